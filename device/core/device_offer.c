@@ -241,6 +241,7 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task)
         .version_id = wire_version_id(&task->active),
         .rollout_id = back ? task->active_rollout : task->accepted_by.rollout_id,
     };
+    dev_slot_stand(task);
     task->active_by = task->accepted_by;
     task->active_rollout = back ? 0 : task->accepted_by.rollout_id;
     if (!back) {
@@ -286,6 +287,7 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
 {
     // The pull of another statement's version ends here, so that `accepted` may change.
     abandon(runtime, task);
+    task->again_next = (struct dev_again){0};
     bool news = is_news(task, release);
     task->accepted = release->manifest;
     task->accepted_bytes = (uint32_t)release->manifest_bytes;
@@ -341,22 +343,19 @@ static void time_learn(struct dev_runtime *runtime, const struct dev_task *task,
 
 // ---- STOP
 
-static void refuse_stop(struct dev_runtime *runtime, uint64_t mark, uint64_t task_id,
-                        enum base_status status)
+void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_status status,
+                      struct wire_outcome *outcome)
 {
     runtime->stats.refused_offers++;
-    base_log_debug(runtime->ports->log, "device", "stop refused: %s (%s)", base_status_text(status),
-                   base_status_name(status));
+    base_log_debug(runtime->ports->log, "device", "order refused: %s (%s)",
+                   base_status_text(status), base_status_name(status));
     if (dev_refusals_before(&runtime->refusals, mark)) {
         return;
     }
-    struct wire_outcome outcome = {
-        .kind = kind_of(status),
-        .task_id = task_id,
-        .fingerprint = (uint64_t)(-(int64_t)status),
-        .detail = base_str_of(base_status_text(status)),
-    };
-    dev_outcome(runtime, &outcome);
+    outcome->kind = kind_of(status);
+    outcome->fingerprint = (uint64_t)(-(int64_t)status);
+    outcome->detail = base_str_of(base_status_text(status));
+    dev_outcome(runtime, outcome);
 }
 
 static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
@@ -403,7 +402,7 @@ static void stop_take(struct dev_runtime *runtime, const struct wire_envelope *e
         return; // reported already; or it was never here
     }
     if (status != BASE_OK) {
-        refuse_stop(runtime, mark, task_id, status);
+        dev_offer_refuse(runtime, mark, status, &(struct wire_outcome){.task_id = task_id});
     } else if (!asked) {
         ask_instead(runtime, mark);
     } else {

@@ -99,7 +99,7 @@ void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum d
         .kind = WIRE_OUTCOME_FAIL_INTEGRITY,
         .task_id = task->id,
         .version_id = wire_version_id(version),
-        .rollout_id = copy == DEV_COPY_ACTIVE ? task->active_rollout : task->kept_rollout,
+        .rollout_id = copy == DEV_COPY_ACTIVE ? dev_told_rollout(task) : task->kept_rollout,
         .fingerprint = base_hash64(file.data, file.size),
         .detail = base_str_of(detail),
     };
@@ -157,7 +157,7 @@ void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum de
     if (copy != DEV_COPY_ACTIVE) {
         return;
     }
-    task->mended++;
+    task->renewed++;
     if (++task->repairs > DEV_REPAIRS_MAX) {
         refuse(runtime, task);
     }

@@ -59,13 +59,9 @@ static void say(struct dev_runtime *runtime, const struct dev_task *task,
     dev_outcome(runtime, &outcome);
 }
 
-static void active_set(struct dev_task *task, const struct wire_sha256 *version,
-                       const struct wire_sha256 *personal, uint64_t rollout_id)
+// The active version begins: it has not run, and nothing is held against it.
+static void active_begin(struct dev_task *task)
 {
-    task->active = *version;
-    task->active_personal = *personal;
-    task->active_rollout = rollout_id;
-    task->active_by = (struct dev_approval){0};
     task->unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->repairs = 0;
@@ -76,11 +72,23 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
     task->running = false;
     task->failure_mark = 0;
     task->last_run_s = 0;
-    task->run_due_us = wire_sha256_is_zero(version) || task->shadow ? UINT64_MAX : 0;
+    task->run_due_us = wire_sha256_is_zero(&task->active) || task->shadow ? UINT64_MAX : 0;
     task->reference = false;
     task->references = 0;
     task->shadow_us = 0;
     task->beside_us = 0;
+}
+
+static void active_set(struct dev_task *task, const struct wire_sha256 *version,
+                       const struct wire_sha256 *personal, uint64_t rollout_id)
+{
+    task->active = *version;
+    task->active_personal = *personal;
+    task->active_rollout = rollout_id;
+    task->active_by = (struct dev_approval){0};
+    task->placebo = false;
+    task->again_next = (struct dev_again){0};
+    active_begin(task);
 }
 
 static void kept_clear(struct dev_task *task)
@@ -144,10 +152,20 @@ bool dev_slot_leads_back(const struct dev_task *task)
            task->accepted_by.counter < task->active_by.counter;
 }
 
+// What every activation ends with.
+static void activated(struct dev_runtime *runtime, struct dev_task *task,
+                      const struct wire_manifest *manifest)
+{
+    schedule_learn(task, manifest);
+    runtime->stats.activations += task->shadow ? 0 : 1;
+    dev_garbage_made(runtime);
+}
+
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest)
 {
-    bool settled = !task->shadow && !dev_update_on_trial((enum dev_update_state)task->state);
+    bool trial = dev_update_on_trial((enum dev_update_state)task->state) && !task->placebo;
+    bool settled = !task->shadow && !trial;
     struct wire_sha256 before = task->active;
     struct wire_sha256 personal = task->accepted_personal;
     bool back = dev_slot_leads_back(task);
@@ -177,9 +195,47 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     }
     task->active_by = task->accepted_by;
-    schedule_learn(task, manifest);
-    runtime->stats.activations += task->shadow ? 0 : 1;
-    dev_garbage_made(runtime);
+    activated(runtime, task, manifest);
+}
+
+void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
+                    const struct wire_manifest *manifest)
+{
+    if (dev_slot_event(task, DEV_UPDATE_ON_AGAIN) != BASE_OK) {
+        return;
+    }
+    task->again = task->again_next;
+    task->again_next = (struct dev_again){0};
+    task->placebo = true;
+    task->renewed++;
+    active_begin(task);
+    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->again.rollout_id);
+    runtime->stats.again++;
+    activated(runtime, task, manifest);
+}
+
+void dev_slot_stand(struct dev_task *task)
+{
+    if (!task->placebo) {
+        return;
+    }
+    if (dev_slot_event(task, DEV_UPDATE_ON_STAND) == BASE_OK) {
+        task->running = false;
+        task->crashes = 0;
+    }
+    task->placebo = false;
+}
+
+void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (!task->placebo) {
+        dev_slot_give_up(runtime, task);
+        return;
+    }
+    dev_slot_stand(task);
+    task->last_run_s = dev_wall_s(runtime); // not at once again: it may have ended the process
+    dev_run_schedule(runtime, task);
+    runtime->dirty = true;
 }
 
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)

@@ -295,7 +295,7 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
         .kind = WIRE_OUTCOME_FAIL_CRASH,
         .task_id = task->id,
         .version_id = wire_version_id(&task->active),
-        .rollout_id = task->active_rollout,
+        .rollout_id = dev_told_rollout(task),
         .detail = BASE_STR("the process ended during a run"),
     };
     task->running = false;
@@ -305,7 +305,7 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
     if (task->shadow) { // what nobody asked for may not take the app down twice
         dev_shadow_fail(runtime, task);
     } else if (task->crashes >= runtime->settings.crash_limit) {
-        dev_slot_give_up(runtime, task);
+        dev_slot_failed(runtime, task);
     }
 }
 
@@ -493,8 +493,10 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
     if ((stream.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0) {
         runtime->control.pairs_wanted = true;
     }
-    if ((stream.flags &
-         (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_SHADOWS)) != 0) {
+    struct wire_again marks[WIRE_AGAIN_MAX];
+    bool again = dev_again_news(runtime, marks, dev_offers_again(&stream, marks));
+    if (again || (stream.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE |
+                                  WIRE_OFFER_FLAG_SHADOWS)) != 0) {
         dev_checkin_now(runtime);
     }
     (void)dev_flush(runtime, dev_now_us(runtime));
@@ -595,6 +597,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .personal = task->active_personal,
         .blocked_version_id = task->blocked,
         .release_counter = task->newest.counter,
+        .placebo_rollout = task->placebo ? task->again.rollout_id : 0,
         .on_trial = dev_update_on_trial((enum dev_update_state)task->state),
         .shadow = task->shadow,
     };
@@ -607,9 +610,10 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
-            // What was declared in content that was damaged could not be read.
+            // What was declared in content that was damaged could not be read; and every activation
+            // has it read, as that of an update.
             mark +=
-                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->mended);
+                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->renewed);
         }
     }
     return mark;

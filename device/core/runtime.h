@@ -13,6 +13,7 @@
 //   device_exclusive.c  files for this device or its user alone
 //   device_run.c      runs what is due
 //   device_trigger.c  runs that behaviour started
+//   device_again.c    versions that are activated once more: marks
 //   device_shadow.c   versions that run beside the active one, for comparison
 //   result_digest.c   what a result says, whatever the order of its keys
 //   result_compare.c  do two results agree within tolerances, and where do they differ?
@@ -131,6 +132,12 @@ struct dev_approval {
     uint64_t rollout_id;
 };
 
+// A mark that was followed, or is to be.
+struct dev_again {
+    uint64_t rollout_id; // 0: none
+    uint8_t attempt;
+};
+
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
 struct dev_task {
@@ -164,9 +171,12 @@ struct dev_task {
     bool leased;            // the accepted version runs only while lease_until_s is ahead
     bool triggered;         // behaviour starts the active version too
     uint64_t lease_until_s;
-    uint64_t listed;       // highest counter a snapshot listed for the task
-    uint8_t crashes;       // of the active version on trial
-    bool running;          // a run on trial was started and has not ended
+    uint64_t listed;             // highest counter a snapshot listed for the task
+    struct dev_again again;      // the last mark that was followed
+    struct dev_again again_next; // is followed when the content of the active version is proven
+    bool placebo;    // ... was of the active version: what comes of it is told for that rollout
+    uint8_t crashes; // of the active version on trial
+    bool running;    // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
     bool offered;          // by the check-in under way; not stored
     bool shadow;           // stored with the next five
@@ -188,7 +198,7 @@ struct dev_task {
     uint8_t unproven;       // versions whose content is to be hashed again
     uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
     uint8_t repairs;        // of the active version since a run of it was good
-    uint8_t mended;         // repairs that are done since boot, modulo 256
+    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
     uint32_t damage_mark;   // of the file told last; 0: none
     uint64_t repair_due_us; // not before
 };
@@ -441,7 +451,7 @@ struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \
-    (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 +                    \
+    (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
      WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * DEV_STATE_TASK_MAX +                           \
@@ -463,6 +473,10 @@ bool dev_task_valid(const struct dev_task *task);
 // way, and elsewhere only makes the device check in.
 void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size,
                     uint8_t flags, bool asked);
+// An order is refused: reported once. `outcome` names what it is about; kind, code and detail are
+// filled in.
+void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_status status,
+                      struct wire_outcome *outcome);
 // A check-in begins: nothing has been offered by it.
 void dev_offers_none(struct dev_runtime *runtime);
 // A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
@@ -481,6 +495,14 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest);
 // The active version failed here: refuse it from now on and go back to the kept one, or to none.
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
+// The mark `again_next` is followed: the active version, whose content was just proven, goes
+// through what dev_slot_activate begins.
+void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
+                    const struct wire_manifest *manifest);
+// The active version failed on trial: given up, unless a mark put it there; then it stays.
+void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
+// The last mark is of no effect any more: the active version is what it was before.
+void dev_slot_stand(struct dev_task *task);
 // Does what was accepted lead back from the active version, to an older release?
 bool dev_slot_leads_back(const struct dev_task *task);
 // The kept version runs again, as ordered.
@@ -583,6 +605,16 @@ void dev_triggered_stopped(struct dev_runtime *runtime);
 // Does a run of `task` that starts now get the input?
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task);
 uint64_t dev_triggered_due_us(const struct dev_runtime *runtime);
+
+// ---- device_again.c
+// The marks of a check-in's answer, after its offers. `all`: the answer was complete, so a mark
+// that it does not repeat was withdrawn.
+void dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks, uint32_t count,
+                    bool all);
+// Is there one among the marks that would be followed?
+bool dev_again_news(struct dev_runtime *runtime, const struct wire_again *marks, uint32_t count);
+// For which rollout the outcomes of the active version are told.
+uint64_t dev_told_rollout(const struct dev_task *task);
 
 // ---- device_shadow.c
 // The shadow of a task, or the task of a shadow; NULL: there is none.
@@ -699,6 +731,10 @@ BASE_NODISCARD enum base_status dev_trust_release(struct dev_runtime *runtime,
 // May a STOP be followed, as far as the director goes? BUSY: its answer was refused already.
 BASE_NODISCARD enum base_status dev_trust_names_stop(const struct dev_runtime *runtime,
                                                      uint64_t task_id);
+// May a mark for `task` be followed, as far as director, timestamp and snapshot go? As above.
+BASE_NODISCARD enum base_status dev_trust_again(struct dev_runtime *runtime,
+                                                const struct dev_task *task,
+                                                const struct wire_again *mark);
 // Something of the director's answer is followed: its order was the last one.
 void dev_trust_followed(struct dev_runtime *runtime);
 // Signatures of a release alone.
@@ -710,6 +746,8 @@ BASE_NODISCARD enum base_status dev_trust_signatures(struct dev_runtime *runtime
 // The statement a task follows: does its version run on a lease, and how long?
 void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
                      const struct wire_release *release);
+// Likewise of a mark that is followed: the lease of its active version, if it has one.
+void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task);
 // A director's answer renews what it names.
 void dev_lease_renew(struct dev_runtime *runtime);
 void dev_lease_step(struct dev_runtime *runtime);

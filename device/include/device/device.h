@@ -85,8 +85,9 @@ struct dev_task_view {
     struct wire_sha256 personal; // manifest of the exclusive files of `active`; zero: none
     uint64_t blocked_version_id;
     uint64_t release_counter;
-    bool on_trial; // active but not yet run without failure
-    bool shadow;   // `active` runs beside the active version of the same name, for comparison only
+    uint64_t placebo_rollout; // whose control it is: what `active` comes to is told for it; 0: none
+    bool on_trial;            // active but not yet run without failure
+    bool shadow; // `active` runs beside the active version of the same name, for comparison only
 };
 
 struct dev_stats {
@@ -97,6 +98,7 @@ struct dev_stats {
     uint64_t deltas;        // files made from the one before and a difference
     uint64_t deltas_failed; // ... and those that had to be brought whole after all
     uint64_t activations;
+    uint64_t again;       // ... of what was active already, as marks asked
     uint64_t runs;        // of active versions; of shadows there are shadow_runs
     uint64_t shadow_runs; // and those of the active version for comparison alone
     uint64_t triggered;   // runs that behaviour started
