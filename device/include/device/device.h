@@ -190,6 +190,8 @@ uint32_t dev_task_count(const struct dev_runtime *runtime);
 // NOT_FOUND past the count.
 BASE_NODISCARD enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index,
                                               struct dev_task_view *out_view);
+// No release of the task below is followed; 0: any is. Of tasks that were stopped, too.
+uint64_t dev_floor(const struct dev_runtime *runtime, struct base_str task_name);
 // Checks every invariant of the runtime; for tests and debug builds.
 bool dev_validate(const struct dev_runtime *runtime);
 
