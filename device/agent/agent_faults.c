@@ -28,6 +28,6 @@ void agent_faults_note(struct agent_faults *faults, const struct dev_stats *stat
         base_log_warn(log, "device", "the gateway answered a %s with %d; asks again in %.1f s",
                       what, stats->failed_status, wait_s);
     } else {
-        base_log_warn(log, "device", "a %s got no answer; asks again in %.1f s", what, wait_s);
+        base_log_info(log, "device", "a %s got no answer; asks again in %.1f s", what, wait_s);
     }
 }

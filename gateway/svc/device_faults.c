@@ -1,6 +1,7 @@
 // Counts, log lines and the table of last ones; see device_faults.h. Any thread.
 #include "svc/device_faults.h"
 
+#include "base/str_cut.h"
 #include "svc/core_private.h"
 
 #include <stdio.h>
@@ -84,18 +85,15 @@ static void remember(const struct gw_core *core, const struct gw_fault *fault)
 static void copy_detail(const struct gw_reply *reply, char out[GW_FAULT_DETAIL_MAX + 1])
 {
     static const char mark[] = "\"detail\":\"";
-    const char *body = (const char *)reply->body;
-    size_t size = 0;
-    const char *at = body != NULL ? memmem(body, reply->body_bytes, mark, sizeof(mark) - 1) : NULL;
-    if (at != NULL) {
-        at += sizeof(mark) - 1;
-        size_t left = reply->body_bytes - (size_t)(at - body);
-        const char *end = memchr(at, '"', left);
-        size = end != NULL ? (size_t)(end - at) : left;
-        size = size < GW_FAULT_DETAIL_MAX ? size : GW_FAULT_DETAIL_MAX;
-        memcpy(out, at, size);
+    struct base_str left = {(const char *)reply->body, reply->body_bytes};
+    while (left.size > 0 && !base_str_starts(left, BASE_STR(mark))) {
+        left = (struct base_str){left.data + 1, left.size - 1};
     }
-    out[size] = '\0';
+    size_t skipped = left.size > 0 ? sizeof(mark) - 1 : 0;
+    left = (struct base_str){left.data + skipped, left.size - skipped};
+    const char *end = left.size > 0 ? memchr(left.data, '"', left.size) : NULL;
+    left.size = end != NULL ? (size_t)(end - left.data) : left.size;
+    base_str_copy(left, out, GW_FAULT_DETAIL_MAX + 1);
 }
 
 // May what this request says of the device be kept for it? A transport asks before anybody looked

@@ -73,6 +73,8 @@ struct gw_kill {
     uint64_t time_us; // of the kill
     uint16_t tenant;  // whose version it is; GW_TENANT_EVERY: of no rollout here
     enum gw_kill_told told;
+    char by[GW_TRUST_BY_MAX + 1];
+    char reason[GW_TRUST_REASON_MAX + 1];
 };
 
 struct gw_director {

@@ -9,8 +9,10 @@
 // Control thread.
 #include "svc/director.h"
 
+#include "base/str_cut.h"
 #include "svc/core_private.h"
 #include "svc/kill_places.h"
+#include "svc/rollout_state.h"
 #include "wire/release_check.h"
 
 #include <stdio.h>
@@ -122,15 +124,15 @@ static enum base_status store_kills(struct gw_core *core, const struct row *kill
     return rows_put(core, rows, count);
 }
 
-static enum base_status kill_encode(uint64_t time_us, struct base_str by, struct base_str reason,
-                                    uint8_t out[KILL_BYTES_MAX], size_t *out_size)
+static enum base_status kill_encode(const struct gw_kill *kill, uint8_t out[KILL_BYTES_MAX],
+                                    size_t *out_size)
 {
     struct base_writer writer;
     base_writer_init(&writer, out, KILL_BYTES_MAX);
     base_writer_u8(&writer, ROW_VERSION);
-    base_writer_u64(&writer, time_us);
-    text_put(&writer, by, GW_TRUST_BY_MAX);
-    text_put(&writer, reason, GW_TRUST_REASON_MAX);
+    base_writer_u64(&writer, kill->time_us);
+    gw_row_text_write(&writer, kill->by, GW_TRUST_BY_MAX);
+    gw_row_text_write(&writer, kill->reason, GW_TRUST_REASON_MAX);
     *out_size = base_writer_size(&writer);
     return writer.status;
 }
@@ -284,7 +286,10 @@ static enum base_status read_kill(struct gw_director *director, struct base_span
     if (base_reader_u8(&reader) != ROW_VERSION) {
         return BASE_ERR_CORRUPT;
     }
+    memset(kill, 0, sizeof(*kill));
     kill->time_us = base_reader_u64(&reader);
+    gw_row_text_read(&reader, kill->by, GW_TRUST_BY_MAX);
+    gw_row_text_read(&reader, kill->reason, GW_TRUST_REASON_MAX);
     kill->told = GW_KILL_UNNEEDED;
     kill->tenant = GW_TENANT_EVERY; // gw_trust_finish_kills knows better
     memcpy(kill->manifest.bytes, key.data + 9, WIRE_SHA256_BYTES);
@@ -599,7 +604,9 @@ static enum base_status put_kill(struct gw_core *core, const struct kill_wish *w
     if (gw_director_kills(core, wish->manifest)) {
         return BASE_OK;
     }
-    enum base_status status = kill_encode(kill.time_us, wish->by, wish->reason, bytes, &row.size);
+    base_str_copy(wish->by, kill.by, sizeof(kill.by));
+    base_str_copy(wish->reason, kill.reason, sizeof(kill.reason));
+    enum base_status status = kill_encode(&kill, bytes, &row.size);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the kill could not be stored: %s",
                               base_status_text(status));
