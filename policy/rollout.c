@@ -12,10 +12,6 @@
 
 static bool conduct_ok(const struct pol_stage *stage)
 {
-    // Nobody offers in blocks yet: a stage with that rule would never be judged.
-    if (stage->gate.rule == POL_GATE_LOGRANK) {
-        return false;
-    }
     if (!pol_gate_check(&stage->gate) || !pol_pace_check(&stage->pace) ||
         stage->window_count > POL_WINDOWS_MAX || stage->control_buckets > POL_BUCKET_COUNT) {
         return false;
@@ -26,7 +22,10 @@ static bool conduct_ok(const struct pol_stage *stage)
         }
     }
     for (uint32_t i = 0; i < POL_FAILURE_COUNT; i++) {
-        if (stage->retries[i] > POL_RETRIES_MAX) {
+        // With LOGRANK a device's first failure is its outcome: a second attempt would be judged by
+        // how many of them the other cohort's devices get.
+        bool again = stage->retries[i] > 0 && stage->gate.rule == POL_GATE_LOGRANK;
+        if (stage->retries[i] > POL_RETRIES_MAX || again) {
             return false;
         }
     }
