@@ -75,6 +75,23 @@ static enum base_status parse_stage(const struct gw_json_at *at, struct base_are
                           &out->statement, &out->statement_bytes, error);
 }
 
+// The last stage guards what all of them let in.
+static enum base_status fill_guards(struct gw_stage_spec *stages, size_t count,
+                                    struct base_error *error)
+{
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t *guard_s = &stages[i].stage.guard_s;
+        bool last = i + 1 == count;
+        if (*guard_s == GW_STAGE_DEFAULT_S) {
+            *guard_s = last ? GW_API_GUARD_S : 0;
+        } else if (!last && *guard_s != 0) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "stages[%zu].guard_s: for the last stage only", i);
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status parse_stages(const struct gw_json_at *at, struct base_arena *arena,
                                      struct gw_rollout_spec *out, struct base_error *error)
 {
@@ -96,7 +113,7 @@ static enum base_status parse_stages(const struct gw_json_at *at, struct base_ar
     }
     out->stages = stages;
     out->stage_count = (uint32_t)count;
-    return BASE_OK;
+    return fill_guards(stages, count, error);
 }
 
 static enum base_status parse_identity(const struct gw_json_at *at, struct gw_rollout_spec *out,

@@ -54,6 +54,9 @@ enum cli_exit {
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
+    X(MIN_ANSWERED, 0, "min-answered", "RATIO", "Share of devices that must answer to pass (0.9)") \
+    X(GUARD, 0, "guard", "SECONDS", "Judge it for so long after the last stage passed (86400)")    \
+    X(ON_FAIL, 0, "on-fail", "WHAT", "A stage that fails: roll_back (default), or hold and page")  \
     X(PRIORITY, 0, "priority", "N", "Of several open rollouts a device follows the highest (0)")   \
     X(FLOOR, 0, "floor", "VERSION", "Oldest version that may follow it (the baseline)")            \
     X(EXPERIMENT, 0, "experiment", "SALT", "An arm of this experiment: 16 hex digits")             \

@@ -5,8 +5,8 @@
 #define GIT_BITS     (CLI_BIT(TAG) | CLI_BIT(BRANCH) | CLI_BIT(SCENARIO) | CLI_BIT(FOLDER))
 #define PLAN_BITS                                                                                  \
     (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
-     CLI_BIT(MAX_FAILURE) | TEST_BITS | CLI_BIT(FLEET) | CLI_BIT(BASE_FAILURE) |                   \
-     CLI_BIT(PER_HOUR))
+     CLI_BIT(MAX_FAILURE) | CLI_BIT(MIN_ANSWERED) | CLI_BIT(GUARD) | CLI_BIT(ON_FAIL) |            \
+     TEST_BITS | CLI_BIT(FLEET) | CLI_BIT(BASE_FAILURE) | CLI_BIT(PER_HOUR))
 #define VERSION_BITS (CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD))
 #define TEST_BITS    (CLI_BIT(MAX_RISE) | CLI_BIT(ALPHA) | CLI_BIT(BETA))
 

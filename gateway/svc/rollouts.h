@@ -27,6 +27,7 @@
 #define GW_STAGE_DEFAULT_S      UINT32_MAX // silence_s, observe_s: multiples of the check-in interval
 #define GW_STAGE_SILENCE_TIMES  12u
 #define GW_STAGE_OBSERVE_TIMES  2u
+#define GW_STAGE_WINDOW_TIMES   2u // window_s: beyond the execution timeout
 #define GW_ROLLOUT_SLICES       16u
 #define GW_QUARANTINE_MAX       POL_HELD_MAX // segments of one rollout
 #define GW_PRIORITY_MAX         1000u
@@ -35,7 +36,8 @@ struct gw_core;
 
 struct gw_stage_spec {
     struct base_str name;     // printable ASCII, at most GW_STAGE_NAME_MAX
-    struct pol_stage stage;   // max_bucket is percent x 100; see GW_STAGE_DEFAULT_S
+    struct pol_stage stage;   // max_bucket is percent x 100; window_s 0: the default; see
+                              // GW_STAGE_DEFAULT_S
     const uint8_t *statement; // INSTALL envelope; NULL in a simulate stage
     size_t statement_bytes;
 };
