@@ -6,7 +6,8 @@
 //              varint refused_count, refused_count x u64 refused]
 //   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint floor
 //
-// Version 1, of devices of before, has neither tasks_max and interval_s nor refused statements.
+// Version 1, of devices of before, has neither tasks_max and interval_s nor refused statements, and
+// no flag but PAIRS.
 //
 // `digest` is an order-free set hash of (task_id, version_id), of blocked versions and of refused
 // statements; it is all the gateway needs in the common case. Pairs are sent when there are few of
@@ -21,6 +22,7 @@
 #define WIRE_PROFILE_VERSION_FIRST 1
 #define WIRE_PROFILE_FLAG_PAIRS    0x01u
 #define WIRE_PROFILE_FLAG_OWN_PACE 0x02u // nobody is to change its interval
+#define WIRE_PROFILE_FLAG_AGAIN    0x04u // it knows marks (wire/again.h)
 #define WIRE_PROFILE_TASKS_MAX     256
 #define WIRE_PROFILE_REFUSED_MAX   64
 #define WIRE_PROFILE_INLINE_PAIRS  8
