@@ -151,6 +151,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     lines += show_simulation(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
+    lines += rollout_explain_trial(file, rollout);
     lines += rollout_explain_unproven(file, rollout);
     fprintf(file, "  all stages: %llu offered, %llu activated, %llu ok, %llu failed, %llu back\n",
             count(counts, "offered"), count(counts, "activated"), count(counts, "succeeded"),

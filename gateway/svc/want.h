@@ -26,6 +26,7 @@ struct gw_device_facts {
     uint64_t blocked; // version it refuses; 0: none
     uint64_t floor;   // it follows no release below; 0: not known
     uint32_t held;    // bit n: what the claim n offers is held back from it, as if it were paused
+    uint32_t let_in;  // bit n: as if the open claim n's share had it (svc/draw.h)
 };
 
 // `entries`: what the device's cohort has of the task; none when it does not concern it.
