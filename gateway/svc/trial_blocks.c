@@ -15,11 +15,13 @@
 #define BLOCK_DEFAULT_S 30u // of a rollout that does not know it
 #define SEGMENT_SLOTS   (2 * POL_SLICES_MAX)
 
+// Below 0 while what took a device's part away came before what had brought it: changes come from two
+// threads. No look is taken in between.
 struct cell {
     uint64_t segment;
-    uint32_t offered[POL_COHORT_COUNT];
-    uint32_t succeeded[POL_COHORT_COUNT];
-    uint32_t refused[POL_COHORT_COUNT];
+    int32_t offered[POL_COHORT_COUNT];
+    int32_t succeeded[POL_COHORT_COUNT];
+    int32_t refused[POL_COHORT_COUNT];
 };
 
 struct failure {
@@ -163,12 +165,6 @@ static void *grow(void *items, uint32_t count, uint32_t *capacity, size_t size)
     return grown;
 }
 
-static struct block *find_block(struct gw_trial_blocks *blocks, uint64_t key)
-{
-    uint32_t at = lower_bound(blocks, key);
-    return at < blocks->count && blocks->items[at].key == key ? &blocks->items[at] : NULL;
-}
-
 static struct block *make_block(struct gw_trial_blocks *blocks, uint64_t key)
 {
     uint32_t at = lower_bound(blocks, key);
@@ -187,21 +183,12 @@ static struct block *make_block(struct gw_trial_blocks *blocks, uint64_t key)
     return &grown[at];
 }
 
-static struct cell *find_cell(struct block *block, uint64_t segment)
+static struct cell *make_cell(struct block *block, uint64_t segment)
 {
     for (uint32_t i = 0; i < block->cell_count; i++) {
         if (block->cells[i].segment == segment) {
             return &block->cells[i];
         }
-    }
-    return NULL;
-}
-
-static struct cell *make_cell(struct block *block, uint64_t segment)
-{
-    struct cell *found = find_cell(block, segment);
-    if (found != NULL) {
-        return found;
     }
     struct cell *grown =
         grow(block->cells, block->cell_count, &block->cell_capacity, sizeof(block->cells[0]));
@@ -310,7 +297,7 @@ static void changed(struct gw_trial_blocks *blocks, uint64_t key)
     }
 }
 
-void gw_trial_blocks_add(struct gw_trial_blocks *blocks, const struct gw_trial_entry *entry)
+static void change(struct gw_trial_blocks *blocks, const struct gw_trial_entry *entry, int32_t by)
 {
     struct part part;
     if (!part_of(blocks, entry, &part)) {
@@ -319,33 +306,26 @@ void gw_trial_blocks_add(struct gw_trial_blocks *blocks, const struct gw_trial_e
     struct block *block = make_block(blocks, part.key);
     struct cell *cell = block != NULL ? make_cell(block, entry->segment) : NULL;
     changed(blocks, part.key);
-    if (cell == NULL || (part.failed && !add_failure(block, &part.failure))) {
+    if (cell == NULL || (part.failed && by > 0 && !add_failure(block, &part.failure))) {
         blocks->lost++;
         return;
     }
-    cell->offered[part.cohort]++;
-    cell->succeeded[part.cohort] += part.succeeded;
-    cell->refused[part.cohort] += part.refused;
+    if (part.failed && by < 0) {
+        take_failure(block, &part.failure);
+    }
+    cell->offered[part.cohort] += by;
+    cell->succeeded[part.cohort] += part.succeeded ? by : 0;
+    cell->refused[part.cohort] += part.refused ? by : 0;
+}
+
+void gw_trial_blocks_add(struct gw_trial_blocks *blocks, const struct gw_trial_entry *entry)
+{
+    change(blocks, entry, 1);
 }
 
 void gw_trial_blocks_take(struct gw_trial_blocks *blocks, const struct gw_trial_entry *entry)
 {
-    struct part part;
-    if (!part_of(blocks, entry, &part)) {
-        return;
-    }
-    struct block *block = find_block(blocks, part.key);
-    struct cell *cell = block != NULL ? find_cell(block, entry->segment) : NULL;
-    if (cell == NULL || cell->offered[part.cohort] == 0) {
-        return; // there was no memory for it
-    }
-    changed(blocks, part.key);
-    cell->offered[part.cohort]--;
-    cell->succeeded[part.cohort] -= part.succeeded && cell->succeeded[part.cohort] > 0;
-    cell->refused[part.cohort] -= part.refused && cell->refused[part.cohort] > 0;
-    if (part.failed) {
-        take_failure(block, &part.failure);
-    }
+    change(blocks, entry, -1);
 }
 
 // ---- Looks
@@ -371,15 +351,18 @@ struct times {
 
 static bool sum_cells(const struct block *from, const struct filter *filter, struct pol_block *out)
 {
-    uint64_t devices = 0;
+    int64_t offered[POL_COHORT_COUNT] = {0};
     for (uint32_t i = 0; i < from->cell_count; i++) {
         const struct cell *cell = &from->cells[i];
         for (int k = 0; k < POL_COHORT_COUNT && passes(filter, cell->segment); k++) {
-            devices += cell->offered[k];
-            out->offered[k] += cell->offered[k];
-            out->succeeded[k] += cell->succeeded[k];
-            out->refused[k] += cell->refused[k];
+            offered[k] += cell->offered[k];
+            out->succeeded[k] += (uint32_t)cell->succeeded[k];
+            out->refused[k] += (uint32_t)cell->refused[k];
         }
+    }
+    int64_t devices = offered[POL_COHORT_CONTROL] + offered[POL_COHORT_UPDATED];
+    for (int k = 0; k < POL_COHORT_COUNT; k++) {
+        out->offered[k] = (uint32_t)offered[k];
     }
     return devices > 0 && devices <= POL_BLOCK_DEVICES_MAX;
 }
