@@ -440,6 +440,51 @@ static void a_restart_finds_the_same_trial(void **state)
     rig_done(&rig);
 }
 
+// A kill loses what was not written yet: whose offer is lost and who then reports takes no part, who
+// comes again enters anew; nobody is in it twice.
+static void a_kill_loses_devices_and_doubles_none(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pol_trial trial;
+    char command[256];
+    char copy[80];
+    uint32_t drawn = 0;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES / 2; i++) {
+        drawn += come(&rig, &devices[i]) != NOTHING;
+    }
+    rig_advance_s(&rig, 1);
+    rig_settle(&rig);
+    for (uint32_t i = DEVICES / 2; i < DEVICES; i++) { // nothing writes these
+        (void)come(&rig, &devices[i]);
+    }
+    snprintf(copy, sizeof(copy), "%.60s.killed", rig.dir);
+    snprintf(command, sizeof(command), "cp -r %s %s", rig.dir, copy);
+    assert_int_equal(system(command), 0);
+    rig_done(&rig);
+    memcpy(rig.dir, copy, strlen(copy) + 1);
+    rig_start(&rig);
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.compared + trial.all[POL_COHORT_CONTROL].offered, drawn);
+    for (uint32_t i = DEVICES / 2; i < DEVICES; i++) {
+        if (place_of(&devices[i]) != NOTHING && i % 2 == 0) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_RAN);
+        }
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        bool lost = i >= DEVICES / 2 && i % 2 == 1 && place_of(&devices[i]) == CONTROL;
+        drawn += lost;
+        (void)come(&rig, &devices[i]);
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.compared + trial.all[POL_COHORT_CONTROL].offered, drawn);
+    rig_expect_counts_from_disk(&rig);
+    rig_done(&rig);
+}
+
 // Reports of one second, in any order: the same wealth.
 static void the_order_within_a_second_does_not_matter(void **state)
 {
@@ -672,6 +717,7 @@ int main(void)
         cmocka_unit_test(both_cohorts_keep_one_pace),
         cmocka_unit_test(later_stages_draw_anew),
         cmocka_unit_test(a_restart_finds_the_same_trial),
+        cmocka_unit_test(a_kill_loses_devices_and_doubles_none),
         cmocka_unit_test(the_order_within_a_second_does_not_matter),
         cmocka_unit_test(windows_end),
         cmocka_unit_test(who_was_not_drawn_takes_no_part),
