@@ -187,6 +187,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     lines += show_simulation(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
+    lines += rollout_explain_trial(file, rollout);
     lines += rollout_explain_unproven(file, rollout);
     fputs("  all stages: ", file);
     print_counts(file, counts);

@@ -67,6 +67,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         counts->succeeded = rollout->simulation.completed - rollout->simulation.failed;
         counts->failed = rollout->simulation.failed;
     }
+    gw_rollout_view_trial(core, rollout, &out->trial);
     gw_rollout_view_power(core, rollout, out);
 }
 

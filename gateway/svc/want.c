@@ -102,13 +102,14 @@ static void add_claim(struct claims *claims, uint8_t number, const struct gw_coh
     }
     bool arm = pol_arm_has(&release->arm, facts->device_id);
     uint16_t bucket = pol_bucket(facts->device_id, release->salt);
+    bool let_in = number < GW_PLAN_OPEN_MAX && (facts->let_in >> number & 1u) != 0;
     struct pol_claim claim = {
         .version = release->version_id,
         .approved = release->release_counter,
         .priority = release->priority,
         .state = state_of(task, number, facts),
         .targeted = targeted && arm,
-        .admitted = targeted && arm && bucket < entry->limit,
+        .admitted = targeted && arm && (bucket < entry->limit || let_in),
         .inside = arm && bucket < gw_plan_claim_share(task, number),
         .held_off = entry->quarantined,
     };

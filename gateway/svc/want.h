@@ -31,6 +31,7 @@ struct gw_device_facts {
     uint64_t floor;   // it follows no release below; 0: not known
     uint32_t held;    // bit n: what the claim n offers is held back from it, as if it were paused
     const struct wire_profile *told; // names what else it refuses; NULL: nothing
+    uint32_t let_in;  // bit n: as if the open claim n's share had it (svc/draw.h)
 };
 
 // Does the device say that the version failed there before the one that failed last?
