@@ -203,6 +203,12 @@ static void marks_follow_the_entries(void **state)
     for (size_t cut = bare + 1; cut < size; cut++) {
         assert_int_equal(wire_director_parse(bytes, cut, &back), BASE_ERR_TRUNCATED);
     }
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        uint8_t *flipped = test_exact(bytes, size);
+        flipped[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        (void)wire_check_director(flipped, size);
+        free(flipped);
+    }
     director.again[1].task_id = 7;
     assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
     director.again[1] = (struct wire_again){8, 0, 0};
@@ -245,8 +251,10 @@ static void directors_round_trip_and_survive_damage(void **state)
                 (struct wire_director_entry){10 * i, 1 + base_prng_below(&prng, 1000),
                                              base_prng_below(&prng, 1000), wire_sample_sha(&prng)};
         }
-        director.again_count =
-            (uint32_t)base_prng_below(&prng, WIRE_DIRECTOR_ENTRIES_MAX - count + 1);
+        if (count >= 4) { // cut behind the entries, one with marks is one without
+            director.again_count =
+                (uint32_t)base_prng_below(&prng, WIRE_DIRECTOR_ENTRIES_MAX - count + 1);
+        }
         for (uint32_t i = 0; i < director.again_count; i++) {
             director.again[i] = (struct wire_again){10 * i, 1 + base_prng_below(&prng, 1000),
                                                     (uint8_t)base_prng_below(&prng, 256)};
