@@ -126,8 +126,9 @@ bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *check
     if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
         return false;
     }
-    if (may_be_control(checkin) && !gw_device_table_settled(worker->core->table, checkin->device_id,
-                                                            digest, cohort->signature)) {
+    if (may_be_control(checkin) &&
+        !gw_device_table_settled(worker->core->table, checkin->device_id, digest,
+                                 cohort->signature)) {
         return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
@@ -166,8 +167,8 @@ struct offering {
     uint32_t sure_s;
     bool ran_out; // a statement did: there may be another clock, or another statement, next time
     bool floored; // a floor decided, which the digest does not tell: it may be another next time
-    bool shadows_over;   // one that the device has is: what it may keep is said again
-    uint32_t held_s;     // an offer is held back: ask again after so long; UINT32_MAX: none is
+    bool shadows_over; // one that the device has is: what it may keep is said again
+    uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct gw_draw draw; // for the task that is looked at
     struct wire_offers *out;
     struct gw_offer_room *room; // what is new to the device
@@ -284,22 +285,6 @@ static void offer_new(struct offering *offering)
     gw_count(&offering->worker->stats.offers_without_room, room->left_out);
 }
 
-// A version that the device refuses, and may try again; 0: none.
-static uint64_t second_attempt(const struct offering *offering, const struct gw_plan_task *task,
-                               const struct gw_device_facts *facts)
-{
-    struct gw_core *core = offering->worker->core;
-    for (uint32_t i = 0; i < task->open_count; i++) {
-        uint64_t version_id = task->open[i].release->version_id;
-        if ((version_id == facts->blocked ||
-             gw_want_failed_before(facts, task->task_id, version_id)) &&
-            gw_offer_may_retry(core, facts->device_id, version_id)) {
-            return version_id;
-        }
-    }
-    return 0;
-}
-
 // Is it compared in a trial of the task? Then control wants what an update would: the two go the
 // same way from here on.
 static void draw(struct offering *offering, const struct gw_plan_task *task,
@@ -327,6 +312,22 @@ static void draw(struct offering *offering, const struct gw_plan_task *task,
     }
 }
 
+// A version that the device refuses, and may try again; 0: none.
+static uint64_t second_attempt(const struct offering *offering, const struct gw_plan_task *task,
+                               const struct gw_device_facts *facts)
+{
+    struct gw_core *core = offering->worker->core;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        uint64_t version_id = task->open[i].release->version_id;
+        if ((version_id == facts->blocked ||
+             gw_want_failed_before(facts, task->task_id, version_id)) &&
+            gw_offer_may_retry(core, facts->device_id, version_id)) {
+            return version_id;
+        }
+    }
+    return 0;
+}
+
 // `entries`: what the cohort says of the task, none when it does not concern it.
 static bool decide_one(struct offering *offering, const struct gw_plan_task *task,
                        const struct gw_cohort_task *entries, uint32_t entry_count,
@@ -342,11 +343,11 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     struct gw_core *core = offering->worker->core;
     facts.retry = second_attempt(offering, task, &facts);
     struct gw_want want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
-    draw(offering, task, entries, entry_count, &facts, &want);
     offering->floored = offering->floored || want.floored;
     if (want.refused) {
         gw_count(&offering->worker->stats.offers_refused, 1);
     }
+    draw(offering, task, entries, entry_count, &facts, &want);
     if (want.install_open && want.version_id == facts.retry) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
