@@ -348,6 +348,7 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     struct gw_core *core = worker->core;
     out->flags = 0;
     out->count = 0;
+    out->again_count = 0;
     out->next_checkin_s = next_checkin_s(core, &checkin->profile);
     uint64_t digest = checkin->profile.digest;
     if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
