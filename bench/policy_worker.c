@@ -320,6 +320,9 @@ static double pass(struct bench *bench, bool changing)
         exchange.request.path = BASE_STR("/v1/checkin");
         exchange.request.device = (struct base_str){hex, WIRE_DEVICE_HEX};
         exchange.request.profile = bench->profiles[i];
+        exchange.request.has_certificate = true; // nothing is kept of strangers
+        exchange.request.certificate_device = device_id(i);
+        exchange.request.secure = true;
         gw_core_handle(bench->worker, &exchange);
         bench->other_answers += exchange.reply.status != 204;
         if (changing && n % CHANGE_EVERY == CHANGE_EVERY - 1) {

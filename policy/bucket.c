@@ -4,30 +4,14 @@
 // independently; the reduction keeps the high half of a product, which needs no division.
 #include "policy/bucket.h"
 
-// Finaliser with full avalanche (the constants are those of SplitMix64). It is repeated here
-// because policy uses no other module.
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 uint64_t pol_salt_mix(uint64_t salt)
 {
-    return mix(salt);
-}
-
-uint16_t pol_bucket_mixed(uint64_t device_id, uint64_t salt_mix)
-{
-    uint64_t hash = mix(device_id ^ salt_mix);
-    return (uint16_t)((unsigned __int128)hash * POL_BUCKET_COUNT >> 64);
+    return pol_bucket_hash(salt);
 }
 
 uint16_t pol_bucket(uint64_t device_id, uint64_t salt)
 {
-    return pol_bucket_mixed(device_id, mix(salt));
+    return pol_bucket_mixed(device_id, pol_salt_mix(salt));
 }
 
 bool pol_arm_check(const struct pol_arm *arm, uint64_t rollout_salt)

@@ -29,15 +29,15 @@ static bool over_limit(uint64_t failures, uint64_t total, uint32_t limit_ppm)
 
 bool pol_gate_check(const struct pol_gate *gate)
 {
-    if ((unsigned)gate->rule >= POL_GATE_RULE_COUNT || gate->max_failure_ppm > POL_TEST_NOT_ASKED) {
+    if ((unsigned)gate->rule >= POL_GATE_RULE_COUNT || gate->max_failure_ppm > POL_TEST_NOT_ASKED ||
+        gate->min_answered_ppm > MILLION) {
         return false;
     }
     if (gate->rule == POL_GATE_THRESHOLD) {
         return true;
     }
-    return gate->max_rise_ppm <= POL_TEST_NOT_ASKED && gate->min_answered_ppm <= MILLION &&
-           gate->alpha_ppm > 0 && gate->alpha_ppm < MILLION / 2 && gate->beta_ppm > 0 &&
-           gate->beta_ppm < MILLION / 2;
+    return gate->max_rise_ppm <= POL_TEST_NOT_ASKED && gate->alpha_ppm > 0 &&
+           gate->alpha_ppm < MILLION / 2 && gate->beta_ppm > 0 && gate->beta_ppm < MILLION / 2;
 }
 
 // Silent devices beyond what control's hazard predicts for the same time under observation.

@@ -46,6 +46,32 @@ const char *pol_rollout_state_name(enum pol_rollout_state state)
     return "unknown";
 }
 
+const char *pol_on_fail_name(enum pol_on_fail on_fail)
+{
+    switch (on_fail) {
+    case POL_ON_FAIL_ROLL_BACK:
+        return "roll_back";
+    case POL_ON_FAIL_HOLD:
+        return "hold";
+    case POL_ON_FAIL_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+const char *pol_on_pass_name(enum pol_on_pass on_pass)
+{
+    switch (on_pass) {
+    case POL_ON_PASS_ADVANCE:
+        return "advance";
+    case POL_ON_PASS_PAUSE:
+        return "pause";
+    case POL_ON_PASS_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
 const char *pol_verdict_name(enum pol_verdict verdict)
 {
     switch (verdict) {

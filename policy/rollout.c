@@ -20,6 +20,10 @@ static bool conduct_ok(const struct pol_stage *stage)
         stage->window_count > POL_WINDOWS_MAX || stage->control_buckets > POL_BUCKET_COUNT) {
         return false;
     }
+    if ((unsigned)stage->on_fail >= POL_ON_FAIL_COUNT ||
+        (unsigned)stage->on_pass >= POL_ON_PASS_COUNT || stage->window_s > POL_STAGE_WINDOW_S_MAX) {
+        return false;
+    }
     for (uint32_t i = 0; i < stage->window_count; i++) {
         if (!pol_window_check(&stage->windows[i])) {
             return false;
@@ -63,6 +67,11 @@ static bool shadow_ok(const struct pol_stage *stage, bool last)
            shadow_percent_ok(stage, stage->shadow_memory_percent);
 }
 
+static bool guard_ok(const struct pol_stage *stage, bool last)
+{
+    return stage->guard_s <= (last ? POL_STAGE_GUARD_S_MAX : 0);
+}
+
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
 {
     if (count == 0 || count > POL_STAGES_MAX) {
@@ -83,7 +92,8 @@ enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
             return POL_REASON_STAGES_INVALID;
         }
         if (pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED ||
-            !conduct_ok(stage) || !shadow_ok(stage, i + 1 == count)) {
+            !conduct_ok(stage) || !shadow_ok(stage, i + 1 == count) ||
+            !guard_ok(stage, i + 1 == count)) {
             return POL_REASON_STAGES_INVALID;
         }
         if (stage->kind == POL_STAGE_GRAY) {

@@ -25,6 +25,8 @@
 #define POL_SHADOW_PERCENT_MAX  10000u
 #define POL_TOLERANCES_MAX      4u
 #define POL_TOLERANCE_FIELD_MAX 24u
+#define POL_STAGE_WINDOW_S_MAX  (30u * 24 * 3600) // of a device's window
+#define POL_STAGE_GUARD_S_MAX   (30u * 24 * 3600) // of a rollout's guard
 
 enum pol_stage_kind {
     POL_STAGE_SIMULATE, // virtual devices only; no offer is made
@@ -45,6 +47,19 @@ struct pol_tolerance {
     char field[POL_TOLERANCE_FIELD_MAX];
 };
 
+// What a verdict does to the rollout.
+enum pol_on_fail {
+    POL_ON_FAIL_ROLL_BACK, // everybody on the version goes back
+    POL_ON_FAIL_HOLD,      // it is paused, and somebody is paged: a person decides
+    POL_ON_FAIL_COUNT
+};
+
+enum pol_on_pass {
+    POL_ON_PASS_ADVANCE,
+    POL_ON_PASS_PAUSE, // it is paused until a person promotes it
+    POL_ON_PASS_COUNT
+};
+
 struct pol_stage {
     enum pol_stage_kind kind;
     uint16_t max_bucket; // devices with bucket < max_bucket; 10000 is everybody in the audience
@@ -57,10 +72,14 @@ struct pol_stage {
     uint32_t offline_expiry_s; // offered and not seen since for so long: no longer waited for; 0:
                                // never
     uint32_t silence_s;        // activated and not seen for so long: silent; 0: not watched
-    uint32_t observe_s;        // a control device completes by a check-in so long after its first
-    uint16_t control_buckets;  // size of the control band behind the stage's buckets; 0: none
+    uint32_t window_s;  // a device's outcome is looked at for so long from its offer (LOGRANK)
+    uint32_t guard_s;   // of the last stage: it is judged for so long after it passed; 0: not
+    uint32_t observe_s; // a control device completes by a check-in so long after its first
+    uint16_t control_buckets; // size of the control band behind the stage's buckets; 0: none
     uint8_t retries[POL_FAILURE_COUNT]; // more attempts after a failure of this class
     bool approval;                      // opens only when another person approves
+    enum pol_on_fail on_fail;
+    enum pol_on_pass on_pass;
     // Of a shadow stage: a run beside the active version's that takes more than this percentage of
     // its time, or of its memory, is a failure. 0: not judged.
     uint16_t shadow_slow_percent;
@@ -132,8 +151,8 @@ struct pol_decision {
 };
 
 // 1..POL_STAGES_MAX stages, max_bucket 1..10000 (10000 in a full stage) and not shrinking from a
-// gray stage to the next, targets, gates, paces and windows well formed, no shadow stage last.
-// MATCHED or STAGES_INVALID.
+// gray stage to the next, targets, gates, paces and windows well formed, no shadow stage last, a
+// guard in the last one alone. MATCHED or STAGES_INVALID.
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count);
 
 // What time and counts decide. Call it at any rate; equal inputs give equal answers. The verdict is
@@ -171,6 +190,8 @@ struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
 // NULL.
 const char *pol_stage_kind_name(enum pol_stage_kind kind);
 const char *pol_rollout_state_name(enum pol_rollout_state state);
+const char *pol_on_fail_name(enum pol_on_fail on_fail);
+const char *pol_on_pass_name(enum pol_on_pass on_pass);
 const char *pol_action_name(enum pol_action action);
 const char *pol_command_name(enum pol_command command);
 

@@ -148,7 +148,7 @@ void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
                      enum base_status code, const char *why)
 {
     if (!dev_pull_repairing(runtime)) {
-        task_of(runtime)->blocked = wire_version_id(&task_of(runtime)->accepted);
+        dev_slot_block(runtime, task_of(runtime), wire_version_id(&task_of(runtime)->accepted));
         dev_garbage_made(runtime);
     }
     give_up(runtime, kind, code, why);

@@ -171,9 +171,7 @@ void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum 
         return;
     }
     // That content is lost here is not the version's fault: let it be offered anew.
-    uint64_t blocked = task->blocked;
-    dev_slot_give_up(runtime, task);
-    task->blocked = blocked;
+    (void)dev_slot_fall_back(runtime, task);
 }
 
 void dev_check_step(struct dev_runtime *runtime, uint64_t now_us)

@@ -184,16 +184,13 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     if (wire_sha256_equal(&task->kept, &task->accepted)) {
         kept_clear(task);
     }
-    if (back) {
-        active_set(task, &task->accepted, &personal,
-                   0); // counts for no rollout: it is the way back
+    if (back) { // out of one rollout and into another, which may be open
         say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
         runtime->stats.rollbacks++;
-    } else {
-        active_set(task, &task->accepted, &personal, task->accepted_by.rollout_id);
-        say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
-        say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     }
+    active_set(task, &task->accepted, &personal, task->accepted_by.rollout_id);
+    say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
+    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     task->active_by = task->accepted_by;
     activated(runtime, task, manifest);
 }
@@ -238,20 +235,57 @@ void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
     runtime->dirty = true;
 }
 
+void dev_slot_block(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id)
+{
+    if (task->blocked != 0 && task->blocked != version_id) {
+        uint64_t mark = wire_profile_version_mark(task->id, task->blocked);
+        (void)dev_refusals_before(&runtime->refusals, mark);
+        (void)dev_refusals_stand(&runtime->refusals, mark, DEV_REFUSAL_STANDS);
+    }
+    if (version_id != 0) {
+        (void)dev_refusals_lift(&runtime->refusals,
+                                wire_profile_version_mark(task->id, version_id));
+    }
+    task->blocked = version_id;
+    runtime->dirty = true;
+}
+
+bool dev_slot_blocks(const struct dev_runtime *runtime, const struct dev_task *task,
+                     uint64_t version_id)
+{
+    return task->blocked == version_id ||
+           dev_refusals_stands(&runtime->refusals, wire_profile_version_mark(task->id, version_id));
+}
+
+void dev_slot_unblock(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id)
+{
+    (void)dev_refusals_lift(&runtime->refusals, wire_profile_version_mark(task->id, version_id));
+    task->blocked = task->blocked == version_id ? 0 : task->blocked;
+    runtime->dirty = true;
+}
+
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
+{
+    uint64_t failed = wire_version_id(&task->active);
+    if (dev_slot_fall_back(runtime, task)) {
+        dev_slot_block(runtime, task, failed);
+    }
+}
+
+bool dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task)
 {
     struct wire_sha256 failed = task->active;
     uint64_t rollout_id = task->active_rollout;
     bool kept = !wire_sha256_is_zero(&task->kept);
     if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
         BASE_OK) {
-        return;
+        return false;
     }
-    task->blocked = wire_version_id(&failed);
     kept_take(runtime, task);
     pull_settle(runtime, task);
     say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &failed, rollout_id);
     runtime->stats.rollbacks++;
+    return true;
 }
 
 void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
@@ -281,8 +315,32 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
     active_set(task, &none, &none, 0);
     task->every_s = 0;
     task->triggered = false;
+    runtime->stats.withdrawals++;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
     dev_garbage_made(runtime);
+}
+
+void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
+{
+    task->accepted_by = (struct dev_approval){0};
+    memset(&task->accepted, 0, sizeof(task->accepted));
+    task->accepted_bytes = 0;
+    task->failure_reported = false;
+    runtime->past_due = true;
+    runtime->dirty = true;
+}
+
+void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task)
+{
+    uint32_t index = (uint32_t)(task - runtime->tasks);
+    dev_pull_forget(runtime, task);
+    if (runtime->run.run != 0 && runtime->run.task == index) {
+        dev_run_stop(runtime);
+    }
+    runtime->task_count--;
+    memmove(task, task + 1, (runtime->task_count - index) * sizeof(*task));
+    runtime->run.task -= runtime->run.task > index ? 1 : 0;
+    runtime->pull.task -= runtime->pull.task > index ? 1 : 0;
 }
 
 void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task)
@@ -297,6 +355,7 @@ void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
     if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
         kept_clear(task);
         active_set(task, &none, &none, 0);
+        runtime->stats.withdrawals++;
         dev_garbage_made(runtime);
     }
 }
@@ -312,6 +371,7 @@ void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum 
     }
     kept_take(runtime, task);
     pull_settle(runtime, task);
+    runtime->stats.withdrawals++;
     base_log_debug(runtime->ports->log, "device", "version withdrawn: %s (%s)",
                    base_status_text(why), base_status_name(why));
     struct wire_outcome outcome = {

@@ -2,10 +2,10 @@
 // storage port replaces atomically.
 //
 //   record := "WLDA", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
-//             garbage), refusals (core/refusals.h), varint told_interval_s,
+//             garbage, 2: past follows), refusals (core/refusals.h), varint told_interval_s,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32], varint order,
-//             varint task_count, task_count x task,
+//             varint task_count, task_count x task, [past: core/device_past.c],
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
@@ -47,6 +47,7 @@
 #define VERSION_OLDEST 6
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
+#define FLAG_PAST      2u
 #define TASK_RUNNING   1u
 #define TASK_FAILURE   2u
 #define TASK_ACTIVE    4u
@@ -200,7 +201,8 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     struct dev_time_now now = dev_clocks(runtime);
     base_writer_u64(&writer, dev_time_offline_now(&runtime->time, &now));
     base_writer_u64(&writer, dev_time_said(&runtime->time, &now));
-    base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
+    base_writer_u8(&writer, (uint8_t)((runtime->garbage ? FLAG_GARBAGE : 0) |
+                                      (runtime->past_count > 0 ? FLAG_PAST : 0)));
     dev_refusals_write(&runtime->refusals, &writer);
     base_writer_varint(&writer, runtime->told_interval_s);
     base_writer_varint(&writer, runtime->trust.root_version);
@@ -212,6 +214,9 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_varint(&writer, runtime->task_count);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         task_write(&writer, &runtime->tasks[i]);
+    }
+    if (runtime->past_count > 0) {
+        dev_past_write(runtime, &writer);
     }
     base_writer_u64(&writer, runtime->outcomes.first_seq);
     base_writer_varint(&writer, runtime->outcomes.count);
@@ -442,7 +447,7 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
     runtime->time.online_s = base_reader_u64(reader);
     uint8_t flags = base_reader_u8(reader);
     runtime->garbage = (flags & FLAG_GARBAGE) != 0;
-    if ((flags & ~FLAG_GARBAGE) != 0) {
+    if ((flags & ~(FLAG_GARBAGE | FLAG_PAST)) != 0) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
     if (version < VERSION_STAND) {
@@ -470,6 +475,9 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
             }
         }
         runtime->task_count = i + 1;
+    }
+    if ((flags & FLAG_PAST) != 0) {
+        dev_past_read(runtime, reader);
     }
     outcomes_read(reader, runtime);
 }
@@ -501,6 +509,7 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     struct base_reader reader;
     base_reader_init(&reader, bytes + MAGIC_BYTES, size - MAGIC_BYTES - CHECKSUM_BYTES);
     runtime->task_count = 0;
+    runtime->past_count = 0;
     body_read(&reader, runtime, version);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

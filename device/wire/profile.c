@@ -8,6 +8,7 @@
 #include "base/prng.h"
 
 #define REFUSED_SALT 0x7265667573656421ull // no task's term is one of a refusal
+#define VERSION_SALT 0x76657273696f6e21ull // ... and no mark of a version one of a statement
 #define FLAGS_SAID   (WIRE_PROFILE_FLAG_OWN_PACE | WIRE_PROFILE_FLAG_AGAIN)
 
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id)
@@ -23,6 +24,11 @@ uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t block
 uint64_t wire_profile_mark(const uint8_t *envelope, size_t size)
 {
     return base_hash64(envelope, size);
+}
+
+uint64_t wire_profile_version_mark(uint64_t task_id, uint64_t version_id)
+{
+    return base_mix64(base_mix64(task_id ^ VERSION_SALT) ^ version_id);
 }
 
 uint64_t wire_profile_refused_term(uint64_t mark)

@@ -48,7 +48,7 @@ struct wire_profile {
     const uint8_t
         *pairs; // raw pairs, borrowed; read with wire_profile_pair_next; NULL without PAIRS
     size_t pairs_bytes;
-    const uint8_t *refused; // marks of statements, u64 each, borrowed; sent with the pairs alone
+    const uint8_t *refused; // marks, u64 each, borrowed; sent with the pairs alone
     uint32_t refused_count;
 };
 
@@ -56,11 +56,13 @@ struct wire_profile {
 // task with neither an active nor a blocked version contributes 0, as if it were not there.
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id);
 
-// A statement is named by the hash of its envelope among those a device refuses; what that adds to
-// the digest.
+// A statement is named by the hash of its envelope among those a device refuses. A version that
+// failed here before the one that failed last is named there too, whatever statement it comes by.
 uint64_t wire_profile_mark(const uint8_t *envelope, size_t size);
+uint64_t wire_profile_version_mark(uint64_t task_id, uint64_t version_id);
+// What either adds to the digest.
 uint64_t wire_profile_refused_term(uint64_t mark);
-// Does the device refuse the statement?
+// Does the device refuse the statement, or the version?
 bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark);
 
 // `pairs` NULL leaves them and what is refused out and clears the flag; the digest is computed by

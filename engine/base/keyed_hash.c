@@ -2,6 +2,7 @@
 // short keys of one or two numbers are in the header, inlined where tables look up.
 #include "base/keyed_hash.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 struct base_hash_key base_hash_key_draw(const struct base_random_port *random)
@@ -24,9 +25,13 @@ static uint64_t read_word(const uint8_t *bytes)
     return word;
 }
 
-static uint64_t read_rest(const uint8_t *bytes, size_t size)
+// The last `size` bytes, less than a word; `before`: there are as many before them as fill it up.
+static uint64_t read_rest(const uint8_t *bytes, size_t size, bool before)
 {
     uint64_t word = 0;
+    if (size > 0 && before) {
+        return read_word(bytes + size - sizeof(word)) >> (8 * (sizeof(word) - size));
+    }
     for (size_t i = 0; i < size; i++) {
         word |= (uint64_t)bytes[i] << (8 * i);
     }
@@ -42,6 +47,6 @@ uint64_t base_keyed64(const struct base_hash_key *key, const void *bytes, size_t
     for (; left >= 8; left -= 8, at += 8) {
         base_sip_word(v, read_word(at));
     }
-    base_sip_word(v, read_rest(at, left) | (uint64_t)(size & 0xff) << 56);
+    base_sip_word(v, read_rest(at, left, size >= 8) | (uint64_t)(size & 0xff) << 56);
     return base_sip_end(v);
 }

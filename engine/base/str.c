@@ -2,10 +2,14 @@
 //
 // Called at every border and on the check-in path (base64url of the profile header), from any
 // thread; there is no state and nothing is allocated. The decoders look characters up in a table
-// and collect errors with OR, so that the loop has no branch per character.
+// and collect errors with OR, so that the loop has no branch per character; with SSE2, which every
+// x86-64 has, long texts go sixteen at a time.
 #include "base/str.h"
 
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 struct base_str base_str_of(const char *text)
 {
@@ -178,6 +182,47 @@ static bool b64_tail(const uint8_t *text, size_t size, uint8_t *out)
     return (c & 3) == 0;
 }
 
+#ifdef __SSE2__
+// Bytes of `text` from `first` to `last` become `value`, `value` + 1, ..; the others 0, also in
+// *all, which collects who was in a range.
+static __m128i b64_range(__m128i text, char first, char last, char value, __m128i *all)
+{
+    __m128i in = _mm_and_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8((char)(first - 1))),
+                               _mm_cmplt_epi8(text, _mm_set1_epi8((char)(last + 1))));
+    *all = _mm_or_si128(*all, in);
+    return _mm_and_si128(in, _mm_add_epi8(text, _mm_set1_epi8((char)(value - first))));
+}
+
+// Two numbers of 24 bits in their order in memory; writes 8 bytes.
+static void b64_six_bytes(uint64_t numbers, uint8_t *to)
+{
+    uint64_t bytes = __builtin_bswap64(numbers << 40 | (numbers >> 32) << 16);
+    memcpy(to, &bytes, sizeof(bytes));
+}
+
+// 16 characters to 12 bytes; writes 14. False: a bad character.
+static bool b64_block(const uint8_t *from, uint8_t *to)
+{
+    __m128i text = _mm_loadu_si128((const __m128i *)(const void *)from);
+    __m128i good = _mm_setzero_si128();
+    __m128i six = b64_range(text, 'A', 'Z', 0, &good);
+    six = _mm_or_si128(six, b64_range(text, 'a', 'z', 26, &good));
+    six = _mm_or_si128(six, b64_range(text, '0', '9', 52, &good));
+    __m128i minus = _mm_cmpeq_epi8(text, _mm_set1_epi8('-'));
+    __m128i line = _mm_cmpeq_epi8(text, _mm_set1_epi8('_'));
+    good = _mm_or_si128(good, _mm_or_si128(minus, line));
+    six = _mm_or_si128(six, _mm_or_si128(_mm_and_si128(minus, _mm_set1_epi8(62)),
+                                         _mm_and_si128(line, _mm_set1_epi8(63))));
+    // Pairs of 6 bits to 12, pairs of those to 24, in four numbers of 32 bits.
+    __m128i even = _mm_slli_epi16(_mm_and_si128(six, _mm_set1_epi16(0xff)), 6);
+    __m128i twelve = _mm_or_si128(even, _mm_srli_epi16(six, 8));
+    __m128i full = _mm_madd_epi16(twelve, _mm_set1_epi32(0x00011000));
+    b64_six_bytes((uint64_t)_mm_cvtsi128_si64(full), to);
+    b64_six_bytes((uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(full, full)), to + 6);
+    return _mm_movemask_epi8(good) == 0xffff;
+}
+#endif
+
 enum base_status base_b64_decode(struct base_str text, uint8_t *out, size_t capacity,
                                  size_t *out_size)
 {
@@ -193,7 +238,14 @@ enum base_status base_b64_decode(struct base_str text, uint8_t *out, size_t capa
     const uint8_t *from = (const uint8_t *)text.data;
     uint8_t *to = out;
     uint32_t seen = 0;
-    for (size_t i = 0; i < whole; i += 4) {
+    size_t i = 0;
+#ifdef __SSE2__
+    for (; i + 20 <= whole; i += 16) { // what a block writes too much is inside `out`
+        seen |= b64_block(from + i, to) ? 0 : B64_BAD;
+        to += 12;
+    }
+#endif
+    for (; i < whole; i += 4) {
         uint32_t a = b64_value[from[i]];
         uint32_t b = b64_value[from[i + 1]];
         uint32_t c = b64_value[from[i + 2]];

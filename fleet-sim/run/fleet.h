@@ -166,6 +166,7 @@ struct sim_awake {
     uint64_t intended_us;
     uint64_t activations; // as observed last
     uint64_t again;
+    uint64_t withdrawals;
     uint64_t rollbacks;
     uint64_t refused;
     uint64_t refused_metadata;

@@ -166,6 +166,7 @@ static void observe_slots(struct sim_shard *shard, struct sim_awake *awake,
     awake->activations = stats->activations;
     awake->again = stats->again;
     awake->rollbacks = stats->rollbacks;
+    awake->withdrawals = stats->withdrawals;
 }
 
 static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
@@ -184,7 +185,8 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     }
     struct dev_stats stats;
     dev_stats(awake->runtime, &stats);
-    if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks) {
+    if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks ||
+        stats.withdrawals != awake->withdrawals) {
         observe_slots(shard, awake, &stats, now_us);
     }
     counters->refused_offers += stats.refused_offers - awake->refused;

@@ -1,4 +1,4 @@
-// The body of POST /api/v1/rollouts, parsed into what the core takes.
+// The body of POST /api/v1/rollouts and /api/v1/rollouts/check, parsed into what the core takes.
 #ifndef GW_ROLLOUT_BODY_H
 #define GW_ROLLOUT_BODY_H
 
@@ -10,10 +10,13 @@
 #define GW_API_EXECUTION_S_MAX      (7u * 24 * 3600)
 #define GW_API_NO_DATA_S            3600u // a stage nobody completed in for so long pages
 #define GW_API_BETA_CONTROL_PERCENT 10.0  // of those outside the audience
+#define GW_API_GUARD_S              86400u // a rollout is judged for so long after its last stage passed
 
 struct gw_rollout_body {
     struct gw_rollout_spec spec; // points into the arena
     struct gw_rollout_who who;
+    const uint8_t *evidence; // of the simulate stage, for a check; NULL: none
+    size_t evidence_bytes;
 };
 
 // Bytes to specification: syntax, types, unknown fields, every limit. Whether the pieces agree with

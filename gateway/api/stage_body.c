@@ -72,6 +72,8 @@ static enum base_status parse_gate(const struct gw_json_at *at, enum pol_stage_k
     BASE_TRY(parse_share(at, "tolerated_rise", false, 0, &out->tolerated_rise_ppm, error));
     BASE_TRY(parse_share(at, "alpha", false, POL_GATE_ALPHA_PPM, &out->alpha_ppm, error));
     BASE_TRY(parse_share(at, "beta", false, POL_GATE_BETA_PPM, &out->beta_ppm, error));
+    BASE_TRY(parse_share(at, "min_answered", false, POL_GATE_MIN_ANSWERED_PPM,
+                         &out->min_answered_ppm, error));
     BASE_TRY(gw_json_real(at, "max_silence", false, 0, SILENCE_MAX, &silence, error));
     BASE_TRY(parse_seconds(at, "no_data_s", (uint32_t)GW_API_DWELL_S_MAX, GW_API_NO_DATA_S,
                            &no_data_s, error));
@@ -265,6 +267,50 @@ static enum base_status parse_shadow(const struct gw_json_at *at, const char *ke
     return BASE_OK;
 }
 
+static enum base_status parse_on_fail(const struct gw_json_at *at, enum pol_on_fail *out,
+                                      struct base_error *error)
+{
+    struct base_str text = BASE_STR("roll_back");
+
+    BASE_TRY(gw_json_text(at, "on_fail", false, 16, &text, error));
+    for (unsigned i = 0; i < POL_ON_FAIL_COUNT; ++i) {
+        if (base_str_equal(text, base_str_of(pol_on_fail_name((enum pol_on_fail)i)))) {
+            *out = (enum pol_on_fail)i;
+            return BASE_OK;
+        }
+    }
+    return base_error_set(error, BASE_ERR_INVALID,
+                          "%son_fail: '%.*s' is neither roll_back nor hold", at->path,
+                          (int)text.size, text.data);
+}
+
+static enum base_status parse_on_pass(const struct gw_json_at *at, enum pol_on_pass *out,
+                                      struct base_error *error)
+{
+    struct base_str text = BASE_STR("advance");
+
+    BASE_TRY(gw_json_text(at, "on_pass", false, 16, &text, error));
+    for (unsigned i = 0; i < POL_ON_PASS_COUNT; ++i) {
+        if (base_str_equal(text, base_str_of(pol_on_pass_name((enum pol_on_pass)i)))) {
+            *out = (enum pol_on_pass)i;
+            return BASE_OK;
+        }
+    }
+    return base_error_set(error, BASE_ERR_INVALID, "%son_pass: '%.*s' is neither advance nor pause",
+                          at->path, (int)text.size, text.data);
+}
+
+// What verdicts do, and how long devices are judged.
+static enum base_status parse_verdicts(const struct gw_json_at *at, struct pol_stage *out,
+                                       struct base_error *error)
+{
+    BASE_TRY(parse_seconds(at, "window_s", POL_STAGE_WINDOW_S_MAX, 0, &out->window_s, error));
+    BASE_TRY(parse_seconds(at, "guard_s", POL_STAGE_GUARD_S_MAX, GW_STAGE_DEFAULT_S, &out->guard_s,
+                           error));
+    BASE_TRY(parse_on_fail(at, &out->on_fail, error));
+    return parse_on_pass(at, &out->on_pass, error);
+}
+
 enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_stage *stage,
                                      struct base_error *error)
 {
@@ -284,6 +330,7 @@ enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_sta
     BASE_TRY(parse_shadow(at, "max_slowdown", stage->kind, &stage->shadow_slow_percent, error));
     BASE_TRY(parse_shadow(at, "max_memory", stage->kind, &stage->shadow_memory_percent, error));
     BASE_TRY(gw_tolerance_parse(at, stage, error));
+    BASE_TRY(parse_verdicts(at, stage, error));
     return gw_json_bool(at, "approval", &stage->approval, error);
 }
 
@@ -338,27 +385,31 @@ static json_t *retry_object(const struct pol_stage *stage)
 
 static json_t *gate_object(const struct pol_gate *gate)
 {
-    return json_pack(
-        "{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "rule",
-        pol_gate_rule_name(gate->rule), "min_sample", (json_int_t)gate->min_sample, "min_dwell_s",
-        (double)gate->min_dwell_us / 1e6, "max_failure", gate->max_failure_ppm / ONE, "max_rise",
-        gate->max_rise_ppm / ONE, "tolerated_rise", gate->tolerated_rise_ppm / ONE, "alpha",
-        gate->alpha_ppm / ONE, "beta", gate->beta_ppm / ONE, "max_silence",
-        gate->max_silence_percent / 100.0, "no_data_s", (json_int_t)(gate->no_data_us / 1000000u));
+    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "rule",
+                     pol_gate_rule_name(gate->rule), "min_sample", (json_int_t)gate->min_sample,
+                     "min_dwell_s", (double)gate->min_dwell_us / 1e6, "max_failure",
+                     gate->max_failure_ppm / ONE, "max_rise", gate->max_rise_ppm / ONE,
+                     "tolerated_rise", gate->tolerated_rise_ppm / ONE, "alpha",
+                     gate->alpha_ppm / ONE, "beta", gate->beta_ppm / ONE, "min_answered",
+                     gate->min_answered_ppm / ONE, "max_silence", gate->max_silence_percent / 100.0,
+                     "no_data_s", (json_int_t)(gate->no_data_us / 1000000u));
 }
 
 json_t *gw_stage_body_view(const struct pol_stage *stage)
 {
     json_t *root = gate_object(&stage->gate);
     json_t *rest = json_pack(
-        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f, s:o}", "rate",
-        rate_object(&stage->pace), "in_flight", (json_int_t)stage->pace.in_flight_max, "windows",
-        window_list(stage), "execution_timeout_s", (json_int_t)stage->execution_timeout_s,
-        "offline_expiry_s", (json_int_t)stage->offline_expiry_s, "silence_s",
-        (json_int_t)stage->silence_s, "observe_s", (json_int_t)stage->observe_s, "control",
-        stage->control_buckets / 100.0, "retries", retry_object(stage), "approval",
-        (int)stage->approval, "max_slowdown", stage->shadow_slow_percent / 100.0, "max_memory",
-        stage->shadow_memory_percent / 100.0, "tolerance", gw_tolerance_view(stage));
+        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f, s:o, s:I, s:I, s:s, s:s}",
+        "rate", rate_object(&stage->pace), "in_flight", (json_int_t)stage->pace.in_flight_max,
+        "windows", window_list(stage), "execution_timeout_s",
+        (json_int_t)stage->execution_timeout_s, "offline_expiry_s",
+        (json_int_t)stage->offline_expiry_s, "silence_s", (json_int_t)stage->silence_s, "observe_s",
+        (json_int_t)stage->observe_s, "control", stage->control_buckets / 100.0, "retries",
+        retry_object(stage), "approval", (int)stage->approval, "max_slowdown",
+        stage->shadow_slow_percent / 100.0, "max_memory", stage->shadow_memory_percent / 100.0,
+        "tolerance", gw_tolerance_view(stage), "window_s", (json_int_t)stage->window_s, "guard_s",
+        (json_int_t)stage->guard_s, "on_fail", pol_on_fail_name(stage->on_fail), "on_pass",
+        pol_on_pass_name(stage->on_pass));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);

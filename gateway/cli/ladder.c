@@ -132,6 +132,43 @@ static enum cli_exit fill_test(const struct cli *cli, json_t *stage)
     return CLI_EXIT_OK;
 }
 
+static enum cli_exit add_missing(json_t *stage, const char *key, json_t *value)
+{
+    json_t *defaults = json_pack("{s:o}", key, value);
+    int added = json_object_update_missing(stage, defaults);
+
+    json_decref(defaults);
+    return added == 0 ? CLI_EXIT_OK : cli_fail(CLI_EXIT_LOCAL, "out of memory");
+}
+
+// What a verdict takes and what it does, where the options say so; else the gateway's defaults.
+static enum cli_exit fill_verdicts(const struct cli *cli, json_t *stage, bool last)
+{
+    const char *on_fail = cli->values[CLI_OPTION_ON_FAIL];
+    double answered = 0;
+    uint64_t guard_s = 0;
+    enum cli_exit code = cli_option_real(cli, CLI_OPTION_MIN_ANSWERED, 0, 1, &answered);
+
+    if (code == CLI_EXIT_OK) {
+        code = cli_option_u64(cli, CLI_OPTION_GUARD, 0, POL_STAGE_GUARD_S_MAX, &guard_s);
+    }
+    if (code == CLI_EXIT_OK && on_fail != NULL &&
+        strcmp(on_fail, pol_on_fail_name(POL_ON_FAIL_ROLL_BACK)) != 0 &&
+        strcmp(on_fail, pol_on_fail_name(POL_ON_FAIL_HOLD)) != 0) {
+        code = cli_fail(CLI_EXIT_USAGE, "--on-fail: roll_back or hold");
+    }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_MIN_ANSWERED)) {
+        code = add_missing(stage, "min_answered", json_real(answered));
+    }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_GUARD) && last) {
+        code = add_missing(stage, "guard_s", json_integer((json_int_t)guard_s));
+    }
+    if (code == CLI_EXIT_OK && on_fail != NULL) {
+        code = add_missing(stage, "on_fail", json_string(on_fail));
+    }
+    return code;
+}
+
 static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
 {
     uint64_t min_sample = 0;
@@ -166,6 +203,9 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
             return cli_fail(CLI_EXIT_LOCAL, "stages[%zu]: not an object", index);
         }
         code = fill_test(cli, stage);
+        if (code == CLI_EXIT_OK) {
+            code = fill_verdicts(cli, stage, index + 1 == json_array_size(stages));
+        }
         if (code != CLI_EXIT_OK) {
             return code;
         }

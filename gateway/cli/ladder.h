@@ -14,7 +14,8 @@
 #define LADDER_MAX_FAILURE 0.02
 
 // Stages as an array owned by the caller. --stages FILE (a list, or {"stages": [...]}) replaces the
-// default ladder; --min-sample, --min-dwell and --max-failure fill what a stage leaves open.
+// default ladder; --min-sample, --min-dwell, --max-failure, --min-answered, --on-fail and (in the
+// last stage) --guard fill what a stage leaves open.
 enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages);
 // --target: the conditions in a file of that name, otherwise the text as an expression of the
 // targeting language; an empty array without it.

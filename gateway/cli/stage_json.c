@@ -25,6 +25,16 @@ static uint32_t share(const json_t *json, const char *key, uint32_t fallback_ppm
     return json_is_number(value) ? (uint32_t)lround(json_number_value(value) * 1e6) : fallback_ppm;
 }
 
+static const char *on_fail_name(unsigned i)
+{
+    return pol_on_fail_name((enum pol_on_fail)i);
+}
+
+static const char *on_pass_name(unsigned i)
+{
+    return pol_on_pass_name((enum pol_on_pass)i);
+}
+
 void stage_json_read(const json_t *json, struct pol_stage *out)
 {
     const json_t *control = json_object_get(json, "control");
@@ -49,6 +59,13 @@ void stage_json_read(const json_t *json, struct pol_stage *out)
     gate->max_silence_percent =
         (uint32_t)lround(json_number_value(json_object_get(json, "max_silence")) * 100);
     gate->no_data_us = cli_json_u64(json, "no_data_s") * 1000000u;
+    gate->min_answered_ppm = share(json, "min_answered", POL_GATE_MIN_ANSWERED_PPM);
+    out->window_s = (uint32_t)cli_json_u64(json, "window_s");
+    out->guard_s = (uint32_t)cli_json_u64(json, "guard_s");
+    out->on_fail = (enum pol_on_fail)stage_json_name(
+        cli_json_text(json, "on_fail", ""), POL_ON_FAIL_COUNT, on_fail_name, POL_ON_FAIL_ROLL_BACK);
+    out->on_pass = (enum pol_on_pass)stage_json_name(
+        cli_json_text(json, "on_pass", ""), POL_ON_PASS_COUNT, on_pass_name, POL_ON_PASS_ADVANCE);
     out->pace.per_minute = (uint32_t)cli_json_u64(json_object_get(json, "rate"), "per_minute");
     out->control_buckets = json_is_number(control)
                                ? (uint16_t)lround(json_number_value(control) * 100)

@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-// Kind, share, gate, control band, approval, rate; the rest stays zero. What is missing takes the
-// gateway's defaults.
+// Kind, share, gate, control band, approval, rate, what verdicts do; the rest stays zero. What is
+// missing takes the gateway's defaults.
 void stage_json_read(const json_t *json, struct pol_stage *out);
 // Index of `text` among `count` names, or `fallback`.
 unsigned stage_json_name(const char *text, unsigned count, const char *(*name)(unsigned index),

@@ -32,6 +32,7 @@ struct gw_partial {
     uint16_t limit;            // in when bucket < limit
     bool base;                 // completed
     bool last;                 // of its group
+    bool alone;                // in its group, and without an arm
 };
 
 // A claim of a task on the cohort: an open rollout that targets it, or a base that lets at least a

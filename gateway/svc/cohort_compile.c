@@ -361,7 +361,7 @@ static bool reserve_partials(struct gw_cohorts *cohorts, struct gw_cohort *cohor
 }
 
 static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
-                        const struct gw_cohort_task *entry, uint64_t term, bool last)
+                        const struct gw_cohort_task *entry, uint64_t term, bool alone, bool last)
 {
     const struct gw_plan_task *task = plan->tasks[entry->slot];
     const struct gw_release *release = gw_plan_claim_release(task, entry->claim);
@@ -372,6 +372,7 @@ static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
         .limit = entry->limit,
         .base = is_base(entry),
         .last = last,
+        .alone = alone && release->arm.to == 0,
     };
 }
 
@@ -396,7 +397,7 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
         const struct gw_cohort_task *entries = &cohort->tasks[at];
         uint32_t parts = count_partials(entries, size, plan->tasks[entries[0].slot]);
         for (uint32_t i = 0; i < parts; i++) {
-            add_partial(cohort, plan, &entries[i], entries[0].term, i + 1 == parts);
+            add_partial(cohort, plan, &entries[i], entries[0].term, parts == 1, i + 1 == parts);
         }
         at += size;
     }
@@ -432,6 +433,11 @@ uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id)
     bool follows = false; // an open rollout of the group
     for (uint32_t i = 0; i < cohort->partial_count; i++) {
         const struct gw_partial *partial = &cohort->partials[i];
+        if (partial->alone) { // nearly all are
+            bool in = pol_bucket_mixed(device_id, partial->salt_mix) < partial->limit;
+            digest += in ? partial->delta : 0;
+            continue;
+        }
         bool comes = partial->base || !follows;
         if (comes && (partial->arm == NULL || pol_arm_has(partial->arm, device_id))) {
             if (pol_bucket_mixed(device_id, partial->salt_mix) < partial->limit) {

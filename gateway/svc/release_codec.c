@@ -1,6 +1,6 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(9), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(10), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
 //              u32 checkin_interval_s (8 and below lack it: 0), manifest[32], text task, (7 and 6:
 //              block way back: an envelope, or nothing,) target, varint stage_count, count x stage
@@ -23,11 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION       9
+#define SPEC_VERSION       10
 #define SPEC_TRUST         7 // the first that says which devices count
 #define SPEC_OLDEST        6
-#define SPEC_WITHOUT_BACK  8 // the first without a signed way back
-#define SPEC_INTERVAL      9 // the first with the interval
+#define SPEC_WITHOUT_BACK  8  // the first without a signed way back
+#define SPEC_INTERVAL      9  // the first with the interval
+#define SPEC_VERDICTS      10 // the first that says what verdicts do
 #define SEMVER_NUMBERS_MAX 96
 #define OPERAND_TEXT_MAX   256
 
@@ -91,8 +92,20 @@ static void write_target(struct base_writer *writer, const struct pol_target *ta
     write_text(writer, text.data, text.size);
 }
 
-static void fill_defaults(struct pol_stage *stage, uint32_t checkin_interval_s)
+// A report comes with the run, or with one of the check-ins behind it.
+static uint32_t window_of(const struct pol_stage *stage, uint32_t timeout_s,
+                          uint32_t checkin_interval_s)
 {
+    uint64_t own_s = stage->execution_timeout_s != 0 ? stage->execution_timeout_s : timeout_s;
+    uint64_t window_s = own_s + (uint64_t)GW_STAGE_WINDOW_TIMES * checkin_interval_s;
+    return window_s < POL_STAGE_WINDOW_S_MAX ? (uint32_t)window_s : POL_STAGE_WINDOW_S_MAX;
+}
+
+static void fill_defaults(struct pol_stage *stage, uint32_t timeout_s, uint32_t checkin_interval_s)
+{
+    if (stage->window_s == 0) {
+        stage->window_s = window_of(stage, timeout_s, checkin_interval_s);
+    }
     if (stage->silence_s == GW_STAGE_DEFAULT_S) {
         stage->silence_s = checkin_interval_s * GW_STAGE_SILENCE_TIMES;
     }
@@ -108,8 +121,9 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
     base_writer_u64(writer, spec->id);
     base_writer_u64(writer, spec->salt);
     base_writer_u64(writer, spec->release_counter);
-    base_writer_u32(writer, spec->execution_timeout_s != 0 ? spec->execution_timeout_s
-                                                           : GW_EXECUTION_TIMEOUT_S);
+    uint32_t timeout_s =
+        spec->execution_timeout_s != 0 ? spec->execution_timeout_s : GW_EXECUTION_TIMEOUT_S;
+    base_writer_u32(writer, timeout_s);
     base_writer_u16(writer, spec->priority);
     base_writer_u64(writer, spec->arm.salt);
     base_writer_u16(writer, spec->arm.from);
@@ -126,7 +140,7 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
         base_writer_u8(writer, (uint8_t)stage->stage.kind);
         base_writer_u16(writer, stage->stage.max_bucket);
         struct pol_stage conduct = stage->stage;
-        fill_defaults(&conduct, checkin_interval_s);
+        fill_defaults(&conduct, timeout_s, checkin_interval_s);
         gw_stage_write(writer, &conduct);
         write_text(writer, stage->statement, stage->statement_bytes);
         write_target(writer, &stage->stage.audience);
@@ -294,13 +308,14 @@ static bool stage_name_ok(struct base_str name)
     return true;
 }
 
-static enum base_status read_stage(struct parse *parse, struct gw_release *release, uint32_t index)
+static enum base_status read_stage(struct parse *parse, struct gw_release *release, uint32_t index,
+                                   uint8_t version)
 {
     struct pol_stage *stage = &release->stages[index];
     struct base_str name = read_text(parse, GW_STAGE_NAME_MAX);
     uint8_t kind = base_reader_u8(&parse->reader);
     stage->max_bucket = base_reader_u16(&parse->reader);
-    gw_stage_read(&parse->reader, stage);
+    gw_stage_read(&parse->reader, version >= SPEC_VERDICTS, stage);
     struct base_str statement = read_text(parse, GW_STATEMENT_BYTES_MAX);
     char where[64];
     snprintf(where, sizeof(where), "stage %u: audience", index + 1);
@@ -385,7 +400,7 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     BASE_TRY(read_target(parse, &release->target, "target"));
     release->stage_count = (uint32_t)base_reader_varint_max(reader, POL_STAGES_MAX);
     for (uint32_t i = 0; i < release->stage_count; i++) {
-        BASE_TRY(read_stage(parse, release, i));
+        BASE_TRY(read_stage(parse, release, i, version));
     }
     if (base_reader_finish(reader) != BASE_OK) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "rollout: malformed");

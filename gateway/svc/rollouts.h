@@ -27,6 +27,7 @@
 #define GW_STAGE_DEFAULT_S      UINT32_MAX // silence_s, observe_s: multiples of the check-in interval
 #define GW_STAGE_SILENCE_TIMES  12u
 #define GW_STAGE_OBSERVE_TIMES  2u
+#define GW_STAGE_WINDOW_TIMES   2u // window_s: beyond the execution timeout
 #define GW_ROLLOUT_SLICES       16u
 #define GW_QUARANTINE_MAX       POL_HELD_MAX // segments of one rollout
 #define GW_PRIORITY_MAX         1000u
@@ -35,7 +36,8 @@ struct gw_core;
 
 struct gw_stage_spec {
     struct base_str name;     // printable ASCII, at most GW_STAGE_NAME_MAX
-    struct pol_stage stage;   // max_bucket is percent x 100; see GW_STAGE_DEFAULT_S
+    struct pol_stage stage;   // max_bucket is percent x 100; window_s 0: the default; see
+                              // GW_STAGE_DEFAULT_S
     const uint8_t *statement; // INSTALL envelope; NULL in a simulate stage
     size_t statement_bytes;
 };
@@ -235,6 +237,12 @@ BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_who *who,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
+// What the call above refuses, and so would the start right behind it and the evidence that it is
+// given (an envelope; NULL: none), in the same words. Nothing is made.
+BASE_NODISCARD enum base_status gw_rollout_check(struct gw_core *core,
+                                                 const struct gw_rollout_spec *spec,
+                                                 const uint8_t *evidence, size_t evidence_bytes,
+                                                 struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
 // revision, approval by the person who created it, or a start that can reach no known device;
 // SIGNATURE, THRESHOLD: it would lead on, and devices would not take what it says

@@ -4,7 +4,8 @@
 //   conduct := gate, pace, u8 window_count, count x window, u32 execution_timeout_s,
 //              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
 //              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent,
-//              tolerances (wire/tolerance.h)
+//              tolerances (wire/tolerance.h), u32 min_answered_ppm, u32 window_s, u32 guard_s,
+//              u8 on_fail, u8 on_pass (older releases lack these five: 0)
 //   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
 //              u32 tolerated_rise_ppm, u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64
 //              no_data_us
@@ -106,9 +107,25 @@ void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
     struct wire_tolerances tolerances;
     gw_stage_tolerances(stage, &tolerances);
     wire_tolerances_write(writer, &tolerances);
+    base_writer_u32(writer, stage->gate.min_answered_ppm);
+    base_writer_u32(writer, stage->window_s);
+    base_writer_u32(writer, stage->guard_s);
+    base_writer_u8(writer, (uint8_t)stage->on_fail);
+    base_writer_u8(writer, (uint8_t)stage->on_pass);
 }
 
-void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
+static void read_verdicts(struct base_reader *reader, struct pol_stage *stage)
+{
+    stage->gate.min_answered_ppm = base_reader_u32(reader);
+    stage->window_s = base_reader_u32(reader);
+    stage->guard_s = base_reader_u32(reader);
+    uint8_t on_fail = base_reader_u8(reader);
+    uint8_t on_pass = base_reader_u8(reader);
+    stage->on_fail = on_fail < POL_ON_FAIL_COUNT ? (enum pol_on_fail)on_fail : POL_ON_FAIL_COUNT;
+    stage->on_pass = on_pass < POL_ON_PASS_COUNT ? (enum pol_on_pass)on_pass : POL_ON_PASS_COUNT;
+}
+
+void gw_stage_read(struct base_reader *reader, bool verdicts, struct pol_stage *stage)
 {
     read_gate(reader, &stage->gate);
     stage->pace.per_minute = base_reader_u32(reader);
@@ -140,6 +157,9 @@ void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
     struct wire_tolerances tolerances;
     wire_tolerances_read(reader, &tolerances);
     gw_stage_tolerances_set(stage, &tolerances);
+    if (verdicts) {
+        read_verdicts(reader, stage);
+    }
 }
 
 // ---- Counts

@@ -50,6 +50,17 @@ static const struct model_case cases[] = {
     {"failed_on_one", WORLD "fails device=3 version=1 on=1\n" A_DONE "check\n" B_OPEN
                             "check\nexpect device=3 version=0\n"
                             "expect device=4 version=1\n"},
+    // Every version that failed is refused, not only the last one.
+    {"failed_on_both",
+     WORLD "fails device=3 version=0 on=1\nfails device=3 version=1 on=1\n" A_DONE B_OPEN
+           "check\nexpect device=3 version=-1\n"
+           "expect device=4 version=1\npromote rollout=1\ncheck\n"
+           "expect device=3 version=-1\n"},
+    {"failed_on_two_of_three",
+     WORLD "fails device=3 version=1 on=1\nfails device=3 version=2 on=1\n" A_DONE B_DONE
+           "create rollout=3 version=2 trust=1\nstart rollout=3\ncheck\n"
+           "expect device=3 version=0\nexpect device=4 version=2\nreboot device=3\ncheck\n"
+           "expect device=3 version=0\n"},
     {"keeps", WORLD "create rollout=0 version=0 target=1 trust=1\nstart rollout=0\n"
                     "promote rollout=0\ncheck\nexpect version=0\nattrs device=0 os=1\ncheck\n"
                     "expect version=0\n"},

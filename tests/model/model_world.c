@@ -146,7 +146,7 @@ static void device_op(struct model_world *world, const struct model_op *op)
         break;
     case MODEL_OP_FAILS:
         device->fails[op->args[1]][op->args[2]] = op->args[3] != 0;
-        device->failed[op->args[1]] = (int)op->args[2] + 1;
+        device->failed[op->args[1]] |= UINT32_C(1) << op->args[2];
         break;
     case MODEL_OP_CUT:
         device->cut_after = (uint32_t)op->args[1];

@@ -11,8 +11,10 @@
 #define OLDER_FIRST    6 // versions of a stored release
 #define OLDER_LAST     7
 #define OLDER_ROW_MAX  16384
-#define OLDER_TRUST_AT 43 // where a release of version 7 or above says which devices count
-#define NEWER_PACE     4u // bytes of the interval behind that, from version 9
+#define OLDER_TRUST_AT 43  // where a release of version 7 or above says which devices count
+#define NEWER_PACE     4u  // bytes of the interval behind that, from version 9
+#define NEWER_VERDICTS 14u // ... of what a stage's verdicts do, in front of its statement, from 10
+#define OLDER_FLOOR    8   // from here on statements name a floor, and none leads back
 
 struct older_rollout {
     struct gw_store_op op;
@@ -73,31 +75,37 @@ static inline void older_way_back(struct base_writer *writer, const struct older
     older_envelope(writer, &envelope);
 }
 
-// From version 9: the version, trust_unproven, no interval, a way back behind the task, and the
-// statements.
+// From version 10: the version, trust_unproven, no interval, a way back behind the task, the
+// statements, and nothing of verdicts; each as the older version had it.
 static inline void older_spec(struct base_writer *writer, const struct older_rollout *older,
                               const uint8_t *spec, size_t size)
 {
     static const size_t prefix = 2; // of a statement: its size is so many bytes long
-    static const size_t rest = OLDER_TRUST_AT + 1 + NEWER_PACE;
-    size_t at = rest + WIRE_SHA256_BYTES + 1 + strlen(older->task);
+    const size_t rest = OLDER_TRUST_AT + 1 + (older->version > OLDER_FLOOR ? 0 : NEWER_PACE);
+    size_t at = OLDER_TRUST_AT + 1 + NEWER_PACE + WIRE_SHA256_BYTES + 1 + strlen(older->task);
     const uint8_t *found;
-    assert_int_equal(spec[0], 9);
+    assert_int_equal(spec[0], 10);
     base_writer_u8(writer, older->version);
     base_writer_bytes(writer, spec + 1, OLDER_TRUST_AT - 1);
     if (older->version > OLDER_FIRST) {
         base_writer_u8(writer, spec[OLDER_TRUST_AT]);
     }
     base_writer_bytes(writer, spec + rest, at - rest);
-    older_way_back(writer, older);
+    if (older->version < OLDER_FLOOR) {
+        older_way_back(writer, older);
+    }
     while ((found = memmem(spec + at, size - at, "WLS1", 4)) != NULL) {
         struct base_reader reader;
         base_reader_init(&reader, found - prefix, prefix);
         size_t statement = (size_t)base_reader_varint(&reader);
         assert_int_equal(older_varint_bytes(statement), prefix);
         size_t start = (size_t)(found - spec);
-        base_writer_bytes(writer, spec + at, start - prefix - at);
-        older_statement(writer, found, statement, older->kind);
+        base_writer_bytes(writer, spec + at, start - prefix - NEWER_VERDICTS - at);
+        if (older->version < OLDER_FLOOR) {
+            older_statement(writer, found, statement, older->kind);
+        } else {
+            base_writer_bytes(writer, found - prefix, prefix + statement);
+        }
         at = start + statement;
     }
     base_writer_bytes(writer, spec + at, size - at);

@@ -106,6 +106,7 @@ struct dev_stats {
     uint64_t damaged; // times that stored content was found damaged
     uint64_t mended;  // versions whose content was brought again
     uint64_t rollbacks;
+    uint64_t withdrawals; // active versions that were taken away: ordered off, killed, or damaged
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
     uint64_t root_version;     // of the root in force now; 0: keys are pinned
@@ -189,6 +190,8 @@ uint32_t dev_task_count(const struct dev_runtime *runtime);
 // NOT_FOUND past the count.
 BASE_NODISCARD enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index,
                                               struct dev_task_view *out_view);
+// No release of the task below is followed; 0: any is. Of tasks that were stopped, too.
+uint64_t dev_floor(const struct dev_runtime *runtime, struct base_str task_name);
 // Checks every invariant of the runtime; for tests and debug builds.
 bool dev_validate(const struct dev_runtime *runtime);
 

@@ -147,23 +147,38 @@ static void base64_refuses_all_else(void **state)
     assert_int_equal(size, 0);
 }
 
-// Each of the 256 byte values in each position: accepted exactly when it is in the alphabet.
-static void base64_alphabet_is_exact(void **state)
+// Each of the 256 byte values in each position: accepted exactly when it is in the alphabet, and
+// then worth its place there.
+static void base64_alphabet_is_exact_in(size_t size)
 {
-    (void)state;
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (unsigned c = 0; c < 256; c++) {
         bool known = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
                      c == '-' || c == '_';
-        for (unsigned at = 0; at < 4; at++) {
-            char text[4] = {'A', 'A', 'A', 'A'};
+        for (size_t at = 0; at < size; at++) {
+            char text[64];
+            memset(text, 'A', size);
             text[at] = (char)c;
-            uint8_t out[3];
-            size_t size;
+            uint8_t out[48] = {0};
+            size_t decoded = 0;
             enum base_status status =
-                base_b64_decode((struct base_str){text, 4}, out, sizeof out, &size);
+                base_b64_decode((struct base_str){text, size}, out, size / 4 * 3, &decoded);
             assert_int_equal(status, known ? BASE_OK : BASE_ERR_INVALID);
+            for (size_t bit = 0; known && bit < size * 6; bit++) {
+                unsigned value = (unsigned)(strchr(alphabet, text[bit / 6]) - alphabet);
+                assert_int_equal(out[bit / 8] >> (7 - bit % 8) & 1, value >> (5 - bit % 6) & 1);
+            }
         }
     }
+}
+
+static void base64_alphabet_is_exact(void **state)
+{
+    (void)state;
+    base64_alphabet_is_exact_in(4);
+    base64_alphabet_is_exact_in(36);
+    base64_alphabet_is_exact_in(64);
 }
 
 static void base64_round_trips(void **state)

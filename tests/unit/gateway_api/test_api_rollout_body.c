@@ -71,6 +71,11 @@ static void test_good_body(void **state)
     assert_int_equal(gray->statement_bytes, 5);
     assert_int_equal(gray->statement[4], 0xef);
     assert_int_equal(spec->stages[2].stage.max_bucket, 10000);
+    assert_int_equal(gray->stage.gate.min_answered_ppm, 900000); // where nothing is said
+    assert_int_equal(gray->stage.guard_s, 0);
+    assert_int_equal(spec->stages[2].stage.guard_s, 86400);
+    assert_int_equal(spec->stages[2].stage.on_fail, POL_ON_FAIL_ROLL_BACK);
+    assert_int_equal(spec->stages[2].stage.on_pass, POL_ON_PASS_ADVANCE);
     assert_true(base_str_equal(body.who.by, BASE_STR("me")));
     base_arena_done(&arena);
 }
@@ -128,6 +133,21 @@ static const struct {
     {COND("\"attr\":\"\",\"op\":\"==\",\"value\":1"), "target[0].attr: empty"},
     {COND("\"attr\":\"os\",\"op\":\"<\",\"value\":true"), "target[0]:"},
     {COND("\"attr\":\"os\",\"op\":\"==\",\"value\":1,\"extra\":1"), "target[0].extra: unknown"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\",\"on_fail\":"
+           "\"x\""),
+     "stages[0].on_fail: 'x' is neither"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\",\"on_pass\":"
+           "\"x\""),
+     "stages[0].on_pass: 'x' is neither"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"min_answered\":1.1"),
+     "stages[0].min_answered"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"guard_s\":2592001"),
+     "stages[0].guard_s"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"window_s\":2592001"),
+     "stages[0].window_s"},
+    {HEAD "\"stages\":[{\"name\":\"a\",\"kind\":\"simulate\",\"max_failure\":0,\"guard_s\":5},"
+          "{\"name\":\"b\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\"}]}",
+     "stages[0].guard_s: for the last stage only"},
     {HEAD STAGES ",\"priority\":1001}", "priority"},
     {HEAD STAGES ",\"priority\":-1}", "priority"},
     {HEAD STAGES ",\"arm\":5}", "arm: not an object"},

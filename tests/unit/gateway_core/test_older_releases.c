@@ -108,11 +108,78 @@ static void test_other_kinds_are_named(void **state)
     rig_done(&rig);
 }
 
+static void with_verdicts(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->gate.min_answered_ppm = 800000;
+    stage->window_s = 77;
+    stage->guard_s = 5000;
+    stage->on_fail = POL_ON_FAIL_HOLD;
+    stage->on_pass = POL_ON_PASS_PAUSE;
+}
+
+static const struct pol_stage *stage_of(const struct rig *rig)
+{
+    return &gw_catalog_find_rollout(rig->core, 1)->release->stages[0];
+}
+
+// What verdicts do is stored with a stage; an older one has none of it.
+static void test_stages_say_what_verdicts_do(void **state)
+{
+    (void)state;
+    static const uint8_t versions[] = {OLDER_FIRST, OLDER_LAST, OLDER_FLOOR, 9};
+    for (size_t i = 0; i < TEST_COUNT(versions); i++) {
+        struct rig rig;
+        struct wire_sha256 manifest;
+        struct gw_rollout_view view;
+        struct base_error error = {0};
+        rig_init(&rig);
+        rig_start(&rig);
+        rig.conduct = with_verdicts;
+        rig_version(&rig, TASK, "1.0.0", &manifest);
+        assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, NULL, NULL, &full, 1, &view, &error),
+                         BASE_OK);
+        rig_stop(&rig);
+        rig_start(&rig);
+        const struct pol_stage *stage = stage_of(&rig);
+        assert_int_equal(stage->gate.min_answered_ppm, 800000);
+        assert_int_equal(stage->window_s, 77);
+        assert_int_equal(stage->guard_s, 5000);
+        assert_int_equal(stage->on_fail, POL_ON_FAIL_HOLD);
+        assert_int_equal(stage->on_pass, POL_ON_PASS_PAUSE);
+        older_rollout(&rig, 1, versions[i], 0);
+        rig_start(&rig);
+        stage = stage_of(&rig);
+        assert_int_equal(stage->gate.min_answered_ppm, 0);
+        assert_int_equal(stage->window_s, 0);
+        assert_int_equal(stage->guard_s, 0);
+        assert_int_equal(stage->on_fail, POL_ON_FAIL_ROLL_BACK);
+        assert_int_equal(stage->on_pass, POL_ON_PASS_ADVANCE);
+        assert_int_equal(stage->max_bucket, 10000);
+        rig_done(&rig);
+    }
+}
+
+// Who says nothing has the window of the execution timeout and two check-ins.
+static void test_a_window_has_a_default(void **state)
+{
+    (void)state;
+    static const struct pol_arm everybody = {0};
+    struct rig rig;
+    begin(&rig, &everybody);
+    uint32_t interval_s = gw_core_checkin_interval_s(rig.core);
+    assert_int_equal(stage_of(&rig)->window_s,
+                     GW_EXECUTION_TIMEOUT_S + GW_STAGE_WINDOW_TIMES * interval_s);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rollouts_without_a_floor_are_offered),
         cmocka_unit_test(test_other_kinds_are_named),
+        cmocka_unit_test(test_stages_say_what_verdicts_do),
+        cmocka_unit_test(test_a_window_has_a_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
