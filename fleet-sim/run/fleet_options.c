@@ -80,8 +80,9 @@ static const struct argp_option table[] = {
      "build",
      1},
     {"bad", KEY_BAD, "RULE", 0,
-     "'PREDICATE => BEHAVIOUR @ PROBABILITY' on the bad versions; behaviours: crash, exception "
-     "[N], hang, slow [MS], wrong; may be given again",
+     "'PREDICATE => BEHAVIOUR @ PROBABILITY [each]' on the bad versions; behaviours: crash, "
+     "exception [N], hang, slow [MS], wrong; 'each' draws anew at each activation; may be given "
+     "again",
      1},
     {"real-every", KEY_REAL_EVERY, "N", 0,
      "One device in N does all work for real, nothing shared (10000; 0: none)", 1},
