@@ -303,11 +303,25 @@ void model_device_init(struct model_device *device, struct model_ground *ground,
     model_device_boot(device);
 }
 
+static uint64_t own_mono_us(void *ctx)
+{
+    const struct base_clock_port *clock = &((const struct model_device *)ctx)->ground->clock;
+    return clock->mono_us(clock->ctx);
+}
+
+static uint64_t own_wall_us(void *ctx)
+{
+    const struct model_device *device = ctx;
+    const struct base_clock_port *clock = &device->ground->clock;
+    return clock->wall_us(clock->ctx) + (uint64_t)(device->skew_s * 1000000);
+}
+
 static void make_ports(struct model_device *device)
 {
+    device->clock = (struct base_clock_port){device, own_mono_us, own_wall_us};
     base_prng_seed(&device->prng, base_mix64(device->id + device->boots));
     device->ports = (struct dev_ports){
-        .clock = device->ground->clock,
+        .clock = device->clock,
         .random = base_prng_port(&device->prng),
         .http = {device, http_start, http_cancel},
         .storage = {.ctx = device,
@@ -462,20 +476,28 @@ void model_device_visit(struct model_device *device, void (*advance)(void *ctx, 
 
 // ---- Views
 
-static bool pair_of(const struct model_device *device, uint64_t task_id,
+// What a device tells of itself, and of one task: the version that failed last, and before.
+struct said {
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    struct wire_profile profile;
+};
+
+static bool pair_of(const struct model_device *device, uint64_t task_id, struct said *said,
                     struct wire_profile_pair *out)
 {
     char text[WIRE_PROFILE_TEXT_MAX];
-    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    uint8_t *bytes = said->bytes;
     size_t size = 0;
     struct wire_profile profile;
     struct base_reader reader;
     *out = (struct wire_profile_pair){.task_id = task_id};
     if (dev_profile_header(device->runtime, text, sizeof(text), &size) != BASE_OK ||
-        base_b64_decode((struct base_str){text, size}, bytes, sizeof(bytes), &size) != BASE_OK ||
+        base_b64_decode((struct base_str){text, size}, bytes, sizeof(said->bytes), &size) !=
+            BASE_OK ||
         wire_profile_parse(bytes, size, &profile) != BASE_OK) {
         return false;
     }
+    said->profile = profile;
     base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
     for (uint32_t i = 0; i < profile.task_count && profile.pairs != NULL; i++) {
         struct wire_profile_pair pair;
@@ -492,6 +514,7 @@ static bool pair_of(const struct model_device *device, uint64_t task_id,
 bool model_device_facts(const struct model_device *device, int task, struct model_facts *out)
 {
     struct wire_profile_pair pair;
+    struct said said = {.profile = {0}};
     struct dev_task_view view;
     uint64_t task_id = wire_task_id(base_str_of(model_task_name(task)));
     uint64_t runs = 0;
@@ -504,15 +527,48 @@ bool model_device_facts(const struct model_device *device, int task, struct mode
             runs = wire_version_id(&view.active);
         }
     }
-    bool told = pair_of(device, task_id, &pair) && pair.version_id == runs;
+    bool told = pair_of(device, task_id, &said, &pair) && pair.version_id == runs;
     told = told && (runs == 0 || model_content_find(device->ground, runs, &of_task, &out->have)) &&
            of_task == task;
     told = told &&
            (pair.blocked_version_id == 0 ||
             model_content_find(device->ground, pair.blocked_version_id, &of_task, &out->refused)) &&
            of_task == task;
-    out->floor = pair.floor;
-    return told;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        uint64_t id = wire_version_id(&device->ground->content[task][version].manifest);
+        uint64_t mark = wire_profile_version_mark(task_id, id);
+        out->before[version] = wire_profile_refuses(&said.profile, mark);
+    }
+    out->floor = dev_floor(device->runtime, base_str_of(model_task_name(task)));
+    return told && (pair.version_id == 0 || pair.floor == out->floor);
+}
+
+static uint32_t bit_of(const struct model_ground *ground, const struct wire_sha256 *manifest)
+{
+    int task = 0;
+    int version = -1;
+    if (!wire_sha256_is_zero(manifest)) {
+        (void)model_content_find(ground, wire_version_id(manifest), &task, &version);
+    }
+    return UINT32_C(1) << (version + 1);
+}
+
+void model_device_note(struct model_device *device)
+{
+    struct dev_task_view view;
+    bool met[MODEL_TASKS] = {false};
+    for (uint32_t i = 0; dev_task_view(device->runtime, i, &view) == BASE_OK; i++) {
+        for (int task = 0; task < (int)MODEL_TASKS && !view.shadow; task++) {
+            if (base_str_equal(view.name, base_str_of(model_task_name(task)))) {
+                met[task] = true;
+                device->lawful[task] |= bit_of(device->ground, &view.active);
+                device->lawful[task] |= bit_of(device->ground, &view.previous);
+            }
+        }
+    }
+    for (int task = 0; task < (int)MODEL_TASKS; task++) {
+        device->lawful[task] |= met[task] ? 0 : 1;
+    }
 }
 
 uint64_t model_device_mark(const struct model_device *device)
