@@ -168,7 +168,9 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t ve
         return;
     }
     counters->current += was_current ? 0 : 1;
-    if (version == entry->offered && entry->ran_ms == 0) {
+    bool again = (entry->good_mask & bit(version)) != 0; // on the way back, say
+    entry->good_mask |= bit(version);
+    if (version == entry->offered && entry->ran_ms == 0 && !again) {
         entry->ran_ms = now_ms > 0 ? now_ms : 1;
         counters->ran++;
         uint32_t took_ms = now_ms > entry->offered_ms ? now_ms - entry->offered_ms : 0;

@@ -17,6 +17,7 @@
 // version offered last; 0: not yet.
 struct sim_ledger_entry {
     uint64_t ran_mask;    // bit v: version number v was started at least once
+    uint64_t good_mask;   // bit v: a run of it came to a good end
     uint64_t failed_mask; // bit v: a run of it ended in a failure
     uint32_t offered_ms;
     uint32_t downloaded_ms;
