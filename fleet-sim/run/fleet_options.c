@@ -81,8 +81,9 @@ static const struct argp_option table[] = {
      "build",
      1},
     {"bad", KEY_BAD, "RULE", 0,
-     "'PREDICATE => BEHAVIOUR @ PROBABILITY' on the bad versions; behaviours: crash, exception "
-     "[N], hang, slow [MS], wrong; may be given again",
+     "'PREDICATE => BEHAVIOUR @ PROBABILITY [each]' on the bad versions; behaviours: crash, "
+     "exception [N], hang, slow [MS], wrong; 'each' draws anew at each activation; may be given "
+     "again",
      1},
     {"real-every", KEY_REAL_EVERY, "N", 0,
      "One device in N does all work for real, nothing shared (10000; 0: none)", 1},
@@ -664,8 +665,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "(simulate); tunnel is the tunnel's own simulation, with its own --help.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
-        "      --enroll-token gateway/enroll.token --trust \"$(cat release.key.pub)\" "
-        "--hints\n\nExit status: 0 everything held, 1 an "
+        "      --enroll-token gateway/enroll.token --root root.1 --hints\n\nExit status: 0 "
+        "everything held, 1 an "
         "oracle is broken or a goal was missed, "
         "2 usage, 3 refused by the preflight, 4 files or memory.",
         NULL,

@@ -197,6 +197,7 @@ enum base_status gw_core_new(const struct gw_core_options *options, struct gw_co
     gw_call_queue_init(&core->background.queue);
     gw_call_queue_init(&core->deltas.queue);
     atomic_init(&core->ready, true);
+    atomic_init(&core->reports_since_s, UINT32_MAX);
     enum base_status status = open_core(core, options, say);
     if (status != BASE_OK) {
         if (say->text[0] == 0) {

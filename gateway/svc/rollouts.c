@@ -22,6 +22,17 @@
 
 // ---- Views
 
+// A PASS opens the next stage, so beside an open one it is of the stage before: of this one nothing
+// is known yet.
+static void view_verdict(const struct gw_rollout *rollout, struct gw_rollout_view *out)
+{
+    bool before =
+        rollout->state.state == POL_ROLLOUT_RUNNING && rollout->verdict == POL_VERDICT_PASS;
+    out->verdict = before ? POL_VERDICT_NO_DATA : rollout->verdict;
+    out->reason = before ? POL_REASON_NO_COMPLETIONS : rollout->reason;
+    out->failure_ppm = before ? 0 : rollout->failure_ppm;
+}
+
 static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
                          struct gw_rollout_view *out)
 {
@@ -51,9 +62,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->shown = rollout->shown;
     out->quarantine_count = rollout->quarantine_count;
     memcpy(out->quarantine, rollout->quarantine, sizeof(out->quarantine));
-    out->verdict = rollout->verdict;
-    out->reason = rollout->reason;
-    out->failure_ppm = rollout->failure_ppm;
+    view_verdict(rollout, out);
     for (uint32_t i = 0; i < release->stage_count; i++) {
         memcpy(out->stages[i].name, release->stage_names[i], sizeof(out->stages[i].name));
         out->stages[i].kind = release->stages[i].kind;
@@ -69,6 +78,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         counts->succeeded = rollout->simulation.completed - rollout->simulation.failed;
         counts->failed = rollout->simulation.failed;
     }
+    gw_rollout_view_trial(core, rollout, &out->trial);
     gw_rollout_view_power(core, rollout, out);
 }
 

@@ -271,7 +271,8 @@ struct base_str rig_device_profile(const struct rig_device *device, bool pairs, 
     }
     struct wire_profile profile = {
         .flags = (uint8_t)((with ? WIRE_PROFILE_FLAG_PAIRS : 0) |
-                           (device->own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0)),
+                           (device->own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0) |
+                           (device->marks ? WIRE_PROFILE_FLAG_AGAIN : 0)),
         .tasks_max = device->tasks_max,
         .interval_s = device->interval_s,
         .refused = refused,

@@ -98,6 +98,7 @@ struct rig_device {
     uint32_t tasks_max; // 0: a device of before, which says nothing of what follows
     uint32_t interval_s;
     bool own_pace;
+    bool marks; // it knows marks (wire/again.h); tasks_max says something
     uint32_t refused_count;
     uint64_t refused[8];
     uint32_t epoch;
