@@ -2,6 +2,7 @@
 // shards at every task run; pure.
 #include "model/bad_release.h"
 
+#include "base/str_cut.h"
 #include "model/population.h"
 
 #include <stdlib.h>
@@ -12,21 +13,9 @@ static const char *const behaviour_names[SIM_BEHAVIOUR_COUNT] = {"none", "crash"
 
 #define EACH BASE_STR(" each")
 
-static struct base_str trim(struct base_str text)
-{
-    while (text.size > 0 && text.data[0] == ' ') {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && text.data[text.size - 1] == ' ') {
-        text.size--;
-    }
-    return text;
-}
-
 enum base_status sim_ratio_parse(struct base_str text, uint32_t *out_ppm)
 {
-    text = trim(text);
+    text = base_str_trim(text);
     char copy[32];
     if (text.size == 0 || text.size >= sizeof(copy)) {
         return BASE_ERR_INVALID;
@@ -35,7 +24,7 @@ enum base_status sim_ratio_parse(struct base_str text, uint32_t *out_ppm)
     if (text.data[text.size - 1] == '%') {
         scale = 1e4;
         text.size--;
-        text = trim(text);
+        text = base_str_trim(text);
     }
     for (size_t i = 0; i < text.size; i++) {
         if ((text.data[i] < '0' || text.data[i] > '9') && text.data[i] != '.') {
@@ -114,7 +103,7 @@ enum base_status sim_bad_rule_parse(struct base_str text, struct sim_bad_rule *o
     const char *at = right.size > 0 ? memchr(right.data, '@', right.size) : NULL;
     if (at != NULL) {
         struct base_str odds =
-            trim((struct base_str){at + 1, right.size - (size_t)(at - right.data) - 1});
+            base_str_trim((struct base_str){at + 1, right.size - (size_t)(at - right.data) - 1});
         out->each = odds.size > EACH.size &&
                     memcmp(odds.data + odds.size - EACH.size, EACH.data, EACH.size) == 0;
         odds.size -= out->each ? EACH.size : 0;
@@ -124,7 +113,7 @@ enum base_status sim_bad_rule_parse(struct base_str text, struct sim_bad_rule *o
         }
         right.size = (size_t)(at - right.data);
     }
-    struct base_str name = trim(right);
+    struct base_str name = base_str_trim(right);
     if (behaviour_parse(name, out) != BASE_OK) {
         return fail_at(error, (size_t)(name.data - text.data),
                        "one of crash, exception [N], hang, slow [MS], wrong is expected here");

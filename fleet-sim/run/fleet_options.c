@@ -7,6 +7,7 @@
 
 #include "base/gateway_note.h"
 #include "base/private_file.h"
+#include "base/regular_file.h"
 #include "policy/expr.h"
 #include "policy/target_text.h"
 
@@ -330,9 +331,11 @@ static error_t take_root(struct parse *parse, const char *path)
     struct sim_options *o = parse->out;
     struct wire_verifier verifier = dev_crypto_verifier(dev_crypto_openssl());
     struct wire_root root;
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return refuse(parse, "root", path, strerror(errno));
+    struct base_error inner = {0};
+    FILE *file = NULL;
+    if (base_regular_stream(path, &file, &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %s", inner.text);
+        return EINVAL;
     }
     size_t size = fread(o->root, 1, sizeof(o->root), file);
     bool whole = ferror(file) == 0 && fgetc(file) == EOF;
