@@ -105,12 +105,13 @@ static json_t *kill_object(const struct gw_kill_view *view)
     for (uint32_t i = 0; i < view->rollout_count && i < GW_KILL_ROLLOUTS_MAX; i++) {
         (void)json_array_append_new(rollouts, gw_json_hex(view->rollouts[i]));
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:b, s:o, s:I}", "manifest", hex,
-                     "version_id", gw_json_hex(view->version_id), "task", text_or_null(view->task),
-                     "version", text_or_null(view->version), "time", gw_view_time(view->time_us),
-                     "time_s", (json_int_t)(view->time_us / 1000000u), "by", gw_view_text(view->by),
-                     "reason", gw_view_text(view->reason), "signed", (int)view->is_signed,
-                     "rollouts", rollouts, "rollout_count", (json_int_t)view->rollout_count);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:b, s:b, s:o, s:I}", "manifest",
+                     hex, "version_id", gw_json_hex(view->version_id), "task",
+                     text_or_null(view->task), "version", text_or_null(view->version), "time",
+                     gw_view_time(view->time_us), "time_s", (json_int_t)(view->time_us / 1000000u),
+                     "by", gw_view_text(view->by), "reason", gw_view_text(view->reason), "signed",
+                     (int)view->is_signed, "untold", (int)view->is_untold, "rollouts", rollouts,
+                     "rollout_count", (json_int_t)view->rollout_count);
 }
 
 // A version of no task here is nobody's: who sees all tenants sees it.

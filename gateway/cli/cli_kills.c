@@ -79,8 +79,12 @@ static void print_kill(const json_t *kill)
     printf("    killed %s by %s: %s\n", cli_json_text(kill, "time", "?"), by[0] != '\0' ? by : "?",
            cli_json_text(kill, "reason", ""));
     print_rollouts(kill);
-    if (!json_is_true(json_object_get(kill, "signed"))) {
-        puts("    not in the timestamp: a device that has it hears of it at its next check-in");
+    if (json_is_true(json_object_get(kill, "untold"))) {
+        puts(
+            "    not in the timestamp, for want of a place: a device that has it is ordered off at "
+            "its next check-in");
+    } else if (!json_is_true(json_object_get(kill, "signed"))) {
+        puts("    not in the timestamp: no device can have it");
     }
 }
 

@@ -82,17 +82,6 @@ static void name_version(struct gw_core *core, struct gw_kill_view *view)
     }
 }
 
-static bool in_timestamp(const struct gw_director *director, uint64_t version_id)
-{
-    const struct gw_meta *meta = director->meta;
-    for (uint32_t i = 0; meta != NULL && i < meta->kill_count; i++) {
-        if (meta->kill_ids[i] == version_id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 uint32_t gw_kill_list(struct gw_core *core, const struct wire_sha256 *after, uint32_t limit,
                       struct gw_kill_view *out, bool *out_more)
 {
@@ -114,7 +103,8 @@ uint32_t gw_kill_list(struct gw_core *core, const struct wire_sha256 *after, uin
                                              .time_us = kill->time_us,
                                              .by = kill->by,
                                              .reason = kill->reason,
-                                             .is_signed = in_timestamp(director, version_id)};
+                                             .is_signed = kill->told == GW_KILL_TOLD,
+                                             .is_untold = kill->told == GW_KILL_UNTOLD};
     }
     add_rollouts(core, out, count);
     for (uint32_t i = 0; i < count; i++) {

@@ -16,6 +16,7 @@ struct gw_kill_view {
     char task[WIRE_TASK_NAME_MAX + 1];     // empty: nothing here has such a version
     char version[GW_VERSION_TEXT_MAX + 1]; // its number; empty: it is not registered
     bool is_signed;                        // in the timestamp that devices fetch
+    bool is_untold;                        // devices can have it, and it has no place there
     uint32_t rollout_count;                // that the kill ended
     uint64_t rollouts[GW_KILL_ROLLOUTS_MAX];
 };
