@@ -200,10 +200,11 @@ static void fails_os(struct model_world *world, const struct model_op *op)
     int version = (int)op->args[2];
     for (uint32_t i = 0; i < world->device_count; i++) {
         struct model_device *device = &world->devices[i];
-        bool free = device->failed[task] == 0 || device->failed[task] == version + 1;
+        uint32_t bit = UINT32_C(1) << version;
+        bool free = (device->failed[task] & ~bit) == 0;
         if (device->attrs.os == (int)op->args[0] && free) {
             device->fails[task][version] = op->args[3] != 0;
-            device->failed[task] = version + 1;
+            device->failed[task] |= bit;
         }
     }
 }
