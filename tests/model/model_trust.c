@@ -2,6 +2,7 @@
 #include "model_trust.h"
 
 #include "core/runtime.h"
+#include "core/trust_store.h"
 #include "svc/core_private.h"
 
 #include "base/check.h"
