@@ -4,6 +4,8 @@
 // there is none, the task keeps its place.
 //
 // Called by the tick, and by the offer code when such a task comes again.
+#include "core/device_past.h"
+
 #include "core/runtime.h"
 
 #include "base/check.h"

@@ -33,6 +33,7 @@
 #define DEV_RUNTIME_H
 
 #include "core/backoff.h"
+#include "core/device_past.h"
 #include "core/device_time.h"
 #include "core/offers_stream.h"
 #include "core/outcome_queue.h"
@@ -128,12 +129,6 @@ struct dev_kept_result {
     uint64_t shadow_id; // whose comparison it is for; 0: none
 };
 
-// A signed statement that the device followed: whose content it was is beside it.
-struct dev_approval {
-    uint64_t counter; // 0: none, or not known
-    uint64_t rollout_id;
-};
-
 // A mark that was followed, or is to be.
 struct dev_again {
     uint64_t rollout_id; // 0: none
@@ -204,14 +199,6 @@ struct dev_task {
     uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
     uint32_t damage_mark;   // of the file told last; 0: none
     uint64_t repair_due_us; // not before
-};
-
-// What is remembered of a task that was stopped and holds no place any more.
-struct dev_past {
-    uint64_t task_id;
-    uint64_t floor;
-    struct dev_approval newest;
-    struct wire_sha256 newest_manifest;
 };
 
 struct dev_settings {
@@ -463,19 +450,6 @@ uint32_t dev_exchange_new(struct dev_runtime *runtime);
 bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
 struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
-
-// ---- device_past.c
-// Tasks that were stopped, and whose content is collected, give their places back.
-void dev_past_step(struct dev_runtime *runtime);
-// Fills in what is remembered of the task with the id of `task`. False: nothing.
-bool dev_past_recall(const struct dev_runtime *runtime, struct dev_task *task);
-void dev_past_forget(struct dev_runtime *runtime, uint64_t task_id);
-bool dev_past_valid(const struct dev_runtime *runtime);
-// In the stored record. As many as the device may hold tasks; of a record with more nothing is
-// taken.
-#define DEV_PAST_BYTES_MAX (8 + 10 + 10 + 8 + WIRE_SHA256_BYTES) // of one
-void dev_past_write(const struct dev_runtime *runtime, struct base_writer *writer);
-void dev_past_read(struct dev_runtime *runtime, struct base_reader *reader);
 
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \

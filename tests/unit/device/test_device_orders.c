@@ -208,44 +208,6 @@ static void test_what_failed_here_is_not_tried_by_an_order_back(void **state)
     assert_int_equal(rig->versions[1].runs, failed + 1);
 }
 
-// Two failed here: neither is tried again by what was approved before, and both are told; until
-// one is to be tried again.
-static void test_all_that_failed_here_is_refused(void **state)
-{
-    (void)state;
-    uint64_t task_id = wire_task_id(BASE_STR(TASK));
-    rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
-    rig->versions[2].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
-    rig_boot(rig);
-    release(0);
-    for (uint32_t version = 1; version <= 2; version++) {
-        struct rig_statement bad = approval(version);
-        role_release(&roles, &bad);
-        rig_checkin(rig);
-        assert_int_equal(rig_active(rig, TASK), 0);
-    }
-    uint64_t first = wire_version_id(&rig->versions[1].manifest);
-    uint64_t mark = wire_profile_version_mark(task_id, first);
-    assert_true(rig->runtime->tasks[0].blocked == wire_version_id(&rig->versions[2].manifest));
-    assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
-    restart();
-    assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
-    uint32_t runs = rig->versions[1].runs;
-    order(1);
-    assert_int_equal(rig_active(rig, TASK), 0);
-    assert_int_equal(rig->versions[1].runs, runs);
-    rig->offer_flags = WIRE_OFFER_FLAG_RETRY;
-    order(1);
-    assert_int_equal(rig->versions[1].runs, runs + 1);
-    rig->offer_flags = 0;
-    // It failed again, so now it is the last one.
-    assert_true(rig->runtime->tasks[0].blocked == first);
-    assert_false(dev_refusals_stands(&rig->runtime->refusals, mark));
-    runs = rig->versions[2].runs;
-    order(2);
-    assert_int_equal(rig->versions[2].runs, runs);
-}
-
 // ---- Time
 
 static void test_the_way_back_does_not_run_out(void **state)
@@ -786,7 +748,6 @@ int main(void)
         CASE(test_back_into_another_rollout),
         CASE(test_back_to_an_older_approval_of_the_same_version),
         CASE(test_what_failed_here_is_not_tried_by_an_order_back),
-        CASE(test_all_that_failed_here_is_refused),
         CASE(test_the_way_back_does_not_run_out),
         CASE(test_below_the_floor),
         CASE(test_other_content_under_a_known_counter),

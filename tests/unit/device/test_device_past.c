@@ -1,5 +1,5 @@
-// Tasks that were stopped: their places are free, and what no gateway may make a device forget of
-// them stays.
+// What a device remembers of what it runs no more: versions that failed there, and tasks that were
+// stopped, whose places are free.
 #include "role_rig.h"
 
 #include "core/runtime.h"
@@ -73,6 +73,44 @@ static void restart(void)
 {
     rig_kill(rig);
     rig_boot(rig);
+}
+
+// Two failed here: neither is tried again by what was approved before, and both are told; until
+// one is to be tried again.
+static void test_all_that_failed_here_is_refused(void **state)
+{
+    (void)state;
+    uint64_t task_id = wire_task_id(BASE_STR(TASK));
+    rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig->versions[2].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig_boot(rig);
+    release(0);
+    for (uint32_t version = 1; version <= 2; version++) {
+        struct rig_statement bad = approval(version);
+        role_release(&roles, &bad);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, TASK), 0);
+    }
+    uint64_t first = wire_version_id(&rig->versions[1].manifest);
+    uint64_t mark = wire_profile_version_mark(task_id, first);
+    assert_true(rig->runtime->tasks[0].blocked == wire_version_id(&rig->versions[2].manifest));
+    assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
+    restart();
+    assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
+    uint32_t runs = rig->versions[1].runs;
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig->versions[1].runs, runs);
+    rig->offer_flags = WIRE_OFFER_FLAG_RETRY;
+    order(1);
+    assert_int_equal(rig->versions[1].runs, runs + 1);
+    rig->offer_flags = 0;
+    // It failed again, so now it is the last one.
+    assert_true(rig->runtime->tasks[0].blocked == first);
+    assert_false(dev_refusals_stands(&rig->runtime->refusals, mark));
+    runs = rig->versions[2].runs;
+    order(2);
+    assert_int_equal(rig->versions[2].runs, runs);
 }
 
 // One place, and the task that had it is stopped: another takes it. What was stopped comes again
@@ -184,6 +222,7 @@ static void test_no_floor_is_forgotten_for_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(test_all_that_failed_here_is_refused),
         CASE(test_a_stopped_task_gives_its_place_back),
         CASE(test_a_stopped_task_refuses_what_failed),
         CASE(test_no_floor_is_forgotten_for_room),

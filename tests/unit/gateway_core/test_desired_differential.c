@@ -480,11 +480,16 @@ static void draw_before(struct rig_device *device, struct before *before)
     before->count = below(3) == 0 ? below(3) : 0;
     device->tasks_max = WIRE_PROFILE_TASKS_MAX;
     device->interval_s = 300;
-    device->refused_count = before->count;
-    for (uint32_t i = 0; i < before->count; i++) {
-        before->versions[i] = record.items[below(record.count)].version;
-        device->refused[i] = wire_profile_version_mark(task_id, before->versions[i]);
+    uint32_t drawn = before->count;
+    before->count = 0;
+    for (uint32_t i = 0; i < drawn; i++) {
+        uint64_t version = record.items[below(record.count)].version;
+        if (!is_before(before, version)) { // none twice
+            device->refused[before->count] = wire_profile_version_mark(task_id, version);
+            before->versions[before->count++] = version;
+        }
     }
+    device->refused_count = before->count;
 }
 
 // The device says anything, and is ordered to what the function says.
