@@ -7,6 +7,8 @@
 // Called for the envelopes of a check-in's answer, on the runtime's thread.
 #include "core/runtime.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
@@ -176,6 +178,18 @@ static bool director_names(const struct wire_director *director, const struct wi
     return false;
 }
 
+// A cycle brings one snapshot. One that is not taken does not keep the device from another: that
+// goes first.
+static void want_snapshot(struct dev_trust *trust, struct base_str scenario)
+{
+    bool again = trust->untaken == base_hash64(scenario.data, scenario.size);
+    trust->wanted = true;
+    if (trust->scenario_size == 0 || !again) {
+        trust->scenario_size = (uint8_t)scenario.size;
+        memcpy(trust->scenario, scenario.data, scenario.size);
+    }
+}
+
 static enum base_status snapshot_has(struct dev_runtime *runtime,
                                      const struct wire_timestamp *timestamp,
                                      const struct wire_release *release)
@@ -188,9 +202,7 @@ static enum base_status snapshot_has(struct dev_runtime *runtime,
         return status;
     }
     if (status != BASE_OK) { // it is to be brought, or brought again
-        trust->scenario_size = (uint8_t)scenario.size;
-        memcpy(trust->scenario, scenario.data, scenario.size);
-        trust->wanted = true;
+        want_snapshot(trust, scenario);
         return BASE_ERR_BUSY;
     }
     struct wire_snapshot_entry entry = {
@@ -225,10 +237,7 @@ enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wir
     if (trust->timestamp_version == 0 ||
         trust->work->director.timestamp_version > trust->timestamp_version ||
         dev_wall_s(runtime) >= trust->timestamp_expires_s) {
-        struct base_str scenario = wire_scenario_of(release->task_name);
-        trust->scenario_size = (uint8_t)scenario.size;
-        memcpy(trust->scenario, scenario.data, scenario.size);
-        trust->wanted = true;
+        want_snapshot(trust, wire_scenario_of(release->task_name));
         return trust->late ? BASE_ERR_FROZEN : BASE_ERR_BUSY;
     }
     BASE_TRY(dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size));
