@@ -136,7 +136,9 @@ void model_note_right(struct model_world *world, struct model_device *device)
 static bool waits(const struct model_world *world, const struct model_device *device, int task,
                   const struct model_facts *facts, const struct model_answer *answer)
 {
-    bool lawful = (device->lawful[task] >> (facts->have + 1) & 1) != 0;
+    // What is not followed renews no lease.
+    bool ended = facts->have < 0 && world->lease_s > 0;
+    bool lawful = ended || (device->lawful[task] >> (facts->have + 1) & 1) != 0;
     if (!may_wait(world, device) || !lawful) {
         return false;
     }
