@@ -138,7 +138,7 @@ class Bench:
             json.dump(STAGES, file)
         signers = [part for key in keys for part in ("--key", key)]
         return json.loads(self.walle("rollout", "start", "ipv", "--build", build, *signers, "--stages", path, "--trust-unproven",
-                                     "-o", "json"))["id"]
+                                     "--accept-empty", "-o", "json"))["id"]
 
     def run(self):
         self.start_gateway()

@@ -69,7 +69,7 @@ class Live(BenchStack):
         self.start_fleet(public_key)
         self.until(lambda: self.streams() >= self.devices, f"{self.devices} hint streams")
         rollout = json.loads(self.walle("rollout", "start", "ipv", "--build", self.path("build"), "--key", key, "--stages",
-                                        self.path("stages.json"), "--trust-unproven", "--no-start", "-o", "json"))["id"]
+                                        self.path("stages.json"), "--trust-unproven", "--accept-empty", "--no-start", "-o", "json"))["id"]
         began = time.monotonic()
         subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--json", "{}", "-o", os.devnull,
                         "-H", self.bearer(), f"{self.url}/api/v1/rollouts/{rollout}/start"], timeout=60, check=True)

@@ -33,7 +33,7 @@ static bool is_open(const struct pol_claim *claim)
 
 static bool may_run(const struct pol_claim *claim, const struct pol_desired_device *device)
 {
-    return claim->version != device->refused && claim->approved >= device->floor;
+    return claim->version != device->refused && !claim->refused && claim->approved >= device->floor;
 }
 
 static bool goes_before(const struct pol_claim *a, const struct pol_claim *b)

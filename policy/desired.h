@@ -15,9 +15,9 @@
 //      it keeps that (KEEPS).
 //   5. Otherwise nothing (NONE).
 //
-// A version that the device refuses (it failed there), or that is below its floor, is none of
-// these; but what it has already it need not follow: when the rules without the floor come to that,
-// it stays. Pure, and O(claims).
+// What the device refuses (a version that failed there, a statement), or that is below its floor,
+// is none of these; but what it has already it need not follow: when the rules without the floor
+// come to that, it stays. Pure, and O(claims).
 #ifndef POL_DESIRED_H
 #define POL_DESIRED_H
 
@@ -34,11 +34,12 @@ struct pol_claim {
     bool admitted; // ... and its open stages (the last one, when completed) let it in
     bool inside;   // the arm and the widest open share have it, whatever its attributes
     bool held_off; // its segment is in quarantine: neither admitted, nor may it keep the version
+    bool refused;  // the device refuses the statement it would come by, or the version
 };
 
 struct pol_desired_device {
     uint64_t have;    // version it runs; 0: none
-    uint64_t refused; // version that it will not run again; 0: none
+    uint64_t refused; // version that failed there last, and that it will not run again; 0: none
     uint64_t floor;   // it follows no approval below
 };
 

@@ -55,7 +55,8 @@ static enum base_status profile_encode(const struct dev_runtime *runtime, bool p
     uint8_t refused[DEV_REFUSED_MAX * 8];
     struct base_writer writer;
     struct wire_profile profile = {
-        .flags = runtime->settings.own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0,
+        .flags =
+            WIRE_PROFILE_FLAG_AGAIN | (runtime->settings.own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0),
         .tasks_max = runtime->settings.tasks_max,
         .interval_s = interval_s(runtime),
         .task_count = runtime->task_count,
@@ -285,10 +286,26 @@ void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t 
     }
 }
 
+// False: more is to come, in the next answer.
+static bool is_whole(const struct dev_control *control)
+{
+    return control->status != 200 ||
+           (control->offers.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)) == 0;
+}
+
+static void marks_take(struct dev_runtime *runtime)
+{
+    struct dev_control *control = &runtime->control;
+    struct wire_again marks[WIRE_AGAIN_MAX];
+    uint32_t count = control->status == 200 ? dev_offers_again(&control->offers, marks) : 0;
+    dev_again_take(runtime, marks, count, is_whole(control));
+}
+
 static void checkin_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
+    marks_take(runtime);
     // Nobody signs it, so nobody sends a device away for longer.
     uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
     wished_s = wished_s < DEV_CHECKIN_INTERVAL_MAX_S ? wished_s : DEV_CHECKIN_INTERVAL_MAX_S;
@@ -314,8 +331,7 @@ static void checkin_done(struct dev_runtime *runtime)
         control->pairs_wanted = true;
         control->checkin_due_us = 0;
     }
-    if (!offers ||
-        (control->offers.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)) == 0) {
+    if (is_whole(control)) {
         dev_offers_withdrawn(runtime, offers ? control->offers.flags : 0);
         dev_pull_leftovers(runtime);
     }

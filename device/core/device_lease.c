@@ -76,6 +76,13 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
     }
 }
 
+void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (task->leased && wire_sha256_equal(&task->active, &task->accepted)) {
+        extend(runtime, task, lease_max_s(runtime));
+    }
+}
+
 void dev_lease_renew(struct dev_runtime *runtime)
 {
     const struct wire_director *director = &runtime->trust.work->director;

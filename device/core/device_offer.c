@@ -107,9 +107,26 @@ static bool is_news(const struct dev_task *task, const struct wire_release *rele
     return task == NULL || release->release_counter > task->newest.counter;
 }
 
-// May a verified release be followed? `task` is NULL when the device does not know it.
+// What the device knows of the release's task, in `memory` of one that holds no place; NULL:
+// nothing.
+static const struct dev_task *known_of(struct dev_runtime *runtime,
+                                       const struct wire_release *release, struct dev_task *memory)
+{
+    struct dev_task *task = dev_task_find(runtime, wire_release_task_id(release));
+    if (task != NULL) {
+        return task;
+    }
+    memset(memory, 0, sizeof(*memory));
+    memory->id = wire_release_task_id(release);
+    memory->name_size = (uint8_t)release->task_name.size;
+    memcpy(memory->name, release->task_name.data, release->task_name.size);
+    return dev_past_recall(runtime, memory) ? memory : NULL;
+}
+
+// May a verified release be followed? `task` is NULL when the device does not know it; `held`: it
+// has a place.
 static enum base_status admit(const struct dev_runtime *runtime, const struct dev_task *task,
-                              const struct wire_release *release)
+                              bool held, const struct wire_release *release)
 {
     if (task != NULL && !base_str_equal(dev_task_name(task), release->task_name)) {
         return BASE_ERR_CONFLICT; // two names with one id
@@ -131,7 +148,7 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     if (wire_release_is_shadow(release)) {
         BASE_TRY(dev_shadow_admit(runtime, release));
     }
-    if (task == NULL && runtime->task_count >= runtime->settings.tasks_max) {
+    if (!held && runtime->task_count >= runtime->settings.tasks_max) {
         return BASE_ERR_LIMIT;
     }
     return BASE_OK;
@@ -219,6 +236,9 @@ static struct dev_task *task_add(struct dev_runtime *runtime, const struct wire_
     task->name_size = (uint8_t)release->task_name.size;
     memcpy(task->name, release->task_name.data, release->task_name.size);
     task->run_due_us = UINT64_MAX;
+    if (dev_past_recall(runtime, task)) {
+        dev_past_forget(runtime, task->id);
+    }
     return task;
 }
 
@@ -230,25 +250,38 @@ static void abandon(struct dev_runtime *runtime, struct dev_task *task)
     }
 }
 
-// The version is active already. A new rollout of it still wants to see it activated and run; an
-// older one takes it out of the rollout it came with.
-static void renew(struct dev_runtime *runtime, struct dev_task *task)
+// The version is active already, and its rollout is another one now: that wants to see it activated
+// and run.
+static void enter(struct dev_runtime *runtime, struct dev_task *task)
 {
-    bool back = dev_slot_leads_back(task);
     struct wire_outcome outcome = {
-        .kind = back ? WIRE_OUTCOME_ROLLED_BACK : WIRE_OUTCOME_ACTIVATED,
+        .kind = WIRE_OUTCOME_ACTIVATED,
         .task_id = task->id,
         .version_id = wire_version_id(&task->active),
-        .rollout_id = back ? task->active_rollout : task->accepted_by.rollout_id,
+        .rollout_id = task->accepted_by.rollout_id,
     };
-    task->active_by = task->accepted_by;
-    task->active_rollout = back ? 0 : task->accepted_by.rollout_id;
-    if (!back) {
-        task->reference = false;
-        task->runs = 0;
-        task->run_due_us = 0;
-    }
+    task->active_rollout = task->accepted_by.rollout_id;
+    task->reference = false;
+    task->runs = 0;
+    task->run_due_us = 0;
     dev_outcome(runtime, &outcome);
+}
+
+// By another statement. An older one takes it out of the rollout it came with.
+static void renew(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (dev_slot_leads_back(task)) {
+        struct wire_outcome outcome = {
+            .kind = WIRE_OUTCOME_ROLLED_BACK,
+            .task_id = task->id,
+            .version_id = wire_version_id(&task->active),
+            .rollout_id = task->active_rollout,
+        };
+        dev_outcome(runtime, &outcome);
+    }
+    dev_slot_stand(task);
+    task->active_by = task->accepted_by;
+    enter(runtime, task);
 }
 
 static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
@@ -265,15 +298,19 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
         // It proved itself here: no download and no trial.
         dev_slot_revert(runtime, task);
         task->active_by = task->accepted_by;
+        if (task->active_rollout != task->accepted_by.rollout_id) {
+            enter(runtime, task);
+        }
         return;
     }
     bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
-    bool failed_here = task->blocked == wire_version_id(&release->manifest);
+    uint64_t version_id = wire_version_id(&release->manifest);
+    bool failed_here = dev_slot_blocks(runtime, task, version_id);
     if (!is_new && (pulling || (failed_here && !retry))) {
         return; // being pulled already, or it failed here: the answer stays the same
     }
     if (failed_here && retry) {
-        task->blocked = 0;
+        dev_slot_unblock(runtime, task, version_id);
     }
     dev_pull_forget(runtime, task);
     if (dev_slot_event(task, DEV_UPDATE_ON_ACCEPT) == BASE_OK) {
@@ -286,6 +323,7 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
 {
     // The pull of another statement's version ends here, so that `accepted` may change.
     abandon(runtime, task);
+    task->again_next = (struct dev_again){0};
     bool news = is_news(task, release);
     task->accepted = release->manifest;
     task->accepted_bytes = (uint32_t)release->manifest_bytes;
@@ -303,7 +341,7 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
                    const struct wire_release *release, bool retry)
 {
     bool is_new = !is_same_statement(task, release);
-    bool failed_here = task->blocked == wire_version_id(&release->manifest);
+    bool failed_here = dev_slot_blocks(runtime, task, wire_version_id(&release->manifest));
     if (is_new && failed_here && !retry && !is_news(task, release)) {
         return false; // an older approval is no reason to try again what failed here
     }
@@ -341,22 +379,19 @@ static void time_learn(struct dev_runtime *runtime, const struct dev_task *task,
 
 // ---- STOP
 
-static void refuse_stop(struct dev_runtime *runtime, uint64_t mark, uint64_t task_id,
-                        enum base_status status)
+void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_status status,
+                      struct wire_outcome *outcome)
 {
     runtime->stats.refused_offers++;
-    base_log_debug(runtime->ports->log, "device", "stop refused: %s (%s)", base_status_text(status),
-                   base_status_name(status));
+    base_log_debug(runtime->ports->log, "device", "order refused: %s (%s)",
+                   base_status_text(status), base_status_name(status));
     if (dev_refusals_before(&runtime->refusals, mark)) {
         return;
     }
-    struct wire_outcome outcome = {
-        .kind = kind_of(status),
-        .task_id = task_id,
-        .fingerprint = (uint64_t)(-(int64_t)status),
-        .detail = base_str_of(base_status_text(status)),
-    };
-    dev_outcome(runtime, &outcome);
+    outcome->kind = kind_of(status);
+    outcome->fingerprint = (uint64_t)(-(int64_t)status);
+    outcome->detail = base_str_of(base_status_text(status));
+    dev_outcome(runtime, outcome);
 }
 
 static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
@@ -371,6 +406,9 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
         dev_slot_remove(runtime, task);
     } else {
         abandon(runtime, task);
+    }
+    if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->state)) {
+        dev_slot_forget_accepted(runtime, task);
     }
     task->leased = false;
     task->lease_until_s = 0;
@@ -403,7 +441,7 @@ static void stop_take(struct dev_runtime *runtime, const struct wire_envelope *e
         return; // reported already; or it was never here
     }
     if (status != BASE_OK) {
-        refuse_stop(runtime, mark, task_id, status);
+        dev_offer_refuse(runtime, mark, status, &(struct wire_outcome){.task_id = task_id});
     } else if (!asked) {
         ask_instead(runtime, mark);
     } else {
@@ -434,6 +472,10 @@ static bool release_verified(struct dev_runtime *runtime, const struct wire_enve
     if (verified == BASE_ERR_CORRUPT) {
         return false; // the root was damaged here, and comes first: then the device asks again
     }
+    if (roles && (verified == BASE_ERR_SIGNATURE || verified == BASE_ERR_THRESHOLD) &&
+        dev_trust_looks(runtime, mark)) {
+        return false;
+    }
     if (verified != BASE_OK) {
         // Other keys may come with the next root; pinned ones are the settings'.
         refuse(runtime, mark, out, verified, roles ? DEV_REFUSAL_PASSES : DEV_REFUSAL_STANDS);
@@ -448,8 +490,10 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
     if (task != NULL) {
         task->offered = true;
     }
-    time_learn(runtime, task, release);
-    enum base_status status = admit(runtime, task, release);
+    struct dev_task memory;
+    const struct dev_task *known = known_of(runtime, release, &memory);
+    time_learn(runtime, known, release);
+    enum base_status status = admit(runtime, known, task != NULL, release);
     enum dev_refusal refusal = refusal_of(status);
     if (status == BASE_OK && runtime->trust.work != NULL) {
         status = dev_trust_release(runtime, release);
@@ -466,7 +510,7 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
         refuse(runtime, mark, release, status, refusal);
         return;
     }
-    if (!asked && !followed && !is_news(task, release)) {
+    if (!asked && !followed && !is_news(known, release)) {
         ask_instead(runtime, mark);
         return;
     }

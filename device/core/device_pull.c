@@ -148,7 +148,7 @@ void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
                      enum base_status code, const char *why)
 {
     if (!dev_pull_repairing(runtime)) {
-        task_of(runtime)->blocked = wire_version_id(&task_of(runtime)->accepted);
+        dev_slot_block(runtime, task_of(runtime), wire_version_id(&task_of(runtime)->accepted));
         dev_garbage_made(runtime);
     }
     give_up(runtime, kind, code, why);
@@ -315,6 +315,9 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
         dev_slot_activate(runtime, task, manifest);
     } else {
         dev_repair_done(runtime, task, copy);
+        if (copy == DEV_COPY_ACTIVE && task->again_next.rollout_id != 0) {
+            dev_slot_again(runtime, task, manifest);
+        }
     }
 }
 
@@ -611,8 +614,9 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-// What waits for the lane, in this order: a damaged version that cannot run, accepted versions, the
-// check. *out_due_us: when the first of them is due; UINT64_MAX: there is none.
+// What waits for the lane, in this order: a damaged version that cannot run; accepted versions, and
+// active ones that a mark names; the check. *out_due_us: when the first of them is due; UINT64_MAX:
+// there is none.
 struct work {
     uint32_t task;
     enum dev_pull_copy copy;
@@ -633,7 +637,7 @@ static bool repair_due(const struct dev_task *task, enum dev_pull_copy copy, uin
 static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct work *out,
                       uint64_t *out_due_us)
 {
-    unsigned best = 0; // 3: damaged, 2: accepted, 1: check
+    unsigned best = 0; // 3: damaged, 2: accepted or named by a mark, 1: check
     *out_due_us = UINT64_MAX;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
@@ -643,11 +647,12 @@ static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct
         bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
         bool kept = still && repair_due(task, DEV_COPY_KEPT, now_us, out_due_us);
         bool urgent = active && (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
-        unsigned rank = urgent ? 3 : pulling ? 2 : active || kept ? 1 : 0;
+        bool again = active && task->again_next.rollout_id != 0;
+        unsigned rank = urgent ? 3 : pulling || again ? 2 : active || kept ? 1 : 0;
         if (rank > best) {
             best = rank;
             *out = (struct work){.task = i, .check = rank == 1};
-            out->copy = rank == 2             ? DEV_COPY_ACCEPTED
+            out->copy = rank == 2 && pulling  ? DEV_COPY_ACCEPTED
                         : rank == 3 || active ? DEV_COPY_ACTIVE
                                               : DEV_COPY_KEPT;
         }
@@ -670,22 +675,30 @@ static void work_choose(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-// A repair is over when its version is not where it was; and what is only checked waits for what is
-// to be brought.
-static void repair_review(struct dev_runtime *runtime, uint64_t now_us)
+// Is there something that a check waits for: content to be brought, or a mark to be followed?
+static bool check_waits(struct dev_runtime *runtime, uint64_t now_us)
 {
-    struct dev_pull *pull = &runtime->pull;
+    const struct dev_pull *pull = &runtime->pull;
     struct work work = {.check = true};
     uint64_t due_us = 0;
+    if (!pull->proving || !work_find(runtime, now_us, &work, &due_us) || work.check ||
+        (work.task == pull->task && work.copy == (enum dev_pull_copy)pull->copy)) {
+        return false;
+    }
+    return work.copy == DEV_COPY_ACCEPTED || runtime->tasks[work.task].again_next.rollout_id != 0;
+}
+
+// A repair is over when its version is not where it was.
+static void repair_review(struct dev_runtime *runtime, uint64_t now_us)
+{
+    const struct dev_pull *pull = &runtime->pull;
     if (pull->phase == DEV_PULL_IDLE || !dev_pull_repairing(runtime)) {
         return;
     }
     const struct wire_sha256 *version =
         dev_copy_version(task_of(runtime), (enum dev_pull_copy)pull->copy);
     bool gone = wire_version_id(version) != pull->version;
-    bool waits = pull->proving && work_find(runtime, now_us, &work, &due_us) && !work.check &&
-                 work.copy == DEV_COPY_ACCEPTED;
-    if (gone || waits) {
+    if (gone || check_waits(runtime, now_us)) {
         dev_pull_stop(runtime);
     }
 }

@@ -99,7 +99,7 @@ void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum d
         .kind = WIRE_OUTCOME_FAIL_INTEGRITY,
         .task_id = task->id,
         .version_id = wire_version_id(version),
-        .rollout_id = copy == DEV_COPY_ACTIVE ? task->active_rollout : task->kept_rollout,
+        .rollout_id = copy == DEV_COPY_ACTIVE ? dev_told_rollout(task) : task->kept_rollout,
         .fingerprint = base_hash64(file.data, file.size),
         .detail = base_str_of(detail),
     };
@@ -157,7 +157,7 @@ void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum de
     if (copy != DEV_COPY_ACTIVE) {
         return;
     }
-    task->mended++;
+    task->renewed++;
     if (++task->repairs > DEV_REPAIRS_MAX) {
         refuse(runtime, task);
     }
@@ -171,9 +171,7 @@ void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum 
         return;
     }
     // That content is lost here is not the version's fault: let it be offered anew.
-    uint64_t blocked = task->blocked;
-    dev_slot_give_up(runtime, task);
-    task->blocked = blocked;
+    (void)dev_slot_fall_back(runtime, task);
 }
 
 void dev_check_step(struct dev_runtime *runtime, uint64_t now_us)

@@ -161,7 +161,7 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     runtime->next_run = runtime->next_run + 1 != 0 ? runtime->next_run + 1 : 1;
     run->run = runtime->next_run;
     run->version = task->active;
-    run->rollout = task->active_rollout;
+    run->rollout = dev_told_rollout(task);
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
     run->personal = task->active_personal;
@@ -234,7 +234,7 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
     runtime->dirty = true;
     dev_run_schedule(runtime, task);
     if (trial && wire_outcome_is_failure(end->outcome)) {
-        dev_slot_give_up(runtime, task);
+        dev_slot_failed(runtime, task);
     }
 }
 
@@ -254,7 +254,7 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
         .kind = end.outcome,
         .task_id = task->id,
         .version_id = wire_version_id(&task->active),
-        .rollout_id = task->active_rollout,
+        .rollout_id = dev_told_rollout(task),
         .fingerprint = end.fingerprint,
         .detail = base_str_of(text),
     };
@@ -301,7 +301,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
     if (wire_sha256_equal(&task->active, &run->version)) {
         // A new statement for the same version may have come meanwhile.
-        outcome.rollout_id = task->active_rollout;
+        outcome.rollout_id = dev_told_rollout(task);
         judge(runtime, task, end, &outcome);
     } else {
         dev_outcome(runtime, &outcome); // replaced while it ran
@@ -362,7 +362,7 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
     };
     runtime->run.task = (uint32_t)(task - runtime->tasks);
     runtime->run.version = task->active;
-    runtime->run.rollout = task->active_rollout;
+    runtime->run.rollout = dev_told_rollout(task);
     run_end(runtime, out_end);
     return true;
 }

@@ -242,20 +242,6 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 
 // ---- The tick
 
-static void drop(struct dev_runtime *runtime, struct dev_task *shadow)
-{
-    uint32_t index = (uint32_t)(shadow - runtime->tasks);
-    dev_pull_forget(runtime, shadow);
-    if (runtime->run.run != 0 && runtime->run.task == index) {
-        dev_run_stop(runtime);
-    }
-    runtime->task_count--;
-    memmove(shadow, shadow + 1, (runtime->task_count - index) * sizeof(*shadow));
-    runtime->run.task -= runtime->run.task > index ? 1 : 0;
-    runtime->pull.task -= runtime->pull.task > index ? 1 : 0;
-    dev_garbage_made(runtime);
-}
-
 // Of a task that neither runs again by itself nor by behaviour the active version runs once more
 // beside it, and that result goes nowhere either.
 static void refer(struct dev_task *task, struct dev_task *shadow)
@@ -282,7 +268,8 @@ void dev_shadow_step(struct dev_runtime *runtime)
         bool over = shadow->over || task == NULL || !has_active(task) ||
                     task->newest.counter >= shadow->accepted_by.counter;
         if (over) {
-            drop(runtime, shadow);
+            dev_task_drop(runtime, shadow);
+            dev_garbage_made(runtime);
         } else if (runtime->run.run == 0) {
             refer(task, shadow);
         }

@@ -1,11 +1,11 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD9", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
-//             garbage), refusals (core/refusals.h), varint told_interval_s,
+//   record := "WLDA", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
+//             garbage, 2: past follows), refusals (core/refusals.h), varint told_interval_s,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32], varint order,
-//             varint task_count, task_count x task,
+//             varint task_count, task_count x task, [past: core/device_past.c],
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
@@ -13,20 +13,22 @@
 //             accepted_stage, u8 crashes, varint lease_until_s, varint listed, varint floor,
 //             approvals newest (with its manifest[32] when there is one), accepted, active, kept,
 //             u64 blocked, varint last_run_s, varint every_s, varint runs, u8
-//             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), [shadow: u16
-//             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us, tolerances
-//             (wire/tolerance.h)], [active[32], u64 rollout], [kept[32], u64 rollout],
-//             [accepted[32], varint manifest_bytes], personal manifests of active, kept and
-//             accepted as told: sha256[32], the last with varint bytes
+//             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), u8 again (1: a mark
+//             was followed, 2: it is of the active version, 4: one is to be followed), [1: u64
+//             rollout, u8 attempt], [4: likewise], [shadow: u16 slow_percent, u16 memory_percent,
+//             varint shadow_us, varint beside_us, tolerances (wire/tolerance.h)], [active[32], u64
+//             rollout], [kept[32], u64 rollout], [accepted[32], varint manifest_bytes], personal
+//             manifests of active, kept and accepted as told: sha256[32], the last with varint
+//             bytes
 //   approval := varint counter, [not 0: u64 rollout, u8 kind (1; records of before also have 2 and
 //   3:
 //               a statement that ordered back, or ended the task)]
 //
-// "WLD8" has 4 x u64 refused and no interval. "WLD7" has no order either, and of a task a u8 kind
-// before accepted_stage and one varint counter in place of floor and approvals: those of the last
-// statement, whose u64 rollout is before manifest_bytes. No floor was known then. "WLD6" has one
-// u64 in place of the two, the highest time that anybody signed: it is taken for the gateway's
-// word, which does not last.
+// "WLD9" knows no marks. "WLD8" has 4 x u64 refused and no interval. "WLD7" has no order either,
+// and of a task a u8 kind before accepted_stage and one varint counter in place of floor and
+// approvals: those of the last statement, whose u64 rollout is before manifest_bytes. No floor was
+// known then. "WLD6" has one u64 in place of the two, the highest time that anybody signed: it is
+// taken for the gateway's word, which does not last.
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -35,15 +37,17 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD" // and the version
+#define MAGIC          "WLD" // and the version, 10 as A
 #define MAGIC_BYTES    4
-#define VERSION        9
-#define VERSION_STAND  9 // the first that knows which refusals stand, and the interval
-#define VERSION_FLOOR  8 // the first that knows floors and approvals
-#define VERSION_TIMES  7 // the first with two times
+#define VERSION        10
+#define VERSION_AGAIN  10 // the first that knows marks
+#define VERSION_STAND  9  // the first that knows which refusals stand, and the interval
+#define VERSION_FLOOR  8  // the first that knows floors and approvals
+#define VERSION_TIMES  7  // the first with two times
 #define VERSION_OLDEST 6
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
+#define FLAG_PAST      2u
 #define TASK_RUNNING   1u
 #define TASK_FAILURE   2u
 #define TASK_ACTIVE    4u
@@ -60,6 +64,10 @@
 #define PERSONAL_ACCEPTED 4u
 #define PERSONAL_ASKED    8u
 #define PERSONAL_FLAGS    15u
+
+#define AGAIN_FOLLOWED 1u
+#define AGAIN_PLACEBO  2u
+#define AGAIN_NEXT     4u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
@@ -123,6 +131,23 @@ static void approvals_write(struct base_writer *writer, const struct dev_task *t
     approval_write(writer, &task->kept_by);
 }
 
+static uint8_t again_flags(const struct dev_task *task)
+{
+    unsigned flags = 0;
+    flags |= task->again.rollout_id != 0 ? AGAIN_FOLLOWED : 0;
+    flags |= task->placebo ? AGAIN_PLACEBO : 0;
+    flags |= task->again_next.rollout_id != 0 ? AGAIN_NEXT : 0;
+    return (uint8_t)flags;
+}
+
+static void again_write(struct base_writer *writer, const struct dev_again *again)
+{
+    if (again->rollout_id != 0) {
+        base_writer_u64(writer, again->rollout_id);
+        base_writer_u8(writer, again->attempt);
+    }
+}
+
 static void task_write(struct base_writer *writer, const struct dev_task *task)
 {
     uint8_t flags = task_flags(task);
@@ -140,6 +165,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_varint(writer, task->every_s);
     base_writer_varint(writer, task->runs);
     base_writer_u8(writer, personal_flags(task));
+    base_writer_u8(writer, again_flags(task));
+    again_write(writer, &task->again);
+    again_write(writer, &task->again_next);
     if (task->shadow) {
         base_writer_u16(writer, task->slow_percent);
         base_writer_u16(writer, task->memory_percent);
@@ -168,12 +196,13 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     base_writer_bytes(&writer, MAGIC, MAGIC_BYTES - 1);
-    base_writer_u8(&writer, '0' + VERSION);
+    base_writer_u8(&writer, 'A' + VERSION - 10);
     base_writer_u32(&writer, runtime->epoch);
     struct dev_time_now now = dev_clocks(runtime);
     base_writer_u64(&writer, dev_time_offline_now(&runtime->time, &now));
     base_writer_u64(&writer, dev_time_said(&runtime->time, &now));
-    base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
+    base_writer_u8(&writer, (uint8_t)((runtime->garbage ? FLAG_GARBAGE : 0) |
+                                      (runtime->past_count > 0 ? FLAG_PAST : 0)));
     dev_refusals_write(&runtime->refusals, &writer);
     base_writer_varint(&writer, runtime->told_interval_s);
     base_writer_varint(&writer, runtime->trust.root_version);
@@ -185,6 +214,9 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_varint(&writer, runtime->task_count);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         task_write(&writer, &runtime->tasks[i]);
+    }
+    if (runtime->past_count > 0) {
+        dev_past_write(runtime, &writer);
     }
     base_writer_u64(&writer, runtime->outcomes.first_seq);
     base_writer_varint(&writer, runtime->outcomes.count);
@@ -212,6 +244,26 @@ static void personal_read(struct base_reader *reader, struct dev_task *task, uin
     }
     task->accepted_asked = (flags & PERSONAL_ASKED) != 0;
     if ((flags & ~PERSONAL_FLAGS) != 0 || flags != personal_flags(task)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
+static void again_read(struct base_reader *reader, struct dev_again *again, bool there)
+{
+    if (there) {
+        again->rollout_id = base_reader_u64(reader);
+        again->attempt = base_reader_u8(reader);
+    }
+}
+
+static void marks_read(struct base_reader *reader, struct dev_task *task)
+{
+    uint8_t flags = base_reader_u8(reader);
+    again_read(reader, &task->again, (flags & AGAIN_FOLLOWED) != 0);
+    again_read(reader, &task->again_next, (flags & AGAIN_NEXT) != 0);
+    task->placebo = (flags & AGAIN_PLACEBO) != 0;
+    task->unproven |= (flags & AGAIN_NEXT) != 0 ? DEV_UNPROVEN_ACTIVE : 0;
+    if (flags != again_flags(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
 }
@@ -280,6 +332,9 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     uint8_t personal = base_reader_u8(reader);
+    if (version >= VERSION_AGAIN) {
+        marks_read(reader, task);
+    }
     task->shadow = (flags & TASK_SHADOW) != 0;
     task->triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
@@ -353,7 +408,11 @@ bool dev_task_valid(const struct dev_task *task)
     if (active != dev_update_has_active(state) || (kept && !active)) {
         return false;
     }
-    if (task->shadow && (kept || task->leased)) {
+    bool next = task->again_next.rollout_id != 0;
+    if (task->shadow && (kept || task->leased || next || task->again.rollout_id != 0)) {
+        return false;
+    }
+    if ((next && !active) || (task->placebo && (!active || task->again.rollout_id == 0))) {
         return false;
     }
     if ((task->running || task->crashes > 0) && !dev_update_on_trial(state)) {
@@ -388,7 +447,7 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
     runtime->time.online_s = base_reader_u64(reader);
     uint8_t flags = base_reader_u8(reader);
     runtime->garbage = (flags & FLAG_GARBAGE) != 0;
-    if ((flags & ~FLAG_GARBAGE) != 0) {
+    if ((flags & ~(FLAG_GARBAGE | FLAG_PAST)) != 0) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
     if (version < VERSION_STAND) {
@@ -417,7 +476,19 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
         }
         runtime->task_count = i + 1;
     }
+    if ((flags & FLAG_PAST) != 0) {
+        dev_past_read(runtime, reader);
+    }
     outcomes_read(reader, runtime);
+}
+
+// 0: none that there is.
+static uint8_t version_of(uint8_t letter)
+{
+    if (letter >= '0' && letter <= '9') {
+        return (uint8_t)(letter - '0');
+    }
+    return letter == 'A' ? 10 : 0;
 }
 
 enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
@@ -425,7 +496,7 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     if (size < MAGIC_BYTES + CHECKSUM_BYTES) {
         return BASE_ERR_CORRUPT;
     }
-    uint8_t version = (uint8_t)(bytes[MAGIC_BYTES - 1] - '0');
+    uint8_t version = version_of(bytes[MAGIC_BYTES - 1]);
     if (memcmp(bytes, MAGIC, MAGIC_BYTES - 1) != 0 || version < VERSION_OLDEST ||
         version > VERSION) {
         return BASE_ERR_CORRUPT;
@@ -438,6 +509,7 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     struct base_reader reader;
     base_reader_init(&reader, bytes + MAGIC_BYTES, size - MAGIC_BYTES - CHECKSUM_BYTES);
     runtime->task_count = 0;
+    runtime->past_count = 0;
     body_read(&reader, runtime, version);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

@@ -43,6 +43,22 @@ void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_
     dev_outcome(runtime, &outcome);
 }
 
+bool dev_trust_looks(struct dev_runtime *runtime, uint64_t mark)
+{
+    struct dev_trust *trust = &runtime->trust;
+    uint64_t now_us = dev_now_us(runtime);
+    bool due = trust->wanted || now_us >= trust->look_not_before_us;
+    if (!due || dev_refusals_knows(&runtime->refusals, mark)) {
+        return false;
+    }
+    if (!trust->wanted) {
+        trust->look_not_before_us = now_us + DEV_TRUST_LOOK_US;
+    }
+    trust->wanted = true;
+    trust->changed = true; // whatever comes: the statement is to be offered again
+    return true;
+}
+
 static void cycle_end(struct dev_runtime *runtime)
 {
     struct dev_trust *trust = &runtime->trust;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+_Static_assert(WIRE_AGAIN_MAX *WIRE_AGAIN_BYTES <= DEV_OFFERS_ENVELOPE_MAX, "marks fit the buffer");
+
 void dev_offers_start(struct dev_offers_stream *stream)
 {
     stream->number = 0;
@@ -13,12 +15,20 @@ void dev_offers_start(struct dev_offers_stream *stream)
     stream->fill = 0;
     stream->shift = 0;
     stream->flags = 0;
+    stream->again_count = 0;
     stream->phase = DEV_OFFERS_VERSION;
 }
 
 static void phase_set(struct dev_offers_stream *stream, enum dev_offers_phase phase)
 {
     stream->phase = (uint8_t)phase;
+}
+
+// What follows an envelope, or the count of none.
+static enum dev_offers_phase phase_next(const struct dev_offers_stream *stream)
+{
+    bool again = (stream->flags & WIRE_OFFER_FLAG_AGAIN) != 0;
+    return stream->left > 0 ? DEV_OFFERS_SIZE : again ? DEV_OFFERS_AGAIN_COUNT : DEV_OFFERS_DONE;
 }
 
 // One byte of a LEB128 number of at most 32 bits; true when it is complete.
@@ -45,9 +55,14 @@ static void number_done(struct dev_offers_stream *stream)
         break;
     case DEV_OFFERS_COUNT:
         stream->left = (uint32_t)number;
-        phase_set(stream, number > WIRE_OFFERS_MAX ? DEV_OFFERS_BROKEN
-                          : number == 0            ? DEV_OFFERS_DONE
-                                                   : DEV_OFFERS_SIZE);
+        phase_set(stream, number > WIRE_OFFERS_MAX ? DEV_OFFERS_BROKEN : phase_next(stream));
+        break;
+    case DEV_OFFERS_AGAIN_COUNT:
+        stream->again_count = (uint8_t)number;
+        stream->size = (uint16_t)(number * WIRE_AGAIN_BYTES);
+        stream->fill = 0;
+        phase_set(stream,
+                  number == 0 || number > WIRE_AGAIN_MAX ? DEV_OFFERS_BROKEN : DEV_OFFERS_AGAIN);
         break;
     default: // DEV_OFFERS_SIZE
         stream->size = (uint16_t)number;
@@ -79,13 +94,29 @@ static void byte_take(struct dev_offers_stream *stream, uint8_t byte)
     }
 }
 
+// `bytes` are full: an envelope to be taken, or the marks. False: go on.
+static bool filled(struct dev_offers_stream *stream)
+{
+    struct wire_again marks[WIRE_AGAIN_MAX];
+    if (stream->phase == DEV_OFFERS_ENVELOPE) {
+        stream->left--;
+        phase_set(stream, phase_next(stream));
+        return true;
+    }
+    phase_set(stream, DEV_OFFERS_DONE);
+    if (dev_offers_again(stream, marks) == 0) {
+        phase_set(stream, DEV_OFFERS_BROKEN);
+    }
+    return false;
+}
+
 size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
                        bool *out_ready)
 {
     size_t at = 0;
     *out_ready = false;
     while (at < size && stream->phase != DEV_OFFERS_BROKEN) {
-        if (stream->phase != DEV_OFFERS_ENVELOPE) {
+        if (stream->phase != DEV_OFFERS_ENVELOPE && stream->phase != DEV_OFFERS_AGAIN) {
             byte_take(stream, bytes[at++]);
             continue;
         }
@@ -94,9 +125,7 @@ size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, s
         memcpy(stream->bytes + stream->fill, bytes + at, take);
         stream->fill = (uint16_t)(stream->fill + take);
         at += take;
-        if (stream->fill == stream->size) {
-            stream->left--;
-            phase_set(stream, stream->left > 0 ? DEV_OFFERS_SIZE : DEV_OFFERS_DONE);
+        if (stream->fill == stream->size && filled(stream)) {
             *out_ready = true;
             return at;
         }
@@ -107,4 +136,16 @@ size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, s
 bool dev_offers_complete(const struct dev_offers_stream *stream)
 {
     return stream->phase == DEV_OFFERS_DONE;
+}
+
+uint32_t dev_offers_again(const struct dev_offers_stream *stream,
+                          struct wire_again out[WIRE_AGAIN_MAX])
+{
+    struct base_reader reader;
+    if (stream->phase != DEV_OFFERS_DONE) {
+        return 0;
+    }
+    base_reader_init(&reader, stream->bytes, (size_t)stream->again_count * WIRE_AGAIN_BYTES);
+    wire_again_read_items(&reader, out, stream->again_count);
+    return reader.status == BASE_OK ? stream->again_count : 0;
 }

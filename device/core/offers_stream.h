@@ -14,6 +14,8 @@ enum dev_offers_phase {
     DEV_OFFERS_COUNT,
     DEV_OFFERS_SIZE,
     DEV_OFFERS_ENVELOPE,
+    DEV_OFFERS_AGAIN_COUNT,
+    DEV_OFFERS_AGAIN,
     DEV_OFFERS_DONE,
     DEV_OFFERS_BROKEN, // damaged or over a limit: nothing more is taken
 };
@@ -22,11 +24,12 @@ struct dev_offers_stream {
     uint64_t number; // varint under way
     uint32_t left;   // envelopes still to come
     uint32_t next_checkin_s;
-    uint16_t size; // of the envelope under way
+    uint16_t size; // of the envelope under way, or of the marks
     uint16_t fill;
     uint8_t shift;
     uint8_t flags;
     uint8_t phase;
+    uint8_t again_count;
     uint8_t bytes[DEV_OFFERS_ENVELOPE_MAX];
 };
 
@@ -37,5 +40,8 @@ size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, s
                        bool *out_ready);
 // The whole answer came, and nothing behind it.
 bool dev_offers_complete(const struct dev_offers_stream *stream);
+// The marks of a complete answer: how many.
+uint32_t dev_offers_again(const struct dev_offers_stream *stream,
+                          struct wire_again out[WIRE_AGAIN_MAX]);
 
 #endif

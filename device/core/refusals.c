@@ -42,9 +42,14 @@ static uint32_t find(const struct dev_refusals *refusals, uint64_t mark)
     return NOT_FOUND;
 }
 
+bool dev_refusals_knows(const struct dev_refusals *refusals, uint64_t mark)
+{
+    return find(refusals, mark) != NOT_FOUND;
+}
+
 bool dev_refusals_before(struct dev_refusals *refusals, uint64_t mark)
 {
-    if (find(refusals, mark) != NOT_FOUND) {
+    if (dev_refusals_knows(refusals, mark)) {
         return true;
     }
     refusals->count += refusals->count < refusals->capacity ? 1 : 0;
@@ -68,6 +73,23 @@ bool dev_refusals_stand(struct dev_refusals *refusals, uint64_t mark, enum dev_r
     refusals->until_tasks &= ~bit;
     refusals->until_tasks |= refusal == DEV_REFUSAL_UNTIL_TASKS ? bit : 0;
     return news;
+}
+
+bool dev_refusals_stands(const struct dev_refusals *refusals, uint64_t mark)
+{
+    uint32_t index = find(refusals, mark);
+    return index != NOT_FOUND && (refusals->standing >> index & 1) != 0;
+}
+
+bool dev_refusals_lift(struct dev_refusals *refusals, uint64_t mark)
+{
+    uint32_t index = find(refusals, mark);
+    if (index == NOT_FOUND || (refusals->standing >> index & 1) == 0) {
+        return false;
+    }
+    refusals->standing &= ~(UINT32_C(1) << index);
+    refusals->until_tasks &= ~(UINT32_C(1) << index);
+    return true;
 }
 
 bool dev_refusals_settings(struct dev_refusals *refusals, uint64_t hash)

@@ -1,15 +1,16 @@
-// Statements that this device refused: each is reported once, and not offered again for as long as
-// the reason stands.
+// What this device refused: statements, each reported once and not offered again for as long as the
+// reason stands; and versions that failed here before the one that failed last (dev_task.blocked).
 //
 // The memory is the device's, for it alone knows why it refused and what would change that; the
-// gateway keeps nothing of it. The device names the refusals that stand in its profile
-// (wire/profile.h), by the hash of the statement's envelope, and adds them to the digest: so a
+// gateway keeps nothing of it. The device names the refusals that stand in its profile, by their
+// marks (wire/profile.h), and adds them to the digest: so a
 // gateway sees when the list changed, and a check-in that brings nothing costs what it always did.
 // The marks are in the stored record; when there is no room for another the oldest is forgotten,
 // and may be offered and reported once more.
 //
 // A refusal stands
-//   - for good: the device's bucket, signatures against pinned keys, what cannot be read;
+//   - for good: the device's bucket, signatures against pinned keys, what cannot be read, a version
+//     that failed here;
 //   - until its tasks change: no room, another task with the id, a floor, nothing to run beside;
 //   - not at all: time, and what a root's metadata says. That changes by itself.
 // All are forgotten when the program or its settings changed, for then anything may be otherwise;
@@ -43,10 +44,14 @@ uint32_t dev_refusals_room(uint32_t tasks_max);
 void dev_refusals_init(struct dev_refusals *refusals, void *memory, uint32_t tasks_max);
 void dev_refusals_clear(struct dev_refusals *refusals);
 
+bool dev_refusals_knows(const struct dev_refusals *refusals, uint64_t mark);
 // True when `mark` was refused before; notes it otherwise.
 bool dev_refusals_before(struct dev_refusals *refusals, uint64_t mark);
 // A mark that was noted stands from now on, as `refusal` says. True: that is news.
 bool dev_refusals_stand(struct dev_refusals *refusals, uint64_t mark, enum dev_refusal refusal);
+bool dev_refusals_stands(const struct dev_refusals *refusals, uint64_t mark);
+// It may be tried again. True: it stood.
+bool dev_refusals_lift(struct dev_refusals *refusals, uint64_t mark);
 // What the device is and what it holds. True: something that stood does no more.
 bool dev_refusals_settings(struct dev_refusals *refusals, uint64_t hash);
 bool dev_refusals_tasks(struct dev_refusals *refusals, uint64_t hash);

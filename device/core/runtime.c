@@ -68,6 +68,7 @@ size_t dev_runtime_bytes(const struct dev_config *config)
         return 0;
     }
     return aligned(sizeof(struct dev_runtime)) + aligned(tasks_max * sizeof(struct dev_task)) +
+           aligned(tasks_max * sizeof(struct dev_past)) +
            aligned(dev_refusals_room(tasks_max) * sizeof(uint64_t)) +
            aligned(attrs_bound(&config->attrs)) + aligned(dev_outcomes_bytes(outcomes_max)) +
            (config->root != NULL ? aligned(sizeof(struct dev_trust_work)) : 0) +
@@ -115,6 +116,8 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     uint8_t *at = (uint8_t *)memory + aligned(sizeof(*runtime));
     runtime->tasks = (struct dev_task *)(void *)at;
     at += aligned(runtime->settings.tasks_max * sizeof(struct dev_task));
+    runtime->past = (struct dev_past *)(void *)at;
+    at += aligned(runtime->settings.tasks_max * sizeof(struct dev_past));
     dev_refusals_init(&runtime->refusals, at, runtime->settings.tasks_max);
     at += aligned(runtime->refusals.capacity * sizeof(uint64_t));
     runtime->attrs = at;
@@ -232,6 +235,7 @@ bool dev_flush(struct dev_runtime *runtime, uint64_t now_us)
 static void start_anew(struct dev_runtime *runtime)
 {
     runtime->task_count = 0;
+    runtime->past_count = 0;
     runtime->epoch = 0; // drawn with the first outcome
     memset(&runtime->time, 0, sizeof(runtime->time));
     runtime->trust.root_version = 0;
@@ -295,7 +299,7 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
         .kind = WIRE_OUTCOME_FAIL_CRASH,
         .task_id = task->id,
         .version_id = wire_version_id(&task->active),
-        .rollout_id = task->active_rollout,
+        .rollout_id = dev_told_rollout(task),
         .detail = BASE_STR("the process ended during a run"),
     };
     task->running = false;
@@ -305,7 +309,7 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
     if (task->shadow) { // what nobody asked for may not take the app down twice
         dev_shadow_fail(runtime, task);
     } else if (task->crashes >= runtime->settings.crash_limit) {
-        dev_slot_give_up(runtime, task);
+        dev_slot_failed(runtime, task);
     }
 }
 
@@ -343,6 +347,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     runtime->trust.asked = false;
     runtime->trust.directed = false;
     runtime->trust.not_before_us = 0;
+    runtime->trust.look_not_before_us = 0;
     runtime->trust.scenario_size = 0;
     dev_backoff_init(&runtime->trust.backoff, base_ms, cap_ms);
 }
@@ -382,6 +387,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
         runtime->control.report_due_us = runtime->control.checkin_due_us;
     }
     runtime->collect_due = runtime->garbage;
+    runtime->past_due = true;
     runtime->check_due_us = 0;
     runtime->booted = true;
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
@@ -432,6 +438,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
         if (runtime->collect_due && !runtime->dirty && runtime->run.run == 0) {
             dev_slots_collect(runtime);
         }
+        dev_past_step(runtime);
         due_us = next_due_us(runtime);
     }
     base_assert(dev_validate(runtime));
@@ -493,8 +500,10 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
     if ((stream.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0) {
         runtime->control.pairs_wanted = true;
     }
-    if ((stream.flags &
-         (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_SHADOWS)) != 0) {
+    struct wire_again marks[WIRE_AGAIN_MAX];
+    bool again = dev_again_news(runtime, marks, dev_offers_again(&stream, marks));
+    if (again || (stream.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE |
+                                  WIRE_OFFER_FLAG_SHADOWS)) != 0) {
         dev_checkin_now(runtime);
     }
     (void)dev_flush(runtime, dev_now_us(runtime));
@@ -595,6 +604,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .personal = task->active_personal,
         .blocked_version_id = task->blocked,
         .release_counter = task->newest.counter,
+        .placebo_rollout = task->placebo ? task->again.rollout_id : 0,
         .on_trial = dev_update_on_trial((enum dev_update_state)task->state),
         .shadow = task->shadow,
     };
@@ -607,9 +617,10 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
-            // What was declared in content that was damaged could not be read.
+            // What was declared in content that was damaged could not be read; and every activation
+            // has it read, as that of an update.
             mark +=
-                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->mended);
+                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->renewed);
         }
     }
     return mark;
@@ -650,7 +661,8 @@ bool dev_validate(const struct dev_runtime *runtime)
 {
     const struct dev_pull *pull = &runtime->pull;
     const struct dev_outcome_queue *outcomes = &runtime->outcomes;
-    if (runtime->task_count > runtime->settings.tasks_max || !tasks_valid(runtime)) {
+    if (runtime->task_count > runtime->settings.tasks_max || !tasks_valid(runtime) ||
+        !dev_past_valid(runtime)) {
         return false;
     }
     if (outcomes->size > outcomes->capacity || outcomes->count > outcomes->count_max ||

@@ -13,6 +13,7 @@
 //   device_exclusive.c  files for this device or its user alone
 //   device_run.c      runs what is due
 //   device_trigger.c  runs that behaviour started
+//   device_again.c    versions that are activated once more: marks
 //   device_shadow.c   versions that run beside the active one, for comparison
 //   result_digest.c   what a result says, whatever the order of its keys
 //   result_compare.c  do two results agree within tolerances, and where do they differ?
@@ -23,6 +24,7 @@
 //   trust_store.c     which of them are believed, and where they lie
 //   trust_judge.c     does a release agree with the director and the snapshot?
 //   device_lease.c    versions that run on a lease, and versions that must stop
+//   device_past.c     what is remembered of tasks that were stopped
 //
 // One rule holds them together: the runtime acts on nothing that is not stored. Whoever changes
 // what must survive a kill sets `dirty`; while it is set no report leaves, no pull and no run
@@ -63,8 +65,9 @@
 #define DEV_CRASHES_MAX        200
 #define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
 #define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
-#define DEV_ROOT_STEPS_MAX     256  // of the root chain in one cycle; the next cycle goes on
-#define DEV_CROSSED_MAX        3    // snapshots published between two requests of one cycle
+#define DEV_ROOT_STEPS_MAX     256 // of the root chain in one cycle; the next cycle goes on
+#define DEV_CROSSED_MAX        3   // snapshots published between two requests of one cycle
+#define DEV_TRUST_LOOK_US      (60 * 1000000ull) // between two looks for keys that are not known
 #define DEV_RATE_WINDOW_BYTES  4096 // fewer in one request timeout: the download is given up
 
 // Comparisons of a shadow with the active version: so many; of a task that runs only once so many
@@ -131,6 +134,12 @@ struct dev_approval {
     uint64_t rollout_id;
 };
 
+// A mark that was followed, or is to be.
+struct dev_again {
+    uint64_t rollout_id; // 0: none
+    uint8_t attempt;
+};
+
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
 struct dev_task {
@@ -152,7 +161,8 @@ struct dev_task {
     struct wire_sha256 accepted_personal;
     uint64_t active_rollout;
     uint64_t kept_rollout;
-    uint64_t blocked; // version id this device refuses, because it failed here
+    uint64_t blocked; // version id this device refuses, because it failed here last; those before
+                      // it are among the refusals
     uint64_t last_run_s;
     uint32_t accepted_bytes; // of the manifest
     uint32_t accepted_personal_bytes;
@@ -164,9 +174,12 @@ struct dev_task {
     bool leased;            // the accepted version runs only while lease_until_s is ahead
     bool triggered;         // behaviour starts the active version too
     uint64_t lease_until_s;
-    uint64_t listed;       // highest counter a snapshot listed for the task
-    uint8_t crashes;       // of the active version on trial
-    bool running;          // a run on trial was started and has not ended
+    uint64_t listed;             // highest counter a snapshot listed for the task
+    struct dev_again again;      // the last mark that was followed
+    struct dev_again again_next; // is followed when the content of the active version is proven
+    bool placebo;    // ... was of the active version: what comes of it is told for that rollout
+    uint8_t crashes; // of the active version on trial
+    bool running;    // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
     bool offered;          // by the check-in under way; not stored
     bool shadow;           // stored with the next five
@@ -188,9 +201,17 @@ struct dev_task {
     uint8_t unproven;       // versions whose content is to be hashed again
     uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
     uint8_t repairs;        // of the active version since a run of it was good
-    uint8_t mended;         // repairs that are done since boot, modulo 256
+    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
     uint32_t damage_mark;   // of the file told last; 0: none
     uint64_t repair_due_us; // not before
+};
+
+// What is remembered of a task that was stopped and holds no place any more.
+struct dev_past {
+    uint64_t task_id;
+    uint64_t floor;
+    struct dev_approval newest;
+    struct wire_sha256 newest_manifest;
 };
 
 struct dev_settings {
@@ -357,6 +378,7 @@ struct dev_trust {
     uint64_t snapshot_bytes;
     uint64_t deadline_us;
     uint64_t not_before_us;
+    uint64_t look_not_before_us; // for a newer root, for a signature's sake
     size_t fill;
     size_t window; // bytes since the deadline was moved
     uint32_t exchange;
@@ -384,11 +406,13 @@ struct dev_runtime {
     struct dev_settings settings;
     struct dev_stats stats;
     struct dev_task *tasks; // tasks_max of them
+    struct dev_past *past;  // likewise
     struct dev_kept_result kept_result;
     struct dev_outcome_queue outcomes;
     uint8_t *attrs; // encoded
     uint32_t attrs_bytes;
     uint32_t task_count;
+    uint32_t past_count;
     uint32_t epoch; // 0: not drawn yet
     uint32_t next_exchange;
     uint32_t next_run;
@@ -402,6 +426,7 @@ struct dev_runtime {
     bool unsaved;          // the last save failed
     bool garbage;          // stored: blobs may be there that no slot names
     bool collect_due;      // not stored: try to collect them now
+    bool past_due;         // not stored: a task may be over
     uint64_t check_due_us; // all content is unproven from then on
     struct dev_control control;
     struct dev_pull pull;
@@ -440,12 +465,25 @@ bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
 struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
 
+// ---- device_past.c
+// Tasks that were stopped, and whose content is collected, give their places back.
+void dev_past_step(struct dev_runtime *runtime);
+// Fills in what is remembered of the task with the id of `task`. False: nothing.
+bool dev_past_recall(const struct dev_runtime *runtime, struct dev_task *task);
+void dev_past_forget(struct dev_runtime *runtime, uint64_t task_id);
+bool dev_past_valid(const struct dev_runtime *runtime);
+// In the stored record. As many as the device may hold tasks; of a record with more nothing is
+// taken.
+#define DEV_PAST_BYTES_MAX (8 + 10 + 10 + 8 + WIRE_SHA256_BYTES) // of one
+void dev_past_write(const struct dev_runtime *runtime, struct base_writer *writer);
+void dev_past_read(struct dev_runtime *runtime, struct base_reader *reader);
+
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \
-    (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 +                    \
+    (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
      WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
-    (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * DEV_STATE_TASK_MAX +                           \
+    (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * (DEV_STATE_TASK_MAX + DEV_PAST_BYTES_MAX) +    \
      WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON + DEV_OUTCOME_ENTRY_MAX)
 BASE_NODISCARD enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out,
                                                  size_t capacity, size_t *out_size);
@@ -464,6 +502,10 @@ bool dev_task_valid(const struct dev_task *task);
 // way, and elsewhere only makes the device check in.
 void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size,
                     uint8_t flags, bool asked);
+// An order is refused: reported once. `outcome` names what it is about; kind, code and detail are
+// filled in.
+void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_status status,
+                      struct wire_outcome *outcome);
 // A check-in begins: nothing has been offered by it.
 void dev_offers_none(struct dev_runtime *runtime);
 // A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
@@ -480,8 +522,23 @@ void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manife
 BASE_NODISCARD enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event);
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest);
+// The version failed here, and is refused from now on, as is what failed before it.
+void dev_slot_block(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id);
+bool dev_slot_blocks(const struct dev_runtime *runtime, const struct dev_task *task,
+                     uint64_t version_id);
+void dev_slot_unblock(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id);
+// Back to the kept version, or to none. False: nothing is active.
+bool dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task);
 // The active version failed here: refuse it from now on and go back to the kept one, or to none.
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
+// The mark `again_next` is followed: the active version, whose content was just proven, goes
+// through what dev_slot_activate begins.
+void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
+                    const struct wire_manifest *manifest);
+// The active version failed on trial: given up, unless a mark put it there; then it stays.
+void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
+// The last mark is of no effect any more: the active version is what it was before.
+void dev_slot_stand(struct dev_task *task);
 // Does what was accepted lead back from the active version, to an older release?
 bool dev_slot_leads_back(const struct dev_task *task);
 // The kept version runs again, as ordered.
@@ -491,6 +548,10 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task);
 // The active version may not run any more, for `why`: back to the kept one, or to none. It is not
 // blocked.
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why);
+// Nothing is accepted any more: it was stopped.
+void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task);
+// The task gives its place back.
+void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
 // Nothing is active any more, and nothing is said about it.
 void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task);
@@ -585,6 +646,16 @@ void dev_triggered_stopped(struct dev_runtime *runtime);
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task);
 uint64_t dev_triggered_due_us(const struct dev_runtime *runtime);
 
+// ---- device_again.c
+// The marks of a check-in's answer, after its offers. `all`: the answer was complete, so a mark
+// that it does not repeat was withdrawn.
+void dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks, uint32_t count,
+                    bool all);
+// Is there one among the marks that would be followed?
+bool dev_again_news(struct dev_runtime *runtime, const struct wire_again *marks, uint32_t count);
+// For which rollout the outcomes of the active version are told.
+uint64_t dev_told_rollout(const struct dev_task *task);
+
 // ---- device_shadow.c
 // The shadow of a task, or the task of a shadow; NULL: there is none.
 struct dev_task *dev_shadow_other(struct dev_runtime *runtime, const struct dev_task *task);
@@ -635,6 +706,9 @@ void dev_trust_age(struct dev_runtime *runtime);
 // Is it a refusal for the time alone? Then device, gateway or signer has a wrong clock, or somebody
 // holds back what is newer.
 bool dev_trust_is_late(enum base_status status);
+// A statement's signatures did not verify. True: its keys may be those of a newer root, which is
+// brought first, and then the device asks again. Once per statement, and seldom.
+bool dev_trust_looks(struct dev_runtime *runtime, uint64_t mark);
 // Something signed was refused: counted, logged, and reported once.
 void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_status status);
 
@@ -700,6 +774,10 @@ BASE_NODISCARD enum base_status dev_trust_release(struct dev_runtime *runtime,
 // May a STOP be followed, as far as the director goes? BUSY: its answer was refused already.
 BASE_NODISCARD enum base_status dev_trust_names_stop(const struct dev_runtime *runtime,
                                                      uint64_t task_id);
+// May a mark for `task` be followed, as far as director, timestamp and snapshot go? As above.
+BASE_NODISCARD enum base_status dev_trust_again(struct dev_runtime *runtime,
+                                                const struct dev_task *task,
+                                                const struct wire_again *mark);
 // Something of the director's answer is followed: its order was the last one.
 void dev_trust_followed(struct dev_runtime *runtime);
 // Signatures of a release alone.
@@ -711,6 +789,8 @@ BASE_NODISCARD enum base_status dev_trust_signatures(struct dev_runtime *runtime
 // The statement a task follows: does its version run on a lease, and how long?
 void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
                      const struct wire_release *release);
+// Likewise of a mark that is followed: the lease of its active version, if it has one.
+void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task);
 // A director's answer renews what it names.
 void dev_lease_renew(struct dev_runtime *runtime);
 void dev_lease_step(struct dev_runtime *runtime);

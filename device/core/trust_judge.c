@@ -4,7 +4,7 @@
 // belongs to what is released now. So a stolen gateway can withhold and repeat, a stolen release
 // key cannot reach a device, and neither can mix old with new.
 //
-// Called for the envelopes of a check-in's answer, on the runtime's thread.
+// Called for the envelopes and marks of a check-in's answer, on the runtime's thread.
 #include "core/runtime.h"
 
 #include "base/hash.h"
@@ -164,6 +164,17 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
     return status;
 }
 
+static bool director_marks(const struct wire_director *director, const struct wire_again *mark)
+{
+    for (uint32_t i = 0; i < director->again_count; i++) {
+        const struct wire_again *named = &director->again[i];
+        if (named->task_id == mark->task_id) {
+            return named->rollout_id == mark->rollout_id && named->attempt == mark->attempt;
+        }
+    }
+    return false;
+}
+
 static bool director_names(const struct wire_director *director, const struct wire_release *release)
 {
     uint64_t task_id = wire_release_task_id(release);
@@ -178,10 +189,19 @@ static bool director_names(const struct wire_director *director, const struct wi
     return false;
 }
 
-// A cycle brings one snapshot. One that is not taken does not keep the device from another: that
-// goes first.
-static void want_snapshot(struct dev_trust *trust, struct base_str scenario)
+// What the metadata is asked about.
+struct subject {
+    struct base_str task_name;
+    const struct wire_sha256 *manifest;
+    uint64_t counter; // it is to be listed under; 0: what runs already need not be
+};
+
+// Metadata of the subject's scenario comes first. A cycle brings one snapshot; one that is not
+// taken does not keep the device from another, which goes before it.
+static void bring(struct dev_runtime *runtime, const struct subject *subject)
 {
+    struct dev_trust *trust = &runtime->trust;
+    struct base_str scenario = wire_scenario_of(subject->task_name);
     bool again = trust->untaken == base_hash64(scenario.data, scenario.size);
     trust->wanted = true;
     if (trust->scenario_size == 0 || !again) {
@@ -192,26 +212,25 @@ static void want_snapshot(struct dev_trust *trust, struct base_str scenario)
 
 static enum base_status snapshot_has(struct dev_runtime *runtime,
                                      const struct wire_timestamp *timestamp,
-                                     const struct wire_release *release)
+                                     const struct subject *subject)
 {
-    struct dev_trust *trust = &runtime->trust;
     struct dev_trust_snapshot snapshot;
-    struct base_str scenario = wire_scenario_of(release->task_name);
+    struct base_str scenario = wire_scenario_of(subject->task_name);
     enum base_status status = dev_trust_snapshot_open(runtime, timestamp, scenario, &snapshot);
     if (status == BASE_ERR_MIXED) {
         return status;
     }
     if (status != BASE_OK) { // it is to be brought, or brought again
-        want_snapshot(trust, scenario);
+        bring(runtime, subject);
         return BASE_ERR_BUSY;
     }
     struct wire_snapshot_entry entry = {
-        .task_id = wire_task_id(release->task_name),
-        .counter = release->release_counter,
-        .manifest = release->manifest,
+        .task_id = wire_task_id(subject->task_name),
+        .counter = subject->counter,
+        .manifest = *subject->manifest,
     };
     uint64_t highest = 0;
-    bool listed = wire_snapshot_lists(&snapshot.parsed, &entry, &highest);
+    bool listed = subject->counter == 0 || wire_snapshot_lists(&snapshot.parsed, &entry, &highest);
     if (dev_wall_s(runtime) >= snapshot.parsed.expires_s) {
         status = BASE_ERR_FROZEN;
     } else if (!listed) {
@@ -221,30 +240,54 @@ static enum base_status snapshot_has(struct dev_runtime *runtime,
     return status;
 }
 
-enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wire_release *release)
+// Timestamp, kill list and snapshot.
+static enum base_status metadata_agrees(struct dev_runtime *runtime, const struct subject *subject)
 {
     struct dev_trust *trust = &runtime->trust;
     struct wire_timestamp timestamp;
     const uint8_t *bytes = NULL;
     size_t size = 0;
-    if (trust->misdirected) {
-        // Refused and reported already; but for its time, of which the release's gates are to know.
-        return trust->overdue ? BASE_ERR_EXPIRED : BASE_ERR_BUSY;
-    }
-    if (!trust->directed || !director_names(&trust->work->director, release)) {
-        return BASE_ERR_DIRECTOR;
-    }
     if (trust->timestamp_version == 0 ||
         trust->work->director.timestamp_version > trust->timestamp_version ||
         dev_wall_s(runtime) >= trust->timestamp_expires_s) {
-        want_snapshot(trust, wire_scenario_of(release->task_name));
+        bring(runtime, subject);
         return trust->late ? BASE_ERR_FROZEN : BASE_ERR_BUSY;
     }
     BASE_TRY(dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size));
     enum base_status status = BASE_ERR_KILLED;
-    if (!wire_timestamp_kills(&timestamp, &release->manifest)) {
-        status = snapshot_has(runtime, &timestamp, release);
+    if (!wire_timestamp_kills(&timestamp, subject->manifest)) {
+        status = snapshot_has(runtime, &timestamp, subject);
     }
     dev_trust_timestamp_close(runtime, bytes, size);
     return status;
+}
+
+// `named`: by a director's answer that holds.
+static enum base_status ordered(struct dev_runtime *runtime, bool named,
+                                const struct subject *subject)
+{
+    const struct dev_trust *trust = &runtime->trust;
+    if (trust->misdirected) {
+        // Refused and reported already; but for its time, of which the release's gates are to know.
+        return trust->overdue ? BASE_ERR_EXPIRED : BASE_ERR_BUSY;
+    }
+    return named ? metadata_agrees(runtime, subject) : BASE_ERR_DIRECTOR;
+}
+
+enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wire_release *release)
+{
+    const struct dev_trust *trust = &runtime->trust;
+    bool named = trust->directed && director_names(&trust->work->director, release);
+    const struct subject subject = {release->task_name, &release->manifest,
+                                    release->release_counter};
+    return ordered(runtime, named, &subject);
+}
+
+enum base_status dev_trust_again(struct dev_runtime *runtime, const struct dev_task *task,
+                                 const struct wire_again *mark)
+{
+    const struct dev_trust *trust = &runtime->trust;
+    bool named = trust->directed && director_marks(&trust->work->director, mark);
+    const struct subject subject = {dev_task_name(task), &task->active, 0};
+    return ordered(runtime, named, &subject);
 }

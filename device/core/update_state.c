@@ -12,8 +12,9 @@
 #define TO(name) (uint8_t)(DEV_UPDATE_##name + 1)
 
 // A pull and a trial are independent of each other: a version on trial can be overtaken by a newer
-// one, and PASS, FALL_BACK and FALL_EMPTY leave a pull beside them going. REVERT and REMOVE are
-// newer orders than the one being pulled, so they end the pull.
+// one, and PASS, STAND, FALL_BACK and FALL_EMPTY leave a pull beside them going. REVERT and REMOVE
+// are newer orders than the one being pulled, so they end the pull. AGAIN waits until there is
+// none.
 static const uint8_t transitions[DEV_UPDATE_STATE_COUNT][DEV_UPDATE_EVENT_COUNT] = {
     [DEV_UPDATE_EMPTY] =
         {
@@ -33,6 +34,8 @@ static const uint8_t transitions[DEV_UPDATE_STATE_COUNT][DEV_UPDATE_EVENT_COUNT]
             [DEV_UPDATE_ON_PASS] = TO(SETTLED),
             [DEV_UPDATE_ON_FALL_BACK] = TO(SETTLED),
             [DEV_UPDATE_ON_FALL_EMPTY] = TO(EMPTY),
+            [DEV_UPDATE_ON_AGAIN] = TO(TRIAL),
+            [DEV_UPDATE_ON_STAND] = TO(SETTLED),
             [DEV_UPDATE_ON_REVERT] = TO(SETTLED),
             [DEV_UPDATE_ON_REMOVE] = TO(EMPTY),
         },
@@ -44,6 +47,7 @@ static const uint8_t transitions[DEV_UPDATE_STATE_COUNT][DEV_UPDATE_EVENT_COUNT]
             [DEV_UPDATE_ON_PASS] = TO(SETTLED_PULL),
             [DEV_UPDATE_ON_FALL_BACK] = TO(SETTLED_PULL),
             [DEV_UPDATE_ON_FALL_EMPTY] = TO(EMPTY_PULL),
+            [DEV_UPDATE_ON_STAND] = TO(SETTLED_PULL),
             [DEV_UPDATE_ON_REVERT] = TO(SETTLED),
             [DEV_UPDATE_ON_REMOVE] = TO(EMPTY),
         },
@@ -53,6 +57,7 @@ static const uint8_t transitions[DEV_UPDATE_STATE_COUNT][DEV_UPDATE_EVENT_COUNT]
             [DEV_UPDATE_ON_PASS] = TO(SETTLED),
             [DEV_UPDATE_ON_FALL_BACK] = TO(SETTLED),
             [DEV_UPDATE_ON_FALL_EMPTY] = TO(EMPTY),
+            [DEV_UPDATE_ON_AGAIN] = TO(TRIAL),
             [DEV_UPDATE_ON_REVERT] = TO(SETTLED),
             [DEV_UPDATE_ON_REMOVE] = TO(EMPTY),
         },

@@ -31,6 +31,8 @@ enum dev_update_state {
 //   it becomes active, on trial PASS        the active version ran to its end without failure
 //   FALL_BACK   the active version is given up; the kept one becomes active
 //   FALL_EMPTY  the active version is given up and none is kept
+//   AGAIN       a mark: the active version is activated once more, on trial
+//   STAND       the trial of a version that was activated again ends, and it stays all the same
 //   REVERT      an order leads back to the kept version
 //   REMOVE      an order ends the task
 #define DEV_UPDATE_EVENT_MAP(X)                                                                    \
@@ -40,6 +42,8 @@ enum dev_update_state {
     X(PASS, "pass")                                                                                \
     X(FALL_BACK, "fall back")                                                                      \
     X(FALL_EMPTY, "fall to empty")                                                                 \
+    X(AGAIN, "again")                                                                              \
+    X(STAND, "stand")                                                                              \
     X(REVERT, "revert")                                                                            \
     X(REMOVE, "remove")
 

@@ -274,7 +274,8 @@ static bool director_ok(const struct wire_director *director)
 enum base_status wire_director_encode(const struct wire_director *director, uint8_t *out,
                                       size_t capacity, size_t *out_size)
 {
-    if (director->count > WIRE_DIRECTOR_ENTRIES_MAX) {
+    if (director->count > WIRE_DIRECTOR_ENTRIES_MAX ||
+        director->again_count > WIRE_DIRECTOR_ENTRIES_MAX - director->count) {
         return BASE_ERR_TOO_LARGE;
     }
     if (!director_ok(director)) {
@@ -295,6 +296,9 @@ enum base_status wire_director_encode(const struct wire_director *director, uint
         base_writer_varint(&writer, entry->counter);
         base_writer_varint(&writer, entry->manifest_bytes);
         base_writer_bytes(&writer, entry->manifest.bytes, WIRE_SHA256_BYTES);
+    }
+    if (director->again_count > 0) {
+        wire_again_write(&writer, director->again, director->again_count);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
@@ -321,7 +325,13 @@ enum base_status wire_director_parse(const uint8_t *payload, size_t size, struct
         entry->manifest_bytes = base_reader_varint(&reader);
         base_reader_copy(&reader, entry->manifest.bytes, WIRE_SHA256_BYTES);
     }
+    if (base_reader_left(&reader) > 0) {
+        wire_again_read(&reader, director.again, &director.again_count);
+    }
     BASE_TRY(base_reader_finish(&reader));
+    if (director.again_count > WIRE_DIRECTOR_ENTRIES_MAX - director.count) {
+        return BASE_ERR_TOO_LARGE;
+    }
     if (!director_ok(&director)) {
         return BASE_ERR_INVALID;
     }

@@ -7,25 +7,26 @@
 //                varint kill_count, kill_count x manifest[32]
 //   director  := u64 device_id, nonce[32], u64 order, u64 issued_s, u64 timestamp_version,
 //                u32 lease_s, varint count, count x { u64 task_id, varint counter, varint bytes,
-//                manifest[32] }
+//                manifest[32] }, [marks (wire/again.h)]
 //   ask       := u8 flags, nonce[32], u64 order
 //
 // A scenario is a task's name before its first '/', "default" for a name without one. Its snapshot
 // lists every release that may be offered now; all lists ascend and are free of repeats. The
 // timestamp names each snapshot by its hash. The director's answer is for one device and one
-// question, and carries the order after the last one that this device followed. All are payloads of
-// envelopes (wire/statement.h) but the question.
+// question, and carries the order after the last one that this device followed; without a mark it
+// ends behind its entries. All are payloads of envelopes (wire/statement.h) but the question.
 #ifndef WIRE_META_H
 #define WIRE_META_H
 
 #include "base/cursor.h"
+#include "wire/again.h"
 #include "wire/digest.h"
 
 #define WIRE_SCENARIO_MAX            32 // [a-z0-9._-]+
 #define WIRE_SNAPSHOT_ENTRIES_MAX    16384
 #define WIRE_TIMESTAMP_SCENARIOS_MAX 32
 #define WIRE_TIMESTAMP_KILLS_MAX     64
-#define WIRE_DIRECTOR_ENTRIES_MAX    16 // fits an envelope of WIRE_STATEMENT_BYTES_MAX
+#define WIRE_DIRECTOR_ENTRIES_MAX    16 // and marks; fits an envelope of WIRE_STATEMENT_BYTES_MAX
 #define WIRE_NONCE_BYTES             32
 #define WIRE_ASK_BYTES               (1 + WIRE_NONCE_BYTES + 8)
 #define WIRE_ASK_TEXT                55    // base64url of it
@@ -114,8 +115,11 @@ struct wire_director {
     uint32_t lease_s; // versions of beta and gray stages may run so much longer; 0: not at all
     uint32_t count;
     struct wire_director_entry entries[WIRE_DIRECTOR_ENTRIES_MAX]; // by task id
+    uint32_t again_count;                    // with `count` at most WIRE_DIRECTOR_ENTRIES_MAX
+    struct wire_again again[WIRE_AGAIN_MAX]; // by task id
 };
 
+// INVALID, TOO_LARGE (entries and marks together).
 BASE_NODISCARD enum base_status wire_director_encode(const struct wire_director *director,
                                                      uint8_t *out, size_t capacity,
                                                      size_t *out_size);

@@ -6,7 +6,7 @@
 
 #define FLAGS_KNOWN                                                                                \
     (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_RETRY |                    \
-     WIRE_OFFER_FLAG_SHADOWS | WIRE_OFFER_FLAG_INTERVAL)
+     WIRE_OFFER_FLAG_SHADOWS | WIRE_OFFER_FLAG_INTERVAL | WIRE_OFFER_FLAG_AGAIN)
 
 enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *out, size_t capacity,
                                     size_t *out_size)
@@ -14,14 +14,16 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
     if (offers->count > WIRE_OFFERS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    if ((offers->flags & ~FLAGS_KNOWN) != 0) {
+    bool again = offers->again_count > 0;
+    if ((offers->flags & ~FLAGS_KNOWN) != 0 ||
+        ((offers->flags & WIRE_OFFER_FLAG_AGAIN) != 0 && !again)) {
         return BASE_ERR_INVALID;
     }
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_OFFERS_BYTES_MAX ? capacity : WIRE_OFFERS_BYTES_MAX);
     base_writer_u8(&writer, WIRE_OFFER_VERSION);
-    base_writer_u8(&writer, offers->flags);
+    base_writer_u8(&writer, (uint8_t)(offers->flags | (again ? WIRE_OFFER_FLAG_AGAIN : 0)));
     base_writer_varint(&writer, offers->next_checkin_s);
     base_writer_varint(&writer, offers->count);
     for (uint32_t i = 0; i < offers->count; i++) {
@@ -34,6 +36,9 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
         }
         base_writer_varint(&writer, bytes);
         base_writer_bytes(&writer, offers->items[i].envelope, bytes);
+    }
+    if (again) {
+        wire_again_write(&writer, offers->again, offers->again_count);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
@@ -55,7 +60,7 @@ static enum base_status parse_items(struct base_reader *reader, struct wire_offe
         offers->items[i].envelope = base_reader_bytes(reader, (size_t)bytes);
         BASE_TRY(reader->status);
     }
-    return base_reader_finish(reader);
+    return reader->status;
 }
 
 enum base_status wire_offers_parse(const uint8_t *bytes, size_t size, struct wire_offers *out)
@@ -84,6 +89,10 @@ enum base_status wire_offers_parse(const uint8_t *bytes, size_t size, struct wir
     struct wire_offers offers = {
         .flags = flags, .next_checkin_s = next_checkin_s, .count = (uint32_t)count};
     BASE_TRY(parse_items(&reader, &offers));
+    if ((flags & WIRE_OFFER_FLAG_AGAIN) != 0) {
+        wire_again_read(&reader, offers.again, &offers.again_count);
+    }
+    BASE_TRY(base_reader_finish(&reader));
     *out = offers;
     return BASE_OK;
 }

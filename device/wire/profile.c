@@ -8,6 +8,8 @@
 #include "base/prng.h"
 
 #define REFUSED_SALT 0x7265667573656421ull // no task's term is one of a refusal
+#define VERSION_SALT 0x76657273696f6e21ull // ... and no mark of a version one of a statement
+#define FLAGS_SAID   (WIRE_PROFILE_FLAG_OWN_PACE | WIRE_PROFILE_FLAG_AGAIN)
 
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id)
 {
@@ -22,6 +24,11 @@ uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t block
 uint64_t wire_profile_mark(const uint8_t *envelope, size_t size)
 {
     return base_hash64(envelope, size);
+}
+
+uint64_t wire_profile_version_mark(uint64_t task_id, uint64_t version_id)
+{
+    return base_mix64(base_mix64(task_id ^ VERSION_SALT) ^ version_id);
 }
 
 uint64_t wire_profile_refused_term(uint64_t mark)
@@ -55,7 +62,7 @@ static void write_pairs(struct base_writer *writer, const struct wire_profile_pa
 // Those that a profile with limits, or of version 1, may have.
 static unsigned flags_of(bool limits)
 {
-    return WIRE_PROFILE_FLAG_PAIRS | (limits ? WIRE_PROFILE_FLAG_OWN_PACE : 0);
+    return WIRE_PROFILE_FLAG_PAIRS | (limits ? FLAGS_SAID : 0);
 }
 
 enum base_status wire_profile_encode(const struct wire_profile *profile,
@@ -80,7 +87,7 @@ enum base_status wire_profile_encode(const struct wire_profile *profile,
     base_writer_init(&writer, out,
                      capacity < WIRE_PROFILE_BYTES_MAX ? capacity : WIRE_PROFILE_BYTES_MAX);
     base_writer_u8(&writer, limits ? WIRE_PROFILE_VERSION : WIRE_PROFILE_VERSION_FIRST);
-    base_writer_u8(&writer, (uint8_t)((profile->flags & WIRE_PROFILE_FLAG_OWN_PACE) |
+    base_writer_u8(&writer, (uint8_t)((profile->flags & FLAGS_SAID) |
                                       (pairs != NULL ? WIRE_PROFILE_FLAG_PAIRS : 0)));
     if (limits) {
         base_writer_varint(&writer, profile->tasks_max);

@@ -6,7 +6,8 @@
 //              varint refused_count, refused_count x u64 refused]
 //   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint floor
 //
-// Version 1, of devices of before, has neither tasks_max and interval_s nor refused statements.
+// Version 1, of devices of before, has neither tasks_max and interval_s nor refused statements, and
+// no flag but PAIRS.
 //
 // `digest` is an order-free set hash of (task_id, version_id), of blocked versions and of refused
 // statements; it is all the gateway needs in the common case. Pairs are sent when there are few of
@@ -21,6 +22,7 @@
 #define WIRE_PROFILE_VERSION_FIRST 1
 #define WIRE_PROFILE_FLAG_PAIRS    0x01u
 #define WIRE_PROFILE_FLAG_OWN_PACE 0x02u // nobody is to change its interval
+#define WIRE_PROFILE_FLAG_AGAIN    0x04u // it knows marks (wire/again.h)
 #define WIRE_PROFILE_TASKS_MAX     256
 #define WIRE_PROFILE_REFUSED_MAX   64
 #define WIRE_PROFILE_INLINE_PAIRS  8
@@ -46,7 +48,7 @@ struct wire_profile {
     const uint8_t
         *pairs; // raw pairs, borrowed; read with wire_profile_pair_next; NULL without PAIRS
     size_t pairs_bytes;
-    const uint8_t *refused; // marks of statements, u64 each, borrowed; sent with the pairs alone
+    const uint8_t *refused; // marks, u64 each, borrowed; sent with the pairs alone
     uint32_t refused_count;
 };
 
@@ -54,11 +56,13 @@ struct wire_profile {
 // task with neither an active nor a blocked version contributes 0, as if it were not there.
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id);
 
-// A statement is named by the hash of its envelope among those a device refuses; what that adds to
-// the digest.
+// A statement is named by the hash of its envelope among those a device refuses. A version that
+// failed here before the one that failed last is named there too, whatever statement it comes by.
 uint64_t wire_profile_mark(const uint8_t *envelope, size_t size);
+uint64_t wire_profile_version_mark(uint64_t task_id, uint64_t version_id);
+// What either adds to the digest.
 uint64_t wire_profile_refused_term(uint64_t mark);
-// Does the device refuse the statement?
+// Does the device refuse the statement, or the version?
 bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark);
 
 // `pairs` NULL leaves them and what is refused out and clears the flag; the digest is computed by

@@ -148,11 +148,13 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     }
     struct dev_stats stats;
     dev_stats(awake->runtime, &stats);
-    if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks) {
+    if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks ||
+        stats.withdrawals != awake->withdrawals) {
         counters->activations += stats.activations - awake->activations;
         counters->rollbacks += stats.rollbacks - awake->rollbacks;
         awake->activations = stats.activations;
         awake->rollbacks = stats.rollbacks;
+        awake->withdrawals = stats.withdrawals;
         observe_active(shard, awake, now_us);
     }
     counters->refused_offers += stats.refused_offers - awake->refused;

@@ -148,6 +148,7 @@ void gw_api_version_get(struct gw_core *core, struct gw_api_call *call);
 
 bool gw_api_rollout_prepare(struct gw_api_call *call);
 void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call);
+void gw_api_rollout_check(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_log_prepare(struct gw_api_call *call);
@@ -203,6 +204,7 @@ void gw_api_clock_accept(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_trust_prepare(struct gw_api_call *call);
 void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);
+void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_kill_prepare(struct gw_api_call *call);
 void gw_api_kill(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_unkill_prepare(struct gw_api_call *call);

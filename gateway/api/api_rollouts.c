@@ -44,6 +44,11 @@ bool gw_api_rollout_prepare(struct gw_api_call *call)
     enum base_status status = gw_rollout_body_parse(
         exchange->request.body, exchange->request.body_bytes, arena, &call->rollout, &error);
 
+    if (status == BASE_OK && call->rollout.evidence != NULL &&
+        call->route->subject == GW_API_ROLLOUT_NEW) {
+        status = base_error_set(&error, BASE_ERR_INVALID,
+                                "evidence: post it to the rollout's simulation, once it started");
+    }
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }
 
@@ -75,6 +80,24 @@ void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call)
         return;
     }
     answer_rollout(core, call, 201, &view);
+}
+
+void gw_api_rollout_check(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct gw_rollout_body *body = &call->rollout;
+    struct base_error error = {0};
+
+    if (!gw_api_sees_task(core, call, body->spec.task)) {
+        gw_api_failed(core, call, BASE_ERR_NOT_FOUND, NULL, "task: no such task");
+        return;
+    }
+    enum base_status status =
+        gw_rollout_check(core, &body->spec, body->evidence, body->evidence_bytes, &error);
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "rollout");
+        return;
+    }
+    gw_api_answer_take(call, 200, json_pack("{s:b}", "starts", 1));
 }
 
 void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call)

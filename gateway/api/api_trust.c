@@ -1,8 +1,11 @@
 // Handlers of trust: the gateway's online keys and what it publishes, new roots, the kill list.
 // `prepare` on the worker, the rest on the control thread.
 #include "api/api_call.h"
+#include "api/api_views.h"
 
+#include "base/alloc.h"
 #include "svc/director.h"
+#include "svc/kill_list.h"
 #include "svc/reply.h"
 
 #include <string.h>
@@ -70,6 +73,74 @@ void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)
     }
     gw_api_answer_take(call, created ? 201 : 200,
                        json_pack("{s:I}", "version", (json_int_t)version));
+}
+
+// ---- The kill list
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? gw_view_text(text) : json_null();
+}
+
+static json_t *kill_object(const struct gw_kill_view *view)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    json_t *rollouts = json_array();
+
+    wire_sha256_hex(&view->manifest, hex);
+    for (uint32_t i = 0; i < view->rollout_count && i < GW_KILL_ROLLOUTS_MAX; i++) {
+        (void)json_array_append_new(rollouts, gw_json_hex(view->rollouts[i]));
+    }
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:b, s:o, s:I}", "manifest", hex,
+                     "version_id", gw_json_hex(view->version_id), "task", text_or_null(view->task),
+                     "version", text_or_null(view->version), "time", gw_view_time(view->time_us),
+                     "time_s", (json_int_t)(view->time_us / 1000000u), "by", gw_view_text(view->by),
+                     "reason", gw_view_text(view->reason), "signed", (int)view->is_signed,
+                     "rollouts", rollouts, "rollout_count", (json_int_t)view->rollout_count);
+}
+
+// A version of no task here is nobody's: who sees all tenants sees it.
+static bool sees_kill(struct gw_core *core, const struct gw_api_call *call,
+                      const struct gw_kill_view *view)
+{
+    return view->task[0] != '\0' ? gw_api_sees_task(core, call, base_str_of(view->task))
+                                 : call->actor.every_tenant;
+}
+
+void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct base_alloc_port *heap = base_alloc_heap();
+    struct gw_kill_view *views = heap->alloc(heap->ctx, GW_API_VIEWS_BATCH * sizeof(*views));
+    const struct wire_sha256 *after = call->after.size > 0 ? &call->after_digest : NULL;
+    struct wire_sha256 last = {{0}};
+    uint32_t found = 0;
+    bool more = true;
+
+    if (views == NULL) {
+        gw_api_failed(core, call, BASE_ERR_NOMEM, NULL, NULL);
+        return;
+    }
+    json_t *items = json_array();
+    while (found < call->limit && more) {
+        uint32_t ask = call->limit - found;
+        uint32_t count = gw_kill_list(
+            core, after, ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH, views, &more);
+        for (uint32_t i = 0; i < count; i++) {
+            last = views[i].manifest;
+            after = &last;
+            if (sees_kill(core, call, &views[i])) {
+                (void)json_array_append_new(items, kill_object(&views[i]));
+                found++;
+            }
+        }
+        more = more && count > 0;
+    }
+    heap->release(heap->ctx, views);
+    char hex[WIRE_SHA256_HEX + 1];
+    if (more) {
+        wire_sha256_hex(&last, hex);
+    }
+    gw_api_page_take(call, items, found, more ? json_string(hex) : NULL);
 }
 
 bool gw_api_kill_prepare(struct gw_api_call *call)

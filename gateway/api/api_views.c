@@ -4,6 +4,7 @@
 #include "api/api_json.h"
 #include "api/stage_body.h"
 #include "svc/credentials.h"
+#include "svc/rollout_counts.h"
 #include "svc/simulation.h"
 
 #include <stddef.h>
@@ -149,6 +150,12 @@ static json_t *counts_object(const struct gw_rollout_counts *counts)
             json_decref(object);
             return NULL;
         }
+    }
+    if (object != NULL &&
+        json_object_set_new(object, "under_way",
+                            json_integer((json_int_t)gw_counts_under_way(counts))) != 0) {
+        json_decref(object);
+        return NULL;
     }
     return object;
 }
@@ -449,6 +456,9 @@ static const char *text_or_null(const char *text)
 // The policy's words are of stages that are open; those of a completed rollout are not any more.
 static const char *why_text(const struct gw_why_rollout *item)
 {
+    if (item->killed) {
+        return "its version was killed";
+    }
     if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_IN_STAGE) {
         return "inside a stage that the rollout completed";
     }
@@ -489,17 +499,22 @@ static json_t *why_rollout(const struct gw_why_rollout *item)
 json_t *gw_view_why(const struct gw_why_view *view)
 {
     json_t *rollouts = json_array();
+    json_t *refused = json_array();
+
+    for (uint32_t i = 0; i < view->refused_before_count; ++i) {
+        (void)json_array_append_new(refused, gw_json_hex(view->refused_before[i]));
+    }
 
     for (uint32_t i = 0; i < view->rollout_count; ++i) {
         (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
-                     gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
-                     (json_int_t)view->last_seen_s, "has_version_id",
-                     hex_or_null(view->has_version_id), "refused_version_id",
-                     hex_or_null(view->refused_version_id), "floor", (json_int_t)view->floor,
-                     "should_version", text_or_null(view->should_version), "should_version_id",
-                     hex_or_null(view->should_version_id), "should_rollout",
-                     hex_or_null(view->should_rollout), "why", view->why, "rollouts",
-                     whole_take(rollouts, view->rollout_count));
+    return json_pack(
+        "{s:o, s:s, s:I, s:o, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
+        gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
+        (json_int_t)view->last_seen_s, "has_version_id", hex_or_null(view->has_version_id),
+        "refused_version_id", hex_or_null(view->refused_version_id), "refused_before",
+        whole_take(refused, view->refused_before_count), "floor", (json_int_t)view->floor,
+        "should_version", text_or_null(view->should_version), "should_version_id",
+        hex_or_null(view->should_version_id), "should_rollout", hex_or_null(view->should_rollout),
+        "why", view->why, "rollouts", whole_take(rollouts, view->rollout_count));
 }

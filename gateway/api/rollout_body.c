@@ -14,24 +14,24 @@ static bool text_is(struct base_str text, const char *literal)
     return base_str_equal(text, base_str_of(literal));
 }
 
-// base64url text at `key` into the arena.
+// base64url text at `key`, of at most `bytes_max` bytes, into the arena.
 static enum base_status parse_envelope(const struct gw_json_at *at, const char *key, bool required,
-                                       struct base_arena *arena, const uint8_t **out,
-                                       size_t *out_size, struct base_error *error)
+                                       size_t bytes_max, struct base_arena *arena,
+                                       const uint8_t **out, size_t *out_size,
+                                       struct base_error *error)
 {
     struct base_str text = {NULL, 0};
 
-    BASE_TRY(
-        gw_json_text(at, key, required, BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX), &text, error));
+    BASE_TRY(gw_json_text(at, key, required, BASE_B64_ENCODED(bytes_max), &text, error));
     if (text.size == 0) {
         return required ? base_error_set(error, BASE_ERR_INVALID, "%s%s: empty", at->path, key)
                         : BASE_OK;
     }
-    uint8_t *bytes = base_arena_alloc(arena, WIRE_STATEMENT_BYTES_MAX);
+    uint8_t *bytes = base_arena_alloc(arena, bytes_max);
     if (bytes == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    if (base_b64_decode(text, bytes, WIRE_STATEMENT_BYTES_MAX, out_size) != BASE_OK) {
+    if (base_b64_decode(text, bytes, bytes_max, out_size) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: not base64url", at->path, key);
     }
     *out = bytes;
@@ -71,8 +71,9 @@ static enum base_status parse_stage(const struct gw_json_at *at, struct base_are
     out->stage.max_bucket = (uint16_t)lround(percent * 100);
     BASE_TRY(gw_target_parse(at, "audience", arena, &out->stage.audience, error));
     BASE_TRY(gw_stage_body_parse(at, &out->stage, error));
-    return parse_envelope(at, "statement", out->stage.kind != POL_STAGE_SIMULATE, arena,
-                          &out->statement, &out->statement_bytes, error);
+    return parse_envelope(at, "statement", out->stage.kind != POL_STAGE_SIMULATE,
+                          WIRE_STATEMENT_BYTES_MAX, arena, &out->statement, &out->statement_bytes,
+                          error);
 }
 
 // The last stage guards what all of them let in.
@@ -165,6 +166,7 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
                                         "accept_cost",
                                         "accept_empty",
                                         "trust_unproven",
+                                        "evidence",
                                         NULL};
     struct gw_rollout_body body = {0};
     struct gw_json_at root;
@@ -180,6 +182,8 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
     BASE_TRY(gw_json_bool(&root, "accept_cost", &body.spec.accept_cost, error));
     BASE_TRY(gw_json_bool(&root, "accept_empty", &body.spec.accept_empty, error));
     BASE_TRY(gw_json_bool(&root, "trust_unproven", &body.spec.trust_unproven, error));
+    BASE_TRY(parse_envelope(&root, "evidence", false, WIRE_META_BYTES_MAX, arena, &body.evidence,
+                            &body.evidence_bytes, error));
     if (body.spec.accept_cost && body.who.comment.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "reason: accept_cost needs one");
     }

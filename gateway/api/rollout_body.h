@@ -1,4 +1,4 @@
-// The body of POST /api/v1/rollouts, parsed into what the core takes.
+// The body of POST /api/v1/rollouts and /api/v1/rollouts/check, parsed into what the core takes.
 #ifndef GW_ROLLOUT_BODY_H
 #define GW_ROLLOUT_BODY_H
 
@@ -15,6 +15,8 @@
 struct gw_rollout_body {
     struct gw_rollout_spec spec; // points into the arena
     struct gw_rollout_who who;
+    const uint8_t *evidence; // of the simulate stage, for a check; NULL: none
+    size_t evidence_bytes;
 };
 
 // Bytes to specification: syntax, types, unknown fields, every limit. Whether the pieces agree with

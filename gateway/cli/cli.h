@@ -58,7 +58,9 @@ enum cli_exit {
     X(GUARD, 0, "guard", "SECONDS", "Judge it for so long after the last stage passed (86400)")    \
     X(ON_FAIL, 0, "on-fail", "WHAT", "A stage that fails: roll_back (default), or hold and page")  \
     X(PRIORITY, 0, "priority", "N", "Of several open rollouts a device follows the highest (0)")   \
-    X(FLOOR, 0, "floor", "VERSION", "Oldest version that may follow it (the baseline)")            \
+    X(FLOOR, 0, "floor", "VERSION",                                                                \
+      "Oldest version a device may go back to once it took this one, orders of the gateway "       \
+      "included (the baseline; the new version itself: to none)")                                  \
     X(EXPERIMENT, 0, "experiment", "SALT", "An arm of this experiment: 16 hex digits")             \
     X(ARM_FROM, 0, "arm-from", "PERCENT", "With --experiment: where the arm begins (0)")           \
     X(ARM_TO, 0, "arm-to", "PERCENT", "With --experiment: where it ends (100)")                    \
@@ -107,7 +109,8 @@ enum cli_exit {
     X(BRANCH, 0, "branch", "NAME", "With --tag: the task, when several branches have the commit")  \
     X(SCENARIO, 0, "scenario", "NAME", "With --tag: instead of the repository's name")             \
     X(FOLDER, 0, "folder", "PATH", "With --tag: where task.json lies in the repository")           \
-    X(DRY_RUN, 0, "dry-run", NULL, "Show what would be done, change nothing")                      \
+    X(DRY_RUN, 0, "dry-run", NULL,                                                                 \
+      "Show what would be done, and whether it would be refused; change nothing")                  \
     X(USER, 0, "user", "NAME", "Whose a device is: exclusive files of users go by it")             \
     X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
     X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
@@ -202,6 +205,7 @@ enum cli_exit cli_root_sign(struct cli *cli);
 enum cli_exit cli_root_show(struct cli *cli);
 enum cli_exit cli_root_push(struct cli *cli);
 enum cli_exit cli_release_kill(struct cli *cli);
+enum cli_exit cli_release_kills(struct cli *cli);
 enum cli_exit cli_release_unkill(struct cli *cli);
 enum cli_exit cli_clock_show(struct cli *cli);
 enum cli_exit cli_clock_accept(struct cli *cli);

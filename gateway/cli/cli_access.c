@@ -100,9 +100,9 @@ static void print_list(const json_t *list)
 
 static void print_token(const json_t *token)
 {
-    printf("%s %-10s %-20s tenant %s scopes", cli_json_text(token, "id", "?"),
+    printf("%s %-10s %-20s owner %s tenant %s scopes", cli_json_text(token, "id", "?"),
            cli_json_text(token, "role", "?"), cli_json_text(token, "name", "?"),
-           cli_json_text(token, "tenant", "?"));
+           cli_json_text(token, "owner", "?"), cli_json_text(token, "tenant", "?"));
     print_list(json_object_get(token, "scopes"));
     static const char *const times[] = {"expires_s", "last_used_s", "revoked_s"};
     static const char *const names[] = {"expires", "used", "revoked"};

@@ -40,6 +40,10 @@ const struct cli_command cli_commands[] = {
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'", COMMAND_BITS, 1, 1,
      cli_release_kill},
+    {"release", "kills", "",
+     "List the killed versions: who killed them, when and why, and the rollouts that ended so.",
+     "  walle release kills\n  walle release kills -o json",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_release_kills},
     {"release", "unkill", "SHA256",
      "Take a version off the kill list: it may be released again. What was taken back stays so.",
      "  walle release unkill 1174d64d... --reason 'the wrong hash'", COMMAND_BITS, 1, 1,
@@ -78,6 +82,10 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
     {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
      CLI_BITS_GATEWAY, 1, 1, cli_task_get},
+    {"task", "sign", "FILE",
+     "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",
+     "  walle task sign ipv.json --key ben.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1,
+     cli_task_sign},
     {"rollout", "plan", "[TASK]",
      "Show the stages a rollout would go through; with --gateway also whom it would reach there, "
      "and of a TASK's version what a phone would have to hold with it.",
@@ -91,7 +99,9 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch\n"
      "  walle rollout start ipv --version 1.2.0 --key release.key --floor 1.0.0\n"
-     "  walle rollout start ipv --version 1.2.0 --dry-run      what it would do and cost",
+     "  walle rollout start ipv --version 1.2.0 --key release.key --dry-run    what it would do "
+     "and cost,\n"
+     "      and what would refuse it",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
          CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
@@ -106,10 +116,6 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
          CLI_BIT(BY) | CLI_BIT(ACCEPT_COST) | CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_submit},
-    {"task", "sign", "FILE",
-     "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",
-     "  walle task sign ipv.json --key ben.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1,
-     cli_task_sign},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
      "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
      CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_rollout_status},

@@ -105,7 +105,9 @@ static void print_why_rollout(const json_t *item)
 
     printf("  rollout %s of %s %s%s: %s", cli_json_text(item, "rollout", "?"),
            cli_json_text(item, "version", "?"), cli_json_text(item, "state", "?"),
-           json_is_true(json_object_get(item, "baseline")) ? " (the baseline)" : "",
+           json_is_true(json_object_get(item, "killed"))     ? " (killed)"
+           : json_is_true(json_object_get(item, "baseline")) ? " (the baseline)"
+                                                             : "",
            cli_json_text(item, "reason_text", "?"));
     if (test != NULL) {
         printf(" (%s)", test);

@@ -4,6 +4,7 @@
 // Parsing happens twice: a first pass finds where the command's words start (options every command
 // takes may stand before them), the second reads the rest with exactly the options of that command.
 #include "cli/cli.h"
+#include "base/likeness.h"
 #include "base/terminal.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
@@ -184,6 +185,59 @@ static const struct cli_command *only_command(const char *group)
     return found;
 }
 
+// The word that is nearly this one; NULL: none is. Of a group its commands, else the groups.
+static const char *nearest(const char *word, const char *group)
+{
+    const char *found = NULL;
+    uint32_t best = (uint32_t)strnlen(word, BASE_LIKENESS_LETTERS) / 3 + 2; // may differ: fewer
+
+    for (unsigned i = 0; i < cli_command_count; ++i) {
+        const struct cli_command *command = &cli_commands[i];
+        const char *other = group != NULL ? command->name : command->group;
+        uint32_t apart = base_likeness(base_str_of(word), base_str_of(other));
+        if ((group == NULL || strcmp(group, command->group) == 0) && apart < best) {
+            best = apart;
+            found = other;
+        }
+    }
+    return found;
+}
+
+static void list_groups(FILE *file)
+{
+    fputs("groups of commands:", file);
+    for (unsigned i = 0; i < cli_command_count; ++i) {
+        bool listed = false;
+        for (unsigned k = 0; k < i && !listed; ++k) {
+            listed = strcmp(cli_commands[k].group, cli_commands[i].group) == 0;
+        }
+        fprintf(file, "%s%s", listed ? "" : " ", listed ? "" : cli_commands[i].group);
+    }
+    fputs("\n'walle GROUP --help' lists the commands of one, 'walle --help' all of them\n", file);
+}
+
+static void no_such_command(const char *group, const char *name, bool known)
+{
+    const char *meant = known ? nearest(name, group) : nearest(group, NULL);
+
+    if (!known) {
+        fprintf(stderr, "walle: no command group '%s'", group);
+    } else {
+        fprintf(stderr, "walle: no command '%s %s'", group, name);
+    }
+    if (meant != NULL) {
+        fprintf(stderr, "; did you mean 'walle %s%s%s'?", known ? group : meant, known ? " " : "",
+                known ? meant : "");
+    }
+    fputc('\n', stderr);
+    if (known) {
+        list_commands(stderr, group);
+    } else {
+        list_groups(stderr);
+    }
+    exit(CLI_EXIT_USAGE);
+}
+
 static const struct cli_command *find_command(const char *group, const char *name)
 {
     bool known = false;
@@ -200,10 +254,13 @@ static const struct cli_command *find_command(const char *group, const char *nam
         list_commands(stdout, group);
         exit(CLI_EXIT_OK);
     }
-    fprintf(stderr, "walle: no command '%s%s%s'; there are:\n", group, name != NULL ? " " : "",
-            name != NULL ? name : "");
-    list_commands(stderr, known ? group : NULL);
-    exit(CLI_EXIT_USAGE);
+    if (known && name == NULL) {
+        fprintf(stderr, "walle: which command of '%s'? There are:\n", group);
+        list_commands(stderr, group);
+        exit(CLI_EXIT_USAGE);
+    }
+    no_such_command(group, name, known);
+    return NULL;
 }
 
 static void parse_rest(const struct cli_command *command, int argc, char **argv, struct cli *cli)

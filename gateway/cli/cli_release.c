@@ -201,8 +201,7 @@ static void plan_done(struct plan *plan)
 
 static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
 {
-    struct wire_sha256 manifest;
-    uint64_t bytes = 0;
+    struct rollout_version version = {0};
 
     if (cli->arg_count == 0 && !rollout_version_given(cli)) {
         return CLI_EXIT_OK;
@@ -210,9 +209,9 @@ static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
     if (cli->arg_count == 0) {
         return cli_fail(CLI_EXIT_USAGE, "whose version? TASK is missing");
     }
-    enum cli_exit code = rollout_version_choose(cli, cli->args[0], &manifest, &bytes);
+    enum cli_exit code = rollout_version_choose(cli, cli->args[0], &version);
     return code == CLI_EXIT_OK
-               ? rollout_cost_ask(cli, cli->args[0], &manifest, plan->target, &plan->cost)
+               ? rollout_cost_ask(cli, cli->args[0], &version.manifest, plan->target, &plan->cost)
                : code;
 }
 
@@ -263,7 +262,7 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
 
 // ---- Start
 
-// The oldest release that may follow: the one that is named, else the baseline.
+// The oldest release that may follow: the one that is named, this one too, else the baseline.
 static enum cli_exit fetch_floor(const struct cli *cli, const char *rollout,
                                  struct rollout_draft *draft)
 {
@@ -272,6 +271,10 @@ static enum cli_exit fetch_floor(const struct cli *cli, const char *rollout,
     const char *named = cli->values[CLI_OPTION_FLOOR];
 
     draft->floor = 0;
+    if (named != NULL && strcmp(named, draft->version) == 0) {
+        draft->floor = draft->release_counter;
+        return CLI_EXIT_OK;
+    }
     if (named != NULL) {
         return rollout_version_released(cli, draft->task, named, &draft->floor);
     }
@@ -337,12 +340,17 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
     uint64_t days = 0;
     enum cli_exit code = cli_option_u64(cli, CLI_OPTION_EXPIRES, ROLLOUT_DRAFT_DAYS, 3650, &days);
 
+    struct rollout_version version = {0};
+
     draft->task = cli->args[0];
     if (code == CLI_EXIT_OK) {
-        code = fetch_task(cli, draft);
+        code = rollout_version_choose(cli, draft->task, &version);
     }
+    draft->manifest = version.manifest;
+    draft->manifest_bytes = version.manifest_bytes;
+    memcpy(draft->version, version.number, sizeof(draft->version));
     if (code == CLI_EXIT_OK) {
-        code = rollout_version_choose(cli, draft->task, &draft->manifest, &draft->manifest_bytes);
+        code = fetch_task(cli, draft);
     }
     draft->id = base_entropy_u64() | 1u;
     draft->salt = base_entropy_u64() | 1u;
@@ -355,7 +363,8 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
 static enum cli_exit check_power(const struct cli *cli, const json_t *stages)
 {
     bool sees = false;
-    enum cli_exit code = rollout_power(cli, stages, stderr, &sees);
+    bool shown = cli_given(cli, CLI_OPTION_DRY_RUN); // with the plan
+    enum cli_exit code = rollout_power(cli, stages, shown ? NULL : stderr, &sees);
 
     if (code != CLI_EXIT_OK || sees || cli_given(cli, CLI_OPTION_ACCEPT_POWER)) {
         return code;
@@ -613,23 +622,6 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
     return code;
 }
 
-// --dry-run: what a start would do and cost. Nothing is drawn, signed or made.
-static enum cli_exit try_start(const struct cli *cli)
-{
-    struct plan plan = {0};
-    enum cli_exit code = make_plan(cli, true, &plan);
-
-    if (code == CLI_EXIT_OK) {
-        code = show_plan(cli, &plan);
-    }
-    if (code == CLI_EXIT_OK && plan.cost != NULL && !rollout_cost_fits(plan.cost) &&
-        !cli_given(cli, CLI_OPTION_ACCEPT_COST)) {
-        code = CLI_EXIT_REFUSED;
-    }
-    plan_done(&plan);
-    return code;
-}
-
 // The draft and its signed body, of what the gateway has now.
 static enum cli_exit draw(const struct cli *cli, struct rollout_draft *out_draft, json_t **out_body)
 {
@@ -648,10 +640,82 @@ static enum cli_exit draw(const struct cli *cli, struct rollout_draft *out_draft
     return code;
 }
 
+// Would the gateway make and start this, and take the evidence? Takes body.
+static enum cli_exit check_take(const struct cli *cli, json_t *body)
+{
+    json_t *evidence = NULL;
+    json_t *answer = NULL;
+    enum cli_exit code = served_root_check(cli, body);
+
+    add_consent(cli, body);
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_EVIDENCE)) {
+        code = rollout_evidence_load(cli->values[CLI_OPTION_EVIDENCE], &evidence);
+    }
+    if (evidence != NULL) {
+        (void)json_object_update(body, evidence);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_call(cli, "POST", "/api/v1/rollouts/check", body, &answer);
+    }
+    json_decref(answer);
+    json_decref(evidence);
+    json_decref(body);
+    return code;
+}
+
+// What a dry run does not know.
+static void print_checked(const struct cli *cli, const json_t *stages)
+{
+    bool simulates = ladder_kind(json_array_get(stages, 0)) == POL_STAGE_SIMULATE;
+
+    if (!cli->json) {
+        printf("\nthe gateway would start it; nothing was made%s\n",
+               simulates && !cli_given(cli, CLI_OPTION_EVIDENCE)
+                   ? ". The simulate stage was not played: its devices, or --evidence, decide it"
+                   : "");
+    }
+}
+
+// --dry-run: what a start would do and cost, and whether it would be refused: drawn up and signed
+// as a start is, checked by the gateway as a start is, and thrown away.
+static enum cli_exit try_start(const struct cli *cli)
+{
+    struct rollout_draft draft;
+    struct plan plan = {0};
+    json_t *body = NULL;
+    enum cli_exit code = make_plan(cli, true, &plan);
+
+    if (code == CLI_EXIT_OK) {
+        code = show_plan(cli, &plan);
+    }
+    if (code == CLI_EXIT_OK && !cli_given(cli, CLI_OPTION_KEY)) {
+        code = cli_fail(CLI_EXIT_USAGE,
+                        "--key FILE is missing: a start needs it, so its dry run does; walle "
+                        "rollout plan %s shows this without keys",
+                        cli->args[0]);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = check_evidence(cli);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = draw(cli, &draft, &body);
+    }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_DRAFT)) {
+        json_decref(body); // others sign first
+    } else if (code == CLI_EXIT_OK) {
+        code = check_take(cli, body);
+    }
+    if (code == CLI_EXIT_OK) {
+        print_checked(cli, plan.stages);
+    }
+    plan_done(&plan);
+    return code;
+}
+
 // Has another rollout been made, completed or taken back since the draft was signed?
 static bool is_outdated(const struct cli *cli, const struct rollout_draft *draft)
 {
-    struct rollout_draft now = {.task = draft->task};
+    struct rollout_draft now = *draft;
     return fetch_task(cli, &now) == CLI_EXIT_OK &&
            (now.release_counter != draft->release_counter || now.floor != draft->floor);
 }

@@ -1,4 +1,4 @@
-// Commands `root ...` and `release kill`: the ceremony of keys. Private root keys are read here and
+// Commands `root ...`: the ceremony of keys. Private root keys are read here and
 // nowhere else; the gateway only ever gets what they signed. One thread.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
@@ -440,42 +440,4 @@ enum cli_exit cli_root_push(struct cli *cli)
     cli_answer_done(&answer);
     free(file.bytes);
     return code;
-}
-
-// One change of the kill list, told in `said`. Takes the body.
-static enum cli_exit change_kills_take(struct cli *cli, const char *path, json_t *body,
-                                       const char *said)
-{
-    json_t *answer = NULL;
-
-    if (!cli_given(cli, CLI_OPTION_REASON)) {
-        json_decref(body);
-        return cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: the audit log keeps it");
-    }
-    cli_add_who(cli, body);
-    enum cli_exit code = cli_api_call(cli, "POST", path, body, &answer);
-    json_decref(body);
-    if (code == CLI_EXIT_OK && !cli->json) {
-        printf("%s %s\n", cli->args[0], said);
-        json_decref(answer);
-        return code;
-    }
-    return cli_show_take(code, answer);
-}
-
-enum cli_exit cli_release_kill(struct cli *cli)
-{
-    return change_kills_take(cli, "/api/v1/kills", json_pack("{s:s}", "manifest", cli->args[0]),
-                             "is on the kill list");
-}
-
-enum cli_exit cli_release_unkill(struct cli *cli)
-{
-    char path[128];
-
-    int size = snprintf(path, sizeof(path), "/api/v1/kills/%s/lift", cli->args[0]);
-    if (size < 0 || (size_t)size >= sizeof(path)) {
-        return cli_fail(CLI_EXIT_USAGE, "a version is named by 64 hex digits");
-    }
-    return change_kills_take(cli, path, json_object(), "is on the kill list no more");
 }

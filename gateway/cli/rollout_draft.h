@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/ports.h"
 #include "signing/signing.h"
+#include "wire/manifest.h"
 
 #include <jansson.h>
 
@@ -13,6 +14,7 @@
 
 struct rollout_draft {
     const char *task;
+    char version[WIRE_VERSION_TEXT_MAX + 1]; // its number
     struct wire_sha256 manifest;
     uint64_t manifest_bytes;
     uint64_t id;

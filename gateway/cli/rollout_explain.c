@@ -155,17 +155,25 @@ static void say_counts(FILE *file, const json_t *stage)
     const json_t *counts = json_object_get(stage, "counts");
     unsigned long long failed = whole(counts, "failed");
     unsigned long long late = whole(counts, "timed_out");
-    unsigned long long completed = whole(counts, "succeeded") + failed + late;
+    unsigned long long ran = whole(counts, "succeeded");
 
+    if (strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
+        fprintf(file, "On virtual devices it ran %llu times and failed %llu times.\n", ran, failed);
+        return;
+    }
     fprintf(file,
-            "%llu devices were offered it, %llu completed: %llu succeeded, %llu failed, %llu never "
-            "answered. %llu refused it as not for them.\n",
-            whole(counts, "offered"), completed, whole(counts, "succeeded"), failed, late,
+            "%llu devices were offered it: %llu answered (%llu that it ran, %llu that it failed), "
+            "%llu did not answer in time\nand count as failed, %llu are under way, %llu refused it "
+            "as not for them.\n",
+            whole(counts, "offered"), ran + failed, ran, failed, late, whole(counts, "under_way"),
             whole(counts, "not_applicable"));
+    if (whole(counts, "silent") > 0) {
+        fprintf(file, "%llu that activated it were not heard of since (silent).\n",
+                whole(counts, "silent"));
+    }
     if (whole(counts, "control") > 0) {
         fprintf(file,
-                "Beside them %llu devices without it: %llu completed, %llu failed, %llu fell "
-                "silent.\n",
+                "Beside them %llu devices without it: %llu completed, %llu failed, %llu silent.\n",
                 whole(counts, "control"), whole(counts, "control_completed"),
                 whole(counts, "control_failed"), whole(counts, "control_silent"));
     }
@@ -214,7 +222,8 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     double open_s = now_s > since_s ? (double)(now_s - since_s) : 0;
 
     if (completed < sample) {
-        fprintf(file, "Missing: %llu more devices that complete.\n", sample - completed);
+        fprintf(file, "Missing: %llu more devices that answer, or whose time to answer is over.\n",
+                sample - completed);
     }
     if (completed < sample && whole(counts, "unproven") > 0) {
         fprintf(file,
@@ -261,6 +270,9 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
 
     fprintf(file, "%s %s, rollout %s: %s.\n", cli_json_text(rollout, "task", "?"),
             cli_json_text(rollout, "version", "?"), cli_json_text(rollout, "id", "?"), state);
+    if (json_is_true(json_object_get(rollout, "killed"))) {
+        fputs("Its version was killed: no device is to run it (walle release kills).\n", file);
+    }
     if (stage == NULL) {
         return;
     }
@@ -269,7 +281,9 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
     say_gate(file, stage);
     say_counts(file, stage);
-    fprintf(file, "Verdict %s: %s; %.2f %% of those that completed failed.\n",
+    fprintf(file,
+            "Verdict %s: %s; when it was found, %.2f %% of those that had completed (answered, or "
+            "out of time) had failed.\n",
             cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
             100 * real(rollout, "failure_ratio"));
     (void)rollout_explain_evidence(file, rollout);

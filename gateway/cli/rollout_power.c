@@ -73,11 +73,17 @@ static bool show_stage(FILE *file, const struct power *power, const char *name,
 {
     double rise = stage->gate.max_rise_ppm / 1e4;
 
+    if (stage->kind == POL_STAGE_BETA && file == NULL) {
+        return false;
+    }
     if (stage->kind == POL_STAGE_BETA) {
         fprintf(file, "stage %s: how many its audience is, is not known here\n", name);
         return false;
     }
     struct pol_power_plan plan = plan_stage(power, stage);
+    if (file == NULL) {
+        return plan.can_detect;
+    }
     unsigned long long have =
         (unsigned long long)(power->fleet * stage->max_bucket / POL_BUCKET_COUNT);
     if (plan.can_detect) {

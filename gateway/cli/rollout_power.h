@@ -12,7 +12,8 @@
 
 // One line for each stage with a sequential gate: devices and minutes it needs to find the rise it
 // declares, or that it cannot. Needs --fleet (how many devices the target has); without it nothing
-// is printed. *out_sees: some stage before the full one can, or none declares a rise.
+// is printed, nor when `file` is NULL. *out_sees: some stage before the full one can, or none
+// declares a rise.
 enum cli_exit rollout_power(const struct cli *cli, const json_t *stages, FILE *file,
                             bool *out_sees);
 

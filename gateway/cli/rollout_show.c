@@ -19,8 +19,7 @@ static double ratio_of(const json_t *rollout)
     return json_number_value(json_object_get(rollout, "failure_ratio"));
 }
 
-// '=' succeeded, 'x' failed or silent, '.' offered and not there yet; empty when nobody was
-// offered.
+// '=' succeeded, 'x' failed or not answered in time, '.' under way; empty when nobody was offered.
 static void make_bar(const json_t *counts, char out[BAR_WIDTH + 1])
 {
     double offered = (double)count(counts, "offered");
@@ -48,6 +47,37 @@ static void make_bar(const json_t *counts, char out[BAR_WIDTH + 1])
     }
 }
 
+// The words of docs/OPERATIONS.md ("Watching") for what devices are at; those of few are left out
+// when they count nobody.
+static void print_counts(FILE *file, const json_t *counts)
+{
+    static const struct {
+        const char *key;
+        const char *word;
+        bool always;
+    } words[] = {{"offered", "offered", true},
+                 {"succeeded", "ok", true},
+                 {"failed", "failed", true},
+                 {"under_way", "under way", true},
+                 {"timed_out", "not answered in time", false},
+                 {"silent", "silent", false},
+                 {"rolled_back", "back", false}};
+    const char *before = "";
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); ++i) {
+        if (words[i].always || count(counts, words[i].key) > 0) {
+            fprintf(file, "%s%llu %s", before, count(counts, words[i].key), words[i].word);
+            before = ", ";
+        }
+    }
+}
+
+// The state, and whether the version is killed, which every state may be.
+static const char *killed_word(const json_t *rollout)
+{
+    return json_is_true(json_object_get(rollout, "killed")) ? ", killed" : "";
+}
+
 static int64_t open_stage(const json_t *rollout)
 {
     const json_t *index = json_object_get(json_object_get(rollout, "stage"), "index");
@@ -71,9 +101,14 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
                  json_number_value(json_object_get(stage, "percent")));
     }
     make_bar(counts, bar);
-    fprintf(file, "  %c %-10.10s %7s [%s] %llu offered, %llu ok, %llu failed, %llu silent\n", mark,
-            cli_json_text(stage, "name", "?"), share, bar, count(counts, "offered"),
-            count(counts, "succeeded"), count(counts, "failed"), count(counts, "timed_out"));
+    fprintf(file, "  %c %-10.10s %7s [%s] ", mark, cli_json_text(stage, "name", "?"), share, bar);
+    if (strcmp(kind, "simulate") == 0) { // it makes no offers
+        fprintf(file, "%llu virtual devices ok, %llu failed\n", count(counts, "succeeded"),
+                count(counts, "failed"));
+        return;
+    }
+    print_counts(file, counts);
+    fputc('\n', file);
 }
 
 static unsigned show_causes(FILE *file, const json_t *rollout)
@@ -138,23 +173,24 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     size_t index;
     json_t *stage;
 
-    fprintf(file, "rollout %s  %s %s  %s\n", cli_json_text(rollout, "id", "?"),
+    fprintf(file, "rollout %s  %s %s  %s%s\n", cli_json_text(rollout, "id", "?"),
             cli_json_text(rollout, "task", "?"), cli_json_text(rollout, "version", ""),
-            cli_json_text(rollout, "state", "?"));
+            cli_json_text(rollout, "state", "?"), killed_word(rollout));
     json_array_foreach(json_object_get(rollout, "stages"), index, stage)
     {
         show_stage(file, rollout, stage, index);
         lines++;
     }
-    fprintf(file, "  verdict %s: %s; %.2f %% failed\n", cli_json_text(rollout, "verdict", "?"),
-            cli_json_text(rollout, "reason_text", ""), 100 * ratio_of(rollout));
+    fprintf(file, "  verdict %s: %s; %.2f %% had failed by then\n",
+            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
+            100 * ratio_of(rollout));
     lines += show_simulation(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
     lines += rollout_explain_unproven(file, rollout);
-    fprintf(file, "  all stages: %llu offered, %llu activated, %llu ok, %llu failed, %llu back\n",
-            count(counts, "offered"), count(counts, "activated"), count(counts, "succeeded"),
-            count(counts, "failed"), count(counts, "rolled_back"));
+    fputs("  all stages: ", file);
+    print_counts(file, counts);
+    fprintf(file, "; %llu activated it\n", count(counts, "activated"));
     json_array_foreach(json_object_get(rollout, "quarantine"), index, stage)
     {
         fprintf(file, "  in quarantine: %s\n", cli_shown(json_string_value(stage)));
@@ -167,14 +203,13 @@ void rollout_show_line(FILE *file, const json_t *rollout)
 {
     const json_t *counts = json_object_get(rollout, "counts");
 
-    fprintf(file,
-            "%s %s %-8s %s: %s; %llu offered, %llu ok, %llu failed, %llu silent, %llu back, "
-            "%.2f %% failed\n",
+    fprintf(file, "%s %s%s %-8s %s: %s, %.2f %% had failed by then; ",
             cli_json_text(rollout, "id", "?"), cli_json_text(rollout, "state", "?"),
-            cli_json_text(json_object_get(rollout, "stage"), "name", "-"),
+            killed_word(rollout), cli_json_text(json_object_get(rollout, "stage"), "name", "-"),
             cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
-            count(counts, "offered"), count(counts, "succeeded"), count(counts, "failed"),
-            count(counts, "timed_out"), count(counts, "rolled_back"), 100 * ratio_of(rollout));
+            100 * ratio_of(rollout));
+    print_counts(file, counts);
+    fputc('\n', file);
     (void)rollout_explain_unproven(file, rollout);
 }
 

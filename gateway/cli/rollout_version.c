@@ -9,19 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 
-// Size of a registered version's manifest.
-enum cli_exit rollout_version_bytes(const struct cli *cli, const char *task, const char *manifest,
-                                    uint64_t *out_bytes)
+// What the gateway registered under out->manifest.
+static enum cli_exit read_registered(const struct cli *cli, const char *task,
+                                     struct rollout_version *out)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    char manifest[WIRE_SHA256_HEX + 1];
     json_t *version = NULL;
 
     if (!cli_path_add(path, sizeof(path) - 96, task)) {
         return cli_fail(CLI_EXIT_USAGE, "task name too long");
     }
+    wire_sha256_hex(&out->manifest, manifest);
     (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions/%.64s", manifest);
     enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &version);
-    *out_bytes = cli_json_u64(version, "manifest_bytes");
+    out->manifest_bytes = cli_json_u64(version, "manifest_bytes");
+    (void)snprintf(out->number, sizeof(out->number), "%s", cli_json_text(version, "version", ""));
     json_decref(version);
     return code;
 }
@@ -99,9 +102,8 @@ static enum cli_exit take_build(const char *folder, const char *task, struct wir
 }
 
 enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
-                                     struct wire_sha256 *out_manifest, uint64_t *out_bytes)
+                                     struct rollout_version *out)
 {
-    char hex[WIRE_SHA256_HEX + 1];
     const char *folder = cli->values[CLI_OPTION_BUILD];
     const char *manifest = cli->values[CLI_OPTION_MANIFEST];
     const char *version = cli->values[CLI_OPTION_VERSION];
@@ -112,17 +114,13 @@ enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
                         "one of --version X.Y.Z, --build DIR and --manifest SHA256 is needed");
     }
     if (version != NULL) {
-        code = find_version(cli, task, version, out_manifest);
+        code = find_version(cli, task, version, &out->manifest);
     } else if (folder != NULL) {
-        code = take_build(folder, task, out_manifest);
-    } else if (wire_sha256_parse(base_str_of(manifest), out_manifest) != BASE_OK) {
+        code = take_build(folder, task, &out->manifest);
+    } else if (wire_sha256_parse(base_str_of(manifest), &out->manifest) != BASE_OK) {
         code = cli_fail(CLI_EXIT_USAGE, "--manifest takes 64 hex digits");
     }
-    if (code != CLI_EXIT_OK) {
-        return code;
-    }
-    wire_sha256_hex(out_manifest, hex);
-    return rollout_version_bytes(cli, task, hex, out_bytes);
+    return code == CLI_EXIT_OK ? read_registered(cli, task, out) : code;
 }
 
 // Is it a rollout by which this version reached everybody it was for?

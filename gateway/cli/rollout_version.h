@@ -5,15 +5,18 @@
 
 #include "cli/cli.h"
 
-#include "wire/digest.h"
+#include "wire/manifest.h"
+
+struct rollout_version {
+    struct wire_sha256 manifest;
+    uint64_t manifest_bytes;
+    char number[WIRE_VERSION_TEXT_MAX + 1]; // "1.2.0"
+};
 
 bool rollout_version_given(const struct cli *cli);
-// Its manifest, which the gateway must have registered, and the manifest's size.
+// As the gateway has registered it.
 enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
-                                     struct wire_sha256 *out_manifest, uint64_t *out_bytes);
-// Size of a registered version's manifest.
-enum cli_exit rollout_version_bytes(const struct cli *cli, const char *task, const char *manifest,
-                                    uint64_t *out_bytes);
+                                     struct rollout_version *out);
 // The counter of the newest completed rollout of version number `version`; REFUSED: it was never
 // released.
 enum cli_exit rollout_version_released(const struct cli *cli, const char *task, const char *version,

@@ -154,22 +154,35 @@ static bool is_for_everybody(const struct gw_release *release)
            gw_release_quarantine_signature(release) == 0;
 }
 
+static bool is_among(const uint64_t *versions, uint32_t count, uint64_t version)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (versions[i] == version) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Room is kept for the versions that are for everybody, so that those for others leave nobody with
-// nothing. The second one is for who refuses the first, in whichever rollout that was completed.
+// nothing. Those behind the first are for who refuses it, in whichever rollout that was completed.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX])
 {
     uint32_t count = 0;
+    uint64_t all[GW_PLAN_BASES_ALL_MAX]; // versions for everybody
     uint32_t missing = GW_PLAN_BASES_ALL_MAX;
-    uint64_t first = 0; // version for everybody
     for (uint32_t i = 0; i < task->base_count && missing > 0; i++) {
         const struct gw_release *release = task->bases[i]->release;
         if (gw_director_kills(core, &release->manifest)) {
             continue;
         }
-        bool another = release->version_id != first && is_for_everybody(release);
-        missing -= another ? 1 : 0;
-        first = another ? release->version_id : first;
+        uint32_t found = GW_PLAN_BASES_ALL_MAX - missing;
+        bool another = !is_among(all, found, release->version_id) && is_for_everybody(release);
+        if (another) {
+            all[found] = release->version_id;
+            missing--;
+        }
         if (another || count + missing < GW_PLAN_BASES_MAX) {
             out[count++] = task->bases[i];
         }
@@ -177,9 +190,19 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
     return count;
 }
 
-struct gw_rollout *gw_task_baseline(const struct gw_task *task)
+struct gw_rollout *gw_task_completed_last(const struct gw_task *task)
 {
     return task->base_count > 0 ? task->bases[0] : NULL;
+}
+
+struct gw_rollout *gw_task_baseline(const struct gw_core *core, const struct gw_task *task)
+{
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        if (!gw_director_kills(core, &task->bases[i]->release->manifest)) {
+            return task->bases[i];
+        }
+    }
+    return NULL;
 }
 
 // As a device asks them (policy/desired.h).
@@ -332,7 +355,7 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
         out->open_rollouts[i] = task->open[i]->release->id;
     }
     out->open_rollout = task->open_count > 0 ? out->open_rollouts[0] : 0;
-    const struct gw_rollout *baseline = gw_task_baseline(task);
+    const struct gw_rollout *baseline = gw_task_baseline(core, task);
     if (baseline != NULL) {
         struct gw_version_view version;
         out->baseline_rollout = baseline->release->id;

@@ -151,6 +151,7 @@ struct offering {
     uint32_t now_s;
     uint32_t sure_s;
     bool ran_out; // a statement did: there may be another clock, or another statement, next time
+    bool floored; // a floor decided, which the digest does not tell: it may be another next time
     bool shadows_over; // one that the device has is: what it may keep is said again
     uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
@@ -196,18 +197,6 @@ static bool has_run_out(const struct offering *offering, const struct gw_want *w
     return statement->expires_s != 0 && (frozen || over);
 }
 
-// A device refused the statement, and would again.
-static bool is_refused(const struct offering *offering, const struct gw_statement *statement)
-{
-    const struct wire_profile *profile = &offering->checkin->profile;
-    if (profile->refused_count == 0 ||
-        !wire_profile_refuses(profile, wire_profile_mark(statement->bytes, statement->size))) {
-        return false;
-    }
-    gw_count(&offering->worker->stats.offers_refused, 1);
-    return true;
-}
-
 // Offers what is wanted, or what the device has and may keep; what is new to it waits for what all
 // others are (offer_new). HELD also for a statement of an open rollout that ran out.
 static enum added offer(struct offering *offering, const struct gw_plan_task *task,
@@ -228,7 +217,7 @@ static enum added offer(struct offering *offering, const struct gw_plan_task *ta
     if (want->stop) {
         return add_offer(offering, task, want);
     }
-    if (want->statement == NULL || is_refused(offering, want->statement)) {
+    if (want->statement == NULL) {
         return ADDED;
     }
     if (known) {
@@ -248,14 +237,30 @@ static void offer_new(struct offering *offering)
         added = add_offer(offering, task, &want);
         if (added == ADD_HELD) { // what it should run until then is another question
             const struct gw_device_facts facts = {.device_id = offering->checkin->device_id,
-                                                  .held = 1u << want.number};
+                                                  .held = 1u << want.number,
+                                                  .told = &offering->checkin->profile};
             want = gw_want_of(task, &facts, &offering->view.attrs);
-            bool good = want.statement != NULL && !has_run_out(offering, &want) &&
-                        !is_refused(offering, want.statement);
+            bool good = want.statement != NULL && !has_run_out(offering, &want);
             added = good ? add_offer(offering, task, &want) : ADDED;
         }
     }
     gw_count(&offering->worker->stats.offers_without_room, room->left_out);
+}
+
+// A version that the device refuses, and may try again; 0: none.
+static uint64_t second_attempt(const struct offering *offering, const struct gw_plan_task *task,
+                               const struct gw_device_facts *facts)
+{
+    struct gw_core *core = offering->worker->core;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        uint64_t version_id = task->open[i].release->version_id;
+        if ((version_id == facts->blocked ||
+             gw_want_failed_before(facts, task->task_id, version_id)) &&
+            gw_offer_may_retry(core, facts->device_id, version_id)) {
+            return version_id;
+        }
+    }
+    return 0;
 }
 
 // `entries`: what the cohort says of the task, none when it does not concern it.
@@ -263,19 +268,21 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
                        const struct gw_cohort_task *entries, uint32_t entry_count,
                        const struct wire_profile_pair *pair)
 {
-    struct gw_device_facts facts = {.device_id = offering->checkin->device_id};
+    struct gw_device_facts facts = {.device_id = offering->checkin->device_id,
+                                    .told = &offering->checkin->profile};
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
         facts.floor = pair->floor;
     }
     struct gw_core *core = offering->worker->core;
-    uint64_t failed_here = facts.blocked;
-    if (failed_here != 0 && gw_offer_may_retry(core, facts.device_id, failed_here)) {
-        facts.blocked = 0;
-    }
+    facts.retry = second_attempt(offering, task, &facts);
     struct gw_want want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
-    if (want.install_open && want.version_id == failed_here) {
+    offering->floored = offering->floored || want.floored;
+    if (want.refused) {
+        gw_count(&offering->worker->stats.offers_refused, 1);
+    }
+    if (want.install_open && want.version_id == facts.retry) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
     }
@@ -397,7 +404,7 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
         return true;
     }
-    if (offering.ran_out && out->count == 0 && out->flags == 0) {
+    if ((offering.ran_out || offering.floored) && out->count == 0 && out->flags == 0) {
         return false; // not settled
     }
     if (out->count == 0 && out->flags == 0 && !checkin->lease) {

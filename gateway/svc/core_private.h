@@ -368,8 +368,10 @@ void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
 // the second version that is for everybody. Returns how many.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX]);
-// The completed rollout that was approved last; NULL: none.
-struct gw_rollout *gw_task_baseline(const struct gw_task *task);
+// The completed rollout that was approved last, of a killed version too; NULL: none.
+struct gw_rollout *gw_task_completed_last(const struct gw_task *task);
+// Of those whose version is not killed; NULL: none.
+struct gw_rollout *gw_task_baseline(const struct gw_core *core, const struct gw_task *task);
 // In its place among the open ones; false when there are GW_PLAN_OPEN_MAX that do not go back.
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);

@@ -142,7 +142,7 @@ static void list_task(const struct gw_core *core, struct listing *listing, uint3
 {
     struct gw_rollout *bases[GW_PLAN_BASES_MAX];
     uint32_t base_count = gw_task_live_bases(core, task, bases);
-    const struct gw_rollout *last = gw_task_baseline(task);
+    const struct gw_rollout *last = gw_task_completed_last(task);
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_rollout *open = task->open[i];
         if (open->state.state != POL_ROLLOUT_DRAFT) {

@@ -65,6 +65,8 @@ struct gw_director_scenario {
 struct gw_kill {
     struct wire_sha256 manifest;
     uint64_t time_us; // of the kill
+    char by[GW_TRUST_BY_MAX + 1];
+    char reason[GW_TRUST_REASON_MAX + 1];
 };
 
 struct gw_director {

@@ -10,6 +10,7 @@
 #include "svc/director.h"
 
 #include "svc/core_private.h"
+#include "svc/rollout_state.h"
 #include "wire/release_check.h"
 
 #include <stdio.h>
@@ -118,15 +119,15 @@ static enum base_status store_kill(struct gw_core *core, const struct row *kill)
     return BASE_OK;
 }
 
-static enum base_status kill_encode(uint64_t time_us, struct base_str by, struct base_str reason,
-                                    uint8_t out[KILL_BYTES_MAX], size_t *out_size)
+static enum base_status kill_encode(const struct gw_kill *kill, uint8_t out[KILL_BYTES_MAX],
+                                    size_t *out_size)
 {
     struct base_writer writer;
     base_writer_init(&writer, out, KILL_BYTES_MAX);
     base_writer_u8(&writer, ROW_VERSION);
-    base_writer_u64(&writer, time_us);
-    text_put(&writer, by, GW_TRUST_BY_MAX);
-    text_put(&writer, reason, GW_TRUST_REASON_MAX);
+    base_writer_u64(&writer, kill->time_us);
+    gw_row_text_write(&writer, kill->by, GW_TRUST_BY_MAX);
+    gw_row_text_write(&writer, kill->reason, GW_TRUST_REASON_MAX);
     *out_size = base_writer_size(&writer);
     return writer.status;
 }
@@ -280,7 +281,10 @@ static enum base_status read_kill(struct gw_director *director, struct base_span
     if (base_reader_u8(&reader) != ROW_VERSION) {
         return BASE_ERR_CORRUPT;
     }
+    memset(kill, 0, sizeof(*kill));
     kill->time_us = base_reader_u64(&reader);
+    gw_row_text_read(&reader, kill->by, GW_TRUST_BY_MAX);
+    gw_row_text_read(&reader, kill->reason, GW_TRUST_REASON_MAX);
     memcpy(kill->manifest.bytes, key.data + 9, WIRE_SHA256_BYTES);
     director->kill_count++;
     return reader.status == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
@@ -496,6 +500,11 @@ bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *man
     return gw_director_kill(&core->director, manifest) != NULL;
 }
 
+static void copy_text(char *out, size_t capacity, struct base_str text)
+{
+    (void)snprintf(out, capacity, "%.*s", (int)text.size, text.size > 0 ? text.data : "");
+}
+
 static void kill_insert(struct gw_director *director, const struct gw_kill *kill)
 {
     uint32_t at = kill_position(director, &kill->manifest);
@@ -542,7 +551,7 @@ enum base_status gw_trust_list(struct gw_core *core, const struct wire_sha256 *m
 {
     struct gw_director *director = &core->director;
     uint8_t bytes[KILL_BYTES_MAX];
-    struct gw_kill kill = {*manifest, gw_core_now_us(core)};
+    struct gw_kill kill = {.manifest = *manifest, .time_us = gw_core_now_us(core)};
     struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest), .bytes = bytes};
     *out_created = false;
     if (gw_director_kills(core, manifest)) {
@@ -554,7 +563,9 @@ enum base_status gw_trust_list(struct gw_core *core, const struct wire_sha256 *m
                               "that is of no use",
                               GW_KILLS_MAX);
     }
-    enum base_status status = kill_encode(kill.time_us, by, reason, bytes, &row.size);
+    copy_text(kill.by, sizeof(kill.by), by);
+    copy_text(kill.reason, sizeof(kill.reason), reason);
+    enum base_status status = kill_encode(&kill, bytes, &row.size);
     if (status == BASE_OK) {
         status = store_kill(core, &row);
     }

@@ -54,8 +54,25 @@ static uint32_t make_pairs(const struct gw_device_view *view, struct wire_profil
     return count;
 }
 
+// Every version that failed there, as marks; what they add to the digest.
+static uint64_t list_failed(const struct gw_device_view *view, struct base_writer *writer)
+{
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < view->outcome_count; i++) {
+        const struct gw_device_outcome *outcome = &view->outcomes[i];
+        if ((outcome->bits & GW_OUTCOME_FAILED) != 0) {
+            uint64_t mark = wire_profile_version_mark(outcome->task_id, outcome->version_id);
+            base_writer_u64(writer, mark);
+            digest += wire_profile_refused_term(mark);
+        }
+    }
+    return digest;
+}
+
+// `failed`: what list_failed added.
 static enum base_status make_profile(const struct gw_device_view *view, struct wire_attrs *attrs,
-                                     uint8_t *out, size_t capacity, size_t *out_size)
+                                     uint64_t failed, uint8_t *out, size_t capacity,
+                                     size_t *out_size)
 {
     struct wire_profile_pair pairs[GW_DEVICE_OUTCOMES_MAX];
     uint8_t block[WIRE_ATTRS_BYTES_MAX];
@@ -71,6 +88,7 @@ static enum base_status make_profile(const struct gw_device_view *view, struct w
         profile.attrs_bytes = base_writer_size(&writer);
     }
     profile.task_count = make_pairs(view, pairs);
+    profile.digest = failed;
     for (uint32_t i = 0; i < profile.task_count; i++) {
         profile.digest +=
             wire_profile_term(pairs[i].task_id, pairs[i].version_id, pairs[i].blocked_version_id);
@@ -138,10 +156,14 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
                                     struct gw_foreign_want *out)
 {
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    uint8_t refused[GW_DEVICE_OUTCOMES_MAX * sizeof(uint64_t)];
+    struct base_writer writer;
     size_t size = 0;
     const char *problem = NULL;
     *out = (struct gw_foreign_want){0};
-    BASE_TRY(make_profile(view, attrs, bytes, sizeof(bytes), &size));
+    base_writer_init(&writer, refused, sizeof(refused));
+    uint64_t failed = list_failed(view, &writer);
+    BASE_TRY(make_profile(view, attrs, failed, bytes, sizeof(bytes), &size));
     char *text = base_arena_alloc(arena, BASE_B64_ENCODED(size));
     struct gw_checkin *checkin = base_arena_alloc(arena, sizeof(*checkin));
     struct wire_offers *offers = base_arena_zalloc(arena, sizeof(*offers));
@@ -160,6 +182,8 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
         return BASE_ERR_DENIED;
     }
     BASE_TRY(gw_checkin_profile(worker, profile, checkin, &problem));
+    checkin->profile.refused = refused; // a profile without limits has none
+    checkin->profile.refused_count = (uint32_t)(base_writer_size(&writer) / sizeof(uint64_t));
     checkin->no_shadows = true;
     bool current = gw_checkin_current(worker, checkin);
     gw_worker_flush_touches(worker); // its next request must find these attributes

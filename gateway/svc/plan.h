@@ -15,9 +15,9 @@
 #define GW_STOP_BYTES    16u
 // Completed releases of a task that devices may be on; of more, those approved last.
 #define GW_PLAN_BASES_MAX 16u
-// Among them is always room for so many versions that are for everybody: the newest, and the one
+// Among them is always room for so many versions that are for everybody: the newest, and those
 // before it for who refuses that. The list ends behind them.
-#define GW_PLAN_BASES_ALL_MAX 2u
+#define GW_PLAN_BASES_ALL_MAX 4u
 #define GW_PLAN_CLAIMS_MAX    (GW_PLAN_OPEN_MAX + GW_PLAN_BASES_MAX)
 #define GW_PLAN_CHANGES_MAX   1024u // changed tasks a plan remembers
 #define GW_ANCHOR_VALUES_MAX  64u   // values of a release in the index; with more it is for all

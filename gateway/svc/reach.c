@@ -2,6 +2,7 @@
 // reach.h.
 #include "svc/reach.h"
 
+#include "base/likeness.h"
 #include "policy/expr.h"
 #include "svc/core_private.h"
 #include "svc/preview.h"
@@ -163,44 +164,17 @@ static void walk(struct reach *reach)
 
 // ---- What was meant
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-// Insertions, deletions, replacements and swaps of neighbours that lead from a to b.
-static uint32_t distance(const struct name *a, const struct name *b)
-{
-    uint32_t rows[3][NAME_MAX + 1];
-    for (uint32_t j = 0; j <= b->size; j++) {
-        rows[0][j] = j;
-    }
-    for (uint32_t i = 1; i <= a->size; i++) {
-        uint32_t *row = rows[i % 3];
-        const uint32_t *above = rows[(i + 2) % 3];
-        const uint32_t *higher = rows[(i + 1) % 3];
-        row[0] = i;
-        for (uint32_t j = 1; j <= b->size; j++) {
-            uint32_t cost = a->text[i - 1] != b->text[j - 1];
-            row[j] = least(least(above[j] + 1, row[j - 1] + 1), above[j - 1] + cost);
-            if (i > 1 && j > 1 && a->text[i - 1] == b->text[j - 2] &&
-                a->text[i - 2] == b->text[j - 1]) {
-                row[j] = least(row[j], higher[j - 2] + 1);
-            }
-        }
-    }
-    return rows[a->size % 3][b->size];
-}
-
 // A third of the letters may differ, but two at most.
 static void find_like(const struct reach *reach, const struct name *name, char *out)
 {
-    uint32_t best = least(2, name->size / 3) + 1;
+    uint32_t best = (name->size < 6 ? name->size / 3 : 2) + 1;
     for (uint32_t i = 0; i < reach->told_count; i++) {
-        uint32_t apart = distance(name, &reach->told[i]);
+        const struct name *told = &reach->told[i];
+        uint32_t apart = base_likeness((struct base_str){name->text, name->size},
+                                       (struct base_str){told->text, told->size});
         if (apart > 0 && apart < best) {
             best = apart;
-            memcpy(out, reach->told[i].text, NAME_MAX + 1);
+            memcpy(out, told->text, NAME_MAX + 1);
         }
     }
 }
@@ -260,8 +234,8 @@ static enum base_status say_unknown(const struct gw_reach_unknown *unknown,
         (void)snprintf(where, sizeof(where), "stage %u: audience", unknown->stage);
     }
     return base_error_set(error, BASE_ERR_CONFLICT,
-                          "%s: no known device has attribute %s%s%s%s; accept_empty starts all "
-                          "the same",
+                          "%s: no known device has attribute %s%s%s%s; mend it, or add "
+                          "--accept-empty (API: accept_empty)",
                           where, unknown->attr, unknown->like[0] != '\0' ? "; did you mean " : "",
                           unknown->like, unknown->like[0] != '\0' ? "?" : "");
 }
@@ -280,10 +254,10 @@ enum base_status gw_reach_check(struct gw_core *core, const struct gw_reach_spec
     if (!seen.matched) {
         return base_error_set(error, BASE_ERR_CONFLICT,
                               seen.seen > 0
-                                  ? "target: none of %llu known devices matches it; accept_empty "
-                                    "starts all the same"
-                                  : "target: no device is known yet; accept_empty starts all the "
-                                    "same",
+                                  ? "target: none of %llu known devices matches it; mend it, or "
+                                    "add --accept-empty (API: accept_empty)"
+                                  : "target: no device is known yet; connect some, or add "
+                                    "--accept-empty (API: accept_empty)",
                               (unsigned long long)seen.seen);
     }
     return BASE_OK;

@@ -187,8 +187,7 @@ static uint64_t in_flight(struct gw_rollout_pace *pace, const struct gw_offers *
     uint64_t newly = made - pace->made;
     uint64_t counted = all->offered > pace->offered ? all->offered - pace->offered : 0;
     uint64_t offered = all->offered + (newly > counted ? newly - counted : 0);
-    uint64_t done =
-        all->succeeded + all->failed + all->not_applicable + all->timed_out + all->expired;
+    uint64_t done = gw_counts_done(all);
     return offered > done ? offered - done : 0;
 }
 

@@ -11,4 +11,19 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
 void gw_counts_add(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 void gw_counts_take(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 
+// Of the devices offered: those that answered (it ran or failed, or is not for them), whose time to
+// answer is over, or that went away for good.
+static inline uint64_t gw_counts_done(const struct gw_rollout_counts *counts)
+{
+    return counts->succeeded + counts->failed + counts->not_applicable + counts->timed_out +
+           counts->expired;
+}
+
+// The others.
+static inline uint64_t gw_counts_under_way(const struct gw_rollout_counts *counts)
+{
+    uint64_t done = gw_counts_done(counts);
+    return counts->offered > done ? counts->offered - done : 0;
+}
+
 #endif

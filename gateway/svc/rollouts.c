@@ -41,7 +41,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->state = rollout->state.state;
     out->stage_failed = rollout->state.stage_failed;
     out->before_first = rollout->state.before_first;
-    out->killed = rollout->state.killed;
+    out->killed = rollout->state.killed || gw_director_kills(core, &release->manifest);
     out->stage_index = rollout->state.stage_index;
     out->stage_count = release->stage_count;
     out->revision = rollout->revision;
@@ -380,9 +380,9 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     return BASE_OK;
 }
 
-enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout_spec *spec,
-                                   const struct gw_rollout_who *who, struct gw_rollout_view *out,
-                                   struct base_error *error)
+// All that a rollout is held against before it is made. The caller releases *out_release.
+static enum base_status check_create(struct gw_core *core, const struct gw_rollout_spec *spec,
+                                     struct gw_release **out_release, struct base_error *error)
 {
     struct base_buffer bytes;
     struct gw_release *release = NULL;
@@ -393,6 +393,7 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     if (status == BASE_OK) {
         status = gw_release_new(bytes.data, bytes.size, &release, error);
     }
+    base_buffer_done(&bytes);
     if (status == BASE_OK) {
         status = check_new(core, release, error);
     }
@@ -406,11 +407,56 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     if (status == BASE_OK && !spec->accept_cost) {
         status = check_cost(core, release, error);
     }
-    if (status == BASE_OK) {
-        status = add_rollout(core, release, spec->accept_empty, who, out, error);
+    if (status != BASE_OK) {
+        gw_release_unref(release);
+        return status;
+    }
+    *out_release = release;
+    return BASE_OK;
+}
+
+enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout_spec *spec,
+                                   const struct gw_rollout_who *who, struct gw_rollout_view *out,
+                                   struct base_error *error)
+{
+    struct gw_release *release = NULL;
+    BASE_TRY(check_create(core, spec, &release, error));
+    enum base_status status = add_rollout(core, release, spec->accept_empty, who, out, error);
+    gw_release_unref(release);
+    return status;
+}
+
+// Evidence is for a stage that a start opens.
+static enum base_status check_evidence(struct gw_core *core, const struct gw_release *release,
+                                       const uint8_t *bytes, size_t size, struct base_error *error)
+{
+    struct wire_evidence evidence;
+    if (release->stages[0].kind != POL_STAGE_SIMULATE) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "evidence: the first stage is %s, no simulate stage",
+                              release->stage_names[0]);
+    }
+    return gw_evidence_open(core, release, bytes, size, &evidence, error);
+}
+
+enum base_status gw_rollout_check(struct gw_core *core, const struct gw_rollout_spec *spec,
+                                  const uint8_t *evidence, size_t evidence_bytes,
+                                  struct base_error *error)
+{
+    const struct pol_rollout fresh = {.state = POL_ROLLOUT_DRAFT};
+    struct gw_release *release = NULL;
+    BASE_TRY(check_create(core, spec, &release, error));
+    struct pol_decision decision = pol_rollout_command(
+        &fresh, release->stages, release->stage_count, POL_COMMAND_START, gw_core_now_us(core));
+    enum base_status status = BASE_OK;
+    if (decision.action == POL_ACTION_REFUSE) {
+        status =
+            base_error_set(error, BASE_ERR_CONFLICT, "start: %s", pol_reason_text(decision.reason));
+    }
+    if (status == BASE_OK && evidence != NULL) {
+        status = check_evidence(core, release, evidence, evidence_bytes, error);
     }
     gw_release_unref(release);
-    base_buffer_done(&bytes);
     return status;
 }
 

@@ -237,6 +237,12 @@ BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_who *who,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
+// What the call above refuses, and so would the start right behind it and the evidence that it is
+// given (an envelope; NULL: none), in the same words. Nothing is made.
+BASE_NODISCARD enum base_status gw_rollout_check(struct gw_core *core,
+                                                 const struct gw_rollout_spec *spec,
+                                                 const uint8_t *evidence, size_t evidence_bytes,
+                                                 struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
 // revision, approval by the person who created it, or a start that can reach no known device;
 // SIGNATURE, THRESHOLD: it would lead on, and devices would not take what it says

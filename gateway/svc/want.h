@@ -5,6 +5,7 @@
 
 #include "policy/desired.h"
 #include "svc/cohort.h"
+#include "wire/profile.h"
 
 struct gw_want {
     uint64_t version_id;                  // 0: nothing
@@ -17,16 +18,24 @@ struct gw_want {
     bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
     uint8_t stage;                        // that rollout's stage, when install_open
     bool shadow;                          // ... which is a shadow stage
+    bool refused;                         // it would be another, but for a statement it refuses
+    bool floored;                         // it would be another, but for its floor
 };
 
 // What the device says of the task.
 struct gw_device_facts {
     uint64_t device_id;
     uint64_t have;    // version it runs; 0: none
-    uint64_t blocked; // version it refuses; 0: none
+    uint64_t blocked; // version it refuses, for it failed there last; 0: none
+    uint64_t retry;   // version that it may try again although it refuses it; 0: none
     uint64_t floor;   // it follows no release below; 0: not known
     uint32_t held;    // bit n: what the claim n offers is held back from it, as if it were paused
+    const struct wire_profile *told; // names what else it refuses; NULL: nothing
 };
+
+// Does the device say that the version failed there before the one that failed last?
+bool gw_want_failed_before(const struct gw_device_facts *facts, uint64_t task_id,
+                           uint64_t version_id);
 
 // `entries`: what the device's cohort has of the task; none when it does not concern it.
 struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_cohort_task *entries,

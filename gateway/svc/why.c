@@ -87,8 +87,8 @@ static void explain_rollout(struct gw_core *core, const struct gw_rollout *rollo
         memcpy(out->version, version.version, sizeof(out->version));
     }
     out->state = rollout->state.state;
-    out->killed = rollout->state.killed;
-    out->baseline = gw_task_baseline(rollout->task) == rollout;
+    out->killed = rollout->state.killed || gw_director_kills(core, &rollout->release->manifest);
+    out->baseline = gw_task_baseline(core, rollout->task) == rollout;
     admission_of(rollout, device->device_id, attrs, out);
     outcome_of(core, device, out);
 }
@@ -131,16 +131,39 @@ static uint64_t floor_of(struct gw_core *core, const struct gw_device_outcome *o
     return rollout != NULL ? rollout->release->floor : 0;
 }
 
+// What reports say that a device refuses, as its profile would.
+struct told {
+    struct wire_profile profile;
+    struct base_writer writer;
+    uint8_t marks[WIRE_PROFILE_REFUSED_MAX * sizeof(uint64_t)];
+};
+
+static void told_init(struct told *told)
+{
+    told->profile = (struct wire_profile){.refused = told->marks};
+    base_writer_init(&told->writer, told->marks, sizeof(told->marks));
+}
+
+static void told_add(struct told *told, uint64_t task_id, uint64_t version_id)
+{
+    if (told->profile.refused_count < WIRE_PROFILE_REFUSED_MAX) {
+        base_writer_u64(&told->writer, wire_profile_version_mark(task_id, version_id));
+        told->profile.refused_count++;
+    }
+}
+
 // What the device's reports say it has, what failed on trial there, and how far back it may go.
+// `told` is the caller's, and out->told.
 static void facts_of(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
-                     struct gw_device_facts *out)
+                     struct told *told, struct gw_device_facts *out)
 {
     const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
     const unsigned given_up = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK;
     uint32_t had_s = 0;
     uint32_t removed_s = 0;
     uint32_t failed_s = 0;
-    *out = (struct gw_device_facts){.device_id = device->device_id};
+    told_init(told);
+    *out = (struct gw_device_facts){.device_id = device->device_id, .told = &told->profile};
     for (uint32_t i = 0; i < device->outcome_count; i++) {
         const struct gw_device_outcome *outcome = &device->outcomes[i];
         if (outcome->task_id != task_id || outcome->shadow) {
@@ -155,9 +178,10 @@ static void facts_of(struct gw_core *core, const struct gw_device_view *device, 
         if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && outcome->updated_s >= removed_s) {
             removed_s = outcome->updated_s;
         }
-        if ((outcome->bits & given_up) == given_up && outcome->updated_s >= failed_s) {
-            failed_s = outcome->updated_s;
-            out->blocked = outcome->version_id;
+        if ((outcome->bits & given_up) == given_up) {
+            told_add(told, task_id, outcome->version_id);
+            out->blocked = outcome->updated_s >= failed_s ? outcome->version_id : out->blocked;
+            failed_s = outcome->updated_s >= failed_s ? outcome->updated_s : failed_s;
         }
         out->floor = floor > out->floor ? floor : out->floor;
     }
@@ -186,7 +210,9 @@ static const char *why_not_open(const struct gw_plan_task *task, const struct gw
             !pol_arm_has(&open->release->arm, facts->device_id)) {
             continue;
         }
-        if (open->release->version_id == facts->blocked) {
+        uint64_t version_id = open->release->version_id;
+        if (version_id == facts->blocked ||
+            gw_want_failed_before(facts, task->task_id, version_id)) {
             return "the newer version failed on it";
         }
         bool paused = open->state.state == POL_ROLLOUT_PAUSED;
@@ -211,7 +237,8 @@ static bool has_no_room(struct gw_core *core, const struct gw_device_view *devic
     for (uint32_t i = 0; i < plan->task_count && ahead < known.room; i++) {
         const struct gw_plan_task *task = plan->tasks[i];
         struct gw_device_facts facts;
-        facts_of(core, device, task->task_id, &facts);
+        struct told told;
+        facts_of(core, device, task->task_id, &told, &facts);
         if (task->shadow || task->tenant != device->tenant || facts.have != 0 ||
             facts.blocked != 0) {
             continue;
@@ -221,6 +248,24 @@ static bool has_no_room(struct gw_core *core, const struct gw_device_view *devic
     }
     *out_tasks_max = known.tasks_max;
     return ahead >= known.room;
+}
+
+static void name_refused(const struct gw_device_view *device, uint64_t task_id,
+                         const struct gw_device_facts *facts, struct gw_why_view *view)
+{
+    for (uint32_t i = 0; i < device->outcome_count; i++) {
+        const struct gw_device_outcome *outcome = &device->outcomes[i];
+        uint64_t version_id = outcome->version_id;
+        bool named = version_id == facts->blocked || version_id == facts->have;
+        for (uint32_t k = 0; k < view->refused_before_count && !named; k++) {
+            named = view->refused_before[k] == version_id;
+        }
+        if (!named && outcome->task_id == task_id && !outcome->shadow &&
+            view->refused_before_count < GW_WHY_REFUSED_MAX &&
+            gw_want_failed_before(facts, task_id, version_id)) {
+            view->refused_before[view->refused_before_count++] = version_id;
+        }
+    }
 }
 
 // What it should run, from the plan that check-ins are answered from.
@@ -294,7 +339,9 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
             explain_rollout(core, rollouts[i], device, &attrs.attrs, &out->rollouts[i]);
         }
         struct gw_device_facts facts;
-        facts_of(core, device, task->task_id, &facts);
+        struct told told;
+        facts_of(core, device, task->task_id, &told, &facts);
+        name_refused(device, task->task_id, &facts, out);
         out->has_version_id = facts.have;
         out->refused_version_id = facts.blocked;
         out->floor = facts.floor;

@@ -8,6 +8,7 @@
 #include "svc/rollouts.h"
 
 #define GW_WHY_ROLLOUTS_MAX 16u // the newest
+#define GW_WHY_REFUSED_MAX  16u // versions that failed on a device, and that it is said to refuse
 
 struct gw_why_rollout {
     uint64_t id;
@@ -40,9 +41,11 @@ struct gw_why_view {
     char task[WIRE_TASK_NAME_MAX + 1];
     // As its reports say.
     uint64_t has_version_id;     // 0: nothing
-    uint64_t refused_version_id; // failed there; 0: none
-    uint64_t floor;              // of what it ran: it follows no release below
-    uint64_t should_version_id;  // 0: nothing
+    uint64_t refused_version_id; // failed there last; 0: none
+    uint32_t refused_before_count;
+    uint64_t refused_before[GW_WHY_REFUSED_MAX]; // versions that failed there before
+    uint64_t floor;                              // of what it ran: it follows no release below
+    uint64_t should_version_id;                  // 0: nothing
     char should_version[GW_VERSION_TEXT_MAX +
                         1];  // its number; empty: nothing, or not known any more
     uint64_t should_rollout; // 0: none

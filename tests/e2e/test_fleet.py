@@ -130,6 +130,21 @@ class Fleet(unittest.TestCase):
         self.assertIn("os_version", found["predicate"])
         self.assertEqual((found["version"], found["support"], found["precision"]), ("2.0.0", 1.0, 1.0))
 
+    def test_the_ledger_follows_a_stop(self):
+        devices = 200
+        self.start_stack()
+        folder, manifest = self.build()
+        # It calls the version bad, though it never fails: at the end nobody may be on it.
+        fleet = self.start_fleet(devices, "--hints", "--per-carrier", "100", "--bad-version", manifest, "--bad", "os_version < 1 => exception")
+        rollout = self.release(folder, ONE_STAGE)
+        self.await_rollout(rollout, "completion", lambda r: r["state"] == "completed" and r["counts"]["succeeded"] >= devices)
+        self.stack.walle("rollout", "undo", rollout, "--reason", "there is nothing before it: everybody is told to stop")
+        self.await_rollout(rollout, "everybody off it", lambda r: r["state"] == "rolled_back" and r["counts"]["on_version"] == 0)
+        result = self.stop_fleet(fleet)
+        version = next(v for v in result["versions"] if v["manifest"] == manifest)
+        self.assertEqual((version["ran"], version["rolled_back"], version["current"]), (devices, devices, 0))
+        self.assertEqual(result["exposed"], devices)
+
     def test_kills_do_no_harm(self):
         devices = 300
         self.start_stack()

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import unittest
 
+import raw_device
 from walle_stack import Stack, program, wait_until
 
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
@@ -114,6 +115,115 @@ class Newcomers(unittest.TestCase):
         os.chmod(path, 0o644)
         run = self.stack.walle("task", "list", check=False)
         self.assertIn("chmod 600 " + path, run.stderr)
+
+    # ---- A dry run says what the start says
+
+    def start(self, build, *more, stages=FULL, key="release"):
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(stages, file)
+        keys = ("--key", self.stack.path(key + ".key")) if key else ()
+        return self.stack.walle("rollout", "start", "shop/score", "--build", build, "--stages", self.stack.path("stages.json"), *keys, *more,
+                                check=False, reaching=True)
+
+    def assert_both_refuse(self, words, build, *more, **options):
+        dry, real = (self.start(build, *more, *last, **options) for last in (("--dry-run",), ()))
+        for run in (dry, real):
+            self.assertEqual(run.returncode, 4, run.stdout + run.stderr)
+            self.assertIn(words, run.stderr)
+        self.assertEqual(dry.stderr.splitlines()[-1], real.stderr.splitlines()[-1])
+
+    def test_a_dry_run_is_checked_as_a_start_is(self):
+        build, _ = self.build(1)
+        self.stack.walle("task", "push", build)
+        self.assert_both_refuse("target: no device is known yet", build)
+        self.assert_both_refuse("add --accept-empty", build)
+        self.keys("a", "stranger")
+        self.stack.walle("root", "init", "--out", self.stack.path("root.1"), "--key", self.stack.path("a.key"), "--release",
+                         self.stack.path("release.key.pub"))
+        self.stack.walle("root", "push", self.stack.path("root.1"))
+        self.assert_both_refuse("keys: stage full is signed by 0 of the 1", build, "--accept-empty", key="stranger")
+        run = self.start(build, "--accept-empty", "--dry-run", key=None)
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertIn("--key FILE is missing", run.stderr)
+        self.assertIn("share    sample", run.stdout)  # the plan is shown all the same
+        simulated = [{"name": "simulate", "kind": "simulate", "min_sample": 10}, *FULL]
+        made_up = self.stack.secret("made-up.json", json.dumps({"evidence": "AAAA"}))
+        run = self.start(build, "--accept-empty", "--evidence", made_up, "--dry-run", stages=simulated)
+        self.assertEqual(run.returncode, 4, run.stdout + run.stderr)
+        self.assertIn("evidence: not evidence of a simulation", run.stderr)
+        run = self.start(build, "--accept-empty", "--evidence", made_up, "--dry-run")
+        self.assertIn("evidence: the first stage is full, no simulate stage", run.stderr)
+        run = self.start(build, "--accept-empty", "--dry-run")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("the gateway would start it; nothing was made", run.stdout)
+        self.assertEqual(self.stack.api("/api/v1/rollouts")[1]["items"], [])
+        self.assertEqual(self.start(build, "--accept-empty").returncode, 0)
+        with open(os.path.join(build, "build.json"), encoding="utf-8") as file:
+            self.stack.walle("release", "kill", json.load(file)["manifest"], "--reason", "leaks")
+        self.assert_both_refuse("manifest: the version is on the kill list", build, "--accept-empty")
+
+    def test_a_dry_run_of_too_many(self):
+        build, _ = self.build(1)
+        self.stack.walle("task", "push", build)
+        for _ in range(8):
+            self.assertEqual(self.start(build, "--accept-empty").returncode, 0)
+        self.assert_both_refuse("has 8 open rollouts, the most there may be", build, "--accept-empty")
+
+    # ---- Words
+
+    def test_a_killed_version_is_called_so(self):
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        self.assertEqual(self.device().returncode, 0)
+        state = wait_until(lambda: (view := self.stack.api(f"/api/v1/rollouts/{rollout}")[1])["state"] == "completed" and view, what="the rollout")
+        why = ("device", "why", DEVICE, "--task", "shop/score")
+        self.assertIn("completed (the baseline)", self.stack.walle(*why).stdout)
+        self.assertEqual(self.stack.walle("release", "kills").stdout, "no version is killed\n")
+        self.stack.walle("release", "kill", state["manifest"], "--reason", "leaks\naddresses", "--by", "ana")
+        self.assertIn("completed (killed): its version was killed", self.stack.walle(*why).stdout)
+        for command in (("rollout", "list"), ("rollout", "status", rollout)):
+            self.assertIn("completed, killed", self.stack.walle(*command).stdout, command)
+        self.assertIn("Its version was killed", self.stack.walle("rollout", "explain", rollout).stdout)
+        self.assertIsNone(json.loads(self.stack.walle("task", "get", "shop/score").stdout)["baseline"])
+        said = self.stack.walle("release", "kills").stdout
+        self.assertRegex(said, rf"^{state['manifest']}  shop/score 1\.0\.1\n    killed 20\d\d-.*Z by \S+: leaks\\u000aaddresses\n"
+                               rf"    it ended rollout {rollout}\n")
+        kill, = json.loads(self.stack.walle("release", "kills", "-o", "json").stdout)["items"]
+        self.assertEqual((kill["manifest"], kill["task"], kill["version"], kill["reason"], kill["rollouts"], kill["rollout_count"]),
+                         (state["manifest"], "shop/score", "1.0.1", "leaks\naddresses", [rollout], 1))
+        self.stack.walle("release", "unkill", state["manifest"], "--reason", "wrong")
+        self.assertEqual(self.stack.walle("release", "kills").stdout, "no version is killed\n")
+        self.assertIn("completed (the baseline)", self.stack.walle(*why).stdout)
+
+    def test_the_kill_list_has_pages(self):
+        names = [f"{number:02x}" * 32 for number in (3, 1, 2)]
+        for name in names:
+            self.stack.walle("release", "kill", name, "--reason", "made up", "--by", "ana")
+        first = self.stack.walle("release", "kills", "--limit", "2").stdout
+        self.assertEqual([line[:64] for line in first.splitlines() if line[:2] in ("01", "02", "03")], ["01" * 32, "02" * 32])
+        self.assertIn("of no task here", first)
+        self.assertIn("not in the timestamp", first)
+        self.assertTrue(first.endswith(f"more: --after {'02' * 32}\n"), first)
+        self.assertIn("03" * 32, self.stack.walle("release", "kills", "--after", "02" * 32).stdout)
+        viewer = self.stack.walle("token", "new", "--name", "vera", "--role", "viewer").stdout.strip()
+        self.assertEqual(json.loads(self.stack.walle("release", "kills", "--token", viewer, "-o", "json").stdout)["items"], [],
+                         "what is of no task here is shown to who sees all tenants")
+        self.assertIn(" vera                 owner vera tenant", self.stack.walle("token", "list").stdout)
+
+    def test_under_way_and_not_answered_in_time(self):
+        stages = [{**FULL[0], "min_sample": 5, "max_failure": 1, "execution_timeout_s": 6}]
+        rollout = self.stack.release("shop/score", 1, SCRIPT, stages, more=("--trust-unproven",))
+        with raw_device.Requests(self.stack.gateway.ports["h2c"]) as requests:
+            requests.settle([requests.checkin(device, raw_device.profile()) for device in (1, 2, 3)])
+
+        def said():
+            return self.stack.walle("rollout", "status", rollout).stdout
+        wait_until(lambda: "3 offered, 0 ok, 0 failed, 3 under way\n" in said(), what="devices under way")
+        self.assertEqual(self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]["under_way"], 3)
+        wait_until(lambda: "3 offered, 0 ok, 0 failed, 0 under way, 3 not answered in time\n" in said(), what="their time to be over")
+        self.assertNotIn("silent", said())
+        explained = self.stack.walle("rollout", "explain", rollout).stdout
+        self.assertIn("3 did not answer in time", explained)
+        self.assertNotIn("silent", explained)
 
     # ---- Keys and tokens
 

@@ -63,6 +63,8 @@ class RolloutStart(unittest.TestCase):
             complete(second[0])
             third = start(3, "--floor", "1.0.1")  # further back
             self.assertEqual(third[1:], (3, 1))
+            fourth = start(4, "--floor", "1.0.4")  # not back at all
+            self.assertEqual(fourth[1:], (4, 4))
             for version in ("1.0.3", "7.0.0"):  # open, and unknown
                 with self.assertRaises(AssertionError) as caught:
                     start(10 + int(version[0]) + int(version[-1]), "--floor", version)

@@ -62,7 +62,7 @@ class SetCost(unittest.TestCase):
         self.assertEqual(sorted(task["task"] for task in plan["tasks"]), ["shop/first", "shop/second", "shop/third"])
         self.assertGreater(plan["sum"]["declaration_bytes"], plan["budget"]["declaration_bytes"])
         for words in (("rollout", "plan", "shop/third", "--version", "1.0.0"),
-                      ("rollout", "start", "shop/third", "--version", "1.0.0", "--dry-run")):
+                      ("rollout", "start", "shop/third", "--version", "1.0.0", "--key", self.stack.path("key"), "--dry-run")):
             run = self.stack.walle(*words, check=False)
             self.assertEqual(run.returncode, 4 if "--dry-run" in words else 0, run.stderr)
             self.assertIn("too much: ", run.stdout)

@@ -1,9 +1,10 @@
 """Every program answers words that make no sense alike: exit status 2 and a line that names them on standard error; --help is no error."""
+import os
 import subprocess
 import tempfile
 import unittest
 
-from walle_stack import program
+from walle_stack import BIN, program
 
 WRONG = {
     "walle": (["--no-such-option"], ["no-such-command"], ["task", "no-such-command"], ["rollout", "start"]),
@@ -14,6 +15,11 @@ WRONG = {
     "walle-fleet-sim": (["--no-such-option"], ["no-such-command"], ["run", "--no-such-option"], ["run", "--devices", "many"], ["tunnel", "--devices", "x"],
                         ["law"]),
 }
+
+
+# Programs of the tests take care of their words, too: a wrong one must not play nothing and say that all is well.
+WRONG_SEEDS = (["--seeds", "40-1"], ["--seeds", "0-3"], ["--seeds", "x"], ["--seeds", "1-"], ["--calls", "abc"], ["--calls", "0"], ["--seeds", "1", "--devices", "3x"],
+               ["--shrink", "-1"])
 
 
 class Usage(unittest.TestCase):
@@ -28,6 +34,27 @@ class Usage(unittest.TestCase):
                     run = self.run_in_scratch(name, arguments)
                     self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
                     self.assertNotEqual(run.stderr.strip(), "")
+
+    def test_wrong_words_of_the_model(self):
+        model = os.path.join(BIN, "..", "tests", "model_rollouts")
+        if not os.path.exists(model):
+            self.skipTest("built without tests")
+        for arguments in WRONG_SEEDS:
+            with self.subTest(arguments=arguments):
+                run = subprocess.run([model, *arguments], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+                self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+                self.assertIn(f"'{arguments[-1]}' makes no sense there", run.stderr)
+
+    def test_nearly_a_command(self):
+        for arguments, meant, listed in ((["rolout", "start"], "did you mean 'walle rollout'?", "groups of commands: key root release task rollout "),
+                                         (["rollout", "strat"], "did you mean 'walle rollout start'?", "  rollout start TASK"),
+                                         (["xyzzy"], "no command group 'xyzzy'\n", "groups of commands: ")):
+            with self.subTest(arguments=arguments):
+                run = self.run_in_scratch("walle", arguments)
+                self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+                self.assertIn(meant, run.stderr)
+                self.assertIn(listed, run.stderr)
+                self.assertNotIn("device enroll-token" if arguments[0] == "rollout" else "  rollout start", run.stderr)
 
     def test_help(self):
         for name in WRONG:

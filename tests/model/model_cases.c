@@ -80,6 +80,17 @@ static const struct model_case cases[] = {
                             "fails device=4 version=1 on=1\n" A_DONE "check\n" B_OPEN
                             "check\nexpect device=2" A BASELINE "expect device=3" A BASELINE
                             "expect device=4" A BASELINE "expect device=5" B FOLLOWED},
+    // Every version that failed is refused, not only the last one.
+    {"failed_on_both",
+     WORLD "fails device=3 version=0 on=1\nfails device=3 version=1 on=1\n" A_DONE B_OPEN
+           "check\nexpect device=3 version=-1\n"
+           "expect device=4 version=1\npromote rollout=1\ncheck\n"
+           "expect device=3 version=-1\n"},
+    {"failed_on_two_of_three",
+     WORLD "fails device=3 version=1 on=1\nfails device=3 version=2 on=1\n" A_DONE B_DONE
+           "create rollout=3 version=2 trust=1\nstart rollout=3\ncheck\n"
+           "expect device=3 version=0\nexpect device=4 version=2\nreboot device=3\ncheck\n"
+           "expect device=3 version=0\n"},
     {"approved_with_a_floor",
      WORLD "fails device=2 version=1 on=1\n" A_DONE "check\n"
            "create rollout=1 version=1 ladder=1 floor=2 trust=1\nstart rollout=1\ncheck\n"

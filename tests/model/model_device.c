@@ -476,20 +476,28 @@ void model_device_visit(struct model_device *device, void (*advance)(void *ctx, 
 
 // ---- Views
 
-static bool pair_of(const struct model_device *device, uint64_t task_id,
+// What a device tells of itself, and of one task: the version that failed last, and before.
+struct said {
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    struct wire_profile profile;
+};
+
+static bool pair_of(const struct model_device *device, uint64_t task_id, struct said *said,
                     struct wire_profile_pair *out)
 {
     char text[WIRE_PROFILE_TEXT_MAX];
-    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    uint8_t *bytes = said->bytes;
     size_t size = 0;
     struct wire_profile profile;
     struct base_reader reader;
     *out = (struct wire_profile_pair){.task_id = task_id};
     if (dev_profile_header(device->runtime, text, sizeof(text), &size) != BASE_OK ||
-        base_b64_decode((struct base_str){text, size}, bytes, sizeof(bytes), &size) != BASE_OK ||
+        base_b64_decode((struct base_str){text, size}, bytes, sizeof(said->bytes), &size) !=
+            BASE_OK ||
         wire_profile_parse(bytes, size, &profile) != BASE_OK) {
         return false;
     }
+    said->profile = profile;
     base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
     for (uint32_t i = 0; i < profile.task_count && profile.pairs != NULL; i++) {
         struct wire_profile_pair pair;
@@ -506,6 +514,7 @@ static bool pair_of(const struct model_device *device, uint64_t task_id,
 bool model_device_facts(const struct model_device *device, int task, struct model_facts *out)
 {
     struct wire_profile_pair pair;
+    struct said said = {.profile = {0}};
     struct dev_task_view view;
     uint64_t task_id = wire_task_id(base_str_of(model_task_name(task)));
     uint64_t runs = 0;
@@ -518,15 +527,20 @@ bool model_device_facts(const struct model_device *device, int task, struct mode
             runs = wire_version_id(&view.active);
         }
     }
-    bool told = pair_of(device, task_id, &pair) && pair.version_id == runs;
+    bool told = pair_of(device, task_id, &said, &pair) && pair.version_id == runs;
     told = told && (runs == 0 || model_content_find(device->ground, runs, &of_task, &out->have)) &&
            of_task == task;
     told = told &&
            (pair.blocked_version_id == 0 ||
             model_content_find(device->ground, pair.blocked_version_id, &of_task, &out->refused)) &&
            of_task == task;
-    out->floor = pair.floor;
-    return told;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        uint64_t id = wire_version_id(&device->ground->content[task][version].manifest);
+        uint64_t mark = wire_profile_version_mark(task_id, id);
+        out->before[version] = wire_profile_refuses(&said.profile, mark);
+    }
+    out->floor = dev_floor(device->runtime, base_str_of(model_task_name(task)));
+    return told && (pair.version_id == 0 || pair.floor == out->floor);
 }
 
 static uint32_t bit_of(const struct model_ground *ground, const struct wire_sha256 *manifest)

@@ -61,7 +61,7 @@ struct model_device {
     bool away;
     int64_t skew_s; // of its clock, from the gateway's
     bool fails[MODEL_TASKS][MODEL_VERSIONS];
-    int failed[MODEL_TASKS]; // one more than the version that ever failed here; 0: none
+    uint32_t failed[MODEL_TASKS]; // bit n: version n ever failed here
     uint32_t boots;
     struct sim_disk disk;
     struct sim_storage storage;

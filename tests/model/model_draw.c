@@ -1,7 +1,8 @@
 // What is drawn, and how often. One thread.
 #include "model_draw.h"
 
-#define DAY_S 86400
+#define DAY_S       86400
+#define FAILING_MAX 3 // versions of a task on a device
 
 struct weight {
     enum model_op_kind kind;
@@ -63,12 +64,21 @@ static void draw_create(struct model_draw *draw, struct model_op *out)
     args[6] = below(draw, MODEL_LADDERS);
     args[7] = once_in(draw, 10) ? 1 : 0;
     args[8] = once_in(draw, 8) ? below(draw, 8) : 0;
-    // A floor is not in the digest by which a gateway knows again that a device has settled, so
-    // where devices go back to copies there are none.
-    args[9] = once_in(draw, 3) && !draw->device_lives ? 1 + below(draw, 2) : 0;
+    args[9] = once_in(draw, 3) ? 1 + below(draw, 2) : 0;
     args[10] = once_in(draw, 2) ? 1 : 0;
     args[11] = draw->gates && once_in(draw, 2) ? 1 + below(draw, 2) : 0;
     args[12] = once_in(draw, 8) ? below(draw, MODEL_PACES) : 0;
+}
+
+// A version that fails on a device, or fails there no more. So few of a task that behind them there
+// is a baseline left that is looked at.
+static int64_t draw_failing(struct model_draw *draw, uint32_t failed)
+{
+    int64_t version = below(draw, MODEL_VERSIONS);
+    while (__builtin_popcount(failed) >= FAILING_MAX && (failed >> version & 1) == 0) {
+        version = (version + 1) % MODEL_VERSIONS;
+    }
+    return version;
 }
 
 // A rollout that may be commanded so; seldom any.
@@ -164,11 +174,9 @@ static void draw_device(struct model_draw *draw, const struct model_world *world
     case MODEL_OP_AWAY:
         args[1] = world->devices[args[0]].away ? 0 : 1;
         break;
-    case MODEL_OP_FAILS: // one of a task at a time: a device tells of one version that it refuses
+    case MODEL_OP_FAILS:
         args[1] = below(draw, MODEL_TASKS);
-        args[2] = world->devices[args[0]].failed[args[1]] > 0
-                      ? world->devices[args[0]].failed[args[1]] - 1
-                      : below(draw, MODEL_VERSIONS);
+        args[2] = draw_failing(draw, world->devices[args[0]].failed[args[1]]);
         args[3] = world->devices[args[0]].fails[args[1]][args[2]] ? 0 : 1;
         break;
     case MODEL_OP_CLOCK:

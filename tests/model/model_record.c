@@ -368,6 +368,7 @@ static struct pol_claim claim_of(const struct model_record *record,
                  : rollout->state == POL_ROLLOUT_PAUSED  ? POL_CLAIM_PAUSED
                                                          : POL_CLAIM_OPEN,
         .targeted = in_arm && model_target_has(rollout->target, &facts->attrs),
+        .refused = facts->before[rollout->version] && rollout->version != facts->have,
     };
     bool closed =
         rollout->window != 0 && facts->now_s != 0 && model_window_wait_s(facts->now_s) > 0;

@@ -131,8 +131,9 @@ bool model_decided(struct model_record *record, uint32_t label, const struct pol
 struct model_facts {
     uint64_t device_id;
     struct model_attrs attrs;
-    int have;    // version; -1: none
-    int refused; // version; -1: none
+    int have;                    // version; -1: none
+    int refused;                 // version that failed there last; -1: none
+    bool before[MODEL_VERSIONS]; // ... that failed there before
     uint64_t floor;
     uint64_t now_s; // offers of rollouts whose window is closed then are held back; 0: none are
     bool held;      // offers with a pace are held back

@@ -5,6 +5,7 @@
 #include "model_draw.h"
 #include "model_shrink.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,40 @@ static int play_file(const struct options *options)
     return result.failed ? 1 : 0;
 }
 
+// A number of at least `least` that ends at `stop` (NUL: with the text).
+static bool read_number(const char *text, char stop, uint64_t least, uint64_t *out,
+                        const char **out_end)
+{
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    bool ok = text[0] >= '0' && text[0] <= '9' && errno == 0 && *end == stop && *out >= least;
+    if (ok && out_end != NULL) {
+        *out_end = end;
+    }
+    return ok;
+}
+
+// "A" or "A-B", from 1 up.
+static bool read_seeds(const char *text, struct options *out)
+{
+    const char *dash = NULL;
+    if (read_number(text, '\0', 1, &out->first, NULL)) {
+        out->last = out->first;
+        return true;
+    }
+    return read_number(text, '-', 1, &out->first, &dash) &&
+           read_number(dash + 1, '\0', out->first, &out->last, NULL);
+}
+
+static bool read_small(const char *text, uint32_t *out)
+{
+    uint64_t value = 0;
+    bool ok = read_number(text, '\0', 0, &value, NULL) && value <= UINT32_MAX;
+    *out = (uint32_t)value;
+    return ok;
+}
+
 static bool parse(int argc, char **argv, struct options *out)
 {
     static const struct option names[] = {
@@ -190,17 +225,15 @@ static bool parse(int argc, char **argv, struct options *out)
     bool ok = true;
     bool named = false;
     while (ok && (option = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        char *end = NULL;
         switch (option) {
         case 's':
-            out->first = strtoull(optarg, &end, 10);
-            out->last = *end == '-' ? strtoull(end + 1, NULL, 10) : out->first;
+            ok = read_seeds(optarg, out);
             break;
         case 'n':
-            out->calls = strtoull(optarg, NULL, 10);
+            ok = read_number(optarg, '\0', 1, &out->calls, NULL);
             break;
         case 'd':
-            out->devices = (uint32_t)strtoul(optarg, NULL, 10);
+            ok = read_small(optarg, &out->devices);
             break;
         case 'c':
             named = optarg == NULL && optind < argc && argv[optind][0] != '-';
@@ -210,7 +243,7 @@ static bool parse(int argc, char **argv, struct options *out)
             out->replay = optarg;
             break;
         case 't':
-            out->tries = (uint32_t)strtoul(optarg, NULL, 10);
+            ok = read_small(optarg, &out->tries);
             break;
         case 'D':
             dir = optarg;
@@ -221,6 +254,9 @@ static bool parse(int argc, char **argv, struct options *out)
         default:
             ok = false;
             break;
+        }
+        if (!ok && option != '?' && option != 'h') {
+            (void)fprintf(stderr, "model_rollouts: '%s' makes no sense there\n", optarg);
         }
     }
     (void)snprintf(out->home, sizeof(out->home), "%.80s/walle-model-%d", dir, (int)getpid());

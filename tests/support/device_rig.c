@@ -252,6 +252,12 @@ void rig_offer_stop(struct rig *rig, const char *task)
     rig->offer_count = 1;
 }
 
+void rig_mark(struct rig *rig, const char *task, uint64_t rollout_id, uint8_t attempt)
+{
+    rig->marks[0] = (struct wire_again){wire_task_id(base_str_of(task)), rollout_id, attempt};
+    rig->mark_count = 1;
+}
+
 enum base_status rig_try_boot(struct rig *rig)
 {
     size_t size = dev_runtime_bytes(&rig->config);
@@ -295,15 +301,18 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, rig->checkin_status);
         return;
     }
-    if (rig->offer_count == 0 && rig->offer_flags == 0 && rig->direct == NULL) {
+    if (rig->offer_count == 0 && rig->offer_flags == 0 && rig->mark_count == 0 &&
+        rig->direct == NULL) {
         answer_status(rig, exchange, 204);
         return;
     }
     static uint8_t body[WIRE_OFFERS_BYTES_MAX];
     struct wire_offers offers = {.flags = rig->offer_flags,
                                  .next_checkin_s = rig->next_checkin_s,
-                                 .count = rig->offer_count};
+                                 .count = rig->offer_count,
+                                 .again_count = rig->mark_count};
     size_t size = 0;
+    memcpy(offers.again, rig->marks, sizeof(offers.again));
     for (uint32_t i = 0; i < rig->offer_count; i++) {
         offers.items[i].envelope = rig->offers[i].bytes;
         offers.items[i].envelope_bytes = rig->offers[i].size;

@@ -86,6 +86,8 @@ struct rig {
     struct rig_envelope offers[RIG_OFFERS_MAX];
     uint32_t offer_count;
     uint8_t offer_flags;
+    struct wire_again marks[WIRE_AGAIN_MAX]; // of every answer
+    uint32_t mark_count;
     uint32_t next_checkin_s; // of answers that are no 204
     // A device with a root asks somebody else (role_rig.h). NULL: not asked.
     void *roles;
@@ -165,6 +167,8 @@ void rig_offer(struct rig *rig, const struct rig_statement *statement);
 void rig_offer_add(struct rig *rig, const struct rig_statement *statement);
 void rig_offer_none(struct rig *rig);
 void rig_offer_stop(struct rig *rig, const char *task); // replaces likewise
+// Every answer marks `task` from now on, and nothing else.
+void rig_mark(struct rig *rig, const char *task, uint64_t rollout_id, uint8_t attempt);
 
 // Makes a fresh runtime over what storage holds.
 void rig_boot(struct rig *rig);

@@ -214,6 +214,8 @@ static void direct(struct rig *rig, const struct mem_exchange *exchange, struct 
                 release.manifest};
         }
     }
+    director.again_count = roles->unmarked ? 0 : offers->again_count;
+    memcpy(director.again, offers->again, sizeof(director.again));
     must(wire_director_encode(&director, payload, sizeof(payload), &size) == BASE_OK, "director");
     size = seal(roles, WIRE_ENVELOPE_TYPE_DIRECTOR, payload, size, roles->online, roles->online,
                 out, sizeof(out));

@@ -35,6 +35,7 @@ struct role_rig {
     uint64_t directed_version; // of the timestamp, as the director tells; 0: the true one
     // Lies.
     bool unnamed;           // the director's answer names nothing
+    bool unmarked;          // ... has none of the marks
     uint64_t order_off;     // the director's order is so much further than asked
     bool no_scenario;       // the timestamp lists none
     bool other_bytes;       // the snapshot has a flipped bit

@@ -85,8 +85,9 @@ struct dev_task_view {
     struct wire_sha256 personal; // manifest of the exclusive files of `active`; zero: none
     uint64_t blocked_version_id;
     uint64_t release_counter;
-    bool on_trial; // active but not yet run without failure
-    bool shadow;   // `active` runs beside the active version of the same name, for comparison only
+    uint64_t placebo_rollout; // whose control it is: what `active` comes to is told for it; 0: none
+    bool on_trial;            // active but not yet run without failure
+    bool shadow; // `active` runs beside the active version of the same name, for comparison only
 };
 
 struct dev_stats {
@@ -97,6 +98,7 @@ struct dev_stats {
     uint64_t deltas;        // files made from the one before and a difference
     uint64_t deltas_failed; // ... and those that had to be brought whole after all
     uint64_t activations;
+    uint64_t again;       // ... of what was active already, as marks asked
     uint64_t runs;        // of active versions; of shadows there are shadow_runs
     uint64_t shadow_runs; // and those of the active version for comparison alone
     uint64_t triggered;   // runs that behaviour started
@@ -104,6 +106,7 @@ struct dev_stats {
     uint64_t damaged; // times that stored content was found damaged
     uint64_t mended;  // versions whose content was brought again
     uint64_t rollbacks;
+    uint64_t withdrawals; // active versions that were taken away: ordered off, killed, or damaged
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
     uint64_t root_version;     // of the root in force now; 0: keys are pinned
@@ -187,6 +190,8 @@ uint32_t dev_task_count(const struct dev_runtime *runtime);
 // NOT_FOUND past the count.
 BASE_NODISCARD enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index,
                                               struct dev_task_view *out_view);
+// No release of the task below is followed; 0: any is. Of tasks that were stopped, too.
+uint64_t dev_floor(const struct dev_runtime *runtime, struct base_str task_name);
 // Checks every invariant of the runtime; for tests and debug builds.
 bool dev_validate(const struct dev_runtime *runtime);
 

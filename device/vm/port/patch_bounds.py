@@ -263,6 +263,14 @@ BOUNDS = {
         ("m_new(byte, typecode_size * o->len)", "m_new(byte, dev_vm_size(0, typecode_size, o->len))"),
     ],
     "py/runtime.c": [
+        # A size may be more than 32 bits tell, and what does not fit at all has none (vm_alloc.h).
+        ("    mp_raise_msg_varg(&mp_type_MemoryError,\n"
+         "        MP_ERROR_TEXT(\"memory allocation failed, allocating %u bytes\"), (uint)num_bytes);\n",
+         "    if (num_bytes == SIZE_MAX) {\n"
+         "        mp_raise_msg(&mp_type_MemoryError, MP_ERROR_TEXT(\"memory allocation failed, size too large\"));\n"
+         "    }\n"
+         "    mp_raise_msg_varg(&mp_type_MemoryError,\n"
+         "        MP_ERROR_TEXT(\"memory allocation failed, allocating %lu bytes\"), (unsigned long)num_bytes);\n"),
         ("    mp_map_t *map = &mp_obj_module_get_globals(module)->map;\n    for (size_t i = 0; i < map->alloc; i++) {\n",
          "    mp_map_t *map = &mp_obj_module_get_globals(module)->map;\n    uint32_t ticks = 0;\n"
          "    for (size_t i = 0; i < map->alloc && dev_vm_tick(&ticks); i++) {\n"),

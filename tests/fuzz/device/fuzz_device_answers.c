@@ -7,6 +7,14 @@
 #include "base/check.h"
 #include "base/hash.h"
 
+static void marks_add(const struct wire_again *marks, uint32_t count, uint64_t *inout_sum)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t facts[] = {marks[i].task_id, marks[i].rollout_id, marks[i].attempt};
+        *inout_sum = base_hash64_seed(facts, sizeof facts, *inout_sum);
+    }
+}
+
 static bool stream_read(const uint8_t *data, size_t size, size_t chunk, uint64_t *out_sum,
                         uint32_t *out_count)
 {
@@ -27,6 +35,8 @@ static bool stream_read(const uint8_t *data, size_t size, size_t chunk, uint64_t
             (*out_count)++;
         }
     }
+    struct wire_again marks[WIRE_AGAIN_MAX];
+    marks_add(marks, dev_offers_again(&stream, marks), out_sum);
     return dev_offers_complete(&stream);
 }
 
@@ -50,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (uint32_t i = 0; i < offers.count; i++) {
             sum = base_hash64_seed(offers.items[i].envelope, offers.items[i].envelope_bytes, sum);
         }
+        marks_add(offers.again, offers.again_count, &sum);
         base_check(sum == sums[0]);
     }
     return 0;

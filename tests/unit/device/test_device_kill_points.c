@@ -13,6 +13,7 @@
 #define TASK      "demo/score"
 #define CALLS_MAX 400 // a scenario ends long before
 #define DAY_US    (86400 * 1000000ull)
+#define CONTROL   10 // the rollout that marks
 
 enum scenario {
     FIRST_INSTALL,
@@ -25,6 +26,8 @@ enum scenario {
     SHADOW_THEN_UPDATE,
     UPDATE_EXCLUSIVE,
     REPAIR,
+    AGAIN,
+    AGAIN_FAILS,
     SCENARIO_COUNT
 };
 
@@ -98,6 +101,11 @@ static void prepare(enum scenario scenario, bool lose_partials)
     }
     if (scenario == REPAIR) {
         prepare_repair();
+    } else if (scenario == AGAIN || scenario == AGAIN_FAILS) {
+        bool fails = scenario == AGAIN_FAILS;
+        rig.versions[0].ends = fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN;
+        rig_offer_none(&rig);
+        rig_mark(&rig, TASK, CONTROL, 0);
     } else if (scenario == SHADOW) {
         offer_shadow();
     } else if (scenario == GO_BACK) {
@@ -128,14 +136,20 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     assert_false(personal.asked_for_more);
     enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == GO_BACK
                                       ? WIRE_OUTCOME_ROLLED_BACK
-                                  : scenario == REPAIR ? WIRE_OUTCOME_FAIL_INTEGRITY
-                                  : scenario == STOP   ? WIRE_OUTCOME_REMOVED
-                                  : scenario == SHADOW ? WIRE_OUTCOME_SHADOW_AGREED
-                                                       : WIRE_OUTCOME_RAN;
+                                  : scenario == REPAIR      ? WIRE_OUTCOME_FAIL_INTEGRITY
+                                  : scenario == AGAIN_FAILS ? WIRE_OUTCOME_FAIL_EXCEPTION
+                                  : scenario == STOP        ? WIRE_OUTCOME_REMOVED
+                                  : scenario == SHADOW      ? WIRE_OUTCOME_SHADOW_AGREED
+                                                            : WIRE_OUTCOME_RAN;
     const struct rig_outcome *crash = rig_last(&rig, WIRE_OUTCOME_FAIL_CRASH);
     // Killed in its run, which is its own fault: nothing is left of it.
     bool shadow_crashed = scenario == SHADOW && crash != NULL && crash->outcome.rollout_id == 9;
     assert_true(shadow_crashed || rig_last(&rig, news) != NULL);
+    if (scenario == AGAIN || scenario == AGAIN_FAILS) {
+        assert_int_equal(rig_last(&rig, news)->outcome.rollout_id, CONTROL);
+        assert_int_equal(rig_last(&rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, CONTROL);
+        assert_int_equal(rig_count(&rig, WIRE_OUTCOME_ROLLED_BACK), 0);
+    }
     // Garbage left by a kill goes with the next boot.
     rig_kill(&rig);
     rig_boot(&rig);
@@ -145,6 +159,7 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
         [UPDATE_BY_DELTA] = 7, [UPDATE_FAILS] = 3,
         [GO_BACK] = 3,         [STOP] = 0,
         [SHADOW] = 7,          [SHADOW_THEN_UPDATE] = 7,
+        [AGAIN] = 3,           [AGAIN_FAILS] = 3,
         [REPAIR] = 7,          [UPDATE_EXCLUSIVE] = 7 + 2 * (1 + PERSONAL_FILES)};
     uint32_t left = shadow_crashed ? blobs[UPDATE_FAILS] : blobs[scenario];
     if (mem_blob_count(&rig.port) != left) {

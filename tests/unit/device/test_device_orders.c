@@ -131,16 +131,43 @@ static void test_back_to_what_is_gone_and_forwards(void **state)
     order(0);
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x12);
-    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ACTIVATED), 3); // none for the way back
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ACTIVATED), 4); // it may be an open rollout's
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, 0x10);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_RAN)->outcome.rollout_id, 0x10);
     order(1); // forwards, to an approval that is older than the newest one
     assert_int_equal(rig_active(rig, TASK), 1);
-    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ACTIVATED), 4);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ACTIVATED), 5);
     assert_int_equal(rig_last(rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, 0x11);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), 1);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 0);
 }
 
-// The version stays, and counts for the rollout it leaves no more.
+// Back to the version that is kept, which another rollout has now: it is entered, without a
+// download.
+static void test_back_into_another_rollout(void **state)
+{
+    (void)state;
+    rig_boot(rig);
+    release(0);
+    struct rig_statement newer = approval(1);
+    newer.counter = 9;
+    role_release(&roles, &newer);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    uint32_t requests = rig->blob_requests;
+    struct rig_statement between = approval(0);
+    between.counter = 5;
+    between.rollout_id = 0x55;
+    role_release(&roles, &between);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig->blob_requests, requests);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x11);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, 0x55);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_RAN)->outcome.rollout_id, 0x55);
+}
+
+// The version stays; it counts for the rollout that it leaves no more, and for the other again.
 static void test_back_to_an_older_approval_of_the_same_version(void **state)
 {
     (void)state;
@@ -156,7 +183,9 @@ static void test_back_to_an_older_approval_of_the_same_version(void **state)
     order(0);
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x77);
-    assert_int_equal(rig->versions[0].runs, ran);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, 0x10);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_RAN)->outcome.rollout_id, 0x10);
+    assert_int_equal(rig->versions[0].runs, ran + 1);
 }
 
 static void test_what_failed_here_is_not_tried_by_an_order_back(void **state)
@@ -177,6 +206,44 @@ static void test_what_failed_here_is_not_tried_by_an_order_back(void **state)
     rig->offer_flags = WIRE_OFFER_FLAG_RETRY;
     order(1);
     assert_int_equal(rig->versions[1].runs, failed + 1);
+}
+
+// Two failed here: neither is tried again by what was approved before, and both are told; until
+// one is to be tried again.
+static void test_all_that_failed_here_is_refused(void **state)
+{
+    (void)state;
+    uint64_t task_id = wire_task_id(BASE_STR(TASK));
+    rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig->versions[2].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig_boot(rig);
+    release(0);
+    for (uint32_t version = 1; version <= 2; version++) {
+        struct rig_statement bad = approval(version);
+        role_release(&roles, &bad);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, TASK), 0);
+    }
+    uint64_t first = wire_version_id(&rig->versions[1].manifest);
+    uint64_t mark = wire_profile_version_mark(task_id, first);
+    assert_true(rig->runtime->tasks[0].blocked == wire_version_id(&rig->versions[2].manifest));
+    assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
+    restart();
+    assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
+    uint32_t runs = rig->versions[1].runs;
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig->versions[1].runs, runs);
+    rig->offer_flags = WIRE_OFFER_FLAG_RETRY;
+    order(1);
+    assert_int_equal(rig->versions[1].runs, runs + 1);
+    rig->offer_flags = 0;
+    // It failed again, so now it is the last one.
+    assert_true(rig->runtime->tasks[0].blocked == first);
+    assert_false(dev_refusals_stands(&rig->runtime->refusals, mark));
+    runs = rig->versions[2].runs;
+    order(2);
+    assert_int_equal(rig->versions[2].runs, runs);
 }
 
 // ---- Time
@@ -581,7 +648,7 @@ static void test_older_record(void **state)
     rig->runtime->dirty = true;
     rig_run(rig, 1);
     restart();
-    assert_int_equal(storage->state[3], '9');
+    assert_int_equal(storage->state[3], 'A');
     assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
     rig_kill(rig); // an order that led back approved nothing
     boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));
@@ -716,8 +783,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_back_to_what_is_kept),
         CASE(test_back_to_what_is_gone_and_forwards),
+        CASE(test_back_into_another_rollout),
         CASE(test_back_to_an_older_approval_of_the_same_version),
         CASE(test_what_failed_here_is_not_tried_by_an_order_back),
+        CASE(test_all_that_failed_here_is_refused),
         CASE(test_the_way_back_does_not_run_out),
         CASE(test_below_the_floor),
         CASE(test_other_content_under_a_known_counter),

@@ -3,6 +3,7 @@
 #include "core/runtime.h"
 #include "device_rig.h"
 
+#include "base/hash.h"
 #include "base/prng.h"
 
 #include <setjmp.h>
@@ -128,6 +129,9 @@ static void test_offers_stream_agrees_with_the_wire(void **state)
         offers.items[i].envelope = envelopes[i];
         offers.items[i].envelope_bytes = 100 + 150 * i;
     }
+    offers.again_count = 2;
+    offers.again[0] = (struct wire_again){3, 4, 5};
+    offers.again[1] = (struct wire_again){6, 7, 8};
     assert_int_equal(wire_offers_encode(&offers, body, sizeof(body), &size), BASE_OK);
     for (size_t chunk = 1; chunk <= size; chunk = chunk * 3 + 1) {
         struct dev_offers_stream stream;
@@ -147,7 +151,11 @@ static void test_offers_stream_agrees_with_the_wire(void **state)
         }
         assert_int_equal(seen, 4);
         assert_true(dev_offers_complete(&stream));
-        assert_int_equal(stream.flags, 2);
+        assert_int_equal(stream.flags, 2 | WIRE_OFFER_FLAG_AGAIN);
+        struct wire_again marks[WIRE_AGAIN_MAX];
+        assert_int_equal(dev_offers_again(&stream, marks), 2);
+        assert_true(marks[0].task_id == 3 && marks[0].rollout_id == 4 && marks[0].attempt == 5);
+        assert_true(marks[1].task_id == 6 && marks[1].rollout_id == 7 && marks[1].attempt == 8);
         assert_int_equal(stream.next_checkin_s, 300);
         bool ready = false;
         (void)dev_offers_feed(&stream, body, 1, &ready); // something behind the end
@@ -280,6 +288,71 @@ static void test_record_is_small_and_comes_back(void **state)
     rig_done(&rig);
 }
 
+// Appends the checksum that the record is to have.
+static size_t seal(uint8_t *bytes, size_t size)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, bytes + size, sizeof(uint64_t));
+    base_writer_u64(&writer, base_hash64(bytes, size));
+    return size + sizeof(uint64_t);
+}
+
+// Marks come back; a record from before there were any has none.
+static void test_marks_are_in_the_record(void **state)
+{
+    (void)state;
+    record_make();
+    uint8_t plain[4096];
+    uint8_t marked[4096];
+    uint8_t other[4096];
+    size_t plain_size = 0;
+    size_t marked_size = 0;
+    size_t size = 0;
+    struct dev_task *task = &rig.runtime->tasks[0];
+    assert_int_equal(dev_state_encode(rig.runtime, plain, sizeof(plain), &plain_size), BASE_OK);
+    task->again = (struct dev_again){.rollout_id = 0x1122, .attempt = 3};
+    task->placebo = true;
+    assert_int_equal(dev_state_encode(rig.runtime, marked, sizeof(marked), &marked_size), BASE_OK);
+    assert_int_equal(marked_size, plain_size + 9);
+    task->again = (struct dev_again){0};
+    task->placebo = false;
+    assert_int_equal(dev_state_decode(rig.runtime, marked, marked_size), BASE_OK);
+    assert_true(task->again.rollout_id == 0x1122 && task->again.attempt == 3 && task->placebo);
+
+    size_t at = 0;
+    while (plain[at] == marked[at]) {
+        at++;
+    }
+    for (uint8_t flags = 1; flags < 16; flags++) { // each with what it needs, and no others
+        memcpy(other, marked, marked_size);
+        other[at] = flags;
+        size = seal(other, marked_size - sizeof(uint64_t));
+        enum base_status wanted =
+            flags == 1 || flags == 3 || flags == 4 ? BASE_OK : BASE_ERR_CORRUPT;
+        assert_int_equal(dev_state_decode(rig.runtime, other, size), wanted);
+        if (flags == 4) {
+            assert_true(task->again.rollout_id == 0 && task->again_next.rollout_id == 0x1122);
+            assert_true((task->unproven & DEV_UNPROVEN_ACTIVE) != 0);
+        }
+    }
+    memcpy(other, plain, plain_size);
+    memmove(other + at, other + at + 1, plain_size - at - 1);
+    other[3] = '9';
+    size = seal(other, plain_size - 1 - sizeof(uint64_t));
+    assert_int_equal(dev_state_decode(rig.runtime, other, size), BASE_OK);
+    assert_true(task->again.rollout_id == 0 && !task->placebo);
+    assert_int_equal(dev_state_encode(rig.runtime, other, sizeof(other), &size), BASE_OK);
+    assert_int_equal(size, plain_size);
+    assert_memory_equal(other + 24, plain + 24, size - 24 - sizeof(uint64_t)); // but for the times
+    static const uint8_t letters[] = {'5', ':', '@', 'B', 'a', 0};
+    for (size_t i = 0; i < sizeof(letters); i++) {
+        other[3] = letters[i];
+        size = seal(other, plain_size - sizeof(uint64_t));
+        assert_int_equal(dev_state_decode(rig.runtime, other, size), BASE_ERR_CORRUPT);
+    }
+    rig_done(&rig);
+}
+
 static void test_damaged_records_start_anew(void **state)
 {
     (void)state;
@@ -323,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_outcome_queue),
         cmocka_unit_test(test_outcome_details_are_cut_between_characters),
         cmocka_unit_test(test_record_is_small_and_comes_back),
+        cmocka_unit_test(test_marks_are_in_the_record),
         cmocka_unit_test(test_damaged_records_start_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

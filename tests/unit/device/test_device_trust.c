@@ -318,6 +318,69 @@ static void test_new_online_keys_forget_a_forged_future(void **state)
     assert_int_equal(rig_active(rig, TASK), 2);
 }
 
+// The next root names another key in place of the first.
+static void exchange_release_keys(void)
+{
+    EVP_PKEY *key = rig->keys[0];
+    rig->keys[0] = rig->keys[2];
+    rig->keys[2] = key;
+    role_root_add(&roles, ROLE_KEY_ONLINE, 0);
+}
+
+// A statement by keys that the device does not know yet: it looks for the root that names them
+// before it refuses anything.
+static void test_new_release_keys_are_looked_for(void **state)
+{
+    (void)state;
+    begin(0);
+    rig_boot(rig);
+    release(0, 1, STAGE_FULL);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    exchange_release_keys();
+    release(1, 2, STAGE_FULL);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(stats()->root_version, 2);
+    assert_int_equal(stats()->refused_offers, 0);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 0);
+}
+
+// By keys that no root names: one look for each statement, however often it is offered, and after
+// a look none for some time.
+static void test_unknown_release_keys_are_looked_for_once(void **state)
+{
+    (void)state;
+    begin(0);
+    rig_boot(rig);
+    release(0, 1, STAGE_FULL);
+    rig_checkin(rig);
+    struct rig_statement bad = {.task = TASK,
+                                .version = 1,
+                                .counter = 2,
+                                .rollout_id = 2,
+                                .stage = STAGE_FULL,
+                                .signers = 1u << 2};
+    rig_offer(rig, &bad);
+    uint32_t requests = roles.meta_requests;
+    rig_checkin(rig);
+    assert_int_equal(roles.meta_requests, requests + 2); // no newer root, and the timestamp
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
+    expect_code(BASE_ERR_SIGNATURE);
+    requests = roles.meta_requests;
+    mem_clock_advance(&rig->port, 2 * DEV_TRUST_LOOK_US);
+    rig_checkin(rig);
+    assert_int_equal(roles.meta_requests, requests);
+    for (uint64_t counter = 3; counter < 6; counter++) {
+        bad.counter = counter;
+        rig_offer(rig, &bad);
+        rig_checkin(rig);
+        assert_int_equal(roles.meta_requests, requests + 2); // that of the first one
+    }
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 4);
+    assert_int_equal(rig_active(rig, TASK), 0);
+}
+
 static void test_root_with_the_same_online_keys_forgets_nothing(void **state)
 {
     (void)state;
@@ -672,6 +735,8 @@ int main(void)
         CASE(test_a_frozen_device_takes_nothing_and_runs_on),
         CASE(test_long_chain),
         CASE(test_new_online_keys_forget_a_forged_future),
+        CASE(test_new_release_keys_are_looked_for),
+        CASE(test_unknown_release_keys_are_looked_for_once),
         CASE(test_root_with_the_same_online_keys_forgets_nothing),
         CASE(test_damaged_metadata_comes_again),
         CASE(test_damaged_root_is_no_device),

@@ -42,6 +42,12 @@ static bool rule(enum dev_update_event event, struct aspects *a)
         a->active = false;
         a->trial = false;
         return before.active;
+    case DEV_UPDATE_ON_AGAIN:
+        a->trial = true;
+        return before.active && !before.pull;
+    case DEV_UPDATE_ON_STAND:
+        a->trial = false;
+        return before.trial;
     case DEV_UPDATE_ON_REVERT:
         *a = (struct aspects){true, false, false};
         return before.active;
@@ -77,7 +83,7 @@ static void test_every_event_in_every_state(void **state)
             assert_int_equal(got.pull, expected.pull);
         }
     }
-    assert_int_equal(allowed, 6 + 3 + 3 + 4 + 4 + 4 + 4 + 6);
+    assert_int_equal(allowed, 6 + 3 + 3 + 4 + 4 + 4 + 2 + 2 + 4 + 6);
 }
 
 static void test_states_are_told_apart_by_their_aspects(void **state)

@@ -637,11 +637,35 @@ static void test_console(void **state)
     api_kit_done(&kit);
 }
 
+// Cut off anywhere, it kills nothing.
+static void test_half_a_kill_kills_nothing(void **state)
+{
+    struct api_kit kit;
+    char body[160];
+    char half[160];
+    char lift[96];
+    (void)state;
+    (void)snprintf(lift, sizeof(lift), "/api/v1/kills/%064d/lift", 7);
+    api_kit_init(&kit);
+    size_t size =
+        (size_t)snprintf(body, sizeof(body), "{\"reason\":\"leaks\",\"manifest\":\"%064d\"}", 7);
+    for (size_t i = 0; i < size; i++) {
+        memcpy(half, body, i);
+        half[i] = '\0';
+        json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/kills", half, 400));
+    }
+    json_decref(api_call(&kit, GW_METHOD_POST, lift, "{\"reason\":\"none\"}", 404));
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/kills", body, 201));
+    json_decref(api_call(&kit, GW_METHOD_POST, lift, "{\"reason\":\"none\"}", 200));
+    api_kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_routes_and_errors),
         cmocka_unit_test(test_post_needs_the_json_type),
+        cmocka_unit_test(test_half_a_kill_kills_nothing),
         cmocka_unit_test(test_blobs),
         cmocka_unit_test(test_tasks_and_versions),
         cmocka_unit_test(test_task_pages),

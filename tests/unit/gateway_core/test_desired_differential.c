@@ -60,6 +60,7 @@ struct answers {
     uint64_t replays;
     uint64_t moves;
     uint64_t stops;
+    uint64_t refusing; // more than one version
     uint64_t drafts;
     uint64_t elsewhere;
     uint64_t by_rule[POL_DESIRED_RULE_COUNT];
@@ -382,15 +383,35 @@ static struct pol_attrs attrs_of(const struct rig_device *device, struct pol_att
     return (struct pol_attrs){items, device->attrs.count};
 }
 
+// Versions that failed on a device before the one that failed last.
+struct before {
+    uint32_t count;
+    uint64_t versions[GW_WHY_REFUSED_MAX];
+};
+
+static bool is_before(const struct before *before, uint64_t version)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < before->count; i++) {
+        found = found || before->versions[i] == version;
+    }
+    return found;
+}
+
 // The function's answer; *out_rollout the rollout whose version it is, 0: none.
 static struct pol_desired ask(const struct rig_device *device,
-                              const struct pol_desired_device *facts, uint64_t *out_rollout)
+                              const struct pol_desired_device *facts, const struct before *before,
+                              uint64_t *out_rollout)
 {
     struct pol_claim claims[ROLLOUTS_MAX + 1];
     uint32_t which[ROLLOUTS_MAX + 1];
     struct pol_attr items[4];
     struct pol_attrs attrs = attrs_of(device, items);
     uint32_t count = claims_of(device->id, &attrs, claims, which);
+    for (uint32_t i = 0; i < count; i++) {
+        claims[i].refused =
+            claims[i].version != facts->have && is_before(before, claims[i].version);
+    }
     struct pol_desired desired = pol_desired(claims, count, facts);
     *out_rollout = desired.claim < count ? record.items[which[desired.claim]].id : 0;
     return desired;
@@ -434,7 +455,9 @@ static void check_why(const struct rig_device *device)
                      BASE_OK);
     const struct pol_desired_device facts = {
         .have = why.has_version_id, .refused = why.refused_version_id, .floor = why.floor};
-    struct pol_desired desired = ask(device, &facts, &rollout);
+    struct before before = {.count = why.refused_before_count};
+    memcpy(before.versions, why.refused_before, sizeof(before.versions));
+    struct pol_desired desired = ask(device, &facts, &before, &rollout);
     if (why.should_version_id != desired.version || why.should_rollout != rollout) {
         show(device, &facts);
         fail_msg("state %llu, device %llx: why says rollout %llu (%s), the function %llu (%s)",
@@ -448,6 +471,20 @@ static uint64_t any_version(void)
 {
     uint32_t dice = below(record.count + 1);
     return dice == record.count ? 0 : record.items[dice].version;
+}
+
+// What it names in its profile beside the version that failed last.
+static void draw_before(struct rig_device *device, struct before *before)
+{
+    uint64_t task_id = wire_task_id(base_str_of(record.task));
+    before->count = below(3) == 0 ? below(3) : 0;
+    device->tasks_max = WIRE_PROFILE_TASKS_MAX;
+    device->interval_s = 300;
+    device->refused_count = before->count;
+    for (uint32_t i = 0; i < before->count; i++) {
+        before->versions[i] = record.items[below(record.count)].version;
+        device->refused[i] = wire_profile_version_mark(task_id, before->versions[i]);
+    }
 }
 
 // The device says anything, and is ordered to what the function says.
@@ -465,7 +502,9 @@ static void check_checkin(struct rig_device *device)
         pair->blocked_version_id == pair->version_id ? 0 : pair->blocked_version_id;
     const struct pol_desired_device facts = {
         .have = pair->version_id, .refused = pair->blocked_version_id, .floor = pair->floor};
-    struct pol_desired desired = ask(device, &facts, &rollout);
+    struct before before;
+    draw_before(device, &before);
+    struct pol_desired desired = ask(device, &facts, &before, &rollout);
     bool moves = desired.version != facts.have;
     int status = rig_checkin(&rig, device, true, &exchange, &offers);
     bool ordered = status == 200 && offers.count == 1;
@@ -479,6 +518,7 @@ static void check_checkin(struct rig_device *device)
     rig_exchange_done(&exchange);
     if (version != desired.version || ordered != moves || offers.count > 1) {
         show(device, &facts);
+        print_message("refuses %u besides\n", before.count);
         fail_msg("state %llu, device %llx: a check-in leads to %llx, the function to %llx (%s)",
                  (unsigned long long)seen.states, (unsigned long long)device->id,
                  (unsigned long long)version, (unsigned long long)desired.version,
@@ -486,6 +526,7 @@ static void check_checkin(struct rig_device *device)
     }
     seen.by_rule[desired.rule]++;
     seen.moves += moves;
+    seen.refusing += before.count > 0;
     seen.stops += stops;
 }
 
@@ -583,6 +624,7 @@ static void everybody_agrees_with_the_function(void **state)
                       (unsigned long long)seen.by_rule[i]);
         assert_true(seen.by_rule[i] > 0);
     }
+    assert_true(seen.refusing > 0);
     rig_done(&rig);
 }
 

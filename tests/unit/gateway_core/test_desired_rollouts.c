@@ -154,6 +154,82 @@ static void refused_twice_completed(void **state)
     rig_done(&rig);
 }
 
+// Two versions failed there, one after the other: neither comes again, and one below them does.
+static void two_refused_at_once(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t first = complete(1, "1.0.0", NULL);
+    uint64_t second = complete(2, "2.0.0", NULL);
+    uint64_t third = start(3, "3.0.0", NULL, &full);
+    expect_all(third);
+    uint64_t task_id = wire_task_id(BASE_STR(TASK));
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct wire_profile_pair *pair = rig_device_task(&devices[i], TASK);
+        pair->version_id = 0;
+        pair->blocked_version_id = i % 2 == 0 ? third : second;
+        devices[i].tasks_max = 8;
+        devices[i].interval_s = 60;
+        devices[i].refused_count = 1;
+        devices[i].refused[0] = wire_profile_version_mark(task_id, i % 2 == 0 ? second : third);
+    }
+    expect_all(first);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        devices[i].refused[devices[i].refused_count++] = wire_profile_version_mark(task_id, first);
+        rig_device_task(&devices[i], TASK)->version_id = 0;
+    }
+    expect_all(0);
+    rig_done(&rig);
+}
+
+// A statement that a device refuses is passed over: what it has was taken back, so it goes on to
+// the baseline.
+static void a_refused_statement_is_passed_over(void **state)
+{
+    (void)state;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    open_all();
+    uint64_t first = complete(1, "1.0.0", NULL);
+    (void)start(2, "2.0.0", NULL, &full);
+    settle();
+    rig_command(&rig, 2, POL_COMMAND_ABORT, NULL);
+    (void)start(3, "3.0.0", NULL, &full);
+    struct rig_device *device = &devices[0];
+    device->tasks_max = 8;
+    device->interval_s = 60;
+    assert_int_equal(rig_checkin(&rig, device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, 1);
+    device->refused[device->refused_count++] =
+        wire_profile_mark(offers.items[0].envelope, offers.items[0].envelope_bytes);
+    rig_exchange_done(&exchange);
+    uint64_t passed_over = rig.worker.worker->stats.offers_refused;
+    settle();
+    assert_true(runs(0) == first);
+    assert_true(rig.worker.worker->stats.offers_refused > passed_over);
+    rig_done(&rig);
+}
+
+// A floor kept a device off the baseline; then the device goes back to a copy of before the floor,
+// which has the same digest.
+static void a_floor_that_is_gone(void **state)
+{
+    (void)state;
+    open_all();
+    rig.certified = true; // of strangers nothing is remembered
+    uint64_t first = complete(1, "1.0.0", NULL);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        rig_device_task(&devices[i], TASK)->floor = 99;
+    }
+    expect_all(0);
+    expect_all(0);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        rig_device_task(&devices[i], TASK)->floor = 0;
+    }
+    expect_all(first);
+    rig_done(&rig);
+}
+
 // However many baselines there are for others: one that is for everybody is among those looked at.
 static void many_baselines_for_others(void **state)
 {
@@ -299,6 +375,9 @@ int main(void)
         cmocka_unit_test(below_full_is_for_its_share),
         cmocka_unit_test(a_target_has_its_own_baseline),
         cmocka_unit_test(refused_twice_completed),
+        cmocka_unit_test(two_refused_at_once),
+        cmocka_unit_test(a_refused_statement_is_passed_over),
+        cmocka_unit_test(a_floor_that_is_gone),
         cmocka_unit_test(many_baselines_for_others),
         cmocka_unit_test(why_names_the_paused_rollout),
         cmocka_unit_test(a_kill_takes_it_from_everybody),

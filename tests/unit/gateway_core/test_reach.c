@@ -81,7 +81,8 @@ static void test_what_reaches_nobody_is_refused(void **state)
     expect_refused(&rig, "regoin == \"eu\"", full,
                    "target: no known device has attribute regoin; did you mean region?");
     expect_refused(&rig, "ap_versoin >= 9.2", full, "did you mean app_version?");
-    expect_refused(&rig, "has(sauna)", full, "target: no known device has attribute sauna; accept");
+    expect_refused(&rig, "has(sauna)", full,
+                   "target: no known device has attribute sauna; mend it, or add --accept-empty");
     expect_refused(&rig, "region == \"eu\" || user.teir == \"gold\"", full,
                    "no known device has attribute user.teir; did you mean user.tier?");
     // What is usual is proposed though no device told it; a swap of neighbours is one step.

@@ -359,6 +359,58 @@ static void test_kills_last(void **state)
     assert_false(created);
 }
 
+// The list changed, and the gateway died before it signed that: no number stands for two lists.
+static void test_a_kill_takes_its_number_with_it(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct wire_timestamp before;
+    struct wire_timestamp after;
+    struct base_error error = {0};
+    bool created = false;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    rig_command(&rig, 1, POL_COMMAND_ABORT, NULL);
+    rig_settle(&rig); // from now on the list of kills alone changes
+    restart();
+    fetch_timestamp(&before);
+    assert_int_equal(
+        gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        BASE_OK);
+    assert_true(created);
+    restart();
+    fetch_timestamp(&after);
+    assert_true(after.version > before.version);
+    assert_int_equal(after.kill_count, 1);
+    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+    before = after;
+    restart();
+    fetch_timestamp(&after);
+    assert_true(after.version > before.version);
+    assert_int_equal(after.kill_count, 0);
+}
+
+// A kill that is cut off behind its first half is finished at the next start.
+static void test_half_a_kill_is_finished(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    bool created = false;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    assert_int_equal(
+        gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        BASE_OK);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
+    restart();
+    rig_settle(&rig);
+    rig_view(&rig, 1, &view);
+    assert_true(view.state == POL_ROLLOUT_ROLLING_BACK || view.state == POL_ROLLOUT_ROLLED_BACK);
+}
+
 static void kill_one(const struct wire_sha256 *manifest)
 {
     struct base_error error = {0};
@@ -627,6 +679,8 @@ int main(void)
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
         CASE(test_kills_last),
+        CASE(test_a_kill_takes_its_number_with_it),
+        CASE(test_half_a_kill_is_finished),
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),

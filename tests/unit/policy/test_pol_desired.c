@@ -42,6 +42,13 @@
         .held_off = true                                                                           \
     }
 
+// ... whose version failed there before, or whose statement it refuses.
+#define REFUSED(v, counter, s)                                                                     \
+    {                                                                                              \
+        .version = (v), .approved = (counter), .state = (s), .targeted = true, .admitted = true,   \
+        .inside = true, .refused = true                                                            \
+    }
+
 #define OPEN      POL_CLAIM_OPEN
 #define PAUSED    POL_CLAIM_PAUSED
 #define COMPLETED POL_CLAIM_COMPLETED
@@ -122,6 +129,24 @@ static const struct row rows[] = {
      2,
      {IN(A, 1, COMPLETED), IN(B, 2, COMPLETED)},
      {A, B, 0},
+     A,
+     POL_DESIRED_BASELINE},
+    {"both failed there: nothing",
+     2,
+     {REFUSED(A, 1, COMPLETED), IN(B, 2, OPEN)},
+     {0, B, 0},
+     0,
+     POL_DESIRED_NONE},
+    {"two failed there: the one before",
+     3,
+     {IN(A, 1, COMPLETED), REFUSED(B, 2, COMPLETED), IN(C, 3, OPEN)},
+     {0, C, 0},
+     A,
+     POL_DESIRED_BASELINE},
+    {"another open one, refused: not followed",
+     3,
+     {IN(A, 1, COMPLETED), REFUSED(B, 2, OPEN), IN(C, 3, OPEN)},
+     {A, 0, 0},
      A,
      POL_DESIRED_BASELINE},
     {"quarantined: back",
@@ -214,7 +239,8 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     bool asked = false;
     for (uint32_t i = 0; i < turn_count; i++) {
         const struct pol_claim *claim = turns[i];
-        bool good = claim->version != device->refused && claim->approved >= device->floor;
+        bool good = claim->version != device->refused && !claim->refused &&
+                    claim->approved >= device->floor;
         bool has = device->have == claim->version;
         if (claim->targeted && !asked) {
             asked = true;
@@ -232,7 +258,8 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct pol_claim *claim = &claims[i];
-        if (claim->version == device->refused || claim->approved < device->floor) {
+        if (claim->version == device->refused || claim->refused ||
+            claim->approved < device->floor) {
             continue;
         }
         if (claim->state == POL_CLAIM_COMPLETED && claim->admitted) {
@@ -276,6 +303,7 @@ static void random_states(void **state)
             claim->targeted = base_prng_below(&prng, 2) == 0;
             claim->held_off = base_prng_below(&prng, 6) == 0;
             claim->inside = base_prng_below(&prng, 3) > 0;
+            claim->refused = base_prng_below(&prng, 5) == 0;
             claim->admitted =
                 claim->targeted && claim->inside && !claim->held_off && base_prng_below(&prng, 3);
         }
@@ -314,7 +342,8 @@ static void order_is_no_matter(void **state)
                                            (bits >> 32 & 1) != 0,
                                            (bits >> 32 & 3) == 3,
                                            (bits >> 34 & 1) != 0,
-                                           false};
+                                           false,
+                                           (bits >> 36 & 7) == 0};
         }
         struct pol_desired_device device = {.have = base_prng_below(&prng, 4)};
         struct pol_desired before = pol_desired(claims, TEST_COUNT(claims), &device);

@@ -246,6 +246,85 @@ static void verdicts(void **state)
     }
 }
 
+// The two questions written again, from the page: each over its own part of alpha where both are
+// asked, and over all of it alone.
+static double bar_of(double alpha)
+{
+    return -log(alpha);
+}
+
+static void each_question_has_its_part_of_alpha(void **state)
+{
+    (void)state;
+    static const uint32_t limits[] = {50000, POL_TEST_NOT_ASKED};
+    const double alpha = 0.05 * POL_GATE_TEST_PERCENT / 100;
+    const double part = (100 - POL_GATE_RISE_PERCENT) / 100.0;
+    uint32_t between = 0; // enough for all of alpha, and not for the part
+    for (uint32_t failed = 0; failed <= 60; failed++) {
+        for (size_t asked = 0; asked < TEST_COUNT(limits); asked++) {
+            struct pol_gate gate = standard;
+            struct pol_counts counts = {0};
+            struct pol_judgement judged;
+            struct row_block block = {{400, failed, 0}, {400, failed, 0}, false};
+            bool both = asked == 0;
+            gate.max_rise_ppm = both ? standard.max_rise_ppm : POL_TEST_NOT_ASKED;
+            add_block(&counts.trial, &gate, &block, false); // control failed first: no rise
+            pol_gate_judge(&gate, &counts, 0, &judged);
+            struct pol_arm arm = {failed, 400};
+            double evidence = failed > 0 ? pol_evidence_over(arm, 0.05) : 0;
+            bool worse = evidence >= bar_of(both ? alpha * part : alpha);
+            if (worse != (judged.verdict == FAIL)) {
+                fail_msg("%u failed of 400, %s: %s", failed, both ? "both asked" : "one asked",
+                         pol_verdict_name(judged.verdict));
+            }
+            between += both && evidence >= bar_of(alpha) && !worse;
+        }
+    }
+    assert_true(between > 0);
+}
+
+// What passes, written again: not good are all that did not succeed, and of a rise only the part
+// that may not hide among those who did not answer is allowed.
+static void what_passes_by_the_page(void **state)
+{
+    (void)state;
+    uint32_t passed = 0;
+    uint32_t kept[4] = {0}; // that would pass if one thing were otherwise
+    for (uint32_t n = 400; n <= 4000; n += 200) {
+        for (uint32_t lost_percent = 0; lost_percent <= 9; lost_percent += 3) {
+            for (uint32_t failed = 0; failed <= 24; failed += 4) {
+                struct pol_gate gate = standard;
+                struct pol_counts counts = {0};
+                struct pol_judgement judged;
+                uint32_t lost = n * lost_percent / 100 / 10;
+                struct row_block block = {
+                    {n, failed, n - failed - lost}, {2 * n, failed, 2 * (n - lost) - failed}, true};
+                add_block(&counts.trial, &gate, &block, false);
+                pol_gate_judge(&gate, &counts, 0, &judged);
+                struct pol_arm updated = {failed + lost, n};
+                struct pol_arm control = {failed + 2 * lost, 2 * n};
+                struct pol_arm answered = {failed, n};
+                double limit = pol_evidence_under(updated, 0.05);
+                double rise = pol_evidence_below(updated, control, 0.02 * 0.9, 1);
+                double bar = bar_of(0.1);
+                bool good = limit >= bar && rise >= bar;
+                if (judged.verdict != FAIL && good != (judged.verdict == PASS)) {
+                    fail_msg("%u of %u failed, %u lost: %s, by the page %s", failed, n, lost,
+                             pol_verdict_name(judged.verdict), good ? "good" : "open");
+                }
+                passed += good;
+                kept[0] +=
+                    !good && limit >= bar && pol_evidence_below(updated, control, 0.02, 1) >= bar;
+                kept[1] += !good && rise >= bar && pol_evidence_under(answered, 0.05) >= bar;
+                kept[2] += !good && (limit >= bar || rise >= bar);
+                kept[3] += !good && limit >= bar_of(0.2) && rise >= bar_of(0.2);
+            }
+        }
+    }
+    print_message("%u pass; %u, %u, %u, %u would\n", passed, kept[0], kept[1], kept[2], kept[3]);
+    assert_true(passed > 0 && kept[0] > 0 && kept[2] > 0 && kept[3] > 0);
+}
+
 static void gates_at_their_ends(void **state)
 {
     (void)state;
@@ -513,6 +592,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
+        cmocka_unit_test(each_question_has_its_part_of_alpha),
+        cmocka_unit_test(what_passes_by_the_page),
         cmocka_unit_test(gates_at_their_ends),
         cmocka_unit_test(refusals_are_no_trials),
         cmocka_unit_test(silence_is_asked_too),

@@ -43,6 +43,10 @@ static const struct row rows[] = {
      "dict.fromkeys(type('L', (), {'__len__': lambda s: 1 << 61, '__iter__': lambda s: "
      "iter(())})())",
      MEM},
+    // A size is said as it is, not what 32 bits leave of it.
+    {"", "bytearray(1 << 40)", MEM " memory allocation failed, allocating 1099511627776 bytes"},
+    {"", "[0] * (1 << 61)", MEM " memory allocation failed, size too large"},
+    {"", "bytearray(0)", "bytearray(b'')"},
     // Additions that wrapped.
     {"import io\nb = io.BytesIO()\nb.seek((1 << 62) - 1)", "b.write(b'abc')", MEM},
     {"import io\nb = io.BytesIO(b'abc')\nb.seek((1 << 62) - 1)", "b.write(b'abc')", MEM},

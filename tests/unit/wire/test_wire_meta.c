@@ -159,6 +159,74 @@ static void the_largest_fit(void **state)
     }
     assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
     assert_true(size + 9 + WIRE_SHA256_BYTES + WIRE_SIGNATURE_BYTES <= WIRE_STATEMENT_BYTES_MAX);
+
+    // A mark takes a release's place, and less room; the first of them brings the byte of the
+    // count.
+    for (director.count--, director.again_count++; director.count > 0; director.count--) {
+        director.again[director.again_count - 1] =
+            (struct wire_again){director.again_count, UINT64_MAX, UINT8_MAX};
+        size_t before = size;
+        assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
+        assert_true(size < before);
+        assert_int_equal(wire_check_director(bytes, size), BASE_OK);
+        director.again_count++;
+    }
+}
+
+// An answer without marks is as it was before there were any; with marks it has at most as many
+// entries in all.
+static void marks_follow_the_entries(void **state)
+{
+    (void)state;
+    struct wire_director director = {.issued_s = 1};
+    struct wire_director back;
+    uint8_t bytes[WIRE_STATEMENT_BYTES_MAX];
+    size_t bare = 0;
+    size_t size = 0;
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &bare), BASE_OK);
+    assert_int_equal(bare, 69);
+    assert_int_equal(wire_director_parse(bytes, bare, &back), BASE_OK);
+    assert_int_equal(back.again_count, 0);
+    bytes[bare] = 0; // a count of none
+    assert_int_equal(wire_director_parse(bytes, bare + 1, &back), BASE_ERR_INVALID);
+
+    director.again_count = 2;
+    director.again[0] = (struct wire_again){7, 70, 1};
+    director.again[1] = (struct wire_again){8, 80, 0};
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, bare + 1 + 2 * WIRE_AGAIN_BYTES);
+    assert_int_equal(wire_director_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.again_count, 2);
+    assert_true(back.again[0].task_id == 7 && back.again[0].rollout_id == 70);
+    assert_true(back.again[1].task_id == 8 && back.again[1].rollout_id == 80);
+    assert_int_equal(back.again[0].attempt, 1);
+    for (size_t cut = bare + 1; cut < size; cut++) {
+        assert_int_equal(wire_director_parse(bytes, cut, &back), BASE_ERR_TRUNCATED);
+    }
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        uint8_t *flipped = test_exact(bytes, size);
+        flipped[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        (void)wire_check_director(flipped, size);
+        free(flipped);
+    }
+    director.again[1].task_id = 7;
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+    director.again[1] = (struct wire_again){8, 0, 0};
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+    director.again[1].rollout_id = 80;
+    director.count = WIRE_DIRECTOR_ENTRIES_MAX - 1;
+    for (uint32_t i = 0; i < director.count; i++) {
+        director.entries[i] = (struct wire_director_entry){.task_id = i};
+    }
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size),
+                     BASE_ERR_TOO_LARGE);
+    director.again_count = 1;
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
+    bytes[size - WIRE_AGAIN_BYTES - 1] = 2; // one mark more than there may be
+    memcpy(bytes + size, bytes + size - WIRE_AGAIN_BYTES, WIRE_AGAIN_BYTES);
+    bytes[size]++;
+    assert_int_equal(wire_director_parse(bytes, size + WIRE_AGAIN_BYTES, &back),
+                     BASE_ERR_TOO_LARGE);
 }
 
 static void directors_round_trip_and_survive_damage(void **state)
@@ -183,8 +251,17 @@ static void directors_round_trip_and_survive_damage(void **state)
                 (struct wire_director_entry){10 * i, 1 + base_prng_below(&prng, 1000),
                                              base_prng_below(&prng, 1000), wire_sample_sha(&prng)};
         }
+        if (count >= 4) { // cut behind the entries, one with marks is one without
+            director.again_count =
+                (uint32_t)base_prng_below(&prng, WIRE_DIRECTOR_ENTRIES_MAX - count + 1);
+        }
+        for (uint32_t i = 0; i < director.again_count; i++) {
+            director.again[i] = (struct wire_again){10 * i, 1 + base_prng_below(&prng, 1000),
+                                                    (uint8_t)base_prng_below(&prng, 256)};
+        }
         assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
         assert_int_equal(wire_director_parse(bytes, size, &back), BASE_OK);
+        assert_int_equal(back.again_count, director.again_count);
         assert_true(back.device_id == director.device_id);
         assert_memory_equal(back.nonce, director.nonce, sizeof back.nonce);
         assert_true(back.order == director.order);
@@ -257,6 +334,7 @@ int main(void)
         cmocka_unit_test(scenarios_come_from_task_names),
         cmocka_unit_test(timestamps_round_trip_and_survive_damage),
         cmocka_unit_test(the_largest_fit),
+        cmocka_unit_test(marks_follow_the_entries),
         cmocka_unit_test(directors_round_trip_and_survive_damage),
         cmocka_unit_test(a_stop_among_entries_is_bare),
         cmocka_unit_test(questions_have_one_form),

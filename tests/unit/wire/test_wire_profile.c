@@ -126,6 +126,12 @@ static void limits_are_as_documented(void **state)
     assert_int_equal(size, 16); // what is refused comes with the pairs
     assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
     assert_int_equal(back.refused_count, 0);
+    profile.flags |= WIRE_PROFILE_FLAG_AGAIN;
+    size = encode(&profile, NULL, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(size, 16); // that it knows marks takes no byte
+    assert_int_equal(bytes[1], 6);
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.flags, WIRE_PROFILE_FLAG_OWN_PACE | WIRE_PROFILE_FLAG_AGAIN);
     // No profile of version 1 has limits, and none of version 2 only some.
     profile.interval_s = 0;
     (void)encode(&profile, NULL, bytes, sizeof bytes, BASE_ERR_INVALID);
@@ -204,12 +210,14 @@ static void limits_hold(void **state)
         {15, {2, 0, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_OK},
         {15, {2, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID}, // no room
         {15, {2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID},  // no interval
-        {15, {2, 4, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID}, // unknown flag
+        {15, {2, 6, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_OK},
+        {15, {2, 8, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID}, // unknown flag
         {16, {2, 0, 0x81, 2, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_TOO_LARGE},
         {15, {2, 1, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_TRUNCATED},
         {16, {2, 1, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 65}, BASE_ERR_TOO_LARGE},
         {16, {2, 1, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1}, BASE_ERR_TRUNCATED},
         {13, {1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID},
+        {13, {1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID},
         {14, {1, 0, 0x81, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_TOO_LARGE},
         {14, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 4, 0}, BASE_ERR_TOO_LARGE},
         {14, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0}, BASE_ERR_INVALID}, // a byte too many
@@ -275,6 +283,7 @@ static void random_profiles_round_trip_and_survive_damage(void **state)
             profile.tasks_max = 1 + (uint32_t)base_prng_below(&prng, WIRE_PROFILE_TASKS_MAX);
             profile.interval_s = 1 + (uint32_t)base_prng_below(&prng, UINT32_MAX);
             profile.refused = refused;
+            profile.flags = (uint8_t)(base_prng_below(&prng, 4) * WIRE_PROFILE_FLAG_OWN_PACE);
             profile.refused_count = (uint32_t)base_prng_below(&prng, 17);
         }
         uint8_t bytes[WIRE_PROFILE_BYTES_MAX];

@@ -1,0 +1,192 @@
+// Tasks that were stopped: their places are free, and what no gateway may make a device forget of
+// them stays.
+#include "role_rig.h"
+
+#include "core/runtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define TASK       "demo/score"
+#define OTHER      "demo/other"
+#define STAGE_FULL 3
+
+static struct role_rig roles;
+static struct rig *rig = &roles.rig;
+
+static int setup(void **state)
+{
+    (void)state;
+    role_rig_init(&roles, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_version_add(rig, TASK, 1, 100 * (i + 1), WIRE_RUNTIME_ABI, 0);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    role_rig_done(&roles);
+    return 0;
+}
+
+// Version N was approved under counter N + 1 in rollout 0x10 + N. No floor.
+static struct rig_statement approval(uint32_t version)
+{
+    return (struct rig_statement){.task = TASK,
+                                  .version = version,
+                                  .counter = version + 1,
+                                  .rollout_id = 0x10 + version,
+                                  .stage = STAGE_FULL,
+                                  .signers = 3};
+}
+
+static void release(uint32_t version)
+{
+    struct rig_statement statement = approval(version);
+    role_release(&roles, &statement);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), (int)version);
+}
+
+static void order(uint32_t version)
+{
+    struct rig_statement statement = approval(version);
+    rig_offer(rig, &statement);
+    rig_checkin(rig);
+}
+
+// The last outcome is a refusal below the floor, or of another content.
+static void expect_rollback(void)
+{
+    assert_true(rig->ledger_count > 0);
+    const struct rig_outcome *last = &rig->ledger[rig->ledger_count - 1];
+    assert_true(last->outcome.fingerprint == (uint64_t)(-(int64_t)BASE_ERR_ROLLBACK));
+    assert_int_equal(rig_active(rig, TASK), -1);
+}
+
+static void restart(void)
+{
+    rig_kill(rig);
+    rig_boot(rig);
+}
+
+// One place, and the task that had it is stopped: another takes it. What was stopped comes again
+// only above its floor, and never under other content; not even after a restart.
+static void test_a_stopped_task_gives_its_place_back(void **state)
+{
+    (void)state;
+    rig->config.tasks_max = 1;
+    uint32_t other = rig_version_add(rig, OTHER, 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_boot(rig);
+    release(0);
+    struct rig_statement raised = approval(1);
+    raised.floor = 2;
+    role_release(&roles, &raised);
+    rig_checkin(rig);
+    struct rig_statement second = {.task = OTHER,
+                                   .version = other,
+                                   .counter = 1,
+                                   .rollout_id = 0x99,
+                                   .stage = STAGE_FULL,
+                                   .signers = 3};
+    role_release(&roles, &second);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, OTHER), -1); // no room
+    rig_offer_stop(rig, TASK);
+    rig_checkin(rig);
+    assert_int_equal(dev_task_count(rig->runtime), 0);
+    assert_true(dev_floor(rig->runtime, BASE_STR(TASK)) == 2);
+    restart();
+    rig_offer(rig, &second);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, OTHER), (int)other);
+    rig_kill(rig);
+    rig->config.tasks_max = 2;
+    rig_boot(rig);
+    order(0); // below the floor of what was here once
+    assert_int_equal(rig_active(rig, TASK), -1);
+    expect_rollback();
+    struct rig_statement liar = approval(2);
+    liar.counter = 2; // the newest one's
+    rig_offer(rig, &liar);
+    rig_checkin(rig);
+    expect_rollback();
+    assert_true(dev_floor(rig->runtime, BASE_STR(TASK)) == 2);
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_true(dev_floor(rig->runtime, BASE_STR(TASK)) == 2);
+    assert_int_equal(dev_task_count(rig->runtime), 2);
+    assert_int_equal(rig->runtime->past_count, 0);
+}
+
+// What failed of a task before it was stopped is refused when it comes again.
+static void test_a_stopped_task_refuses_what_failed(void **state)
+{
+    (void)state;
+    rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig_boot(rig);
+    release(0);
+    struct rig_statement bad = approval(1);
+    role_release(&roles, &bad);
+    rig_checkin(rig);
+    rig_offer_stop(rig, TASK);
+    rig_checkin(rig);
+    assert_int_equal(dev_task_count(rig->runtime), 0);
+    uint64_t failed = wire_version_id(&rig->versions[1].manifest);
+    assert_true(dev_refusals_stands(
+        &rig->runtime->refusals, wire_profile_version_mark(wire_task_id(BASE_STR(TASK)), failed)));
+    uint32_t runs = rig->versions[1].runs;
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), -1);
+    assert_int_equal(rig->versions[1].runs, runs);
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+}
+
+// There is room for as many as it may hold tasks; nothing is forgotten for one more.
+static void test_no_floor_is_forgotten_for_room(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"demo/a", "demo/b", "demo/c"};
+    rig->config.tasks_max = 2;
+    rig_boot(rig);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t version = rig_version_add(rig, names[i], 1, 100, WIRE_RUNTIME_ABI, 0);
+        struct rig_statement statement = {.task = names[i],
+                                          .version = version,
+                                          .counter = 5,
+                                          .floor = 4,
+                                          .rollout_id = 0x40 + i,
+                                          .stage = STAGE_FULL,
+                                          .signers = 3};
+        role_release(&roles, &statement);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, names[i]), (int)version);
+        rig_offer_stop(rig, names[i]);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, names[i]), -1);
+    }
+    assert_int_equal(dev_task_count(rig->runtime), 1); // keeps its place
+    restart();
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(dev_floor(rig->runtime, base_str_of(names[i])) == 4);
+    }
+    assert_true(dev_validate(rig->runtime));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_a_stopped_task_gives_its_place_back),
+        CASE(test_a_stopped_task_refuses_what_failed),
+        CASE(test_no_floor_is_forgotten_for_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+// What a check-in is answered with while the first choice is held back or ran out: what is meant
+// for the device otherwise, when to come again, and nothing that would be settled.
+#include "test_kit.h"
+
+#include "core_rig.h"
+
+#include "policy/bucket.h"
+#include "svc/want.h"
+
+#define TASK     "shop/score"
+#define NIGHT_S  7200u // after midnight UTC
+#define BEFORE_S 100u  // a world begins so long before the window opens
+
+static struct rig rig;
+static struct rig_device device;
+
+static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0};
+
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    rig.wall_us = (UINT64_C(1790000000) / 86400 * 86400 + NIGHT_S - BEFORE_S) * UINT64_C(1000000);
+    rig_start(&rig);
+    rig.certified = true; // of strangers nothing is remembered
+    rig_device_init(&device, 77);
+    rig_device_attr(&device, "os", "a");
+    device.tasks_max = 8;
+    device.interval_s = 300;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_done(&rig);
+    return 0;
+}
+
+static void at_night(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->window_count = 1;
+    stage->windows[0] =
+        (struct pol_window){.weekdays = 127, .start_min = NIGHT_S / 60, .minutes = 60};
+}
+
+static uint64_t start(uint64_t id, const char *version)
+{
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_version(&rig, TASK, version, &manifest);
+    enum base_status status =
+        rig_rollout(&rig, id, TASK, &manifest, NULL, NULL, &full, 1, &view, &error);
+    if (status != BASE_OK) {
+        fail_msg("%s: %s", version, error.text);
+    }
+    rig_command(&rig, id, POL_COMMAND_START, NULL);
+    return wire_version_id(&manifest);
+}
+
+static uint64_t complete(uint64_t id, const char *version)
+{
+    uint64_t version_id = start(id, version);
+    rig_command(&rig, id, POL_COMMAND_PROMOTE, NULL);
+    return version_id;
+}
+
+static uint64_t now_s(void)
+{
+    return rig.wall_us / 1000000;
+}
+
+static struct wire_profile_pair *pair(void)
+{
+    return rig_device_task(&device, TASK);
+}
+
+// One check-in; what it orders is taken. How many orders.
+static uint32_t come(struct wire_offers *out)
+{
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    (void)rig_checkin(&rig, &device, true, &exchange, &offers);
+    uint32_t count = offers.count > 0 ? rig_device_take(&device, &offers) : 0;
+    if (out != NULL) {
+        *out = offers;
+    }
+    rig_exchange_done(&exchange);
+    return count;
+}
+
+// ---- Held back
+
+// A device that has nothing of the task, and one that has what was taken back, go to the baseline
+// while the window is closed, at once, and on when it opens.
+static void what_is_held_back_gives_way_to_the_baseline(void **state)
+{
+    (void)state;
+    uint64_t first = complete(1, "1.0.0");
+    uint64_t aborted = start(2, "2.0.0");
+    rig_command(&rig, 2, POL_COMMAND_ABORT, NULL);
+    rig_settle(&rig);
+    rig.conduct = at_night;
+    uint64_t third = start(3, "3.0.0");
+    assert_int_equal(come(NULL), 1); // it is new to the task
+    assert_true(pair()->version_id == first);
+    pair()->version_id = aborted;
+    assert_int_equal(come(NULL), 1);
+    assert_true(pair()->version_id == first);
+    rig_advance_s(&rig, BEFORE_S);
+    assert_int_equal(come(NULL), 1);
+    assert_true(pair()->version_id == third);
+}
+
+// The interval is told beside it, never the wait as if it were the interval.
+static void a_wait_is_no_interval(void **state)
+{
+    (void)state;
+    struct wire_offers offers;
+    gw_core_set_checkin_interval(rig.core, 400);
+    rig.conduct = at_night;
+    (void)start(1, "1.0.0");
+    assert_int_equal(come(&offers), 0);
+    assert_int_equal(offers.next_checkin_s, BEFORE_S);
+    assert_int_equal(offers.flags & WIRE_OFFER_FLAG_INTERVAL, 0);
+    gw_core_set_checkin_interval(rig.core, BEFORE_S / 2); // no shorter than that: this is it
+    assert_int_equal(come(&offers), 0);
+    assert_int_equal(offers.next_checkin_s, BEFORE_S / 2);
+    assert_true((offers.flags & WIRE_OFFER_FLAG_INTERVAL) != 0);
+}
+
+// ---- Run out
+
+static void what_ran_out_is_offered_to_nobody_and_settles_nobody(void **state)
+{
+    (void)state;
+    const struct gw_worker_stats *stats = &rig.worker.worker->stats;
+    rig.expires_s = now_s() + 50;
+    uint64_t first = complete(1, "1.0.0");
+    rig_advance_s(&rig, 60);
+    for (uint64_t turn = 1; turn <= 3; turn++) {
+        assert_int_equal(come(NULL), 0);
+        assert_true(stats->offers_ran_out == turn); // asked anew each time
+        assert_true(stats->checkins_settled == 0);
+    }
+    // One that has it goes nowhere forward either.
+    pair()->version_id = first;
+    rig.expires_s = now_s() + 50;
+    uint64_t second = start(2, "2.0.0");
+    rig_advance_s(&rig, 60);
+    assert_int_equal(come(NULL), 0);
+    assert_true(pair()->version_id == first);
+    rig_command(&rig, 2, POL_COMMAND_ABORT, NULL);
+    pair()->version_id = second;
+    assert_int_equal(come(NULL), 1); // the way back does not run out
+    assert_true(pair()->version_id == first);
+}
+
+// ---- Kept for its attributes
+
+// Whose target shuts out what it has keeps that, if the rollout's arm has it: an arm is no
+// attribute.
+static void what_is_kept_is_of_its_arm(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    uint32_t kept = 0;
+    rig.arm = (struct pol_arm){.salt = 7, .from = 0, .to = 5000};
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, "os", "a", &full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 1, POL_COMMAND_START, NULL);
+    for (uint64_t id = 1; id <= 40; id++) {
+        bool inside = pol_arm_has(&rig.arm, id);
+        rig_device_init(&device, id);
+        rig_device_attr(&device, "os", "b");
+        pair()->version_id = wire_version_id(&manifest);
+        assert_int_equal(come(NULL), inside ? 0 : 1);
+        assert_true(pair()->version_id == (inside ? wire_version_id(&manifest) : 0));
+        kept += inside;
+    }
+    assert_in_range(kept, 1, 39);
+}
+
+// ---- Leases
+
+// What a device goes on with on a lease: not with the version of a stage that failed.
+static void a_failed_stage_holds_nobody(void **state)
+{
+    (void)state;
+    struct gw_plan_task task;
+    const struct pol_attrs attrs = {NULL, 0};
+    struct gw_device_facts facts = {.device_id = device.id, .have = start(1, "1.0.0")};
+    rig_settle(&rig);
+    memcpy(&task, gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK))), sizeof(task));
+    struct gw_want want = gw_want_of(&task, &facts, &attrs);
+    assert_true(want.version_id == facts.have && want.statement == NULL);
+    assert_non_null(gw_want_held(&task, &want, &facts, &attrs));
+    task.open[0].state.stage_failed = true;
+    assert_null(gw_want_held(&task, &want, &facts, &attrs));
+    task.open[0].state.stage_failed = false;
+    facts.have = 1;
+    want = gw_want_of(&task, &facts, &attrs);
+    assert_null(gw_want_held(&task, &want, &facts, &attrs)); // it has something else
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(what_is_held_back_gives_way_to_the_baseline),
+        CASE(a_wait_is_no_interval),
+        CASE(what_ran_out_is_offered_to_nobody_and_settles_nobody),
+        CASE(what_is_kept_is_of_its_arm),
+        CASE(a_failed_stage_holds_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
