@@ -103,7 +103,7 @@ static double normal(struct base_prng *prng)
     return radius * cos(6.28318530717958648 * base_prng_unit(prng));
 }
 
-static double delay(const struct verdict_cell *cell, bool fails, struct base_prng *prng)
+double verdict_delay_s(const struct verdict_cell *cell, bool fails, struct base_prng *prng)
 {
     double seconds = exponential(prng, RUN_MEAN_S);
     if (cell->install_s > 0) {
@@ -150,7 +150,7 @@ static void offer(struct verdict_play *play, uint32_t step, struct base_prng *pr
     (void)pol_block_offer(&block->slices[device->slice], (enum pol_cohort)device->cohort);
     block->to = play->device_count;
     play->offered[device->slice][device->cohort]++;
-    double seconds = delay(cell, device->fails, prng) + (updated ? cell->fetch_s : 0);
+    double seconds = verdict_delay_s(cell, device->fails, prng) + (updated ? cell->fetch_s : 0);
     uint32_t at = step + 1 + (uint32_t)seconds;
     if (at < STEPS_MAX && base_prng_unit(prng) >= cell->loss) {
         device->next = play->heads[at];

@@ -6,6 +6,7 @@
 #ifndef VERDICT_PLAY_H
 #define VERDICT_PLAY_H
 
+#include "base/prng.h"
 #include "policy/gate.h"
 #include "policy/slices.h"
 
@@ -55,6 +56,9 @@ void verdict_play_free(struct verdict_play *play);
 void verdict_play_run(struct verdict_play *play, const struct verdict_cell *cell,
                       const struct pol_gate *gate, uint64_t seed,
                       struct verdict_seen out[VERDICT_RULE_COUNT]);
+
+// When a device of the cell is heard of after its offer, in seconds.
+double verdict_delay_s(const struct verdict_cell *cell, bool fails, struct base_prng *prng);
 
 // ---- Cells of the null: base rates x delays x sizes x loss
 

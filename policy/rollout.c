@@ -7,15 +7,12 @@
 #include "policy/bucket.h"
 
 #include <float.h>
+#include <stddef.h>
 
 // ---- Stages ----
 
 static bool conduct_ok(const struct pol_stage *stage)
 {
-    // Nobody offers in blocks yet: a stage with that rule would never be judged.
-    if (stage->gate.rule == POL_GATE_LOGRANK) {
-        return false;
-    }
     if (!pol_gate_check(&stage->gate) || !pol_pace_check(&stage->pace) ||
         stage->window_count > POL_WINDOWS_MAX || stage->control_buckets > POL_BUCKET_COUNT) {
         return false;
@@ -30,7 +27,10 @@ static bool conduct_ok(const struct pol_stage *stage)
         }
     }
     for (uint32_t i = 0; i < POL_FAILURE_COUNT; i++) {
-        if (stage->retries[i] > POL_RETRIES_MAX) {
+        // With LOGRANK a device's first failure is its outcome: a second attempt would be judged by
+        // how many of them the other cohort's devices get.
+        bool again = stage->retries[i] > 0 && stage->gate.rule == POL_GATE_LOGRANK;
+        if (stage->retries[i] > POL_RETRIES_MAX || again) {
             return false;
         }
     }
@@ -114,6 +114,65 @@ void pol_stage_control_band(const struct pol_stage *stage, uint16_t *out_from, u
     }
     *out_from = (uint16_t)from;
     *out_to = (uint16_t)(to < POL_BUCKET_COUNT ? to : POL_BUCKET_COUNT);
+}
+
+static bool makes_offers(const struct pol_stage *stage)
+{
+    return stage->kind != POL_STAGE_SIMULATE && stage->kind != POL_STAGE_SHADOW;
+}
+
+static bool for_everybody(const struct pol_stage *stage)
+{
+    return stage->audience.cond_count == 0 && stage->audience.expr == NULL;
+}
+
+// The widest share that a stage before let in: of those whose bit is in the mask.
+static uint16_t share_before(const struct pol_stage *stages, uint32_t index, uint32_t mask)
+{
+    uint16_t share = 0;
+    for (uint32_t i = 0; i < index; i++) {
+        bool in = makes_offers(&stages[i]) && (mask >> i & 1) != 0;
+        share = in && stages[i].max_bucket > share ? stages[i].max_bucket : share;
+    }
+    return share;
+}
+
+static uint32_t mask_of_all(const struct pol_stage *stages, uint32_t index)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < index; i++) {
+        mask |= for_everybody(&stages[i]) ? UINT32_C(1) << i : 0;
+    }
+    return mask;
+}
+
+bool pol_stage_trial(const struct pol_stage *stages, uint32_t index, struct pol_trial_span *out)
+{
+    const struct pol_stage *stage = &stages[index];
+    uint16_t from = 0;
+    uint16_t to = 0;
+    pol_stage_control_band(stage, &from, &to);
+    *out = (struct pol_trial_span){.from = share_before(stages, index, mask_of_all(stages, index)),
+                                   .middle = stage->max_bucket,
+                                   .to = stage->max_bucket};
+    bool has = stage->gate.rule == POL_GATE_LOGRANK && makes_offers(stage) && to > from &&
+               from == stage->max_bucket; // a beta stage's band lies elsewhere when it takes all
+    if (!has || out->from >= out->middle) {
+        return false;
+    }
+    out->to = to;
+    return true;
+}
+
+bool pol_rollout_trial(const struct pol_rollout *rollout, const struct pol_stage *stages,
+                       uint32_t stage_count, uint32_t audience_mask, struct pol_trial_span *out)
+{
+    uint32_t index = rollout->stage_index;
+    bool open =
+        (rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_WAITING) &&
+        !rollout->before_first && index < stage_count;
+    return open && (audience_mask >> index & 1) != 0 && pol_stage_trial(stages, index, out) &&
+           share_before(stages, index, audience_mask) == out->from;
 }
 
 // ---- Time and counts ----

@@ -92,6 +92,18 @@ struct pol_stage {
 // no device is in both. Empty when the stage has none or leaves no room.
 void pol_stage_control_band(const struct pol_stage *stage, uint16_t *out_from, uint16_t *out_to);
 
+// Buckets that the trial of a stage with the rule LOGRANK is about: those from..middle are updated,
+// those middle..to are their control. None of them was let in by an earlier stage, so that a device
+// which comes anew is divided as one is that was there before.
+struct pol_trial_span {
+    uint16_t from;
+    uint16_t middle;
+    uint16_t to;
+};
+
+// False: the stage compares nobody; *out has no control (to == middle).
+bool pol_stage_trial(const struct pol_stage *stages, uint32_t index, struct pol_trial_span *out);
+
 enum pol_rollout_state {
     POL_ROLLOUT_DRAFT,        // created, nothing offered
     POL_ROLLOUT_RUNNING,      // stage_index is open
@@ -185,6 +197,12 @@ struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
 struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
                                      bool targeted, uint32_t audience_mask, uint16_t bucket);
+
+// The span of the newest open stage, as far as a device with this mask is in it: one that an earlier
+// stage's audience let in is divided in another ratio, or not at all, and compared with nobody.
+// False: it is not compared, whatever its bucket.
+bool pol_rollout_trial(const struct pol_rollout *rollout, const struct pol_stage *stages,
+                       uint32_t stage_count, uint32_t audience_mask, struct pol_trial_span *out);
 
 // Static lower-case names ("gray", "rolling_back", "inconclusive", "advance", "promote"), never
 // NULL.

@@ -11,13 +11,17 @@
 
 // ---- What is kept ----
 
-static void add_up(struct pol_outcomes sums[POL_COHORT_COUNT], const struct pol_block *block)
+static void add_up(struct pol_outcomes *sum, const struct pol_block *block, enum pol_cohort cohort)
 {
-    for (int i = 0; i < POL_COHORT_COUNT; i++) {
-        sums[i].offered += block->offered[i] - block->refused[i];
-        sums[i].failed += block->failed[i];
-        sums[i].succeeded += block->succeeded[i];
-    }
+    sum->offered += block->offered[cohort] - block->refused[cohort];
+    sum->failed += block->failed[cohort];
+    sum->succeeded += block->succeeded[cohort];
+}
+
+static void add_cohorts(struct pol_outcomes sums[POL_COHORT_COUNT], const struct pol_block *block)
+{
+    add_up(&sums[POL_COHORT_CONTROL], block, POL_COHORT_CONTROL);
+    add_up(&sums[POL_COHORT_UPDATED], block, POL_COHORT_UPDATED);
 }
 
 static double over_limit(const struct pol_sample *sample, uint32_t limit_ppm)
@@ -30,9 +34,15 @@ static double over_limit(const struct pol_sample *sample, uint32_t limit_ppm)
 void pol_trial_add(struct pol_trial *trial, const struct pol_block *block, bool over,
                    uint32_t max_failure_ppm)
 {
-    add_up(trial->all, block);
+    add_cohorts(trial->all, block);
     if (over) {
-        add_up(trial->over, block);
+        add_cohorts(trial->over, block);
+    }
+    if (!block->alone) {
+        trial->compared += block->offered[POL_COHORT_UPDATED] - block->refused[POL_COHORT_UPDATED];
+    }
+    if (!block->alone && over) {
+        add_up(&trial->beside, block, POL_COHORT_UPDATED);
     }
     if (block->failed[POL_COHORT_UPDATED] == 0) {
         return; // without failures a longer beginning speaks less
@@ -68,16 +78,30 @@ static bool fits(const struct pol_outcomes *outcomes)
            outcomes->succeeded <= outcomes->offered - outcomes->failed;
 }
 
+bool pol_trial_compares(const struct pol_trial *trial)
+{
+    return trial->compared > 0 || trial->all[POL_COHORT_CONTROL].offered > 0;
+}
+
+// Whether `part` is of `whole`.
+static bool is_part(const struct pol_outcomes *part, const struct pol_outcomes *whole)
+{
+    return fits(part) && part->failed <= whole->failed && part->succeeded <= whole->succeeded &&
+           part->offered <= whole->offered &&
+           part->offered - answered(part) <= whole->offered - answered(whole);
+}
+
 bool pol_trial_valid(const struct pol_trial *trial)
 {
     for (int i = 0; i < POL_COHORT_COUNT; i++) {
-        const struct pol_outcomes *all = &trial->all[i];
-        const struct pol_outcomes *over = &trial->over[i];
-        if (!fits(all) || !fits(over) || over->failed > all->failed ||
-            over->succeeded > all->succeeded || over->offered > all->offered ||
-            over->offered - answered(over) > all->offered - answered(all)) {
+        if (!fits(&trial->all[i]) || !is_part(&trial->over[i], &trial->all[i])) {
             return false;
         }
+    }
+    if (!is_part(&trial->beside, &trial->over[POL_COHORT_UPDATED]) ||
+        trial->compared > trial->all[POL_COHORT_UPDATED].offered ||
+        trial->beside.offered > trial->compared) {
+        return false;
     }
     const struct pol_sample *lead = &trial->lead;
     return lead->failures <= lead->trials && lead->trials <= trial->all[POL_COHORT_UPDATED].offered;
@@ -117,16 +141,18 @@ static double within(const struct pol_gate *gate, const struct asked *asked,
                      const struct pol_trial *trial)
 {
     struct pol_arm updated = not_good(&trial->over[POL_COHORT_UPDATED]);
+    struct pol_arm beside = not_good(&trial->beside);
     struct pol_arm control = not_good(&trial->over[POL_COHORT_CONTROL]);
-    double least = asked->absolute || asked->relative ? HUGE_VAL : 0;
+    bool compares = asked->relative && pol_trial_compares(trial);
+    double least = asked->absolute || compares ? HUGE_VAL : 0;
     if (asked->absolute) {
         uint32_t limit = gate->max_failure_ppm > 0 ? gate->max_failure_ppm : 1;
         least = pol_evidence_under(updated, (double)limit / MILLION);
     }
-    if (asked->relative) {
+    if (compares) {
         double rise = (double)(gate->max_rise_ppm > 0 ? gate->max_rise_ppm : 1) / MILLION;
         double seen = gate->min_answered_ppm > 0 ? (double)gate->min_answered_ppm / MILLION : 1;
-        double relative = pol_evidence_below(updated, control, rise * seen, 1);
+        double relative = pol_evidence_below(beside, control, rise * seen, 1);
         least = relative < least ? relative : least;
     }
     return least;
@@ -173,7 +199,7 @@ static void decide(struct pol_judgement *out, enum pol_verdict verdict, enum pol
 // Control matters where it is compared with.
 static bool enough_answered(const struct pol_gate *gate, const struct pol_trial *trial)
 {
-    bool compared = gate->max_rise_ppm < POL_TEST_NOT_ASKED;
+    bool compared = gate->max_rise_ppm < POL_TEST_NOT_ASKED && pol_trial_compares(trial);
     return pol_trial_answered_ppm(trial, POL_COHORT_UPDATED) >= gate->min_answered_ppm &&
            (!compared ||
             pol_trial_answered_ppm(trial, POL_COHORT_CONTROL) >= gate->min_answered_ppm);

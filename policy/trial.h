@@ -12,6 +12,10 @@
 // window of the oldest block is over it adds it to what it keeps, for good. What a slice that is
 // held has contributed it leaves out by playing its records again without the slice's devices.
 //
+// Who cannot be offered what it has (it has nothing, refuses that, or does not know how) is updated
+// in blocks of its own, which are `alone`. They are asked about max_failure only. Where nobody at all
+// could be compared, as in a first release, that is the only question that a pass has to answer.
+//
 // The questions, and why each answer may be given at any time:
 // - Worse than control: logrank.h. Neither times nor delays matter.
 // - Above max_failure: among the updated devices of the first blocks, any number of them, everybody
@@ -48,6 +52,8 @@ struct pol_trial {
     struct pol_logrank rise;                    // of all blocks
     struct pol_outcomes all[POL_COHORT_COUNT];  // of all blocks
     struct pol_outcomes over[POL_COHORT_COUNT]; // of those whose window is over
+    uint64_t compared;         // updated devices of blocks that are not alone
+    struct pol_outcomes beside; // of them, in over[POL_COHORT_UPDATED]
     struct pol_sample lead; // updated devices of the first blocks, as many of these as speak most
 };
 
@@ -62,6 +68,8 @@ uint64_t pol_trial_under_way(const struct pol_trial *trial);
 uint32_t pol_trial_answered_ppm(const struct pol_trial *trial, enum pol_cohort cohort);
 // Counts fit together. For what comes from a log.
 bool pol_trial_valid(const struct pol_trial *trial);
+// Anybody was drawn for a comparison, into either cohort.
+bool pol_trial_compares(const struct pol_trial *trial);
 
 struct pol_gate;
 struct pol_counts;

@@ -135,6 +135,8 @@ static json_t *counts_object(const struct gw_rollout_counts *counts)
         {"rolled_back", offsetof(struct gw_rollout_counts, rolled_back)},
         {"on_version", offsetof(struct gw_rollout_counts, on_version)},
         {"control", offsetof(struct gw_rollout_counts, control)},
+        {"control_offered", offsetof(struct gw_rollout_counts, control_offered)},
+        {"control_activated", offsetof(struct gw_rollout_counts, control_activated)},
         {"control_completed", offsetof(struct gw_rollout_counts, control_completed)},
         {"control_failed", offsetof(struct gw_rollout_counts, control_failed)},
         {"control_silent", offsetof(struct gw_rollout_counts, control_silent)},
@@ -174,13 +176,54 @@ static json_t *stage_object(const struct gw_rollout_stage_view *stage)
     return root;
 }
 
-// What a sequential gate has shown so far.
+json_t *gw_view_outcomes(const struct pol_outcomes *outcomes)
+{
+    return json_pack("{s:I, s:I, s:I}", "offered", (json_int_t)outcomes->offered, "failed",
+                     (json_int_t)outcomes->failed, "succeeded", (json_int_t)outcomes->succeeded);
+}
+
+static uint64_t not_answered(const struct pol_outcomes *outcomes)
+{
+    return outcomes->offered - outcomes->failed - outcomes->succeeded;
+}
+
+// One cohort of a trial: under way are those whose window is not over.
+static json_t *cohort_object(const struct pol_trial *trial, enum pol_cohort cohort)
+{
+    json_t *root = gw_view_outcomes(&trial->all[cohort]);
+    uint64_t unanswered = not_answered(&trial->over[cohort]);
+    uint64_t under_way = not_answered(&trial->all[cohort]) - unanswered;
+
+    if (root != NULL &&
+        (json_object_set_new(root, "under_way", json_integer((json_int_t)under_way)) != 0 ||
+         json_object_set_new(root, "unanswered", json_integer((json_int_t)unanswered)) != 0)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+// The open stage's trial, with the rule logrank; control is a placebo: offered what it has.
+static json_t *trial_object(const struct gw_rollout_view *view)
+{
+    const struct pol_trial *trial = &view->trial.trial;
+
+    return !view->trial.there
+               ? json_null()
+               : json_pack("{s:o, s:o, s:I, s:b, s:b}", "updated",
+                           cohort_object(trial, POL_COHORT_UPDATED), "control",
+                           cohort_object(trial, POL_COHORT_CONTROL), "compared",
+                           (json_int_t)trial->compared, "compares",
+                           (int)pol_trial_compares(trial), "placebo", 1);
+}
+
+// What the tests of a gate have shown so far.
 static json_t *shown_object(const struct gw_rollout_view *view)
 {
     const struct pol_test_report *shown = &view->shown;
 
     if (view->stage_index >= view->stage_count ||
-        view->stages[view->stage_index].conduct.gate.rule != POL_GATE_SEQUENTIAL) {
+        view->stages[view->stage_index].conduct.gate.rule == POL_GATE_THRESHOLD) {
         return json_null();
     }
     return json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "result",
@@ -354,6 +397,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
          json_object_set_new(root, "simulation", simulation_object(view)) != 0 ||
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||
+         json_object_set_new(root, "trial", trial_object(view)) != 0 ||
          json_object_set_new(root, "power", power_object(view)) != 0)) {
         json_decref(root);
         return NULL;
@@ -496,6 +540,15 @@ static json_t *why_rollout(const struct gw_why_rollout *item)
     return root;
 }
 
+static json_t *fault_or_null(const struct gw_fault *fault)
+{
+    return fault->what == GW_FAULT_NONE
+               ? json_null()
+               : json_pack("{s:s, s:i, s:s, s:I}", "what", gw_fault_what_name(fault->what),
+                           "status", fault->status, "detail", fault->detail, "time_s",
+                           (json_int_t)fault->at_s);
+}
+
 json_t *gw_view_why(const struct gw_why_view *view)
 {
     json_t *rollouts = json_array();
@@ -508,13 +561,14 @@ json_t *gw_view_why(const struct gw_why_view *view)
     for (uint32_t i = 0; i < view->rollout_count; ++i) {
         (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
     }
-    return json_pack(
-        "{s:o, s:s, s:I, s:o, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
-        gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
-        (json_int_t)view->last_seen_s, "has_version_id", hex_or_null(view->has_version_id),
-        "refused_version_id", hex_or_null(view->refused_version_id), "refused_before",
-        whole_take(refused, view->refused_before_count), "floor", (json_int_t)view->floor,
-        "should_version", text_or_null(view->should_version), "should_version_id",
-        hex_or_null(view->should_version_id), "should_rollout", hex_or_null(view->should_rollout),
-        "why", view->why, "rollouts", whole_take(rollouts, view->rollout_count));
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
+                     gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
+                     (json_int_t)view->last_seen_s, "last_failure", fault_or_null(&view->fault),
+                     "has_version_id", hex_or_null(view->has_version_id), "refused_version_id",
+                     hex_or_null(view->refused_version_id), "refused_before",
+                     whole_take(refused, view->refused_before_count), "floor",
+                     (json_int_t)view->floor, "should_version", text_or_null(view->should_version),
+                     "should_version_id", hex_or_null(view->should_version_id), "should_rollout",
+                     hex_or_null(view->should_rollout), "why", view->why, "rollouts",
+                     whole_take(rollouts, view->rollout_count));
 }

@@ -17,6 +17,7 @@ json_t *gw_view_task(const struct gw_task_view *view);
 json_t *gw_view_version(const struct gw_version_view *view);
 // `version` is the semantic version's text, NULL when not known.
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version);
+json_t *gw_view_outcomes(const struct pol_outcomes *outcomes); // offered, failed, succeeded
 // Names of segments, as far as they are known.
 struct gw_view_names {
     uint32_t count;

@@ -49,6 +49,29 @@ static const char *what_of(const struct gw_rollout_log_view *view)
     return "unknown";
 }
 
+// With the rule logrank: everything a replay needs of the trial. NULL: no memory.
+static json_t *trial_object(const struct pol_trial *trial)
+{
+    json_t *wealth = json_array();
+
+    for (uint32_t i = 0; i < POL_LOGRANK_RATIOS; ++i) {
+        (void)json_array_append_new(wealth, json_integer(trial->rise.wealth[i]));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "wealth", wealth, "updated",
+                     gw_view_outcomes(&trial->all[POL_COHORT_UPDATED]), "control",
+                     gw_view_outcomes(&trial->all[POL_COHORT_CONTROL]), "updated_over",
+                     gw_view_outcomes(&trial->over[POL_COHORT_UPDATED]), "control_over",
+                     gw_view_outcomes(&trial->over[POL_COHORT_CONTROL]), "beside",
+                     gw_view_outcomes(&trial->beside), "compared", (json_int_t)trial->compared,
+                     "lead_offered", (json_int_t)trial->lead.trials, "lead_failed",
+                     (json_int_t)trial->lead.failures);
+}
+
+static bool has_trial(const struct pol_trial *trial)
+{
+    return trial->all[POL_COHORT_UPDATED].offered > 0 || trial->all[POL_COHORT_CONTROL].offered > 0;
+}
+
 // The counts as they were judged.
 static json_t *judged_object(const struct gw_rollout_log_view *view)
 {
@@ -99,11 +122,12 @@ static json_t *slices_object(const struct gw_view_names *names, const struct pol
 
     for (uint32_t i = 0; i < slices->failing_count; ++i) {
         const struct pol_slice *slice = &slices->failing[i];
-        (void)json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I}", "segment",
+        (void)json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I, s:f}", "segment",
                                                     gw_json_hex(slice->name), "name",
                                                     name_of(names, slice->name), "completed",
                                                     (json_int_t)slice->seen.trials, "failed",
-                                                    (json_int_t)slice->seen.failures));
+                                                    (json_int_t)slice->seen.failures, "rise",
+                                                    slice->rise));
     }
     if (json_array_size(list) != slices->failing_count) { // a list that lost an item is none
         json_decref(list);
@@ -147,6 +171,12 @@ json_t *gw_view_log(const struct gw_rollout_log_view *view, const struct gw_view
                              (int)after->before_first, "stage_failed", (int)after->stage_failed,
                              "paged", (int)after->paged, "killed", (int)after->killed);
 
+    if (root != NULL && has_trial(&record->counts.trial) &&
+        json_object_set_new(json_object_get(root, "counts"), "trial",
+                            trial_object(&record->counts.trial)) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0 ||
                          !add_slices(root, record, names))) {
         json_decref(root);

@@ -51,8 +51,7 @@ static enum base_status parse_rule(const struct gw_json_at *at, enum pol_gate_ru
         }
     }
     return base_error_set(error, BASE_ERR_INVALID,
-                          "%srule: '%.*s' is neither threshold nor "
-                          "sequential",
+                          "%srule: '%.*s' is neither threshold, sequential nor logrank",
                           at->path, (int)text.size, text.data);
 }
 
@@ -228,6 +227,11 @@ static enum base_status parse_retries(const struct gw_json_at *at, struct pol_st
         uint64_t count = 0;
         BASE_TRY(gw_json_u64(&retries, names[i], false, POL_RETRIES_MAX, &count, error));
         out->retries[i] = (uint8_t)count;
+        if (count > 0 && out->gate.rule == POL_GATE_LOGRANK) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "%s%s: the rule logrank counts a device's first failure", at->path,
+                                  names[i]);
+        }
     }
     return BASE_OK;
 }
@@ -236,11 +240,14 @@ static enum base_status parse_retries(const struct gw_json_at *at, struct pol_st
 static enum base_status parse_control(const struct gw_json_at *at, struct pol_stage *out,
                                       struct base_error *error)
 {
-    bool compared = out->gate.rule == POL_GATE_SEQUENTIAL;
-    double percent = !compared                     ? 0
-                     : out->kind == POL_STAGE_GRAY ? out->max_bucket / 100.0
-                     : out->kind == POL_STAGE_BETA ? GW_API_BETA_CONTROL_PERCENT
-                                                   : 0;
+    bool trial = out->gate.rule == POL_GATE_LOGRANK;
+    bool compared = trial || out->gate.rule == POL_GATE_SEQUENTIAL;
+    bool beside = out->kind == POL_STAGE_GRAY || // of a trial both are of the same audience
+                  (out->kind == POL_STAGE_BETA && trial && out->max_bucket < POL_BUCKET_COUNT);
+    double percent = !compared                               ? 0
+                     : beside                                ? out->max_bucket / 100.0
+                     : out->kind == POL_STAGE_BETA && !trial ? GW_API_BETA_CONTROL_PERCENT
+                                                             : 0;
 
     BASE_TRY(gw_json_real(at, "control", false, 0, 100, &percent, error));
     out->control_buckets = (uint16_t)lround(percent * 100);
@@ -324,7 +331,7 @@ enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_sta
     BASE_TRY(parse_seconds(at, "execution_timeout_s", GW_API_EXECUTION_S_MAX, 0,
                            &stage->execution_timeout_s, error));
     BASE_TRY(parse_seconds(at, "offline_expiry_s", long_s, 0, &stage->offline_expiry_s, error));
-    uint32_t silence = stage->gate.rule == POL_GATE_SEQUENTIAL ? GW_STAGE_DEFAULT_S : 0;
+    uint32_t silence = stage->gate.rule != POL_GATE_THRESHOLD ? GW_STAGE_DEFAULT_S : 0;
     BASE_TRY(parse_seconds(at, "silence_s", long_s, silence, &stage->silence_s, error));
     BASE_TRY(parse_seconds(at, "observe_s", long_s, GW_STAGE_DEFAULT_S, &stage->observe_s, error));
     BASE_TRY(parse_shadow(at, "max_slowdown", stage->kind, &stage->shadow_slow_percent, error));

@@ -25,9 +25,10 @@ static const json_t *current_stage(const json_t *rollout)
     return json_array_get(json_object_get(rollout, "stages"), (size_t)json_integer_value(index));
 }
 
-static bool is_sequential(const json_t *stage)
+static bool is_test(const json_t *stage)
 {
-    return strcmp(cli_json_text(stage, "rule", ""), "sequential") == 0;
+    const char *rule = cli_json_text(stage, "rule", "");
+    return strcmp(rule, "sequential") == 0 || strcmp(rule, "logrank") == 0;
 }
 
 unsigned rollout_explain_evidence(FILE *file, const json_t *rollout)
@@ -115,6 +116,29 @@ unsigned rollout_explain_power(FILE *file, const json_t *rollout)
     return 1;
 }
 
+static void say_cohort(FILE *file, const char *name, const json_t *cohort)
+{
+    fprintf(file, "  %s: %llu offered, %llu failed, %llu ok, %llu under way, %llu unanswered\n", name,
+            whole(cohort, "offered"), whole(cohort, "failed"), whole(cohort, "succeeded"),
+            whole(cohort, "under_way"), whole(cohort, "unanswered"));
+}
+
+unsigned rollout_explain_trial(FILE *file, const json_t *rollout)
+{
+    const json_t *trial = json_object_get(rollout, "trial");
+
+    if (!json_is_object(trial)) {
+        return 0;
+    }
+    say_cohort(file, "trial, updated", json_object_get(trial, "updated"));
+    if (!json_is_true(json_object_get(trial, "compares"))) {
+        fputs("  trial, control: nobody to compare with; max_failure alone is asked\n", file);
+        return 2;
+    }
+    say_cohort(file, "trial, control (offered what it has)", json_object_get(trial, "control"));
+    return 2;
+}
+
 unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
 {
     const json_t *counts = json_object_get(rollout, "counts");
@@ -138,7 +162,7 @@ static void say_gate(FILE *file, const json_t *stage)
 {
     fprintf(file, "Its gate passes when at least %llu devices completed, %g s have gone by, and ",
             whole(stage, "min_sample"), real(stage, "min_dwell_s"));
-    if (is_sequential(stage)) {
+    if (is_test(stage)) {
         fprintf(file,
                 "it is shown that not more than %g %% fail and not more than %g points above "
                 "control;\nit stops what is good in at most %g %% of rollouts, and passes what is "
@@ -281,13 +305,17 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
     say_gate(file, stage);
     say_counts(file, stage);
-    fprintf(file,
-            "Verdict %s: %s; when it was found, %.2f %% of those that had completed (answered, or "
-            "out of time) had failed.\n",
-            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
-            100 * real(rollout, "failure_ratio"));
+    fprintf(file, "Verdict %s: %s.\n", cli_json_text(rollout, "verdict", "?"),
+            cli_json_text(rollout, "reason_text", ""));
+    if (strcmp(cli_json_text(rollout, "verdict", ""), "no_data") != 0) {
+        fprintf(file,
+                "When it was found, %.2f %% of those that had answered or were out of time had "
+                "failed.\n",
+                100 * real(rollout, "failure_ratio"));
+    }
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);
+    (void)rollout_explain_trial(file, rollout);
     (void)rollout_explain_unproven(file, rollout);
     say_causes(file, rollout);
     json_array_foreach(json_object_get(rollout, "quarantine"), index, item)

@@ -13,8 +13,11 @@ unsigned rollout_explain_evidence(FILE *file, const json_t *rollout);
 // What rise the open stage can see by now, and what it still needs to see the declared one, in one
 // line; nothing when none is declared.
 unsigned rollout_explain_power(FILE *file, const json_t *rollout);
+// With the rule logrank: both cohorts of the open stage's trial, or that there is nobody to compare
+// with; in two lines.
+unsigned rollout_explain_trial(FILE *file, const json_t *rollout);
 // How many devices do not count because they did not show who they are, or that they do count; in
-// one line; nothing when there are none. All three return the number of lines.
+// one line; nothing when there are none. All return the number of lines.
 unsigned rollout_explain_unproven(FILE *file, const json_t *rollout);
 
 #endif

@@ -51,8 +51,34 @@ static const char *state_name(unsigned i)
     return pol_rollout_state_name((enum pol_rollout_state)i);
 }
 
+static void read_outcomes(const json_t *json, struct pol_outcomes *out)
+{
+    out->offered = cli_json_u64(json, "offered");
+    out->failed = cli_json_u64(json, "failed");
+    out->succeeded = cli_json_u64(json, "succeeded");
+}
+
+// With the rule logrank; all zero of other rules.
+static void read_trial(const json_t *json, struct pol_trial *out)
+{
+    const json_t *wealth = json_object_get(json, "wealth");
+
+    for (uint32_t i = 0; i < POL_LOGRANK_RATIOS; ++i) {
+        out->rise.wealth[i] = json_integer_value(json_array_get(wealth, i));
+    }
+    read_outcomes(json_object_get(json, "updated"), &out->all[POL_COHORT_UPDATED]);
+    read_outcomes(json_object_get(json, "control"), &out->all[POL_COHORT_CONTROL]);
+    read_outcomes(json_object_get(json, "updated_over"), &out->over[POL_COHORT_UPDATED]);
+    read_outcomes(json_object_get(json, "control_over"), &out->over[POL_COHORT_CONTROL]);
+    read_outcomes(json_object_get(json, "beside"), &out->beside);
+    out->compared = cli_json_u64(json, "compared");
+    out->lead.trials = cli_json_u64(json, "lead_offered");
+    out->lead.failures = cli_json_u64(json, "lead_failed");
+}
+
 static void read_counts(const json_t *json, struct pol_counts *out)
 {
+    read_trial(json_object_get(json, "trial"), &out->trial);
     out->offered = cli_json_u64(json, "offered");
     out->downloaded = cli_json_u64(json, "downloaded");
     out->activated = cli_json_u64(json, "activated");
@@ -121,7 +147,8 @@ static void read_slices(struct replaying *replaying, const json_t *json, struct 
         if (out->failing_count < POL_SLICES_MAX) {
             out->failing[out->failing_count++] = (struct pol_slice){
                 .name = read_segment(replaying, item),
-                .seen = {cli_json_u64(item, "completed"), cli_json_u64(item, "failed")}};
+                .seen = {cli_json_u64(item, "completed"), cli_json_u64(item, "failed")},
+                .rise = json_number_value(json_object_get(item, "rise"))};
         }
     }
 }
@@ -319,7 +346,7 @@ static enum cli_exit change_limits(const struct cli *cli, struct replaying *repl
         if (cli_given(cli, CLI_OPTION_MIN_DWELL)) {
             gate->min_dwell_us = (uint64_t)llround(dwell * 1e6);
         }
-        if (tests) {
+        if (tests && gate->rule != POL_GATE_LOGRANK) {
             gate->rule = POL_GATE_SEQUENTIAL;
         }
         if (!pol_gate_check(gate)) {

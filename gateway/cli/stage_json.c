@@ -35,6 +35,11 @@ static const char *on_pass_name(unsigned i)
     return pol_on_pass_name((enum pol_on_pass)i);
 }
 
+static const char *rule_name(unsigned i)
+{
+    return pol_gate_rule_name((enum pol_gate_rule)i);
+}
+
 void stage_json_read(const json_t *json, struct pol_stage *out)
 {
     const json_t *control = json_object_get(json, "control");
@@ -46,8 +51,8 @@ void stage_json_read(const json_t *json, struct pol_stage *out)
     out->shadow_slow_percent = ladder_times(json, "max_slowdown");
     out->shadow_memory_percent = ladder_times(json, "max_memory");
     out->approval = json_is_true(json_object_get(json, "approval"));
-    gate->rule = strcmp(cli_json_text(json, "rule", ""), "sequential") == 0 ? POL_GATE_SEQUENTIAL
-                                                                            : POL_GATE_THRESHOLD;
+    gate->rule = (enum pol_gate_rule)stage_json_name(
+        cli_json_text(json, "rule", ""), POL_GATE_RULE_COUNT, rule_name, POL_GATE_THRESHOLD);
     gate->min_sample = (uint32_t)cli_json_u64(json, "min_sample");
     gate->min_dwell_us =
         (uint64_t)llround(json_number_value(json_object_get(json, "min_dwell_s")) * 1e6);

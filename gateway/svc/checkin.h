@@ -16,6 +16,7 @@ struct gw_checkin {
     bool asked;      // it sent a question: the director answers
     bool lease;      // something runs there on a lease: what it may keep is said again
     bool no_shadows; // it can run no version beside another
+    bool beside;     // it came with another request, whose answer has no place for marks
     struct wire_profile profile;
     struct gw_cohort *cohort; // valid until the next look-up
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
@@ -43,8 +44,8 @@ void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
 // that was found out before and nothing that decides it has changed since. False: ask
 // gw_checkin_offers.
 bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin);
-// The slow path: the digest is not what it should be. Fills offers; count 0 and flags 0 mean
-// nothing to do. `bytes_max` bounds the envelopes. Marks what is offered. True: an offer is held
+// The slow path: the digest is not what it should be, or it may be drawn as control. Fills offers;
+// count 0, again_count 0 and flags 0 mean nothing to do. `bytes_max` bounds the envelopes. Marks what is offered. True: an offer is held
 // back, and the device is to be told when to ask again (out->next_checkin_s), for its own interval
 // may be another.
 bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,

@@ -7,6 +7,7 @@
 // differs takes the slow path. Worker's thread.
 #include "svc/checkin.h"
 
+#include "svc/draw.h"
 #include "svc/offer_gate.h"
 #include "svc/offer_room.h"
 
@@ -63,6 +64,7 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
     out->asked = false;
     out->lease = false;
     out->no_shadows = false;
+    out->beside = false;
     return BASE_OK;
 }
 
@@ -84,6 +86,13 @@ bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin
     return true;
 }
 
+// Has a trial a place for it that has what it should? It is looked at once, and settled then.
+static bool may_be_control(const struct gw_checkin *checkin)
+{
+    return __builtin_expect(checkin->cohort->trial, 0) &&
+           gw_cohort_draws(checkin->cohort, checkin->device_id);
+}
+
 // With many partials: asked, computed only when that is not known, and remembered.
 static bool current_with_many(struct gw_worker *worker, const struct gw_checkin *checkin,
                               uint32_t now_s)
@@ -97,7 +106,7 @@ static bool current_with_many(struct gw_worker *worker, const struct gw_checkin 
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }
-    if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
+    if (gw_cohort_expected(cohort, checkin->device_id) != digest || may_be_control(checkin)) {
         return false;
     }
     gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
@@ -113,7 +122,13 @@ bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *check
         return current_with_many(worker, checkin, now_s);
     }
     gw_worker_touch(worker, checkin, now_s);
-    if (gw_cohort_expected(cohort, checkin->device_id) != checkin->profile.digest) {
+    uint64_t digest = checkin->profile.digest;
+    if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
+        return false;
+    }
+    if (may_be_control(checkin) &&
+        !gw_device_table_settled(worker->core->table, checkin->device_id, digest,
+                                 cohort->signature)) {
         return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
@@ -154,31 +169,53 @@ struct offering {
     bool floored; // a floor decided, which the digest does not tell: it may be another next time
     bool shadows_over; // one that the device has is: what it may keep is said again
     uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
+    struct gw_draw draw; // for the task that is looked at
     struct wire_offers *out;
     struct gw_offer_room *room; // what is new to the device
 };
 
 enum added { ADDED, ADD_NO_ROOM, ADD_HELD };
 
-// HELD: by a rate, a cap or a window.
+static bool admit(struct offering *offering, const struct gw_want *want, const struct gw_draw *draw)
+{
+    if (offering->checkin->beside && draw->compared) {
+        offering->held_s = GW_HELD_WAIT_S < offering->held_s ? GW_HELD_WAIT_S : offering->held_s;
+        return false; // of neither cohort: marks have no place here
+    }
+    const struct gw_offer_ask ask = {.checkin = offering->checkin,
+                                     .attrs = &offering->view.attrs,
+                                     .want = want,
+                                     .draw = draw,
+                                     .now_s = offering->now_s};
+    return gw_offer_admit(offering->worker->core, &ask, &offering->held_s);
+}
+
+// HELD: by a rate, a cap or a window. A device that is drawn as control gets a mark in the offer's
+// place.
 static enum added add_offer(struct offering *offering, const struct gw_plan_task *task,
                             const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
-    struct gw_core *core = offering->worker->core;
     const uint8_t *envelope = want->stop ? task->stop : want->statement->bytes;
     size_t size = want->stop ? task->stop_bytes : want->statement->size;
     size_t cost = size + 4;
     uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
-    if (out->count == most || cost > offering->bytes_left) {
+    if (out->count + out->again_count >= most || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return ADD_NO_ROOM;
     }
-    if (want->install_open && !gw_offer_admit(core, offering->checkin, &offering->view.attrs, want,
-                                              offering->now_s, &offering->held_s)) {
+    if (want->install_open && !admit(offering, want, &offering->draw)) {
         return ADD_HELD;
     }
     offering->bytes_left -= cost;
+    if (offering->draw.control) {
+        out->again[out->again_count++] = (struct wire_again){
+            .task_id = task->task_id,
+            .rollout_id = want->release->id,
+            .attempt = gw_draw_attempt(&offering->draw),
+        };
+        return ADDED;
+    }
     out->items[out->count].envelope = envelope;
     out->items[out->count].envelope_bytes = size;
     out->count++;
@@ -230,6 +267,7 @@ static enum added offer(struct offering *offering, const struct gw_plan_task *ta
 static void offer_new(struct offering *offering)
 {
     const struct gw_offer_room *room = offering->room;
+    offering->draw = (struct gw_draw){.compared = false}; // they have nothing of these tasks
     enum added added = ADDED;
     for (uint32_t i = 0; i < room->count && added != ADD_NO_ROOM; i++) {
         const struct gw_plan_task *task = room->items[i].task;
@@ -245,6 +283,33 @@ static void offer_new(struct offering *offering)
         }
     }
     gw_count(&offering->worker->stats.offers_without_room, room->left_out);
+}
+
+// Is it compared in a trial of the task? Then control wants what an update would: the two go the
+// same way from here on.
+static void draw(struct offering *offering, const struct gw_plan_task *task,
+                 const struct gw_cohort_task *entries, uint32_t entry_count,
+                 const struct gw_device_facts *facts, struct gw_want *want)
+{
+    const struct gw_checkin *checkin = offering->checkin;
+    const struct gw_draw_ask ask = {
+        .task = task,
+        .entries = entries,
+        .entry_count = entry_count,
+        .facts = facts,
+        .attrs = &offering->view.attrs,
+        .knows_marks = (checkin->profile.flags & WIRE_PROFILE_FLAG_AGAIN) != 0,
+    };
+    struct gw_want update;
+    offering->draw = (struct gw_draw){.compared = false};
+    if (!gw_draw_find(&ask, &offering->draw, &update)) {
+        return;
+    }
+    if (offering->draw.control && gw_offer_mark_is_due(offering->worker->core, checkin, &update)) {
+        *want = update;
+    } else if (offering->draw.control) {
+        offering->draw = (struct gw_draw){.compared = false};
+    }
 }
 
 // A version that the device refuses, and may try again; 0: none.
@@ -282,6 +347,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (want.refused) {
         gw_count(&offering->worker->stats.offers_refused, 1);
     }
+    draw(offering, task, entries, entry_count, &facts, &want);
     if (want.install_open && want.version_id == facts.retry) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
@@ -290,6 +356,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (added == ADD_HELD) { // what it should run until then is another question
         facts.held |= 1u << want.number;
         want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
+        offering->draw = (struct gw_draw){.compared = false};
         added = offer(offering, task, &want, &facts, pair != NULL);
     }
     return added != ADD_NO_ROOM;
@@ -355,6 +422,7 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     struct gw_core *core = worker->core;
     out->flags = 0;
     out->count = 0;
+    out->again_count = 0;
     out->next_checkin_s = next_checkin_s(core, &checkin->profile);
     uint64_t digest = checkin->profile.digest;
     if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
@@ -400,14 +468,15 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         out->next_checkin_s = offering.held_s;
     }
     bool held = offering.held_s != UINT32_MAX;
-    if (held && out->count == 0) {
+    bool nothing = out->count == 0 && out->again_count == 0;
+    if (held && nothing) {
         gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
         return true;
     }
-    if ((offering.ran_out || offering.floored) && out->count == 0 && out->flags == 0) {
+    if ((offering.ran_out || offering.floored) && nothing && out->flags == 0) {
         return false; // not settled
     }
-    if (out->count == 0 && out->flags == 0 && !checkin->lease) {
+    if (nothing && out->flags == 0 && !checkin->lease) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
         return false;
@@ -440,7 +509,7 @@ static inline bool goes_by_another(const struct gw_core *core, const struct wire
 
 static size_t encoded_max(const struct wire_offers *offers)
 {
-    size_t size = 32;
+    size_t size = 64 + (size_t)offers->again_count * WIRE_AGAIN_BYTES;
     for (uint32_t i = 0; i < offers->count; i++) {
         size += offers->items[i].envelope_bytes + 10;
     }
@@ -469,7 +538,7 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
         return BASE_OK;
     }
     if (wire_ask_parse(nonce, out) != BASE_OK) {
-        *out_problem = "walle-nonce: 55 characters of base64url expected";
+        *out_problem = "walle-nonce: 55 characters of base64url expected, with a next order";
         return BASE_ERR_INVALID;
     }
     checkin->asked = true;
@@ -543,7 +612,8 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     bool held = gw_checkin_offers(worker, &checkin,
                                   WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64, &offers);
     bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
-    if (offers.count == 0 && offers.flags == 0 && !concerned && !held) {
+    bool nothing = offers.count == 0 && offers.again_count == 0 && offers.flags == 0;
+    if (nothing && !concerned && !held) {
         answer_settled(worker, exchange, &checkin);
     } else {
         answer_offers(worker, exchange, &checkin, &ask, &offers);
@@ -562,6 +632,7 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }
+    checkin.beside = true;
     if (gw_checkin_current(worker, &checkin)) {
         return none;
     }

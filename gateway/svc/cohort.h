@@ -30,6 +30,7 @@ struct gw_partial {
     uint64_t delta;            // to the digest when the device is in: new term - old term
     const struct pol_arm *arm; // the release's; NULL: no arm
     uint16_t limit;            // in when bucket < limit
+    uint16_t control;          // control of a trial when limit <= bucket < control
     bool base;                 // completed
     bool last;                 // of its group
     bool alone;                // in its group, and without an arm
@@ -63,6 +64,7 @@ struct gw_cohort {
     uint64_t signature;  // of all that decides what its devices are offered: for settled devices
     uint64_t tasks_signature;
     bool paused; // a rollout that it follows is
+    bool trial;  // ... has a trial that devices of it may be control in
     uint32_t task_count;
     uint32_t task_capacity;
     struct gw_cohort_task *tasks; // by ascending task id
@@ -121,11 +123,17 @@ struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan
 
 // The digest a device of the cohort should have: a sum over the partials.
 uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
+// May the device be drawn as control of a trial? Asked only where `trial` is set.
+bool gw_cohort_draws(const struct gw_cohort *cohort, uint64_t device_id);
 // ---- cohort_compile.c: bringing a cohort up to date with a plan. NOMEM, INVALID (attributes); the
 // cohort is then computed from nothing next time.
 BASE_NODISCARD enum base_status
 gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort *cohort, const struct gw_plan *plan);
 uint64_t gw_cohort_bytes(const struct gw_cohort *cohort);
+// The buckets of its open claim that the trial of its newest stage is about, for devices with these
+// attributes. False: they are in none.
+bool gw_cohort_trial(const struct gw_plan_open *open, const struct pol_attrs *attrs,
+                     struct pol_trial_span *out);
 // What one claim means for devices with these attributes: limit, quarantined and paused of
 // *out_entry. False: the release does not target them (a base's last audience included).
 bool gw_cohort_claim(const struct gw_plan_task *task, uint8_t number, const struct pol_attrs *attrs,

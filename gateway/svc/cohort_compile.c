@@ -49,11 +49,8 @@ uint64_t gw_cohort_bytes(const struct gw_cohort *cohort)
 
 // ---- One task
 
-// How far a release reaches into this cohort: devices with bucket < limit are in. Found by asking
-// the policy, so that there is one rule for admission; a pause is no answer here, because a device
-// that was let in keeps what it has.
-static uint16_t reach(const struct gw_release *release, const struct pol_rollout *state,
-                      bool shadow, const struct pol_attrs *attrs)
+// Bit k: these attributes are in the audience of stage k.
+static uint32_t audiences(const struct gw_release *release, const struct pol_attrs *attrs)
 {
     uint32_t mask = 0;
     for (uint32_t i = 0; i < release->stage_count; i++) {
@@ -61,6 +58,16 @@ static uint16_t reach(const struct gw_release *release, const struct pol_rollout
             mask |= 1u << i;
         }
     }
+    return mask;
+}
+
+// How far a release reaches into this cohort: devices with bucket < limit are in. Found by asking
+// the policy, so that there is one rule for admission; a pause is no answer here, because a device
+// that was let in keeps what it has.
+static uint16_t reach(const struct gw_release *release, const struct pol_rollout *state,
+                      bool shadow, const struct pol_attrs *attrs)
+{
+    uint32_t mask = audiences(release, attrs);
     uint32_t low = 0; // buckets below are in
     uint32_t high = POL_BUCKET_COUNT;
     while (low < high) {
@@ -108,6 +115,18 @@ static bool base_claim(const struct gw_plan_base *base, const struct pol_attrs *
         out->limit = reach(release, &completed, false, attrs);
     }
     return out->limit > 0;
+}
+
+bool gw_cohort_trial(const struct gw_plan_open *open, const struct pol_attrs *attrs,
+                     struct pol_trial_span *out)
+{
+    const struct gw_release *release = open->release;
+    const struct pol_rollout *state = &open->state;
+    bool asked = release->stages[state->stage_index].gate.rule == POL_GATE_LOGRANK;
+    bool kept_off = open->quarantine != 0 && gw_release_quarantines(release, attrs);
+    return asked && !kept_off && pol_target_match(&release->target, attrs).matched &&
+           pol_rollout_trial(state, release->stages, release->stage_count,
+                             audiences(release, attrs), out);
 }
 
 bool gw_cohort_claim(const struct gw_plan_task *task, uint8_t number, const struct pol_attrs *attrs,
@@ -360,16 +379,32 @@ static bool reserve_partials(struct gw_cohorts *cohorts, struct gw_cohort *cohor
     return true;
 }
 
+// Up to which bucket devices behind the share are control in a trial; 0: there is none.
+static uint16_t control_of(const struct gw_plan_task *task, const struct gw_cohort_task *entry,
+                           const struct pol_attrs *attrs)
+{
+    struct pol_trial_span span;
+    bool open = !is_base(entry) && !task->shadow;
+    return open && gw_cohort_trial(&task->open[entry->claim], attrs, &span) &&
+                   span.middle == entry->limit
+               ? span.to
+               : 0;
+}
+
 static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
-                        const struct gw_cohort_task *entry, uint64_t term, bool alone, bool last)
+                        const struct pol_attrs *attrs, const struct gw_cohort_task *entry,
+                        uint64_t term, bool alone, bool last)
 {
     const struct gw_plan_task *task = plan->tasks[entry->slot];
     const struct gw_release *release = gw_plan_claim_release(task, entry->claim);
+    uint16_t control = control_of(task, entry, attrs);
+    cohort->trial = cohort->trial || control > 0;
     cohort->partials[cohort->partial_count++] = (struct gw_partial){
         .salt_mix = pol_salt_mix(release->salt),
         .delta = version_term(task, release) - term,
         .arm = release->arm.to != 0 ? &release->arm : NULL,
         .limit = entry->limit,
+        .control = control,
         .base = is_base(entry),
         .last = last,
         .alone = alone && release->arm.to == 0,
@@ -378,9 +413,10 @@ static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
 
 // Borrows arms from releases: the plan that the cohort was computed from keeps them.
 static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_cohort *cohort,
-                                      const struct gw_plan *plan)
+                                      const struct pol_attrs *attrs, const struct gw_plan *plan)
 {
     uint32_t count = 0;
+    cohort->trial = false;
     cohort->paused = false;
     for (uint32_t at = 0; at < cohort->task_count;) {
         uint32_t size = group_size(cohort, at);
@@ -397,7 +433,8 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
         const struct gw_cohort_task *entries = &cohort->tasks[at];
         uint32_t parts = count_partials(entries, size, plan->tasks[entries[0].slot]);
         for (uint32_t i = 0; i < parts; i++) {
-            add_partial(cohort, plan, &entries[i], entries[0].term, parts == 1, i + 1 == parts);
+            add_partial(cohort, plan, attrs, &entries[i], entries[0].term, parts == 1,
+                        i + 1 == parts);
         }
         at += size;
     }
@@ -416,7 +453,7 @@ enum base_status gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort 
     } else {
         BASE_TRY(compile(cohorts, cohort, &view.attrs, plan));
     }
-    BASE_TRY(list_partials(cohorts, cohort, plan));
+    BASE_TRY(list_partials(cohorts, cohort, &view.attrs, plan));
     // A device that comes to another tenant is not settled there.
     // Who refuses a version is asked beyond what the tasks' entries are about, by its attributes.
     cohort->signature = cohort->tasks_signature + base_mix64(plan->withdrawn) +
@@ -451,4 +488,19 @@ uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id)
         follows = follows && !cohort->partials[i].last;
     }
     return digest;
+}
+
+bool gw_cohort_draws(const struct gw_cohort *cohort, uint64_t device_id)
+{
+    for (uint32_t i = 0; i < cohort->partial_count; i++) {
+        const struct gw_partial *partial = &cohort->partials[i];
+        if (partial->control == 0) {
+            continue;
+        }
+        uint16_t bucket = pol_bucket_mixed(device_id, partial->salt_mix);
+        if (bucket >= partial->limit && bucket < partial->control) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -43,6 +43,15 @@ uint32_t gw_core_sure_s(const struct gw_core *core)
     return (uint32_t)(gw_core_sure_us(core) / SECOND_US);
 }
 
+// What the writer is at is heard of in a second that begins after it said since when it is.
+uint32_t gw_core_heard_s(const struct gw_core *core)
+{
+    uint32_t now_s = gw_core_sure_s(core);
+    uint32_t since_s = atomic_load(&core->reports_since_s);
+    uint32_t first_s = since_s < now_s ? since_s : now_s;
+    return first_s > 0 ? first_s - 1 : 0;
+}
+
 // ---- Control thread
 
 static struct gw_clock_look look_of(const struct gw_core *core)

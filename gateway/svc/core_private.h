@@ -19,6 +19,7 @@
 #include "svc/call_queue.h"
 #include "svc/control.h"
 #include "svc/credentials.h"
+#include "svc/device_faults.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
 #include "svc/operators.h"
@@ -49,6 +50,7 @@ struct gw_segments_asked {
     uint64_t succeeded;
     uint64_t failed;
     struct pol_sample control;
+    struct pol_trial trial; // with LOGRANK
 };
 
 // How far the offers of a rollout to devices of one standing are.
@@ -58,6 +60,9 @@ struct gw_rollout_pace {
     uint64_t made;    // of the release's offers when pacing began in this process
     uint64_t offered; // ... and what the tally had then
 };
+
+// Of a rollout that goes back, or is back: was it ever started? Found when it is asked.
+enum gw_rollout_start { GW_START_UNKNOWN, GW_START_MADE, GW_START_NEVER };
 
 struct gw_rollout {
     struct gw_release *release;
@@ -87,6 +92,7 @@ struct gw_rollout {
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
     bool halted; // it has to go back, but that could not be stored yet: no new offers
+    enum gw_rollout_start start; // kill_places.c's
 };
 
 struct gw_task {
@@ -121,6 +127,7 @@ struct gw_control {
     bool started;
     struct gw_device_snapshot *flush; // GW_FLUSH_BATCH
     struct gw_tally_change *changes;  // of a flush
+    uint32_t flushed_s;               // what was marked before this second is in the store
     uint64_t next_tick_us;
 };
 
@@ -185,6 +192,7 @@ struct gw_core {
     struct gw_logins *logins;
     struct gw_credentials *credentials;
     struct gw_strangers *strangers;
+    struct gw_faults *faults;
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
@@ -204,6 +212,9 @@ struct gw_core {
     struct gw_plan *plan;      // the newest
     struct gw_meta *meta;      // the newest; NULL: none
 
+    // Reports that the writer is at: how many, since when (UINT32_MAX: none).
+    uint32_t reports_open; // the writer thread's
+    _Atomic uint32_t reports_since_s;
     _Atomic uint64_t reports_outcomes;
     _Atomic uint64_t reports_repeated;
     _Atomic uint64_t reports_gaps;
@@ -225,6 +236,8 @@ uint32_t gw_core_now_s(const struct gw_core *core);
 // The same as far as it may be signed or judged by: it stands still while the time is in doubt.
 uint64_t gw_core_sure_us(const struct gw_core *core);
 uint32_t gw_core_sure_s(const struct gw_core *core);
+// All reports of this second and those before have been counted; Unix seconds, at most the last one.
+uint32_t gw_core_heard_s(const struct gw_core *core);
 // At start: first from the clock alone, then from what the store has. `born_s`: when the program
 // was built; 0: not known.
 void gw_core_clock_init(struct gw_core *core);

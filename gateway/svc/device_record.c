@@ -1,12 +1,13 @@
 // Codec of device records. Pure; the writer thread and the start-up scan call it.
 //
-//   record  := u8 version(3), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s, u32
+//   record  := u8 version(4), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s, u32
 //   last_seen_s, u32 epoch,
 //              u32 previous_epoch, u64 report_seq, u32 interval_s (2 lacks it), varint attrs_size,
 //              attrs, varint count,
 //              count x outcome
 //   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s,
-//              u32 activated_s, u8 stage, u8 tries, u16 bits, u8 last_kind
+//              u32 activated_s, u8 stage, u8 tries, u16 bits, u8 last_kind, [bits & DRAWN, which
+//              3 and 2 lack: u32 answered_s, u32 failed_s, u64 segment]
 #include "svc/device_record.h"
 
 #include "base/check.h"
@@ -14,7 +15,7 @@
 
 #include <string.h>
 
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4
 #define RECORD_OLDEST  2 // has no interval
 #define FLAG_EPOCH     1u
 #define FLAG_PROVEN    2u
@@ -47,8 +48,13 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
         base_writer_u8(&writer, outcome->tries);
         base_writer_u16(&writer, outcome->bits);
         base_writer_u8(&writer, outcome->last_kind);
+        if ((outcome->bits & GW_OUTCOME_DRAWN) != 0) {
+            base_writer_u32(&writer, outcome->answered_s);
+            base_writer_u32(&writer, outcome->failed_s);
+            base_writer_u64(&writer, outcome->segment);
+        }
     }
-    // 34 + 2 + 512 + 1 + 32 * 33 bytes at most.
+    // 34 + 2 + 512 + 1 + 32 * 49 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
 }
@@ -85,6 +91,10 @@ enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
         outcome->tries = base_reader_u8(&reader);
         outcome->bits = base_reader_u16(&reader);
         outcome->last_kind = base_reader_u8(&reader);
+        bool drawn = (outcome->bits & GW_OUTCOME_DRAWN) != 0;
+        outcome->answered_s = drawn ? base_reader_u32(&reader) : 0;
+        outcome->failed_s = drawn ? base_reader_u32(&reader) : 0;
+        outcome->segment = drawn ? base_reader_u64(&reader) : 0;
         if (outcome->stage >= 16) {
             return BASE_ERR_CORRUPT;
         }
@@ -106,7 +116,7 @@ struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
 uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
 {
     uint32_t next = bits;
-    if ((bits & GW_OUTCOME_CONTROL) != 0) {
+    if ((bits & GW_OUTCOME_CONTROL) != 0 && (bits & GW_OUTCOME_OFFERED) == 0) {
         next |= kind == WIRE_OUTCOME_RAN ? (uint32_t)GW_OUTCOME_RAN : 0;
         next |= wire_outcome_blames(kind) ? (uint32_t)GW_OUTCOME_FAILED | GW_OUTCOME_RAN : 0;
         return (uint16_t)next;

@@ -5,7 +5,7 @@
 
 #include "svc/devices.h"
 
-#define GW_DEVICE_RECORD_BYTES_MAX 2048u
+#define GW_DEVICE_RECORD_BYTES_MAX 2304u
 
 struct gw_record_outcome {
     uint64_t rollout_id;
@@ -17,6 +17,10 @@ struct gw_record_outcome {
     uint8_t tries;        // attempts after the first
     uint16_t bits;        // enum gw_outcome_bit
     uint8_t last_kind;
+    // Of a device in a trial (GW_OUTCOME_DRAWN; svc/trial_blocks.h), 0 of others.
+    uint32_t answered_s; // its first success was heard of; 0: none was
+    uint32_t failed_s;   // likewise, its first failure; both when the record was written
+    uint64_t segment;    // it was of when it was offered; 0: none
 };
 
 struct gw_device_record {
@@ -41,8 +45,8 @@ BASE_NODISCARD enum base_status gw_device_record_decode(const uint8_t *bytes, si
                                                         struct gw_device_record *out);
 struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
                                                 uint64_t rollout_id);
-// What an outcome does to the bits. Of control it changes only whether it ran or failed; whether
-// they are proven stays.
+// What an outcome does to the bits. Of control that was offered nothing it changes only whether it
+// ran or failed; whether they are proven stays.
 uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind);
 
 #endif

@@ -25,11 +25,14 @@ enum gw_outcome_bit {
     GW_OUTCOME_ROLLED_BACK = 1u << 5,
     GW_OUTCOME_NOT_APPLICABLE = 1u << 6,
     GW_OUTCOME_REMOVED = 1u << 7,
-    GW_OUTCOME_CONTROL = 1u << 8,      // was offered nothing: it is watched beside the updated
+    // It is watched beside the updated: offered nothing, or (OFFERED) a placebo, what it has again.
+    GW_OUTCOME_CONTROL = 1u << 8,
     GW_OUTCOME_RETRY = 1u << 9,        // failed, but may try again: no failure yet
     GW_OUTCOME_RETRY_GIVEN = 1u << 10, // ... and was told so
     GW_OUTCOME_SHADOW = 1u << 11,      // what ran was a shadow: it is not on the version
     GW_OUTCOME_PROVEN = 1u << 12,      // the device had shown who it is when it entered or said so
+    GW_OUTCOME_DRAWN = 1u << 13,       // it entered a trial, by an offer or a placebo
+    GW_OUTCOME_ALONE = 1u << 14,       // ... in which it is compared with nobody
 };
 
 struct gw_device_outcome {

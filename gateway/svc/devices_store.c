@@ -45,12 +45,15 @@ static enum base_status apply_flush(struct gw_store_txn *txn, struct gw_store_op
 uint32_t gw_devices_flush(struct gw_core *core)
 {
     struct gw_control *control = &core->control;
+    uint32_t begun_s = gw_core_now_s(core);
     if (gw_device_table_dirty(core->table) == 0) {
+        control->flushed_s = begun_s;
         return 0;
     }
     struct flush_op flush = {.core = core, .devices = control->flush};
     flush.count = gw_device_table_take_dirty(core->table, control->flush, GW_FLUSH_BATCH);
     if (flush.count == 0) {
+        control->flushed_s = begun_s;
         return 0;
     }
     qsort(control->flush, flush.count, sizeof(control->flush[0]), compare_devices);
@@ -62,6 +65,9 @@ uint32_t gw_devices_flush(struct gw_core *core)
         return 0; // later
     }
     gw_tally_apply(core->tally, control->changes, flush.change_count);
+    if (flush.count < GW_FLUSH_BATCH) {
+        control->flushed_s = begun_s;
+    }
     return flush.count;
 }
 
@@ -90,6 +96,10 @@ static void load_outcomes(struct gw_core *core, const struct gw_device_record *r
         changes[count++] = (struct gw_tally_change){
             .rollout_id = outcome->rollout_id,
             .fingerprint = outcome->fingerprint,
+            .device_id = snapshot->device_id,
+            .segment = outcome->segment,
+            .answered_s = outcome->answered_s,
+            .failed_s = outcome->failed_s,
             .offered_s = outcome->offered_s,
             .stage = outcome->stage,
             .new_bits = outcome->bits,

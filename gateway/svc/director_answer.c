@@ -75,6 +75,8 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
                               : 0;
     }
     entries_sort(&director);
+    director.again_count = offers->again_count;
+    memcpy(director.again, offers->again, offers->again_count * sizeof(offers->again[0]));
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
     BASE_TRY(gw_director_sign(core->director.signer, GW_ONLINE_DIRECTOR,
                               WIRE_ENVELOPE_TYPE_DIRECTOR, payload, payload_bytes, out,

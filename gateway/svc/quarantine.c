@@ -102,6 +102,27 @@ static const struct gw_tally_segment *find(const struct gw_tally_segment *segmen
     return NULL;
 }
 
+// With LOGRANK: each with its own control. What nobody completed in has no text to be named by.
+static uint64_t show_trial(struct gw_core *core, const struct gw_rollout *rollout,
+                           const struct gw_tally_segment *segments, uint32_t count,
+                           struct pol_slices *out)
+{
+    struct pol_held held;
+    struct gw_trial_look at;
+    uint64_t failed = 0;
+    uint32_t kept = 0;
+    gw_rollout_look(core, rollout, &held, &at);
+    gw_tally_trial_slices(core->tally, rollout->release->id, &at, &rollout->lifted, out);
+    for (uint32_t i = 0; i < out->failing_count; i++) {
+        if (find(segments, count, out->failing[i].name) != NULL) {
+            failed += out->failing[i].seen.failures;
+            out->failing[kept++] = out->failing[i];
+        }
+    }
+    out->failing_count = kept;
+    return failed;
+}
+
 static bool store_quarantine(struct gw_core *core, struct gw_rollout *rollout,
                              struct gw_rollout_change *change)
 {
@@ -149,7 +170,10 @@ static bool look(struct gw_core *core, struct gw_rollout *rollout, const struct 
     struct pol_record *record = &change.line.record;
     record->kind = POL_RECORD_SLICES;
     record->counts = *counts;
-    uint64_t failed = show(rollout, segments, count, &record->slices);
+    uint64_t failed = rollout->release->stages[rollout->state.stage_index].gate.rule ==
+                              POL_GATE_LOGRANK
+                          ? show_trial(core, rollout, segments, count, &record->slices)
+                          : show(rollout, segments, count, &record->slices);
     pol_slices_judge(&rollout->release->stages[rollout->state.stage_index].gate, &record->slices,
                      &counts->control, &record->held);
     if (record->held.count > 0) {
@@ -178,7 +202,10 @@ static bool is_news(struct gw_core *core, struct gw_rollout *rollout, struct pol
     }
     gw_rollout_seen(core, rollout, &seen, out_counts);
     struct gw_segments_asked ask = {
-        .succeeded = seen.succeeded, .failed = seen.failed, .control = out_counts->control};
+        .succeeded = seen.succeeded,
+        .failed = seen.failed,
+        .control = out_counts->control,
+        .trial = out_counts->trial};
     if (seen.failed == 0 || memcmp(&ask, &rollout->segments_asked, sizeof(ask)) == 0) {
         return false;
     }

@@ -13,6 +13,10 @@
 #include <string.h>
 
 #define ARCHIVE_VERSION 2
+// What of a mark says how its device entered.
+#define MARK_ENTERS                                                                                \
+    (GW_OUTCOME_OFFERED | GW_OUTCOME_CONTROL | GW_OUTCOME_PROVEN | GW_OUTCOME_DRAWN |              \
+     GW_OUTCOME_ALONE)
 
 void gw_archive_encode(const struct gw_rollout_counts *counts, uint8_t out[GW_ARCHIVE_BYTES])
 {
@@ -91,16 +95,15 @@ void gw_record_edit_prove(struct gw_record_edit *edit)
 }
 
 void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                          uint8_t stage, uint32_t offered_s, uint16_t proven)
+                          uint8_t stage, uint32_t offered_s, uint16_t bits)
 {
     gw_record_edit_set(edit, outcome, 0, NULL);
-    outcome->stage = stage;
-    outcome->offered_s = offered_s;
-    outcome->updated_s = offered_s;
-    outcome->activated_s = 0;
-    outcome->tries = 0;
-    outcome->fingerprint = 0;
-    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED | proven, NULL);
+    *outcome = (struct gw_record_outcome){.rollout_id = outcome->rollout_id,
+                                          .offered_s = offered_s,
+                                          .updated_s = offered_s,
+                                          .stage = stage,
+                                          .last_kind = outcome->last_kind};
+    gw_record_edit_set(edit, outcome, bits, NULL);
 }
 
 // What the table knows first: offers, who is control and completed as such, and attempts.
@@ -117,10 +120,12 @@ static void merge_mark(struct gw_record_edit *edit, const struct gw_device_mark 
     }
     bool was_control = (outcome->bits & GW_OUTCOME_CONTROL) != 0;
     bool is_control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
-    uint16_t proven = mark->bits & GW_OUTCOME_PROVEN;
-    bool stranger = proven != 0 && (outcome->bits & GW_OUTCOME_PROVEN) == 0;
-    if (!is_control && (was_control || stranger)) {
-        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s, proven);
+    bool stranger = (mark->bits & ~(unsigned)outcome->bits & GW_OUTCOME_PROVEN) != 0;
+    // Control of an earlier stage is drawn anew in a later one.
+    bool later = is_control && was_control && mark->stage > outcome->stage;
+    if ((!is_control && (was_control || stranger)) || later) {
+        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s,
+                             mark->bits & MARK_ENTERS);
     } else if (is_control && was_control && (mark->bits & ~(uint32_t)outcome->bits) != 0) {
         gw_record_edit_set(edit, outcome, outcome->bits | mark->bits, NULL);
     } else if (!is_control && mark->tries > outcome->tries) {
@@ -260,10 +265,40 @@ struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, ui
     return outcome;
 }
 
+// The segment of a device that enters a trial.
+static uint64_t segment_of(const struct gw_device_record *record)
+{
+    struct gw_attrs_view view;
+    return gw_attrs_view(record->attrs, record->attrs_size, &view) == BASE_OK
+               ? gw_segment_of(&view.attrs, NULL)
+               : 0;
+}
+
+// When the device of a trial was first heard to have succeeded, and failed.
+static void note_times(const struct gw_record_edit *edit, struct gw_record_outcome *outcome,
+                       uint16_t bits)
+{
+    if ((bits & GW_OUTCOME_DRAWN) == 0) {
+        return;
+    }
+    if ((outcome->bits & GW_OUTCOME_DRAWN) == 0) {
+        outcome->segment = segment_of(&edit->record);
+    }
+    if ((bits & GW_OUTCOME_RAN) != 0 && outcome->answered_s == 0) {
+        outcome->answered_s = edit->now_s;
+    }
+    if ((bits & GW_OUTCOME_FAILED) != 0 && outcome->failed_s == 0) {
+        outcome->failed_s = edit->now_s;
+    }
+}
+
 void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
                         uint16_t bits, const struct wire_outcome *said)
 {
     struct gw_tally_change change = {
+        .device_id = edit->device_id,
+        .old_answered_s = outcome->answered_s,
+        .old_failed_s = outcome->failed_s,
         .rollout_id = outcome->rollout_id,
         .offered_s = outcome->offered_s,
         .stage = outcome->stage,
@@ -272,6 +307,10 @@ void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *o
         .attrs = edit->attrs,
         .attrs_size = (uint32_t)edit->attrs_size,
     };
+    note_times(edit, outcome, bits);
+    change.answered_s = outcome->answered_s;
+    change.failed_s = outcome->failed_s;
+    change.segment = outcome->segment;
     if (said != NULL && wire_outcome_is_failure(said->kind)) {
         change.kind = (uint8_t)said->kind;
         change.fingerprint = said->fingerprint;

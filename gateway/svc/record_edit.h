@@ -10,6 +10,7 @@ struct gw_record_edit {
     struct gw_core *core;
     struct gw_store_txn *txn;
     uint64_t device_id;
+    uint32_t now_s; // of what is heard
     struct gw_device_record record;
     bool dirty;           // has to be put
     const uint8_t *attrs; // of the pool: lives as long as the core
@@ -32,10 +33,11 @@ struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, ui
 // Sets the bits of an outcome and notes the change.
 void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
                         uint16_t bits, const struct wire_outcome *said);
-// A device that was control and has the release after all begins anew, in another stage; one that
-// has shown who it is since it entered does as well. `proven`: GW_OUTCOME_PROVEN or 0.
+// A device that was control and has the release after all begins anew, in another stage, and so
+// does one that is control of a later stage; one that has shown who it is since it entered does as
+// well. `bits`: what it begins with.
 void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                          uint8_t stage, uint32_t offered_s, uint16_t proven);
+                          uint8_t stage, uint32_t offered_s, uint16_t bits);
 // The device has shown who it is. The first time, what is known of its reports' numbers goes:
 // strangers may have sent them.
 void gw_record_edit_prove(struct gw_record_edit *edit);

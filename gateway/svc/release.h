@@ -20,6 +20,7 @@ struct gw_statement {
     const uint8_t *bytes; // an envelope
     size_t size;
     uint64_t expires_s; // of an INSTALL; 0: it is no such
+    uint64_t manifest_bytes;
 };
 
 // What a device's word is worth to a rollout: it counts, or it only is shown.
@@ -87,8 +88,8 @@ uint8_t gw_release_stage(const struct gw_release *release, uint32_t newest, bool
 bool gw_release_has_shadow(const struct gw_release *release); // a shadow stage
 
 #define GW_OFFERS_UNLIMITED INT64_MAX
-// One offer of those left. False: none is.
-bool gw_offers_take(struct gw_offers *offers);
+// So many of the offers that are left, or what is. False: none is.
+bool gw_offers_take(struct gw_offers *offers, uint32_t count);
 // How a device with these bits (enum gw_outcome_bit) stands.
 static inline enum gw_standing gw_release_standing(const struct gw_release *release, unsigned bits)
 {

@@ -495,6 +495,7 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);
     }
     release->statements[index].expires_s = said.expires_s;
+    release->statements[index].manifest_bytes = said.manifest_bytes;
     return BASE_OK;
 }
 
@@ -579,14 +580,14 @@ bool gw_release_has_shadow(const struct gw_release *release)
 }
 
 // Workers race for the last offers; no more are taken than were handed out.
-bool gw_offers_take(struct gw_offers *offers)
+bool gw_offers_take(struct gw_offers *offers, uint32_t count)
 {
     int64_t left = atomic_load_explicit(&offers->left, memory_order_relaxed);
     if (left == GW_OFFERS_UNLIMITED) {
         return true;
     }
     while (left > 0) {
-        if (atomic_compare_exchange_weak_explicit(&offers->left, &left, left - 1,
+        if (atomic_compare_exchange_weak_explicit(&offers->left, &left, left - count,
                                                   memory_order_relaxed, memory_order_relaxed)) {
             return true;
         }

@@ -40,6 +40,7 @@ struct report_job {
     bool stale;  // of an epoch that is over
     bool proven; // the request showed who sent it
     bool denied; // it did not, and the device has before
+    bool begun;  // the core knows that the writer is at it
     uint32_t change_count;
     uint16_t tenant;
     uint32_t epoch;
@@ -120,7 +121,9 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
     for (uint32_t i = 0; i < edit->record.outcome_count; i++) {
         struct gw_record_outcome *outcome = &edit->record.outcomes[i];
         struct gw_tally_rollout rollout;
-        if ((outcome->bits & GW_OUTCOME_CONTROL) == 0 ||
+        bool watched = (outcome->bits & (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED)) ==
+                       GW_OUTCOME_CONTROL; // a placebo's device names its rollout
+        if (!watched ||
             !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) || !rollout.open ||
             rollout.release->task_id != said->task_id) {
             continue;
@@ -131,6 +134,14 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
             note_mark(job, &rollout, outcome);
         }
     }
+}
+
+// Does the device speak of what it had, which it was offered again as control of this rollout?
+static bool is_placebo(const struct gw_tally_rollout *rollout, const struct wire_outcome *said)
+{
+    const struct gw_release *release = rollout->release;
+    return !rollout->shadow && said->version_id != release->version_id &&
+           release->stages[rollout->stage_now].gate.rule == POL_GATE_LOGRANK;
 }
 
 static enum base_status apply_outcome(struct report_job *job, struct gw_record_edit *edit,
@@ -151,20 +162,24 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
     }
     uint16_t proven = job->proven ? GW_OUTCOME_PROVEN : 0;
     bool counts = gw_release_standing(rollout.release, proven) == GW_STANDING_COUNTED;
-    if (wire_outcome_is_failure(said->kind) && counts) {
+    bool placebo = is_placebo(&rollout, said);
+    if (wire_outcome_is_failure(said->kind) && counts && !placebo) {
         BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
     }
-    struct gw_record_outcome *outcome = gw_record_edit_outcome(
-        edit, key, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED | proven);
+    // Who is not known to have been offered it takes no part in a trial: that it is heard of at all
+    // depends on what became of it.
+    uint16_t enters = GW_OUTCOME_OFFERED | proven | (placebo ? GW_OUTCOME_CONTROL : 0);
+    struct gw_record_outcome *outcome =
+        gw_record_edit_outcome(edit, key, rollout.stage_now, job->now_s, enters);
     if (outcome == NULL) {
         job->unknown++;
         return BASE_OK;
     }
-    if ((outcome->bits & GW_OUTCOME_CONTROL) != 0) {
-        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s, proven);
+    if ((outcome->bits & GW_OUTCOME_CONTROL) != 0 && !placebo) {
+        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s, enters);
     } else if (counts &&
                gw_release_standing(rollout.release, outcome->bits) != GW_STANDING_COUNTED) {
-        gw_record_edit_enter(edit, outcome, outcome->stage, job->now_s, proven);
+        gw_record_edit_enter(edit, outcome, outcome->stage, job->now_s, enters);
     }
     outcome->updated_s = job->now_s;
     uint16_t bits = gw_outcome_step(outcome->bits, said->kind) | proven;
@@ -199,12 +214,32 @@ static enum base_status keep_changes(struct report_job *job, const struct gw_rec
     return BASE_OK;
 }
 
+// Until they are counted, nothing is judged that may be heard of by them (gw_core_heard_s).
+static void begin_reports(struct report_job *job)
+{
+    struct gw_core *core = job->worker->core;
+    if (!job->begun && core->reports_open++ == 0) {
+        atomic_store(&core->reports_since_s, gw_core_now_s(core));
+    }
+    job->begun = true;
+}
+
+static void end_reports(const struct report_job *job)
+{
+    struct gw_core *core = job->worker->core;
+    if (job->begun && --core->reports_open == 0) {
+        atomic_store(&core->reports_since_s, UINT32_MAX);
+    }
+}
+
 static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct report_job *job = (struct report_job *)self;
     struct gw_tally_change changes[CHANGES_MAX];
+    begin_reports(job);
     struct gw_record_edit edit = {
         .core = job->worker->core,
+        .now_s = gw_core_now_s(job->worker->core),
         .txn = txn,
         .device_id = job->device_id,
         .changes = changes,
@@ -282,6 +317,7 @@ static void report_done(struct gw_store_op *self, enum base_status status)
         gw_count(&core->reports_unproven, job->unproven);
         gw_count(&core->reports_gaps, job->gap);
     }
+    end_reports(job);
     free(job->changes);
     job->changes = NULL;
     job->worker->post(job->worker->post_ctx, &job->message);

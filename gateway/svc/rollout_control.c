@@ -4,10 +4,14 @@
 // anything follows from it. Counts that decided nothing are noted in the log when they moved the
 // verdict or its reason, or when they grew enough: so the log alone tells how every decision came
 // about, and grows with the logarithm of the fleet.
+#include "svc/offer_gate.h"
 #include "svc/rollout_state.h"
 #include "svc/simulation.h"
 
 #include <string.h>
+
+// A device may have been drawn so long before it was marked as such.
+#define GW_TRIAL_LAG_S 2u
 
 static void simulated(const struct gw_rollout *rollout, struct gw_rollout_counts *out)
 {
@@ -59,6 +63,58 @@ static void judged(const struct gw_rollout *rollout, const struct gw_rollout_cou
     }
 }
 
+static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
+{
+    out->count = rollout->quarantine_count;
+    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
+        out->names[i] = rollout->quarantine[i].segment;
+    }
+}
+
+void gw_rollout_look(const struct gw_core *core, const struct gw_rollout *rollout,
+                     struct pol_held *held, struct gw_trial_look *out)
+{
+    uint32_t flushed_s = core->control.flushed_s;
+    held_now(rollout, held);
+    *out = (struct gw_trial_look){
+        .stage = rollout->state.stage_index,
+        .heard_s = gw_core_heard_s(core),
+        .offers_s = flushed_s > GW_TRIAL_LAG_S ? flushed_s - GW_TRIAL_LAG_S : 0,
+        .held = held,
+    };
+}
+
+// With LOGRANK the trial is judged, and silence within it.
+static void judge_trial(struct gw_core *core, const struct gw_rollout *rollout,
+                        struct pol_counts *out)
+{
+    struct pol_held held;
+    struct gw_trial_look look;
+    struct pol_hazard hazards[POL_COHORT_COUNT];
+    gw_rollout_look(core, rollout, &held, &look);
+    if (gw_tally_trial(core->tally, rollout->release->id, &look, &out->trial, hazards)) {
+        out->hazard = hazards[POL_COHORT_UPDATED];
+        out->control_hazard = hazards[POL_COHORT_CONTROL];
+    }
+}
+
+static bool has_trial(const struct gw_rollout *rollout)
+{
+    const struct pol_stage *stage = &rollout->release->stages[rollout->state.stage_index];
+    return stage->gate.rule == POL_GATE_LOGRANK && stage->kind != POL_STAGE_SIMULATE;
+}
+
+void gw_rollout_view_trial(struct gw_core *core, const struct gw_rollout *rollout,
+                           struct gw_rollout_trial_view *out)
+{
+    struct pol_counts counts = {0};
+    out->there = has_trial(rollout);
+    if (out->there) {
+        judge_trial(core, rollout, &counts);
+    }
+    out->trial = counts.trial;
+}
+
 void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
                      struct gw_rollout_counts *out_seen, struct pol_counts *out_judged)
 {
@@ -71,6 +127,9 @@ void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
     }
     judged(rollout, out_seen, out_judged);
     gw_rollout_quarantine_discount(core, rollout, out_judged);
+    if (has_trial(rollout)) {
+        judge_trial(core, rollout, out_judged);
+    }
     if (rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
         out_judged->to_roll_back = left_to_roll_back(core, rollout);
     }
@@ -205,13 +264,21 @@ static void grant(struct gw_core *core, struct gw_rollout *rollout, enum gw_stan
     struct gw_offers *offers = &release->offers[standing];
     int64_t left = atomic_exchange_explicit(&offers->left, 0, memory_order_relaxed);
     uint64_t unused = left > 0 && left < GW_OFFERS_UNLIMITED ? (uint64_t)left : 0;
+    uint32_t updated; // of so many offers in all, in a trial
+    uint32_t all_offers;
+    gw_offer_price(release, rollout->state.stage_index, &updated, &all_offers);
+    uint64_t whole = unused * updated / all_offers;
+    uint64_t rest = unused - (whole * all_offers + updated - 1) / updated;
     struct gw_rollout_counts all;
     (void)gw_tally_standing(core->tally, release->id, standing, gw_core_sure_s(core), &all);
     uint64_t granted = pol_pace_grant(&release->stages[rollout->state.stage_index].pace,
-                                      &pace->state, unused, all.offered, all.succeeded,
+                                      &pace->state, whole, all.offered, all.succeeded,
                                       in_flight(pace, offers, &all), gw_core_sure_us(core));
-    int64_t most = granted < INT32_MAX ? (int64_t)granted : INT32_MAX;
-    atomic_store_explicit(&offers->left, most, memory_order_relaxed);
+    granted = granted < INT32_MAX ? granted : INT32_MAX;
+    // What alone devices took too much of is owed.
+    int64_t owed = left < 0 ? left : 0;
+    int64_t most = (int64_t)((granted * all_offers + updated - 1) / updated + rest);
+    atomic_store_explicit(&offers->left, most + owed, memory_order_relaxed);
 }
 
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout)

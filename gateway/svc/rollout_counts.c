@@ -16,6 +16,8 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
     memset(out, 0, sizeof(*out));
     if ((bits & GW_OUTCOME_CONTROL) != 0) {
         out->control = 1;
+        out->control_offered = (bits & GW_OUTCOME_OFFERED) != 0;
+        out->control_activated = out->control_offered != 0 && activated;
         out->control_completed = ran || failed;
         out->control_failed = failed;
         return;
@@ -43,6 +45,8 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
     X(on_version)                                                                                  \
     X(retrying)                                                                                    \
     X(control)                                                                                     \
+    X(control_offered)                                                                             \
+    X(control_activated)                                                                           \
     X(control_completed)                                                                           \
     X(control_failed)
 

@@ -13,8 +13,8 @@
 //   u8 kind, u8 record_kind, u8 command,
 //                  u64 now_us, counts (stage_codec.c), u8 action, u8 verdict, u8 reason,
 //                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment,
-//                  slices when the record is of slices, held then and when it is of a lift
-//                  (stage_codec.c)
+//                  slices when the record is of slices, held then and when it is of a lift,
+//                  trial, rises when the record is of slices (both since 6; stage_codec.c)
 #include "svc/rollout_state.h"
 
 #include "base/cursor.h"
@@ -26,13 +26,15 @@
 
 #define ROW_VERSION   5
 #define ROW_OLDEST    4
-#define LINE_VERSION  4
+#define LINE_VERSION  6
+#define LINE_TRIAL    6 // the first that tells of trials
 #define LINE_UNPROVEN 4 // the first with that count
 #define LINE_OLDEST   3
 #define ROW_HEAD_MAX                                                                               \
     (256 + GW_SIMULATION_BYTES_MAX + GW_HELD_BYTES_MAX +                                           \
      GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
-#define LINE_BYTES_MAX (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX)
+#define LINE_BYTES_MAX                                                                             \
+    (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX + GW_TRIAL_BYTES_MAX + GW_RISES_BYTES_MAX)
 #define TASK_BYTES_MAX 256
 
 #define ROW_EVIDENCE 5  // the first that tells where the result of a simulation came from
@@ -219,6 +221,10 @@ static size_t encode_line(const struct gw_rollout_log_view *line, uint8_t *out, 
     if (record->kind == POL_RECORD_SLICES || record->kind == POL_RECORD_LIFT) {
         gw_pol_held_write(&writer, &record->held);
     }
+    gw_pol_trial_write(&writer, &record->counts.trial);
+    if (record->kind == POL_RECORD_SLICES) {
+        gw_pol_rises_write(&writer, &record->slices);
+    }
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
 }
 
@@ -253,6 +259,12 @@ enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
     }
     if (record->kind == POL_RECORD_SLICES || record->kind == POL_RECORD_LIFT) {
         gw_pol_held_read(&reader, &record->held);
+    }
+    if (version >= LINE_TRIAL) {
+        gw_pol_trial_read(&reader, &record->counts.trial);
+    }
+    if (version >= LINE_TRIAL && record->kind == POL_RECORD_SLICES) {
+        gw_pol_rises_read(&reader, &record->slices);
     }
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

@@ -30,10 +30,16 @@ bool gw_rollout_quarantine_tick(struct gw_core *core, struct gw_rollout *rollout
 // Takes the devices of segments in quarantine out of the current stage's counts.
 void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,
                                     struct pol_counts *counts);
+// How far the trial of the rollout's stage may be looked at now; `held` is filled, and borrowed.
+void gw_rollout_look(const struct gw_core *core, const struct gw_rollout *rollout,
+                     struct pol_held *held, struct gw_trial_look *out);
 // Hands out how many offers workers may make until the next tick.
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout);
 // One look at a rollout that is under way. True when it moved.
 bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout);
+// The trial of the open stage, as far as it is judged.
+void gw_rollout_view_trial(struct gw_core *core, const struct gw_rollout *rollout,
+                           struct gw_rollout_trial_view *out);
 // What the open stage can see; the view has everything else already.
 void gw_rollout_view_power(struct gw_core *core, const struct gw_rollout *rollout,
                            struct gw_rollout_view *out);

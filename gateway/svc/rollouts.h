@@ -77,6 +77,8 @@ struct gw_rollout_counts {
     uint64_t eligible;    // targeted by an open stage, offered or not
     uint64_t online;      // of those, heard of lately
     uint64_t control;     // drawn as the control of this stage
+    uint64_t control_offered; // ... and offered what it has again
+    uint64_t control_activated;
     uint64_t control_completed;
     uint64_t control_failed;
     uint64_t control_silent;
@@ -97,6 +99,12 @@ struct gw_rollout_stage_view {
     uint16_t max_bucket;
     struct pol_stage conduct; // without its audience
     struct gw_rollout_counts counts;
+};
+
+// Of the open stage, when it has the rule LOGRANK.
+struct gw_rollout_trial_view {
+    bool there;
+    struct pol_trial trial;
 };
 
 struct gw_rollout_fingerprint {
@@ -176,6 +184,7 @@ struct gw_rollout_view {
     struct gw_simulation simulation;
     bool has_power; // a stage is open whose gate declares a rise
     struct pol_stage_power power;
+    struct gw_rollout_trial_view trial;
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;

@@ -15,6 +15,11 @@
 //   slices  := varint held_count, varint count, varint completed, varint failing_count,
 //              failing_count x { u64 name, varint completed, varint failed }
 //   held    := u8 count, count x u64 name
+//   trial   := u8 there (0: nobody was in it; nothing follows), 6 x u64 wealth, 5 x outcomes
+//              (control, updated; control and updated whose window is over; updated beside
+//              control), varint compared, varint trials, varint failures (of the lead)
+//   outcomes := varint offered, varint failed, varint succeeded
+//   rises   := i32 for each failing slice: evidence, in 2^-16
 #include "svc/stage_codec.h"
 
 #include <string.h>
@@ -264,5 +269,78 @@ void gw_pol_held_read(struct base_reader *reader, struct pol_held *held)
     }
     for (uint32_t i = 0; i < held->count; i++) {
         held->names[i] = base_reader_u64(reader);
+    }
+}
+
+// ---- Trials
+
+#define RISE_UNIT 65536.0 // evidence is a multiple of one over it
+
+// The sums of a trial, in their order.
+static struct pol_outcomes *outcomes_of(struct pol_trial *trial, uint32_t i)
+{
+    struct pol_outcomes *const all[] = {
+        &trial->all[POL_COHORT_CONTROL], &trial->all[POL_COHORT_UPDATED],
+        &trial->over[POL_COHORT_CONTROL], &trial->over[POL_COHORT_UPDATED], &trial->beside};
+    return i < sizeof(all) / sizeof(all[0]) ? all[i] : NULL;
+}
+
+void gw_pol_trial_write(struct base_writer *writer, const struct pol_trial *trial)
+{
+    static const struct pol_trial nobody;
+    struct pol_trial copy = *trial;
+    bool there = memcmp(trial, &nobody, sizeof(nobody)) != 0;
+    base_writer_u8(writer, there ? 1 : 0);
+    if (!there) {
+        return;
+    }
+    for (uint32_t i = 0; i < POL_LOGRANK_RATIOS; i++) {
+        base_writer_u64(writer, (uint64_t)trial->rise.wealth[i]);
+    }
+    const struct pol_outcomes *sums;
+    for (uint32_t i = 0; (sums = outcomes_of(&copy, i)) != NULL; i++) {
+        base_writer_varint(writer, sums->offered);
+        base_writer_varint(writer, sums->failed);
+        base_writer_varint(writer, sums->succeeded);
+    }
+    base_writer_varint(writer, trial->compared);
+    base_writer_varint(writer, trial->lead.trials);
+    base_writer_varint(writer, trial->lead.failures);
+}
+
+void gw_pol_trial_read(struct base_reader *reader, struct pol_trial *trial)
+{
+    *trial = (struct pol_trial){.compared = 0};
+    if (base_reader_u8(reader) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < POL_LOGRANK_RATIOS; i++) {
+        trial->rise.wealth[i] = (int64_t)base_reader_u64(reader);
+    }
+    struct pol_outcomes *sums;
+    for (uint32_t i = 0; (sums = outcomes_of(trial, i)) != NULL; i++) {
+        sums->offered = base_reader_varint(reader);
+        sums->failed = base_reader_varint(reader);
+        sums->succeeded = base_reader_varint(reader);
+    }
+    trial->compared = base_reader_varint(reader);
+    trial->lead.trials = base_reader_varint(reader);
+    trial->lead.failures = base_reader_varint(reader);
+    if (!pol_trial_valid(trial)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
+void gw_pol_rises_write(struct base_writer *writer, const struct pol_slices *slices)
+{
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        base_writer_u32(writer, (uint32_t)(int32_t)(slices->failing[i].rise * RISE_UNIT));
+    }
+}
+
+void gw_pol_rises_read(struct base_reader *reader, struct pol_slices *slices)
+{
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        slices->failing[i].rise = (int32_t)base_reader_u32(reader) / RISE_UNIT;
     }
 }

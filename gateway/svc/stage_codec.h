@@ -28,6 +28,13 @@ void gw_pol_counts_read(struct base_reader *reader, bool unproven, struct pol_co
 // hang together fails the reader.
 #define GW_SLICES_BYTES_MAX (1u + 5 + 10 + 5 + POL_SLICES_MAX * (8 + 10 + 10))
 #define GW_HELD_BYTES_MAX   (1u + POL_HELD_MAX * 8)
+// What a line says of a trial beside: of its counts, and of its slices.
+#define GW_TRIAL_BYTES_MAX (1u + POL_LOGRANK_RATIOS * 8 + 18 * 10)
+#define GW_RISES_BYTES_MAX (POL_SLICES_MAX * 4)
+void gw_pol_trial_write(struct base_writer *writer, const struct pol_trial *trial);
+void gw_pol_trial_read(struct base_reader *reader, struct pol_trial *trial);
+void gw_pol_rises_write(struct base_writer *writer, const struct pol_slices *slices);
+void gw_pol_rises_read(struct base_reader *reader, struct pol_slices *slices);
 void gw_pol_slices_write(struct base_writer *writer, const struct pol_slices *slices);
 void gw_pol_slices_read(struct base_reader *reader, struct pol_slices *slices);
 void gw_pol_held_write(struct base_writer *writer, const struct pol_held *held);

@@ -8,6 +8,9 @@
 #include "svc/cohort.h"
 #include "svc/offer_ring.h"
 #include "svc/rollout_counts.h"
+#include "svc/trial_blocks.h"
+
+#include "base/prng.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -55,6 +58,7 @@ struct rollout_tally {
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
     struct gw_release *release;
+    struct gw_trial_blocks *trial; // NULL: no stage has one
     struct stage_tally stages[POL_STAGES_MAX];
     struct stage_tally *unproven; // of devices that do not count, likewise; NULL: there were none
     bool unproven_lost;           // no memory for that: they are not shown
@@ -110,6 +114,7 @@ void gw_tally_free(struct gw_tally *tally)
         free(rollout->fingerprints);
         free(rollout->slices);
         free(rollout->segments);
+        gw_trial_blocks_free(rollout->trial);
         gw_release_unref(rollout->release);
         free(rollout);
     }
@@ -149,6 +154,16 @@ static struct stage_tally *stages_of(struct rollout_tally *rollout, enum gw_stan
     return rollout->unproven;
 }
 
+static bool has_trial(const struct gw_release *release)
+{
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        if (release->stages[i].gate.rule == POL_GATE_LOGRANK) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum base_status add(struct gw_tally *tally, struct gw_release *release, uint64_t id)
 {
     if (tally->count == tally->capacity) {
@@ -164,6 +179,13 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     if (rollout == NULL) {
         return BASE_ERR_NOMEM;
     }
+    if (id == release->id && has_trial(release)) { // its shadow has none
+        rollout->trial = gw_trial_blocks_new(release);
+        if (rollout->trial == NULL) {
+            free(rollout);
+            return BASE_ERR_NOMEM;
+        }
+    }
     rollout->key = &tally->key;
     rollout->id = id;
     rollout->index = tally->count;
@@ -173,6 +195,7 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     unsigned hash = (unsigned)base_keyed64_u64(&tally->key, id);
     HASH_ADD_BYHASHVALUE(hh, tally->by_id, id, sizeof(rollout->id), hash, rollout);
     if (rollout->hh.tbl == NULL) {
+        gw_trial_blocks_free(rollout->trial);
         free(rollout);
         return BASE_ERR_NOMEM;
     }
@@ -489,6 +512,25 @@ static void note_failure(struct rollout_tally *rollout, const struct gw_tally_ch
     }
 }
 
+static void note_trial(struct rollout_tally *rollout, const struct gw_tally_change *change,
+                       uint16_t old_bits, uint16_t new_bits)
+{
+    struct gw_trial_entry entry = {
+        .order = base_mix64(base_mix64(change->device_id) + 1),
+        .segment = change->segment,
+        .offered_s = change->offered_s,
+        .answered_s = change->old_answered_s,
+        .failed_s = change->old_failed_s,
+        .bits = old_bits,
+        .stage = change->stage,
+    };
+    gw_trial_blocks_take(rollout->trial, &entry);
+    entry.answered_s = change->answered_s;
+    entry.failed_s = change->failed_s;
+    entry.bits = new_bits;
+    gw_trial_blocks_add(rollout->trial, &entry);
+}
+
 static void apply_standing(struct rollout_tally *rollout, const struct gw_tally_change *change,
                            enum gw_standing standing, uint16_t old_bits, uint16_t new_bits)
 {
@@ -513,8 +555,12 @@ static void apply_standing(struct rollout_tally *rollout, const struct gw_tally_
     bool was_complete = before.succeeded + before.failed > 0;
     bool completed = !was_complete && after.succeeded + after.failed > 0;
     bool failed = before.failed == 0 && after.failed > 0;
-    if (standing == GW_STANDING_COUNTED) {
+    bool counted = standing == GW_STANDING_COUNTED;
+    if (counted) {
         note_failure(rollout, change, completed, failed);
+    }
+    if (counted && rollout->trial != NULL) {
+        note_trial(rollout, change, old_bits, new_bits);
     }
 }
 
@@ -679,6 +725,34 @@ void gw_tally_standing(struct gw_tally *tally, uint64_t rollout_id, enum gw_stan
     }
     if (rollout != NULL && rollout->shadow != NULL) {
         add_unproven(rollout->shadow, now_s, out);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+bool gw_tally_trial(struct gw_tally *tally, uint64_t rollout_id, const struct gw_trial_look *look,
+                    struct pol_trial *out, struct pol_hazard out_hazards[POL_COHORT_COUNT])
+{
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    bool found = rollout != NULL && rollout->trial != NULL && look->stage < rollout->stage_count;
+    if (found) {
+        const struct gw_tally_watch *watch = &rollout->stages[look->stage].watch;
+        gw_trial_blocks_judged(rollout->trial, look, out);
+        memcpy(out_hazards, watch->trial, sizeof(watch->trial));
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return found;
+}
+
+void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
+                           const struct gw_trial_look *look, const struct pol_held *lifted,
+                           struct pol_slices *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL && rollout->trial != NULL && look->stage < rollout->stage_count) {
+        gw_trial_blocks_slices(rollout->trial, look, lifted, out);
     }
     pthread_mutex_unlock(&tally->lock);
 }

@@ -15,6 +15,7 @@
 #include "svc/devices.h"
 #include "svc/release.h"
 #include "svc/rollout_counts.h"
+#include "svc/trial_blocks.h"
 
 #define GW_TALLY_STAGE_ALL UINT32_MAX
 
@@ -37,6 +38,12 @@ struct gw_tally_change {
     uint8_t kind;         // of the report that failed it; 0: none
     const uint8_t *attrs; // raw block of the device, for slices; may be NULL
     uint32_t attrs_size;
+    uint64_t device_id; // this and what follows is of trials (svc/trial_blocks.h)
+    uint64_t segment;
+    uint32_t old_answered_s;
+    uint32_t old_failed_s;
+    uint32_t answered_s;
+    uint32_t failed_s;
     struct base_str detail; // of the failure
 };
 
@@ -63,6 +70,7 @@ struct gw_tally_watch {
     uint64_t control_silent;
     uint64_t control_silent_done;
     uint64_t control_observed_s;
+    struct pol_hazard trial[POL_COHORT_COUNT]; // of devices that are compared, from their blocks on
 };
 
 BASE_NODISCARD enum base_status gw_tally_new(const struct base_hash_key *key,
@@ -108,6 +116,14 @@ bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage
 // Counts of all stages of the devices of one standing, as if there were no others.
 void gw_tally_standing(struct gw_tally *tally, uint64_t rollout_id, enum gw_standing standing,
                        uint32_t now_s, struct gw_rollout_counts *out);
+// The trial of a stage with the rule LOGRANK, as far as `look` may go, and how the cohorts were
+// watched. False: the stage has none.
+bool gw_tally_trial(struct gw_tally *tally, uint64_t rollout_id, const struct gw_trial_look *look,
+                    struct pol_trial *out, struct pol_hazard out_hazards[POL_COHORT_COUNT]);
+// Its segments (gw_trial_blocks_slices); none where it has no trial.
+void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
+                           const struct gw_trial_look *look, const struct pol_held *lifted,
+                           struct pol_slices *out);
 // Fills counts, stage counts, fingerprints and slices.
 void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view);
 

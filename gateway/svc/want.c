@@ -51,6 +51,12 @@ static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t nu
                                                                         : POL_CLAIM_OPEN;
 }
 
+// As if the share of its newest stage had the device (svc/draw.h).
+static bool is_let_in(uint8_t number, const struct gw_device_facts *facts)
+{
+    return number < GW_PLAN_OPEN_MAX && (facts->let_in >> number & 1u) != 0;
+}
+
 // Than the version that failed last.
 static bool refuses_more(const struct gw_device_facts *facts)
 {
@@ -82,8 +88,12 @@ static void note_refusal(struct claims *claims, uint8_t number, struct pol_claim
                          const struct gw_device_facts *facts, const struct pol_attrs *attrs)
 {
     claim->refused = is_version_refused(claims, claim, facts);
-    if (!claim->refused && claim->version != facts->have &&
-        is_refused(stage_statement(claims->task, number, facts->device_id, attrs), facts)) {
+    const struct gw_release *release = gw_plan_claim_release(claims->task, number);
+    const struct gw_statement *statement =
+        is_let_in(number, facts)
+            ? &release->statements[gw_plan_claim_newest(claims->task, number)]
+            : stage_statement(claims->task, number, facts->device_id, attrs);
+    if (!claim->refused && claim->version != facts->have && is_refused(statement, facts)) {
         claim->refused = true;
         claims->statements |= UINT32_C(1) << claims->count;
     }
@@ -108,7 +118,7 @@ static void add_claim(struct claims *claims, uint8_t number, const struct gw_coh
         .priority = release->priority,
         .state = state_of(task, number, facts),
         .targeted = targeted && arm,
-        .admitted = targeted && arm && bucket < entry->limit,
+        .admitted = targeted && arm && (bucket < entry->limit || is_let_in(number, facts)),
         .inside = arm && bucket < gw_plan_claim_share(task, number),
         .held_off = entry->quarantined,
     };

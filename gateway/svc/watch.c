@@ -8,7 +8,8 @@
 //
 // Devices are marked as control (in the table, and with the next flush in their record) when they
 // were heard of during the stage, are targeted, and have their bucket in the stage's control band;
-// they complete by a check-in at least observe_s later, or by a report. Devices that never showed
+// they complete by a check-in at least observe_s later, or by a report. Not so in a stage with the
+// rule LOGRANK, whose control is drawn at check-ins (svc/draw.h): here it is only watched. Devices that never showed
 // who they are are looked at for rollouts alone that trust them, the revoked for none: they cannot
 // be heard of any more. Control thread.
 #include "svc/core_private.h"
@@ -141,7 +142,9 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .since_s = (uint32_t)(rollout->state.stage_since_us / 1000000u),
         .admits = rollout->state.state != POL_ROLLOUT_PAUSED,
     };
-    pol_stage_control_band(stage, &item->control_from, &item->control_to);
+    if (stage->gate.rule != POL_GATE_LOGRANK) { // else control is drawn when it checks in
+        pol_stage_control_band(stage, &item->control_from, &item->control_to);
+    }
     watch->count++;
 }
 
@@ -284,6 +287,41 @@ static void see_control(const struct gw_watch *watch, struct watched *item,
     figures->control_silent_done += silent && done;
 }
 
+// A device that is compared, of either cohort: watched from the end of its block, whether or not it
+// has begun by then, so that both cohorts are watched at the same ages. Who failed says no more.
+static void see_drawn(const struct gw_watch *watch, struct watched *item,
+                      const struct gw_device_mark *mark, const struct gw_device_visit *visit)
+{
+    const struct pol_stage *stage = &item->release->stages[mark->stage];
+    uint32_t from_s = gw_trial_block_end_s(item->release, mark->offered_s);
+    bool control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
+    unsigned over = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED |
+                    GW_OUTCOME_NOT_APPLICABLE;
+    if ((mark->bits & GW_OUTCOME_ALONE) != 0 || (mark->bits & over) != 0 || stage->silence_s == 0) {
+        return;
+    }
+    struct pol_hazard *hazard =
+        &item->figures[mark->stage].trial[control ? POL_COHORT_CONTROL : POL_COHORT_UPDATED];
+    bool silent = watch->now_s >= from_s &&
+                  quiet_s(watch, visit->last_seen_s) >=
+                      silence_after_s(item->release, stage, visit->interval_s);
+    hazard->silent += silent;
+    hazard->device_seconds += at_least_0(silent ? visit->last_seen_s : watch->now_s, from_s);
+}
+
+// Control that was offered what it has: how many of it are silent is for people.
+static void see_placebo(const struct gw_watch *watch, struct watched *item,
+                        const struct gw_device_mark *mark, const struct gw_device_visit *visit)
+{
+    const struct pol_stage *stage = &item->release->stages[mark->stage];
+    struct gw_tally_watch *figures = &item->figures[mark->stage];
+    bool silent = stage->silence_s > 0 && (mark->bits & GW_OUTCOME_FAILED) == 0 &&
+                  quiet_s(watch, visit->last_seen_s) >=
+                      silence_after_s(item->release, stage, visit->interval_s);
+    figures->control_silent += silent;
+    figures->control_silent_done += silent && (mark->bits & GW_OUTCOME_RAN) != 0;
+}
+
 static bool is_online(const struct gw_watch *watch, const struct gw_device_visit *visit)
 {
     uint32_t said_s = gw_core_checkin_interval_s(watch->core);
@@ -341,7 +379,13 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit)
         if (gw_release_standing(watch->items[slot].release, mark->bits) != GW_STANDING_COUNTED) {
             continue;
         }
-        if ((mark->bits & GW_OUTCOME_CONTROL) != 0) {
+        if ((mark->bits & GW_OUTCOME_DRAWN) != 0) {
+            see_drawn(watch, &watch->items[slot], mark, visit);
+        }
+        unsigned control = mark->bits & (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED);
+        if (control == (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED)) {
+            see_placebo(watch, &watch->items[slot], mark, visit);
+        } else if (control == GW_OUTCOME_CONTROL) {
             see_control(watch, &watch->items[slot], mark, visit);
         } else {
             see_updated(watch, &watch->items[slot], mark, visit);

@@ -359,11 +359,55 @@ static void gates_at_their_ends(void **state)
     gate = standard;
     gate.alpha_ppm = 0;
     assert_false(pol_gate_check(&gate));
-    // Until a caller offers in blocks no stage may have the rule.
     struct pol_stage stage = {.kind = POL_STAGE_FULL, .max_bucket = 10000, .gate = standard};
+    assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_MATCHED);
+    stage.retries[POL_FAILURE_CRASH] = 1; // a first failure is the outcome
     assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_STAGES_INVALID);
     stage.gate.rule = POL_GATE_SEQUENTIAL;
     assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_MATCHED);
+}
+
+static void add_alone(struct pol_trial *trial, uint32_t count, uint32_t failed)
+{
+    struct pol_block block = {.offered = {0, count}, .alone = true};
+    pol_block_close(&block, 0, &trial->rise);
+    for (uint32_t i = 0; i < failed; i++) {
+        assert_true(pol_block_fail(&block, POL_COHORT_UPDATED, false, 0, &trial->rise));
+    }
+    block.succeeded[POL_COHORT_UPDATED] = count - failed;
+    pol_trial_add(trial, &block, true, standard.max_failure_ppm);
+}
+
+// Devices that have nothing to be offered again: asked about max_failure, compared with nobody.
+static void who_is_alone_is_not_compared(void **state)
+{
+    (void)state;
+    struct pol_counts counts = {0};
+    struct pol_judgement judged;
+    add_alone(&counts.trial, 3000, 6); // a first release: nobody to compare with
+    assert_false(pol_trial_compares(&counts.trial));
+    pol_gate_judge(&standard, &counts, 0, &judged);
+    assert_int_equal(judged.verdict, PASS);
+    // Some that can be compared: they have to be shown good beside their control, however many of
+    // the others there are.
+    struct row_block few = {{20, 0, 20}, {20, 0, 20}, true};
+    add_block(&counts.trial, &standard, &few, false);
+    assert_true(pol_trial_compares(&counts.trial));
+    assert_int_equal(counts.trial.beside.offered, 20);
+    pol_gate_judge(&standard, &counts, 0, &judged);
+    assert_int_equal(judged.verdict, INCONCLUSIVE);
+    assert_int_equal(judged.reason, POL_REASON_EVIDENCE_OPEN);
+    // And what is alone can fail, by the limit.
+    add_alone(&counts.trial, 1000, 900);
+    assert_true(pol_trial_valid(&counts.trial));
+    pol_gate_judge(&standard, &counts, 0, &judged);
+    assert_int_equal(judged.verdict, FAIL);
+    assert_int_equal(judged.reason, POL_REASON_FAILURES_OVER_LIMIT);
+    for (uint32_t i = 0; i < POL_LOGRANK_RATIOS; i++) {
+        assert_int_equal(counts.trial.rise.wealth[i], 0);
+    }
+    counts.trial.beside.offered = counts.trial.compared + 1;
+    assert_false(pol_trial_valid(&counts.trial));
 }
 
 // Devices that the version is not meant for are in no share; they stay among those who may fail.
@@ -596,6 +640,7 @@ int main(void)
         cmocka_unit_test(what_passes_by_the_page),
         cmocka_unit_test(gates_at_their_ends),
         cmocka_unit_test(refusals_are_no_trials),
+        cmocka_unit_test(who_is_alone_is_not_compared),
         cmocka_unit_test(silence_is_asked_too),
         cmocka_unit_test(what_comes_when_does_not_matter),
         cmocka_unit_test(the_lead_is_the_strongest_beginning),

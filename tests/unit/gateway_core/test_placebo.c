@@ -1,0 +1,729 @@
+// Trials on the gateway as it ships: both cohorts drawn at check-ins, from the same devices and at
+// the same pace; blocks found again after a restart; what counts, and what does not.
+#include "core_rig.h"
+
+#include "base/prng.h"
+#include "policy/bucket.h"
+#include "svc/rollout_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define DEVICES   400u
+#define ID        0x21u
+#define SHARE     2000u
+#define BAND      4000u
+#define BLOCK_S   30u // a tenth of the check-in interval
+#define WINDOW_S  100u
+#define TASK      "shop/score"
+#define BASE_ID   0x11u
+#define SECOND_US UINT64_C(1000000)
+
+static struct rig_device devices[DEVICES];
+static struct wire_sha256 old_version;
+static struct wire_sha256 new_version;
+static struct pol_pace pace;
+
+static void conduct(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->gate.rule = POL_GATE_LOGRANK;
+    stage->gate.alpha_ppm = 50000;
+    stage->gate.beta_ppm = 100000;
+    stage->gate.max_rise_ppm = 200000;
+    stage->gate.min_answered_ppm = 900000;
+    stage->window_s = WINDOW_S;
+    stage->control_buckets = stage->kind == POL_STAGE_GRAY ? BAND : 0;
+    stage->pace = pace;
+}
+
+static const struct rig_stage gray_full[] = {
+    {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3600 * SECOND_US},
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+};
+
+static void has_old(struct rig_device *device)
+{
+    rig_device_task(device, TASK)->version_id = wire_version_id(&old_version);
+}
+
+static void make_devices(void)
+{
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        rig_device_init(&devices[i], base_mix64(i + 1));
+        rig_device_attr(&devices[i], "model", i % 4 == 0 ? "SM-1" : "SM-2");
+        devices[i].marks = true;
+        devices[i].tasks_max = 32;
+        devices[i].interval_s = 300;
+    }
+}
+
+static void begin_stages(struct rig *rig, const struct rig_stage *stages, uint32_t count)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig->conduct = conduct;
+    rig_version(rig, TASK, "2.0.0", &new_version);
+    enum base_status status =
+        rig_rollout(rig, ID, TASK, &new_version, NULL, NULL, stages, count, &view, &error);
+    if (status != BASE_OK) {
+        fail_msg("rollout: %s", error.text);
+    }
+    rig_command(rig, ID, POL_COMMAND_START, NULL);
+    rig_settle(rig);
+}
+
+// A fleet on the old version, and a rollout of the new one with a trial.
+static void open_trial(struct rig *rig)
+{
+    rig_init(rig);
+    rig_start(rig);
+    make_devices();
+    rig_baseline(rig, TASK, BASE_ID, NULL, NULL, &old_version);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        has_old(&devices[i]);
+    }
+    begin_stages(rig, gray_full, 2);
+}
+
+enum drawn { NOTHING, UPDATED, CONTROL };
+
+static uint16_t bucket_of(const struct rig_device *device)
+{
+    return pol_bucket(device->id, base_mix64(ID));
+}
+
+static enum drawn place_of(const struct rig_device *device)
+{
+    uint16_t bucket = bucket_of(device);
+    return bucket < SHARE ? UPDATED : bucket < SHARE + BAND ? CONTROL : NOTHING;
+}
+
+static enum drawn come(struct rig *rig, struct rig_device *device)
+{
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    enum drawn drawn = NOTHING;
+    (void)rig_checkin(rig, device, true, &exchange, &offers);
+    assert_true(offers.count + offers.again_count <= 1);
+    if (offers.again_count == 1) {
+        assert_int_equal(offers.again[0].task_id, wire_task_id(BASE_STR(TASK)));
+        assert_int_equal(offers.again[0].rollout_id, ID);
+        drawn = CONTROL;
+    } else if (offers.count == 1) {
+        (void)rig_device_take(device, &offers);
+        drawn = UPDATED;
+    }
+    rig_exchange_done(&exchange);
+    return drawn;
+}
+
+// In the rollout's name: about what it got, or about what it has again.
+static void tell_of(struct rig *rig, struct rig_device *device, bool control,
+                    enum wire_outcome_kind kind)
+{
+    struct wire_report report = {
+        .device_id = device->id, .epoch = device->epoch, .first_seq = device->seq, .count = 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        report.outcomes[i] = (struct wire_outcome){
+            .kind = i == 0 ? WIRE_OUTCOME_ACTIVATED : kind,
+            .task_id = wire_task_id(BASE_STR(TASK)),
+            .version_id = wire_version_id(control ? &old_version : &new_version),
+            .rollout_id = ID,
+            .fingerprint = wire_outcome_is_failure(kind) ? 4711 : 0,
+        };
+    }
+    assert_int_equal(rig_send_report(rig, &report), 204);
+    device->seq += 2;
+}
+
+static void tell(struct rig *rig, struct rig_device *device, enum wire_outcome_kind kind)
+{
+    tell_of(rig, device, place_of(device) == CONTROL, kind);
+}
+
+static void trial_now(struct rig *rig, struct pol_trial *out)
+{
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    rig_settle(rig);
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, ID);
+    gw_rollout_seen(rig->core, rollout, &seen, &counts);
+    assert_true(pol_trial_valid(&counts.trial));
+    *out = counts.trial;
+}
+
+static void expect_same(const struct pol_trial *a, const struct pol_trial *b)
+{
+    assert_memory_equal(a, b, sizeof(*a));
+}
+
+static uint32_t count_of(enum drawn place)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        count += place_of(&devices[i]) == place;
+    }
+    return count;
+}
+
+static struct gw_rollout_log_view lines[GW_PAGE_MAX];
+
+// Why the log says that it went back.
+static enum pol_reason reason_back(struct rig *rig)
+{
+    uint32_t count = 0;
+    bool more = false;
+    assert_int_equal(gw_rollout_log(rig->core, ID, 0, GW_PAGE_MAX, lines, &count, &more), BASE_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        if (lines[i].record.action == POL_ACTION_ROLL_BACK) {
+            return lines[i].record.reason;
+        }
+    }
+    return POL_REASON_NONE;
+}
+
+static void expect_replay(struct rig *rig)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, ID);
+    struct pol_replay replay;
+    uint32_t count = 0;
+    bool more = false;
+    rig_settle(rig);
+    pol_replay_init(&replay, rollout->created_us);
+    assert_int_equal(gw_rollout_log(rig->core, ID, 0, GW_PAGE_MAX, lines, &count, &more), BASE_OK);
+    assert_false(more);
+    for (uint32_t i = 0; i < count; i++) {
+        bool differs = false;
+        (void)pol_replay_step(&replay, rollout->release->stages, rollout->release->stage_count,
+                              &lines[i].record, &differs);
+        if (differs) {
+            fail_msg("record %llu: recorded %s (%s), replayed %s",
+                     (unsigned long long)lines[i].seq, pol_action_name(lines[i].record.action),
+                     pol_reason_name(lines[i].record.reason),
+                     pol_rollout_state_name(replay.rollout.state));
+        }
+    }
+    assert_true(pol_rollout_equal(&replay.rollout, &rollout->state));
+}
+
+// ---- Who is drawn
+
+static void cohorts_are_drawn_at_checkins(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct pol_trial trial;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_int_equal(come(&rig, &devices[i]), place_of(&devices[i]));
+    }
+    uint32_t updated = count_of(UPDATED);
+    uint32_t control = count_of(CONTROL);
+    assert_true(updated > 50 && control > 100);
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, updated);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].offered, control);
+    assert_int_equal(trial.compared, updated);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.counts.offered, updated);
+    assert_int_equal(view.counts.control, control);
+    assert_int_equal(view.counts.control_offered, control);
+    assert_int_equal(view.counts.control_activated, 0);
+    // Control is told again until it has begun, and then no more.
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        bool is_control = place_of(&devices[i]) == CONTROL;
+        assert_int_equal(come(&rig, &devices[i]), is_control ? CONTROL : NOTHING);
+        if (place_of(&devices[i]) != NOTHING) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_RAN);
+        }
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_int_equal(come(&rig, &devices[i]), NOTHING);
+        assert_int_equal(come(&rig, &devices[i]), NOTHING); // settled
+    }
+    rig_advance_s(&rig, BLOCK_S + WINDOW_S + 5);
+    trial_now(&rig, &trial);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.counts.control_activated, control);
+    assert_int_equal(view.counts.control_completed, control);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, updated); // each once
+    assert_int_equal(trial.over[POL_COHORT_UPDATED].succeeded, updated);
+    assert_int_equal(trial.over[POL_COHORT_CONTROL].succeeded, control);
+    assert_int_equal(trial.beside.succeeded, updated);
+    assert_int_equal(pol_trial_under_way(&trial), 0);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+// Who cannot be offered what it has is updated, and compared with nobody.
+static void who_cannot_be_control_is_alone(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pol_trial trial;
+    uint32_t alone = 0;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (i % 3 == 0) {
+            devices[i].marks = false; // knows no marks
+        } else if (i % 3 == 1) {
+            devices[i].pair_count = 0; // has nothing
+        }
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        enum drawn place = place_of(&devices[i]);
+        bool could = i % 3 == 2;
+        alone += place == UPDATED && !could;
+        enum drawn drawn = come(&rig, &devices[i]);
+        if (i % 3 == 1 && place != UPDATED) {
+            assert_int_equal(drawn, UPDATED); // the baseline
+        } else {
+            assert_int_equal(drawn, place == CONTROL && !could ? NOTHING : place);
+        }
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_true(alone > 20);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].offered - trial.compared, alone);
+    rig_done(&rig);
+}
+
+// Both cohorts wait for the same allowance, of which an update brings its control along.
+static void both_cohorts_keep_one_pace(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pol_trial trial;
+    uint32_t seen[3] = {0};
+    pace = (struct pol_pace){.per_minute = 30};
+    open_trial(&rig);
+    pace = (struct pol_pace){.per_minute = 0};
+    for (uint32_t second = 0; second < 60; second++) { // a part of the fleet comes each second
+        rig_advance_s(&rig, 1);
+        rig_settle(&rig);
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            if ((i * 7 + second) % 10 == 0 && place_of(&devices[i]) != NOTHING) {
+                enum drawn drawn = come(&rig, &devices[i]);
+                seen[drawn]++;
+                if (drawn != NOTHING) {
+                    tell(&rig, &devices[i], WIRE_OUTCOME_RAN);
+                }
+            }
+        }
+    }
+    // Half an offer a second, and two for control with each: about 30 and 60 in a minute.
+    print_message("updated %u, control %u\n", seen[UPDATED], seen[CONTROL]);
+    assert_in_range(seen[UPDATED] + seen[CONTROL], 80, 100);
+    assert_in_range(seen[UPDATED], 15, 50);
+    assert_in_range(seen[CONTROL], 40, 80);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, seen[UPDATED]);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].offered, seen[CONTROL]);
+    rig_done(&rig);
+}
+
+// Control of a stage is drawn anew in the next one, where it is updated or control again; who was
+// let in before is compared no more.
+static void later_stages_draw_anew(void **state)
+{
+    (void)state;
+    static const struct rig_stage two[] = {
+        {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3600 * SECOND_US},
+        {"wider", POL_STAGE_GRAY, 2 * SHARE, NULL, NULL, 20, 400000, 3600 * SECOND_US},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+    };
+    struct rig rig;
+    struct pol_trial trial;
+    uint32_t updated = 0;
+    uint32_t control = 0;
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    rig_baseline(&rig, TASK, BASE_ID, NULL, NULL, &old_version);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        has_old(&devices[i]);
+    }
+    begin_stages(&rig, two, 3);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        bool late = i % 5 == 0; // comes in the second stage first
+        if (!late && come(&rig, &devices[i]) != NOTHING) {
+            tell(&rig, &devices[i], i % 7 == 0 ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN);
+        }
+    }
+    rig_settle(&rig);
+    rig_command(&rig, ID, POL_COMMAND_PROMOTE, NULL);
+    rig_settle(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        uint16_t bucket = bucket_of(&devices[i]);
+        bool fresh = bucket >= SHARE;
+        enum drawn expected = bucket < SHARE ? (i % 5 == 0 ? UPDATED : NOTHING)
+                              : bucket < 2 * SHARE        ? UPDATED
+                              : bucket < 2 * SHARE + BAND ? CONTROL
+                                                          : NOTHING;
+        assert_int_equal(come(&rig, &devices[i]), expected);
+        updated += fresh && expected == UPDATED;
+        control += expected == CONTROL;
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.compared, updated);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].offered, control);
+    assert_true(trial.all[POL_COHORT_UPDATED].offered > updated);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].failed, 0); // of this stage alone
+    rig_stop(&rig);
+    rig_start(&rig);
+    struct pol_trial again;
+    trial_now(&rig, &again);
+    expect_same(&trial, &again);
+    rig_done(&rig);
+}
+
+// ---- Blocks
+
+// Devices come over some minutes; some fail, at once or late, some say nothing.
+static void live(struct rig *rig, struct base_prng *prng, uint32_t rounds)
+{
+    static uint8_t waits[DEVICES]; // rounds until it reports; 0: it does not
+    memset(waits, 0, sizeof(waits));
+    for (uint32_t round = 0; round < rounds; round++) {
+        rig_advance_s(rig, 1 + base_prng_below(prng, 6));
+        for (uint32_t k = 0; k < DEVICES / 20; k++) {
+            uint32_t i = (uint32_t)base_prng_below(prng, DEVICES);
+            if (come(rig, &devices[i]) != NOTHING && waits[i] == 0) {
+                waits[i] = (uint8_t)(1 + base_prng_below(prng, 12));
+            }
+        }
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            if (waits[i] == 0 || --waits[i] > 0) {
+                continue;
+            }
+            bool fails = base_prng_below(prng, 6) == 0;
+            tell(rig, &devices[i], fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN);
+        }
+        if (base_prng_below(prng, 2) == 0) {
+            rig_settle(rig);
+        }
+    }
+}
+
+static void a_restart_finds_the_same_trial(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct base_prng prng;
+    struct pol_trial before;
+    struct pol_trial after;
+    base_prng_seed(&prng, 20261125);
+    open_trial(&rig);
+    for (uint32_t life = 0; life < 5; life++) {
+        live(&rig, &prng, 20);
+        rig_advance_s(&rig, 1);
+        trial_now(&rig, &before);
+        rig_stop(&rig);
+        rig_start(&rig);
+        trial_now(&rig, &after);
+        expect_same(&before, &after);
+    }
+    assert_true(before.all[POL_COHORT_UPDATED].failed > 3);
+    assert_true(before.all[POL_COHORT_CONTROL].failed > 3);
+    assert_true(before.over[POL_COHORT_CONTROL].offered > 0);
+    assert_true(before.rise.wealth[0] != 0);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+// A kill loses what was not written yet: whose offer is lost and who then reports takes no part, who
+// comes again enters anew; nobody is in it twice.
+static void a_kill_loses_devices_and_doubles_none(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pol_trial trial;
+    char command[256];
+    char copy[80];
+    uint32_t drawn = 0;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES / 2; i++) {
+        drawn += come(&rig, &devices[i]) != NOTHING;
+    }
+    rig_advance_s(&rig, 1);
+    rig_settle(&rig);
+    for (uint32_t i = DEVICES / 2; i < DEVICES; i++) { // nothing writes these
+        (void)come(&rig, &devices[i]);
+    }
+    snprintf(copy, sizeof(copy), "%.60s.killed", rig.dir);
+    snprintf(command, sizeof(command), "cp -r %s %s", rig.dir, copy);
+    assert_int_equal(system(command), 0);
+    rig_done(&rig);
+    memcpy(rig.dir, copy, strlen(copy) + 1);
+    rig_start(&rig);
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.compared + trial.all[POL_COHORT_CONTROL].offered, drawn);
+    for (uint32_t i = DEVICES / 2; i < DEVICES; i++) {
+        if (place_of(&devices[i]) != NOTHING && i % 2 == 0) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_RAN);
+        }
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        bool lost = i >= DEVICES / 2 && i % 2 == 1 && place_of(&devices[i]) == CONTROL;
+        drawn += lost;
+        (void)come(&rig, &devices[i]);
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.compared + trial.all[POL_COHORT_CONTROL].offered, drawn);
+    rig_expect_counts_from_disk(&rig);
+    rig_done(&rig);
+}
+
+// Reports of one second, in any order: the same wealth.
+static void the_order_within_a_second_does_not_matter(void **state)
+{
+    (void)state;
+    struct pol_trial trials[2];
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        struct rig rig;
+        open_trial(&rig);
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            (void)come(&rig, &devices[i]);
+        }
+        rig_advance_s(&rig, BLOCK_S + 5);
+        rig_settle(&rig);
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            uint32_t i = turn == 0 ? k : DEVICES - 1 - k;
+            if (place_of(&devices[i]) != NOTHING && i % 5 == 0) {
+                tell(&rig, &devices[i], WIRE_OUTCOME_FAIL_EXCEPTION);
+            }
+        }
+        trial_now(&rig, &trials[turn]);
+        assert_int_equal(trials[turn].all[POL_COHORT_CONTROL].failed, 0); // the second is not over
+        rig_advance_s(&rig, 1);
+        trial_now(&rig, &trials[turn]);
+        assert_true(trials[turn].all[POL_COHORT_CONTROL].failed > 10);
+        rig_done(&rig);
+    }
+    expect_same(&trials[0], &trials[1]);
+}
+
+// What is heard of after the window counts for people, not in the verdict; and a success before a
+// failure is none.
+static void windows_end(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pol_trial trial;
+    struct gw_rollout_view view;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (come(&rig, &devices[i]) != NOTHING && i % 2 == 0) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_RAN);
+        }
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    rig_settle(&rig);
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (place_of(&devices[i]) == UPDATED && i % 6 == 0) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_FAIL_CRASH); // it had succeeded
+            failed++;
+        }
+    }
+    rig_advance_s(&rig, 1);
+    trial_now(&rig, &trial);
+    assert_true(failed > 5);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].failed, failed);
+    assert_true(pol_trial_under_way(&trial) > 0);
+    rig_advance_s(&rig, WINDOW_S + BLOCK_S);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (place_of(&devices[i]) != NOTHING && i % 2 == 1) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_FAIL_CRASH); // too late
+        }
+    }
+    rig_advance_s(&rig, 1);
+    struct pol_trial late;
+    trial_now(&rig, &late);
+    assert_int_equal(late.all[POL_COHORT_UPDATED].failed, failed);
+    assert_int_equal(late.all[POL_COHORT_CONTROL].failed, 0);
+    assert_int_equal(pol_trial_under_way(&late), 0);
+    rig_view(&rig, ID, &view);
+    assert_true(view.counts.failed > failed);
+    assert_true(view.counts.control_failed > 0);
+    rig_done(&rig);
+}
+
+// Reports of devices that nobody is known to have offered anything, and of strangers.
+static void who_was_not_drawn_takes_no_part(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pol_trial trial;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (place_of(&devices[i]) != NOTHING) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_FAIL_EXCEPTION);
+        }
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, 0);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].offered, 0);
+    rig_done(&rig);
+
+    rig_init(&rig);
+    rig.only_proven = true;
+    rig_start(&rig);
+    make_devices();
+    rig_baseline(&rig, TASK, BASE_ID, NULL, NULL, &old_version);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        has_old(&devices[i]);
+    }
+    begin_stages(&rig, gray_full, 2);
+    uint32_t proven[3] = {0};
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        rig.certified = i % 2 == 0;
+        enum drawn drawn = come(&rig, &devices[i]);
+        proven[drawn] += rig.certified;
+        if (drawn != NOTHING) {
+            tell(&rig, &devices[i], WIRE_OUTCOME_FAIL_EXCEPTION);
+        }
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, proven[UPDATED]);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].offered, proven[CONTROL]);
+    rig_done(&rig);
+}
+
+// ---- Verdicts
+
+// Every device comes and reports within a minute; of each cohort so many of 100 fail.
+static void whole_stage(struct rig *rig, uint32_t updated_percent, uint32_t control_percent)
+{
+    struct base_prng prng;
+    base_prng_seed(&prng, 7);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        enum drawn drawn = come(rig, &devices[i]);
+        if (drawn != NOTHING) {
+            uint32_t percent = drawn == UPDATED ? updated_percent : control_percent;
+            bool fails = base_prng_below(&prng, 100) < percent;
+            tell(rig, &devices[i], fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN);
+        }
+        if (i % 20 == 19) {
+            rig_advance_s(rig, 3);
+            rig_settle(rig);
+        }
+    }
+    rig_advance_s(rig, BLOCK_S + WINDOW_S + 5);
+    rig_settle(rig);
+}
+
+static void bad_versions_stop_and_good_ones_go_on(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    open_trial(&rig);
+    whole_stage(&rig, 30, 2);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.verdict, POL_VERDICT_FAIL);
+    assert_int_equal(view.state, POL_ROLLOUT_ROLLING_BACK);
+    assert_int_equal(reason_back(&rig), POL_REASON_RISE_OVER_CONTROL);
+    expect_replay(&rig);
+    rig_done(&rig);
+
+    open_trial(&rig);
+    whole_stage(&rig, 10, 10);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.stage_index, 0);
+    assert_int_not_equal(view.verdict, POL_VERDICT_FAIL);
+    rig_advance_s(&rig, 3600);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    print_message("identical: %s, %s\n", pol_verdict_name(view.verdict),
+                  pol_reason_name(view.reason));
+    assert_int_equal(view.stage_index, 1); // it passed
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+static void a_first_release_has_nobody_to_compare_with(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    begin_stages(&rig, gray_full, 2);
+    whole_stage(&rig, 5, 0);
+    rig_view(&rig, ID, &view);
+    assert_true(view.trial.there);
+    assert_int_equal(view.counts.control, 0);
+    assert_false(pol_trial_compares(&view.trial.trial));
+    rig_advance_s(&rig, 3600);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.stage_index, 1);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+// A segment that is bad is held, by its own control; the rest goes on without its devices.
+static void a_bad_segment_is_held(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct pol_trial trial;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        enum drawn drawn = come(&rig, &devices[i]);
+        if (drawn != NOTHING) {
+            bool fails = drawn == UPDATED && i % 4 == 0;
+            tell(&rig, &devices[i], fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN);
+        }
+    }
+    rig_advance_s(&rig, BLOCK_S + 5);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.quarantine_count, 1);
+    assert_non_null(strstr(view.quarantine[0].text, "SM-1"));
+    assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
+    trial_now(&rig, &trial);
+    assert_int_equal(trial.all[POL_COHORT_UPDATED].failed, 0);
+    rig_stop(&rig);
+    rig_start(&rig);
+    struct pol_trial again;
+    trial_now(&rig, &again);
+    expect_same(&trial, &again);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cohorts_are_drawn_at_checkins),
+        cmocka_unit_test(who_cannot_be_control_is_alone),
+        cmocka_unit_test(both_cohorts_keep_one_pace),
+        cmocka_unit_test(later_stages_draw_anew),
+        cmocka_unit_test(a_restart_finds_the_same_trial),
+        cmocka_unit_test(a_kill_loses_devices_and_doubles_none),
+        cmocka_unit_test(the_order_within_a_second_does_not_matter),
+        cmocka_unit_test(windows_end),
+        cmocka_unit_test(who_was_not_drawn_takes_no_part),
+        cmocka_unit_test(bad_versions_stop_and_good_ones_go_on),
+        cmocka_unit_test(a_first_release_has_nobody_to_compare_with),
+        cmocka_unit_test(a_bad_segment_is_held),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
