@@ -1,7 +1,7 @@
 // The checks of section 12 once more. One thread, between two visits.
 #include "model_trust.h"
 
-#include "core/runtime.h"
+#include "core/trust_store.h"
 #include "svc/core_private.h"
 
 #include "base/check.h"
