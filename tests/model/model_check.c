@@ -116,7 +116,10 @@ static void note_task(struct model_world *world, struct model_device *device, in
         return;
     }
     device->lawful[task] |= bit;
-    if (answer.version >= 0) {
+    struct model_facts before = facts; // by which rollout it took it, not by which it keeps it
+    before.have = -1;
+    answer = model_desired(&world->record, task, &before);
+    if (answer.version >= 0 && answer.version == facts.have) {
         const struct model_order order = order_of(world, task, &answer);
         check_signers(world, device, &order);
     }
