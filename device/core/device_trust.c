@@ -363,6 +363,7 @@ static void snapshot_came(struct dev_runtime *runtime)
     if (status != BASE_OK) {
         const struct dev_storage_port *storage = &runtime->ports->storage;
         (void)storage->blob_delete(storage->ctx, &trust->snapshot);
+        trust->untaken = base_hash64(trust->scenario, trust->scenario_size);
         give_up(runtime, "snapshot", status);
         return;
     }

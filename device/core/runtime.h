@@ -384,6 +384,7 @@ struct dev_trust {
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint8_t scenario_size; // whose snapshot is missing; 0: none
     char scenario[WIRE_SCENARIO_MAX];
+    uint64_t untaken; // hash of the scenario whose snapshot was refused last; 0: none
     struct dev_backoff backoff;
 };
 

@@ -256,6 +256,14 @@ static const struct model_case cases[] = {
      "create rollout=0 version=0 target=1 trust=1\nstart rollout=0\npromote rollout=0\n"
      "create rollout=1 version=2 target=7 trust=1\nstart rollout=1\npromote rollout=1\n" B_DONE
      "check\nexpect version=0\nattrs device=0 beta=1\ncheck\nexpect version=2\n"},
+    // A snapshot that a device does not take kept it from asking for that of another scenario.
+    {"two_snapshots_of_a_copy",
+     WORLD "create rollout=1 task=2 version=4 trust=1\nstart rollout=1\npromote rollout=1\n"
+           "create rollout=2 task=1 version=2 trust=1\nstart rollout=2\npromote rollout=2\n"
+           "kill_version task=2 version=4\ncreate rollout=5 task=2 version=6\nabort rollout=5\n"
+           "backup\ncreate rollout=3 task=2 version=6 trust=1\nstart rollout=3\ncheck\nrestore\n"
+           "create rollout=4 task=1 version=5 trust=1\nstart rollout=4\n"
+           "unkill task=2 version=4\ncheck\nexpect device=0 task=1 version=5" FOLLOWED},
     // A call that was cut off is made again.
     {"kill_cut_off", WORLD A_DONE B_OPEN "check\ncreate rollout=2 version=1 priority=10 trust=1\n"
                                          "start rollout=2\ngateway_dies commit=1\nkill rollout=1\n"

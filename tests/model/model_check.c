@@ -116,7 +116,10 @@ static void note_task(struct model_world *world, struct model_device *device, in
         return;
     }
     device->lawful[task] |= bit;
-    if (answer.version >= 0) {
+    struct model_facts before = facts; // by which rollout it took it, not by which it keeps it
+    before.have = -1;
+    answer = model_desired(&world->record, task, &before);
+    if (answer.version >= 0 && answer.version == facts.have) {
         const struct model_order order = order_of(world, task, &answer);
         check_signers(world, device, &order);
     }
@@ -136,7 +139,9 @@ void model_note_right(struct model_world *world, struct model_device *device)
 static bool waits(const struct model_world *world, const struct model_device *device, int task,
                   const struct model_facts *facts, const struct model_answer *answer)
 {
-    bool lawful = (device->lawful[task] >> (facts->have + 1) & 1) != 0;
+    // What is not followed renews no lease.
+    bool ended = facts->have < 0 && world->lease_s > 0;
+    bool lawful = ended || (device->lawful[task] >> (facts->have + 1) & 1) != 0;
     if (!may_wait(world, device) || !lawful) {
         return false;
     }

@@ -13,6 +13,7 @@
 
 #define BEGIN_WALL_US UINT64_C(1700000000000000)
 #define BEGIN_MONO_US UINT64_C(5000000)
+#define FAILING_MAX   3
 #define STEP_US       1000000u // between two operations: records tell times in seconds
 
 void model_world_fail(struct model_world *world, const char *rule, const char *format, ...)
@@ -193,18 +194,17 @@ static void device_op(struct model_world *world, const struct model_op *op)
     }
 }
 
-// Of those of one os that do not refuse another version.
+// Of those of one os that do not refuse as many versions as are drawn (model_draw.c).
 static void fails_os(struct model_world *world, const struct model_op *op)
 {
     int task = (int)op->args[1];
     int version = (int)op->args[2];
     for (uint32_t i = 0; i < world->device_count; i++) {
         struct model_device *device = &world->devices[i];
-        uint32_t failed = UINT32_C(1) << version;
-        bool free = (device->failed[task] & ~failed) == 0;
-        if (device->attrs.os == (int)op->args[0] && free) {
+        uint32_t others = device->failed[task] & ~(UINT32_C(1) << version);
+        if (device->attrs.os == (int)op->args[0] && __builtin_popcount(others) < FAILING_MAX) {
             device->fails[task][version] = op->args[3] != 0;
-            device->failed[task] |= failed;
+            device->failed[task] = others | UINT32_C(1) << version;
         }
     }
 }
