@@ -382,11 +382,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=10, help="of a round")
     options = parser.parse_args()
+    names = [name for name in attacks() if name.startswith(options.only)]
+    if not names:
+        parser.error(f"--only {options.only}: the attacks are {', '.join(attacks())}")
     bench = Bench(options)
     try:
-        for name in attacks():
-            if name.startswith(options.only):
-                bench.measure(name)
+        for name in names:
+            bench.measure(name)
     finally:
         bench.close()
     out = os.path.join(HERE, "out")

@@ -43,6 +43,7 @@ TASK, DEVICE, SEED = "bench/delta", "00000000000000d1", 7
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
 SCRIPT_LINES = 400
 DEADLINE_S = 600
+ROWS = ("script", "model", "resume", "large", "few", "floats", "halves")
 LARGE_MIB = (9, 12, 32, 128)
 TRAINED_STEPS, MORE_STEPS = 300, (1, 50, 500)
 LAYERS, BATCH = (400, 256, 256, 64), 64
@@ -270,7 +271,7 @@ def answer_bytes(bench, old, new):
 
 def cases(args):
     """(row, old, new); None: no data file, the script changes. What takes long to make is made when it is wanted."""
-    wanted = args.only.split(",") if args.only else None
+    wanted = args.only
 
     def want(row):
         return not wanted or any(row == one or row.startswith(one + ".") for one in wanted)
@@ -328,6 +329,10 @@ def main():
     parser.add_argument("--model-mib", type=int, default=8)
     parser.add_argument("--only", help="rows without their first word, as in script,large.9,floats")
     args = parser.parse_args()
+    args.only = [row.removeprefix("delta.") for row in args.only.split(",")] if args.only else None
+    unknown = [row for row in args.only or () if row.split(".")[0] not in ROWS]
+    if unknown:
+        parser.error(f"--only {unknown[0]}: the rows are {', '.join(ROWS)}")
     bench = Bench(args.build)
     received = {}
     print(f"{'bench':<18}{'ours':>12}   bytes; peers and the ratio to each")

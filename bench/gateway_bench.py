@@ -261,6 +261,8 @@ def main():
     options = parser.parse_args()
     names = [name for name in ("gateway.checkin.h2c", "gateway.checkin.tls", "gateway.proven.h2c", "gateway.proven.tls",
                                "gateway.idle.h2c", "gateway.idle.tls", "gateway.hint") if name.startswith(options.only)]
+    if not names:
+        parser.error(f"--only {options.only}: no name begins so")
     bench = Bench(options.build, options.quick)
     try:
         data = bench.fill()

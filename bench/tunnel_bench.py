@@ -294,6 +294,9 @@ def main():
     parser.add_argument("--only", help="rows whose name contains this")
     parser.add_argument("--seed", type=int, default=1, help="of what the link loses")
     args = parser.parse_args()
+    rows = "tunnel.p90_3k tunnel.p99_30k tunnel.loopback_30k tunnel.ingest tunnel.idle"
+    if args.only and not any(args.only in name for name in rows.split()):
+        parser.error(f"--only {args.only}: the rows are {rows}")
     print(f"seed {args.seed}")
     bench = Bench(args)
     try:

@@ -5,6 +5,7 @@
 // scripts, which have processes of their own (device/port/posix/posix_child.c), and the thread that
 // listens to those.
 #include "agent_descriptors.h"
+#include "agent_faults.h"
 #include "agent_isolation.h"
 #include "agent_url.h"
 #include "event_source.h"
@@ -15,6 +16,7 @@
 #include "posix/posix_port.h"
 
 #include "base/private_file.h"
+#include "base/regular_file.h"
 #include "base/prng.h"
 #include "vm/vm.h"
 #include "wire/root.h"
@@ -72,7 +74,7 @@ struct agent {
     bool have_id;
     bool insecure;
     bool once;
-    int refused_status; // as the log has it; 0: not refused
+    struct agent_faults faults;
     bool verbose;
     bool stopping;
     bool failed;
@@ -234,9 +236,11 @@ static void trust_parse(struct argp_state *state, struct agent *agent, const cha
     }
     uint8_t *key = config->trusted_keys[config->trusted_key_count];
     if (!key_of_text(base_str_of(text), key)) {
-        FILE *file = fopen(text, "re");
-        if (file == NULL) {
-            argp_error(state, "--trust: '%s' is neither 64 hex digits nor a readable file", text);
+        struct base_error error = {0};
+        FILE *file = NULL;
+        if (base_regular_stream(text, &file, &error) != BASE_OK) {
+            argp_error(state, "--trust: '%s' is neither 64 hex digits nor a readable file: %s",
+                       text, error.text);
             return;
         }
         size_t size = fread(content, 1, sizeof(content), file);
@@ -250,9 +254,10 @@ static void trust_parse(struct argp_state *state, struct agent *agent, const cha
 
 static void root_parse(struct argp_state *state, struct agent *agent, const char *path)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        argp_error(state, "--root: cannot read '%s'", path);
+    struct base_error error = {0};
+    FILE *file = NULL;
+    if (base_regular_stream(path, &file, &error) != BASE_OK) {
+        argp_error(state, "--root: cannot read '%s': %s", path, error.text);
         return;
     }
     size_t size = fread(agent->root, 1, sizeof(agent->root), file);
@@ -499,25 +504,12 @@ static void events_begin(struct agent *agent)
     }
 }
 
-// The gateway does not know this device, or no more. Said once; it is asked again later, since the
-// device may be made known again.
-static void note_refusal(struct agent *agent, int status)
-{
-    if (status != 0 && status != agent->refused_status) {
-        base_log_error(&agent->log, "device", "the gateway answers %d: %s", status,
-                       status == 401 ? "it does not take this device for the one it says it is; "
-                                       "without a credential it has to enrol"
-                                     : "this device was revoked");
-    }
-    agent->refused_status = status;
-}
-
 static void on_tick(void *app, struct dev_runtime *runtime)
 {
     struct agent *agent = app;
     struct dev_stats stats;
     dev_stats(runtime, &stats);
-    note_refusal(agent, stats.refused_status);
+    agent_faults_note(&agent->faults, &stats, &agent->log);
     if (agent->once && stats.refused_status != 0) {
         agent->failed = true;
         event_base_loopbreak(agent->base);

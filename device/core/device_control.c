@@ -122,6 +122,10 @@ static void request_failed(struct dev_runtime *runtime)
         dev_backoff_next(&control->backoff, dev_random(runtime), control->retry_after_s);
     control->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
     control->checkin_first = control->kind == DEV_CONTROL_REPORT;
+    runtime->stats.failed_requests++;
+    runtime->stats.failed_report = control->kind == DEV_CONTROL_REPORT;
+    runtime->stats.failed_status = control->status >= 300 ? control->status : 0; // else not whole
+    runtime->stats.failed_wait_ms = wait_ms;
 }
 
 static void request_start(struct dev_runtime *runtime, enum dev_control_kind kind,

@@ -7,6 +7,7 @@
 // since, so a clock set back does not prolong a lease, and a reboot does not forget it. Called by
 // the tick and by the judges.
 #include "core/runtime.h"
+#include "core/trust_store.h"
 
 #include <string.h>
 

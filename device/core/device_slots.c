@@ -4,6 +4,7 @@
 // Called by the offer, pull and run code and at boot. Changes records in memory only; dev_flush
 // makes them durable before anything is done on their strength.
 #include "core/runtime.h"
+#include "core/trust_store.h"
 
 #include "base/check.h"
 #include "wire/declaration.h"

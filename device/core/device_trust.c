@@ -5,6 +5,7 @@
 //
 // Called by the tick and by the transport. One request at a time, beside the other lanes.
 #include "core/runtime.h"
+#include "core/trust_store.h"
 
 #include "base/hash.h"
 

@@ -3,6 +3,7 @@
 // Called by the embedding app, the agent and the simulator through device/device.h, and by
 // transports through device/port.h, all on the runtime's own thread.
 #include "core/runtime.h"
+#include "core/trust_store.h"
 
 #include "base/check.h"
 #include "base/hash.h"

@@ -6,6 +6,7 @@
 //
 // Called for the envelopes and marks of a check-in's answer, on the runtime's thread.
 #include "core/runtime.h"
+#include "core/trust_store.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // So a kill at any instant leaves the old or the new belief, whole.
 //
 // Called by device_trust.c when something came, and by the judges to look things up.
-#include "core/runtime.h"
+#include "core/trust_store.h"
 
 #include "base/check.h"
 

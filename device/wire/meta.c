@@ -367,5 +367,6 @@ enum base_status wire_ask_parse(struct base_str text, struct wire_ask *out)
     out->flags = base_reader_u8(&reader);
     base_reader_copy(&reader, out->nonce, WIRE_NONCE_BYTES);
     out->order = base_reader_u64(&reader);
-    return base_reader_finish(&reader);
+    BASE_TRY(base_reader_finish(&reader));
+    return out->order < UINT64_MAX ? BASE_OK : BASE_ERR_INVALID; // its answer has the next one
 }

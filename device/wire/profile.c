@@ -157,23 +157,54 @@ static enum base_status parse_frame(struct base_reader *reader, struct wire_prof
     return reader->status;
 }
 
+// Is none there twice? A list that ascends is seen at once, any other costs at most
+// WIRE_PROFILE_TASKS_MAX^2 / 2 comparisons.
+static bool all_differ(const uint64_t *items, uint32_t count)
+{
+    uint32_t ascending = 1;
+    while (ascending < count && items[ascending] > items[ascending - 1]) {
+        ascending++;
+    }
+    for (uint32_t i = ascending; i < count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (items[k] == items[i]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum base_status parse_refused(struct base_reader *reader, struct wire_profile *profile)
+{
+    uint64_t marks[WIRE_PROFILE_REFUSED_MAX];
+    uint64_t count = base_reader_varint(reader);
+    if (count > WIRE_PROFILE_REFUSED_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    profile->refused_count = (uint32_t)count;
+    profile->refused = reader->at;
+    for (uint32_t i = 0; i < profile->refused_count; i++) {
+        marks[i] = base_reader_u64(reader);
+    }
+    BASE_TRY(reader->status);
+    return all_differ(marks, profile->refused_count) ? BASE_OK : BASE_ERR_INVALID;
+}
+
 static enum base_status parse_pairs(struct base_reader *reader, struct wire_profile *profile)
 {
     struct wire_profile_pair pair;
+    uint64_t tasks[WIRE_PROFILE_TASKS_MAX];
     profile->pairs = reader->at;
     for (uint32_t i = 0; i < profile->task_count; i++) {
         BASE_TRY(wire_profile_pair_next(reader, &pair));
+        tasks[i] = pair.task_id;
+    }
+    if (!all_differ(tasks, profile->task_count)) {
+        return BASE_ERR_INVALID;
     }
     profile->pairs_bytes = (size_t)(reader->at - profile->pairs);
-    if (profile->tasks_max != 0) {
-        uint64_t count = base_reader_varint(reader);
-        if (count > WIRE_PROFILE_REFUSED_MAX) {
-            return BASE_ERR_TOO_LARGE;
-        }
-        profile->refused_count = (uint32_t)count;
-        profile->refused = base_reader_bytes(reader, (size_t)count * sizeof(uint64_t));
-    }
-    return reader->status;
+    return profile->tasks_max != 0 ? parse_refused(reader, profile) : BASE_OK;
 }
 
 enum base_status wire_profile_parse(const uint8_t *bytes, size_t size, struct wire_profile *out)

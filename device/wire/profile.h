@@ -71,8 +71,8 @@ BASE_NODISCARD enum base_status wire_profile_encode(const struct wire_profile *p
                                                     const struct wire_profile_pair *pairs,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);
-// Checks the frame (sizes, flags, pair count); attributes are left raw. UNSUPPORTED version,
-// INVALID, TRUNCATED.
+// Checks the frame (sizes, flags, pair count), and that no task and no refused statement is there
+// twice; attributes are left raw. UNSUPPORTED version, INVALID, TRUNCATED.
 BASE_NODISCARD enum base_status wire_profile_parse(const uint8_t *bytes, size_t size,
                                                    struct wire_profile *out);
 // Iterates; `reader` initialised over pairs. INVALID/TRUNCATED on damage.

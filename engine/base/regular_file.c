@@ -89,6 +89,20 @@ enum base_status base_regular_open(const char *path, int flags, int *out_fd,
     return base_regular_openat(AT_FDCWD, path, flags, out_fd, error);
 }
 
+enum base_status base_regular_stream(const char *path, FILE **out_file, struct base_error *error)
+{
+    int fd = -1;
+    BASE_TRY(base_regular_open(path, O_RDONLY, &fd, error));
+    FILE *file = fdopen(fd, "r");
+    if (file == NULL) {
+        enum base_status status = failed(error, path);
+        close(fd);
+        return status;
+    }
+    *out_file = file;
+    return BASE_OK;
+}
+
 enum base_status base_regular_look(const char *path, bool follow, struct base_error *error)
 {
     struct stat about;

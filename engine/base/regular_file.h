@@ -1,5 +1,5 @@
-// Opening a file that a program expects in a folder of its own: a regular one, or an error that
-// says what stands in its place.
+// Opening a file that a program was named, or expects in a folder of its own: a regular one, or an
+// error that says what stands in its place.
 //
 // A named pipe under the name of a file would hold the program up in open(), for ever and deaf to
 // signals, and a device node does what its driver likes; so nothing here waits, and nothing but a
@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #define BASE_FILE_MODE 0600 // of one that O_CREAT makes: its owner's alone
 
@@ -21,6 +22,9 @@ BASE_NODISCARD enum base_status base_regular_open(const char *path, int flags, i
 // The same of `name` in an open folder (AT_FDCWD: where the process is), which errors call `name`.
 BASE_NODISCARD enum base_status base_regular_openat(int folder, const char *name, int flags,
                                                     int *out_fd, struct base_error *error);
+// The same of `path` for reading, as a stream that the caller closes: what an argument names.
+BASE_NODISCARD enum base_status base_regular_stream(const char *path, FILE **out_file,
+                                                    struct base_error *error);
 // The same of an open file: `path` is for the text. INVALID, IO.
 BASE_NODISCARD enum base_status base_regular_check(int fd, const char *path,
                                                    struct base_error *error);

@@ -4,13 +4,29 @@
 
 #include <string.h>
 
+// What has an effect or no shape, ascending: controls, soft hyphen, joiner, mark of direction,
+// fillers, selectors of variants, widths, lines and directions, tags.
+static const uint32_t unseen[][2] = {
+    {0x0000, 0x001f}, {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x061c, 0x061c},
+    {0x115f, 0x1160}, {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
+    {0x2060, 0x206f}, {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
+    {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+};
+
 static bool has_effect(uint32_t c, enum base_visible mode)
 {
     if (c == '\n' || c == '\t') {
         return mode == BASE_VISIBLE_TEXT;
     }
-    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x061c || c == 0x200e || c == 0x200f ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    if (c >= 0x20 && c < 0x7f) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
+        if (c >= unseen[i][0] && c <= unseen[i][1]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // How many bytes a character takes that begins with `first`; 0: none does.
@@ -53,7 +69,7 @@ static size_t decode(const uint8_t *bytes, size_t size, uint32_t *out_char, bool
     return length;
 }
 
-static size_t write_hex(char kind, uint32_t value, size_t digits, char out[BASE_VISIBLE_MAX])
+static size_t write_hex(char kind, uint32_t value, size_t digits, char *out)
 {
     static const char hex[] = "0123456789abcdef";
     out[0] = '\\';
@@ -62,6 +78,16 @@ static size_t write_hex(char kind, uint32_t value, size_t digits, char out[BASE_
         out[2 + i] = hex[value >> (4 * (digits - 1 - i)) & 15];
     }
     return 2 + digits;
+}
+
+// As JSON writes it: past U+FFFF as a pair of surrogates.
+static size_t write_char(uint32_t c, char out[BASE_VISIBLE_MAX])
+{
+    if (c < 0x10000) {
+        return write_hex('u', c, 4, out);
+    }
+    size_t size = write_hex('u', 0xd800 + ((c - 0x10000) >> 10), 4, out);
+    return size + write_hex('u', 0xdc00 + (c & 0x3ff), 4, out + size);
 }
 
 size_t base_visible_step(const uint8_t *bytes, size_t size, enum base_visible mode,
@@ -78,7 +104,7 @@ size_t base_visible_step(const uint8_t *bytes, size_t size, enum base_visible mo
         return 1;
     }
     if (has_effect(c, mode)) {
-        *out_size = write_hex('u', c, 4, out);
+        *out_size = write_char(c, out);
         return length;
     }
     memcpy(out, bytes, length);

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/regular_file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +30,13 @@ struct sim_log {
 static enum base_status read_all(const char *path, struct base_buffer *out,
                                  struct base_error *error)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "--behaviour %.200s: %s", path, strerror(errno));
+    struct base_error inner = {0};
+    FILE *file = NULL;
+    enum base_status status = base_regular_stream(path, &file, &inner);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "--behaviour %s", inner.text);
     }
     uint8_t chunk[16384];
-    enum base_status status = BASE_OK;
     size_t size;
     while (status == BASE_OK && (size = fread(chunk, 1, sizeof(chunk), file)) > 0) {
         status = base_buffer_add(out, chunk, size);

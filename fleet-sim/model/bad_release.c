@@ -2,6 +2,7 @@
 // shards at every task run; pure.
 #include "model/bad_release.h"
 
+#include "base/str_cut.h"
 #include "model/population.h"
 
 #include <stdlib.h>
@@ -10,21 +11,11 @@
 static const char *const behaviour_names[SIM_BEHAVIOUR_COUNT] = {"none", "crash", "exception",
                                                                  "hang", "slow",  "wrong"};
 
-static struct base_str trim(struct base_str text)
-{
-    while (text.size > 0 && text.data[0] == ' ') {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && text.data[text.size - 1] == ' ') {
-        text.size--;
-    }
-    return text;
-}
+#define EACH BASE_STR(" each")
 
 enum base_status sim_ratio_parse(struct base_str text, uint32_t *out_ppm)
 {
-    text = trim(text);
+    text = base_str_trim(text);
     char copy[32];
     if (text.size == 0 || text.size >= sizeof(copy)) {
         return BASE_ERR_INVALID;
@@ -33,7 +24,7 @@ enum base_status sim_ratio_parse(struct base_str text, uint32_t *out_ppm)
     if (text.data[text.size - 1] == '%') {
         scale = 1e4;
         text.size--;
-        text = trim(text);
+        text = base_str_trim(text);
     }
     for (size_t i = 0; i < text.size; i++) {
         if ((text.data[i] < '0' || text.data[i] > '9') && text.data[i] != '.') {
@@ -108,16 +99,21 @@ enum base_status sim_bad_rule_parse(struct base_str text, struct sim_bad_rule *o
     struct base_str left = {text.data, (size_t)(arrow - text.data)};
     struct base_str right = {arrow + 2, text.size - left.size - 2};
     out->probability_ppm = 1000000;
+    out->each = false;
     const char *at = right.size > 0 ? memchr(right.data, '@', right.size) : NULL;
     if (at != NULL) {
-        struct base_str odds = {at + 1, right.size - (size_t)(at - right.data) - 1};
+        struct base_str odds =
+            base_str_trim((struct base_str){at + 1, right.size - (size_t)(at - right.data) - 1});
+        out->each = odds.size > EACH.size &&
+                    memcmp(odds.data + odds.size - EACH.size, EACH.data, EACH.size) == 0;
+        odds.size -= out->each ? EACH.size : 0;
         if (sim_ratio_parse(odds, &out->probability_ppm) != BASE_OK) {
             return fail_at(error, (size_t)(at - text.data) + 1,
                            "a probability from 0 to 1 or 0% to 100% is expected here");
         }
         right.size = (size_t)(at - right.data);
     }
-    struct base_str name = trim(right);
+    struct base_str name = base_str_trim(right);
     if (behaviour_parse(name, out) != BASE_OK) {
         return fail_at(error, (size_t)(name.data - text.data),
                        "one of crash, exception [N], hang, slow [MS], wrong is expected here");
@@ -126,19 +122,19 @@ enum base_status sim_bad_rule_parse(struct base_str text, struct sim_bad_rule *o
 }
 
 const struct sim_bad_rule *sim_bad_release_hit(const struct sim_bad_release *release, uint64_t seed,
-                                               uint64_t index, const struct pol_attrs *attrs,
-                                               uint64_t run_index)
+                                               const struct sim_bad_run *run)
 {
     for (uint32_t i = 0; i < release->rule_count; i++) {
         const struct sim_bad_rule *rule = &release->rules[i];
-        uint64_t draw = sim_draw(seed + i, index, SIM_STREAM_BEHAVIOUR);
+        uint64_t salt = rule->each ? (uint64_t)run->activation * SIM_BAD_RULES_MAX : 0;
+        uint64_t draw = sim_draw(seed + i + salt, run->device, SIM_STREAM_BEHAVIOUR);
         if ((draw >> 32) * 1000000 >> 32 >= rule->probability_ppm) {
             continue;
         }
-        if (rule->behaviour == SIM_BEHAVIOUR_EXCEPTION && run_index + 1 < rule->amount) {
+        if (rule->behaviour == SIM_BEHAVIOUR_EXCEPTION && run->index + 1 < rule->amount) {
             continue;
         }
-        if (sim_predicate_match(&rule->predicate, attrs)) {
+        if (sim_predicate_match(&rule->predicate, run->attrs)) {
             return rule;
         }
     }

@@ -94,12 +94,32 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     ledger->counters.bad_active += (ledger->bad_mask >> version) & 1;
     entry->previous = entry->active;
     entry->active = version;
+    entry->marked = SIM_VERSION_NONE;
     entry->outcome = 0;
     if (!forward && version != SIM_VERSION_NONE && (entry->ran_mask & bit(version)) != 0 &&
         (entry->failed_mask & bit(version)) == 0) {
         // Back on a version that is known to run here: it counts again without another run.
         entry->outcome = WIRE_OUTCOME_RAN;
         ledger->counters.version[version].current++;
+    }
+}
+
+void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t activations,
+                          uint64_t again, uint8_t version)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    ledger->counters.activations += activations;
+    ledger->counters.marked += again;
+    entry->activations += (uint32_t)activations;
+    entry->marked = version != SIM_VERSION_NONE ? version : entry->marked;
+}
+
+void sim_ledger_blocked(struct sim_ledger *ledger, uint32_t device, uint8_t version)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    if (version != SIM_VERSION_NONE && version == entry->marked) {
+        ledger->counters.marked_lost++;
+        entry->marked = SIM_VERSION_NONE;
     }
 }
 
@@ -148,7 +168,9 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t ve
         return;
     }
     counters->current += was_current ? 0 : 1;
-    if (version == entry->offered && entry->ran_ms == 0) {
+    bool again = (entry->good_mask & bit(version)) != 0; // on the way back, say
+    entry->good_mask |= bit(version);
+    if (version == entry->offered && entry->ran_ms == 0 && !again) {
         entry->ran_ms = now_ms > 0 ? now_ms : 1;
         counters->ran++;
         uint32_t took_ms = now_ms > entry->offered_ms ? now_ms - entry->offered_ms : 0;
@@ -168,7 +190,7 @@ void sim_counters_merge(struct sim_counters *into, const struct sim_counters *fr
 }
 
 static const char *const oracle_names[SIM_ORACLE_COUNT] = {
-    "verified", "permitted", "sealed", "exact", "recovered", "back", "exposure", "law"};
+    "verified", "permitted", "sealed", "exact", "recovered", "back", "stood", "exposure", "law"};
 static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "nothing unverified ran on any device",
     "nothing ran outside its signed stage",
@@ -176,6 +198,7 @@ static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "work shared between devices agreed with work done for real",
     "every wake recovered from what the device had stored",
     "every device that ran a bad version is on another one at the end",
+    "no device gave up a version that it was told to activate once more",
     "no more devices than allowed ran a bad version",
     "records offered = durable + queued + declared lost + gone with a kill, on every device",
 };
@@ -236,6 +259,7 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     set(&out->oracle[SIM_ORACLE_RECOVERED], true, sum.boot_failures, sum.wakes);
     any_bad = any_bad && released;
     set(&out->oracle[SIM_ORACLE_BACK], any_bad, out->still_bad, out->exposed);
+    set(&out->oracle[SIM_ORACLE_STOOD], true, sum.marked_lost, sum.marked);
     bool limited = any_bad && max_exposed_ppm != UINT32_MAX;
     uint64_t allowed = limited ? devices * max_exposed_ppm / 1000000 : 0;
     uint64_t over = limited && out->exposed > allowed ? out->exposed - allowed : 0;

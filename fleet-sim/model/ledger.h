@@ -17,6 +17,7 @@
 // version offered last; 0: not yet.
 struct sim_ledger_entry {
     uint64_t ran_mask;    // bit v: version number v was started at least once
+    uint64_t good_mask;   // bit v: a run of it came to a good end
     uint64_t failed_mask; // bit v: a run of it ended in a failure
     uint32_t offered_ms;
     uint32_t downloaded_ms;
@@ -27,9 +28,11 @@ struct sim_ledger_entry {
     uint8_t previous; // version active before the present one
     uint8_t before;   // version active before the first bad one it ran
     uint8_t outcome;  // enum wire_outcome_kind of the last run
-    bool arrived;     // came online at least once
-    uint8_t root;     // version of the root it believes in, at most 255; 0: a pinned key
-    bool wild;        // something unverified or not permitted ran
+    uint8_t marked;   // version active now, when it was activated once more since it came
+    uint32_t activations;
+    bool arrived; // came online at least once
+    uint8_t root; // version of the root it believes in, at most 255; 0: a pinned key
+    bool wild;    // something unverified or not permitted ran
 };
 
 struct sim_version_counters {
@@ -59,6 +62,8 @@ struct sim_counters {
     uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is
     uint64_t crashes;      // virtual processes killed
     uint64_t activations;
+    uint64_t marked;      // ... of what was active already: for the control of a rollout
+    uint64_t marked_lost; // oracle: a device gave up what it only activated once more
     uint64_t rollbacks;
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
@@ -104,6 +109,14 @@ void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t 
 // What the runtime has active now; called when it may have changed.
 void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version,
                        uint32_t now_ms);
+// The device activated versions, `again` of them for the control of a rollout; of the task
+// followed, `version` is active and its last activation was such a one (SIM_VERSION_NONE: it was
+// not).
+void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t activations,
+                          uint64_t again, uint8_t version);
+// The device refuses this version from now on, for it failed there. Called before the version that
+// takes its place is told.
+void sim_ledger_blocked(struct sim_ledger *ledger, uint32_t device, uint8_t version);
 // The root the device believes in now.
 void sim_ledger_root(struct sim_ledger *ledger, uint32_t device, uint64_t version);
 // A task run begins (`verified`, `permitted`: found by the simulator itself), then ends. A crash
@@ -123,6 +136,7 @@ enum sim_oracle {
     SIM_ORACLE_EXACT,     // shared work agreed with real work
     SIM_ORACLE_RECOVERED, // every wake recovered
     SIM_ORACLE_BACK,      // every device that ran a bad version is on another one again
+    SIM_ORACLE_STOOD,     // no device gave up what it only activated once more
     SIM_ORACLE_EXPOSURE,  // no more devices than allowed ever ran a bad version
     SIM_ORACLE_LAW,       // every record offered to a tunnel is accounted for
     SIM_ORACLE_COUNT

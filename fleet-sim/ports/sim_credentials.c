@@ -6,6 +6,7 @@
 #include "ports/sim_credentials.h"
 
 #include "base/cursor.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -108,10 +109,10 @@ enum base_status sim_credentials_open(const char *path, uint32_t devices,
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
     credentials->devices = devices;
-    credentials->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
-    enum base_status status = BASE_OK;
-    if (credentials->fd < 0) {
-        status = failed(error, path, errno);
+    credentials->fd = -1;
+    enum base_status status = base_regular_open(path, O_RDWR | O_CREAT, &credentials->fd, error);
+    if (status != BASE_OK) {
+        // said
     } else if (flock(credentials->fd, LOCK_EX | LOCK_NB) != 0) {
         status = base_error_set(error, BASE_ERR_BUSY, "%.100s: another run has it", path);
     } else {

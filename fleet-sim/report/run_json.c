@@ -74,17 +74,17 @@ static json_t *totals(const struct sim_run_result *result)
     const struct sim_counters *c = &result->counters;
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, "
-        "s:o, s:o}",
+        "s:o, s:o, s:o, s:o}",
         "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
         number(c->runs), "run_failures", number(c->run_failures), "crashes", number(c->crashes),
-        "activations", number(c->activations), "rollbacks", number(c->rollbacks), "refused_offers",
-        number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
-        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes),
-        "exclusive_runs", number(c->exclusive_runs), "enrolled", number(c->enrolled),
-        "enrol_refused", number(c->enrol_refused), "unauthorized", number(c->unauthorized));
+        "activations", number(c->activations), "marked", number(c->marked), "rollbacks",
+        number(c->rollbacks), "refused_offers", number(c->refused_offers), "reconnects",
+        number(c->reconnects), "shared_hash_bytes", number(c->shared_hash_bytes), "real_hash_bytes",
+        number(c->real_hash_bytes), "exclusive_runs", number(c->exclusive_runs), "enrolled",
+        number(c->enrolled), "enrol_refused", number(c->enrol_refused), "unauthorized",
+        number(c->unauthorized));
 }
 
 static json_t *trust(const struct sim_run_result *result)

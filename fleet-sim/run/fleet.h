@@ -165,6 +165,7 @@ struct sim_awake {
     uint64_t clock_off_us; // added to the wall clock, modulo 2^64
     uint64_t intended_us;
     uint64_t activations; // as observed last
+    uint64_t again;
     uint64_t withdrawals;
     uint64_t rollbacks;
     uint64_t refused;

@@ -118,18 +118,55 @@ static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64
                 sim_shard_ms(shard, now_us) + REBOOT_MS_MIN + (uint32_t)(draw % REBOOT_MS_SPREAD));
 }
 
-// The followed task's active version as the runtime sees it.
+// The followed task as the runtime sees it. False: it has none.
+static bool followed_view(const struct sim_shard *shard, const struct sim_awake *awake,
+                          struct dev_task_view *out)
+{
+    for (uint32_t i = 0; dev_task_view(awake->runtime, i, out) == BASE_OK; i++) {
+        if (!out->shadow && wire_task_id(out->name) == shard->ledger.task_id) {
+            return true;
+        }
+    }
+    memset(out, 0, sizeof(*out));
+    return false;
+}
+
+// Number of the version with this id among those the shard has met.
+static uint8_t version_by_id(const struct sim_shard *shard, uint64_t id)
+{
+    for (uint32_t i = 0; i < shard->seen_count; i++) {
+        if (wire_version_id(&shard->seen[i].manifest) == id) {
+            return shard->seen[i].number;
+        }
+    }
+    return SIM_VERSION_NONE;
+}
+
 static void observe_active(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     struct dev_task_view view;
-    for (uint32_t i = 0; dev_task_view(awake->runtime, i, &view) == BASE_OK; i++) {
-        if (!view.shadow && wire_task_id(view.name) == shard->ledger.task_id) {
-            uint8_t version = sim_shard_version(shard, &view.active);
-            sim_ledger_active(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
-            return;
-        }
-    }
-    sim_ledger_active(&shard->ledger, awake->device, SIM_VERSION_NONE, sim_shard_ms(shard, now_us));
+    uint8_t version = followed_view(shard, awake, &view) ? sim_shard_version(shard, &view.active)
+                                                         : SIM_VERSION_NONE;
+    sim_ledger_blocked(&shard->ledger, awake->device,
+                       version_by_id(shard, view.blocked_version_id));
+    sim_ledger_active(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
+}
+
+// Versions were activated, or taken back.
+static void observe_slots(struct sim_shard *shard, struct sim_awake *awake,
+                          const struct dev_stats *stats, uint64_t now_us)
+{
+    struct dev_task_view view;
+    uint64_t again = stats->again - awake->again;
+    observe_active(shard, awake, now_us);
+    bool marked = followed_view(shard, awake, &view) && view.placebo_rollout != 0 && again > 0;
+    sim_ledger_activated(&shard->ledger, awake->device, stats->activations - awake->activations,
+                         again, marked ? sim_shard_version(shard, &view.active) : SIM_VERSION_NONE);
+    shard->ledger.counters.rollbacks += stats->rollbacks - awake->rollbacks;
+    awake->activations = stats->activations;
+    awake->again = stats->again;
+    awake->rollbacks = stats->rollbacks;
+    awake->withdrawals = stats->withdrawals;
 }
 
 static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
@@ -150,12 +187,7 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     dev_stats(awake->runtime, &stats);
     if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks ||
         stats.withdrawals != awake->withdrawals) {
-        counters->activations += stats.activations - awake->activations;
-        counters->rollbacks += stats.rollbacks - awake->rollbacks;
-        awake->activations = stats.activations;
-        awake->rollbacks = stats.rollbacks;
-        awake->withdrawals = stats.withdrawals;
-        observe_active(shard, awake, now_us);
+        observe_slots(shard, awake, &stats, now_us);
     }
     counters->refused_offers += stats.refused_offers - awake->refused;
     counters->refused_metadata += stats.refused_metadata - awake->refused_metadata;
@@ -342,8 +374,12 @@ static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_a
     struct pol_attrs attrs;
     sim_traits_policy(&awake->traits, items, &attrs);
     return sim_bad_release_hit(&shard->options->bad, shard->options->seed,
-                               sim_shard_index(shard, awake->device), &attrs,
-                               shard->job.job.run_index);
+                               &(struct sim_bad_run){
+                                   .device = sim_shard_index(shard, awake->device),
+                                   .activation = shard->ledger.entries[awake->device].activations,
+                                   .index = shard->job.job.run_index,
+                                   .attrs = &attrs,
+                               });
 }
 
 // In the simulate stage it is known whose the exclusive files are. False: not this device's.

@@ -3,6 +3,7 @@
 
 #include "run/fleet_run.h"
 
+#include "base/regular_file.h"
 #include "wire/digest.h"
 
 #include <jansson.h>
@@ -142,14 +143,15 @@ static bool row_parse(const char *text, size_t size, struct law_row *out)
 // Every line of a file; the first of a table of rows is its head.
 static bool file_read(struct law_check *check, const char *path, bool rows)
 {
-    FILE *file = fopen(path, "re");
+    struct base_error error = {0};
+    FILE *file = NULL;
     char *line = NULL;
     size_t capacity = 0;
     ssize_t size = 0;
     uint64_t number = 0;
-    bool ok = file != NULL;
+    bool ok = base_regular_stream(path, &file, &error) == BASE_OK;
     if (!ok) {
-        (void)fprintf(check->log, "walle-fleet-sim: %s: cannot be read\n", path);
+        (void)fprintf(check->log, "walle-fleet-sim: %s\n", error.text);
     }
     while (ok && (size = getline(&line, &capacity, file)) >= 0) {
         number++;

@@ -4,17 +4,15 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/regular_file.h"
 
-#include <errno.h>
 #include <string.h>
 
 enum base_status sim_local_read(const char *path, size_t limit, struct base_buffer *out,
                                 struct base_error *error)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
+    FILE *file = NULL;
+    BASE_TRY(base_regular_stream(path, &file, error));
     base_buffer_init(out, base_alloc_heap(), limit);
     uint8_t chunk[16384];
     enum base_status status = BASE_OK;

@@ -7,6 +7,7 @@
 
 #include "base/gateway_note.h"
 #include "base/private_file.h"
+#include "base/regular_file.h"
 #include "policy/expr.h"
 #include "policy/target_text.h"
 
@@ -80,8 +81,9 @@ static const struct argp_option table[] = {
      "build",
      1},
     {"bad", KEY_BAD, "RULE", 0,
-     "'PREDICATE => BEHAVIOUR @ PROBABILITY' on the bad versions; behaviours: crash, exception "
-     "[N], hang, slow [MS], wrong; may be given again",
+     "'PREDICATE => BEHAVIOUR @ PROBABILITY [each]' on the bad versions; behaviours: crash, "
+     "exception [N], hang, slow [MS], wrong; 'each' draws anew at each activation; may be given "
+     "again",
      1},
     {"real-every", KEY_REAL_EVERY, "N", 0,
      "One device in N does all work for real, nothing shared (10000; 0: none)", 1},
@@ -329,9 +331,11 @@ static error_t take_root(struct parse *parse, const char *path)
     struct sim_options *o = parse->out;
     struct wire_verifier verifier = dev_crypto_verifier(dev_crypto_openssl());
     struct wire_root root;
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return refuse(parse, "root", path, strerror(errno));
+    struct base_error inner = {0};
+    FILE *file = NULL;
+    if (base_regular_stream(path, &file, &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %s", inner.text);
+        return EINVAL;
     }
     size_t size = fread(o->root, 1, sizeof(o->root), file);
     bool whole = ferror(file) == 0 && fgetc(file) == EOF;
@@ -661,8 +665,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "(simulate); tunnel is the tunnel's own simulation, with its own --help.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
-        "      --enroll-token gateway/enroll.token --trust \"$(cat release.key.pub)\" "
-        "--hints\n\nExit status: 0 everything held, 1 an "
+        "      --enroll-token gateway/enroll.token --root root.1 --hints\n\nExit status: 0 "
+        "everything held, 1 an "
         "oracle is broken or a goal was missed, "
         "2 usage, 3 refused by the preflight, 4 files or memory.",
         NULL,

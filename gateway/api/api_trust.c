@@ -17,15 +17,28 @@ static json_t *key_text(const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
     return json_stringn(hex, 2 * WIRE_PUBLIC_KEY_BYTES);
 }
 
-static json_t *kills_list(const struct gw_trust_view *view)
+// The kills that the actor may see: of its tenant's versions.
+struct seen_kills {
+    json_t *list;
+    uint32_t told;
+    uint32_t untold;
+};
+
+static struct seen_kills see_kills(const struct gw_trust_view *view, const struct gw_actor *actor)
 {
-    json_t *kills = json_array();
+    struct seen_kills seen = {.list = json_array()};
     for (uint32_t i = 0; i < view->kill_count; i++) {
+        const struct gw_kill *kill = &view->kills[i];
         char hex[WIRE_SHA256_HEX + 1];
-        wire_sha256_hex(&view->kills[i].manifest, hex);
-        (void)json_array_append_new(kills, json_string(hex));
+        if (!actor->every_tenant && kill->tenant != actor->tenant) {
+            continue;
+        }
+        wire_sha256_hex(&kill->manifest, hex);
+        (void)json_array_append_new(seen.list, json_string(hex));
+        seen.told += kill->told == GW_KILL_TOLD ? 1 : 0;
+        seen.untold += kill->told == GW_KILL_UNTOLD ? 1 : 0;
     }
-    return kills;
+    return seen;
 }
 
 static json_t *evidence_keys_list(const struct gw_trust_view *view)
@@ -46,17 +59,18 @@ void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_trust_view view;
     gw_trust_view(core, &view);
+    struct seen_kills kills = see_kills(&view, &call->actor);
     gw_api_answer_take(
         call, 200,
-        json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:o}", "enabled",
+        json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o}", "enabled",
                   view.enabled, "timestamp_key", key_text(view.keys[GW_ONLINE_TIMESTAMP]),
                   "snapshot_key", key_text(view.keys[GW_ONLINE_SNAPSHOT]), "director_key",
                   key_text(view.keys[GW_ONLINE_DIRECTOR]), "root_version",
                   (json_int_t)view.root_version, "root_expires_s", (json_int_t)view.root_expires_s,
                   "keys_match", view.keys_match, "timestamp_version",
                   (json_int_t)view.timestamp_version, "lease_s", (json_int_t)view.lease_s, "kills",
-                  kills_list(&view), "kills_signed", (json_int_t)view.signed_count, "evidence_keys",
-                  evidence_keys_list(&view)));
+                  kills.list, "kills_signed", (json_int_t)kills.told, "kills_untold",
+                  (json_int_t)kills.untold, "evidence_keys", evidence_keys_list(&view)));
 }
 
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)

@@ -539,6 +539,15 @@ static json_t *why_rollout(const struct gw_why_rollout *item)
     return root;
 }
 
+static json_t *fault_or_null(const struct gw_fault *fault)
+{
+    return fault->what == GW_FAULT_NONE
+               ? json_null()
+               : json_pack("{s:s, s:i, s:s, s:I}", "what", gw_fault_what_name(fault->what),
+                           "status", fault->status, "detail", fault->detail, "time_s",
+                           (json_int_t)fault->at_s);
+}
+
 json_t *gw_view_why(const struct gw_why_view *view)
 {
     json_t *rollouts = json_array();
@@ -551,13 +560,14 @@ json_t *gw_view_why(const struct gw_why_view *view)
     for (uint32_t i = 0; i < view->rollout_count; ++i) {
         (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
     }
-    return json_pack(
-        "{s:o, s:s, s:I, s:o, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
-        gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
-        (json_int_t)view->last_seen_s, "has_version_id", hex_or_null(view->has_version_id),
-        "refused_version_id", hex_or_null(view->refused_version_id), "refused_before",
-        whole_take(refused, view->refused_before_count), "floor", (json_int_t)view->floor,
-        "should_version", text_or_null(view->should_version), "should_version_id",
-        hex_or_null(view->should_version_id), "should_rollout", hex_or_null(view->should_rollout),
-        "why", view->why, "rollouts", whole_take(rollouts, view->rollout_count));
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
+                     gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
+                     (json_int_t)view->last_seen_s, "last_failure", fault_or_null(&view->fault),
+                     "has_version_id", hex_or_null(view->has_version_id), "refused_version_id",
+                     hex_or_null(view->refused_version_id), "refused_before",
+                     whole_take(refused, view->refused_before_count), "floor",
+                     (json_int_t)view->floor, "should_version", text_or_null(view->should_version),
+                     "should_version_id", hex_or_null(view->should_version_id), "should_rollout",
+                     hex_or_null(view->should_rollout), "why", view->why, "rollouts",
+                     whole_take(rollouts, view->rollout_count));
 }

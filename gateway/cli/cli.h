@@ -35,7 +35,7 @@ enum cli_exit {
     X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN; that of this user's own gateway)")    \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
-    X(VERSION, 0, "version", "X.Y.Z", "Version, instead of the one in task.json")                  \
+    X(VERSION, 0, "version", "X.Y.Z", "Version to release; of a build: instead of task.json's")    \
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs; repeat it when several sign")                \

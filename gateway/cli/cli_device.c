@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -127,6 +129,22 @@ static void print_why_rollout(const json_t *item)
     putchar('\n');
 }
 
+// What the gateway did not take of it last; the device goes on, and asks again.
+static void print_failure(const json_t *why)
+{
+    const json_t *failure = json_object_get(why, "last_failure");
+    uint64_t time_s = cli_json_u64(failure, "time_s");
+    uint64_t now_s = base_clock_wall_us() / 1000000u;
+
+    if (json_is_object(failure)) {
+        printf("  its last %s that the gateway did not take, %llu s ago: %llu, %s\n",
+               cli_json_text(failure, "what", "?"),
+               (unsigned long long)(now_s > time_s ? now_s - time_s : 0),
+               (unsigned long long)cli_json_u64(failure, "status"),
+               cli_json_text(failure, "detail", ""));
+    }
+}
+
 enum cli_exit cli_device_why(struct cli *cli)
 {
     char path[CLI_PATH_MAX] = "/api/v1/devices/";
@@ -153,6 +171,7 @@ enum cli_exit cli_device_why(struct cli *cli)
     printf("device %s should run %s of %s: %s\n", cli_json_text(why, "device", "?"),
            cli_json_text(why, "should_version", run), cli_json_text(why, "task", "?"),
            cli_json_text(why, "why", "?"));
+    print_failure(why);
     json_array_foreach(json_object_get(why, "rollouts"), index, item)
     {
         print_why_rollout(item);

@@ -2,6 +2,7 @@
 #include "cli/cli_files.h"
 
 #include "base/path_part.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,11 +50,9 @@ static enum base_status read_all(FILE *file, const char *path, size_t max, uint8
 enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes, size_t *out_size,
                                struct base_error *error)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = NULL;
 
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
+    BASE_TRY(base_regular_stream(path, &file, error));
     enum base_status status = read_all(file, path, max, out_bytes, out_size, error);
     fclose(file);
     return status;
@@ -62,22 +61,13 @@ enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes
 enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
                                    size_t *out_size, struct base_error *error)
 {
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))) {
-        (void)close(fd);
-        return base_error_set(error, BASE_ERR_INVALID, "%s: is no file", path);
-    }
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    int fd = -1;
+    BASE_TRY(base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, error));
+    FILE *file = fdopen(fd, "r");
 
     if (file == NULL) {
-        int reason = errno;
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return reason == ELOOP
-                   ? base_error_set(error, BASE_ERR_INVALID, "%s: is a symbolic link", path)
-                   : base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(reason));
+        (void)close(fd);
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
     }
     enum base_status status = read_all(file, path, max, out_bytes, out_size, error);
     fclose(file);

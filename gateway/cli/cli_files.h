@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Reads at most `max` bytes; the caller frees *out_bytes (a NUL stands behind them). IO, TOO_LARGE,
+// Reads a regular file of at most `max` bytes; the caller frees *out_bytes (a NUL stands behind
+// them). NOT_FOUND; INVALID: a pipe (it is not waited for), a device, a folder; IO, TOO_LARGE,
 // NOMEM; `error` names the file.
 BASE_NODISCARD enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes,
                                               size_t *out_size, struct base_error *error);
-// The same of a regular file: one that somebody else may have put there. INVALID for a link, a pipe
-// (it is not waited for), a device.
+// The same of one that somebody else may have put there: INVALID also for a link.
 BASE_NODISCARD enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
                                                   size_t *out_size, struct base_error *error);
 // Writes beside `path`, then renames. IO.

@@ -2,10 +2,10 @@
 #include "cli/cli_json.h"
 
 #include "base/prng.h"
+#include "base/regular_file.h"
 #include "base/visible.h"
 #include "cli/cli_http.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +22,8 @@ void cli_json_seed(void)
 static enum base_status read_text(const char *path, char **out_text, size_t *out_size,
                                   struct base_error *error)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
+    FILE *file = NULL;
+    BASE_TRY(base_regular_stream(path, &file, error));
     char *text = malloc(CLI_JSON_FILE_MAX + 1);
     size_t size = text == NULL ? 0 : fread(text, 1, CLI_JSON_FILE_MAX + 1, file);
     bool failed = text == NULL || ferror(file) != 0;

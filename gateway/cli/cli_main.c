@@ -18,6 +18,9 @@
 #define DOC_BYTES   8192
 #define LINES_BYTES 16384
 
+#define LIST_INDENT  27 // of the summaries in a list of commands
+#define LIST_COLUMNS 108
+
 static const struct argp_option all_options[CLI_OPTION_COUNT] = {
 #define CLI_OPTION_ROW(name, key, text, argument, doc)                                             \
     {text, (key) != 0 ? (key) : KEY_BASE + CLI_OPTION_##name, argument, 0, doc, 0},
@@ -108,6 +111,24 @@ static uint32_t options_of(unsigned __int128 bits, struct argp_option out[CLI_OP
     return count;
 }
 
+// One line, or more that begin where the first did: argp would begin them at the margin.
+static void print_summary(FILE *file, const char *text)
+{
+    size_t column = LIST_INDENT;
+
+    while (*text != '\0') {
+        size_t size = strcspn(text, " \n");
+        if (column > LIST_INDENT && column + 1 + size > LIST_COLUMNS) {
+            fprintf(file, "\n%*s", LIST_INDENT, "");
+            column = LIST_INDENT;
+        }
+        fprintf(file, "%s%.*s", column > LIST_INDENT ? " " : "", (int)size, text);
+        column += size + (column > LIST_INDENT ? 1 : 0);
+        text += size + (text[size] != '\0' ? 1 : 0);
+    }
+    fputc('\n', file);
+}
+
 // Lines "  group name ARGUMENTS   summary" of one group, or of all.
 static void list_commands(FILE *file, const char *group)
 {
@@ -117,7 +138,8 @@ static void list_commands(FILE *file, const char *group)
             char words[64];
             snprintf(words, sizeof(words), "%s %s %s", command->group, command->name,
                      command->arguments);
-            fprintf(file, "  %-24s %s\n", words, command->summary);
+            fprintf(file, "  %-*s ", LIST_INDENT - 3, words);
+            print_summary(file, command->summary);
         }
     }
 }

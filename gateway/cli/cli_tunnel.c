@@ -6,6 +6,7 @@
 #include "cli/cli_json.h"
 
 #include "base/clock.h"
+#include "base/regular_file.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -219,9 +220,14 @@ static enum cli_exit load_place(const char *path, char out[PLACE_MAX])
     if (!side_path(path, ".next", side)) {
         return cli_fail(CLI_EXIT_USAGE, "--out is too long");
     }
-    FILE *file = fopen(side, "re");
-    if (file == NULL) {
+    struct base_error error = {0};
+    FILE *file = NULL;
+    enum base_status status = base_regular_stream(side, &file, &error);
+    if (status == BASE_ERR_NOT_FOUND) {
         return CLI_EXIT_OK; // a new one
+    }
+    if (status != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     if (fgets(out, PLACE_MAX, file) == NULL) {
         out[0] = '\0';
@@ -277,6 +283,11 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
         (void)snprintf(walk.place, sizeof(walk.place), "%s", cli->values[CLI_OPTION_AFTER]);
     }
     if (path != NULL) {
+        struct base_error error = {0};
+        enum base_status status = base_regular_look(path, true, &error);
+        if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+            return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+        }
         walk.to = fopen(path, "ae");
         if (walk.to == NULL) {
             return cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));

@@ -10,6 +10,7 @@
 #include "cli/dict_train.h"
 #include "base/hash.h"
 #include "base/prng.h"
+#include "base/regular_file.h"
 #include "wire/batch.h"
 #include "wire/tunnel_dict.h"
 
@@ -130,10 +131,10 @@ static enum base_status line_add(struct gather *gather, size_t size)
 
 static enum base_status file_add(struct gather *gather, const char *path, struct base_error *error)
 {
-    FILE *file = fopen(path, "rb");
-    enum base_status status = BASE_OK;
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    FILE *file = NULL;
+    enum base_status status = base_regular_stream(path, &file, error);
+    if (status != BASE_OK) {
+        return status;
     }
     gather->files++;
     while (status == BASE_OK && fgets(gather->line, LINE_MAX_BYTES, file) != NULL) {

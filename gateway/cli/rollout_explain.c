@@ -305,11 +305,14 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
     say_gate(file, stage);
     say_counts(file, stage);
-    fprintf(file,
-            "Verdict %s: %s; when it was found, %.2f %% of those that had completed (answered, or "
-            "out of time) had failed.\n",
-            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
-            100 * real(rollout, "failure_ratio"));
+    fprintf(file, "Verdict %s: %s.\n", cli_json_text(rollout, "verdict", "?"),
+            cli_json_text(rollout, "reason_text", ""));
+    if (strcmp(cli_json_text(rollout, "verdict", ""), "no_data") != 0) {
+        fprintf(file,
+                "When it was found, %.2f %% of those that had answered or were out of time had "
+                "failed.\n",
+                100 * real(rollout, "failure_ratio"));
+    }
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);
     (void)rollout_explain_trial(file, rollout);

@@ -72,6 +72,17 @@ static void print_counts(FILE *file, const json_t *counts)
     }
 }
 
+// The last one, and the share it was found at, when there was one.
+static void print_verdict(FILE *file, const json_t *rollout)
+{
+    const char *verdict = cli_json_text(rollout, "verdict", "?");
+
+    fprintf(file, "%s: %s", verdict, cli_json_text(rollout, "reason_text", ""));
+    if (strcmp(verdict, "no_data") != 0) {
+        fprintf(file, ", %.2f %% had failed by then", 100 * ratio_of(rollout));
+    }
+}
+
 // The state, and whether the version is killed, which every state may be.
 static const char *killed_word(const json_t *rollout)
 {
@@ -181,9 +192,9 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
         show_stage(file, rollout, stage, index);
         lines++;
     }
-    fprintf(file, "  verdict %s: %s; %.2f %% had failed by then\n",
-            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
-            100 * ratio_of(rollout));
+    fputs("  verdict ", file);
+    print_verdict(file, rollout);
+    fputc('\n', file);
     lines += show_simulation(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
@@ -204,11 +215,11 @@ void rollout_show_line(FILE *file, const json_t *rollout)
 {
     const json_t *counts = json_object_get(rollout, "counts");
 
-    fprintf(file, "%s %s%s %-8s %s: %s, %.2f %% had failed by then; ",
-            cli_json_text(rollout, "id", "?"), cli_json_text(rollout, "state", "?"),
-            killed_word(rollout), cli_json_text(json_object_get(rollout, "stage"), "name", "-"),
-            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
-            100 * ratio_of(rollout));
+    fprintf(file, "%s %s%s %-8s ", cli_json_text(rollout, "id", "?"),
+            cli_json_text(rollout, "state", "?"), killed_word(rollout),
+            cli_json_text(json_object_get(rollout, "stage"), "name", "-"));
+    print_verdict(file, rollout);
+    fputs("; ", file);
     print_counts(file, counts);
     fputc('\n', file);
     (void)rollout_explain_unproven(file, rollout);

@@ -2,27 +2,12 @@
 // each connection, and for requests of trusted hops.
 #include "http/address_set.h"
 
+#include "base/str_cut.h"
+
 #include <arpa/inet.h>
 #include <string.h>
 
 #define V4_BITS 96u // in front of an IPv4 address
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct base_str trim(struct base_str text)
-{
-    while (text.size > 0 && is_blank(text.data[0])) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && is_blank(text.data[text.size - 1])) {
-        text.size--;
-    }
-    return text;
-}
 
 enum base_status gw_address_parse(struct base_str text, struct gw_peer_address *out)
 {
@@ -100,7 +85,7 @@ static bool next_entry(struct base_str *rest, struct base_str *out)
 {
     const char *comma = rest->size > 0 ? memchr(rest->data, ',', rest->size) : NULL;
     size_t size = comma != NULL ? (size_t)(comma - rest->data) : rest->size;
-    *out = trim((struct base_str){rest->data, size});
+    *out = base_str_trim((struct base_str){rest->data, size});
     if (comma != NULL) {
         rest->data += size + 1;
         rest->size -= size + 1;
@@ -112,7 +97,7 @@ enum base_status gw_address_set_parse(struct base_str text, struct gw_address_se
                                       struct base_error *error)
 {
     out->count = 0;
-    if (trim(text).size == 0) {
+    if (base_str_trim(text).size == 0) {
         return BASE_OK;
     }
     bool more = true;
@@ -146,7 +131,7 @@ static bool last_entry(struct base_str *rest, struct base_str *out)
     while (at > 0 && rest->data[at - 1] != ',') {
         at--;
     }
-    *out = trim((struct base_str){rest->data + at, rest->size - at});
+    *out = base_str_trim((struct base_str){rest->data + at, rest->size - at});
     rest->size = at > 0 ? at - 1 : 0;
     return at > 0;
 }

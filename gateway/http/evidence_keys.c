@@ -1,21 +1,9 @@
 // Public keys in a setting. Main thread, at start; see evidence_keys.h.
 #include "http/evidence_keys.h"
 
-#include "base/str.h"
+#include "base/str_cut.h"
 
 #include <string.h>
-
-static struct base_str trim(struct base_str text)
-{
-    while (text.size > 0 && text.data[0] == ' ') {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && text.data[text.size - 1] == ' ') {
-        text.size--;
-    }
-    return text;
-}
 
 enum base_status gw_evidence_keys_parse(struct base_str text, struct gw_evidence_keys *out,
                                         struct base_error *error)
@@ -24,7 +12,7 @@ enum base_status gw_evidence_keys_parse(struct base_str text, struct gw_evidence
     while (text.size > 0) {
         const char *comma = memchr(text.data, ',', text.size);
         size_t size = comma != NULL ? (size_t)(comma - text.data) : text.size;
-        struct base_str one = trim((struct base_str){text.data, size});
+        struct base_str one = base_str_trim((struct base_str){text.data, size});
         if (out->count == GW_EVIDENCE_KEYS_MAX) {
             return base_error_set(error, BASE_ERR_LIMIT, "rollout.evidence_keys: more than %u",
                                   GW_EVIDENCE_KEYS_MAX);

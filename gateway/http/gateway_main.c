@@ -169,7 +169,7 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
         if (error.line != 0) {
             fprintf(stderr, "%s:%u: %s\n", arguments->config_path, error.line, error.text);
         } else {
-            fprintf(stderr, "%s: %s\n", arguments->config_path, error.text);
+            fprintf(stderr, "%s\n", error.text);
         }
         return false;
     }

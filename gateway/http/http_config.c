@@ -3,9 +3,10 @@
 #include "http/http_config.h"
 
 #include "base/check.h"
+#include "base/regular_file.h"
+#include "base/str_cut.h"
 #include "http/body_budget.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,18 +292,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static struct base_str trim(struct base_str text)
-{
-    while (text.size > 0 && is_blank(text.data[0])) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && is_blank(text.data[text.size - 1])) {
-        text.size--;
-    }
-    return text;
-}
-
 // The line without its comment.
 static struct base_str strip_comment(struct base_str line)
 {
@@ -323,8 +312,8 @@ static enum base_status parse_line(struct gw_http_config *config, struct base_st
                               shown(line), line.data);
     }
     size_t name_size = (size_t)(equals - line.data);
-    struct base_str name = trim((struct base_str){line.data, name_size});
-    struct base_str value = trim((struct base_str){equals + 1, line.size - name_size - 1});
+    struct base_str name = base_str_trim((struct base_str){line.data, name_size});
+    struct base_str value = base_str_trim((struct base_str){equals + 1, line.size - name_size - 1});
     const struct gw_config_row *row = find_row(name);
     if (row != NULL) {
         if (seen[row - rows]) {
@@ -343,7 +332,7 @@ enum base_status gw_http_config_parse(struct gw_http_config *config, struct base
     while (text.size > 0) {
         const char *newline = memchr(text.data, '\n', text.size);
         size_t size = newline != NULL ? (size_t)(newline - text.data) : text.size;
-        struct base_str line = trim(strip_comment((struct base_str){text.data, size}));
+        struct base_str line = base_str_trim(strip_comment((struct base_str){text.data, size}));
         size_t step = newline != NULL ? size + 1 : size;
         text.data += step;
         text.size -= step;
@@ -365,10 +354,8 @@ enum base_status gw_http_config_parse(struct gw_http_config *config, struct base
 enum base_status gw_http_config_load(struct gw_http_config *config, const char *path,
                                      struct base_error *error)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s", strerror(errno));
-    }
+    FILE *file = NULL;
+    BASE_TRY(base_regular_stream(path, &file, error));
     char *text = malloc(GW_CONFIG_FILE_MAX);
     size_t size = text != NULL ? fread(text, 1, GW_CONFIG_FILE_MAX, file) : 0;
     bool failed = ferror(file) != 0;
@@ -377,9 +364,9 @@ enum base_status gw_http_config_load(struct gw_http_config *config, const char *
     if (text == NULL) {
         status = base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     } else if (failed) {
-        status = base_error_set(error, BASE_ERR_IO, "cannot be read");
+        status = base_error_set(error, BASE_ERR_IO, "%s: cannot be read", path);
     } else if (size == GW_CONFIG_FILE_MAX) {
-        status = base_error_set(error, BASE_ERR_TOO_LARGE, "larger than %d bytes",
+        status = base_error_set(error, BASE_ERR_TOO_LARGE, "%s: larger than %d bytes", path,
                                 GW_CONFIG_FILE_MAX - 1);
     } else {
         status = gw_http_config_parse(config, (struct base_str){text, size}, error);

@@ -3,6 +3,7 @@
 #include "http/online_keys.h"
 
 #include "http/secret_file.h"
+#include "signing/signing.h"
 
 #include <openssl/evp.h>
 
@@ -37,22 +38,6 @@ static enum base_status sign(void *ctx, enum gw_online_role role, const uint8_t 
               out_size == WIRE_SIGNATURE_BYTES;
     EVP_MD_CTX_free(context);
     return ok ? BASE_OK : BASE_ERR_NOMEM;
-}
-
-static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
-                               const uint8_t *message, size_t size,
-                               const uint8_t signature[WIRE_SIGNATURE_BYTES])
-{
-    (void)ctx;
-    EVP_PKEY *pkey =
-        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, WIRE_PUBLIC_KEY_BYTES);
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool ok = pkey != NULL && context != NULL &&
-              EVP_DigestVerifyInit(context, NULL, NULL, NULL, pkey) == 1 &&
-              EVP_DigestVerify(context, signature, WIRE_SIGNATURE_BYTES, message, size) == 1;
-    EVP_MD_CTX_free(context);
-    EVP_PKEY_free(pkey);
-    return ok ? BASE_OK : BASE_ERR_SIGNATURE;
 }
 
 static EVP_PKEY *draw(uint8_t seed[SEED_BYTES])
@@ -132,7 +117,7 @@ enum base_status gw_online_keys_open(const char *dir, struct gw_online_keys **ou
     }
     keys->port.ctx = keys;
     keys->port.sign = sign;
-    keys->port.verify = verify;
+    keys->port.verify = signing_verify;
     for (int role = 0; role < GW_ONLINE_COUNT; role++) {
         enum base_status status = open_one(keys, dir, (enum gw_online_role)role, error);
         if (status != BASE_OK) {

@@ -87,6 +87,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     work->worker = worker;
     work->next = NULL;
     exchange->refused = false;
+    exchange->noted = NULL;
     gw_body_spool_init(&work->spool);
     work->reserved[GW_BUDGET_MEMORY] = 0;
     work->reserved[GW_BUDGET_FILES] = 0;

@@ -263,5 +263,8 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     }
     reply->body = base_arena_copy(&work->arena, text, (size_t)size);
     reply->body_bytes = reply->body != NULL ? (size_t)size : 0;
+    if (!work->forward) {
+        gw_core_refused(stream->conn->worker->core, &work->exchange);
+    }
     gw_stream_commit(stream);
 }

@@ -2,6 +2,8 @@
 // `rollout start`, and by tests; one thread.
 #include "signing/signing.h"
 
+#include "base/private_file.h"
+
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
@@ -10,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SIGNED_BYTES_MAX (WIRE_STATEMENT_BYTES_MAX + 64)
@@ -50,16 +51,12 @@ enum base_status signing_key_new(struct signing_key **out_key)
 enum base_status signing_key_load(const char *path, struct signing_key **out_key,
                                   struct base_error *error)
 {
-    FILE *file = fopen(path, "re");
+    int fd = -1;
+    BASE_TRY(base_private_open(path, false, &fd, error));
+    FILE *file = fdopen(fd, "r");
     if (file == NULL) {
+        close(fd);
         return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
-    struct stat about;
-    if (fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode) &&
-        (about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        fclose(file);
-        return base_error_set(error, BASE_ERR_INVALID, "%s: others may read the key: chmod 600 %s",
-                              path, path);
     }
     EVP_PKEY *pkey = PEM_read_PrivateKey(file, NULL, NULL, NULL);
     fclose(file);
@@ -267,9 +264,9 @@ static void verifier_sha256(void *ctx, const void *bytes, size_t size,
     }
 }
 
-static enum base_status verifier_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
-                                        const uint8_t *message, size_t size,
-                                        const uint8_t signature[WIRE_SIGNATURE_BYTES])
+enum base_status signing_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                                const uint8_t *message, size_t size,
+                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     (void)ctx;
     EVP_PKEY *pkey =
@@ -286,7 +283,7 @@ static enum base_status verifier_verify(void *ctx, const uint8_t key[WIRE_PUBLIC
 
 struct wire_verifier signing_verifier(void)
 {
-    return (struct wire_verifier){NULL, verifier_sha256, verifier_verify};
+    return (struct wire_verifier){NULL, verifier_sha256, signing_verify};
 }
 
 enum base_status signing_sha256(const void *bytes, size_t size, struct wire_sha256 *out_digest)

@@ -49,6 +49,11 @@ BASE_NODISCARD enum base_status signing_release_all(const struct signing_keys *k
                                                     size_t *out_size);
 // SHA-256 and Ed25519 of this program, for wire/root.h.
 struct wire_verifier signing_verifier(void);
+// Its check of one Ed25519 signature, for ports that have the same form; `ctx` is not looked at.
+// SIGNATURE.
+BASE_NODISCARD enum base_status signing_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                                               const uint8_t *message, size_t size,
+                                               const uint8_t signature[WIRE_SIGNATURE_BYTES]);
 
 // Envelope of `release` with one signature by `key`. INVALID, TOO_LARGE (past `capacity` or
 // WIRE_STATEMENT_BYTES_MAX), NOMEM.

@@ -537,7 +537,7 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
         return BASE_OK;
     }
     if (wire_ask_parse(nonce, out) != BASE_OK) {
-        *out_problem = "walle-nonce: 55 characters of base64url expected";
+        *out_problem = "walle-nonce: 55 characters of base64url expected, with a next order";
         return BASE_ERR_INVALID;
     }
     checkin->asked = true;

@@ -158,6 +158,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_logins_new(&core->logins));
     BASE_TRY(gw_credentials_new(&core->hash_key, &core->credentials));
     BASE_TRY(gw_strangers_new(options, &core->hash_key, &core->strangers));
+    BASE_TRY(gw_faults_new(&core->faults));
     BASE_TRY(gw_audit_new(&core->audit));
     BASE_TRY(gw_answers_new(&core->answers));
     BASE_TRY(gw_set_costs_new(&core->set_costs));
@@ -244,6 +245,7 @@ void gw_core_free(struct gw_core *core)
     gw_logins_free(core->logins);
     gw_credentials_free(core->credentials);
     gw_strangers_free(core->strangers);
+    gw_faults_free(core->faults);
     gw_audit_free(core->audit);
     gw_answers_free(core->answers);
     gw_set_costs_free(core->set_costs);

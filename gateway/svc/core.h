@@ -106,6 +106,10 @@ void gw_worker_free(struct gw_worker *worker);
 // before it returns.
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
+// The transport answered by itself, before the core could: what failed is noted
+// (svc/device_faults.h).
+void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchange);
+
 // Is this a path the core answers itself (true), or one for the reverse proxy (false)?
 bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path);
 

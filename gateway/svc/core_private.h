@@ -19,6 +19,7 @@
 #include "svc/call_queue.h"
 #include "svc/control.h"
 #include "svc/credentials.h"
+#include "svc/device_faults.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
 #include "svc/operators.h"
@@ -60,6 +61,9 @@ struct gw_rollout_pace {
     uint64_t offered; // ... and what the tally had then
 };
 
+// Of a rollout that goes back, or is back: was it ever started? Found when it is asked.
+enum gw_rollout_start { GW_START_UNKNOWN, GW_START_MADE, GW_START_NEVER };
+
 struct gw_rollout {
     struct gw_release *release;
     struct gw_task *task;
@@ -88,6 +92,7 @@ struct gw_rollout {
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
     bool halted; // it has to go back, but that could not be stored yet: no new offers
+    enum gw_rollout_start start; // kill_places.c's
 };
 
 struct gw_task {
@@ -187,6 +192,7 @@ struct gw_core {
     struct gw_logins *logins;
     struct gw_credentials *credentials;
     struct gw_strangers *strangers;
+    struct gw_faults *faults;
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;

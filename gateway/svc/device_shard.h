@@ -5,12 +5,16 @@
 #define GW_DEVICE_SHARD_H
 
 #include "svc/device_table.h"
+#include "wire/profile.h"
 
 #include <pthread.h>
 
 #define GW_SHARD_CHUNK 256u
 #define GW_SHARD_MARKS 2u
 #define GW_NO_ENTRY    UINT32_MAX
+#define GW_ROOM_BITS   9 // of a number of tasks, WIRE_PROFILE_TASKS_MAX among them
+
+_Static_assert(WIRE_PROFILE_TASKS_MAX < 1 << GW_ROOM_BITS, "what a profile may say is kept");
 
 struct gw_device_entry {
     uint64_t device_id;
@@ -26,8 +30,8 @@ struct gw_device_entry {
     uint32_t next_dirty; // of one that was removed: the next such
     uint32_t interval_s; // between its check-ins; 0: not said
     uint8_t mark_count;
-    uint8_t tasks_max; // it holds; 0: not said
-    uint8_t room;      // ... and it would take so many more
+    uint32_t tasks_max : GW_ROOM_BITS; // it holds; 0: not said
+    uint32_t room : GW_ROOM_BITS;      // ... and it would take so many more
     bool dirty : 1;
     bool settled : 1;
     bool has_epoch : 1;

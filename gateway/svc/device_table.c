@@ -347,9 +347,9 @@ bool gw_device_table_proven(struct gw_device_table *table, uint64_t device_id)
     return proven;
 }
 
-static uint8_t at_most_255(uint32_t number)
+static uint32_t room_bits(uint32_t number)
 {
-    return (uint8_t)(number < UINT8_MAX ? number : UINT8_MAX);
+    return number < WIRE_PROFILE_TASKS_MAX ? number : WIRE_PROFILE_TASKS_MAX;
 }
 
 void gw_device_table_room(struct gw_device_table *table, uint64_t device_id, uint32_t tasks_max,
@@ -359,8 +359,8 @@ void gw_device_table_room(struct gw_device_table *table, uint64_t device_id, uin
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
     if (entry != NULL) {
-        entry->tasks_max = at_most_255(tasks_max);
-        entry->room = at_most_255(room);
+        entry->tasks_max = room_bits(tasks_max) & ((1u << GW_ROOM_BITS) - 1);
+        entry->room = room_bits(room) & ((1u << GW_ROOM_BITS) - 1);
     }
     pthread_mutex_unlock(&shard->lock);
 }

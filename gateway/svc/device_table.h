@@ -56,8 +56,8 @@ struct gw_device_snapshot {
     uint32_t first_seen_s;
     uint32_t last_seen_s;
     uint32_t interval_s; // between its check-ins; 0: not said
-    uint8_t tasks_max;   // it holds, as of its last look for news; 0: not said
-    uint8_t room;        // ... and it would have taken so many more
+    uint16_t tasks_max;  // it holds, as of its last look for news; 0: not said
+    uint16_t room;       // ... and it would have taken so many more
     bool has_epoch;
     bool proven;
     uint32_t mark_count;
@@ -90,7 +90,7 @@ bool gw_device_table_touch_settled(struct gw_device_table *table,
                                    const struct gw_device_touch *touch, uint64_t digest,
                                    uint64_t signature);
 // It holds so many tasks at most (0: it does not say), and would take `room` more. Kept in memory
-// alone, for `why`; more than 255 are 255.
+// alone, for `why`; at most WIRE_PROFILE_TASKS_MAX.
 void gw_device_table_room(struct gw_device_table *table, uint64_t device_id, uint32_t tasks_max,
                           uint32_t room);
 bool gw_device_table_has(struct gw_device_table *table, uint64_t device_id);

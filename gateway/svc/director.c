@@ -6,17 +6,12 @@
 #include "svc/director.h"
 
 #include "svc/core_private.h"
-#include "svc/rollout_state.h"
+#include "svc/kill_places.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ENTRIES_PER_TASK (2 * (GW_PLAN_CLAIMS_MAX + 1u)) // each release with its way back
-
-struct chosen_kills {
-    uint32_t count;
-    struct wire_sha256 items[WIRE_TIMESTAMP_KILLS_MAX]; // ascending
-};
 
 // ---- Metadata, counted
 
@@ -294,92 +289,8 @@ static int compare_scenarios(const void *a, const void *b)
     return order != 0 ? order : (x->name.size > y->name.size) - (x->name.size < y->name.size);
 }
 
-// ---- Kills that devices are told of
-//
-// Of all that are killed those that a rollout here approved: nothing else can run on a device, for
-// it takes what a release key signed and a snapshot lists, which is what this gateway was given,
-// and what is killed is not let in. (Who has all online keys can sign another list as well.) Of
-// more than a timestamp holds first what a snapshot may still list, for it is what an order can
-// name, then what was killed last. A device that has one of the rest is ordered off it at its next
-// check-in, which is when it would have been told.
-
-struct told {
-    uint32_t kill; // index
-    bool approved;
-    bool listed;
-    uint64_t time_us;
-};
-
-static int compare_told(const void *a, const void *b)
-{
-    const struct told *x = a;
-    const struct told *y = b;
-    if (x->listed != y->listed) {
-        return x->listed ? -1 : 1;
-    }
-    if (x->time_us != y->time_us) {
-        return x->time_us > y->time_us ? -1 : 1;
-    }
-    return x->kill < y->kill ? -1 : x->kill > y->kill;
-}
-
-static int compare_sha256(const void *a, const void *b)
-{
-    const struct wire_sha256 *x = a;
-    const struct wire_sha256 *y = b;
-    return memcmp(x->bytes, y->bytes, WIRE_SHA256_BYTES);
-}
-
-// Fills `told`, one for each version that is killed and approved; returns how many. Zeroed, and as
-// long as the kill list.
-static uint32_t find_told(const struct gw_core *core, struct told *told)
-{
-    const struct gw_director *director = &core->director;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
-        const struct gw_release *release = rollout->release;
-        const struct gw_kill *kill = gw_director_kill(director, &release->manifest);
-        if (kill != NULL) {
-            struct told *item = &told[kill - director->kills];
-            item->approved = true;
-            item->listed = item->listed || !gw_rollout_is_closed(rollout) ||
-                           release->release_counter == rollout->task->release_counter;
-        }
-    }
-    for (uint32_t i = 0; i < director->kill_count; i++) {
-        if (told[i].approved) {
-            told[i].kill = i;
-            told[i].time_us = director->kills[i].time_us;
-            told[count++] = told[i];
-        }
-    }
-    return count;
-}
-
-static enum base_status choose_kills(const struct gw_core *core, struct chosen_kills *out)
-{
-    const struct gw_director *director = &core->director;
-    struct told *told = calloc((size_t)director->kill_count + 1, sizeof(*told));
-    if (told == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    uint32_t count = find_told(core, told);
-    if (count > WIRE_TIMESTAMP_KILLS_MAX) {
-        qsort(told, count, sizeof(*told), compare_told);
-        count = WIRE_TIMESTAMP_KILLS_MAX;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        out->items[i] = director->kills[told[i].kill].manifest;
-    }
-    free(told);
-    out->count = count;
-    qsort(out->items, count, sizeof(out->items[0]), compare_sha256);
-    return BASE_OK;
-}
-
 static enum base_status sign_timestamp(const struct gw_director *director,
-                                       const struct chosen_kills *kills, struct gw_meta *meta)
+                                       const struct gw_told_kills *kills, struct gw_meta *meta)
 {
     struct wire_timestamp timestamp = {
         .version = director->timestamp_version,
@@ -410,13 +321,13 @@ static enum base_status sign_timestamp(const struct gw_director *director,
     return blob_of(envelope, size, &meta->timestamp);
 }
 
-static enum base_status meta_fill(const struct gw_core *core, const struct listing *listing,
+static enum base_status meta_fill(struct gw_core *core, const struct listing *listing,
                                   struct wire_snapshot_entry *scratch, struct draft *draft,
                                   struct gw_meta *meta)
 {
     const struct gw_director *director = &core->director;
-    struct chosen_kills kills;
-    BASE_TRY(choose_kills(core, &kills));
+    struct gw_told_kills kills;
+    BASE_TRY(gw_kill_places_tell(core, &kills));
     meta->timestamp_version = director->timestamp_version;
     meta->timestamp_expires_s = director->timestamp_issued_s + director->timestamp_life_s;
     meta->lease_s = director->lease_s;
@@ -440,6 +351,15 @@ static enum base_status meta_fill(const struct gw_core *core, const struct listi
         meta->root_count++;
     }
     return sign_timestamp(director, &kills, meta);
+}
+
+static uint32_t untold(const struct gw_director *director)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < director->kill_count; i++) {
+        count += director->kills[i].told == GW_KILL_UNTOLD ? 1 : 0;
+    }
+    return count;
 }
 
 static enum base_status build(struct gw_core *core, const struct listing *listing,
@@ -471,9 +391,10 @@ static enum base_status build(struct gw_core *core, const struct listing *listin
     }
     gw_meta_unref(director->meta);
     director->meta = meta;
-    director->signed_count = meta->kill_count;
     atomic_store(&director->timestamp_seen, director->timestamp_version);
     atomic_store(&director->kills_seen, director->kill_count);
+    atomic_store(&director->kills_told, meta->kill_count);
+    atomic_store(&director->kills_untold, untold(director));
     return BASE_OK;
 }
 

@@ -62,9 +62,17 @@ struct gw_director_scenario {
     struct wire_sha256 entries; // hash of what it lists
 };
 
+enum gw_kill_told {
+    GW_KILL_UNNEEDED, // no device can have it
+    GW_KILL_TOLD,     // in the timestamp
+    GW_KILL_UNTOLD,   // for want of a place
+};
+
 struct gw_kill {
     struct wire_sha256 manifest;
     uint64_t time_us; // of the kill
+    uint16_t tenant;  // whose version it is; GW_TENANT_EVERY: of no rollout here
+    enum gw_kill_told told;
     char by[GW_TRUST_BY_MAX + 1];
     char reason[GW_TRUST_REASON_MAX + 1];
 };
@@ -85,13 +93,15 @@ struct gw_director {
     uint32_t kill_count;
     struct gw_kill kills[GW_KILLS_MAX]; // ascending
     bool kills_changed;
-    uint32_t signed_count; // of kills, that the timestamp names
-    struct gw_meta *meta;  // newest; NULL: none yet
+    struct gw_meta *meta; // newest; NULL: none yet
     _Atomic uint64_t answers;
     _Atomic uint64_t root_version_seen; // for /metrics
     _Atomic uint64_t root_expires_seen;
     _Atomic uint64_t timestamp_seen;
     _Atomic uint64_t kills_seen;
+    _Atomic uint64_t kills_told;    // in the timestamp
+    _Atomic uint64_t kills_untold;  // ... and not, though devices can have them
+    _Atomic uint64_t kills_yielded; // that gave way to others
 };
 
 // ---- Control thread
@@ -122,7 +132,6 @@ struct gw_trust_view {
     uint8_t evidence_keys[GW_EVIDENCE_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
     uint32_t kill_count;
     const struct gw_kill *kills; // the director's, until the next change
-    uint32_t signed_count;       // of them, that devices are told of
 };
 void gw_trust_view(struct gw_core *core, struct gw_trust_view *out);
 // Verifies and keeps a root: the first as it is, every other as successor of the newest. OK also
@@ -143,14 +152,15 @@ bool gw_director_root(const struct gw_core *core, struct wire_root *out,
                       struct wire_sha256 *out_digest);
 // Only with online keys.
 struct wire_verifier gw_director_verifier(const struct gw_core *core);
-// The first half of a kill: the list. Whatever is cut off behind it is finished at the next start.
-// LIMIT, FULL, IO: nothing happened.
+// The first half of a kill by the version's own tenant: the list. On a full one an entry gives way
+// (svc/kill_places.h). Whatever is cut off behind it is finished at the next start. LIMIT, FULL,
+// IO: nothing happened.
 BASE_NODISCARD enum base_status gw_trust_list(struct gw_core *core,
                                               const struct wire_sha256 *manifest,
                                               struct base_str by, struct base_str reason,
                                               bool *out_created, struct base_error *error);
-// Puts a version on the kill list and takes its open rollouts back. OK also when it is there
-// (*out_created false). LIMIT, FULL, IO.
+// Puts a version on the kill list for an operator of all tenants, and takes its open rollouts back.
+// OK also when it is there (*out_created false). LIMIT, FULL, IO.
 BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
                                               const struct wire_sha256 *manifest,
                                               struct base_str by, struct base_str reason,

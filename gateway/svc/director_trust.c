@@ -9,7 +9,9 @@
 // Control thread.
 #include "svc/director.h"
 
+#include "base/str_cut.h"
 #include "svc/core_private.h"
+#include "svc/kill_places.h"
 #include "svc/rollout_state.h"
 #include "wire/release_check.h"
 
@@ -26,7 +28,8 @@
 
 // ---- Rows
 
-// At most two rows of one transaction.
+// Rows of one transaction.
+#define ROWS_MAX 3u
 struct row {
     struct gw_key key;
     const uint8_t *bytes; // NULL: the row goes
@@ -35,7 +38,7 @@ struct row {
 
 struct rows_op {
     struct gw_store_op op;
-    struct row rows[2];
+    struct row rows[ROWS_MAX];
     uint32_t count;
 };
 
@@ -103,20 +106,22 @@ enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
 }
 
 // A change of the kill list, and with it a timestamp's number that was never published: after a
-// restart in between, no number stands for two lists.
-static enum base_status store_kill(struct gw_core *core, const struct row *kill)
+// restart in between, no number stands for two lists. `kills` has one row, or that of an entry that
+// gives way before it.
+static enum base_status store_kills(struct gw_core *core, const struct row *kills, uint32_t count)
 {
     struct gw_director *director = &core->director;
     uint8_t state[STATE_BYTES_MAX];
-    struct row rows[2] = {*kill, {.key = gw_key_u64(ROW_STATE), .bytes = state}};
-    uint32_t count = 1;
+    struct row rows[ROWS_MAX];
+    memcpy(rows, kills, count * sizeof(rows[0]));
     if (director->signer != NULL) {
-        BASE_TRY(state_encode(director, director->timestamp_version + 1, state, &rows[1].size));
-        count = 2;
+        rows[count] = (struct row){.key = gw_key_u64(ROW_STATE), .bytes = state};
+        BASE_TRY(state_encode(director, director->timestamp_version + 1, state, &rows[count].size));
+        BASE_TRY(rows_put(core, rows, count + 1));
+        director->timestamp_version++;
+        return BASE_OK;
     }
-    BASE_TRY(rows_put(core, rows, count));
-    director->timestamp_version += count - 1;
-    return BASE_OK;
+    return rows_put(core, rows, count);
 }
 
 static enum base_status kill_encode(const struct gw_kill *kill, uint8_t out[KILL_BYTES_MAX],
@@ -285,6 +290,8 @@ static enum base_status read_kill(struct gw_director *director, struct base_span
     kill->time_us = base_reader_u64(&reader);
     gw_row_text_read(&reader, kill->by, GW_TRUST_BY_MAX);
     gw_row_text_read(&reader, kill->reason, GW_TRUST_REASON_MAX);
+    kill->told = GW_KILL_UNNEEDED;
+    kill->tenant = GW_TENANT_EVERY; // gw_trust_finish_kills knows better
     memcpy(kill->manifest.bytes, key.data + 9, WIRE_SHA256_BYTES);
     director->kill_count++;
     return reader.status == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
@@ -361,6 +368,8 @@ void gw_trust_view(struct gw_core *core, struct gw_trust_view *out)
     memset(out, 0, sizeof(*out));
     out->evidence_key_count = core->evidence_key_count;
     memcpy(out->evidence_keys, core->evidence_keys, sizeof(out->evidence_keys));
+    out->kill_count = director->kill_count;
+    out->kills = director->kills;
     out->enabled = director->signer != NULL;
     if (!out->enabled) {
         return;
@@ -371,9 +380,6 @@ void gw_trust_view(struct gw_core *core, struct gw_trust_view *out)
     out->keys_match = director->keys_match;
     out->timestamp_version = director->timestamp_version;
     out->lease_s = director->lease_s;
-    out->kill_count = director->kill_count;
-    out->kills = director->kills;
-    out->signed_count = director->signed_count;
 }
 
 static enum base_status root_is_there(const struct gw_director *director,
@@ -500,11 +506,6 @@ bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *man
     return gw_director_kill(&core->director, manifest) != NULL;
 }
 
-static void copy_text(char *out, size_t capacity, struct base_str text)
-{
-    (void)snprintf(out, capacity, "%.*s", (int)text.size, text.size > 0 ? text.data : "");
-}
-
 static void kill_insert(struct gw_director *director, const struct gw_kill *kill)
 {
     uint32_t at = kill_position(director, &kill->manifest);
@@ -545,44 +546,90 @@ static void abort_rollouts(struct gw_core *core, const struct wire_sha256 *manif
     }
 }
 
-enum base_status gw_trust_list(struct gw_core *core, const struct wire_sha256 *manifest,
-                               struct base_str by, struct base_str reason, bool *out_created,
-                               struct base_error *error)
+static void say_yielded(struct gw_core *core, const struct gw_kill *kill)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    char tenant[GW_TENANT_NAME_MAX + 1];
+    wire_sha256_hex(&kill->manifest, hex);
+    gw_tenant_name(core, kill->tenant, tenant);
+    base_log_error(
+        core->log, "trust",
+        "the kill list is full: %s of tenant %s, which has the most, gave way to another", hex,
+        tenant);
+    atomic_fetch_add_explicit(&core->director.kills_yielded, 1, memory_order_relaxed);
+}
+
+// `asker`: a tenant, or GW_TENANT_EVERY.
+static enum base_status list_kill(struct gw_core *core, const struct gw_kill *kill, uint16_t asker,
+                                  const struct row *put, struct base_error *error)
 {
     struct gw_director *director = &core->director;
-    uint8_t bytes[KILL_BYTES_MAX];
-    struct gw_kill kill = {.manifest = *manifest, .time_us = gw_core_now_us(core)};
-    struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest), .bytes = bytes};
-    *out_created = false;
-    if (gw_director_kills(core, manifest)) {
-        return BASE_OK;
-    }
+    struct row rows[2];
+    struct gw_kill yielded;
+    uint32_t count = 0;
     if (director->kill_count >= GW_KILLS_MAX) {
-        return base_error_set(error, BASE_ERR_LIMIT,
-                              "the kill list holds %u versions, the most it may: take one off it "
-                              "that is of no use",
-                              GW_KILLS_MAX);
+        BASE_TRY(gw_kill_places_yield(core, asker, &yielded, error));
+        rows[count++] = (struct row){.key = gw_key_u64_sha(ROW_KILL, &yielded.manifest)};
     }
-    copy_text(kill.by, sizeof(kill.by), by);
-    copy_text(kill.reason, sizeof(kill.reason), reason);
-    enum base_status status = kill_encode(&kill, bytes, &row.size);
-    if (status == BASE_OK) {
-        status = store_kill(core, &row);
-    }
+    rows[count++] = *put;
+    enum base_status status = store_kills(core, rows, count);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the kill could not be stored: %s",
                               base_status_text(status));
     }
-    kill_insert(director, &kill);
+    if (count == 2) {
+        kill_remove(director, &yielded.manifest);
+        say_yielded(core, &yielded);
+    }
+    kill_insert(director, kill);
+    return BASE_OK;
+}
+
+struct kill_wish {
+    const struct wire_sha256 *manifest;
+    struct base_str by;
+    struct base_str reason;
+    bool everywhere; // of all tenants
+};
+
+static enum base_status put_kill(struct gw_core *core, const struct kill_wish *wish,
+                                 bool *out_created, struct base_error *error)
+{
+    uint8_t bytes[KILL_BYTES_MAX];
+    struct gw_kill kill = {.manifest = *wish->manifest,
+                           .time_us = gw_core_now_us(core),
+                           .tenant = gw_kill_places_owner(core, wish->manifest)};
+    struct row row = {.key = gw_key_u64_sha(ROW_KILL, wish->manifest), .bytes = bytes};
+    *out_created = false;
+    if (gw_director_kills(core, wish->manifest)) {
+        return BASE_OK;
+    }
+    base_str_copy(wish->by, kill.by, sizeof(kill.by));
+    base_str_copy(wish->reason, kill.reason, sizeof(kill.reason));
+    enum base_status status = kill_encode(&kill, bytes, &row.size);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "the kill could not be stored: %s",
+                              base_status_text(status));
+    }
+    BASE_TRY(list_kill(core, &kill, wish->everywhere ? GW_TENANT_EVERY : kill.tenant, &row, error));
     *out_created = true;
     return BASE_OK;
+}
+
+enum base_status gw_trust_list(struct gw_core *core, const struct wire_sha256 *manifest,
+                               struct base_str by, struct base_str reason, bool *out_created,
+                               struct base_error *error)
+{
+    const struct kill_wish wish = {.manifest = manifest, .by = by, .reason = reason};
+    return put_kill(core, &wish, out_created, error);
 }
 
 enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *manifest,
                                struct base_str by, struct base_str reason, bool *out_created,
                                struct base_error *error)
 {
-    BASE_TRY(gw_trust_list(core, manifest, by, reason, out_created, error));
+    const struct kill_wish wish = {manifest, by, reason, true};
+    BASE_TRY(put_kill(core, &wish, out_created, error));
     abort_rollouts(core, manifest, by, reason); // also of a kill that was cut off before
     gw_core_publish(core);
     return BASE_OK;
@@ -595,7 +642,7 @@ enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 
     if (!gw_director_kills(core, manifest)) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "the version is not on the kill list");
     }
-    enum base_status status = store_kill(core, &row);
+    enum base_status status = store_kills(core, &row, 1);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the change could not be stored: %s",
                               base_status_text(status));
@@ -614,8 +661,12 @@ void gw_trust_finish_kills(struct gw_core *core)
         const struct wire_sha256 manifest = rollout->release->manifest;
         struct base_error error = {0};
         bool created = false;
-        if (gw_director_kills(core, &manifest) &&
-            gw_trust_kill(core, &manifest, by, reason, &created, &error) != BASE_OK) {
+        uint32_t at = kill_position(&core->director, &manifest);
+        if (!gw_director_kills(core, &manifest)) {
+            continue;
+        }
+        core->director.kills[at].tenant = rollout->task->tenant;
+        if (gw_trust_kill(core, &manifest, by, reason, &created, &error) != BASE_OK) {
             base_log_error(core->log, "trust", "a kill is not finished: %s", error.text);
         }
     }

@@ -241,6 +241,20 @@ static void add_store(struct text *text, struct gw_core *core)
           blobs.misses);
 }
 
+static void add_faults(struct text *text, const struct gw_core *core)
+{
+    enum gw_fault_what what;
+    const char *status;
+    uint64_t count;
+    add(text,
+        "# HELP walle_device_faults_total Check-ins and reports that were not taken, by answer.\n"
+        "# TYPE walle_device_faults_total counter\n");
+    for (uint32_t i = 0; gw_faults_count(core, i, &what, &status, &count); i++) {
+        add(text, "walle_device_faults_total{what=\"%s\",status=\"%s\"} %llu\n",
+            gw_fault_what_name(what), status, (unsigned long long)count);
+    }
+}
+
 static void add_core(struct text *text, struct gw_core *core)
 {
     value(text, "devices", "gauge", "Devices that have a record.",
@@ -305,6 +319,14 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&director->timestamp_seen, memory_order_relaxed));
     value(text, "killed_versions", "gauge", "Versions on the kill list.",
           atomic_load_explicit(&director->kills_seen, memory_order_relaxed));
+    value(text, "killed_versions_signed", "gauge", "Of these, in the timestamp devices get.",
+          atomic_load_explicit(&director->kills_told, memory_order_relaxed));
+    value(text, "killed_versions_untold", "gauge",
+          "Of these, such as devices can have that found no place in it.",
+          atomic_load_explicit(&director->kills_untold, memory_order_relaxed));
+    value(text, "kills_yielded_total", "counter",
+          "Entries of the full kill list that gave way to another tenant's.",
+          atomic_load_explicit(&director->kills_yielded, memory_order_relaxed));
 }
 
 static void add_figure(void *ctx, const char *name, const char *type, const char *help,
@@ -325,6 +347,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else {
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
+        add_faults(&text, worker->core);
         add_store(&text, worker->core);
         add_access(&text, worker->core);
         const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;

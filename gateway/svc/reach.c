@@ -33,7 +33,8 @@ struct reach {
     struct gw_core *core;
     const struct gw_reach_spec *spec;
     struct gw_reach *out;
-    uint8_t *looked; // by attrs_id
+    bool with_strangers; // devices count that did not show who they are
+    uint8_t *looked;     // by attrs_id
     uint32_t block_count;
     uint32_t asked_count;
     uint32_t open_count; // asked and not known yet
@@ -137,6 +138,10 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
     if (tenant != reach->spec->tenant) {
         return;
     }
+    if (!visit->proven && !reach->with_strangers) {
+        reach->out->strangers++;
+        return;
+    }
     reach->out->seen++;
     // Blocks that came meanwhile are as none: their devices came just now.
     uint32_t id = visit->attrs_id < reach->block_count ? visit->attrs_id : 0;
@@ -216,7 +221,13 @@ enum base_status gw_reach_find(struct gw_core *core, const struct gw_reach_spec 
             ask_target(reach, &spec->stages[i].audience, i + 1);
         }
         reach->open_count = reach->asked_count;
+        reach->with_strangers = spec->trust_unproven;
         walk(reach);
+        if (out->seen == 0 && out->strangers > 0) { // nobody showed who it is: all are alike
+            reach->with_strangers = true;
+            out->strangers = 0;
+            walk(reach);
+        }
         sum_up(reach);
     }
     free(reach->looked);
@@ -226,18 +237,25 @@ enum base_status gw_reach_find(struct gw_core *core, const struct gw_reach_spec 
 
 // ---- What is said of it
 
-static enum base_status say_unknown(const struct gw_reach_unknown *unknown,
-                                    struct base_error *error)
+// Behind what is said of known devices.
+static const char *without_strangers(const struct gw_reach *seen)
 {
+    return seen->strangers > 0 ? " (of those that showed who they are)" : "";
+}
+
+static enum base_status say_unknown(const struct gw_reach *seen, struct base_error *error)
+{
+    const struct gw_reach_unknown *unknown = &seen->unknown[0];
     char where[32] = "target";
     if (unknown->stage > 0) {
         (void)snprintf(where, sizeof(where), "stage %u: audience", unknown->stage);
     }
     return base_error_set(error, BASE_ERR_CONFLICT,
-                          "%s: no known device has attribute %s%s%s%s; mend it, or add "
+                          "%s: no known device%s has attribute %s%s%s%s; mend it, or add "
                           "--accept-empty (API: accept_empty)",
-                          where, unknown->attr, unknown->like[0] != '\0' ? "; did you mean " : "",
-                          unknown->like, unknown->like[0] != '\0' ? "?" : "");
+                          where, without_strangers(seen), unknown->attr,
+                          unknown->like[0] != '\0' ? "; did you mean " : "", unknown->like,
+                          unknown->like[0] != '\0' ? "?" : "");
 }
 
 enum base_status gw_reach_check(struct gw_core *core, const struct gw_reach_spec *spec,
@@ -249,16 +267,17 @@ enum base_status gw_reach_check(struct gw_core *core, const struct gw_reach_spec
         return base_error_set(error, status, "target: %s", base_status_text(status));
     }
     if (seen.unknown_count > 0 && seen.seen > 0) {
-        return say_unknown(&seen.unknown[0], error);
+        return say_unknown(&seen, error);
     }
     if (!seen.matched) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              seen.seen > 0
-                                  ? "target: none of %llu known devices matches it; mend it, or "
-                                    "add --accept-empty (API: accept_empty)"
-                                  : "target: no device is known yet; connect some, or add "
-                                    "--accept-empty (API: accept_empty)",
-                              (unsigned long long)seen.seen);
+        return seen.seen > 0
+                   ? base_error_set(error, BASE_ERR_CONFLICT,
+                                    "target: none of %llu known devices%s matches it; mend it, or "
+                                    "add --accept-empty (API: accept_empty)",
+                                    (unsigned long long)seen.seen, without_strangers(&seen))
+                   : base_error_set(error, BASE_ERR_CONFLICT,
+                                    "target: no device is known yet; connect some, or add "
+                                    "--accept-empty (API: accept_empty)");
     }
     return BASE_OK;
 }

@@ -3,6 +3,8 @@
 // matches nobody, and nobody would hear of it.
 //
 // "Known" is what the device table holds of the tenant, with the attributes each device told last.
+// What a device says that never showed who it is counts only where the rollout trusts such devices,
+// or where no device of the tenant showed it: else one stranger could stand for a typing error.
 // The walk ends as soon as nothing is in doubt: for a good target after a handful of devices, else
 // after all of them (some tens of milliseconds a million).
 #ifndef GW_REACH_H
@@ -21,6 +23,7 @@ struct gw_reach_spec {
     struct pol_target target;
     const struct pol_stage *stages; // their audiences
     uint32_t stage_count;
+    bool trust_unproven; // devices count that did not show who they are
 };
 
 struct gw_reach_unknown {
@@ -30,8 +33,9 @@ struct gw_reach_unknown {
 };
 
 struct gw_reach {
-    uint64_t seen; // devices looked at; all when `matched` is false
-    bool matched;  // by the target
+    uint64_t seen;      // devices looked at; all that count when `matched` is false
+    uint64_t strangers; // passed over: they did not show who they are
+    bool matched;       // by the target
     uint32_t unknown_count;
     struct gw_reach_unknown unknown[GW_REACH_UNKNOWN];
 };

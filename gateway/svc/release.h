@@ -20,6 +20,7 @@ struct gw_statement {
     const uint8_t *bytes; // an envelope
     size_t size;
     uint64_t expires_s; // of an INSTALL; 0: it is no such
+    uint64_t manifest_bytes;
 };
 
 // What a device's word is worth to a rollout: it counts, or it only is shown.

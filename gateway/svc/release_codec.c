@@ -495,6 +495,7 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);
     }
     release->statements[index].expires_s = said.expires_s;
+    release->statements[index].manifest_bytes = said.manifest_bytes;
     return BASE_OK;
 }
 

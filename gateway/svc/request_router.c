@@ -3,6 +3,7 @@
 #include "svc/core_private.h"
 
 #include "svc/blob.h"
+#include "svc/device_faults.h"
 #include "svc/exclusive.h"
 #include "svc/head_check.h"
 
@@ -99,6 +100,7 @@ struct route {
     void (*handle)(struct gw_worker *worker, struct gw_exchange *exchange);
     // Looks at the headers when a body is to come; NULL: there is nothing to look at.
     bool (*head)(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
+    enum gw_fault_what noted_as; // NONE: its failures are not noted
 };
 
 #define LITERAL(text)                                                                              \
@@ -116,17 +118,17 @@ static bool wants_none(struct gw_worker *worker, struct gw_exchange *exchange, s
 }
 
 static const struct route routes[] = {
-    {LITERAL("/v1/checkin"), false, false, true, gw_checkin_handle, NULL},
-    {LITERAL("/v1/report"), false, false, true, gw_report_handle, gw_report_head},
-    {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle, NULL},
-    {LITERAL(GW_EXCLUSIVE_PREFIX), true, true, false, gw_exclusive_handle, NULL},
-    {LITERAL("/v1/push"), false, true, false, gw_push_handle, NULL},
-    {LITERAL("/v1/tunnel"), false, false, true, gw_tunnel_handle, NULL},
-    {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle, wants_none},
-    {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle, NULL},
-    {LITERAL("/metrics"), false, true, false, gw_metrics_handle, NULL},
-    {LITERAL("/healthz"), false, true, false, handle_health, NULL},
-    {LITERAL("/readyz"), false, true, false, handle_ready, NULL},
+    {LITERAL("/v1/checkin"), false, false, true, gw_checkin_handle, NULL, GW_FAULT_CHECKIN},
+    {LITERAL("/v1/report"), false, false, true, gw_report_handle, gw_report_head, GW_FAULT_REPORT},
+    {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle, NULL, GW_FAULT_NONE},
+    {LITERAL(GW_EXCLUSIVE_PREFIX), true, true, false, gw_exclusive_handle, NULL, GW_FAULT_NONE},
+    {LITERAL("/v1/push"), false, true, false, gw_push_handle, NULL, GW_FAULT_NONE},
+    {LITERAL("/v1/tunnel"), false, false, true, gw_tunnel_handle, NULL, GW_FAULT_NONE},
+    {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle, wants_none, GW_FAULT_NONE},
+    {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle, NULL, GW_FAULT_NONE},
+    {LITERAL("/metrics"), false, true, false, gw_metrics_handle, NULL, GW_FAULT_NONE},
+    {LITERAL("/healthz"), false, true, false, handle_health, NULL, GW_FAULT_NONE},
+    {LITERAL("/readyz"), false, true, false, handle_ready, NULL, GW_FAULT_NONE},
 };
 
 static bool route_takes(const struct route *route, struct base_str path)
@@ -167,10 +169,22 @@ bool gw_core_head(struct gw_worker *worker, struct gw_exchange *exchange, struct
            gw_api_head(worker, exchange, out);
 }
 
+void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchange)
+{
+    const struct route *route =
+        exchange->request.path.size > 0 ? find_route(exchange->request.path) : NULL;
+    if (route != NULL && route->noted_as != GW_FAULT_NONE) {
+        gw_faults_note(worker->core, route->noted_as, exchange);
+    }
+}
+
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
     const struct route *route = find_route(request->path);
+    enum gw_fault_what noted_as = route != NULL ? route->noted_as : GW_FAULT_NONE;
+    exchange->noted = noted_as != GW_FAULT_NONE ? worker->core : NULL;
+    exchange->noted_as = (int)noted_as;
     if (route != NULL) {
         if (exchange->refused) {
             gw_exchange_finish(exchange);

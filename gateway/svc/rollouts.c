@@ -10,8 +10,10 @@
 #include "svc/reach.h"
 #include "svc/rollout_state.h"
 #include "svc/simulation.h"
+#include "svc/statement_check.h"
 
 #include "base/alloc.h"
+#include "base/str_cut.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +21,17 @@
 #include <string.h>
 
 // ---- Views
+
+// A PASS opens the next stage, so beside an open one it is of the stage before: of this one nothing
+// is known yet.
+static void view_verdict(const struct gw_rollout *rollout, struct gw_rollout_view *out)
+{
+    bool before =
+        rollout->state.state == POL_ROLLOUT_RUNNING && rollout->verdict == POL_VERDICT_PASS;
+    out->verdict = before ? POL_VERDICT_NO_DATA : rollout->verdict;
+    out->reason = before ? POL_REASON_NO_COMPLETIONS : rollout->reason;
+    out->failure_ppm = before ? 0 : rollout->failure_ppm;
+}
 
 static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
                          struct gw_rollout_view *out)
@@ -49,9 +62,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->shown = rollout->shown;
     out->quarantine_count = rollout->quarantine_count;
     memcpy(out->quarantine, rollout->quarantine, sizeof(out->quarantine));
-    out->verdict = rollout->verdict;
-    out->reason = rollout->reason;
-    out->failure_ppm = rollout->failure_ppm;
+    view_verdict(rollout, out);
     for (uint32_t i = 0; i < release->stage_count; i++) {
         memcpy(out->stages[i].name, release->stage_names[i], sizeof(out->stages[i].name));
         out->stages[i].kind = release->stages[i].kind;
@@ -104,15 +115,6 @@ void gw_rollout_list(struct gw_core *core, uint64_t after, uint32_t limit,
 
 // ---- Changes
 
-static void copy_text(char *out, size_t capacity, struct base_str text)
-{
-    size_t size = text.size < capacity ? text.size : capacity - 1;
-    if (size > 0) {
-        memcpy(out, text.data, size);
-    }
-    out[size] = 0;
-}
-
 void gw_rollout_begin(struct gw_core *core, const struct gw_rollout *rollout, enum gw_log_kind kind,
                       const struct gw_rollout_who *who, struct gw_rollout_change *change)
 {
@@ -129,8 +131,8 @@ void gw_rollout_begin(struct gw_core *core, const struct gw_rollout *rollout, en
     line->record.reason = rollout->reason;
     line->record.verdict = rollout->verdict;
     if (who != NULL) {
-        copy_text(line->by, sizeof(line->by), who->by);
-        copy_text(line->comment, sizeof(line->comment), who->comment);
+        base_str_copy(who->by, line->by, sizeof(line->by));
+        base_str_copy(who->comment, line->comment, sizeof(line->comment));
     }
 }
 
@@ -278,17 +280,12 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
             "is one",
             release->task, GW_TASK_OPEN_MAX, (unsigned long long)task->open[0]->release->id);
     }
-    if (release->release_counter <= task->release_counter) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              "release_counter %llu is not above the task's %llu",
-                              (unsigned long long)release->release_counter,
-                              (unsigned long long)task->release_counter);
-    }
+    BASE_TRY(gw_statement_counter(release, task->release_counter, error));
     if (core->catalog.rollout_count >= GW_ROLLOUTS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT, "there are %u rollouts, the most there may be",
                               GW_ROLLOUTS_MAX);
     }
-    return BASE_OK;
+    return gw_statement_check(core, release, 0, error);
 }
 
 // What a phone could not hold is refused here, where somebody can still choose.
@@ -319,7 +316,8 @@ static enum base_status check_reach(struct gw_core *core, const struct gw_releas
     const struct gw_reach_spec ask = {.tenant = tenant,
                                       .target = release->target,
                                       .stages = release->stages,
-                                      .stage_count = release->stage_count};
+                                      .stage_count = release->stage_count,
+                                      .trust_unproven = release->trust_unproven};
     return gw_reach_check(core, &ask, error);
 }
 
@@ -348,7 +346,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     rollout->state.stage_since_us = rollout->created_us;
     rollout->reason = POL_REASON_ROLLOUT_NOT_STARTED;
     rollout->accept_empty = accept_empty;
-    copy_text(rollout->created_by, sizeof(rollout->created_by), gw_rollout_person(who));
+    base_str_copy(gw_rollout_person(who), rollout->created_by, sizeof(rollout->created_by));
     enum base_status status = gw_catalog_insert_rollout(core, rollout);
     if (status == BASE_OK) {
         status = gw_tally_add(core->tally, release);
@@ -504,6 +502,17 @@ static enum base_status kill_version(struct gw_core *core, const struct gw_rollo
                   : gw_trust_list(core, &manifest, by, why, out_created, error);
 }
 
+// Those of the stage that opens with a start or an approval, and of those behind it.
+static enum base_status check_statements(struct gw_core *core, const struct gw_rollout *rollout,
+                                         enum pol_command command, struct base_error *error)
+{
+    const struct pol_rollout *state = &rollout->state;
+    bool starts = command == POL_COMMAND_START;
+    bool opens = starts || (command == POL_COMMAND_APPROVE && state->state == POL_ROLLOUT_WAITING);
+    uint32_t first = starts || state->before_first ? 0 : state->stage_index + 1u;
+    return opens ? gw_statement_check(core, rollout->release, first, error) : BASE_OK;
+}
+
 // The root may have changed since the rollout was made, and devices may have gone.
 static enum base_status check_lead(struct gw_core *core, const struct gw_rollout *rollout,
                                    enum pol_command command, const struct gw_rollout_who *who,
@@ -512,6 +521,7 @@ static enum base_status check_lead(struct gw_core *core, const struct gw_rollout
     bool accepted = rollout->accept_empty || (who != NULL && who->accept_empty);
     BASE_TRY(gw_clock_check(core, pol_command_name(command), error));
     BASE_TRY(gw_director_check(core, rollout->release, error));
+    BASE_TRY(check_statements(core, rollout, command, error));
     if (command == POL_COMMAND_PROMOTE && gw_simulation_is_missing(rollout)) {
         return base_error_set(error, BASE_ERR_CONFLICT,
                               "promote: the simulate stage has no result: bring evidence, or "

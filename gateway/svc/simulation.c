@@ -1,6 +1,7 @@
 // Results of simulate stages: evidence, and overrides. Control thread; see simulation.h.
 #include "svc/simulation.h"
 
+#include "base/str_cut.h"
 #include "base/version.h"
 #include "policy/target_text.h"
 #include "svc/director.h"
@@ -291,15 +292,6 @@ enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id, const ui
     return gw_rollout_get(core, id, out);
 }
 
-static void copy_text(char *out, size_t capacity, struct base_str text)
-{
-    size_t size = text.size < capacity ? text.size : capacity - 1;
-    if (size > 0) {
-        memcpy(out, text.data, size);
-    }
-    out[size] = '\0';
-}
-
 enum base_status gw_rollout_override(struct gw_core *core, uint64_t id, uint64_t completed,
                                      uint64_t failed, const struct gw_rollout_who *who,
                                      struct gw_rollout_view *out, struct base_error *error)
@@ -316,8 +308,8 @@ enum base_status gw_rollout_override(struct gw_core *core, uint64_t id, uint64_t
     BASE_TRY(find_stage(core, id, &rollout, error));
     struct gw_simulation simulation = {
         .source = GW_SIMULATION_PENDING, .completed = completed, .failed = failed};
-    copy_text(simulation.by, sizeof(simulation.by), gw_rollout_person(who));
-    copy_text(simulation.reason, sizeof(simulation.reason), who->comment);
+    base_str_copy(gw_rollout_person(who), simulation.by, sizeof(simulation.by));
+    base_str_copy(who->comment, simulation.reason, sizeof(simulation.reason));
     (void)snprintf(said, sizeof(said), "override, to be approved: %llu completed, %llu failed",
                    (unsigned long long)completed, (unsigned long long)failed);
     BASE_TRY(commit(core, rollout, &simulation, who, said, error));
@@ -348,7 +340,7 @@ enum base_status gw_simulation_approve(struct gw_core *core, struct gw_rollout *
                               simulation.by);
     }
     simulation.source = GW_SIMULATION_OVERRIDE;
-    copy_text(simulation.approved_by, sizeof(simulation.approved_by), gw_rollout_person(who));
+    base_str_copy(gw_rollout_person(who), simulation.approved_by, sizeof(simulation.approved_by));
     (void)snprintf(said, sizeof(said),
                    "override of %s approved (%llu completed, %llu failed): %.80s", simulation.by,
                    (unsigned long long)simulation.completed, (unsigned long long)simulation.failed,

@@ -316,7 +316,7 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
 {
     struct gw_device_view *device = calloc(1, sizeof(*device));
     const struct gw_rollout *rollouts[GW_WHY_ROLLOUTS_MAX];
-    struct gw_attrs_view attrs;
+    struct gw_attrs_view attrs = {0};
     if (device == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -327,12 +327,13 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
         status = base_error_set(error, status, "no such device");
     } else if (task == NULL || !base_str_equal(base_str_of(task->name), task_name)) {
         status = base_error_set(error, BASE_ERR_NOT_FOUND, "no such task");
-    } else {
+    } else if (device->attrs_size > 0) { // else known by its reports alone
         status = gw_attrs_view(device->attrs_bytes, device->attrs_size, &attrs);
     }
     if (status == BASE_OK) {
         out->device_id = device_id;
         out->last_seen_s = device->last_seen_s;
+        (void)gw_faults_last(core, device_id, &out->fault);
         memcpy(out->task, task->name, sizeof(out->task));
         out->rollout_count = newest_of(core, task, rollouts);
         for (uint32_t i = 0; i < out->rollout_count; i++) {

@@ -223,7 +223,7 @@ class Build(unittest.TestCase):
             os.mkfifo(os.path.join(blobs, name))
         run = self.stack.walle("task", "verify", self.out, check=False)
         self.assertEqual(run.returncode, 5, run.stdout + run.stderr)
-        self.assertIn("is no file", run.stderr)
+        self.assertIn("not a regular file", run.stderr)
 
     def test_a_link_for_an_exclusive_file_is_refused(self):
         folder = os.path.join(self.source, "personal", "user", "ana")

@@ -9,13 +9,13 @@ import unittest
 
 from walle_stack import SOURCE, Stack, program, wait_until
 
-TITLE, CLEAR, C1, BIDI = "\x1b]0;owned\x07", "\x1b[2J", "\u009b31m", "\u202e"
+TITLE, CLEAR, C1, BIDI = "\x1b]0;owned\x07", "\x1b[2J", "\u009b31m", "\u202e\u200b\u00ad\ufeff"
 EVIL = TITLE + CLEAR + C1 + BIDI + "\r\x08\x7f\u2066"
 FORGED = "walle: all is well"
 DEVICE = "00000000000000aa"
 SCRIPT = f"import walle\nwalle.log({EVIL!r})\nraise ValueError({EVIL + chr(10) + FORGED!r})\n"
-BAD = {*range(0x00, 0x09), *range(0x0b, 0x20), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f, *range(0x2028, 0x202f),
-       *range(0x2066, 0x206a)}
+BAD = {*range(0x00, 0x09), *range(0x0b, 0x20), *range(0x7f, 0xa0), 0xad, 0x61c, *range(0x200b, 0x2010), *range(0x2028, 0x202f),
+       *range(0x2060, 0x2070), 0xfeff}
 
 
 class Terminal(unittest.TestCase):
@@ -69,7 +69,7 @@ class Terminal(unittest.TestCase):
                 run = self.run_clean(program("walle"), *command, *form)
                 self.assertIn(run.returncode, (0, 1), (command, run.stderr))
                 seen += run.stdout
-        for shown in (b"\\u001b[2J", b"\\u202e", b"\\u009b31m"):  # it was there to be seen
+        for shown in (b"\\u001b[2J", b"\\u202e\\u200b\\u00ad\\ufeff", b"\\u009b31m"):  # it was there to be seen
             self.assertIn(shown, seen)
 
     def test_json_stays_json_and_says_the_same(self):
@@ -125,7 +125,7 @@ class Terminal(unittest.TestCase):
         for way in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "srcdoc", "javascript:"):
             self.assertNotIn(way, page)
         # Every text of an answer goes through one function, which shows what has an effect instead of a shape.
-        self.assertIn("\\u202a-\\u202e", page)
+        self.assertIn("\\u2028-\\u202e", page)
         for line in page.splitlines():
             if "textContent" in line:
                 self.assertRegex(line, r"textContent = (visible\(|\"live, \")")

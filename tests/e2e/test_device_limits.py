@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 import unittest
 
@@ -38,6 +39,28 @@ class DeviceLimits(unittest.TestCase):
         """So many more, which find nothing new."""
         before = self.metric("checkins_total")
         wait_until(lambda: self.metric("checkins_total") >= before + more, 120, "check-ins")
+
+    def test_what_the_gateway_does_not_take_is_said(self):
+        """By the device that waits, in the gateway's log and metrics, and by `device why`."""
+        self.start_gateway("--set", "device.unproven_records=1")
+        stages = [{**STAGES[0], "min_sample": 1000}]
+        self.release("many/one", stages=stages)
+        first = Device(self.stack, "first", "--once", "--id", "00000000000000b1", enroll=False)
+        self.assertEqual(first.process.wait(60), 0)
+        second = Device(self.stack, "second", "--once", "--id", "00000000000000b2", enroll=False)
+        pattern = r"the gateway answered a report with 429; asks again in \d+\.\d s"
+        wait_until(lambda: any(re.search(pattern, line) for line in second.log), 60, "the device to say it")
+        second.stop()
+        log = self.stack.gateway.log_text()
+        self.assertRegex(log, "a report of device 00000000000000b2 is answered 429: no room for more devices that did not show who they are")
+        seen = re.search(r'^walle_device_faults_total\{what="report",status="429"\} (\d+)', self.stack.api("/metrics")[1], re.M)
+        self.assertGreaterEqual(int(seen.group(1)), 1)
+        # One that is known is asked after: a report that is too long, in its name.
+        run = subprocess.run(["curl", "-sk", "-o", os.devnull, "-w", "%{http_code}", "-H", "walle-device: 00000000000000b1", "--data-binary",
+                              "@-", self.stack.gateway.tls_url + "/v1/report"], input=bytes(300000), capture_output=True, timeout=60)
+        self.assertEqual(run.stdout, b"413", run.stderr)
+        why = self.stack.walle("device", "why", "00000000000000b1", "--task", "many/one").stdout
+        self.assertRegex(why, r"its last report that the gateway did not take, \d+ s ago: 413, request body")
 
     def test_what_fits_is_offered_and_nothing_else(self):
         self.start_gateway()

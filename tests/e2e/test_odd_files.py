@@ -115,6 +115,61 @@ class OddFiles(unittest.TestCase):
             with open(path, encoding="ascii") as file:
                 self.assertNotIn(file.read().strip(), log)
 
+    # ---- Arguments
+
+    def refused(self, tool, *arguments, path):
+        """With the file at `path` replaced by something of each kind: the program says which and what, and ends."""
+        kept = None
+        if os.path.lexists(path):
+            with open(path, "rb") as file:
+                kept = file.read()
+        for kind, text in (("pipe", "a named pipe"), ("folder", "a folder"), ("device", "a device")):
+            with self.subTest(command=" ".join(arguments[:2]), file=os.path.basename(path), kind=kind):
+                if kind == "device":
+                    if os.path.lexists(path):
+                        os.unlink(path)
+                    os.symlink("/dev/full", path)
+                else:
+                    self.put(path, kind)
+                run = subprocess.run([program(tool), *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                     stdin=subprocess.DEVNULL)
+                self.assertNotEqual(run.returncode, 0, run.stdout)
+                self.assertIn(f"{path}: ", run.stderr)
+                self.assertRegex(run.stderr, f"{text}, not a regular file|symbolic link")
+                self.take_away(path)
+        if kept is not None:
+            self.put(path, kept)
+
+    def test_files_that_walle_is_given(self):
+        self.stack.start_gateway()
+        gateway = ("--gateway", self.stack.gateway.url, "--ca", self.stack.path("gateway", "cert.pem"))
+        source, built = self.stack.path("source"), self.stack.path("built")
+        os.mkdir(source)
+        self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
+        self.put(os.path.join(source, "task.py"), b"import walle\nwalle.result(7)\n")
+        self.stack.walle("task", "build", source, "--out", built)
+        for name in ("task.json", "task.py"):
+            path = os.path.join(source, name)
+            self.refused("walle", "task", "build", source, "--out", built, path=path)
+        manifest = os.path.join(built, "manifest")
+        self.refused("walle", "task", "verify", built, path=manifest)
+        self.refused("walle", "task", "run", built, path=manifest)
+        self.refused("walle", "task", "push", built, *gateway, path=manifest)
+        key = self.stack.path("some.key")
+        self.refused("walle", "root", "init", "--out", self.stack.path("root.1"), "--key", key, "--release", key + ".pub", *gateway,
+                     path=key)
+        self.refused("walle", "root", "show", self.stack.path("root.2"), path=self.stack.path("root.2"))
+        self.refused("walle", "rollout", "plan", "--stages", self.stack.path("stages.json"), path=self.stack.path("stages.json"))
+        self.refused("walle", "rollout", "submit", self.stack.path("draft.json"), *gateway, path=self.stack.path("draft.json"))
+
+    def test_files_that_other_programs_are_given(self):
+        path = self.stack.path("gateway.conf")
+        self.refused("walle-gateway", "--config", path, "--dir", self.stack.path("gateway"), path=path)
+        path = self.stack.path("root.1")
+        self.refused("walle-fleet-sim", "run", "--gateway", "https://127.0.0.1:1", "--root", path, path=path)
+        self.refused("walle-device", "--gateway", "https://127.0.0.1:1", "--dir", self.stack.path("device"), "--root", path, path=path)
+        self.refused("walle-device", "--gateway", "https://127.0.0.1:1", "--dir", self.stack.path("device"), "--trust", path, path=path)
+
     # ---- Device
 
     def device(self, *arguments):
@@ -194,6 +249,46 @@ class OddFiles(unittest.TestCase):
             self.put(os.path.join(folder, name), "pipe")
         run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
+
+
+    def test_content_that_is_a_folder(self):
+        """Set aside and said, and brought again; a folder of content that is a link is not followed."""
+        self.stack.start_gateway()
+        self.stack.release("shop/score", 1, "import walle\nwalle.result(7)\n",
+                           [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}])
+        command = [program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), "--trust",
+                   self.stack.path("release.key.pub"), "--once", "--enroll-token", self.stack.enroll_token]
+
+        def once():
+            run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run
+
+        self.assertIn(" ran ", once().stdout)
+        blobs = self.stack.path("device", "blobs")
+        names = os.listdir(blobs)
+        for inside in (False, True):
+            for name in names:
+                path = self.put(os.path.join(blobs, name), "folder")
+                if inside:
+                    self.put(os.path.join(path, "kept"), b"something")
+            with self.subTest(inside=inside):
+                run = once()
+                self.assertIn("set aside as" if inside else "removed", run.stderr)
+                once()
+                for name in names:
+                    self.assertTrue(os.path.isfile(os.path.join(blobs, name)), name)
+        self.assertTrue(os.path.isfile(os.path.join(blobs, names[0] + ".aside", "kept")))
+        elsewhere = self.stack.path("elsewhere")
+        os.mkdir(elsewhere)
+        os.rename(blobs, blobs + ".before")
+        os.symlink(elsewhere, blobs)
+        run = once()
+        self.assertIn("blobs: not what belongs there; set aside as blobs.aside", run.stderr)
+        self.assertEqual(os.listdir(elsewhere), [], "nothing is written where the link leads")
+        self.assertTrue(os.path.islink(blobs + ".aside"))
+        once()
+        self.assertTrue(all(os.path.isfile(os.path.join(blobs, name)) for name in names))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """`walle rollout start`: drawn up anew while another rollout of the task is made, and which release may follow it."""
 import os
+import socket
 import subprocess
+import threading
 import time
 import unittest
 
@@ -11,24 +13,71 @@ STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1}]
 SCRIPT = "import walle\nwalle.result(1)\n"
 
 
+class Gate:
+    """In front of a gateway: the first request with a body is held until the gate opens."""
+
+    def __init__(self, port):
+        self.port, self.seen, self.open = port, threading.Event(), threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        try:
+            while True:
+                client = self.listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self.port))
+                threading.Thread(target=self._copy, args=(server, client), daemon=True).start()
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+        except OSError:
+            pass  # closed
+
+    @staticmethod
+    def _copy(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def _forward(self, client, server):
+        stream = client.makefile("rb")
+        try:
+            server.sendall(stream.read(24))  # the preface; then frames (RFC 9113 section 4.1)
+            while len(head := stream.read(9)) == 9:
+                frame = head + stream.read(int.from_bytes(head[:3], "big"))
+                if head[3] == 1 and not head[4] & 1:  # HEADERS without END_STREAM: a body follows
+                    self.seen.set()
+                    self.open.wait(60)
+                server.sendall(frame)
+            server.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        self.open.set()
+        self.listener.close()
+
+
 class RolloutStart(unittest.TestCase):
     def test_another_rollout_comes_in_between(self):
         with Stack() as stack:
             stack.start_gateway()
             stack.release(TASK, 1, SCRIPT, STAGES)
-            with open(stack.path("release.key"), "rb") as file:
-                key = file.read()
-            os.mkfifo(stack.path("slow.key"))
-            child = stack.spawn("walle", "rollout", "start", TASK, "--accept-empty", "--gateway", stack.gateway.url, "--build", stack.path("build1"), "--key",
-                                stack.path("slow.key"), "--stages", stack.path("stages.json"), stdout=subprocess.PIPE,
+            with open(os.path.join(stack.gateway.folder, "admin.token"), encoding="ascii") as file:
+                token = file.read().strip()
+            gate = Gate(stack.gateway.ports["h2c"])
+            self.addCleanup(gate.close)
+            child = stack.spawn("walle", "rollout", "start", TASK, "--accept-empty", "--gateway", gate.url, "--token", token,
+                                "--build", stack.path("build1"), "--key",
+                                stack.path("release.key"), "--stages", stack.path("stages.json"), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
-            with open(stack.path("slow.key"), "wb") as file:  # it has asked for the task, and waits for its key
-                second = stack.release(TASK, 2, SCRIPT, STAGES)
-                file.write(key)
+            self.assertTrue(gate.seen.wait(60))  # it has asked for the task, and what it drew up waits at the gate
+            second = stack.release(TASK, 2, SCRIPT, STAGES)
+            gate.open.set()
             said = [child.stderr.readline(), child.stderr.readline()]
             self.assertIn("drawn up anew", said[1], said)
-            with open(stack.path("slow.key"), "wb") as file:
-                file.write(key)
             out, more = child.communicate(timeout=60)
             self.assertEqual(child.returncode, 0, more)
             third = out.split()[0]

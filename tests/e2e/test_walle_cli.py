@@ -71,7 +71,7 @@ class Local(unittest.TestCase):
 
     def test_usage_errors(self):
         self.refused(2, "which command?")
-        self.refused(2, "no command 'nonsense'", "nonsense")
+        self.refused(2, "no command group 'nonsense'", "nonsense")
         self.refused(2, "no command 'task nonsense'", "task", "nonsense")
         self.refused(2, "unrecognized option '--bogus'", "task", "list", "--bogus")
         self.refused(2, "BUILD is missing", "task", "push")

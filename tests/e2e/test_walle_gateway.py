@@ -131,8 +131,8 @@ class Gateway(unittest.TestCase):
                 (("rollout", "status", "1"), 4, "16 lower-case hex digits"),
                 (("device", "get", "0123456789abcdef"), 4, "no such device"),
                 (("rollout", "start", "ipv", "--build", build, "--key", self.stack.path("key")), 4, "no such task"),
-                (("rollout", "start", "ipv", "--key", self.stack.path("key")), 4, "no such task"),
-                (("rollout", "start", "other", "--build", build, "--key", self.stack.path("key")), 4, "no such task")):
+                (("rollout", "start", "ipv", "--version", "1.0.0", "--key", self.stack.path("key")), 4, "no such task"),
+                (("rollout", "start", "other", "--build", build, "--key", self.stack.path("key")), 2, "holds a version of another task than other")):
             run = self.walle(*arguments, code=code)
             self.assertIn(text, run.stderr)
         self.walle("task", "push", build)

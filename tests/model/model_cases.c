@@ -19,37 +19,67 @@ struct model_case {
 #define B_DONE "create rollout=2 version=1 trust=1\nstart rollout=2\npromote rollout=2\n"
 #define B_HALF "create rollout=1 version=1 ladder=1 trust=1\nstart rollout=1\n"
 
+// Rules, as `expect` takes them: one more than the pol_desired_rule.
+#define FOLLOWED " rule=1\n"
+#define PAUSED   " rule=2\n"
+#define STAYS    " rule=3\n"
+#define BASELINE " rule=4\n"
+#define KEEPS    " rule=5\n"
+#define NONE     " rule=6\n"
+#define A        " version=0"
+#define B        " version=1"
+#define NOTHING  " version=-1"
+
+// With this seed a share of 50 % of rollout 1 has the devices 4, 5 and 9, one of rollout 2 the
+// devices 1, 8, 9 and 11. A device whose number is 3 modulo 4 does not show who it is: `why` knows
+// nothing of it.
 static const struct model_case cases[] = {
-    {"followed", WORLD A_DONE "check\nexpect version=0\n" B_OPEN "check\nexpect version=1\n"},
-    {"not_in_the_share_yet", WORLD A_DONE B_HALF "check\n"},
-    {"no_baseline", WORLD B_HALF "check\n"},
-    {"paused_has_it", WORLD A_DONE B_OPEN
-     "check\npause rollout=1\ncheck\nexpect version=1\nexpect device=5 version=1\n"},
+    // The table of docs/RELEASES.md, in its order.
+    {"followed", WORLD A_DONE "check\nexpect device=0" A BASELINE B_OPEN
+                              "check\nexpect device=0" B FOLLOWED "expect device=3" B FOLLOWED},
+    {"not_in_the_share_yet",
+     WORLD A_DONE B_HALF "check\nexpect device=0" A BASELINE "expect device=2" A BASELINE
+                         "expect device=4" B FOLLOWED "expect device=9" B FOLLOWED},
+    {"no_baseline", WORLD B_HALF "check\nexpect device=0" NOTHING NONE
+                                 "expect device=2" NOTHING NONE "expect device=5" B FOLLOWED},
+    {"paused_has_it", WORLD A_DONE B_OPEN "check\npause rollout=1\ncheck\n"
+                                          "expect device=0" B PAUSED "expect device=6" B PAUSED},
     {"paused_has_it_not",
-     WORLD A_DONE "check\n" B_OPEN "pause rollout=1\ncheck\nexpect version=0\n"},
-    {"aborted", WORLD A_DONE B_OPEN "check\nabort rollout=1\ncheck\nexpect version=0\n"},
-    {"first_release_aborted", WORLD B_OPEN "check\nexpect version=1\nabort rollout=1\ncheck\n"
-                                           "expect version=-1\n"},
-    {"both_open", WORLD A_OPEN B_OPEN "check\nexpect version=0\n"},
+     WORLD A_DONE "check\n" B_OPEN "pause rollout=1\ncheck\nexpect device=0" A BASELINE
+                  "expect device=6" A BASELINE},
+    {"aborted", WORLD A_DONE B_OPEN "check\nabort rollout=1\ncheck\n"
+                                    "expect device=0" A BASELINE "expect device=6" A BASELINE},
+    {"first_release_aborted",
+     WORLD B_OPEN "check\nexpect device=2" B FOLLOWED "abort rollout=1\ncheck\n"
+                  "expect device=2" NOTHING NONE "expect device=0" NOTHING NONE},
+    {"both_open",
+     WORLD A_OPEN B_OPEN "check\nexpect device=0" A FOLLOWED "expect device=6" A FOLLOWED},
     {"both_open_by_priority",
      WORLD A_OPEN "create rollout=1 version=1 priority=10 trust=1\nstart rollout=1\ncheck\n"
-                  "expect version=1\n"},
+                  "expect device=0" B FOLLOWED "expect device=6" B FOLLOWED},
     {"stays", WORLD A_OPEN "check\ncreate rollout=1 version=1 priority=10 ladder=1 trust=1\n"
-                           "start rollout=1\ncheck\n"},
+                           "start rollout=1\ncheck\nexpect device=0" A STAYS
+                           "expect device=2" A STAYS "expect device=5" B FOLLOWED},
     {"completed_in_another_order",
-     WORLD A_OPEN B_OPEN "promote rollout=1\npromote rollout=0\ncheck\nexpect version=1\n"},
-    {"completed_below_full", WORLD A_DONE B_HALF "promote rollout=1\ncheck\n"},
-    {"killed", WORLD A_DONE B_OPEN "promote rollout=1\ncheck\nexpect version=1\n"
-                                   "kill_version version=1\ncheck\nexpect version=0\n"},
-    {"killed_rollout", WORLD A_DONE B_OPEN "promote rollout=1\ncheck\nexpect version=1\n"
-                                           "kill rollout=1\ncheck\nexpect version=0\n"},
-    {"one_version_in_two_rollouts",
-     WORLD A_DONE "create rollout=1 version=1 trust=1\nstart rollout=1\n"
-                  "create rollout=2 version=1 ladder=1 trust=1\nstart rollout=2\ncheck\n"
-                  "abort rollout=1\ncheck\n"},
-    {"failed_on_one", WORLD "fails device=3 version=1 on=1\n" A_DONE "check\n" B_OPEN
-                            "check\nexpect device=3 version=0\n"
-                            "expect device=4 version=1\n"},
+     WORLD A_OPEN B_OPEN "promote rollout=1\npromote rollout=0\ncheck\n"
+                         "expect device=0" B BASELINE "expect device=6" B BASELINE},
+    {"completed_below_full", WORLD A_DONE B_HALF
+     "promote rollout=1\ncheck\n"
+     "expect device=0" A BASELINE "expect device=2" A BASELINE "expect device=5" B BASELINE},
+    {"killed", WORLD A_DONE B_OPEN "promote rollout=1\ncheck\nexpect device=0" B BASELINE
+                                   "kill_version version=1\ncheck\n"
+                                   "expect device=0" A BASELINE "expect device=6" A BASELINE},
+    {"killed_rollout", WORLD A_DONE B_OPEN
+     "promote rollout=1\ncheck\nexpect device=0" B BASELINE "kill rollout=1\ncheck\n"
+     "expect device=0" A BASELINE "expect device=6" A BASELINE},
+    {"one_version_in_two_rollouts", WORLD A_DONE B_OPEN
+     "create rollout=2 version=1 ladder=1 trust=1\nstart rollout=2\ncheck\n"
+     "expect device=2" B FOLLOWED "abort rollout=1\ncheck\n"
+     "expect device=2" A BASELINE "expect device=0" A BASELINE "expect device=8" B FOLLOWED},
+    {"failed_on_one", WORLD "fails device=2 version=1 on=1\nfails device=3 version=1 on=1\n"
+                            "fails device=4 version=1 on=1\n" A_DONE "check\n" B_OPEN
+                            "check\nexpect device=2" A BASELINE "expect device=3" A BASELINE
+                            "expect device=4" A BASELINE "expect device=5" B FOLLOWED},
     // Every version that failed is refused, not only the last one.
     {"failed_on_both",
      WORLD "fails device=3 version=0 on=1\nfails device=3 version=1 on=1\n" A_DONE B_OPEN
@@ -61,12 +91,46 @@ static const struct model_case cases[] = {
            "create rollout=3 version=2 trust=1\nstart rollout=3\ncheck\n"
            "expect device=3 version=0\nexpect device=4 version=2\nreboot device=3\ncheck\n"
            "expect device=3 version=0\n"},
+    {"approved_with_a_floor",
+     WORLD "fails device=2 version=1 on=1\n" A_DONE "check\n"
+           "create rollout=1 version=1 ladder=1 floor=2 trust=1\nstart rollout=1\ncheck\n"
+           "expect device=0" A BASELINE "expect device=5" B FOLLOWED},
+    {"failed_with_a_floor",
+     WORLD "fails device=2 version=1 on=1\nfails device=3 version=1 on=1\n" A_DONE
+           "check\ncreate rollout=1 version=1 floor=2 trust=1\nstart rollout=1\ncheck\n"
+           "expect device=2" A BASELINE "expect device=3" A BASELINE "expect device=4" B FOLLOWED},
+    // It is about 22:13 UTC as a world begins; the window is open from 22:00 for four hours.
+    {"window_closed", WORLD A_DONE
+     "check\nsleep seconds=36000\ncreate rollout=1 version=1 window=1 trust=1\n"
+     "start rollout=1\nround\nround\nround\n"
+     "expect device=0" A BASELINE "expect device=6" A BASELINE "check\nexpect device=0" B FOLLOWED},
+    {"aborted_outside_the_window", WORLD A_DONE
+     "create rollout=1 version=1 trust=1\nstart rollout=1\ncheck\n"
+     "sleep seconds=36000\ncreate rollout=2 version=2 window=1 trust=1\n"
+     "start rollout=2\nabort rollout=1\nround\nround\nround\n"
+     "expect device=0" A BASELINE "expect device=4" A BASELINE "check\nexpect version=2" FOLLOWED},
+    // A killed version does not wait for the next one's window.
+    {"killed_outside_the_window", WORLD A_DONE
+     "check\nsleep seconds=36000\ncreate rollout=1 version=1 window=1 trust=1\n"
+     "start rollout=1\nkill_version version=0\nround\nround\nround\n"
+     "expect device=0" NOTHING NONE "expect device=3" NOTHING NONE "expect device=4" NOTHING NONE
+     "check\nexpect device=0" B FOLLOWED "expect device=4" B FOLLOWED},
+    {"quarantined",
+     "world seed=7 devices=48 rooted=2 signer=1 strict=1\nfails_os os=2 version=1 on=1\n"
+     "fails device=2 version=1\n" A_DONE
+     "check\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\ncheck\n"
+     "expect device=2" A BASELINE "expect device=5" A BASELINE "expect device=0" B FOLLOWED
+     "lift rollout=1 os=2\ncheck\nexpect device=2" B FOLLOWED "expect device=5" A BASELINE},
     {"keeps", WORLD "create rollout=0 version=0 target=1 trust=1\nstart rollout=0\n"
-                    "promote rollout=0\ncheck\nexpect version=0\nattrs device=0 os=1\ncheck\n"
-                    "expect version=0\n"},
-    {"keeps_not", WORLD A_DONE "create rollout=1 version=1 target=1 trust=1\nstart rollout=1\n"
-                               "promote rollout=1\ncheck\nexpect version=1\nattrs device=0 os=1\n"
-                               "check\nexpect version=0\n"},
+                    "promote rollout=0\ncheck\nexpect device=0" A BASELINE
+                    "expect device=6" A BASELINE "attrs device=0 os=1\nattrs device=6 os=2\n"
+                    "check\nexpect device=0" A KEEPS "expect device=6" A KEEPS},
+    {"keeps_not", WORLD A_DONE
+     "create rollout=1 version=1 target=1 trust=1\nstart rollout=1\npromote rollout=1\ncheck\n"
+     "expect device=0" B BASELINE "expect device=6" B BASELINE
+     "attrs device=0 os=1\nattrs device=6 os=1\ncheck\n"
+     "expect device=0" A BASELINE "expect device=6" A BASELINE},
+    // What the table does not have.
     {"an_arm", WORLD A_DONE "create rollout=1 version=1 arm=1 trust=1\nstart rollout=1\n"
                             "create rollout=2 version=2 arm=2 trust=1\nstart rollout=2\ncheck\n"},
     {"the_gateway_dies",
@@ -76,6 +140,62 @@ static const struct model_case cases[] = {
                                  "crash device=2 calls=5\ncrash device=3 calls=7\n"
                                  "crash device=4 calls=9\ncrash device=5 calls=11\ncheck\n"
                                  "expect version=0\nexpect device=5 version=0\n"},
+    {"gate_fails", WORLD "fails_os version=1 on=1\nfails_os os=1 version=1 on=1\n" A_DONE
+                         "check\ncreate rollout=1 version=1 trust=1 gate=1\nstart rollout=1\n"
+                         "check\nexpect device=2" A BASELINE "expect device=5" A BASELINE
+                         "expect device=0" A BASELINE},
+    {"killed_and_lifted", WORLD A_DONE B_OPEN
+     "promote rollout=1\ncheck\nkill_version version=1\ncheck\nexpect device=0" A BASELINE
+     "unkill version=1\nunkill version=1\ncheck\nexpect device=0" B BASELINE
+     "expect device=2" B BASELINE},
+    {"release_key_exchanged",
+     "world seed=7 devices=12 rooted=3 signer=1 strict=1\n" A_DONE "check\nrotate root=1\n" B_OPEN
+     "check\nexpect device=0" B FOLLOWED "expect device=3" B FOLLOWED
+     "abort rollout=1\ncheck\nexpect device=3" A BASELINE
+     "create rollout=2 trust=1\nstart rollout=2\npromote rollout=2\ncheck\n"
+     "expect device=0" A BASELINE "expect device=2" A BASELINE},
+    {"two_must_sign",
+     WORLD A_DONE "check\naway device=1 on=1\nrotate root=2\nrotate root=3\n" B_OPEN
+                  "check\nexpect device=0" B FOLLOWED "away device=1\ncheck\n"
+                  "expect device=1" B FOLLOWED},
+    {"a_copy_and_new_online_keys", WORLD A_DONE
+     "check\nbackup\n" B_OPEN "check\npromote rollout=1\ncheck\nexpect device=0" B BASELINE
+     "restore\nrotate online=1\ncheck\n"
+     "create rollout=2 version=2 trust=1\nstart rollout=2\ncheck\n"
+     "expect device=0 version=2" FOLLOWED "expect device=2 version=2" FOLLOWED},
+    {"clocks_set_wrong",
+     WORLD A_DONE "check\nclock device=0 seconds=-30000000\nclock device=1 seconds=30000\n"
+                  "clock device=2 seconds=90000000\nclock device=4 seconds=2000000\n" B_OPEN
+                  "check\nexpect device=0" B FOLLOWED "expect device=1" B FOLLOWED
+                  "expect device=2" B FOLLOWED "clock device=4\ncheck\n"
+                  "expect device=4" B FOLLOWED},
+    {"a_copy_is_restored", WORLD A_DONE
+     "check\nbackup\n" B_OPEN "check\nexpect device=0" B FOLLOWED "restore\ncheck\n"
+     "expect device=2" A BASELINE "expect device=6" A BASELINE
+     "create rollout=2 version=2 trust=1\nstart rollout=2\ncheck\n"
+     "expect device=2 version=2" FOLLOWED "create rollout=3 version=3 priority=1 trust=1\n"
+     "start rollout=3\ncheck\nexpect device=2 version=3" FOLLOWED
+     "expect device=0 version=3" FOLLOWED},
+    {"a_copy_that_knows_nothing",
+     WORLD "backup\n" A_DONE "check\nrestore\ncheck\nexpect device=2" A "\nexpect device=0" A "\n"},
+    {"paced", WORLD A_DONE "check\ncreate rollout=1 version=1 pace=1 trust=1\nstart rollout=1\n"
+                           "check\nexpect device=0" B FOLLOWED
+                           "create rollout=2 version=2 pace=2 priority=5 trust=1\nstart rollout=2\n"
+                           "check\nexpect device=0 version=2" FOLLOWED
+                           "create rollout=3 version=3 pace=3 priority=9 trust=1\nstart rollout=3\n"
+                           "check\nexpect device=0 version=3" FOLLOWED},
+    {"shadow_first",
+     WORLD A_DONE "check\ncreate rollout=1 version=1 ladder=9 trust=1\nstart rollout=1\ncheck\n"
+                  "expect device=0" A BASELINE "promote rollout=1\npromote rollout=1\ncheck\n"
+                  "expect device=0" B FOLLOWED},
+    {"simulated_first", WORLD A_DONE
+     "check\ncreate rollout=1 version=1 ladder=10 trust=1\nstart rollout=1\npromote rollout=1\n"
+     "check\nexpect device=0" A BASELINE "simulated rollout=1\npromote rollout=1\ncheck\n"
+     "expect device=0" B FOLLOWED},
+    {"dry_run",
+     WORLD A_DONE "check\ncreate rollout=1 version=1 target=1 priority=3\nstart rollout=1\n"
+                  "create rollout=2 version=2 ladder=6\npreview rollout=2\n"
+                  "create rollout=3 version=3 arm=1 ladder=9 priority=5\npreview rollout=3\n"},
     // What was wrong once.
     {"kill_behind_an_abort", WORLD A_DONE
      "check\n" B_OPEN "check\nabort rollout=1\ncheck\nkill rollout=0\ncheck\nexpect version=-1\n"},
@@ -95,18 +215,6 @@ static const struct model_case cases[] = {
     {"share_completed_and_offered_again",
      WORLD A_DONE "create rollout=1 version=1 ladder=4 trust=1\nstart rollout=1\n"
                   "promote rollout=1\npromote rollout=1\ncheck\nround\nround\ncheck\n"},
-    // A killed version does not wait for the next one's window (it is about 22:13 UTC as a world
-    // begins).
-    {"killed_outside_the_window",
-     WORLD A_DONE "check\nsleep seconds=36000\ncreate rollout=1 version=1 window=1 trust=1\n"
-                  "start rollout=1\nkill_version version=0\nround\nround\nround\n"
-                  "expect version=-1\nexpect device=3 version=-1\nexpect device=4 version=-1\n"
-                  "check\nexpect version=1\nexpect device=4 version=1\n"},
-    {"aborted_outside_the_window",
-     WORLD A_DONE "create rollout=1 version=1 trust=1\nstart rollout=1\ncheck\n"
-                  "sleep seconds=36000\ncreate rollout=2 version=2 window=1 trust=1\n"
-                  "start rollout=2\nabort rollout=1\nround\nround\nround\nexpect version=0\n"
-                  "expect device=4 version=0\ncheck\nexpect version=2\n"},
     // The entries of a director's answer ascend, in whatever order offers come.
     {"two_tasks_in_one_answer", "world seed=1305264456 devices=1 rooted=4 signer=1\n"
                                 "create rollout=0 version=3 trust=1\n"
@@ -118,10 +226,6 @@ static const struct model_case cases[] = {
     {"one_version_above_its_floor",
      WORLD A_OPEN "create rollout=1 priority=10 floor=2 trust=1\nstart rollout=1\ncheck\n"
                   "abort rollout=1\ncheck\nexpect version=0\n"},
-    {"failed_with_a_floor",
-     WORLD "fails device=3 version=1 on=1\n" A_DONE
-           "check\ncreate rollout=1 version=1 floor=2 trust=1\nstart rollout=1\ncheck\n"
-           "expect device=3 version=0\nexpect device=4 version=1\n"},
     {"why_with_a_floor",
      WORLD A_DONE "create rollout=1 version=1 floor=2 trust=1\nstart rollout=1\ncheck\n"
                   "kill_version version=1\ncheck\nexpect version=-1\n"},

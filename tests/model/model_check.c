@@ -1,4 +1,5 @@
 // The check: what settled devices run against what the record says, and the logs. One thread.
+#include "model_trust.h"
 #include "model_world.h"
 
 #include "base/check.h"
@@ -8,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS_MAX   16u // then the devices do not settle
+#define ROUNDS_MAX   64u // then the devices do not settle; a rate takes its time
+#define HELD_US      (UINT64_C(660) * 1000000u) // who was offered it and is away has timed out
+#define HELD_MAX     6u                         // then an offer is held back for ever
 #define STILL_ROUNDS 2u
-#define WHY_OF       8u       // one of so many devices is asked about in a check; of fewer, all
 #define ROUND_US     2000000u // between two rounds
 
 static void name_version(int version, char out[16])
@@ -41,7 +43,7 @@ static bool round_changes(struct model_world *world)
     return changes;
 }
 
-static void settle(struct model_world *world)
+void model_settle(struct model_world *world)
 {
     uint32_t still = 0;
     uint32_t rounds = 0;
@@ -77,16 +79,79 @@ static void say_difference(struct model_world *world, const struct model_device 
                      facts->floor);
 }
 
-// Of a restored copy: devices with a root follow nothing until its numbers are above those they
-// have seen, and a device keeps what the copy knows nothing of (docs/OPERATIONS.md).
-static bool is_excused(const struct model_world *world, const struct model_device *device,
-                       const struct model_answer *answer)
+static bool may_wait(const struct model_world *world, const struct model_device *device)
 {
-    return world->restored && (device->rooted || answer->rule == POL_DESIRED_NONE);
+    return world->restored || device->skew_s > 0 || world->record.root_version > 1;
 }
 
-// False: an offer waits for its window.
-static bool check_task(struct model_world *world, const struct model_device *device, int task)
+static struct model_order order_of(const struct model_world *world, int task,
+                                   const struct model_answer *answer)
+{
+    const struct model_rollout *rollout = &world->record.rollouts[answer->rollout];
+    return (struct model_order){task, answer->version, rollout->counter, rollout->signers};
+}
+
+static void check_signers(struct model_world *world, const struct model_device *device,
+                          const struct model_order *order)
+{
+    if (model_trust_of(device, order) == MODEL_TRUST_UNSIGNED) {
+        model_world_fail(world, "signers",
+                         "device %u took version %d of task %d, which too few keys of its root "
+                         "signed",
+                         (uint32_t)(device - world->devices), order->version, order->task);
+    }
+}
+
+// What a device runs now is right, if it is: and it did not take it from too few signers.
+static void note_task(struct model_world *world, struct model_device *device, int task)
+{
+    struct model_facts facts;
+    if (!model_device_facts(device, task, &facts)) {
+        return;
+    }
+    uint32_t bit = UINT32_C(1) << (facts.have + 1);
+    facts.now_s = world->wall_us / 1000000;
+    struct model_answer answer = model_desired(&world->record, task, &facts);
+    if (answer.version != facts.have || (device->lawful[task] & bit) != 0) {
+        return;
+    }
+    device->lawful[task] |= bit;
+    if (answer.version >= 0) {
+        const struct model_order order = order_of(world, task, &answer);
+        check_signers(world, device, &order);
+    }
+}
+
+void model_note_right(struct model_world *world, struct model_device *device)
+{
+    for (int task = 0; task < (int)MODEL_TASKS && may_wait(world, device); task++) {
+        note_task(world, device, task);
+    }
+}
+
+// Of a restored copy a device keeps what it has of a task that the copy started nothing of; and one
+// with a root follows nothing but an order to stop, until what it believes lets it (model_trust.h,
+// docs/OPERATIONS.md); nor does one whose clock is ahead, when by that all has run out. Meanwhile
+// it runs what it ran, or what was right since.
+static bool waits(const struct model_world *world, const struct model_device *device, int task,
+                  const struct model_facts *facts, const struct model_answer *answer)
+{
+    bool lawful = (device->lawful[task] >> (facts->have + 1) & 1) != 0;
+    if (!may_wait(world, device) || !lawful) {
+        return false;
+    }
+    if (world->restored && !model_task_started(&world->record, task)) {
+        return true;
+    }
+    if (answer->version < 0) {
+        return false;
+    }
+    const struct model_order order = order_of(world, task, answer);
+    return model_trust_of(device, &order) != MODEL_TRUST_FOLLOWS;
+}
+
+// False: an offer waits for its window or its pace. `last`: for its pace no more.
+static bool check_task(struct model_world *world, struct model_device *device, int task, bool last)
 {
     struct model_facts facts;
     world->checks++;
@@ -98,24 +163,187 @@ static bool check_task(struct model_world *world, const struct model_device *dev
     int open = model_desired(&world->record, task, &facts).version;
     facts.now_s = world->wall_us / 1000000;
     struct model_answer answer = model_desired(&world->record, task, &facts);
-    if (answer.version != facts.have && !is_excused(world, device, &answer)) {
+    bool differs = answer.version != facts.have;
+    bool waiting = differs && waits(world, device, task, &facts, &answer);
+    facts.held = true;
+    bool held =
+        differs && !last && model_desired(&world->record, task, &facts).version == facts.have;
+    if (differs && !waiting && !held) {
         say_difference(world, device, task, &facts, &answer);
     }
-    return open == facts.have || is_excused(world, device, &answer);
+    world->waits += waiting;
+    model_note_right(world, device);
+    return open == facts.have || waiting;
 }
 
-// False: some offer waits for its window.
-static bool check_devices(struct model_world *world)
+// What a device with a root believes never goes back.
+static void check_trust(struct model_world *world, struct model_device *device)
+{
+    uint64_t stamp = model_trust_timestamp(device);
+    uint64_t root = model_trust_root(device);
+    if (root < device->root_seen) {
+        model_world_fail(world, "trust", "device %u held root %" PRIu64 " and holds %" PRIu64,
+                         (uint32_t)(device - world->devices), device->root_seen, root);
+    }
+    if (stamp < device->stamp_seen && root == device->root_seen) { // new online keys void it
+
+        model_world_fail(world, "trust", "device %u held timestamp %" PRIu64 " and holds %" PRIu64,
+                         (uint32_t)(device - world->devices), device->stamp_seen, stamp);
+    }
+    device->stamp_seen = stamp;
+    device->root_seen = root;
+}
+
+// False: some offer waits.
+static bool check_devices(struct model_world *world, bool last)
 {
     bool all = true;
     for (uint32_t i = 0; i < world->device_count && !world->failed; i++) {
+        check_trust(world, &world->devices[i]);
         for (int task = 0; task < (int)MODEL_TASKS && !world->failed; task++) {
             if (!world->devices[i].away) {
-                all = check_task(world, &world->devices[i], task) && all;
+                all = check_task(world, &world->devices[i], task, last) && all;
             }
         }
     }
     return all;
+}
+
+// ---- Why
+
+// What `why` says of a task on a device.
+struct told {
+    int version; // -1: nothing; -2: none of the world
+    char why[200];
+};
+
+// False: the gateway does not know the device, or failed.
+static bool ask_why(struct model_world *world, const struct model_device *device, int task,
+                    struct told *out)
+{
+    const char *name = model_task_name(task);
+    const char *slash = strchr(name, '/');
+    char path[160];
+    uint64_t id = 0;
+    int of_task = task;
+    json_t *json = NULL;
+    (void)snprintf(path, sizeof(path), "/api/v1/devices/%s/why?task=%.*s%%2F%s", device->hex,
+                   (int)(slash - name), name, slash + 1);
+    int status = 0;
+    while (status == 0 && world->gateway.fault[0] == '\0') { // it died in it: once more
+        json_decref(json);
+        status =
+            model_gateway_call(&world->gateway, GW_METHOD_GET, path, NULL, 0, MODEL_ADMIN, &json);
+        world->whys++;
+    }
+    const char *version = json_string_value(json_object_get(json, "should_version_id"));
+    const char *why = json_string_value(json_object_get(json, "why"));
+    (void)snprintf(out->why, sizeof(out->why), "%s", why != NULL ? why : "");
+    out->version = -1;
+    if (version != NULL &&
+        (wire_device_parse(base_str_of(version), &id) != BASE_OK ||
+         !model_content_find(&world->ground, id, &of_task, &out->version) || of_task != task)) {
+        out->version = -2;
+    }
+    json_decref(json);
+    if (status != 200 && status != 404) {
+        model_world_fail(world, "answer", "why is answered with %d", status);
+    }
+    return status == 200;
+}
+
+// The rule that the sentence tells of.
+static enum pol_desired_rule rule_of(const char *why)
+{
+    static const char let_in[] = "stage ";
+    static const char baseline[] = "so the baseline runs";
+    size_t size = strlen(why);
+    if (strncmp(why, let_in, sizeof(let_in) - 1) == 0) {
+        return POL_DESIRED_FOLLOWED;
+    }
+    if (size >= sizeof(baseline) && strcmp(why + size + 1 - sizeof(baseline), baseline) == 0) {
+        return POL_DESIRED_BASELINE;
+    }
+    for (int rule = 0; rule < (int)POL_DESIRED_RULE_COUNT; rule++) {
+        if (strcmp(why, pol_desired_rule_text((enum pol_desired_rule)rule)) == 0) {
+            return (enum pol_desired_rule)rule;
+        }
+    }
+    return POL_DESIRED_NONE;
+}
+
+static bool is_by_have(enum pol_desired_rule rule)
+{
+    return rule == POL_DESIRED_PAUSED || rule == POL_DESIRED_STAYS || rule == POL_DESIRED_KEEPS;
+}
+
+// Does the gateway know what decides? What a device did of an approval that is older than what it
+// had counts for no rollout, so of that it has no report; and of one that refuses an order for what
+// it believes it has a failure, which is none of the version.
+static bool is_told(const struct model_world *world, const struct model_device *device, int task,
+                    const struct model_facts *facts, const struct model_answer *answer,
+                    const struct told *told)
+{
+    if (may_wait(world, device) && answer->version >= 0) {
+        const struct model_order order = order_of(world, task, answer);
+        if (model_trust_of(device, &order) != MODEL_TRUST_FOLLOWS) {
+            return false;
+        }
+    }
+    return world->strict || (!is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
+                             facts->floor == 0 && facts->refused < 0);
+}
+
+static void check_why(struct model_world *world, const struct model_device *device, int task)
+{
+    struct model_facts facts;
+    struct told told;
+    if (!ask_why(world, device, task, &told) || !model_device_facts(device, task, &facts)) {
+        return;
+    }
+    struct model_answer answer = model_desired(&world->record, task, &facts);
+    bool agrees = told.version == answer.version && rule_of(told.why) == answer.rule;
+    if (!agrees && is_told(world, device, task, &facts, &answer, &told)) {
+        model_world_fail(world, "why",
+                         "why says version %d of task %d for device %u, which runs %d and should "
+                         "run %d, %s (it refuses %d): %s",
+                         told.version, task, (uint32_t)(device - world->devices), facts.have,
+                         answer.version, pol_desired_rule_name(answer.rule), facts.refused,
+                         told.why);
+    }
+}
+
+static void check_whys(struct model_world *world)
+{
+    for (uint32_t i = 0; i < world->device_count; i++) {
+        const struct model_device *device = &world->devices[i];
+        for (int task = 0; task < (int)MODEL_TASKS && !world->failed; task++) {
+            if (!device->away && device->certified) {
+                check_why(world, device, task);
+            }
+        }
+    }
+}
+
+// ---- What a case says
+
+static void expect_rule(struct model_world *world, const struct model_device *device,
+                        const struct model_op *op, const struct model_facts *facts)
+{
+    enum pol_desired_rule should = (enum pol_desired_rule)(op->args[3] - 1);
+    struct model_facts now = *facts;
+    struct told told;
+    now.now_s = world->wall_us / 1000000;
+    enum pol_desired_rule rule = model_desired(&world->record, (int)op->args[1], &now).rule;
+    if (rule != should) {
+        model_world_fail(world, "expect", "device %lld goes by the rule %s, the case says %s",
+                         (long long)op->args[0], pol_desired_rule_name(rule),
+                         pol_desired_rule_name(should));
+    } else if (device->certified && model_window_wait_s(now.now_s) == 0 &&
+               ask_why(world, device, (int)op->args[1], &told) && rule_of(told.why) != should) {
+        model_world_fail(world, "expect", "why says of device %lld: %s; the case says %s",
+                         (long long)op->args[0], told.why, pol_desired_rule_name(should));
+    }
 }
 
 void model_expect(struct model_world *world, const struct model_op *op)
@@ -132,79 +360,8 @@ void model_expect(struct model_world *world, const struct model_op *op)
         name_version((int)op->args[2], should);
         model_world_fail(world, "expect", "device %lld runs %s of task %lld, the case says %s",
                          (long long)op->args[0], runs, (long long)op->args[1], should);
-    }
-}
-
-// ---- Why
-
-// Does the gateway know what decides? What a device did of an approval that is older than what it
-// had counts for no rollout, so of that it has no report.
-static bool is_told(const struct model_world *world, const struct model_facts *facts,
-                    const struct model_answer *answer, const char *said)
-{
-    static const enum pol_desired_rule rules[] = {POL_DESIRED_PAUSED, POL_DESIRED_STAYS,
-                                                  POL_DESIRED_KEEPS};
-    bool said_by_have = false;
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        said_by_have = said_by_have || strcmp(said, pol_desired_rule_text(rules[i])) == 0;
-    }
-    bool by_have = answer->rule == POL_DESIRED_PAUSED || answer->rule == POL_DESIRED_STAYS ||
-                   answer->rule == POL_DESIRED_KEEPS;
-    return world->strict || (!by_have && !said_by_have && facts->floor == 0 && facts->refused < 0);
-}
-
-static void check_why(struct model_world *world, const struct model_device *device, int task)
-{
-    const char *name = model_task_name(task);
-    const char *slash = strchr(name, '/');
-    struct model_facts facts;
-    char path[160];
-    char should[WIRE_DEVICE_HEX + 1] = "";
-    json_t *json = NULL;
-    (void)snprintf(path, sizeof(path), "/api/v1/devices/%s/why?task=%.*s%%2F%s", device->hex,
-                   (int)(slash - name), name, slash + 1);
-    int status =
-        model_gateway_call(&world->gateway, GW_METHOD_GET, path, NULL, 0, MODEL_ADMIN, &json);
-    if (status == 200 && model_device_facts(device, task, &facts)) {
-        struct model_answer answer = model_desired(&world->record, task, &facts);
-        const char *told = json_string_value(json_object_get(json, "should_version_id"));
-        const char *why = json_string_value(json_object_get(json, "why"));
-        const struct model_content *content =
-            &world->ground.content[task][answer.version < 0 ? 0 : answer.version];
-        if (answer.version >= 0) {
-            wire_device_hex(wire_version_id(&content->manifest), should);
-        }
-        if (is_told(world, &facts, &answer, why != NULL ? why : "") &&
-            strcmp(told != NULL ? told : "", should) != 0) {
-            int of_task = 0;
-            int told_version = -1;
-            uint64_t id = 0;
-            if (told != NULL && wire_device_parse(base_str_of(told), &id) == BASE_OK) {
-                (void)model_content_find(&world->ground, id, &of_task, &told_version);
-            }
-            model_world_fail(world, "why",
-                             "why says version %d of task %d for device %u, which runs %d and "
-                             "should run %d (it refuses %d): %s",
-                             told_version, task, (uint32_t)(device - world->devices), facts.have,
-                             answer.version, facts.refused,
-                             json_string_value(json_object_get(json, "why")));
-        }
-    } else if (status != 404) {
-        model_world_fail(world, "answer", "why is answered with %d", status);
-    }
-    json_decref(json);
-}
-
-static void ask_why(struct model_world *world)
-{
-    uint32_t turn = world->whys++ % WHY_OF;
-    for (uint32_t i = 0; i < world->device_count && !world->restored; i++) {
-        bool asked = world->device_count < WHY_OF || i % WHY_OF == turn;
-        for (int task = 0; asked && task < (int)MODEL_TASKS && !world->failed; task++) {
-            if (!world->devices[i].away && world->devices[i].certified) {
-                check_why(world, &world->devices[i], task);
-            }
-        }
+    } else if (op->args[3] > 0) {
+        expect_rule(world, device, op, &facts);
     }
 }
 
@@ -212,19 +369,17 @@ static void ask_why(struct model_world *world)
 
 void model_check(struct model_world *world)
 {
-    settle(world);
-    if (world->failed || check_devices(world)) {
-        ask_why(world);
-        return;
+    bool all = false;
+    for (uint32_t i = 0; i <= HELD_MAX && !all && !world->failed; i++) {
+        if (i > 0) { // what waits comes when its window opens, or its turn
+            uint64_t window_us = model_window_wait_s(world->wall_us / 1000000) * 1000000;
+            model_world_advance(world, window_us > 0 ? window_us : HELD_US);
+            model_gateway_tick(&world->gateway);
+        }
+        model_settle(world);
+        all = !world->failed && check_devices(world, i == HELD_MAX);
     }
-    // What waits for a window comes when that opens.
-    model_world_advance(world, model_window_wait_s(world->wall_us / 1000000) * 1000000);
-    model_gateway_tick(&world->gateway);
-    settle(world);
-    if (!world->failed) {
-        (void)check_devices(world);
-        ask_why(world);
-    }
+    check_whys(world);
 }
 
 void model_check_logs(struct model_world *world)

@@ -303,11 +303,25 @@ void model_device_init(struct model_device *device, struct model_ground *ground,
     model_device_boot(device);
 }
 
+static uint64_t own_mono_us(void *ctx)
+{
+    const struct base_clock_port *clock = &((const struct model_device *)ctx)->ground->clock;
+    return clock->mono_us(clock->ctx);
+}
+
+static uint64_t own_wall_us(void *ctx)
+{
+    const struct model_device *device = ctx;
+    const struct base_clock_port *clock = &device->ground->clock;
+    return clock->wall_us(clock->ctx) + (uint64_t)(device->skew_s * 1000000);
+}
+
 static void make_ports(struct model_device *device)
 {
+    device->clock = (struct base_clock_port){device, own_mono_us, own_wall_us};
     base_prng_seed(&device->prng, base_mix64(device->id + device->boots));
     device->ports = (struct dev_ports){
-        .clock = device->ground->clock,
+        .clock = device->clock,
         .random = base_prng_port(&device->prng),
         .http = {device, http_start, http_cancel},
         .storage = {.ctx = device,
@@ -527,6 +541,34 @@ bool model_device_facts(const struct model_device *device, int task, struct mode
     }
     out->floor = dev_floor(device->runtime, base_str_of(model_task_name(task)));
     return told && (pair.version_id == 0 || pair.floor == out->floor);
+}
+
+static uint32_t bit_of(const struct model_ground *ground, const struct wire_sha256 *manifest)
+{
+    int task = 0;
+    int version = -1;
+    if (!wire_sha256_is_zero(manifest)) {
+        (void)model_content_find(ground, wire_version_id(manifest), &task, &version);
+    }
+    return UINT32_C(1) << (version + 1);
+}
+
+void model_device_note(struct model_device *device)
+{
+    struct dev_task_view view;
+    bool met[MODEL_TASKS] = {false};
+    for (uint32_t i = 0; dev_task_view(device->runtime, i, &view) == BASE_OK; i++) {
+        for (int task = 0; task < (int)MODEL_TASKS && !view.shadow; task++) {
+            if (base_str_equal(view.name, base_str_of(model_task_name(task)))) {
+                met[task] = true;
+                device->lawful[task] |= bit_of(device->ground, &view.active);
+                device->lawful[task] |= bit_of(device->ground, &view.previous);
+            }
+        }
+    }
+    for (int task = 0; task < (int)MODEL_TASKS; task++) {
+        device->lawful[task] |= met[task] ? 0 : 1;
+    }
 }
 
 uint64_t model_device_mark(const struct model_device *device)

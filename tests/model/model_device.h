@@ -59,6 +59,7 @@ struct model_device {
     bool certified;
     bool rooted;
     bool away;
+    int64_t skew_s; // of its clock, from the gateway's
     bool fails[MODEL_TASKS][MODEL_VERSIONS];
     uint32_t failed[MODEL_TASKS]; // bit n: version n ever failed here
     uint32_t boots;
@@ -67,6 +68,7 @@ struct model_device {
     struct dev_storage_port under; // the simulator's, behind the counting one
     struct model_saved saved;
     struct base_prng prng;
+    struct base_clock_port clock;
     struct dev_ports ports;
     void *memory;
     size_t memory_bytes;
@@ -75,6 +77,10 @@ struct model_device {
     uint32_t run; // 0: none
     int run_task;
     int run_version;
+    uint32_t
+        lawful[MODEL_TASKS]; // bit n + 1: version n was right at the restore or since; bit 0: none
+    uint64_t root_seen;
+    uint64_t stamp_seen; // version of the timestamp it held at the last check
     uint32_t calls_left; // until it is killed; 0: it is not
     bool killed;
     uint32_t cut_after; // exchanges; 0: none is cut
@@ -100,6 +106,8 @@ void model_device_save(struct model_device *device);
 void model_device_return(struct model_device *device); // to what was saved; nothing was: nothing
 // What the runtime runs of a task, and what it tells of it. False: the two differ.
 bool model_device_facts(const struct model_device *device, int task, struct model_facts *out);
+// Adds what it runs, and what it kept besides, to what is right while it follows nothing.
+void model_device_note(struct model_device *device);
 // Changes when anything of its tasks does.
 uint64_t model_device_mark(const struct model_device *device);
 

@@ -18,7 +18,9 @@ static const struct weight weights[] = {
     {MODEL_OP_AWAY, 3},         {MODEL_OP_FAILS, 3},        {MODEL_OP_CUT, 3},
     {MODEL_OP_SAVE, 1},         {MODEL_OP_RETURN, 1},       {MODEL_OP_SLEEP, 4},
     {MODEL_OP_GATEWAY_KILL, 2}, {MODEL_OP_GATEWAY_DIES, 2}, {MODEL_OP_BACKUP, 1},
-    {MODEL_OP_RESTORE, 1},      {MODEL_OP_CHECK, 10},
+    {MODEL_OP_RESTORE, 1},      {MODEL_OP_CHECK, 10},       {MODEL_OP_UNKILL, 2},
+    {MODEL_OP_LIFT, 2},         {MODEL_OP_PREVIEW, 3},      {MODEL_OP_FAILS_OS, 2},
+    {MODEL_OP_CLOCK, 3},        {MODEL_OP_ROTATE, 1},       {MODEL_OP_SIMULATED, 4},
 };
 #define WEIGHTS (sizeof(weights) / sizeof(weights[0]))
 
@@ -43,6 +45,8 @@ void model_draw_world(struct model_draw *draw, uint64_t seed, uint32_t devices,
     draw->restores = once_in(draw, 4);
     draw->device_lives = once_in(draw, 3);
     draw->gates = !draw->restores && once_in(draw, 3);
+    draw->roots = signer != 0 && once_in(draw, 3);
+    draw->clocks = once_in(draw, 4);
     *out = (struct model_op){MODEL_OP_WORLD,
                              {(int64_t)(seed & INT32_MAX), (int64_t)devices, below(draw, 5), signer,
                               signer != 0 ? lease_s : 0}};
@@ -62,7 +66,8 @@ static void draw_create(struct model_draw *draw, struct model_op *out)
     args[8] = once_in(draw, 8) ? below(draw, 8) : 0;
     args[9] = once_in(draw, 3) ? 1 + below(draw, 2) : 0;
     args[10] = once_in(draw, 2) ? 1 : 0;
-    args[11] = draw->gates && once_in(draw, 2) ? 1 : 0;
+    args[11] = draw->gates && once_in(draw, 2) ? 1 + below(draw, 2) : 0;
+    args[12] = once_in(draw, 8) ? below(draw, MODEL_PACES) : 0;
 }
 
 // A version that fails on a device, or fails there no more. So few of a task that behind them there
@@ -91,6 +96,67 @@ static int64_t draw_rollout(struct model_draw *draw, const struct model_record *
                                            : (int64_t)fits[below(draw, count)];
 }
 
+// Seconds: right, behind by anything, or ahead by what a timestamp bears, and seldom by more.
+static int64_t draw_skew(struct model_draw *draw)
+{
+    switch (below(draw, 4)) {
+    case 0:
+        return -below(draw, 400 * DAY_S);
+    case 1:
+        return below(draw, DAY_S / 2);
+    case 2:
+        return once_in(draw, 4) ? below(draw, 30 * DAY_S) : -below(draw, DAY_S);
+    default:
+        return 0;
+    }
+}
+
+// A rollout with something in quarantine; seldom any.
+static void draw_lift(struct model_draw *draw, const struct model_record *record,
+                      struct model_op *out)
+{
+    out->args[0] = below(draw, draw->label + 1);
+    out->args[1] = below(draw, 3);
+    for (uint32_t i = 0; i < draw->label; i++) {
+        for (int os = 0; os < 3; os++) {
+            if ((record->rollouts[i].held >> os & 1) != 0) {
+                out->args[0] = i;
+                out->args[1] = os;
+            }
+        }
+    }
+}
+
+// A rollout that waits for the result of its simulation, if there is one.
+static void draw_simulated(struct model_draw *draw, const struct model_record *record,
+                           struct model_op *out)
+{
+    for (uint32_t i = 0; i < draw->label; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        bool at = rollout->there && rollout->state == POL_ROLLOUT_RUNNING &&
+                  model_ladder(rollout->ladder)->stages[rollout->stage].kind == POL_STAGE_SIMULATE;
+        if (at && !rollout->simulated) {
+            out->args[0] = i;
+        }
+    }
+    out->args[1] = once_in(draw, 4) ? 1 : 0;
+}
+
+// A killed version; seldom any.
+static void draw_unkill(struct model_draw *draw, const struct model_record *record,
+                        struct model_op *out)
+{
+    out->args[0] = below(draw, MODEL_TASKS);
+    out->args[1] = below(draw, MODEL_VERSIONS);
+    for (uint32_t i = 0; i < MODEL_VERSIONS; i++) {
+        int64_t version = (out->args[1] + i) % MODEL_VERSIONS;
+        if (record->killed[out->args[0]][version]) {
+            out->args[1] = version;
+            return;
+        }
+    }
+}
+
 static void draw_device(struct model_draw *draw, const struct model_world *world,
                         struct model_op *out)
 {
@@ -113,6 +179,9 @@ static void draw_device(struct model_draw *draw, const struct model_world *world
         args[2] = draw_failing(draw, world->devices[args[0]].failed[args[1]]);
         args[3] = world->devices[args[0]].fails[args[1]][args[2]] ? 0 : 1;
         break;
+    case MODEL_OP_CLOCK:
+        args[1] = draw_skew(draw);
+        break;
     case MODEL_OP_CUT:
         args[1] = 1 + below(draw, 6);
         args[2] = 1 + below(draw, 2);
@@ -128,6 +197,8 @@ static bool fits_world(const struct model_draw *draw, const struct model_world *
     bool backups = kind == MODEL_OP_BACKUP || kind == MODEL_OP_RESTORE;
     bool copies = kind == MODEL_OP_SAVE || kind == MODEL_OP_RETURN;
     return (!backups || draw->restores) && (!copies || draw->device_lives) &&
+           (kind != MODEL_OP_CLOCK || draw->clocks) && (kind != MODEL_OP_ROTATE || draw->roots) &&
+           ((kind != MODEL_OP_FAILS_OS && kind != MODEL_OP_LIFT) || draw->gates) &&
            (kind != MODEL_OP_GATEWAY_DIES || !draw->gates) && // it would be unclear who moved what
            (kind != MODEL_OP_RESTORE || world->gateway.has_backup);
 }
@@ -172,6 +243,28 @@ bool model_draw_next(struct model_draw *draw, const struct model_world *world, s
     case MODEL_OP_UNDO:
     case MODEL_OP_KILL:
         out->args[0] = draw_rollout(draw, &world->record, commands[out->kind]);
+        break;
+    case MODEL_OP_PREVIEW:
+        out->args[0] = draw_rollout(draw, &world->record, POL_COMMAND_START);
+        break;
+    case MODEL_OP_SIMULATED:
+        draw_simulated(draw, &world->record, out);
+        break;
+    case MODEL_OP_ROTATE:
+        out->args[0] = below(draw, MODEL_ROOT_COUNT);
+        out->args[1] = once_in(draw, 3) ? 1 : 0;
+        break;
+    case MODEL_OP_UNKILL:
+        draw_unkill(draw, &world->record, out);
+        break;
+    case MODEL_OP_LIFT:
+        draw_lift(draw, &world->record, out);
+        break;
+    case MODEL_OP_FAILS_OS:
+        out->args[0] = below(draw, 3);
+        out->args[1] = below(draw, MODEL_TASKS);
+        out->args[2] = below(draw, MODEL_VERSIONS);
+        out->args[3] = below(draw, 3) > 0;
         break;
     case MODEL_OP_KILL_VERSION:
         out->args[0] = below(draw, MODEL_TASKS);

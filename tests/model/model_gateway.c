@@ -150,7 +150,7 @@ static bool start_core(struct model_gateway *gateway)
         .commit_delay_us = 1,
         .control_thread = false,
         .admin_token = BASE_STR(ADMIN_TOKEN),
-        .signer = gateway->signer ? model_seal_signer() : NULL,
+        .signer = gateway->signer ? model_seal_signer(gateway->online_next) : NULL,
         .random = base_prng_port(&gateway->prng),
         .clock = gateway->clock,
     };

@@ -22,7 +22,8 @@ struct model_gateway {
     char dir[MODEL_PATH_MAX];  // of the core that lives
     uint32_t life;
     struct base_clock_port clock;
-    bool signer; // it has online keys
+    bool signer;      // it has online keys
+    bool online_next; // ... the next ones
     struct base_prng prng;
     struct gw_core *core;
     struct gw_worker *worker;

@@ -10,14 +10,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define MODEL_ARGS_MAX 12
+#define MODEL_ARGS_MAX 13
 #define MODEL_LINE_MAX 256
 
 // X(NAME, text, names of its arguments)
 #define MODEL_OP_MAP(X)                                                                            \
     X(WORLD, "world", "seed devices rooted signer lease strict")                                   \
     X(CREATE, "create",                                                                            \
-      "rollout task version priority target arm ladder window approval floor trust gate")          \
+      "rollout task version priority target arm ladder window approval floor trust gate pace")     \
     X(START, "start", "rollout")                                                                   \
     X(PAUSE, "pause", "rollout")                                                                   \
     X(RESUME, "resume", "rollout")                                                                 \
@@ -27,6 +27,11 @@
     X(UNDO, "undo", "rollout")                                                                     \
     X(KILL, "kill", "rollout")                                                                     \
     X(KILL_VERSION, "kill_version", "task version")                                                \
+    X(UNKILL, "unkill", "task version")                                                            \
+    X(SIMULATED, "simulated", "rollout failed")                                                    \
+    X(ROTATE, "rotate", "root online")                                                             \
+    X(LIFT, "lift", "rollout os")                                                                  \
+    X(PREVIEW, "preview", "rollout")                                                               \
     X(VISIT, "visit", "device")                                                                    \
     X(ROUND, "round", "")                                                                          \
     X(ATTRS, "attrs", "device os ring beta")                                                       \
@@ -34,6 +39,8 @@
     X(REBOOT, "reboot", "device")                                                                  \
     X(AWAY, "away", "device on")                                                                   \
     X(FAILS, "fails", "device task version on")                                                    \
+    X(FAILS_OS, "fails_os", "os task version on")                                                  \
+    X(CLOCK, "clock", "device seconds")                                                            \
     X(CUT, "cut", "device exchanges lost")                                                         \
     X(SAVE, "save", "device")                                                                      \
     X(RETURN, "return", "device")                                                                  \
@@ -43,7 +50,7 @@
     X(BACKUP, "backup", "")                                                                        \
     X(RESTORE, "restore", "")                                                                      \
     X(CHECK, "check", "")                                                                          \
-    X(EXPECT, "expect", "device task version")
+    X(EXPECT, "expect", "device task version rule")
 
 enum model_op_kind {
 #define MODEL_OP_ENUM(name, text, args) MODEL_OP_##name,

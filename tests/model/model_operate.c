@@ -12,8 +12,6 @@
 
 #define BODY_MAX       16384
 #define EXPIRES_S      UINT64_C(253402300799)
-#define GATE_HOLDS     "1,\"min_sample\":1000000"
-#define GATE_DECIDES   "0.25,\"min_sample\":3"
 #define DIES_AGAIN_MAX 8
 
 struct text {
@@ -125,7 +123,7 @@ static void add_statement(struct model_world *world, const struct model_rollout 
     char encoded[BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX) + 1];
     size_t size = 0;
     if (wire_release_encode(&release, payload, sizeof(payload), &size) != BASE_OK ||
-        model_seal_envelope(MODEL_KEY_RELEASE, WIRE_ENVELOPE_TYPE_RELEASE, payload, size, envelope,
+        model_seal_envelope(rollout->signers, WIRE_ENVELOPE_TYPE_RELEASE, payload, size, envelope,
                             sizeof(envelope), &size) != BASE_OK) {
         model_world_fail(world, "world", "a statement cannot be made");
         return;
@@ -146,13 +144,18 @@ static void add_stages(struct model_world *world, const struct model_rollout *ro
             "%s{\"name\":\"s%u\",\"kind\":\"%s\",\"percent\":%g,\"audience\":%s,"
             "\"max_failure\":%s,\"no_data_s\":0,\"approval\":%s",
             i > 0 ? "," : "", i, pol_stage_kind_name(stage->kind), stage->share / 100.0,
-            model_target_text(stage->audience), rollout->gate ? GATE_DECIDES : GATE_HOLDS,
+            model_target_text(stage->audience), model_gate_text(rollout->gate),
             (rollout->approval >> i & 1) != 0 ? "true" : "false");
         if (rollout->window != 0) {
             add(out, ",\"windows\":[{\"start\":\"%02u:%02u\",\"minutes\":%u}]",
                 MODEL_WINDOW_START_MIN / 60, MODEL_WINDOW_START_MIN % 60, MODEL_WINDOW_MINUTES);
         }
-        add_statement(world, rollout, stage, out);
+        add(out, "%s", model_pace_text(rollout->pace));
+        if (stage->kind == POL_STAGE_SIMULATE) { // nothing is signed for it
+            add(out, "}");
+        } else {
+            add_statement(world, rollout, stage, out);
+        }
     }
     add(out, "]");
 }
@@ -207,14 +210,27 @@ static bool agrees(struct model_world *world, const struct model_rollout *expect
                         (state->before_first || state->stage_index == expected->stage)));
 }
 
+// The segments that the gateway has in quarantine: those of an os, for devices say no model.
+static uint32_t held_by(const struct gw_rollout *rollout)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
+        const char *text = rollout->quarantine[i].text;
+        bool of_os = strncmp(text, "os=", 3) == 0 && text[3] >= 'a' && text[3] <= 'c';
+        held |= of_os ? UINT32_C(1) << (text[3] - 'a') : 0;
+    }
+    return held;
+}
+
 void model_take_decisions(struct model_world *world)
 {
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
-        if (world->record.rollouts[i].there && world->record.rollouts[i].gate) {
+        if (world->record.rollouts[i].there && world->record.rollouts[i].gate != 0) {
             const struct gw_rollout *rollout =
                 gw_catalog_find_rollout(world->gateway.core, model_rollout_id(&world->record, i));
             if (rollout != NULL) {
                 (void)model_decided(&world->record, i, &rollout->state);
+                world->record.rollouts[i].held = held_by(rollout);
             }
         }
     }
@@ -303,6 +319,103 @@ static void kill_version(struct model_world *world, const struct model_op *op)
     model_version_killed(&world->record, task, version);
 }
 
+static void must(struct model_world *world, const char *path, const char *body,
+                 enum model_bearer bearer)
+{
+    bool again = false;
+    int status = call(world, GW_METHOD_POST, path, body, strlen(body), bearer, &again);
+    if (status != 200 && !again) {
+        model_world_fail(world, "answer", "%s is answered with %d", path, status);
+    }
+}
+
+// Somebody says what a simulation came to, and another one that it counts.
+static void simulated(struct model_world *world, const struct model_op *op)
+{
+    struct model_rollout *rollout = &world->record.rollouts[op->args[0] % MODEL_ROLLOUTS_MAX];
+    char path[96];
+    if (!rollout->there || rollout->state != POL_ROLLOUT_RUNNING || rollout->simulated ||
+        !model_is_signed(&world->record, rollout) ||
+        model_ladder(rollout->ladder)->stages[rollout->stage].kind != POL_STAGE_SIMULATE) {
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/simulation", rollout->id);
+    must(
+        world, path,
+        op->args[1] != 0
+            ? "{\"completed\":1000,\"failed\":900,\"override\":true,\"by\":\"ana\",\"reason\":"
+              "\"x\"}"
+            : "{\"completed\":1000,\"failed\":1,\"override\":true,\"by\":\"ana\",\"reason\":\"x\"}",
+        MODEL_ADMIN);
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/approve", rollout->id);
+    must(world, path, "{}", MODEL_APPROVER);
+    rollout->simulated = true;
+}
+
+// The next root, by the operators' hands: the gateway is given it, and keeps it beside the others.
+static void rotate(struct model_world *world, const struct model_op *op)
+{
+    enum model_root root = (enum model_root)op->args[0];
+    uint64_t version = world->record.root_version + 1;
+    if (world->record.root_version == 0 || version > MODEL_ROOTS_MAX) {
+        return;
+    }
+    for (uint32_t i = 0; i < world->device_count; i++) {
+        model_device_note(&world->devices[i]);
+    }
+    if (version > world->root_count) {
+        bool online_next = world->gateway.online_next != (op->args[1] != 0);
+        model_world_make_root(world, root, online_next);
+        if (op->args[1] != 0) { // its keys are moved away, and it is started again
+            world->gateway.online_next = online_next;
+            (void)model_gateway_kill(&world->gateway);
+        }
+    }
+    model_world_push_root(world, (uint32_t)version - 1);
+}
+
+static void unkill(struct model_world *world, const struct model_op *op)
+{
+    int task = (int)op->args[0];
+    int version = (int)op->args[1];
+    bool killed = world->record.killed[task][version];
+    char hex[WIRE_SHA256_HEX + 1];
+    char path[128];
+    bool again = false;
+    wire_sha256_hex(&world->ground.content[task][version].manifest, hex);
+    (void)snprintf(path, sizeof(path), "/api/v1/kills/%s/lift", hex);
+    int status = call(world, GW_METHOD_POST, path, "{\"reason\":\"mended\"}",
+                      strlen("{\"reason\":\"mended\"}"), MODEL_ADMIN, &again);
+    bool done = status == 200 || (again && killed && (status == 404 || status == 409));
+    if (done != killed || (!done && status != 404)) {
+        model_world_fail(world, "answer", "the end of a kill is answered with %d", status);
+    } else if (done) {
+        model_version_unkilled(&world->record, task, version);
+    }
+}
+
+// Lets the segment of an os in again.
+static void lift(struct model_world *world, const struct model_op *op)
+{
+    uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
+    struct model_rollout *rollout = &world->record.rollouts[label];
+    uint32_t bit = UINT32_C(1) << op->args[1];
+    bool held = rollout->there && (rollout->held & bit) != 0;
+    char path[96];
+    char body[96];
+    bool again = false;
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/lift",
+                   model_rollout_id(&world->record, label));
+    (void)snprintf(body, sizeof(body), "{\"segment\":\"os=%c\",\"reason\":\"mended\"}",
+                   (char)('a' + op->args[1]));
+    int status = call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
+    if ((status == 200) != held || (!held && status != 404 && status != 409)) {
+        model_world_fail(world, "answer", "the end of a quarantine is answered with %d", status);
+    } else if (held) {
+        rollout->held &= ~bit;
+    }
+}
+
 static void command(struct model_world *world, const struct model_op *op, enum pol_command kind)
 {
     static struct model_record after;
@@ -323,7 +436,7 @@ static void command(struct model_world *world, const struct model_op *op, enum p
         status = call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
         done = status == 200;
     }
-    if (done != allowed || (!done && status != 409 && status != 404)) {
+    if (done != allowed || (!done && status != 409 && status != 404 && status != 403)) {
         model_world_fail(world, "answer", "%s of rollout %u is answered with %d, %s",
                          pol_command_name(kind), label, status,
                          allowed ? "although it is allowed" : "although it is not allowed");
@@ -344,6 +457,14 @@ void model_operate(struct model_world *world, const struct model_op *op)
         create(world, op);
     } else if (op->kind == MODEL_OP_KILL_VERSION) {
         kill_version(world, op);
+    } else if (op->kind == MODEL_OP_SIMULATED) {
+        simulated(world, op);
+    } else if (op->kind == MODEL_OP_ROTATE) {
+        rotate(world, op);
+    } else if (op->kind == MODEL_OP_UNKILL) {
+        unkill(world, op);
+    } else if (op->kind == MODEL_OP_LIFT) {
+        lift(world, op);
     } else {
         command(world, op, commands[op->kind]);
     }

@@ -2,6 +2,7 @@
 #include "model_record.h"
 
 #include "base/prng.h"
+#include "model_seal.h"
 
 #include <string.h>
 
@@ -35,9 +36,34 @@ static const struct model_ladder ladders[MODEL_LADDERS] = {
     {2, {{POL_STAGE_GRAY, 3000, 0}, {POL_STAGE_FULL, 10000, 0}}},
     {2, {{POL_STAGE_GRAY, 2500, 1}, {POL_STAGE_FULL, 10000, 0}}},
     {1, {{POL_STAGE_FULL, 10000, 3}}},
+    {3, {{POL_STAGE_SHADOW, 6000, 0}, {POL_STAGE_GRAY, 2000, 0}, {POL_STAGE_FULL, 10000, 0}}},
+    {2, {{POL_STAGE_SIMULATE, 10000, 0}, {POL_STAGE_FULL, 10000, 0}}},
 };
 
 static const uint16_t arms[MODEL_ARMS][2] = {{0, 0}, {0, 5000}, {5000, 10000}, {0, 3000}};
+
+static const char *const paces[MODEL_PACES] = {
+    "",
+    ",\"rate\":{\"per_minute\":240}",
+    ",\"rate\":{\"per_minute\":60,\"factor\":4,\"step\":2,\"of\":\"succeeded\",\"max_per_minute\":"
+    "6000}",
+    ",\"in_flight\":2",
+};
+
+static const char *const gates[MODEL_GATES] = {
+    "1,\"min_sample\":1000000", "0.25,\"min_sample\":3",
+    "0.4,\"min_sample\":1000", // holds, and has segments in quarantine
+};
+
+const char *model_gate_text(int gate)
+{
+    return gates[gate];
+}
+
+const char *model_pace_text(int pace)
+{
+    return paces[pace];
+}
 
 const char *model_target_text(int target)
 {
@@ -69,6 +95,11 @@ bool model_target_has(int target, const struct model_attrs *attrs)
 const struct model_ladder *model_ladder(int ladder)
 {
     return &ladders[ladder];
+}
+
+bool model_stage_lets_in(const struct model_stage *stage)
+{
+    return stage->kind != POL_STAGE_SHADOW && stage->kind != POL_STAGE_SIMULATE;
 }
 
 const char *model_task_name(int task)
@@ -109,6 +140,29 @@ static uint64_t newest_completed(const struct model_record *record, int task)
     return newest;
 }
 
+struct wire_role model_root_releases(enum model_root root)
+{
+    static const uint16_t old = 1u << MODEL_KEY_RELEASE;
+    static const uint16_t next = 1u << MODEL_KEY_RELEASE_NEXT;
+    switch (root) {
+    case MODEL_ROOT_NEW:
+        return (struct wire_role){1, next};
+    case MODEL_ROOT_EITHER:
+        return (struct wire_role){1, (uint16_t)(old | next)};
+    case MODEL_ROOT_BOTH:
+        return (struct wire_role){2, (uint16_t)(old | next)};
+    default:
+        return (struct wire_role){1, old};
+    }
+}
+
+bool model_is_signed(const struct model_record *record, const struct model_rollout *rollout)
+{
+    struct wire_role role = model_root_releases(record->root);
+    return record->root_version == 0 ||
+           __builtin_popcount(rollout->signers & role.keys) >= role.threshold;
+}
+
 struct model_rollout model_rollout_draft(const struct model_record *record, const int64_t *args)
 {
     struct model_rollout rollout = {
@@ -120,9 +174,13 @@ struct model_rollout model_rollout_draft(const struct model_record *record, cons
         .ladder = (int)args[6],
         .window = (int)args[7],
         .approval = (int)args[8],
-        .gate = args[11] != 0,
+        .gate = (int)args[11],
+        .pace = (int)args[12],
         .state = POL_ROLLOUT_DRAFT,
     };
+    // The pinned key always; the other where the root cannot do without.
+    bool both = record->root == MODEL_ROOT_NEW || record->root == MODEL_ROOT_BOTH;
+    rollout.signers = 1u << MODEL_KEY_RELEASE | (both ? 1u << MODEL_KEY_RELEASE_NEXT : 0);
     rollout.id = model_rollout_id(record, (uint32_t)args[0]);
     rollout.salt = base_mix64(rollout.id);
     rollout.counter = record->counters[rollout.task] + 1;
@@ -161,22 +219,24 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
     }
     switch (command) {
     case POL_COMMAND_START:
-        return state == POL_ROLLOUT_DRAFT;
+        return state == POL_ROLLOUT_DRAFT && model_is_signed(record, rollout);
     case POL_COMMAND_PAUSE:
         return state == POL_ROLLOUT_RUNNING ||
                (state == POL_ROLLOUT_WAITING && !rollout->before_first);
     case POL_COMMAND_RESUME:
-        return state == POL_ROLLOUT_PAUSED && !rollout->failed;
+        return state == POL_ROLLOUT_PAUSED && !rollout->failed && model_is_signed(record, rollout);
     case POL_COMMAND_PROMOTE:
-        return state == POL_ROLLOUT_RUNNING;
+        return state == POL_ROLLOUT_RUNNING && model_is_signed(record, rollout) &&
+               (rollout->simulated ||
+                ladders[rollout->ladder].stages[rollout->stage].kind != POL_STAGE_SIMULATE);
     case POL_COMMAND_APPROVE:
-        return state == POL_ROLLOUT_WAITING;
+        return state == POL_ROLLOUT_WAITING && model_is_signed(record, rollout);
     case POL_COMMAND_ABORT:
         return !is_closed(rollout);
     case POL_COMMAND_UNDO:
         return state == POL_ROLLOUT_COMPLETED;
     default:
-        return !rollout->killed;
+        return !rollout->killed || !record->killed[rollout->task][rollout->version];
     }
 }
 
@@ -208,6 +268,7 @@ void model_commanded(struct model_record *record, uint32_t label, enum pol_comma
     struct model_rollout *rollout = &record->rollouts[label];
     switch (command) {
     case POL_COMMAND_START:
+        rollout->started = true;
         rollout->before_first = true;
         forward(rollout, 0, false);
         break;
@@ -245,6 +306,21 @@ void model_version_killed(struct model_record *record, int task, int version)
             rollout->state = POL_ROLLOUT_ROLLED_BACK;
         }
     }
+}
+
+void model_version_unkilled(struct model_record *record, int task, int version)
+{
+    record->killed[task][version] = false;
+}
+
+bool model_task_started(const struct model_record *record, int task)
+{
+    bool started = false;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        started = started || (rollout->there && rollout->task == task && rollout->started);
+    }
+    return started;
 }
 
 bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state)
@@ -294,17 +370,20 @@ static struct pol_claim claim_of(const struct model_record *record,
         .targeted = in_arm && model_target_has(rollout->target, &facts->attrs),
         .refused = facts->before[rollout->version] && rollout->version != facts->have,
     };
-    if (claim.state == POL_CLAIM_OPEN && rollout->window != 0 && facts->now_s != 0 &&
-        model_window_wait_s(facts->now_s) > 0) {
+    bool closed =
+        rollout->window != 0 && facts->now_s != 0 && model_window_wait_s(facts->now_s) > 0;
+    if (claim.state == POL_CLAIM_OPEN && (closed || (facts->held && rollout->pace != 0))) {
         claim.state = POL_CLAIM_PAUSED;
     }
     for (uint32_t i = 0; i <= rollout->stage && i < ladder->count; i++) {
         const struct model_stage *stage = &ladder->stages[i];
-        bool share = bucket < stage->share;
+        bool share = model_stage_lets_in(stage) && bucket < stage->share;
         claim.inside = claim.inside || (in_arm && share);
         claim.admitted = claim.admitted || (claim.targeted && share &&
                                             model_target_has(stage->audience, &facts->attrs));
     }
+    claim.held_off = (rollout->held >> facts->attrs.os & 1) != 0;
+    claim.admitted = claim.admitted && !claim.held_off;
     return claim;
 }
 

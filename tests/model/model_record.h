@@ -10,6 +10,7 @@
 #include "policy/bucket.h"
 #include "policy/desired.h"
 #include "policy/rollout.h"
+#include "wire/root.h"
 
 #define MODEL_TASKS        3u
 #define MODEL_VERSIONS     8u
@@ -17,8 +18,10 @@
 #define MODEL_STAGES_MAX   3u
 
 #define MODEL_TARGETS 8u
-#define MODEL_LADDERS 9u
+#define MODEL_LADDERS 11u
 #define MODEL_ARMS    4u
+#define MODEL_PACES   4u
+#define MODEL_GATES   3u
 
 #define MODEL_WINDOW_START_MIN (22u * 60u) // UTC
 #define MODEL_WINDOW_MINUTES   240u
@@ -58,20 +61,40 @@ struct model_rollout {
     uint32_t stage;
     bool before_first;
     bool killed; // by its own kill
-    bool gate;   // its gates decide, too
-    bool failed; // ... that its stage failed, while it was paused
+    bool started;
+    bool simulated; // its simulate stage has a result
+    int pace;
+    uint32_t signers; // of its statements: a mask of keys
+    uint32_t held;    // bit n: the devices of os n are in quarantine
+    int gate;         // its gates decide, too: which; 0: operators alone
+    bool failed;      // ... that its stage failed, while it was paused
+};
+
+// What roots ask of releases; pinned devices trust the first key. Bit i: key i of the world
+// (model_seal.h).
+enum model_root {
+    MODEL_ROOT_OLD,
+    MODEL_ROOT_NEW,
+    MODEL_ROOT_EITHER,
+    MODEL_ROOT_BOTH,
+    MODEL_ROOT_COUNT
 };
 
 struct model_record {
     uint64_t seed; // ids and salts follow from it
     uint64_t counters[MODEL_TASKS];
+    uint64_t root_version; // of the newest root; 0: the gateway serves none
+    enum model_root root;
     bool killed[MODEL_TASKS][MODEL_VERSIONS];
     struct model_rollout rollouts[MODEL_ROLLOUTS_MAX]; // by label
 };
 
 const char *model_target_text(int target); // JSON
+const char *model_gate_text(int gate);     // JSON: the value of max_failure and what follows
+const char *model_pace_text(int pace);     // JSON of a stage, from the comma on; 0: ""
 bool model_target_has(int target, const struct model_attrs *attrs);
 const struct model_ladder *model_ladder(int ladder);
+bool model_stage_lets_in(const struct model_stage *stage); // for good: no shadow, no simulation
 struct pol_arm model_arm(const struct model_record *record, int arm);
 const char *model_task_name(int task);
 
@@ -90,6 +113,16 @@ void model_created(struct model_record *record, uint32_t label,
                    const struct model_rollout *rollout);
 void model_commanded(struct model_record *record, uint32_t label, enum pol_command command);
 void model_version_killed(struct model_record *record, int task, int version);
+void model_version_unkilled(struct model_record *record, int task, int version);
+
+// How many keys of which the root asks for.
+struct wire_role model_root_releases(enum model_root root);
+
+// Did enough keys of the newest root sign its statements?
+bool model_is_signed(const struct model_record *record, const struct model_rollout *rollout);
+
+// Was any rollout of the task started?
+bool model_task_started(const struct model_record *record, int task);
 
 // Where the controller has a rollout whose gates decide. False: no decision leads there.
 bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state);
@@ -103,6 +136,7 @@ struct model_facts {
     bool before[MODEL_VERSIONS]; // ... that failed there before
     uint64_t floor;
     uint64_t now_s; // offers of rollouts whose window is closed then are held back; 0: none are
+    bool held;      // offers with a pace are held back
 };
 
 struct model_answer {

@@ -33,6 +33,8 @@ struct options {
 struct total {
     uint64_t calls;
     uint64_t checks;
+    uint64_t waits;
+    uint64_t whys;
     uint64_t worlds;
     uint64_t operations;
     uint32_t failures;
@@ -85,6 +87,8 @@ static bool play_world(const struct options *options, uint64_t seed, uint64_t ca
     *out = (struct model_result){.failed = world->failed,
                                  .calls = model_world_calls(world),
                                  .checks = world->checks,
+                                 .waits = world->waits,
+                                 .whys = world->whys,
                                  .done = ops->count};
     memcpy(out->rule, world->rule, sizeof(out->rule));
     memcpy(out->text, world->text, sizeof(out->text));
@@ -103,6 +107,8 @@ static void play_seed(const struct options *options, uint64_t seed, struct total
         calls += result.calls;
         total->worlds++;
         total->checks += result.checks;
+        total->waits += result.waits;
+        total->whys += result.whys;
         total->operations += ops.count;
         if (!ok) {
             total->failures++;
@@ -135,11 +141,14 @@ static int play_seeds(const struct options *options)
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds =
         (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
-    (void)printf("%llu calls, %llu operations, %llu worlds, %llu checks of a task on a device, %u "
-                 "seeds failed; %.0f calls a second\n",
-                 (unsigned long long)total.calls, (unsigned long long)total.operations,
-                 (unsigned long long)total.worlds, (unsigned long long)total.checks, total.failures,
-                 seconds > 0 ? (double)total.calls / seconds : 0);
+    (void)printf(
+        "%llu calls, %llu operations, %llu worlds, %llu checks of a task on a device (%llu "
+        "waited behind a restored copy), %llu answers of why, %u seeds failed; %.0f calls "
+        "a second\n",
+        (unsigned long long)total.calls, (unsigned long long)total.operations,
+        (unsigned long long)total.worlds, (unsigned long long)total.checks,
+        (unsigned long long)total.waits, (unsigned long long)total.whys, total.failures,
+        seconds > 0 ? (double)total.calls / seconds : 0);
     return total.failures == 0 ? 0 : 1;
 }
 

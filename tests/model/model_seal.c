@@ -3,7 +3,6 @@
 
 #include "base/hash.h"
 #include "store/store.h"
-#include "wire/root.h"
 
 #include <string.h>
 
@@ -42,55 +41,70 @@ enum base_status model_seal_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_
     return memcmp(expected, signature, sizeof(expected)) == 0 ? BASE_OK : BASE_ERR_SIGNATURE;
 }
 
-enum base_status model_seal_envelope(enum model_key key, uint8_t type, const uint8_t *payload,
+enum base_status model_seal_envelope(uint32_t keys, uint8_t type, const uint8_t *payload,
                                      size_t payload_bytes, uint8_t *out, size_t capacity,
                                      size_t *out_size)
 {
-    uint8_t public[WIRE_PUBLIC_KEY_BYTES];
     uint8_t message[WIRE_STATEMENT_BYTES_MAX + 64];
     size_t size = 0;
     struct wire_sha256 digest;
     const uint8_t *said = payload;
     size_t said_bytes = payload_bytes;
     struct wire_envelope envelope = {
-        .type = type, .payload = payload, .payload_bytes = payload_bytes, .signature_count = 1};
+        .type = type, .payload = payload, .payload_bytes = payload_bytes};
     if (wire_envelope_is_hashed(type)) {
         digest = model_sha256(payload, payload_bytes);
         said = digest.bytes;
         said_bytes = sizeof(digest.bytes);
     }
     BASE_TRY(wire_envelope_signed_bytes(type, said, said_bytes, message, sizeof(message), &size));
-    model_key_public(key, public);
-    digest = model_sha256(public, sizeof(public));
-    memcpy(envelope.signatures[0].key_id, digest.bytes, sizeof(digest.bytes));
-    seal(public, message, size, envelope.signatures[0].bytes);
+    for (uint32_t key = 0; key < MODEL_KEY_COUNT; key++) {
+        if ((keys >> key & 1) != 0) {
+            uint8_t public[WIRE_PUBLIC_KEY_BYTES];
+            uint32_t at = envelope.signature_count++;
+            model_key_public((enum model_key)key, public);
+            digest = model_sha256(public, sizeof(public));
+            memcpy(envelope.signatures[at].key_id, digest.bytes, sizeof(digest.bytes));
+            seal(public, message, size, envelope.signatures[at].bytes);
+        }
+    }
     return wire_envelope_encode(&envelope, out, capacity, out_size);
 }
 
-enum base_status model_seal_root(uint64_t issued_s, uint32_t lease_max_s, uint8_t *out,
-                                 size_t capacity, size_t *out_size)
+static const enum model_key online_keys[2][GW_ONLINE_COUNT] = {
+    {[GW_ONLINE_TIMESTAMP] = MODEL_KEY_TIMESTAMP,
+     [GW_ONLINE_SNAPSHOT] = MODEL_KEY_SNAPSHOT,
+     [GW_ONLINE_DIRECTOR] = MODEL_KEY_DIRECTOR},
+    {[GW_ONLINE_TIMESTAMP] = MODEL_KEY_TIMESTAMP_NEXT,
+     [GW_ONLINE_SNAPSHOT] = MODEL_KEY_SNAPSHOT_NEXT,
+     [GW_ONLINE_DIRECTOR] = MODEL_KEY_DIRECTOR_NEXT},
+};
+
+enum base_status model_seal_root(const struct model_seal_root *root, uint8_t *out, size_t capacity,
+                                 size_t *out_size)
 {
+    const enum model_key *online = online_keys[root->online_next];
     uint8_t payload[1024];
     size_t size = 0;
-    struct wire_root root = {
-        .version = 1,
-        .issued_s = issued_s,
-        .expires_s = issued_s + ROOT_LIFE_S,
+    struct wire_root whole = {
+        .version = root->version,
+        .issued_s = root->issued_s,
+        .expires_s = root->issued_s + ROOT_LIFE_S,
         .wide_bucket = 10000,
-        .lease_max_s = lease_max_s,
+        .lease_max_s = root->lease_max_s,
         .key_count = MODEL_KEY_COUNT,
         .roles = {[WIRE_ROLE_ROOT] = {1, 1u << MODEL_KEY_ROOT},
-                  [WIRE_ROLE_TIMESTAMP] = {1, 1u << MODEL_KEY_TIMESTAMP},
-                  [WIRE_ROLE_SNAPSHOT] = {1, 1u << MODEL_KEY_SNAPSHOT},
-                  [WIRE_ROLE_DIRECTOR] = {1, 1u << MODEL_KEY_DIRECTOR}},
+                  [WIRE_ROLE_TIMESTAMP] = {1, (uint16_t)(1u << online[GW_ONLINE_TIMESTAMP])},
+                  [WIRE_ROLE_SNAPSHOT] = {1, (uint16_t)(1u << online[GW_ONLINE_SNAPSHOT])},
+                  [WIRE_ROLE_DIRECTOR] = {1, (uint16_t)(1u << online[GW_ONLINE_DIRECTOR])}},
         .delegation_count = 1,
-        .delegations = {{BASE_STR(""), 1, {1, 1u << MODEL_KEY_RELEASE}}},
+        .delegations = {{BASE_STR(""), root->releases.threshold, root->releases}},
     };
     for (uint32_t i = 0; i < MODEL_KEY_COUNT; i++) {
-        model_key_public((enum model_key)i, root.keys[i]);
+        model_key_public((enum model_key)i, whole.keys[i]);
     }
-    BASE_TRY(wire_root_encode(&root, payload, sizeof(payload), &size));
-    return model_seal_envelope(MODEL_KEY_ROOT, WIRE_ENVELOPE_TYPE_ROOT, payload, size, out,
+    BASE_TRY(wire_root_encode(&whole, payload, sizeof(payload), &size));
+    return model_seal_envelope(1u << MODEL_KEY_ROOT, WIRE_ENVELOPE_TYPE_ROOT, payload, size, out,
                                capacity, out_size);
 }
 
@@ -99,27 +113,24 @@ enum base_status model_seal_root(uint64_t issued_s, uint32_t lease_max_s, uint8_
 static enum base_status sign(void *ctx, enum gw_online_role role, const uint8_t *message,
                              size_t size, uint8_t out[WIRE_SIGNATURE_BYTES])
 {
-    (void)ctx;
-    seal(model_seal_signer()->keys[role], message, size, out);
+    const struct gw_signer_port *port = ctx;
+    seal(port->keys[role], message, size, out);
     return BASE_OK;
 }
 
-const struct gw_signer_port *model_seal_signer(void)
+const struct gw_signer_port *model_seal_signer(bool next)
 {
-    static struct gw_signer_port port;
-    static const enum model_key keys[GW_ONLINE_COUNT] = {
-        [GW_ONLINE_TIMESTAMP] = MODEL_KEY_TIMESTAMP,
-        [GW_ONLINE_SNAPSHOT] = MODEL_KEY_SNAPSHOT,
-        [GW_ONLINE_DIRECTOR] = MODEL_KEY_DIRECTOR,
-    };
-    if (port.sign == NULL) {
+    static struct gw_signer_port ports[2];
+    struct gw_signer_port *port = &ports[next];
+    if (port->sign == NULL) {
         for (uint32_t i = 0; i < GW_ONLINE_COUNT; i++) {
-            model_key_public(keys[i], port.keys[i]);
+            model_key_public(online_keys[next][i], port->keys[i]);
         }
-        port.verify = model_seal_verify;
-        port.sign = sign;
+        port->ctx = port;
+        port->verify = model_seal_verify;
+        port->sign = sign;
     }
-    return &port;
+    return port;
 }
 
 struct dev_crypto_port model_seal_crypto(void)

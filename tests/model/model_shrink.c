@@ -21,6 +21,8 @@ void model_play(const struct model_ops *ops, const char *home, bool verbose,
     out->failed = world->failed;
     out->calls = model_world_calls(world);
     out->checks = world->checks;
+    out->waits = world->waits;
+    out->whys = world->whys;
     memcpy(out->rule, world->rule, sizeof(out->rule));
     memcpy(out->text, world->text, sizeof(out->text));
     free(world);

@@ -12,6 +12,8 @@ struct model_result {
     char text[MODEL_TEXT_MAX];
     uint64_t calls;
     uint64_t checks;
+    uint64_t waits;
+    uint64_t whys;
     uint32_t done; // operations, until it failed
 };
 

@@ -47,23 +47,43 @@ void model_world_advance(void *ctx, uint64_t us)
 
 uint64_t model_world_calls(const struct model_world *world)
 {
-    return world->gateway.requests;
+    return world->gateway.requests - world->whys;
 }
 
-static void push_root(struct model_world *world, uint32_t lease_s)
+void model_world_make_root(struct model_world *world, enum model_root root, bool online_next)
 {
-    struct model_ground *ground = &world->ground;
-    if (model_seal_root(world->wall_us / 1000000 - 3600, lease_s, world->root, sizeof(world->root),
-                        &ground->root_bytes) != BASE_OK) {
+    uint32_t at = world->root_count;
+    const struct model_seal_root next = {
+        .version = at + 1,
+        .issued_s = world->wall_us / 1000000 - 3600,
+        .lease_max_s = world->lease_s,
+        .releases = model_root_releases(root),
+        .online_next = online_next,
+    };
+    if (model_seal_root(&next, world->roots[at].bytes, MODEL_ROOT_BYTES, &world->roots[at].size) !=
+        BASE_OK) {
         model_world_fail(world, "world", "the root cannot be made");
         return;
     }
-    ground->root = world->root;
-    int status = model_gateway_call(&world->gateway, GW_METHOD_PUT, "/api/v1/trust/root",
-                                    world->root, ground->root_bytes, MODEL_ADMIN, NULL);
-    if (status != 201) {
-        model_world_fail(world, "world", "the root is answered with %d", status);
+    world->roots[at].root = root;
+    world->roots[at].online_next = online_next;
+    world->root_count++;
+}
+
+void model_world_push_root(struct model_world *world, uint32_t index)
+{
+    int status = 0;
+    while (status == 0 && world->gateway.fault[0] == '\0') { // it died in it: once more
+        status = model_gateway_call(&world->gateway, GW_METHOD_PUT, "/api/v1/trust/root",
+                                    world->roots[index].bytes, world->roots[index].size,
+                                    MODEL_ADMIN, NULL);
     }
+    if (status != 201 && status != 200) {
+        model_world_fail(world, "answer", "root %u is answered with %d", index + 1, status);
+        return;
+    }
+    world->record.root_version = index + 1;
+    world->record.root = world->roots[index].root;
 }
 
 void model_world_open(struct model_world *world, const struct model_op *op, const char *home,
@@ -89,7 +109,11 @@ void model_world_open(struct model_world *world, const struct model_op *op, cons
     if (!model_gateway_open(&world->gateway, home, &ground->clock, args[3] != 0)) {
         model_world_fail(world, "world", "%s", world->gateway.fault);
     } else if (args[3] != 0) {
-        push_root(world, (uint32_t)args[4]);
+        world->lease_s = (uint32_t)args[4];
+        model_world_make_root(world, MODEL_ROOT_OLD, false);
+        model_world_push_root(world, 0);
+        ground->root = world->roots[0].bytes;
+        ground->root_bytes = world->roots[0].size;
     }
     for (uint32_t i = 0; i < world->device_count; i++) {
         // `rooted` of four have the root, the others pin the release key.
@@ -119,6 +143,7 @@ static void visit(struct model_world *world, struct model_device *device)
     if (!device->away) {
         model_device_visit(device, model_world_advance, world);
         model_gateway_tick(&world->gateway);
+        model_note_right(world, device);
     }
 }
 
@@ -148,6 +173,10 @@ static void device_op(struct model_world *world, const struct model_op *op)
         device->fails[op->args[1]][op->args[2]] = op->args[3] != 0;
         device->failed[op->args[1]] |= UINT32_C(1) << op->args[2];
         break;
+    case MODEL_OP_CLOCK:
+        device->skew_s = op->args[1];
+        model_device_note(device);
+        break;
     case MODEL_OP_CUT:
         device->cut_after = (uint32_t)op->args[1];
         device->cut = (enum model_cut)op->args[2];
@@ -157,7 +186,25 @@ static void device_op(struct model_world *world, const struct model_op *op)
         break;
     default:
         model_device_return(device);
+        model_device_note(device);
+        device->stamp_seen = 0;
+        device->root_seen = 0;
         break;
+    }
+}
+
+// Of those of one os that do not refuse another version.
+static void fails_os(struct model_world *world, const struct model_op *op)
+{
+    int task = (int)op->args[1];
+    int version = (int)op->args[2];
+    for (uint32_t i = 0; i < world->device_count; i++) {
+        struct model_device *device = &world->devices[i];
+        bool free = device->failed[task] == 0 || device->failed[task] == version + 1;
+        if (device->attrs.os == (int)op->args[0] && free) {
+            device->fails[task][version] = op->args[3] != 0;
+            device->failed[task] = version + 1;
+        }
     }
 }
 
@@ -180,7 +227,14 @@ static void restore(struct model_world *world)
         // As docs/OPERATIONS.md asks: what comes next is above all that devices may have seen.
         memcpy(world->record.counters, counters, sizeof(counters));
         memcpy(world->registered, world->registered_then, sizeof(world->registered));
+        for (uint32_t i = 0; i < world->device_count; i++) {
+            model_device_note(&world->devices[i]);
+        }
         world->restored = true;
+        while (world->record.root_version > 0 && world->record.root_version < world->root_count &&
+               !world->failed) { // the roots made since, too
+            model_world_push_root(world, (uint32_t)world->record.root_version);
+        }
         model_compare_rollouts(world);
     }
 }
@@ -228,7 +282,14 @@ void model_world_do(struct model_world *world, const struct model_op *op)
     case MODEL_OP_CUT:
     case MODEL_OP_SAVE:
     case MODEL_OP_RETURN:
+    case MODEL_OP_CLOCK:
         device_op(world, op);
+        break;
+    case MODEL_OP_FAILS_OS:
+        fails_os(world, op);
+        break;
+    case MODEL_OP_PREVIEW:
+        model_preview(world, op);
         break;
     case MODEL_OP_ROUND:
         for (uint32_t i = 0; i < world->device_count; i++) {

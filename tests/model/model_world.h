@@ -16,12 +16,21 @@
 
 #define MODEL_DEVICES_MAX 64u
 #define MODEL_TEXT_MAX    1024u
+#define MODEL_ROOTS_MAX   16u
+#define MODEL_ROOT_BYTES  1024u
 
 struct model_world {
     char home[MODEL_PATH_MAX];
     uint64_t mono_us;
     uint64_t wall_us;
-    uint8_t root[1024];
+    uint32_t root_count;
+    struct {
+        enum model_root root;
+        bool online_next;
+        uint8_t bytes[MODEL_ROOT_BYTES];
+        size_t size;
+    } roots[MODEL_ROOTS_MAX]; // all that were ever made: operators keep them
+    uint32_t lease_s;
     struct model_ground ground;
     struct model_gateway gateway;
     struct model_record record;
@@ -33,7 +42,8 @@ struct model_world {
     uint32_t device_count;
     struct model_device devices[MODEL_DEVICES_MAX];
     uint64_t checks; // of one task on one device
-    uint32_t whys;   // checks that asked why
+    uint64_t waits;  // ... which rightly had something else yet: a copy was restored
+    uint64_t whys;   // asked of a task on a device; no calls that count
     uint64_t asked;  // calls of operators, for their keys
     bool verbose;
     bool failed;
@@ -52,6 +62,8 @@ uint64_t model_world_calls(const struct model_world *world); // at the gateway
 // Shared inside.
 void model_world_fail(struct model_world *world, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void model_world_make_root(struct model_world *world, enum model_root root, bool online_next);
+void model_world_push_root(struct model_world *world, uint32_t index); // the record has it then
 // model_operate.c: what an operator does.
 void model_operate(struct model_world *world, const struct model_op *op);
 // What the controller decided by gates: the record has no say in that, and the replay of its log
@@ -59,10 +71,17 @@ void model_operate(struct model_world *world, const struct model_op *op);
 void model_take_decisions(struct model_world *world);
 // Is every rollout where the record has it?
 void model_compare_rollouts(struct model_world *world);
+// model_preview.c: the dry run of a draft, its start, and what came of it.
+void model_preview(struct model_world *world, const struct model_op *op);
 // model_check.c
+void model_settle(struct model_world *world);
+// Where a device may wait: what it runs now is right, if it is.
+void model_note_right(struct model_world *world, struct model_device *device);
 void model_check(struct model_world *world);
 void model_check_logs(struct model_world *world);
-void model_expect(struct model_world *world, const struct model_op *op); // version -1: nothing
+// Of a settled device: what it runs (version -1: nothing) and, when `rule` is one more than a
+// pol_desired_rule, by which rule, as the record has it and as `why` says it.
+void model_expect(struct model_world *world, const struct model_op *op);
 void model_world_advance(void *world, uint64_t us);
 
 #endif

@@ -517,12 +517,16 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
     static uint8_t statements[POL_STAGES_MAX][WIRE_STATEMENT_BYTES_MAX];
     struct gw_stage_spec specs[POL_STAGES_MAX];
     struct gw_task_view view;
+    struct gw_version_view version; // 100 bytes when it is not registered
     assert_int_equal(gw_catalog_task_get(rig->core, base_str_of(task), &view), BASE_OK);
+    if (gw_catalog_version_get(rig->core, base_str_of(task), manifest, &version) != BASE_OK) {
+        version.manifest_bytes = 100;
+    }
     struct wire_release release = {
         .task_name = base_str_of(task),
-        .release_counter = view.release_counter + 1,
+        .release_counter = rig->counter != 0 ? rig->counter : view.release_counter + 1,
         .manifest = *manifest,
-        .manifest_bytes = 100,
+        .manifest_bytes = version.manifest_bytes + rig->more_bytes,
         .rollout_id = id,
         .salt = SALT_OF(id),
         .issued_s = rig->issued_s > 0 ? rig->issued_s : 1,

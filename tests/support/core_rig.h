@@ -52,6 +52,8 @@ struct rig {
     struct base_str declaration; // of versions made from now on
     bool only_reaching;          // of rollouts made from now on: refused when nobody is targeted
     bool accept_cost;            // ...
+    uint64_t counter;            // ... of their statements; 0: the task's next
+    uint64_t more_bytes;         // ... which say that the manifest has so many more
     bool only_proven;            // ... which otherwise trust devices without credentials
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);

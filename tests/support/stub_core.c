@@ -131,6 +131,12 @@ void gw_worker_free(struct gw_worker *worker)
     free(worker);
 }
 
+void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchange)
+{
+    (void)worker;
+    (void)exchange;
+}
+
 bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path)
 {
     (void)worker;

@@ -73,7 +73,7 @@ USES = {
     "ingest": ["base", "wire", "store", "svc"],
     "api": ["base", "wire", "policy", "store", "svc", "ingest", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
-    "http": ["base", "wire", "policy", "svc", "ingest", "api", "ddi"],
+    "http": ["base", "wire", "signing", "policy", "svc", "ingest", "api", "ddi"],
     "signing": ["base", "wire"],
     "cli": ["base", "wire", "signing", "policy", "vm", "model", "engine", "pipeline", "ingest"],
     "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "store", "svc", "ingest", "api"],

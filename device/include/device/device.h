@@ -115,6 +115,12 @@ struct dev_stats {
     uint64_t dropped_outcomes;
     uint64_t bad_requests; // requests that ended in an error or a timeout
     int refused_status;    // 401 or 403: what the last answer refused this device with; 0: not
+    // Check-ins and reports that failed, of the last of them: what, what the gateway answered (0:
+    // nothing, or not all of it), and after how long the next request goes.
+    uint64_t failed_requests;
+    bool failed_report;
+    int failed_status;
+    uint32_t failed_wait_ms;
 };
 
 // Bytes dev_init needs for this configuration; 0 when the configuration is invalid.

@@ -4,6 +4,7 @@
 // A blob grows under partial/, is flushed and renamed to blobs/ when sealed, and the folder is
 // flushed after it; so a name in blobs/ stood for whole, verified content when it was made. One
 // thread.
+#include "posix/posix_aside.h"
 #include "posix/posix_internal.h"
 #include "posix/posix_state.h"
 
@@ -22,8 +23,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define BLOB_MODE 0600
-#define DIR_MODE  0700
+#define DIR_MODE 0700
 
 struct mapping {
     struct mapping *next;
@@ -121,15 +121,46 @@ static bool is_writing(const struct posix_storage *storage, const struct wire_sh
     return storage->writing >= 0 && wire_sha256_equal(&storage->writing_name, name);
 }
 
+// Takes away what is there under the name of content; a folder that holds something is set aside.
+static enum base_status take_away(const struct posix_storage *storage, int folder, const char *hex)
+{
+    if (unlinkat(folder, hex, 0) == 0) {
+        return BASE_OK;
+    }
+    return errno == EISDIR || errno == EPERM
+               ? posix_set_aside(folder, hex, folder == storage->blobs ? "blobs" : "partial",
+                                 storage->log)
+               : posix_status_of_errno(errno);
+}
+
+// Is content there? What is no file is none, and is taken away.
+static enum base_status content_stat(const struct posix_storage *storage, int folder,
+                                     const char *hex, struct stat *out)
+{
+    if (fstatat(folder, hex, out, AT_SYMLINK_NOFOLLOW) != 0) {
+        return posix_status_of_errno(errno);
+    }
+    if (S_ISREG(out->st_mode)) {
+        return BASE_OK;
+    }
+    if (!S_ISDIR(out->st_mode)) {
+        base_log_warn(storage->log, "device",
+                      "%s/%s: a link or a pipe in place of content: removed",
+                      folder == storage->blobs ? "blobs" : "partial", hex);
+    }
+    BASE_TRY(take_away(storage, folder, hex));
+    return BASE_ERR_NOT_FOUND;
+}
+
 static enum base_status blob_stat(void *ctx, const struct wire_sha256 *name, uint64_t *out_bytes,
                                   bool *out_sealed)
 {
     struct posix_storage *storage = ctx;
     char hex[WIRE_SHA256_HEX + 1];
     struct stat info;
-    bool sealed = fstatat(storage->blobs, hex_of(name, hex), &info, 0) == 0;
-    if (!sealed && fstatat(storage->partial, hex, &info, 0) != 0) {
-        return posix_status_of_errno(errno);
+    bool sealed = content_stat(storage, storage->blobs, hex_of(name, hex), &info) == BASE_OK;
+    if (!sealed) {
+        BASE_TRY(content_stat(storage, storage->partial, hex, &info));
     }
     *out_bytes = (uint64_t)info.st_size;
     *out_sealed = sealed;
@@ -183,12 +214,15 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
 {
     struct posix_storage *storage = ctx;
     char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
     BASE_TRY(writing_open(storage, name));
     if (fsync(storage->writing) != 0) {
         return posix_status_of_errno(errno);
     }
     writing_close(storage);
-    hex_of(name, hex);
+    if (content_stat(storage, storage->blobs, hex_of(name, hex), &info) == BASE_ERR_IO) {
+        return BASE_ERR_IO; // something stands in its place, and stays
+    }
     if (renameat(storage->partial, hex, storage->blobs, hex) != 0 || fsync(storage->blobs) != 0) {
         return posix_status_of_errno(errno);
     }
@@ -367,9 +401,11 @@ static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
     if (is_writing(storage, name)) {
         writing_close(storage);
     }
-    bool sealed = unlinkat(storage->blobs, hex, 0) == 0;
-    bool partial = unlinkat(storage->partial, hex, 0) == 0;
-    return sealed || partial ? BASE_OK : posix_status_of_errno(errno);
+    enum base_status sealed = take_away(storage, storage->blobs, hex);
+    enum base_status partial = take_away(storage, storage->partial, hex);
+    return sealed == BASE_OK || partial == BASE_OK ? BASE_OK
+           : sealed == BASE_ERR_NOT_FOUND          ? partial
+                                                   : sealed;
 }
 
 static enum base_status folder_each(int folder,
@@ -406,33 +442,36 @@ static enum base_status blob_each(void *ctx,
 
 // ---- Life
 
-static enum base_status folder_open(int parent, const char *name, int *out_fd)
+// The folder that the program was given: it may be a link.
+static enum base_status own_open(const char *dir, int *out_fd)
 {
-    if (mkdirat(parent, name, DIR_MODE) != 0 && errno != EEXIST) {
+    if (mkdir(dir, DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }
-    *out_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *out_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return *out_fd >= 0 ? BASE_OK : posix_status_of_errno(errno);
 }
 
 static enum base_status storage_open(struct posix_storage *storage, const char *dir,
                                      struct base_error *error)
 {
-    enum base_status status = folder_open(AT_FDCWD, dir, &storage->dir);
+    enum base_status status = own_open(dir, &storage->dir);
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: cannot open the folder: %s", dir,
                               base_status_text(status));
     }
-    storage->lock = openat(storage->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, BLOB_MODE);
-    if (storage->lock < 0) {
-        return base_error_set(error, posix_status_of_errno(errno), "%s/lock: cannot open", dir);
+    struct base_error why = {0};
+    status = base_regular_openat(storage->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW,
+                                 &storage->lock, &why);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "%s/%s", dir, why.text);
     }
     if (flock(storage->lock, LOCK_EX | LOCK_NB) != 0) {
         return base_error_set(error, BASE_ERR_BUSY, "%s: another process uses this folder", dir);
     }
-    status = folder_open(storage->dir, "blobs", &storage->blobs);
+    status = posix_folder_open(storage->dir, "blobs", dir, storage->log, &storage->blobs);
     if (status == BASE_OK) {
-        status = folder_open(storage->dir, "partial", &storage->partial);
+        status = posix_folder_open(storage->dir, "partial", dir, storage->log, &storage->partial);
     }
     if (status == BASE_OK) {
         status = posix_state_open(&storage->state, storage->dir, dir, storage->log);

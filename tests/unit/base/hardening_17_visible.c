@@ -26,7 +26,12 @@ static void texts(void **state)
         {BASE_STR("\x7f"), "\\u007f"},
         {BASE_STR("\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0"), "\\u0080\\u009b\\u009f\xc2\xa0"},
         {BASE_STR("\xe2\x80\xae\xe2\x80\xaa\xe2\x80\xaf"), "\\u202e\\u202a\xe2\x80\xaf"},
-        {BASE_STR("\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa"), "\\u2066\\u2069\xe2\x81\xaa"},
+        {BASE_STR("\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xb0"), "\\u2066\\u2069\xe2\x81\xb0"},
+        // What has no width, or no shape.
+        {BASE_STR("a\xe2\x80\x8b\xe2\x80\x8c\xe2\x80\x8d"), "a\\u200b\\u200c\\u200d"},
+        {BASE_STR("\xef\xbb\xbf\xc2\xad\xe2\x81\xa0\xe2\x81\xa4"), "\\ufeff\\u00ad\\u2060\\u2064"},
+        {BASE_STR("\xcd\x8f\xe3\x85\xa4\xef\xb8\x8f"), "\\u034f\\u3164\\ufe0f"},
+        {BASE_STR("\xf3\xa0\x81\x81"), "\\udb40\\udc41"}, // a tag: two surrogates, as in JSON
         {BASE_STR("\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c"), "\\u200e\\u200f\\u061c"},
         {BASE_STR("\xe2\x80\xa8\xe2\x80\xa9"), "\\u2028\\u2029"},
         {BASE_STR("\xff\x80"), "\\xff\\x80"},

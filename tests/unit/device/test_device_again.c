@@ -642,6 +642,34 @@ static void test_metadata_comes_first(void **state)
     assert_int_equal(rig_active(rig, TASK), -1);
 }
 
+// Likewise with a root: a rollout publishes metadata, and both fetch it before they follow.
+static void test_an_update_and_a_mark_are_alike_with_a_root(void **state)
+{
+    (void)state;
+    struct trail trails[2];
+    uint32_t meta[2];
+    for (int control = 0; control < 2; control++) {
+        (void)teardown_roles(NULL);
+        (void)setup_roles(NULL);
+        install_by_roles(0, 1, STAGE_FULL);
+        install_by_roles(1, 2, STAGE_FULL);
+        meta[control] = roles.meta_requests;
+        struct rig_statement next = statement_of(0, 3);
+        role_release(&roles, &next);
+        if (control) {
+            rig_offer_none(rig); // others are offered it
+            rig_mark(rig, TASK, CONTROL, 0);
+        }
+        trails[control] = trail_of_checkin();
+        meta[control] = roles.meta_requests - meta[control];
+        assert_int_equal(rig_last(rig, WIRE_OUTCOME_RAN)->outcome.rollout_id,
+                         control ? CONTROL : 0x13);
+    }
+    assert_true(meta[0] >= 3); // the next root, which there is not, the timestamp, the snapshot
+    assert_int_equal(meta[1], meta[0]);
+    expect_alike(&trails[0], &trails[1]);
+}
+
 static void test_a_mark_renews_a_lease(void **state)
 {
     (void)state;
@@ -683,6 +711,7 @@ int main(void)
         ROLES(test_the_director_signs_marks),
         ROLES(test_an_answer_repeated),
         ROLES(test_metadata_comes_first),
+        ROLES(test_an_update_and_a_mark_are_alike_with_a_root),
         ROLES(test_a_mark_renews_a_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

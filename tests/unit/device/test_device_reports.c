@@ -255,6 +255,13 @@ static void test_backoff_and_retry_after(void **state)
     rig_run(&rig, 1200 * SECOND);
     assert_int_equal(rig.checkins, asked);
     assert_int_equal(asked, 1);
+    // What was answered, and when it asks again, is there to be told.
+    struct dev_stats stats;
+    dev_stats(rig.runtime, &stats);
+    assert_int_equal(stats.failed_status, 429);
+    assert_false(stats.failed_report);
+    assert_true(stats.failed_requests >= 11);
+    assert_true(stats.failed_wait_ms >= 1800 * 1000);
 }
 
 static void test_check_in_times_out(void **state)

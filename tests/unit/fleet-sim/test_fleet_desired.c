@@ -125,7 +125,7 @@ static void responder_agrees_with_the_function(void **state)
                                       .path = BASE_STR("/v1/checkin"),
                                       .profile = draw_profile(&local, text, &pair)};
         const struct pol_claim all = {
-            local.version_id, 1, 0, POL_CLAIM_OPEN, true, true, true, false};
+            local.version_id, 1, 0, POL_CLAIM_OPEN, true, true, true, false, false};
         const struct pol_desired_device device = {pair.version_id, pair.blocked_version_id,
                                                   pair.floor};
         struct pol_desired desired = pol_desired(&all, 1, &device);

@@ -92,6 +92,9 @@ static void counts_follow_devices(void **state)
     assert_int_equal(bad->rolled_back, 2);
     assert_int_equal(bad->current, 0);
     assert_int_equal(good->current, DEVICES); // known to run there
+    release(&rig, 0, rig.good, WIRE_OUTCOME_RAN); // ordered back, and run again: the same device
+    assert_int_equal(good->ran, DEVICES);
+    assert_int_equal(good->current, DEVICES);
     rig_done(&rig);
 }
 
@@ -156,6 +159,10 @@ static void break_it(struct rig *rig, enum sim_oracle oracle)
     case SIM_ORACLE_BACK: // stays on the bad version
         release(rig, 0, rig->bad, WIRE_OUTCOME_RAN);
         break;
+    case SIM_ORACLE_STOOD:
+        sim_ledger_activated(&rig->ledger, 0, 1, 1, rig->good);
+        sim_ledger_blocked(&rig->ledger, 0, rig->good);
+        break;
     case SIM_ORACLE_LAW:
         rig->law_broken = 1;
         break;
@@ -191,6 +198,27 @@ static void each_can_fail(void **state)
         assert_int_equal(verdict.oracle[broken].violations, 1);
         rig_done(&rig);
     }
+}
+
+// A version that is given up on a trial of its own is none of the marks' affairs.
+static void only_what_was_marked_has_to_stand(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    release(&rig, 0, rig.good, WIRE_OUTCOME_RAN);
+    sim_ledger_activated(&rig.ledger, 0, 2, 1, rig.good);
+    assert_int_equal(rig.ledger.counters.activations, 2);
+    assert_int_equal(rig.ledger.counters.marked, 1);
+    assert_int_equal(rig.ledger.entries[0].activations, 2);
+    sim_ledger_blocked(&rig.ledger, 0, SIM_VERSION_NONE);
+    release(&rig, 0, rig.bad, WIRE_OUTCOME_FAIL_EXCEPTION);
+    sim_ledger_blocked(&rig.ledger, 0, rig.bad);
+    sim_ledger_active(&rig.ledger, 0, rig.good, 50);
+    sim_ledger_blocked(&rig.ledger, 0, rig.good); // it has come anew since it was marked
+    assert_int_equal(rig.ledger.counters.marked_lost, 0);
+    assert_true(judge(&rig, 100000).oracle[SIM_ORACLE_STOOD].holds);
+    rig_done(&rig);
 }
 
 static void what_does_not_apply_is_not_checked(void **state)
@@ -262,6 +290,7 @@ int main(void)
         cmocka_unit_test(late_ends_are_of_the_version_before),
         cmocka_unit_test(all_hold_when_all_is_well),
         cmocka_unit_test(each_can_fail),
+        cmocka_unit_test(only_what_was_marked_has_to_stand),
         cmocka_unit_test(what_does_not_apply_is_not_checked),
         cmocka_unit_test(versions_have_names),
         cmocka_unit_test(permissions_are_the_signed_ones),

@@ -168,6 +168,8 @@ static void rules(void **state)
         {"os == android => crash", SIM_BEHAVIOUR_CRASH, 0, 1000000},
         {"all => exception 3 @ 0.5", SIM_BEHAVIOUR_EXCEPTION, 3, 500000},
         {"all => slow 250 @ 10%", SIM_BEHAVIOUR_SLOW, 250, 100000},
+        {"all => hang @ 1% each", SIM_BEHAVIOUR_HANG, 0, 10000},
+        {"all => hang @ each", SIM_BEHAVIOUR_NONE, 0, 0},
         {"all => hang", SIM_BEHAVIOUR_HANG, 0, 1000000},
         {"all => wrong", SIM_BEHAVIOUR_WRONG, 0, 1000000},
         {"all => melt", SIM_BEHAVIOUR_NONE, 0, 0},
@@ -194,6 +196,13 @@ static void rules(void **state)
     }
 }
 
+static bool hit(const struct sim_bad_release *release, uint32_t device, uint32_t activation,
+                uint64_t index)
+{
+    const struct sim_bad_run run = {device, activation, index, &attrs};
+    return sim_bad_release_hit(release, 5, &run) != NULL;
+}
+
 static void the_same_devices_are_hit(void **state)
 {
     (void)state;
@@ -203,16 +212,42 @@ static void the_same_devices_are_hit(void **state)
                                         &release.rules[0], &error),
                      BASE_OK);
     release.rule_count = 1;
-    uint32_t hit = 0;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < 10000; i++) {
-        bool first = sim_bad_release_hit(&release, 5, i, &attrs, 0) != NULL;
-        bool second = sim_bad_release_hit(&release, 5, i, &attrs, 1) != NULL;
-        bool third = sim_bad_release_hit(&release, 5, i, &attrs, 2) != NULL;
-        assert_false(first); // from its second run on
+        bool first = hit(&release, i, 1, 0);
+        bool second = hit(&release, i, 1, 1);
+        bool third = hit(&release, i, 2, 2); // another activation
+        assert_false(first);                 // from its second run on
         assert_int_equal(second, third);
-        hit += second;
+        count += second;
     }
-    assert_in_range(hit, 2700, 3300);
+    assert_in_range(count, 2700, 3300);
+}
+
+// Hit at one activation says nothing of the next; within one the draw stays.
+static void each_activation_is_drawn(void **state)
+{
+    (void)state;
+    static struct sim_bad_release release;
+    struct base_error error = {0};
+    assert_int_equal(
+        sim_bad_rule_parse(BASE_STR("all => exception @ 30% each"), &release.rules[0], &error),
+        BASE_OK);
+    release.rule_count = 1;
+    uint32_t first = 0;
+    uint32_t second = 0;
+    uint32_t both = 0;
+    for (uint32_t i = 0; i < 10000; i++) {
+        bool one = hit(&release, i, 1, 0);
+        bool two = hit(&release, i, 2, 0);
+        assert_int_equal(one, hit(&release, i, 1, 7));
+        first += one;
+        second += two;
+        both += one && two;
+    }
+    assert_in_range(first, 2700, 3300);
+    assert_in_range(second, 2700, 3300);
+    assert_in_range(both, 700, 1100);
 }
 
 int main(void)
@@ -225,6 +260,7 @@ int main(void)
         cmocka_unit_test(ratios),
         cmocka_unit_test(rules),
         cmocka_unit_test(the_same_devices_are_hit),
+        cmocka_unit_test(each_activation_is_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -437,6 +437,42 @@ static void test_token_bodies(void **state)
     api_kit_done(&kit);
 }
 
+static size_t kills_seen(struct api_kit *kit)
+{
+    json_t *trust = api_call(kit, GW_METHOD_GET, "/api/v1/trust", NULL, 200);
+    size_t count = json_array_size(json_object_get(trust, "kills"));
+    json_decref(trust);
+    return count;
+}
+
+// A token is told of its own tenant's kills; who operates all tenants, of all.
+static void test_kills_of_others_are_not_told(void **state)
+{
+    struct world world;
+    struct api_kit *kit = &world.kit;
+
+    (void)state;
+    world_init(&world);
+    const char *admin = kit->bearer;
+    struct bearer shop = token_of(kit, "viewer", "", "");
+    kit->tenant = "acme";
+    struct bearer acme = token_of(kit, "admin", "", "");
+    kit->tenant = NULL;
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts/00000000000000aa/kill",
+                         "{\"reason\":\"bad\",\"by\":\"ana\"}", 200));
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/kills",
+                         "{\"reason\":\"nobody's\",\"by\":\"ana\",\"manifest\":\""
+                         "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}",
+                         201));
+    assert_int_equal(kills_seen(kit), 2);
+    kit->bearer = shop.text;
+    assert_int_equal(kills_seen(kit), 1);
+    kit->bearer = acme.text;
+    assert_int_equal(kills_seen(kit), 0);
+    kit->bearer = admin;
+    world_done(&world);
+}
+
 // Two tenants with a task, a token and nothing in common.
 static void test_tenants_see_nothing_of_each_other(void **state)
 {
@@ -736,6 +772,7 @@ int main(void)
         cmocka_unit_test(test_guessing_is_slowed_down),
         cmocka_unit_test(test_expiry_and_revocation),
         cmocka_unit_test(test_token_bodies),
+        cmocka_unit_test(test_kills_of_others_are_not_told),
         cmocka_unit_test(test_tenants_see_nothing_of_each_other),
         cmocka_unit_test(test_lists_are_filtered),
         cmocka_unit_test(test_approval_needs_another_person),

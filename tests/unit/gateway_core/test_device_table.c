@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "svc/device_table.h"
 #include "svc/tally.h"
+#include "wire/profile.h"
 
 #include "base/prng.h"
 
@@ -67,6 +68,25 @@ static void test_a_million_devices(void **state)
     gw_device_table_touch(table, &touch, 1);
     assert_int_equal(gw_device_table_dirty(table), 1);
     free(taken);
+    gw_device_table_free(table);
+}
+
+// What a profile may say is kept as it was said.
+static void test_room_is_kept_whole(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    struct gw_device_touch touch = {7, 1, 10, true, 0};
+    struct gw_device_snapshot got;
+    assert_int_equal(gw_device_table_new(NULL, NULL, &key, &table), BASE_OK);
+    gw_device_table_touch(table, &touch, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        gw_device_table_room(table, 7, WIRE_PROFILE_TASKS_MAX - i, WIRE_PROFILE_TASKS_MAX - 2 * i);
+        assert_true(gw_device_table_get(table, 7, &got));
+        assert_int_equal(got.tasks_max, WIRE_PROFILE_TASKS_MAX - i);
+        assert_int_equal(got.room, WIRE_PROFILE_TASKS_MAX - 2 * i);
+        assert_true(got.proven && got.attrs_id == 1);
+    }
     gw_device_table_free(table);
 }
 
@@ -327,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_settled),
         cmocka_unit_test(test_strangers_with_a_proven_id),
+        cmocka_unit_test(test_room_is_kept_whole),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tally_transitions),
         cmocka_unit_test(test_tally_timeouts_match_a_list),

@@ -95,6 +95,56 @@ static void test_what_reaches_nobody_is_refused(void **state)
     rig_done(&rig);
 }
 
+// A device that never showed who it is, known by a report of another task; it has the attribute.
+static void stranger_comes(struct rig *rig, const char *attr)
+{
+    static const enum wire_outcome_kind ran[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN};
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig->only_reaching = false;
+    rig_version(rig, "t", "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(rig, 0x77, "t", &manifest, NULL, NULL, full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(rig, 0x77, POL_COMMAND_START, &view);
+    rig->only_reaching = true;
+    rig->certified = false;
+    rig_device_init(&device, 0x5742);
+    assert_int_equal(rig_report(rig, &device, &view, ran, 2), 204);
+    rig_device_attr(&device, attr, "eu");
+    (void)rig_checkin(rig, &device, true, &exchange, &offers);
+    rig_exchange_done(&exchange);
+    gw_worker_flush_touches(rig->worker.worker);
+    assert_int_equal(gw_device_table_unproven(rig->core->table), 1);
+}
+
+// One that anybody can make up stands for no typing error, unless the rollout trusts such devices,
+// or there are no others.
+static void test_strangers_do_not_count(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct base_error error;
+    for (int alone = 0; alone < 2; alone++) {
+        open_rig(&rig, alone == 0 ? 5 : 0);
+        rig.only_proven = true;
+        stranger_comes(&rig, "regoin");
+        if (alone == 0) {
+            expect_refused(&rig, "regoin == \"eu\"", full,
+                           "no known device (of those that showed who they are) has attribute "
+                           "regoin; did you mean region?");
+            expect_refused(&rig, "os == \"sailfish\"", full,
+                           "none of 5 known devices (of those that showed who they are)");
+            rig.only_proven = false;
+        }
+        assert_int_equal(make(&rig, 1, "regoin == \"eu\"", full, &error), BASE_OK);
+        rig_done(&rig);
+    }
+}
+
 static void test_nobody_is_known(void **state)
 {
     (void)state;
@@ -185,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_reaches_nobody_is_refused),
+        cmocka_unit_test(test_strangers_do_not_count),
         cmocka_unit_test(test_nobody_is_known),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_start_asks_again),

@@ -97,6 +97,10 @@ static void test_good_rollout_completes(void **state)
     rig_view(&rig, 0x11, &view);
     assert_int_equal(view.stage_index, 0);
     rig_override(&rig, 0x11, 100, 1);
+    rig_view(&rig, 0x11, &view);
+    assert_int_equal(view.stage_index, 1);
+    assert_int_equal(view.verdict, POL_VERDICT_NO_DATA); // the PASS was the stage's before
+    assert_int_equal(view.failure_ppm, 0);
     rig_settle(&rig);
     rig_view(&rig, 0x11, &view);
     assert_int_equal(view.stage_index, 1);

@@ -135,7 +135,8 @@ static void test_the_file_loads_as_the_defaults(void **state)
                      BASE_OK);
     assert_memory_equal(&config.limits, &defaults.limits, sizeof(config.limits));
     assert_null(gw_http_config_fixed_change(&config, &defaults));
-    assert_int_equal(gw_http_config_load(&config, "/nonexistent/x.conf", &error), BASE_ERR_IO);
+    assert_int_equal(gw_http_config_load(&config, "/nonexistent/x.conf", &error),
+                     BASE_ERR_NOT_FOUND);
 }
 
 int main(void)

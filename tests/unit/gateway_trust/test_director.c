@@ -429,10 +429,8 @@ static void test_made_up_kills_take_no_place(void **state)
     (void)state;
     struct wire_sha256 manifests[2];
     struct wire_timestamp timestamp;
-    struct base_error error = {0};
     uint8_t bytes[WIRE_META_BYTES_MAX];
     size_t size[2];
-    bool created = false;
     rig_version(&rig, TASK, "1.0.0", &manifests[0]);
     rig_version(&rig, TASK, "2.0.0", &manifests[1]);
     start_rollout(1, &manifests[0]);
@@ -455,13 +453,7 @@ static void test_made_up_kills_take_no_place(void **state)
     assert_true(wire_timestamp_kills(&timestamp, &manifests[0]));
     assert_true(wire_timestamp_kills(&timestamp, &manifests[1]));
     assert_true(gw_director_kills(rig.core, &(struct wire_sha256){{7, 0, 0xee}}));
-    uint32_t count = rig.core->director.kill_count;
-    assert_int_equal(count, 4 * WIRE_TIMESTAMP_KILLS_MAX + 2);
-    rig.core->director.kill_count = GW_KILLS_MAX;
-    assert_int_equal(gw_trust_kill(rig.core, &(struct wire_sha256){{0xff, 0xff}}, BASE_STR(""),
-                                   BASE_STR("x"), &created, &error),
-                     BASE_ERR_LIMIT);
-    rig.core->director.kill_count = count;
+    assert_int_equal(rig.core->director.kill_count, 4 * WIRE_TIMESTAMP_KILLS_MAX + 2);
 }
 
 // Off the list it may be released again; the timestamp's number goes up, over restarts as well.
@@ -507,39 +499,6 @@ static void test_a_killed_rollouts_version_is_taken_back(void **state)
         assert_false(gw_director_kills(rig.core, &manifest));
     }
     start_rollout(2, &manifest);
-}
-
-// Of more than a timestamp holds, those killed last.
-static void test_devices_are_told_of_the_newest(void **state)
-{
-    (void)state;
-    enum { KILLED = WIRE_TIMESTAMP_KILLS_MAX + 3 };
-    static struct wire_sha256 manifests[KILLED];
-    struct wire_timestamp timestamp;
-    uint8_t bytes[WIRE_META_BYTES_MAX];
-    size_t size = 0;
-    struct gw_rollout_view view;
-    struct base_error error = {0};
-    static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0};
-    for (uint32_t i = 0; i < KILLED; i++) {
-        char task[32];
-        (void)snprintf(task, sizeof(task), "shop/kill%u", i);
-        rig_version(&rig, task, "1.0.0", &manifests[i]);
-        assert_int_equal(
-            rig_rollout(&rig, 100 + i, task, &manifests[i], NULL, NULL, &full, 1, &view, &error),
-            BASE_OK);
-        rig_advance_s(&rig, 1);
-        kill_one(&manifests[i]);
-    }
-    restart();
-    fetch_timestamp(&timestamp);
-    assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size), 200);
-    print_message("a timestamp with %u kills: %zu bytes\n", timestamp.kill_count, size);
-    assert_int_equal(timestamp.kill_count, WIRE_TIMESTAMP_KILLS_MAX);
-    for (uint32_t i = 0; i < KILLED; i++) {
-        assert_int_equal(wire_timestamp_kills(&timestamp, &manifests[i]), i >= 3);
-        assert_true(gw_director_kills(rig.core, &manifests[i]));
-    }
 }
 
 static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
@@ -622,6 +581,50 @@ static void test_answers_questions(void **state)
     rig_exchange_done(&exchange);
 }
 
+// What says a thing twice, or asks past the last order, is a device's fault, not the gateway's.
+static void test_questions_that_make_no_sense(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_ask ask;
+    rig_device_init(&device, DEVICE);
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    device.pair_count = 2; // the same task twice
+    device.pairs[0] = device.pairs[1] =
+        (struct wire_profile_pair){.task_id = wire_task_id(BASE_STR(TASK)), .version_id = 7};
+    for (int asks = 0; asks < 2; asks++) {
+        rig.nonce[0] = '\0';
+        if (asks == 1) {
+            set_nonce(0, 1, &ask);
+        }
+        assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 400);
+        rig_exchange_done(&exchange);
+    }
+    device.pair_count = 1;
+    device.tasks_max = 8;
+    device.interval_s = 300;
+    device.refused_count = 2;
+    device.refused[0] = device.refused[1] = 5;
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 400);
+    rig_exchange_done(&exchange);
+    device.refused[0] = 6; // in any order
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    rig_exchange_done(&exchange);
+    memset(ask.nonce, 1, sizeof(ask.nonce));
+    ask.order = UINT64_MAX;
+    wire_ask_text(&ask, rig.nonce);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 400);
+    rig_exchange_done(&exchange);
+    ask.order--;
+    wire_ask_text(&ask, rig.nonce);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    rig_exchange_done(&exchange);
+}
+
 static void test_no_lease_in_a_rollback(void **state)
 {
     (void)state;
@@ -684,8 +687,8 @@ int main(void)
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),
-        CASE(test_devices_are_told_of_the_newest),
         CASE(test_answers_questions),
+        CASE(test_questions_that_make_no_sense),
         CASE(test_no_lease_in_a_rollback),
         CASE(test_keys_are_private),
     };

@@ -150,6 +150,35 @@ static void limits_are_as_documented(void **state)
     (void)encode(&profile, &none, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
 }
 
+static void nothing_is_there_twice(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    struct wire_profile_pair pairs[COUNT] = {0};
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    uint8_t marks[3 * sizeof(uint64_t)] = {2, [8] = 3, [16] = 2};
+    struct wire_profile profile = {.tasks_max = COUNT, .interval_s = 1, .task_count = COUNT};
+    struct wire_profile back;
+    for (uint32_t down = 0; down < 2; down++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            pairs[i].task_id = down == 0 ? i + 1 : COUNT - i;
+        }
+        size_t size = encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
+        assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+        pairs[COUNT - 1].task_id = pairs[COUNT / 2].task_id;
+        size = encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
+        assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_ERR_INVALID);
+    }
+    profile.task_count = 0;
+    profile.refused = marks;
+    profile.refused_count = 2;
+    size_t size = encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+    profile.refused_count = 3;
+    size = encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_ERR_INVALID);
+}
+
 static void a_refusal_is_no_task(void **state)
 {
     (void)state;
@@ -238,6 +267,9 @@ static void a_profile_may_be_full(void **state)
     static const uint8_t attrs[WIRE_ATTRS_BYTES_MAX];
     struct wire_profile profile = {
         .task_count = WIRE_PROFILE_TASKS_MAX, .attrs = attrs, .attrs_bytes = sizeof attrs};
+    for (uint32_t i = 0; i < WIRE_PROFILE_TASKS_MAX; i++) {
+        pairs[i].task_id = i;
+    }
     size_t size = encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
     // Each counter may take up to nine bytes more than now.
     for (size_t i = 0; size < WIRE_PROFILE_BYTES_MAX; i++) {
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(terms_do_not_cancel),
         cmocka_unit_test(bytes_are_as_documented),
         cmocka_unit_test(limits_are_as_documented),
+        cmocka_unit_test(nothing_is_there_twice),
         cmocka_unit_test(a_refusal_is_no_task),
         cmocka_unit_test(no_attributes_are_one_byte),
         cmocka_unit_test(limits_hold),

@@ -1,0 +1,18 @@
+// What the gateway did not take of a device, told in the agent's log. One thread.
+#ifndef AGENT_FAULTS_H
+#define AGENT_FAULTS_H
+
+#include "base/log.h"
+#include "device/device.h"
+
+// What the log has told; zeroed at first.
+struct agent_faults {
+    int refused_status; // 0: not refused
+    uint64_t failed_requests;
+};
+
+// Looks at the runtime's figures after a tick, and says what is new.
+void agent_faults_note(struct agent_faults *faults, const struct dev_stats *stats,
+                       const struct base_log *log);
+
+#endif

@@ -1,0 +1,31 @@
+// Trimming and copying of borrowed text. Called wherever a line is taken apart or a text is kept;
+// any thread, no state.
+#include "base/str_cut.h"
+
+#include <string.h>
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+struct base_str base_str_trim(struct base_str text)
+{
+    while (text.size > 0 && is_blank(text.data[0])) {
+        text.data++;
+        text.size--;
+    }
+    while (text.size > 0 && is_blank(text.data[text.size - 1])) {
+        text.size--;
+    }
+    return text;
+}
+
+void base_str_copy(struct base_str text, char *out, size_t capacity)
+{
+    size_t size = text.size < capacity ? text.size : capacity - 1;
+    if (size > 0) {
+        memcpy(out, text.data, size);
+    }
+    out[size] = '\0';
+}
