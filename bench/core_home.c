@@ -172,7 +172,8 @@ void core_home_rollout(struct core_home *home, uint64_t id, const struct wire_sh
     struct gw_rollout_view *view = malloc(sizeof(*view));
     struct base_error error = {0};
     const struct gw_rollout_who who = {.by = BASE_STR("bench")};
-    need(view != NULL && gw_catalog_task_get(home->core, BASE_STR(CORE_HOME_TASK), &task) == BASE_OK,
+    need(view != NULL &&
+             gw_catalog_task_get(home->core, BASE_STR(CORE_HOME_TASK), &task) == BASE_OK,
          "task", CORE_HOME_TASK);
     memset(specs, 0, sizeof(specs));
     for (uint32_t i = 0; i < stage_count; i++) {
@@ -186,10 +187,11 @@ void core_home_rollout(struct core_home *home, uint64_t id, const struct wire_sh
                                              .expires_s = FOREVER_S,
                                              .max_bucket = stages[i].max_bucket,
                                              .stage_kind = (uint8_t)stages[i].kind};
-        specs[i] = (struct gw_stage_spec){.name = BASE_STR("stage"),
-                                          .stage = stages[i],
-                                          .statement = statements[i],
-                                          .statement_bytes = make_statement(statements[i], &release)};
+        specs[i] =
+            (struct gw_stage_spec){.name = BASE_STR("stage"),
+                                   .stage = stages[i],
+                                   .statement = statements[i],
+                                   .statement_bytes = make_statement(statements[i], &release)};
     }
     const struct gw_rollout_spec spec = {.id = id,
                                          .task = BASE_STR(CORE_HOME_TASK),
@@ -211,8 +213,7 @@ void core_home_command(struct core_home *home, uint64_t id, enum pol_command com
 {
     struct gw_rollout_view *view = malloc(sizeof(*view));
     struct base_error error = {0};
-    need(view != NULL &&
-             gw_rollout_command(home->core, id, command, NULL, view, &error) == BASE_OK,
+    need(view != NULL && gw_rollout_command(home->core, id, command, NULL, view, &error) == BASE_OK,
          pol_command_name(command), error.text);
     free(view);
     core_home_tick(home);

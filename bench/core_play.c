@@ -1,7 +1,7 @@
 // Scripted devices on a core: see core_play.h.
 //
-// Half of the fleet is the stage's share and half its control band, so that the stage is as large as
-// the cell says. Every device has the old version and comes once in the first COME_S seconds; it
+// Half of the fleet is the stage's share and half its control band, so that the stage is as large
+// as the cell says. Every device has the old version and comes once in the first COME_S seconds; it
 // takes what it gets, and says what became of it when the cell's delay is over, unless that report
 // is lost.
 #include "core_play.h"
@@ -140,9 +140,8 @@ static size_t write_attrs(const struct device *device, uint8_t *out, size_t capa
     struct wire_attrs attrs = {.count = 1};
     struct base_writer writer;
     int size = snprintf(model, sizeof(model), "m%u", device->model);
-    attrs.items[0] = (struct wire_attr){.name = BASE_STR("model"),
-                                        .type = WIRE_ATTR_STRING,
-                                        .text = {model, (size_t)size}};
+    attrs.items[0] = (struct wire_attr){
+        .name = BASE_STR("model"), .type = WIRE_ATTR_STRING, .text = {model, (size_t)size}};
     base_writer_init(&writer, out, capacity);
     wire_attrs_write(&writer, &attrs);
     return base_writer_size(&writer);
@@ -205,11 +204,13 @@ static struct pending *tell(struct core_play *play, const struct device *device)
         .device_id = device->id, .epoch = EPOCH, .first_seq = 1, .count = 2};
     size_t size = 0;
     for (uint32_t i = 0; i < report.count; i++) {
-        enum wire_outcome_kind last = device->fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN;
+        enum wire_outcome_kind last =
+            device->fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN;
         report.outcomes[i] = (struct wire_outcome){
             .kind = i == 0 ? WIRE_OUTCOME_ACTIVATED : last,
             .task_id = wire_task_id(BASE_STR(CORE_HOME_TASK)),
-            .version_id = wire_version_id(device->updated ? &play->new_version : &play->old_version),
+            .version_id =
+                wire_version_id(device->updated ? &play->new_version : &play->old_version),
             .rollout_id = ID,
             .fingerprint = i == 1 && device->fails ? 4711 : 0,
         };
@@ -272,8 +273,7 @@ static void make_fleet(struct core_play *play, uint64_t seed)
     memset(play->reports, 0xff, sizeof(play->reports));
     for (uint32_t i = 0; i < play->count; i++) {
         play->devices[i] = (struct device){.id = base_mix64(seed * UINT64_C(0x1000003) + i),
-                                           .model =
-                                               (uint8_t)base_prng_below(&play->prng, MODELS)};
+                                           .model = (uint8_t)base_prng_below(&play->prng, MODELS)};
         put(play, play->comes, (uint32_t)base_prng_below(&play->prng, COME_S), i);
     }
 }
@@ -281,9 +281,8 @@ static void make_fleet(struct core_play *play, uint64_t seed)
 static void open_rollouts(struct core_play *play, const struct pol_gate *gate)
 {
     struct core_home *home = &play->home;
-    const struct pol_stage all = {.kind = POL_STAGE_FULL,
-                                  .max_bucket = POL_BUCKET_COUNT,
-                                  .gate = {.min_sample = 1}};
+    const struct pol_stage all = {
+        .kind = POL_STAGE_FULL, .max_bucket = POL_BUCKET_COUNT, .gate = {.min_sample = 1}};
     struct pol_stage stages[2] = {{.kind = POL_STAGE_GRAY,
                                    .max_bucket = POL_BUCKET_COUNT / 2,
                                    .control_buckets = POL_BUCKET_COUNT / 2,

@@ -1,6 +1,6 @@
 // One stage of a rollout, played on the gateway's core as it ships: scripted devices check in and
-// report in the bytes that devices send, the clock is virtual, and the core draws the cohorts, forms
-// the blocks, judges and holds segments by itself. One thread.
+// report in the bytes that devices send, the clock is virtual, and the core draws the cohorts,
+// forms the blocks, judges and holds segments by itself. One thread.
 #ifndef CORE_PLAY_H
 #define CORE_PLAY_H
 
@@ -10,8 +10,8 @@ struct core_play_seen {
     bool stopped; // the rollout went back, ever
     bool passed;  // the stage did
     enum pol_reason reason;
-    uint32_t held;    // segments
-    uint64_t offered; // updated devices when it stopped, else all
+    uint32_t held;     // segments
+    uint64_t offered;  // updated devices when it stopped, else all
     uint64_t compared; // ... of them beside control
     uint64_t control;
 };

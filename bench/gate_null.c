@@ -1,15 +1,18 @@
 // gate_null FOLDER FIRST LAST RUNS_100 RUNS_1000 RUNS_20000: rollouts of identical versions on the
-// gateway's core as it ships, with a virtual clock: the cells of verdict_play.h from FIRST to before
-// LAST, each played so often. Prints a line for each: the share of rollouts that were ever stopped,
-// with its 95 % interval, those with a segment held, and those that passed. FOLDER holds the stores
-// while they live; one in memory (/dev/shm) is faster.
+// gateway's core as it ships, with a virtual clock: the cells of verdict_play.h from FIRST to
+// before LAST, each played so often. Prints a line for each: the share of rollouts that were ever
+// stopped, with its 95 % interval, those with a segment held, and those that passed. FOLDER holds
+// the stores while they live; one in memory (/dev/shm) is faster.
 #include "core_play.h"
+
+#include "base/str.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define DEVICES_MAX 40000u
+#define NUMBER_MAX  1000000u
 
 struct sums {
     uint32_t stopped;
@@ -35,19 +38,24 @@ static void print_cell(uint32_t index, const struct verdict_cell *cell, uint32_t
 
 int main(int argc, char **argv)
 {
-    uint32_t numbers[5];
+    uint64_t numbers[5];
     struct pol_gate gate = verdict_gate();
     if (argc != 7) {
         (void)fprintf(stderr, "usage: gate_null FOLDER FIRST LAST RUNS_100 RUNS_1000 RUNS_20000\n");
         return 2;
     }
     for (int i = 0; i < 5; i++) {
-        numbers[i] = (uint32_t)strtoul(argv[i + 2], NULL, 10);
+        if (base_str_u64(base_str_of(argv[i + 2]), &numbers[i]) != BASE_OK ||
+            numbers[i] > NUMBER_MAX) {
+            (void)fprintf(stderr, "%s: not a number up to %u\n", argv[i + 2], NUMBER_MAX);
+            return 2;
+        }
     }
     struct core_play *play = core_play_new(argv[1], DEVICES_MAX);
-    for (uint32_t i = numbers[0]; play != NULL && i < numbers[1] && i < VERDICT_NULL_CELLS; i++) {
+    for (uint32_t i = (uint32_t)numbers[0];
+         play != NULL && i < numbers[1] && i < VERDICT_NULL_CELLS; i++) {
         struct verdict_cell cell = verdict_null_cell(i);
-        uint32_t runs = numbers[cell.devices <= 100 ? 2 : cell.devices <= 1000 ? 3 : 4];
+        uint32_t runs = (uint32_t)numbers[cell.devices <= 100 ? 2 : cell.devices <= 1000 ? 3 : 4];
         struct sums sums = {0, 0, 0};
         for (uint32_t run = 0; run < runs; run++) {
             struct core_play_seen seen;

@@ -74,7 +74,8 @@ struct pol_block {
     uint32_t failed[POL_COHORT_COUNT];    // within the window
     uint32_t succeeded[POL_COHORT_COUNT]; // and have not failed since
     uint32_t refused[POL_COHORT_COUNT];   // as not meant for them: among nobody's trials
-    bool alone; // all of them updated, and compared with nobody: they had nothing to be offered again
+    bool alone; // all of them updated, and compared with nobody: they had nothing to be offered
+                // again
     bool closed;
     uint8_t waiting;          // failures before it was closed
     uint64_t waiting_updated; // bit i: the i-th of them is an updated device's

@@ -168,9 +168,8 @@ bool pol_rollout_trial(const struct pol_rollout *rollout, const struct pol_stage
                        uint32_t stage_count, uint32_t audience_mask, struct pol_trial_span *out)
 {
     uint32_t index = rollout->stage_index;
-    bool open =
-        (rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_WAITING) &&
-        !rollout->before_first && index < stage_count;
+    bool open = (rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_WAITING) &&
+                !rollout->before_first && index < stage_count;
     return open && (audience_mask >> index & 1) != 0 && pol_stage_trial(stages, index, out) &&
            share_before(stages, index, audience_mask) == out->from;
 }

@@ -198,9 +198,9 @@ struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
                                      bool targeted, uint32_t audience_mask, uint16_t bucket);
 
-// The span of the newest open stage, as far as a device with this mask is in it: one that an earlier
-// stage's audience let in is divided in another ratio, or not at all, and compared with nobody.
-// False: it is not compared, whatever its bucket.
+// The span of the newest open stage, as far as a device with this mask is in it: one that an
+// earlier stage's audience let in is divided in another ratio, or not at all, and compared with
+// nobody. False: it is not compared, whatever its bucket.
 bool pol_rollout_trial(const struct pol_rollout *rollout, const struct pol_stage *stages,
                        uint32_t stage_count, uint32_t audience_mask, struct pol_trial_span *out);
 

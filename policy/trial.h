@@ -13,8 +13,9 @@
 // held has contributed it leaves out by playing its records again without the slice's devices.
 //
 // Who cannot be offered what it has (it has nothing, refuses that, or does not know how) is updated
-// in blocks of its own, which are `alone`. They are asked about max_failure only. Where nobody at all
-// could be compared, as in a first release, that is the only question that a pass has to answer.
+// in blocks of its own, which are `alone`. They are asked about max_failure only. Where nobody at
+// all could be compared, as in a first release, that is the only question that a pass has to
+// answer.
 //
 // The questions, and why each answer may be given at any time:
 // - Worse than control: logrank.h. Neither times nor delays matter.
@@ -52,8 +53,8 @@ struct pol_trial {
     struct pol_logrank rise;                    // of all blocks
     struct pol_outcomes all[POL_COHORT_COUNT];  // of all blocks
     struct pol_outcomes over[POL_COHORT_COUNT]; // of those whose window is over
-    uint64_t compared;         // updated devices of blocks that are not alone
-    struct pol_outcomes beside; // of them, in over[POL_COHORT_UPDATED]
+    uint64_t compared;                          // updated devices of blocks that are not alone
+    struct pol_outcomes beside;                 // of them, in over[POL_COHORT_UPDATED]
     struct pol_sample lead; // updated devices of the first blocks, as many of these as speak most
 };
 

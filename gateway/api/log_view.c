@@ -122,12 +122,11 @@ static json_t *slices_object(const struct gw_view_names *names, const struct pol
 
     for (uint32_t i = 0; i < slices->failing_count; ++i) {
         const struct pol_slice *slice = &slices->failing[i];
-        (void)json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I, s:f}", "segment",
-                                                    gw_json_hex(slice->name), "name",
-                                                    name_of(names, slice->name), "completed",
-                                                    (json_int_t)slice->seen.trials, "failed",
-                                                    (json_int_t)slice->seen.failures, "rise",
-                                                    slice->rise));
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:o, s:o, s:I, s:I, s:f}", "segment", gw_json_hex(slice->name), "name",
+                      name_of(names, slice->name), "completed", (json_int_t)slice->seen.trials,
+                      "failed", (json_int_t)slice->seen.failures, "rise", slice->rise));
     }
     if (json_array_size(list) != slices->failing_count) { // a list that lost an item is none
         json_decref(list);

@@ -51,8 +51,8 @@ static enum base_status parse_rule(const struct gw_json_at *at, enum pol_gate_ru
         }
     }
     return base_error_set(error, BASE_ERR_INVALID,
-                          "%srule: '%.*s' is neither threshold, sequential nor logrank",
-                          at->path, (int)text.size, text.data);
+                          "%srule: '%.*s' is neither threshold, sequential nor logrank", at->path,
+                          (int)text.size, text.data);
 }
 
 static enum base_status parse_gate(const struct gw_json_at *at, enum pol_stage_kind kind,
@@ -229,8 +229,8 @@ static enum base_status parse_retries(const struct gw_json_at *at, struct pol_st
         out->retries[i] = (uint8_t)count;
         if (count > 0 && out->gate.rule == POL_GATE_LOGRANK) {
             return base_error_set(error, BASE_ERR_INVALID,
-                                  "%s%s: the rule logrank counts a device's first failure", at->path,
-                                  names[i]);
+                                  "%s%s: the rule logrank counts a device's first failure",
+                                  at->path, names[i]);
         }
     }
     return BASE_OK;

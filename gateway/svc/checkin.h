@@ -45,9 +45,9 @@ void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
 // gw_checkin_offers.
 bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin);
 // The slow path: the digest is not what it should be, or it may be drawn as control. Fills offers;
-// count 0, again_count 0 and flags 0 mean nothing to do. `bytes_max` bounds the envelopes. Marks what is offered. True: an offer is held
-// back, and the device is to be told when to ask again (out->next_checkin_s), for its own interval
-// may be another.
+// count 0, again_count 0 and flags 0 mean nothing to do. `bytes_max` bounds the envelopes. Marks
+// what is offered. True: an offer is held back, and the device is to be told when to ask again
+// (out->next_checkin_s), for its own interval may be another.
 bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,
                        struct wire_offers *out);
 

@@ -126,9 +126,8 @@ bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *check
     if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
         return false;
     }
-    if (may_be_control(checkin) &&
-        !gw_device_table_settled(worker->core->table, checkin->device_id, digest,
-                                 cohort->signature)) {
+    if (may_be_control(checkin) && !gw_device_table_settled(worker->core->table, checkin->device_id,
+                                                            digest, cohort->signature)) {
         return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
@@ -167,8 +166,8 @@ struct offering {
     uint32_t sure_s;
     bool ran_out; // a statement did: there may be another clock, or another statement, next time
     bool floored; // a floor decided, which the digest does not tell: it may be another next time
-    bool shadows_over; // one that the device has is: what it may keep is said again
-    uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
+    bool shadows_over;   // one that the device has is: what it may keep is said again
+    uint32_t held_s;     // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct gw_draw draw; // for the task that is looked at
     struct wire_offers *out;
     struct gw_offer_room *room; // what is new to the device

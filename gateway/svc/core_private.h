@@ -236,7 +236,8 @@ uint32_t gw_core_now_s(const struct gw_core *core);
 // The same as far as it may be signed or judged by: it stands still while the time is in doubt.
 uint64_t gw_core_sure_us(const struct gw_core *core);
 uint32_t gw_core_sure_s(const struct gw_core *core);
-// All reports of this second and those before have been counted; Unix seconds, at most the last one.
+// All reports of this second and those before have been counted; Unix seconds, at most the last
+// one.
 uint32_t gw_core_heard_s(const struct gw_core *core);
 // At start: first from the clock alone, then from what the store has. `born_s`: when the program
 // was built; 0: not known.

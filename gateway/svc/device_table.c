@@ -428,9 +428,9 @@ void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
     if (known != NULL) {
         // Offered meanwhile, or told to try again: that is newer than what the writer saw.
         bool newer =
-            known->dirty != 0 && (known->stage > mark->stage ||
-                                  ((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0 ||
-                                  (known->bits & ~(unsigned)mark->bits & GW_OUTCOME_PROVEN) != 0);
+            known->dirty != 0 &&
+            (known->stage > mark->stage || ((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0 ||
+             (known->bits & ~(unsigned)mark->bits & GW_OUTCOME_PROVEN) != 0);
         if (!newer) {
             uint8_t tries = known->tries > mark->tries ? known->tries : mark->tries;
             uint8_t dirty = known->dirty;

@@ -3,8 +3,8 @@
 
 #include "policy/bucket.h"
 
-// Would the device be offered the claim's version if its share had it, and does it run what it would
-// without? Neither depends on its bucket.
+// Would the device be offered the claim's version if its share had it, and does it run what it
+// would without? Neither depends on its bucket.
 static bool is_eligible(const struct gw_draw_ask *ask, uint8_t number, struct gw_want *out_update)
 {
     const struct gw_device_facts *facts = ask->facts;

@@ -1,10 +1,10 @@
-// Who is compared in the trial of a stage: drawn by chance, its bucket, into one of two cohorts. Pure;
-// worker's thread.
+// Who is compared in the trial of a stage: drawn by chance, its bucket, into one of two cohorts.
+// Pure; worker's thread.
 //
 // A device is drawn when it runs what it would run without the rollout, would be offered the
-// version if the stage's share had it, and no earlier stage let it in; all of that is asked the same
-// for both cohorts, so that its bucket alone divides them. One that can be offered nothing again
-// (it has nothing, or does not know marks) is not compared.
+// version if the stage's share had it, and no earlier stage let it in; all of that is asked the
+// same for both cohorts, so that its bucket alone divides them. One that can be offered nothing
+// again (it has nothing, or does not know marks) is not compared.
 #ifndef GW_DRAW_H
 #define GW_DRAW_H
 

@@ -170,10 +170,10 @@ static bool look(struct gw_core *core, struct gw_rollout *rollout, const struct 
     struct pol_record *record = &change.line.record;
     record->kind = POL_RECORD_SLICES;
     record->counts = *counts;
-    uint64_t failed = rollout->release->stages[rollout->state.stage_index].gate.rule ==
-                              POL_GATE_LOGRANK
-                          ? show_trial(core, rollout, segments, count, &record->slices)
-                          : show(rollout, segments, count, &record->slices);
+    uint64_t failed =
+        rollout->release->stages[rollout->state.stage_index].gate.rule == POL_GATE_LOGRANK
+            ? show_trial(core, rollout, segments, count, &record->slices)
+            : show(rollout, segments, count, &record->slices);
     pol_slices_judge(&rollout->release->stages[rollout->state.stage_index].gate, &record->slices,
                      &counts->control, &record->held);
     if (record->held.count > 0) {
@@ -201,11 +201,10 @@ static bool is_news(struct gw_core *core, struct gw_rollout *rollout, struct pol
         return false;
     }
     gw_rollout_seen(core, rollout, &seen, out_counts);
-    struct gw_segments_asked ask = {
-        .succeeded = seen.succeeded,
-        .failed = seen.failed,
-        .control = out_counts->control,
-        .trial = out_counts->trial};
+    struct gw_segments_asked ask = {.succeeded = seen.succeeded,
+                                    .failed = seen.failed,
+                                    .control = out_counts->control,
+                                    .trial = out_counts->trial};
     if (seen.failed == 0 || memcmp(&ask, &rollout->segments_asked, sizeof(ask)) == 0) {
         return false;
     }

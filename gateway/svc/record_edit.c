@@ -124,8 +124,7 @@ static void merge_mark(struct gw_record_edit *edit, const struct gw_device_mark 
     // Control of an earlier stage is drawn anew in a later one.
     bool later = is_control && was_control && mark->stage > outcome->stage;
     if ((!is_control && (was_control || stranger)) || later) {
-        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s,
-                             mark->bits & MARK_ENTERS);
+        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s, mark->bits & MARK_ENTERS);
     } else if (is_control && was_control && (mark->bits & ~(uint32_t)outcome->bits) != 0) {
         gw_record_edit_set(edit, outcome, outcome->bits | mark->bits, NULL);
     } else if (!is_control && mark->tries > outcome->tries) {

@@ -123,9 +123,8 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
         struct gw_tally_rollout rollout;
         bool watched = (outcome->bits & (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED)) ==
                        GW_OUTCOME_CONTROL; // a placebo's device names its rollout
-        if (!watched ||
-            !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) || !rollout.open ||
-            rollout.release->task_id != said->task_id) {
+        if (!watched || !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) ||
+            !rollout.open || rollout.release->task_id != said->task_id) {
             continue;
         }
         uint16_t bits = gw_outcome_step(outcome->bits, said->kind);

@@ -9,6 +9,7 @@
 #include "svc/offer_ring.h"
 #include "svc/rollout_counts.h"
 #include "svc/trial_blocks.h"
+#include "svc/value_slices.h"
 
 #include "base/prng.h"
 
@@ -21,7 +22,6 @@
 #include <uthash.h>
 
 #define FINGERPRINTS_MAX 32u // remembered per rollout; further ones are counted as failures only
-#define SLICES_MAX       256u
 
 struct stage_tally {
     struct gw_rollout_counts counts;
@@ -34,11 +34,6 @@ struct fingerprint {
     uint64_t devices;
     uint8_t kind;
     char detail[WIRE_REPORT_DETAIL_MAX + 1];
-};
-
-struct slice {
-    uint64_t hash;
-    struct gw_rollout_slice counts;
 };
 
 struct segment {
@@ -65,9 +60,8 @@ struct rollout_tally {
     uint32_t fingerprint_count;
     struct fingerprint *fingerprints;
     uint32_t segment_count;
-    struct segment *segments; // GW_TALLY_SEGMENTS_MAX of them, or NULL
-    uint32_t slice_count;
-    struct slice *slices; // open addressing, SLICES_MAX * 2 slots, hash 0: free
+    struct segment *segments;       // GW_TALLY_SEGMENTS_MAX of them, or NULL
+    struct gw_value_slices *slices; // NULL until somebody completed
 };
 
 struct gw_tally {
@@ -112,7 +106,7 @@ void gw_tally_free(struct gw_tally *tally)
         free_rings(rollout);
         free(rollout->unproven);
         free(rollout->fingerprints);
-        free(rollout->slices);
+        gw_value_slices_free(rollout->slices);
         free(rollout->segments);
         gw_trial_blocks_free(rollout->trial);
         gw_release_unref(rollout->release);
@@ -378,75 +372,6 @@ bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t 
     return known;
 }
 
-static void attr_text(const struct wire_attr *attr, char *out, size_t capacity)
-{
-    if (attr->type == WIRE_ATTR_STRING) {
-        snprintf(out, capacity, "%.*s", (int)attr->text.size, attr->text.data);
-    } else if (attr->type == WIRE_ATTR_BOOLEAN) {
-        snprintf(out, capacity, "%s", attr->integer != 0 ? "true" : "false");
-    } else {
-        snprintf(out, capacity, "%lld", (long long)attr->integer);
-    }
-}
-
-static struct slice *find_slice(struct rollout_tally *rollout, const struct wire_attr *attr)
-{
-    // The hash stands for the value: keyed, nobody finds two that share one.
-    uint64_t value = attr->type == WIRE_ATTR_STRING
-                         ? base_keyed64(rollout->key, attr->text.data, attr->text.size)
-                         : (uint64_t)attr->integer;
-    uint64_t name = base_keyed64(rollout->key, attr->name.data, attr->name.size);
-    uint64_t hash = base_keyed64_pair(rollout->key, name + attr->type, value);
-    hash = hash != 0 ? hash : 1;
-    uint32_t at = (uint32_t)hash % (SLICES_MAX * 2);
-    while (rollout->slices[at].hash != 0 && rollout->slices[at].hash != hash) {
-        at = (at + 1) % (SLICES_MAX * 2);
-    }
-    struct slice *slice = &rollout->slices[at];
-    if (slice->hash == 0) {
-        if (rollout->slice_count == SLICES_MAX) {
-            return NULL;
-        }
-        rollout->slice_count++;
-        slice->hash = hash;
-        snprintf(slice->counts.attr, sizeof(slice->counts.attr), "%.*s", (int)attr->name.size,
-                 attr->name.data);
-        attr_text(attr, slice->counts.value, sizeof(slice->counts.value));
-    }
-    return slice;
-}
-
-// Who fails after it changed its attributes completed as somebody else: it counts in both, so that
-// no part of the fleet has more failures than devices.
-static uint64_t at_least(uint64_t completed, uint64_t failed)
-{
-    return completed > failed ? completed : failed;
-}
-
-static void note_slices(struct rollout_tally *rollout, const struct gw_tally_change *change,
-                        bool completed, bool failed)
-{
-    struct wire_attrs attrs;
-    if (change->attrs == NULL ||
-        wire_attrs_parse(change->attrs, change->attrs_size, &attrs) != BASE_OK) {
-        return;
-    }
-    if (rollout->slices == NULL) {
-        rollout->slices = calloc((size_t)SLICES_MAX * 2, sizeof(rollout->slices[0]));
-        if (rollout->slices == NULL) {
-            return;
-        }
-    }
-    for (uint32_t i = 0; i < attrs.count; i++) {
-        struct slice *slice = find_slice(rollout, &attrs.items[i]);
-        if (slice != NULL) {
-            slice->counts.failed += failed;
-            slice->counts.completed =
-                at_least(slice->counts.completed + completed, slice->counts.failed);
-        }
-    }
-}
-
 static void note_segment(struct rollout_tally *rollout, const struct gw_tally_change *change,
                          bool completed, bool failed)
 {
@@ -480,7 +405,7 @@ static void note_segment(struct rollout_tally *rollout, const struct gw_tally_ch
     }
     segment->counts.failed += failed;
     segment->counts.completed =
-        at_least(segment->counts.completed + completed, segment->counts.failed);
+        gw_slice_completed(segment->counts.completed + completed, segment->counts.failed);
 }
 
 uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
@@ -507,7 +432,7 @@ static void note_failure(struct rollout_tally *rollout, const struct gw_tally_ch
         note_fingerprint(told, change);
     }
     if (completed || failed) {
-        note_slices(told, change, completed, failed);
+        gw_value_slices_note(&told->slices, told->key, change, completed, failed);
         note_segment(told, change, completed, failed);
     }
 }
@@ -757,38 +682,6 @@ void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
     pthread_mutex_unlock(&tally->lock);
 }
 
-static int worse_slice(const void *a, const void *b)
-{
-    const struct gw_rollout_slice *x = a;
-    const struct gw_rollout_slice *y = b;
-    // failed / completed, compared without division; then the larger one.
-    uint64_t left = x->failed * y->completed;
-    uint64_t right = y->failed * x->completed;
-    if (left != right) {
-        return left > right ? -1 : 1;
-    }
-    return x->completed > y->completed ? -1 : x->completed < y->completed;
-}
-
-static void view_slices(const struct rollout_tally *rollout, struct gw_rollout_view *view)
-{
-    struct gw_rollout_slice *all = calloc(SLICES_MAX, sizeof(*all));
-    uint32_t count = 0;
-    for (uint32_t i = 0; all != NULL && rollout->slices != NULL && i < SLICES_MAX * 2; i++) {
-        if (rollout->slices[i].hash != 0) {
-            all[count++] = rollout->slices[i].counts;
-        }
-    }
-    if (count > 0) {
-        qsort(all, count, sizeof(all[0]), worse_slice);
-    }
-    view->slice_count = count < GW_ROLLOUT_SLICES ? count : GW_ROLLOUT_SLICES;
-    if (view->slice_count > 0) {
-        memcpy(view->slices, all, view->slice_count * sizeof(all[0]));
-    }
-    free(all);
-}
-
 static void view_fingerprints(const struct rollout_tally *rollout, struct gw_rollout_view *view)
 {
     bool taken[FINGERPRINTS_MAX] = {false};
@@ -827,7 +720,7 @@ void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_vie
             add_all(&view->counts, &view->stages[i].counts);
         }
         view_fingerprints(rollout, view);
-        view_slices(rollout, view);
+        gw_value_slices_view(rollout->slices, view);
     }
     pthread_mutex_unlock(&tally->lock);
 }

@@ -15,8 +15,8 @@
 #define BLOCK_DEFAULT_S 30u // of a rollout that does not know it
 #define SEGMENT_SLOTS   (2 * POL_SLICES_MAX)
 
-// Below 0 while what took a device's part away came before what had brought it: changes come from two
-// threads. No look is taken in between.
+// Below 0 while what took a device's part away came before what had brought it: changes come from
+// two threads. No look is taken in between.
 struct cell {
     uint64_t segment;
     int32_t offered[POL_COHORT_COUNT];
@@ -226,8 +226,8 @@ static bool part_of(const struct gw_trial_blocks *blocks, const struct gw_trial_
         return false;
     }
     const uint32_t number = entry->offered_s / blocks->block_s;
-    const uint64_t end_s = ((uint64_t)number + 1) * blocks->block_s +
-                           window_of(&release->stages[entry->stage]);
+    const uint64_t end_s =
+        ((uint64_t)number + 1) * blocks->block_s + window_of(&release->stages[entry->stage]);
     bool failed = (entry->bits & GW_OUTCOME_FAILED) != 0;
     bool ran = (entry->bits & GW_OUTCOME_RAN) != 0;
     bool control = (entry->bits & GW_OUTCOME_CONTROL) != 0;
@@ -389,8 +389,8 @@ static bool play(const struct block *from, const struct filter *filter, const st
             break;
         }
         if (passes(filter, failure->segment)) {
-            (void)pol_block_fail(out, (enum pol_cohort)failure->cohort, false,
-                                 times->tolerated_ppm, logrank);
+            (void)pol_block_fail(out, (enum pol_cohort)failure->cohort, false, times->tolerated_ppm,
+                                 logrank);
         }
     }
     memcpy(out->succeeded, sums.succeeded, sizeof(out->succeeded));
@@ -504,7 +504,7 @@ static struct seen *see(struct seen_all *all, uint64_t segment)
     }
     return &all->items[all->slots[at] - 1];
 }
-_Static_assert(POL_SLICES_MAX < UINT16_MAX && SEGMENT_SLOTS > POL_SLICES_MAX, "slots hold all");
+_Static_assert(POL_SLICES_MAX<UINT16_MAX && SEGMENT_SLOTS> POL_SLICES_MAX, "slots hold all");
 
 static void see_block(struct gw_trial_blocks *blocks, const struct block *block,
                       const struct gw_trial_look *look, struct seen_all *all)

@@ -90,9 +90,8 @@ static void note_refusal(struct claims *claims, uint8_t number, struct pol_claim
     claim->refused = is_version_refused(claims, claim, facts);
     const struct gw_release *release = gw_plan_claim_release(claims->task, number);
     const struct gw_statement *statement =
-        is_let_in(number, facts)
-            ? &release->statements[gw_plan_claim_newest(claims->task, number)]
-            : stage_statement(claims->task, number, facts->device_id, attrs);
+        is_let_in(number, facts) ? &release->statements[gw_plan_claim_newest(claims->task, number)]
+                                 : stage_statement(claims->task, number, facts->device_id, attrs);
     if (!claim->refused && claim->version != facts->have && is_refused(statement, facts)) {
         claim->refused = true;
         claims->statements |= UINT32_C(1) << claims->count;

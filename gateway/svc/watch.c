@@ -9,9 +9,9 @@
 // Devices are marked as control (in the table, and with the next flush in their record) when they
 // were heard of during the stage, are targeted, and have their bucket in the stage's control band;
 // they complete by a check-in at least observe_s later, or by a report. Not so in a stage with the
-// rule LOGRANK, whose control is drawn at check-ins (svc/draw.h): here it is only watched. Devices that never showed
-// who they are are looked at for rollouts alone that trust them, the revoked for none: they cannot
-// be heard of any more. Control thread.
+// rule LOGRANK, whose control is drawn at check-ins (svc/draw.h): here it is only watched. Devices
+// that never showed who they are are looked at for rollouts alone that trust them, the revoked for
+// none: they cannot be heard of any more. Control thread.
 #include "svc/core_private.h"
 
 #include "policy/bucket.h"
@@ -295,16 +295,16 @@ static void see_drawn(const struct gw_watch *watch, struct watched *item,
     const struct pol_stage *stage = &item->release->stages[mark->stage];
     uint32_t from_s = gw_trial_block_end_s(item->release, mark->offered_s);
     bool control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
-    unsigned over = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED |
-                    GW_OUTCOME_NOT_APPLICABLE;
+    unsigned over =
+        GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_NOT_APPLICABLE;
     if ((mark->bits & GW_OUTCOME_ALONE) != 0 || (mark->bits & over) != 0 || stage->silence_s == 0) {
         return;
     }
     struct pol_hazard *hazard =
         &item->figures[mark->stage].trial[control ? POL_COHORT_CONTROL : POL_COHORT_UPDATED];
-    bool silent = watch->now_s >= from_s &&
-                  quiet_s(watch, visit->last_seen_s) >=
-                      silence_after_s(item->release, stage, visit->interval_s);
+    bool silent =
+        watch->now_s >= from_s && quiet_s(watch, visit->last_seen_s) >=
+                                      silence_after_s(item->release, stage, visit->interval_s);
     hazard->silent += silent;
     hazard->device_seconds += at_least_0(silent ? visit->last_seen_s : watch->now_s, from_s);
 }

@@ -203,8 +203,8 @@ static void expect_replay(struct rig *rig)
         (void)pol_replay_step(&replay, rollout->release->stages, rollout->release->stage_count,
                               &lines[i].record, &differs);
         if (differs) {
-            fail_msg("record %llu: recorded %s (%s), replayed %s",
-                     (unsigned long long)lines[i].seq, pol_action_name(lines[i].record.action),
+            fail_msg("record %llu: recorded %s (%s), replayed %s", (unsigned long long)lines[i].seq,
+                     pol_action_name(lines[i].record.action),
                      pol_reason_name(lines[i].record.reason),
                      pol_rollout_state_name(replay.rollout.state));
         }
@@ -364,7 +364,7 @@ static void later_stages_draw_anew(void **state)
     for (uint32_t i = 0; i < DEVICES; i++) {
         uint16_t bucket = bucket_of(&devices[i]);
         bool fresh = bucket >= SHARE;
-        enum drawn expected = bucket < SHARE ? (i % 5 == 0 ? UPDATED : NOTHING)
+        enum drawn expected = bucket < SHARE              ? (i % 5 == 0 ? UPDATED : NOTHING)
                               : bucket < 2 * SHARE        ? UPDATED
                               : bucket < 2 * SHARE + BAND ? CONTROL
                                                           : NOTHING;
@@ -440,8 +440,8 @@ static void a_restart_finds_the_same_trial(void **state)
     rig_done(&rig);
 }
 
-// A kill loses what was not written yet: whose offer is lost and who then reports takes no part, who
-// comes again enters anew; nobody is in it twice.
+// A kill loses what was not written yet: whose offer is lost and who then reports takes no part,
+// who comes again enters anew; nobody is in it twice.
 static void a_kill_loses_devices_and_doubles_none(void **state)
 {
     (void)state;

@@ -174,8 +174,7 @@ static void a_block_is_bet_on_when_it_is_over(void **state)
     gw_trial_blocks_judged(blocks, &look, &trial);
     assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, 100);
     assert_int_equal(trial.rise.wealth[0], 0);
-    uint64_t waiting =
-        trial.all[POL_COHORT_UPDATED].failed + trial.all[POL_COHORT_CONTROL].failed;
+    uint64_t waiting = trial.all[POL_COHORT_UPDATED].failed + trial.all[POL_COHORT_CONTROL].failed;
     assert_int_equal(waiting, POL_BLOCK_WAITING_MAX); // the others are looked at when it is over
     look.heard_s = BLOCK_S;
     gw_trial_blocks_judged(blocks, &look, &trial);
