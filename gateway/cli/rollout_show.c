@@ -62,7 +62,7 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
     const json_t *counts = json_object_get(stage, "counts");
     int64_t open = open_stage(rollout);
     const char *state = cli_json_text(rollout, "state", "");
-    bool over = strcmp(state, "completed") == 0;
+    bool over = strcmp(state, "completed") == 0 || strcmp(state, "guarding") == 0;
     char mark = over || (int64_t)index < open ? '+' : (int64_t)index == open ? '>' : ' ';
 
     const char *kind = cli_json_text(stage, "kind", "");
@@ -71,9 +71,12 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
                  json_number_value(json_object_get(stage, "percent")));
     }
     make_bar(counts, bar);
-    fprintf(file, "  %c %-10.10s %7s [%s] %llu offered, %llu ok, %llu failed, %llu silent\n", mark,
-            cli_json_text(stage, "name", "?"), share, bar, count(counts, "offered"),
-            count(counts, "succeeded"), count(counts, "failed"), count(counts, "timed_out"));
+    fprintf(
+        file,
+        "  %c %-10.10s %7s [%s] %llu offered, %llu ok, %llu failed, %llu under way, %llu silent\n",
+        mark, cli_json_text(stage, "name", "?"), share, bar, count(counts, "offered"),
+        count(counts, "succeeded"), count(counts, "failed"), count(counts, "under_way"),
+        count(counts, "timed_out"));
 }
 
 static unsigned show_causes(FILE *file, const json_t *rollout)
@@ -149,6 +152,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fprintf(file, "  verdict %s: %s; %.2f %% failed\n", cli_json_text(rollout, "verdict", "?"),
             cli_json_text(rollout, "reason_text", ""), 100 * ratio_of(rollout));
     lines += show_simulation(file, rollout);
+    lines += rollout_explain_guard(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
     lines += rollout_explain_unproven(file, rollout);
@@ -168,21 +172,26 @@ void rollout_show_line(FILE *file, const json_t *rollout)
     const json_t *counts = json_object_get(rollout, "counts");
 
     fprintf(file,
-            "%s %s %-8s %s: %s; %llu offered, %llu ok, %llu failed, %llu silent, %llu back, "
-            "%.2f %% failed\n",
+            "%s %s %-8s %s: %s; %llu offered, %llu ok, %llu failed, %llu under way, %llu silent, "
+            "%llu back, %.2f %% failed\n",
             cli_json_text(rollout, "id", "?"), cli_json_text(rollout, "state", "?"),
             cli_json_text(json_object_get(rollout, "stage"), "name", "-"),
             cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
             count(counts, "offered"), count(counts, "succeeded"), count(counts, "failed"),
-            count(counts, "timed_out"), count(counts, "rolled_back"), 100 * ratio_of(rollout));
+            count(counts, "under_way"), count(counts, "timed_out"), count(counts, "rolled_back"),
+            100 * ratio_of(rollout));
     (void)rollout_explain_unproven(file, rollout);
 }
 
-bool rollout_is_over(const json_t *rollout)
+bool rollout_is_over(const json_t *rollout, bool completed)
 {
     const char *state = cli_json_text(rollout, "state", "");
+    bool held = strcmp(state, "paused") == 0 &&
+                json_is_true(json_object_get(rollout, "stage_failed")) &&
+                json_is_true(json_object_get(rollout, "paged"));
 
-    return strcmp(state, "completed") == 0 || strcmp(state, "rolled_back") == 0;
+    return held || strcmp(state, "completed") == 0 || strcmp(state, "rolled_back") == 0 ||
+           (!completed && strcmp(state, "guarding") == 0);
 }
 
 enum cli_exit rollout_exit(const json_t *rollout)

@@ -167,7 +167,8 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
         if (gw_director_kills(core, &release->manifest)) {
             continue;
         }
-        bool another = release->version_id != first && is_for_everybody(release);
+        bool settled = !task->bases[i]->state.guarding; // else it may be held back
+        bool another = settled && release->version_id != first && is_for_everybody(release);
         missing -= another ? 1 : 0;
         first = another ? release->version_id : first;
         if (another || count + missing < GW_PLAN_BASES_MAX) {
@@ -175,6 +176,19 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
         }
     }
     return count;
+}
+
+bool gw_task_is_superseded(const struct gw_core *core, const struct gw_task *task,
+                           const struct gw_rollout *base)
+{
+    for (uint32_t i = 0; i < task->base_count && task->bases[i] != base; i++) {
+        const struct gw_rollout *later = task->bases[i];
+        if (later->state.state != POL_ROLLOUT_PAUSED && is_for_everybody(later->release) &&
+            !gw_director_kills(core, &later->release->manifest)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 struct gw_rollout *gw_task_baseline(const struct gw_task *task)

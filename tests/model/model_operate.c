@@ -152,6 +152,9 @@ static void add_stages(struct model_world *world, const struct model_rollout *ro
             add(out, ",\"windows\":[{\"start\":\"%02u:%02u\",\"minutes\":%u}]",
                 MODEL_WINDOW_START_MIN / 60, MODEL_WINDOW_START_MIN % 60, MODEL_WINDOW_MINUTES);
         }
+        if (i + 1 == ladder->count) {
+            add(out, ",\"guard_s\":0");
+        }
         add_statement(world, rollout, stage, out);
     }
     add(out, "]");
