@@ -177,6 +177,13 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     next->reason = decision->reason;
     next->failure_ppm = decision->failure_ppm;
     next->shown = decision->shown;
+    if (decision->action ==
+        POL_ACTION_ADVANCE) { // that was the stage before; nobody is in this one
+        next->verdict = POL_VERDICT_NO_DATA;
+        next->reason = POL_REASON_NO_COMPLETIONS;
+        next->failure_ppm = 0;
+        next->shown = (struct pol_test_report){0};
+    }
     next->observed_us = 0; // what comes next is news
     next->segments_asked = (struct gw_segments_asked){0};
     next->segments_logged = 0;

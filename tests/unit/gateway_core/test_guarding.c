@@ -220,6 +220,33 @@ static void a_pass_needs_answers(void **state)
     rig_done(&rig);
 }
 
+static void dwelling(struct pol_stage *stage, uint32_t index)
+{
+    stage->gate.min_dwell_us = index == 0 ? 1000000 : 0;
+}
+
+// What a stage is said to have is its own: it has not passed because the one before did.
+static void a_stage_begins_without_a_verdict(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    open_known(&rig, dwelling);
+    begin(&rig, 0x59, gray_full, 2);
+    rig_command(&rig, 0x59, POL_COMMAND_START, NULL);
+    (void)all_come(&rig, 0x59, good, 3);
+    rig_view(&rig, 0x59, &view);
+    assert_int_equal(view.reason, POL_REASON_DWELL_NOT_REACHED);
+    rig_advance_s(&rig, 2);
+    assert_true(gw_core_tick(rig.core));
+    rig_view(&rig, 0x59, &view);
+    assert_int_equal(view.stage_index, 1);
+    assert_int_equal(view.verdict, POL_VERDICT_NO_DATA);
+    assert_int_equal(view.reason, POL_REASON_NO_COMPLETIONS);
+    expect_replay(&rig, 0x59);
+    rig_done(&rig);
+}
+
 // on_fail hold: nobody goes back, nobody else comes, and somebody is told; a person takes it back.
 static void a_failed_stage_is_held(void **state)
 {
@@ -388,6 +415,7 @@ int main(void)
         cmocka_unit_test(a_guard_is_promoted),
         cmocka_unit_test(under_way_is_no_failure),
         cmocka_unit_test(a_pass_needs_answers),
+        cmocka_unit_test(a_stage_begins_without_a_verdict),
         cmocka_unit_test(a_failed_stage_is_held),
         cmocka_unit_test(a_passed_stage_waits_for_promote),
         cmocka_unit_test(a_later_rollout_goes_before_a_guarded_one),
