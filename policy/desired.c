@@ -12,8 +12,9 @@ bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state 
         *out_state = POL_CLAIM_OPEN;
         return true;
     case POL_ROLLOUT_PAUSED:
-        *out_state = POL_CLAIM_PAUSED;
+        *out_state = rollout->guarding ? POL_CLAIM_HELD : POL_CLAIM_PAUSED;
         return true;
+    case POL_ROLLOUT_GUARDING:
     case POL_ROLLOUT_COMPLETED:
         *out_state = POL_CLAIM_COMPLETED;
         return true;
@@ -28,7 +29,7 @@ bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state 
 
 static bool is_open(const struct pol_claim *claim)
 {
-    return claim->state != POL_CLAIM_COMPLETED;
+    return claim->state == POL_CLAIM_OPEN || claim->state == POL_CLAIM_PAUSED;
 }
 
 static bool may_run(const struct pol_claim *claim, const struct pol_desired_device *device)
@@ -75,7 +76,8 @@ static uint32_t baseline(const struct pol_claim *claims, uint32_t count,
     uint32_t found = count;
     for (uint32_t i = 0; i < count; i++) {
         const struct pol_claim *claim = &claims[i];
-        if (!is_open(claim) && claim->admitted && may_run(claim, device) &&
+        bool shut = claim->state == POL_CLAIM_HELD && claim->version != device->have;
+        if (!is_open(claim) && !shut && claim->admitted && may_run(claim, device) &&
             (found == count || claim->approved > claims[found].approved)) {
             found = i;
         }

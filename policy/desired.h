@@ -1,9 +1,10 @@
 // Desired state: the one version of a task that a device should run, or none.
 //
-// Every rollout of the task that is open, paused or completed makes a *claim* on the device; what
-// was rolled back or killed makes none. The answer follows from the claims and from three facts of
-// the device, never from the order in which things happened to be told. docs/RELEASES.md has the
-// table; the rules, the first that fits:
+// Every rollout of the task that is open, paused, guarded or completed makes a *claim* on the
+// device; what was rolled back or killed makes none. One that is guarded is a baseline, as if
+// completed; one that was paused while guarded is held: a baseline for who has its version alone.
+// The answer follows from the claims and from three facts of the device, never from the order in
+// which things happened to be told. docs/RELEASES.md has the table; the rules, the first that fits:
 //
 //   1. A device follows one rollout: of the open and paused ones that target it, the one of the
 //      highest priority, and of equals the one approved first. It is FOLLOWED when that admits it;
@@ -23,7 +24,12 @@
 
 #include "policy/rollout.h"
 
-enum pol_claim_state { POL_CLAIM_OPEN, POL_CLAIM_PAUSED, POL_CLAIM_COMPLETED };
+enum pol_claim_state {
+    POL_CLAIM_OPEN,
+    POL_CLAIM_PAUSED,
+    POL_CLAIM_COMPLETED,
+    POL_CLAIM_HELD // completed, and for nobody who has not its version
+};
 
 struct pol_claim {
     uint64_t version;  // not 0

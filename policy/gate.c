@@ -96,8 +96,30 @@ static bool too_early(const struct pol_gate *gate, uint64_t completed, uint64_t 
     return false;
 }
 
-static void judge_threshold(const struct pol_gate *gate, const struct tallied *sums,
-                            uint64_t in_stage_us, struct pol_judgement *out)
+// part / whole >= share, exact.
+static bool reaches(uint64_t part, uint64_t whole, uint32_t share_ppm)
+{
+    return (unsigned __int128)part * MILLION >= (unsigned __int128)whole * share_ppm;
+}
+
+// A stage that would pass: did enough answer? Who is under way may answer otherwise than who did.
+static void pass(const struct pol_gate *gate, const struct pol_counts *counts,
+                 const struct tallied *sums, enum pol_reason good, struct pol_judgement *out)
+{
+    uint64_t answered = sums->completed - counts->timed_out;
+    uint64_t offered = add_saturated(sums->completed, counts->under_way);
+    if (!reaches(answered, sums->completed, gate->min_answered_ppm)) {
+        decide(out, POL_VERDICT_INCONCLUSIVE, POL_REASON_TOO_FEW_ANSWERED);
+    } else if (!reaches(answered, offered, gate->min_answered_ppm)) {
+        decide(out, POL_VERDICT_INCONCLUSIVE, POL_REASON_UNDER_WAY);
+    } else {
+        decide(out, POL_VERDICT_PASS, good);
+    }
+}
+
+static void judge_threshold(const struct pol_gate *gate, const struct pol_counts *counts,
+                            const struct tallied *sums, uint64_t in_stage_us,
+                            struct pol_judgement *out)
 {
     // Below the minimum sample, failures count as if the rest of the sample were to succeed: what
     // fails even so need not wait, and a stage too small to fill its sample can still fail.
@@ -105,7 +127,7 @@ static void judge_threshold(const struct pol_gate *gate, const struct tallied *s
     if (over_limit(sums->failures, sample, gate->max_failure_ppm)) {
         decide(out, POL_VERDICT_FAIL, POL_REASON_FAILURES_OVER_LIMIT);
     } else if (!too_early(gate, sums->completed, in_stage_us, out)) {
-        decide(out, POL_VERDICT_PASS, POL_REASON_FAILURES_WITHIN_LIMIT);
+        pass(gate, counts, sums, POL_REASON_FAILURES_WITHIN_LIMIT, out);
     }
 }
 
@@ -199,7 +221,7 @@ static void judge_sequential(const struct pol_gate *gate, const struct pol_count
         return;
     }
     if (result == POL_TEST_GOOD) {
-        decide(out, POL_VERDICT_PASS, POL_REASON_EVIDENCE_GOOD);
+        pass(gate, counts, sums, POL_REASON_EVIDENCE_GOOD, out);
     } else {
         decide(out, POL_VERDICT_INCONCLUSIVE, POL_REASON_EVIDENCE_OPEN);
     }
@@ -227,7 +249,7 @@ void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts
     if (gate->rule == POL_GATE_SEQUENTIAL) {
         judge_sequential(gate, counts, &sums, in_stage_us, out);
     } else {
-        judge_threshold(gate, &sums, in_stage_us, out);
+        judge_threshold(gate, counts, &sums, in_stage_us, out);
     }
 }
 

@@ -45,7 +45,8 @@
 // Of a part with both questions about failures, with LOGRANK: that of the rise over control.
 #define POL_GATE_RISE_PERCENT 75u
 
-// With LOGRANK: the share of devices whose window is over that must have answered.
+// To pass. With LOGRANK: of the devices whose window is over, in both cohorts. With the other
+// rules: of those that had their time, and of these with those that are under way.
 #define POL_GATE_MIN_ANSWERED_PPM 900000u
 
 enum pol_gate_rule {
@@ -68,7 +69,7 @@ struct pol_gate {
     uint32_t alpha_ppm;           // chance to stop a good stage, over all looks
     uint32_t beta_ppm;            // chance to pass a bad one
     uint32_t max_silence_percent; // hazard of silence in percent of control's; 0: not asked
-    uint32_t min_answered_ppm;    // LOGRANK: of devices whose window is over, to pass; 0: not asked
+    uint32_t min_answered_ppm;    // share of devices that must have answered to pass; 0: not asked
     uint64_t no_data_us;          // nobody completed for this long: somebody is paged; 0: never
 };
 
@@ -84,6 +85,8 @@ struct pol_counts {
     uint64_t not_applicable; // refused as not meant for them: out of the denominator
     uint64_t to_roll_back;   // devices still on the version (only read while rolling back)
     uint64_t unproven;       // entered without showing who they are: in none of the others
+    uint64_t under_way;      // offered, not answered yet, and within their time: in no verdict
+    uint64_t outstanding;    // targeted: under way, or not offered yet (only read while guarding)
     struct pol_sample control;        // completed, and failed among them; without the silent
     struct pol_hazard hazard;         // of the updated devices
     struct pol_hazard control_hazard; // of control

@@ -40,6 +40,8 @@ const char *pol_rollout_state_name(enum pol_rollout_state state)
         return "completed";
     case POL_ROLLOUT_WAITING:
         return "waiting_approval";
+    case POL_ROLLOUT_GUARDING:
+        return "guarding";
     case POL_ROLLOUT_STATE_COUNT:
         break;
     }
@@ -114,6 +116,8 @@ const char *pol_action_name(enum pol_action action)
         return "kill";
     case POL_ACTION_REFUSE:
         return "refuse";
+    case POL_ACTION_GUARD:
+        return "guard";
     case POL_ACTION_COUNT:
         break;
     }

@@ -63,6 +63,10 @@ static const char *const names[POL_REASON_COUNT] = {
     [POL_REASON_NO_PROVEN] = "no_proven",
     [POL_REASON_UNDER_WAY] = "under_way",
     [POL_REASON_TOO_FEW_ANSWERED] = "too_few_answered",
+    [POL_REASON_STAGE_PASSED] = "stage_passed",
+    [POL_REASON_GUARDING] = "guarding",
+    [POL_REASON_GUARD_OVER] = "guard_over",
+    [POL_REASON_NOBODY_OUTSTANDING] = "nobody_outstanding",
 };
 
 const char *pol_reason_name(enum pol_reason reason)

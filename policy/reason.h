@@ -45,7 +45,11 @@
     X(STAGES_INVALID, "stages are empty, too many, or shrink")                                     \
     X(NO_PROVEN, "no device that proved itself completed: enrol them, or trust unproven ones")     \
     X(UNDER_WAY, "devices are under way: too few have had their time to answer")                   \
-    X(TOO_FEW_ANSWERED, "too few of the devices that had their time have answered")
+    X(TOO_FEW_ANSWERED, "too few of the devices that had their time have answered")                \
+    X(STAGE_PASSED, "the stage passed and waits: promote goes on")                                 \
+    X(GUARDING, "the last stage passed: devices that answer late are judged still")                \
+    X(GUARD_OVER, "the guard is over")                                                             \
+    X(NOBODY_OUTSTANDING, "every targeted device has answered, or had its time")
 
 enum pol_reason {
 #define POL_REASON_ENUM(name, text) POL_REASON_##name,

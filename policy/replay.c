@@ -13,7 +13,8 @@ bool pol_rollout_equal(const struct pol_rollout *a, const struct pol_rollout *b)
 {
     return a->state == b->state && a->stage_index == b->stage_index &&
            a->before_first == b->before_first && a->stage_failed == b->stage_failed &&
-           a->paged == b->paged && a->killed == b->killed && a->stage_since_us == b->stage_since_us;
+           a->paged == b->paged && a->killed == b->killed && a->guarding == b->guarding &&
+           a->passed == b->passed && a->stage_since_us == b->stage_since_us;
 }
 
 // Whether a look fits what the replay knows: a stage is open, as many slices are held as it says,
@@ -22,7 +23,8 @@ static bool look_fits(const struct pol_replay *replay, uint32_t stage_count,
                       const struct pol_slices *slices)
 {
     const struct pol_rollout *rollout = &replay->rollout;
-    bool open = (rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_WAITING) &&
+    bool open = (rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_WAITING ||
+                 rollout->state == POL_ROLLOUT_GUARDING) &&
                 !rollout->before_first && rollout->stage_index < stage_count;
     bool fits = open && slices->held_count == replay->held.count &&
                 slices->count <= POL_SLICES_MAX && slices->failing_count <= slices->count;

@@ -197,18 +197,49 @@ static void open_stage(struct pol_decision *decision, uint16_t index, uint64_t n
     decision->action = POL_ACTION_ADVANCE;
 }
 
+static void complete(struct pol_decision *decision)
+{
+    decision->next.state = POL_ROLLOUT_COMPLETED;
+    decision->next.guarding = false;
+    decision->action = POL_ACTION_COMPLETE;
+}
+
+static void begin_guard(struct pol_decision *decision, uint64_t now_us)
+{
+    decision->next.state = POL_ROLLOUT_GUARDING;
+    decision->next.guarding = true;
+    decision->next.paged = false;
+    decision->next.stage_since_us = now_us;
+    decision->action = POL_ACTION_GUARD;
+}
+
+// Behind the last stage. Who failed it, or ends the guard, is not guarded any more: it would fail
+// again at the next tick.
+static void finish(struct pol_decision *decision, const struct pol_stage *last, uint64_t now_us)
+{
+    const struct pol_rollout *next = &decision->next;
+    if (last->guard_s > 0 && !next->guarding && !next->stage_failed) {
+        begin_guard(decision, now_us);
+    } else {
+        complete(decision);
+    }
+    decision->next.stage_failed = false;
+}
+
 // Goes to the stage behind the current one (or the first): opens it, waits for its approval, or
-// completes the rollout when there is none.
+// guards or completes the rollout when there is none.
 static void go_on(struct pol_decision *decision, const struct pol_stage *stages,
                   uint32_t stage_count, uint64_t now_us, bool approved)
 {
     struct pol_rollout *next = &decision->next;
     uint32_t index = next->before_first ? 0 : next->stage_index + 1u;
+    next->passed = false;
+    if (next->guarding || index >= stage_count) {
+        finish(decision, &stages[stage_count - 1], now_us);
+        return;
+    }
     next->stage_failed = false;
-    if (index >= stage_count) {
-        next->state = POL_ROLLOUT_COMPLETED;
-        decision->action = POL_ACTION_COMPLETE;
-    } else if (stages[index].approval && !approved) {
+    if (stages[index].approval && !approved) {
         next->state = POL_ROLLOUT_WAITING;
         decision->action = POL_ACTION_WAIT;
     } else {
@@ -216,48 +247,106 @@ static void go_on(struct pol_decision *decision, const struct pol_stage *stages,
     }
 }
 
-static void fail_stage(struct pol_decision *decision)
+// Everybody goes back. What was guarded or paused is no more.
+static void turn_back(struct pol_decision *decision)
 {
     decision->action = POL_ACTION_ROLL_BACK;
     decision->next.state = POL_ROLLOUT_ROLLING_BACK;
-    decision->next.stage_failed = true;
+    decision->next.guarding = false;
+    decision->next.passed = false;
+}
+
+// Somebody is told where nobody has to be looking: behind the last stage, in a pause that nobody
+// asked for, and where the rest is a person's to do.
+static void fail_stage(struct pol_decision *decision, const struct pol_stage *stage)
+{
+    struct pol_rollout *next = &decision->next;
+    bool holds = stage->on_fail == POL_ON_FAIL_HOLD;
+    decision->page = holds || next->guarding || next->passed;
+    next->paged = next->paged || decision->page;
+    next->stage_failed = true;
+    if (holds) {
+        decision->action = POL_ACTION_PAUSE;
+        next->state = POL_ROLLOUT_PAUSED;
+        next->passed = false;
+    } else {
+        turn_back(decision);
+    }
+}
+
+static void pass_stage(struct pol_decision *decision, const struct pol_stage *stages,
+                       uint32_t stage_count, uint64_t now_us)
+{
+    bool last = decision->next.stage_index + 1u >= stage_count;
+    if (stages[decision->next.stage_index].on_pass == POL_ON_PASS_PAUSE) {
+        decision->action = POL_ACTION_PAUSE;
+        decision->reason = POL_REASON_STAGE_PASSED;
+        decision->next.state = POL_ROLLOUT_PAUSED;
+        decision->next.passed = true;
+        return;
+    }
+    go_on(decision, stages, stage_count, now_us, false);
+    if (last) {
+        decision->reason = POL_REASON_LAST_STAGE_PASSED;
+    }
 }
 
 static void tick_running(struct pol_decision *decision, const struct pol_stage *stages,
                          uint32_t stage_count, uint64_t now_us)
 {
     if (decision->verdict == POL_VERDICT_FAIL) {
-        fail_stage(decision);
+        fail_stage(decision, &stages[decision->next.stage_index]);
     } else if (decision->verdict == POL_VERDICT_PASS) {
-        go_on(decision, stages, stage_count, now_us, false);
-        if (decision->action == POL_ACTION_COMPLETE) {
-            decision->reason = POL_REASON_LAST_STAGE_PASSED;
-        }
+        pass_stage(decision, stages, stage_count, now_us);
     } else if (decision->reason == POL_REASON_NO_DATA_TOO_LONG && !decision->next.paged) {
         decision->action = POL_ACTION_PAGE;
+        decision->page = true;
         decision->next.paged = true;
     }
 }
 
-static void tick_waiting(struct pol_decision *decision)
+static void tick_waiting(struct pol_decision *decision, const struct pol_stage *stage)
 {
     if (decision->verdict == POL_VERDICT_FAIL) {
-        fail_stage(decision);
+        fail_stage(decision, stage);
         return;
     }
     decision->reason = POL_REASON_APPROVAL_PENDING;
 }
 
-// A paused rollout moves by command only, but a stage that fails meanwhile is remembered, so that
-// resuming has to accept the risk.
-static void tick_paused(struct pol_decision *decision)
+// A rollout that a person paused moves by command only, but a stage that fails meanwhile is
+// remembered, so that resuming has to accept the risk. One that paused itself is nobody's yet: it
+// is judged as one that runs.
+static void tick_paused(struct pol_decision *decision, const struct pol_stage *stage)
 {
-    if (decision->verdict == POL_VERDICT_FAIL && !decision->next.stage_failed) {
+    bool passed = decision->next.passed;
+    bool fails = decision->verdict == POL_VERDICT_FAIL && !decision->next.stage_failed;
+    if (fails && passed) {
+        fail_stage(decision, stage);
+    } else if (fails) {
         decision->action = POL_ACTION_PAUSE;
         decision->next.stage_failed = true;
-        return;
+    } else {
+        decision->reason = passed ? POL_REASON_STAGE_PASSED : POL_REASON_ROLLOUT_PAUSED;
     }
-    decision->reason = POL_REASON_ROLLOUT_PAUSED;
+}
+
+static void tick_guarding(struct pol_decision *decision, const struct pol_stage *stage,
+                          const struct pol_counts *counts, uint64_t now_us)
+{
+    uint64_t since_us = decision->next.stage_since_us;
+    uint64_t guarded_us = now_us > since_us ? now_us - since_us : 0;
+    if (decision->verdict == POL_VERDICT_FAIL) {
+        fail_stage(decision, stage);
+    } else if (counts->outstanding == 0) {
+        complete(decision);
+        decision->reason = POL_REASON_NOBODY_OUTSTANDING;
+    } else if (guarded_us >= (uint64_t)stage->guard_s * 1000000u) {
+        complete(decision);
+        decision->reason = POL_REASON_GUARD_OVER;
+    } else {
+        decision->reason = POL_REASON_GUARDING;
+    }
 }
 
 static void tick_rolling_back(struct pol_decision *decision, const struct pol_counts *counts)
@@ -274,15 +363,19 @@ static void tick_rolling_back(struct pol_decision *decision, const struct pol_co
 static void tick_state(struct pol_decision *decision, const struct pol_stage *stages,
                        uint32_t stage_count, const struct pol_counts *counts, uint64_t now_us)
 {
+    const struct pol_stage *stage = &stages[decision->next.stage_index];
     switch (decision->next.state) {
     case POL_ROLLOUT_RUNNING:
         tick_running(decision, stages, stage_count, now_us);
         break;
     case POL_ROLLOUT_WAITING:
-        tick_waiting(decision);
+        tick_waiting(decision, stage);
         break;
     case POL_ROLLOUT_PAUSED:
-        tick_paused(decision);
+        tick_paused(decision, stage);
+        break;
+    case POL_ROLLOUT_GUARDING:
+        tick_guarding(decision, stage, counts, now_us);
         break;
     case POL_ROLLOUT_ROLLING_BACK:
         tick_rolling_back(decision, counts);
@@ -370,7 +463,7 @@ static struct pol_decision start(const struct pol_rollout *rollout, const struct
 
 static struct pol_decision pause(const struct pol_rollout *rollout)
 {
-    bool open = rollout->state == POL_ROLLOUT_RUNNING ||
+    bool open = rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_GUARDING ||
                 (rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first);
     return open ? move(rollout, POL_ACTION_PAUSE, POL_ROLLOUT_PAUSED)
                 : refuse(rollout, POL_REASON_WRONG_STATE);
@@ -389,20 +482,32 @@ static struct pol_decision resume(const struct pol_rollout *rollout, const struc
         // Staying in the failed stage would fail it again at the next tick.
         return forward(rollout, stages, stage_count, now_us, false);
     }
-    return move(rollout, POL_ACTION_RESUME, POL_ROLLOUT_RUNNING);
+    if (rollout->passed) {
+        return refuse(rollout, POL_REASON_STAGE_PASSED); // it would pause itself again
+    }
+    return move(rollout, POL_ACTION_RESUME,
+                rollout->guarding ? POL_ROLLOUT_GUARDING : POL_ROLLOUT_RUNNING);
 }
 
 static struct pol_decision promote(const struct pol_rollout *rollout,
                                    const struct pol_stage *stages, uint32_t stage_count,
                                    uint64_t now_us)
 {
-    if (rollout->state != POL_ROLLOUT_RUNNING) {
+    bool waits = rollout->state == POL_ROLLOUT_PAUSED && rollout->passed;
+    if (rollout->state != POL_ROLLOUT_RUNNING && rollout->state != POL_ROLLOUT_GUARDING && !waits) {
         return refuse(rollout, POL_REASON_WRONG_STATE);
     }
     if (rollout->stage_failed) {
         return refuse(rollout, POL_REASON_STAGE_FAILED);
     }
     return forward(rollout, stages, stage_count, now_us, false);
+}
+
+static struct pol_decision go_back(const struct pol_rollout *rollout)
+{
+    struct pol_decision decision = hold(rollout, POL_REASON_OPERATOR);
+    turn_back(&decision);
+    return decision;
 }
 
 static struct pol_decision abort_rollout(const struct pol_rollout *rollout)
@@ -412,7 +517,8 @@ static struct pol_decision abort_rollout(const struct pol_rollout *rollout)
     case POL_ROLLOUT_RUNNING:
     case POL_ROLLOUT_WAITING:
     case POL_ROLLOUT_PAUSED:
-        return move(rollout, POL_ACTION_ROLL_BACK, POL_ROLLOUT_ROLLING_BACK);
+    case POL_ROLLOUT_GUARDING:
+        return go_back(rollout);
     default:
         return refuse(rollout, POL_REASON_WRONG_STATE);
     }
@@ -426,8 +532,7 @@ static struct pol_decision kill_version(const struct pol_rollout *rollout)
         return refuse(rollout, POL_REASON_WRONG_STATE);
     }
     struct pol_decision decision =
-        going_back ? move(rollout, POL_ACTION_KILL, rollout->state)
-                   : move(rollout, POL_ACTION_ROLL_BACK, POL_ROLLOUT_ROLLING_BACK);
+        going_back ? move(rollout, POL_ACTION_KILL, rollout->state) : go_back(rollout);
     decision.next.killed = true;
     decision.reason = POL_REASON_KILLED;
     return decision;
@@ -457,8 +562,8 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
                    ? forward(rollout, stages, stage_count, now_us, true)
                    : refuse(rollout, POL_REASON_WRONG_STATE);
     case POL_COMMAND_UNDO:
-        return rollout->state == POL_ROLLOUT_COMPLETED
-                   ? move(rollout, POL_ACTION_ROLL_BACK, POL_ROLLOUT_ROLLING_BACK)
+        return rollout->state == POL_ROLLOUT_COMPLETED || rollout->state == POL_ROLLOUT_GUARDING
+                   ? go_back(rollout)
                    : refuse(rollout, POL_REASON_WRONG_STATE);
     case POL_COMMAND_KILL:
         return kill_version(rollout);
@@ -513,6 +618,7 @@ static enum pol_reason shut(const struct pol_rollout *rollout, uint32_t stage_co
     case POL_ROLLOUT_WAITING:
     case POL_ROLLOUT_RUNNING:
     case POL_ROLLOUT_COMPLETED:
+    case POL_ROLLOUT_GUARDING:
         break;
     case POL_ROLLOUT_STATE_COUNT:
         return POL_REASON_STAGES_INVALID;

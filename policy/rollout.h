@@ -1,11 +1,13 @@
 // Rollouts: the staged process that brings a release to devices, as a pure state machine.
 //
-// Semantics (the first seven are the promises of the product):
+// Semantics (the first eight are the promises of the product):
 //   - the denominator of a verdict is the devices that completed (or timed out) in the current
 //   stage;
 //   - verdicts are PASS, FAIL, INCONCLUSIVE, NO_DATA; only PASS advances;
 //   - a stage ends only with its minimum dwell, its minimum sample and a PASS; failure is checked
 //   first;
+//   - behind the last stage the rollout is guarded until nobody targeted is outstanding, or the
+//   guard is over: whoever answers late is judged by the last stage's gate;
 //   - pause withdraws pending offers; abort is pause plus roll back; resume never skips a failed
 //   stage
 //     unless the operator accepts the risk;
@@ -112,6 +114,7 @@ enum pol_rollout_state {
     POL_ROLLOUT_ROLLED_BACK,  // all that could be reached went back
     POL_ROLLOUT_COMPLETED,    // the last stage passed: this version is the task's baseline
     POL_ROLLOUT_WAITING,      // the next stage waits for approval; the open ones go on
+    POL_ROLLOUT_GUARDING,     // the last stage passed: the baseline, as COMPLETED, but judged still
     POL_ROLLOUT_STATE_COUNT
 };
 
@@ -120,9 +123,11 @@ struct pol_rollout {
     uint16_t stage_index;    // the newest open stage
     bool before_first;       // it is not open yet: the first stage waits for approval
     bool stage_failed;       // the current stage had a FAIL verdict
-    bool paged;              // nobody completed in it for too long, and that was said
+    bool paged;              // somebody was told: nobody completed in it for too long, or it failed
     bool killed;             // the version may run nowhere
-    uint64_t stage_since_us; // when the current stage opened
+    bool guarding;           // GUARDING, or PAUSED out of it
+    bool passed;             // PAUSED by the stage itself when it passed (on_pass)
+    uint64_t stage_since_us; // when the current stage opened; guarding: when the guard began
 };
 
 enum pol_command {
@@ -130,7 +135,8 @@ enum pol_command {
     POL_COMMAND_PAUSE,
     POL_COMMAND_RESUME,
     POL_COMMAND_RESUME_ACCEPT_RISK, // resume past a failed stage; the caller records who and why
-    POL_COMMAND_PROMOTE, // next stage now, dwell and sample waived; never past a failed stage
+    POL_COMMAND_PROMOTE, // next stage now, dwell and sample waived; never past a failed stage. Of a
+                         // guard: it is over
     POL_COMMAND_ABORT,
     POL_COMMAND_APPROVE, // opens the stage that waits; the caller checks who asks
     POL_COMMAND_UNDO,    // a completed rollout goes back to the baseline before it
@@ -150,6 +156,7 @@ enum pol_action {
     POL_ACTION_PAGE,   // no data for too long: hold, and tell somebody
     POL_ACTION_KILL,   // nothing moves but that the version is marked
     POL_ACTION_REFUSE, // a command that is not allowed: `next` equals the state before
+    POL_ACTION_GUARD,  // the last stage is over: the guard begins
     POL_ACTION_COUNT
 };
 
@@ -157,6 +164,7 @@ struct pol_decision {
     enum pol_action action;
     enum pol_verdict verdict;
     enum pol_reason reason;
+    bool page;                    // somebody must be told
     uint32_t failure_ppm;         // failed / completed, 0 without completions
     struct pol_test_report shown; // by the sequential gate
     struct pol_rollout next;
@@ -168,17 +176,20 @@ struct pol_decision {
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count);
 
 // What time and counts decide. Call it at any rate; equal inputs give equal answers. The verdict is
-// given whenever a stage is open, for people; it moves RUNNING and WAITING rollouts only (WAITING:
-// only back). A stage that fails while PAUSED is marked (action PAUSE, stage_failed).
+// given whenever a stage is open or guarded, for people; it moves RUNNING, WAITING and GUARDING
+// rollouts only (the latter two: only back, or with on_fail HOLD to PAUSED). A stage that fails
+// while PAUSED is marked (action PAUSE, stage_failed); one that paused itself is judged as before.
 struct pol_decision pol_rollout_tick(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
                                      const struct pol_counts *counts, uint64_t now_us);
 // What an operator decides. START: DRAFT (ADVANCE, or WAIT when the first stage needs approval).
-// PAUSE: RUNNING, or WAITING with a stage open. RESUME: PAUSED, unless the stage failed.
-// RESUME_ACCEPT_RISK: PAUSED; a failed stage is skipped (ADVANCE, WAIT, or COMPLETE past the last).
-// PROMOTE: RUNNING (likewise). APPROVE: WAITING (ADVANCE). ABORT: DRAFT, RUNNING, WAITING, PAUSED
-// (ROLL_BACK). UNDO: COMPLETED (ROLL_BACK). KILL: all of these (ROLL_BACK), and what is rolling or
-// rolled back already (KILL). Everything else is REFUSE with WRONG_STATE or STAGE_FAILED.
+// PAUSE: RUNNING, GUARDING, or WAITING with a stage open. RESUME: PAUSED, unless the stage failed,
+// or paused itself when it passed (STAGE_PASSED). RESUME_ACCEPT_RISK: likewise; a failed stage is
+// skipped (ADVANCE, WAIT, or COMPLETE past the last). PROMOTE: RUNNING, and PAUSED by a stage that
+// passed (ADVANCE, WAIT, or GUARD or COMPLETE past the last); GUARDING (COMPLETE). APPROVE: WAITING
+// (ADVANCE). ABORT: DRAFT, RUNNING, WAITING, PAUSED, GUARDING (ROLL_BACK). UNDO: COMPLETED,
+// GUARDING (ROLL_BACK). KILL: all of these (ROLL_BACK), and what is rolling or rolled back already
+// (KILL). Everything else is REFUSE with WRONG_STATE, STAGE_FAILED or STAGE_PASSED.
 struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
                                         const struct pol_stage *stages, uint32_t stage_count,
                                         enum pol_command command, uint64_t now_us);
@@ -187,7 +198,7 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
 // own target; `audience_mask` bit k is the answer of stage k's audience (both depend on attributes
 // alone and are cached by the caller). Simulate and shadow stages never admit. A match has the
 // first open stage that admits in cond_index: the stage the device counts in, and whose statement
-// it is offered. COMPLETED admits as its last stage does.
+// it is offered. COMPLETED and GUARDING admit as their last stage does.
 struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
                                     const struct pol_stage *stages, uint32_t stage_count,
                                     bool targeted, uint32_t audience_mask, uint16_t bucket);

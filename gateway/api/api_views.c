@@ -128,6 +128,7 @@ static json_t *counts_object(const struct gw_rollout_counts *counts)
         {"succeeded", offsetof(struct gw_rollout_counts, succeeded)},
         {"failed", offsetof(struct gw_rollout_counts, failed)},
         {"timed_out", offsetof(struct gw_rollout_counts, timed_out)},
+        {"under_way", offsetof(struct gw_rollout_counts, under_way)},
         {"silent", offsetof(struct gw_rollout_counts, silent)},
         {"expired", offsetof(struct gw_rollout_counts, expired)},
         {"retrying", offsetof(struct gw_rollout_counts, retrying)},
@@ -152,12 +153,6 @@ static json_t *counts_object(const struct gw_rollout_counts *counts)
             json_decref(object);
             return NULL;
         }
-    }
-    if (object != NULL &&
-        json_object_set_new(object, "under_way",
-                            json_integer((json_int_t)gw_counts_under_way(counts))) != 0) {
-        json_decref(object);
-        return NULL;
     }
     return object;
 }
@@ -371,6 +366,15 @@ static json_t *simulation_object(const struct gw_rollout_view *view)
     return out;
 }
 
+// Of a rollout whose last stage is over, and that is judged still; null otherwise.
+static json_t *guard_object(const struct gw_rollout_view *view)
+{
+    return view->guarding ? json_pack("{s:I, s:I, s:I}", "since_s", (json_int_t)view->stage_since_s,
+                                      "left_s", (json_int_t)view->guard_left_s, "outstanding",
+                                      (json_int_t)view->outstanding)
+                          : json_null();
+}
+
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
     json_t *root = json_pack(
@@ -397,6 +401,9 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||
          json_object_set_new(root, "trial", trial_object(view)) != 0 ||
+         json_object_set_new(root, "guard", guard_object(view)) != 0 ||
+         json_object_set_new(root, "paged", json_boolean(view->paged)) != 0 ||
+         json_object_set_new(root, "passed", json_boolean(view->passed)) != 0 ||
          json_object_set_new(root, "power", power_object(view)) != 0)) {
         json_decref(root);
         return NULL;
@@ -502,13 +509,14 @@ static const char *why_text(const struct gw_why_rollout *item)
     if (item->killed) {
         return "its version was killed";
     }
-    if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_IN_STAGE) {
+    bool over = item->state == POL_ROLLOUT_COMPLETED || item->state == POL_ROLLOUT_GUARDING;
+    if (over && item->reason == POL_REASON_IN_STAGE) {
         return "inside a stage that the rollout completed";
     }
-    if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_OUTSIDE_BUCKET) {
+    if (over && item->reason == POL_REASON_OUTSIDE_BUCKET) {
         return "bucket beyond the stages that the rollout completed";
     }
-    if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_OUTSIDE_AUDIENCE) {
+    if (over && item->reason == POL_REASON_OUTSIDE_AUDIENCE) {
         return "not in the audience of a stage that the rollout completed";
     }
     return pol_reason_text(item->reason);

@@ -78,7 +78,9 @@ static json_t *judged_object(const struct gw_rollout_log_view *view)
     const struct pol_counts *counts = &view->record.counts;
 
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, "
+        "s:I}",
         "offered", (json_int_t)counts->offered, "downloaded", (json_int_t)counts->downloaded,
         "activated", (json_int_t)counts->activated, "succeeded", (json_int_t)counts->succeeded,
         "failed", (json_int_t)counts->failed, "timed_out", (json_int_t)counts->timed_out, "silent",
@@ -89,7 +91,8 @@ static json_t *judged_object(const struct gw_rollout_log_view *view)
         (json_int_t)counts->hazard.device_seconds, "hazard_silent",
         (json_int_t)counts->hazard.silent, "control_observed_s",
         (json_int_t)counts->control_hazard.device_seconds, "control_silent",
-        (json_int_t)counts->control_hazard.silent, "unproven", (json_int_t)counts->unproven);
+        (json_int_t)counts->control_hazard.silent, "unproven", (json_int_t)counts->unproven,
+        "under_way", (json_int_t)counts->under_way, "outstanding", (json_int_t)counts->outstanding);
 }
 
 // ---- Segments
@@ -163,12 +166,13 @@ json_t *gw_view_log(const struct gw_rollout_log_view *view, const struct gw_view
         "failure_ratio", view->failure_ppm / 1e6, "counts", judged_object(view), "by",
         gw_view_text(view->by), "comment", gw_view_text(view->comment));
     // What a replay needs beside: the exact clock and the rest of the state.
-    json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "action",
+    json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:b, s:b}", "action",
                              pol_action_name(record->action), "now_us", (json_int_t)record->now_us,
                              "revision", (json_int_t)view->revision, "stage_since_us",
                              (json_int_t)after->stage_since_us, "before_first",
                              (int)after->before_first, "stage_failed", (int)after->stage_failed,
-                             "paged", (int)after->paged, "killed", (int)after->killed);
+                             "paged", (int)after->paged, "killed", (int)after->killed, "guarding",
+                             (int)after->guarding, "passed", (int)after->passed);
 
     if (root != NULL && has_trial(&record->counts.trial) &&
         json_object_set_new(json_object_get(root, "counts"), "trial",

@@ -69,6 +69,7 @@ enum cli_exit {
     X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \
     X(WATCH, 'w', "watch", NULL, "Stay and show progress until the rollout ends")                  \
     X(TIMEOUT, 0, "timeout", "SECONDS", "With --watch: give up after this long")                   \
+    X(UNTIL, 0, "until", "WHAT", "With --watch: full (default), or completed: the guard is over")  \
     X(REASON, 0, "reason", "TEXT", "Why; kept in the rollout's log")                               \
     X(BY, 0, "by", "NAME", "Who; kept in the rollout's log (USER)")                                \
     X(ACCEPT_RISK, 0, "accept-risk", NULL, "Resume past a failed stage; needs --reason")           \

@@ -39,8 +39,8 @@ const struct cli_command cli_commands[] = {
     {"release", "kill", "SHA256",
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'\n"
-     "SHA256 is the version's manifest: walle task get TASK lists them", COMMAND_BITS, 1, 1,
-     cli_release_kill},
+     "SHA256 is the version's manifest: walle task get TASK lists them",
+     COMMAND_BITS, 1, 1, cli_release_kill},
     {"release", "kills", "",
      "List the killed versions: who killed them, when and why, and the rollouts that ended so.",
      "  walle release kills\n  walle release kills -o json",
@@ -106,20 +106,24 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
          CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
-         CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) |
-         CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN) | CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
+         CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(UNTIL) | CLI_BIT(TIMEOUT) |
+         CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN) |
+         CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
      "  walle rollout submit ipv.json --watch\n"
      "made by:\n"
      "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
      "  walle task sign ipv.json --key ben.key",
-     CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
-         CLI_BIT(BY) | CLI_BIT(ACCEPT_COST) | CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
+     CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(UNTIL) | CLI_BIT(TIMEOUT) |
+         CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(ACCEPT_COST) | CLI_BIT(ACCEPT_EMPTY) |
+         CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_submit},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
-     "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
-     CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_rollout_status},
+     "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch\n"
+     "  walle rollout status 00c0ffee00c0ffee --watch --until completed",
+     CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(UNTIL) | CLI_BIT(TIMEOUT), 1, 1,
+     cli_rollout_status},
     {"rollout", "explain", "ID",
      "Say where a rollout is, what its gate asks for, what is missing, and what to do.",
      "  walle rollout explain 00c0ffee00c0ffee", CLI_BITS_GATEWAY, 1, 1, cli_rollout_explain},
@@ -135,7 +139,8 @@ const struct cli_command cli_commands[] = {
      "  walle rollout resume 00c0ffee00c0ffee\n"
      "  walle rollout resume 00c0ffee00c0ffee --accept-risk --reason 'known bad batch'",
      COMMAND_BITS | CLI_BIT(ACCEPT_RISK), 1, 1, cli_rollout_resume},
-    {"rollout", "promote", "ID", "Open the next stage now: dwell and sample are waived.",
+    {"rollout", "promote", "ID",
+     "Open the next stage now: dwell and sample are waived. Of a guard: it is over.",
      "  walle rollout promote 00c0ffee00c0ffee --reason 'hotfix'", COMMAND_BITS, 1, 1,
      cli_rollout_promote},
     {"rollout", "abort", "ID", "Stop, and take every updated device back.",

@@ -73,6 +73,21 @@ static void print_wait(FILE *file, uint64_t seconds)
             (unsigned long long)((seconds + units[at].unit / 2) / units[at].unit), units[at].name);
 }
 
+unsigned rollout_explain_guard(FILE *file, const json_t *rollout)
+{
+    const json_t *guard = json_object_get(rollout, "guard");
+    unsigned long long outstanding = whole(guard, "outstanding");
+
+    if (!json_is_object(guard) || strcmp(cli_json_text(rollout, "state", ""), "guarding") != 0) {
+        return 0;
+    }
+    fprintf(file, "  guarding: %llu device%s outstanding", outstanding,
+            outstanding == 1 ? "" : "s");
+    print_wait(file, cli_json_u64(guard, "left_s"));
+    fputs(" left at most\n", file);
+    return 1;
+}
+
 static void print_sees(FILE *file, const json_t *rise)
 {
     if (json_is_number(rise)) {
@@ -267,7 +282,11 @@ static void say_next(FILE *file, const json_t *rollout)
     const char *state = cli_json_text(rollout, "state", "");
     const char *id = cli_json_text(rollout, "id", "ID");
 
-    if (strcmp(state, "waiting_approval") == 0) {
+    if (strcmp(state, "guarding") == 0) {
+        fprintf(file, "End the guard now: walle rollout promote %s\n", id);
+    } else if (json_is_true(json_object_get(rollout, "passed"))) {
+        fprintf(file, "The stage passed. Go on: walle rollout promote %s\n", id);
+    } else if (strcmp(state, "waiting_approval") == 0) {
         fprintf(file, "Another person than its creator opens the stage: walle rollout approve %s\n",
                 id);
     } else if (strcmp(state, "paused") == 0) {
@@ -313,6 +332,7 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
                 "failed.\n",
                 100 * real(rollout, "failure_ratio"));
     }
+    (void)rollout_explain_guard(file, rollout);
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);
     (void)rollout_explain_trial(file, rollout);

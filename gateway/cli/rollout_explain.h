@@ -9,6 +9,7 @@
 // `now_s`: the wall clock, for how long the stage has been open.
 void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s);
 // What a sequential gate has shown so far, in one line; nothing when the rule is another.
+unsigned rollout_explain_guard(FILE *file, const json_t *rollout);
 unsigned rollout_explain_evidence(FILE *file, const json_t *rollout);
 // What rise the open stage can see by now, and what it still needs to see the declared one, in one
 // line; nothing when none is declared.

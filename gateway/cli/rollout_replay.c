@@ -95,6 +95,8 @@ static void read_counts(const json_t *json, struct pol_counts *out)
     out->control_hazard.device_seconds = cli_json_u64(json, "control_observed_s");
     out->control_hazard.silent = cli_json_u64(json, "control_silent");
     out->unproven = cli_json_u64(json, "unproven");
+    out->under_way = cli_json_u64(json, "under_way");
+    out->outstanding = cli_json_u64(json, "outstanding");
 }
 
 static bool is_true(const json_t *json, const char *key)
@@ -213,6 +215,8 @@ static void read_record(struct replaying *replaying, const json_t *json, struct 
     out->after.stage_failed = is_true(json, "stage_failed");
     out->after.paged = is_true(json, "paged");
     out->after.killed = is_true(json, "killed");
+    out->after.guarding = is_true(json, "guarding");
+    out->after.passed = is_true(json, "passed");
     read_counts(json_object_get(json, "counts"), &out->counts);
     if (out->kind == POL_RECORD_SLICES) {
         out->action = POL_ACTION_HOLD;

@@ -103,7 +103,7 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
     const json_t *counts = json_object_get(stage, "counts");
     int64_t open = open_stage(rollout);
     const char *state = cli_json_text(rollout, "state", "");
-    bool over = strcmp(state, "completed") == 0;
+    bool over = strcmp(state, "completed") == 0 || strcmp(state, "guarding") == 0;
     char mark = over || (int64_t)index < open ? '+' : (int64_t)index == open ? '>' : ' ';
 
     const char *kind = cli_json_text(stage, "kind", "");
@@ -196,6 +196,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     print_verdict(file, rollout);
     fputc('\n', file);
     lines += show_simulation(file, rollout);
+    lines += rollout_explain_guard(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
     lines += rollout_explain_trial(file, rollout);
@@ -225,11 +226,15 @@ void rollout_show_line(FILE *file, const json_t *rollout)
     (void)rollout_explain_unproven(file, rollout);
 }
 
-bool rollout_is_over(const json_t *rollout)
+bool rollout_is_over(const json_t *rollout, bool completed)
 {
     const char *state = cli_json_text(rollout, "state", "");
+    bool held = strcmp(state, "paused") == 0 &&
+                json_is_true(json_object_get(rollout, "stage_failed")) &&
+                json_is_true(json_object_get(rollout, "paged"));
 
-    return strcmp(state, "completed") == 0 || strcmp(state, "rolled_back") == 0;
+    return held || strcmp(state, "completed") == 0 || strcmp(state, "rolled_back") == 0 ||
+           (!completed && strcmp(state, "guarding") == 0);
 }
 
 enum cli_exit rollout_exit(const json_t *rollout)

@@ -12,8 +12,9 @@ unsigned rollout_show(FILE *file, const json_t *rollout);
 // One line with the essence; for logs of what changes.
 void rollout_show_line(FILE *file, const json_t *rollout);
 
-// Has it come to an end (completed, rolled back)?
-bool rollout_is_over(const json_t *rollout);
+// Has it come to an end: completed (or, unless `completed` is asked for, guarding), rolled back, or
+// failed and left to a person?
+bool rollout_is_over(const json_t *rollout, bool completed);
 // OK, or FAILED for a failed stage, a rollback under way or done.
 enum cli_exit rollout_exit(const json_t *rollout);
 

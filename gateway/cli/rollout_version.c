@@ -128,7 +128,8 @@ static bool released_it(const json_t *rollout, const char *task, const char *ver
 {
     return strcmp(cli_json_text(rollout, "task", ""), task) == 0 &&
            strcmp(cli_json_text(rollout, "version", ""), version) == 0 &&
-           strcmp(cli_json_text(rollout, "state", ""), "completed") == 0;
+           (strcmp(cli_json_text(rollout, "state", ""), "completed") == 0 ||
+            strcmp(cli_json_text(rollout, "state", ""), "guarding") == 0);
 }
 
 enum cli_exit rollout_version_released(const struct cli *cli, const char *task, const char *version,

@@ -74,17 +74,34 @@ static void pause_between(void)
     (void)nanosleep(&wait, NULL);
 }
 
+// --until: does the guard behind the last stage belong to it?
+static enum cli_exit read_until(const struct cli *cli, bool *out_completed)
+{
+    const char *until = cli->values[CLI_OPTION_UNTIL];
+
+    *out_completed = until != NULL && strcmp(until, "completed") == 0;
+    return until == NULL || *out_completed || strcmp(until, "full") == 0
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE, "--until: full or completed");
+}
+
 static enum cli_exit follow(const struct cli *cli, const char *path, uint64_t deadline_us,
                             struct watch *watch)
 {
     unsigned misses = 0;
+    bool completed = false;
+    enum cli_exit usage = read_until(cli, &completed);
+
+    if (usage != CLI_EXIT_OK) {
+        return usage;
+    }
 
     for (;;) {
         json_t *rollout = NULL;
         enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &rollout);
         if (code == CLI_EXIT_OK) {
             misses = 0;
-            bool over = rollout_is_over(rollout);
+            bool over = rollout_is_over(rollout, completed);
             show(cli, watch, rollout);
             if (over && cli->json) {
                 cli_json_print(rollout);

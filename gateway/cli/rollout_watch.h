@@ -5,8 +5,9 @@
 #include "cli/cli.h"
 
 // Redraws the picture on a terminal; prints a line whenever something changed elsewhere; with -o
-// json prints the last state. Ends when the rollout does: OK when it completed, FAILED when it was
-// rolled back, TIMEOUT after --timeout SECONDS.
+// json prints the last state. Ends when the rollout does: OK when its last stage passed (--until
+// completed: when it completed), FAILED when it was rolled back or waits failed for a person,
+// TIMEOUT after --timeout SECONDS.
 enum cli_exit rollout_watch(const struct cli *cli, const char *id);
 
 #endif

@@ -177,8 +177,10 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
         if (gw_director_kills(core, &release->manifest)) {
             continue;
         }
+        bool settled = !task->bases[i]->state.guarding; // else it may be held back
         uint32_t found = GW_PLAN_BASES_ALL_MAX - missing;
-        bool another = !is_among(all, found, release->version_id) && is_for_everybody(release);
+        bool another =
+            settled && !is_among(all, found, release->version_id) && is_for_everybody(release);
         if (another) {
             all[found] = release->version_id;
             missing--;
@@ -188,6 +190,19 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
         }
     }
     return count;
+}
+
+bool gw_task_is_superseded(const struct gw_core *core, const struct gw_task *task,
+                           const struct gw_rollout *base)
+{
+    for (uint32_t i = 0; i < task->base_count && task->bases[i] != base; i++) {
+        const struct gw_rollout *later = task->bases[i];
+        if (later->state.state != POL_ROLLOUT_PAUSED && is_for_everybody(later->release) &&
+            !gw_director_kills(core, &later->release->manifest)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 struct gw_rollout *gw_task_completed_last(const struct gw_task *task)

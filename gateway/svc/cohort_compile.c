@@ -152,7 +152,8 @@ static bool is_base(const struct gw_cohort_task *entry)
 // Everybody who comes to it is in.
 static bool takes_all(const struct gw_cohort_task *entry, const struct gw_plan_task *task)
 {
-    return entry->limit == POL_BUCKET_COUNT &&
+    bool held = is_base(entry) && task->bases[entry->claim - GW_PLAN_OPEN_MAX].held;
+    return entry->limit == POL_BUCKET_COUNT && !held &&
            gw_plan_claim_release(task, entry->claim)->arm.to == 0;
 }
 

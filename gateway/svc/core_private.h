@@ -226,7 +226,11 @@ struct gw_core {
     _Atomic uint64_t access_failures; // wrong or missing tokens
     _Atomic uint64_t requests;        // of the operator API, for their ids
     _Atomic uint64_t disk_refused;    // reports and enrolments, for want of disk
-    _Atomic uint64_t pages;           // stages that got no data for too long
+    _Atomic uint64_t pages;           // somebody must look
+    _Atomic uint64_t rollouts_completed;
+    _Atomic uint64_t rollouts_rolled_back; // began to go back
+    _Atomic uint64_t rollouts_held;        // failed, and wait for a person
+    _Atomic uint64_t guards_over;          // completed although devices were outstanding
 };
 
 // Microseconds that go back only when an operator accepts a wall clock that is behind, and continue
@@ -376,12 +380,15 @@ struct gw_task *gw_catalog_find_task(struct gw_core *core, uint64_t task_id);
 struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id);
 enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
-// Among its completed rollouts; of more than fit, those approved last stay.
+// Among its completed and guarded rollouts; of more than fit, those approved last stay.
 void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
 // Those that may be what a device should be on: approved last first, without the killed, down to
 // the second version that is for everybody. Returns how many.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX]);
+// Is a base that was approved later everybody's, so that nobody is offered this one any more?
+bool gw_task_is_superseded(const struct gw_core *core, const struct gw_task *task,
+                           const struct gw_rollout *base);
 // The completed rollout that was approved last, of a killed version too; NULL: none.
 struct gw_rollout *gw_task_completed_last(const struct gw_task *task);
 // Of those whose version is not killed; NULL: none.

@@ -255,6 +255,24 @@ static void add_faults(struct text *text, const struct gw_core *core)
     }
 }
 
+static void add_rollouts(struct text *text, struct gw_core *core)
+{
+    value(text, "decisions_total", "counter", "Decisions of the rollout controller.",
+          atomic_load_explicit(&core->decisions, memory_order_relaxed));
+    value(text, "pages_total", "counter",
+          "Rollouts somebody must look at: no data for too long, or failed unattended.",
+          atomic_load_explicit(&core->pages, memory_order_relaxed));
+    value(text, "rollouts_completed_total", "counter", "Rollouts that completed.",
+          atomic_load_explicit(&core->rollouts_completed, memory_order_relaxed));
+    value(text, "rollouts_rolled_back_total", "counter", "Rollouts that began to go back.",
+          atomic_load_explicit(&core->rollouts_rolled_back, memory_order_relaxed));
+    value(text, "rollouts_held_total", "counter", "Rollouts that failed and wait for a person.",
+          atomic_load_explicit(&core->rollouts_held, memory_order_relaxed));
+    value(text, "guards_over_total", "counter",
+          "Rollouts that completed when their guard was over, with devices outstanding.",
+          atomic_load_explicit(&core->guards_over, memory_order_relaxed));
+}
+
 static void add_core(struct text *text, struct gw_core *core)
 {
     value(text, "devices", "gauge", "Devices that have a record.",
@@ -297,10 +315,7 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->reports_gaps, memory_order_relaxed));
     value(text, "records_corrupt_total", "counter", "Stored records that could not be read.",
           atomic_load_explicit(&core->records_corrupt, memory_order_relaxed));
-    value(text, "decisions_total", "counter", "Decisions of the rollout controller.",
-          atomic_load_explicit(&core->decisions, memory_order_relaxed));
-    value(text, "pages_total", "counter", "Stages in which nobody completed for too long.",
-          atomic_load_explicit(&core->pages, memory_order_relaxed));
+    add_rollouts(text, core);
     value(text, "clock_doubt", "gauge",
           "0: the time is sure, 1: the wall clock jumped ahead, 2: back, 3: was never set.",
           (uint64_t)atomic_load_explicit(&core->time.doubt, memory_order_relaxed));

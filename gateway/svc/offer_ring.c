@@ -18,16 +18,10 @@ void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s)
     ring->width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
 }
 
-void gw_offer_ring_close(struct gw_offer_ring *ring)
-{
-    free(ring->slots);
-    ring->slots = NULL;
-}
-
-void gw_offer_ring_add(struct gw_offer_ring *ring, bool open, uint32_t offered_s)
+void gw_offer_ring_add(struct gw_offer_ring *ring, uint32_t now_s, uint32_t offered_s)
 {
     ring->pending++;
-    if (!open) {
+    if ((uint64_t)offered_s + ring->timeout_s + ring->width_s <= now_s) {
         return;
     }
     if (ring->slots == NULL) {
@@ -60,7 +54,7 @@ void gw_offer_ring_take(struct gw_offer_ring *ring, uint32_t offered_s)
     }
 }
 
-uint64_t gw_offer_ring_late(const struct gw_offer_ring *ring, uint32_t now_s)
+static uint64_t in_time(const struct gw_offer_ring *ring, uint32_t now_s)
 {
     uint64_t fresh = 0;
     for (uint32_t i = 0; ring->slots != NULL && i < RING_SLOTS; i++) {
@@ -69,5 +63,18 @@ uint64_t gw_offer_ring_late(const struct gw_offer_ring *ring, uint32_t now_s)
         uint64_t end_s = ((uint64_t)slot->number + 1) * ring->width_s;
         fresh += end_s + ring->timeout_s > now_s ? slot->count : 0;
     }
-    return ring->pending > fresh ? ring->pending - fresh : 0;
+    return fresh < ring->pending ? fresh : ring->pending;
+}
+
+uint64_t gw_offer_ring_late(const struct gw_offer_ring *ring, uint32_t now_s)
+{
+    return ring->pending - in_time(ring, now_s);
+}
+
+void gw_offer_ring_tidy(struct gw_offer_ring *ring, uint32_t now_s)
+{
+    if (ring->slots != NULL && in_time(ring, now_s) == 0) {
+        free(ring->slots);
+        ring->slots = NULL;
+    }
 }

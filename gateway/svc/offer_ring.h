@@ -15,16 +15,17 @@ struct gw_offer_ring {
     uint32_t width_s; // of a slot
     uint32_t timeout_s;
     uint64_t pending;
-    struct gw_offer_slot *slots; // NULL until a device waits in an open rollout
+    struct gw_offer_slot *slots; // NULL while nobody waits who may be in time
 };
 
 void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s);
-// Frees the slots; everybody who still waits is late from then on.
-void gw_offer_ring_close(struct gw_offer_ring *ring);
-// One more waits. `open`: the rollout is; otherwise it is late at once.
-void gw_offer_ring_add(struct gw_offer_ring *ring, bool open, uint32_t offered_s);
+// One more waits; late at once when its time was over at `now_s`.
+void gw_offer_ring_add(struct gw_offer_ring *ring, uint32_t now_s, uint32_t offered_s);
 // One waits no more.
 void gw_offer_ring_take(struct gw_offer_ring *ring, uint32_t offered_s);
+// Of those that wait, the ones that have waited too long.
 uint64_t gw_offer_ring_late(const struct gw_offer_ring *ring, uint32_t now_s);
+// Gives the memory back when nobody is in time any more; at UINT32_MAX nobody is.
+void gw_offer_ring_tidy(struct gw_offer_ring *ring, uint32_t now_s);
 
 #endif

@@ -38,14 +38,19 @@ static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b
            a->state.stage_failed == b->state.stage_failed; // leases end with it
 }
 
+static bool same_base(const struct gw_plan_base *a, const struct gw_plan_base *b)
+{
+    return a->release == b->release && a->quarantine == b->quarantine && a->guarded == b->guarded &&
+           a->held == b->held;
+}
+
 // Do both decide the same for every device? A stage's time does not matter.
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
     bool same = a->task_id == b->task_id && a->shadow == b->shadow &&
                 a->base_count == b->base_count && a->open_count == b->open_count;
     for (uint32_t i = 0; same && i < a->base_count; i++) {
-        same = a->bases[i].release == b->bases[i].release &&
-               a->bases[i].quarantine == b->bases[i].quarantine;
+        same = same_base(&a->bases[i], &b->bases[i]);
     }
     for (uint32_t i = 0; same && i < a->open_count; i++) {
         same = same_open(&a->open[i], &b->open[i]);
@@ -55,10 +60,11 @@ static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b
 
 static void sign_task(struct gw_plan_task *task)
 {
-    uint64_t facts[1 + GW_PLAN_BASES_MAX + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
+    uint64_t facts[1 + 2 * GW_PLAN_BASES_MAX + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
     uint64_t *next = &facts[1];
     for (uint32_t i = 0; i < task->base_count; i++) {
         *next++ = task->bases[i].release->id ^ task->bases[i].quarantine;
+        *next++ = task->bases[i].held;
     }
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_plan_open *open = &task->open[i];

@@ -28,10 +28,12 @@ struct gw_plan_open {
     uint64_t quarantine;      // signature of the segments that are kept off it
 };
 
-// A completed release: the baseline of those it was completed for.
+// A completed release, or one that is guarded: the baseline of those it was completed for.
 struct gw_plan_base {
     struct gw_release *release;
     uint64_t quarantine; // as of an open one
+    bool guarded;        // offers of it count, and wait for its last stage's pace
+    bool held;           // for nobody who has not its version
 };
 
 struct gw_plan_task {

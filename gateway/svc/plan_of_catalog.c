@@ -46,8 +46,13 @@ static void fill_bases(const struct gw_core *core, struct gw_plan_task *out,
     struct gw_rollout *bases[GW_PLAN_BASES_MAX];
     out->base_count = gw_task_live_bases(core, task, bases);
     for (uint32_t i = 0; i < out->base_count; i++) {
-        struct gw_release *release = bases[i]->release;
-        out->bases[i] = (struct gw_plan_base){release, gw_release_quarantine_signature(release)};
+        const struct gw_rollout *base = bases[i];
+        out->bases[i] = (struct gw_plan_base){
+            .release = base->release,
+            .quarantine = gw_release_quarantine_signature(base->release),
+            .guarded = base->state.guarding,
+            .held = base->state.state == POL_ROLLOUT_PAUSED || base->halted,
+        };
     }
 }
 

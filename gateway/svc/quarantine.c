@@ -195,8 +195,9 @@ static bool look(struct gw_core *core, struct gw_rollout *rollout, const struct 
 static bool is_news(struct gw_core *core, struct gw_rollout *rollout, struct pol_counts *out_counts)
 {
     struct gw_rollout_counts seen;
-    bool running =
-        rollout->state.state == POL_ROLLOUT_RUNNING || rollout->state.state == POL_ROLLOUT_WAITING;
+    bool running = rollout->state.state == POL_ROLLOUT_RUNNING ||
+                   rollout->state.state == POL_ROLLOUT_WAITING ||
+                   rollout->state.state == POL_ROLLOUT_GUARDING;
     if (!running || rollout->state.before_first) {
         return false;
     }

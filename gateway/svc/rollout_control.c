@@ -54,6 +54,7 @@ static void judged(const struct gw_rollout *rollout, const struct gw_rollout_cou
         .silent = seen->silent,
         .not_applicable = seen->not_applicable,
         .unproven = seen->unproven,
+        .under_way = seen->under_way,
         .control = {seen->control_completed - seen->control_silent_done, seen->control_failed},
         .hazard = {seen->observed_s, seen->silent},
         .control_hazard = {seen->control_observed_s, seen->control_silent},
@@ -115,6 +116,15 @@ void gw_rollout_view_trial(struct gw_core *core, const struct gw_rollout *rollou
     out->trial = counts.trial;
 }
 
+// Nobody, once a later release is everybody's baseline: who would be offered this one gets that.
+static uint64_t outstanding(struct gw_core *core, const struct gw_rollout *rollout)
+{
+    return gw_task_is_superseded(core, rollout->task, rollout)
+               ? 0
+               : gw_tally_outstanding(core->tally, rollout->release->id, rollout->state.stage_index,
+                                      rollout->state.stage_since_us);
+}
+
 void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
                      struct gw_rollout_counts *out_seen, struct pol_counts *out_judged)
 {
@@ -132,6 +142,8 @@ void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
     }
     if (rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
         out_judged->to_roll_back = left_to_roll_back(core, rollout);
+    } else if (rollout->state.state == POL_ROLLOUT_GUARDING) {
+        out_judged->outstanding = outstanding(core, rollout);
     }
 }
 
@@ -210,14 +222,14 @@ static bool follow(struct gw_core *core, struct gw_rollout *rollout,
     if (gw_rollout_commit(core, rollout, &change) != BASE_OK) {
         base_log_debug(core->log, "rollouts", "a decision could not be stored; it is taken again");
         // A full disk must not keep a bad version going: it is offered to nobody until then.
-        if (decision->action == POL_ACTION_ROLL_BACK && !rollout->halted) {
+        if (decision->verdict == POL_VERDICT_FAIL && !rollout->halted) {
             rollout->halted = true;
             gw_core_publish(core);
         }
         return false;
     }
     atomic_fetch_add_explicit(&core->decisions, 1, memory_order_relaxed);
-    if (decision->action == POL_ACTION_PAGE) {
+    if (decision->page) {
         atomic_fetch_add_explicit(&core->pages, 1, memory_order_relaxed);
     }
     return true;
@@ -228,7 +240,8 @@ static bool follow(struct gw_core *core, struct gw_rollout *rollout,
 static bool makes_offers(const struct gw_rollout *rollout)
 {
     enum pol_rollout_state state = rollout->state.state;
-    return (state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_WAITING) &&
+    return (state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_WAITING ||
+            state == POL_ROLLOUT_GUARDING) &&
            !rollout->state.before_first && !rollout->halted;
 }
 
@@ -325,6 +338,7 @@ bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout)
 bool gw_rollouts_tick(struct gw_core *core)
 {
     bool changed = false;
+    gw_tally_tick(core->tally, gw_core_sure_s(core));
     gw_watch_step(core->watch);
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         struct gw_rollout *rollout = core->catalog.rollouts[i];

@@ -19,11 +19,4 @@ static inline uint64_t gw_counts_done(const struct gw_rollout_counts *counts)
            counts->expired;
 }
 
-// The others.
-static inline uint64_t gw_counts_under_way(const struct gw_rollout_counts *counts)
-{
-    uint64_t done = gw_counts_done(counts);
-    return counts->offered > done ? counts->offered - done : 0;
-}
-
 #endif

@@ -8,9 +8,9 @@
 //                  control_silent, u8 size, created_by, u8 count, count x { u64 segment, u8 size,
 //                  text }, lifted (held of stage_codec.c), varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
-//                  4: paged, 8: killed), u64 stage_since_us
-//   log line    := u8 version(4; 3 lacks the count of unproven devices), u64 wall_us, u64 revision,
-//   u8 kind, u8 record_kind, u8 command,
+//                  4: paged, 8: killed, 16: guarding, 32: paused itself), u64 stage_since_us
+//   log line    := u8 version(6; 4 lacks the counts of devices under way, 3 that of the unproven,
+//                  too), u64 wall_us, u64 revision, u8 kind, u8 record_kind, u8 command,
 //                  u64 now_us, counts (stage_codec.c), u8 action, u8 verdict, u8 reason,
 //                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment,
 //                  slices when the record is of slices, held then and when it is of a lift,
@@ -24,12 +24,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION   5
-#define ROW_OLDEST    4
-#define LINE_VERSION  6
-#define LINE_TRIAL    6 // the first that tells of trials
-#define LINE_UNPROVEN 4 // the first with that count
-#define LINE_OLDEST   3
+#define ROW_VERSION    5
+#define ROW_OLDEST     4
+#define LINE_VERSION   6
+#define LINE_UNDER_WAY 5 // the first with those that are under way
+#define LINE_TRIAL     6 // the first that tells of trials
+#define LINE_UNPROVEN  4 // the first with that count
+#define LINE_OLDEST    3
 #define ROW_HEAD_MAX                                                                               \
     (256 + GW_SIMULATION_BYTES_MAX + GW_HELD_BYTES_MAX +                                           \
      GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
@@ -44,6 +45,9 @@
 #define STATE_FAILED       2u
 #define STATE_PAGED        4u
 #define STATE_KILLED       8u
+#define STATE_GUARDING     16u
+#define STATE_PASSED       32u
+#define STATE_ALL          63u
 
 void gw_row_text_write(struct base_writer *writer, const char *text, size_t max)
 {
@@ -69,6 +73,8 @@ static void write_state(struct base_writer *writer, const struct pol_rollout *st
     flags |= state->stage_failed ? STATE_FAILED : 0;
     flags |= state->paged ? STATE_PAGED : 0;
     flags |= state->killed ? STATE_KILLED : 0;
+    flags |= state->guarding ? STATE_GUARDING : 0;
+    flags |= state->passed ? STATE_PASSED : 0;
     base_writer_u8(writer, (uint8_t)state->state);
     base_writer_u16(writer, state->stage_index);
     base_writer_u8(writer, (uint8_t)flags);
@@ -85,7 +91,9 @@ static void read_state(struct base_reader *reader, struct pol_rollout *out)
     out->stage_failed = (flags & STATE_FAILED) != 0;
     out->paged = (flags & STATE_PAGED) != 0;
     out->killed = (flags & STATE_KILLED) != 0;
-    if (state >= POL_ROLLOUT_STATE_COUNT || flags > 15) {
+    out->guarding = (flags & STATE_GUARDING) != 0;
+    out->passed = (flags & STATE_PASSED) != 0;
+    if (state >= POL_ROLLOUT_STATE_COUNT || flags > STATE_ALL) {
         base_reader_fail(reader, BASE_ERR_INVALID);
         return;
     }
@@ -194,6 +202,13 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     return BASE_OK;
 }
 
+static uint32_t counts_missing(uint8_t version)
+{
+    return version >= LINE_UNDER_WAY  ? 0
+           : version >= LINE_UNPROVEN ? GW_COUNTS_WITHOUT_WAY
+                                      : GW_COUNTS_WITHOUT_PROOFS;
+}
+
 static size_t encode_line(const struct gw_rollout_log_view *line, uint8_t *out, size_t capacity)
 {
     const struct pol_record *record = &line->record;
@@ -245,7 +260,7 @@ enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
     record->kind = (enum pol_record_kind)read_enum(&reader, POL_RECORD_KIND_COUNT);
     record->command = (enum pol_command)read_enum(&reader, POL_COMMAND_COUNT);
     record->now_us = base_reader_u64(&reader);
-    gw_pol_counts_read(&reader, version >= LINE_UNPROVEN, &record->counts);
+    gw_pol_counts_read(&reader, counts_missing(version), &record->counts);
     record->action = (enum pol_action)read_enum(&reader, POL_ACTION_COUNT);
     record->verdict = (enum pol_verdict)read_enum(&reader, POL_VERDICT_COUNT);
     record->reason = (enum pol_reason)read_enum(&reader, POL_REASON_COUNT);

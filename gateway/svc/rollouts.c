@@ -33,6 +33,23 @@ static void view_verdict(const struct gw_rollout *rollout, struct gw_rollout_vie
     out->failure_ppm = before ? 0 : rollout->failure_ppm;
 }
 
+static void view_guard(struct gw_core *core, const struct gw_rollout *rollout,
+                       struct gw_rollout_view *out)
+{
+    const struct gw_release *release = rollout->release;
+    out->guarding = rollout->state.guarding;
+    if (out->guarding) {
+        uint64_t now_us = gw_core_sure_us(core);
+        uint64_t over_us = rollout->state.stage_since_us +
+                           release->stages[release->stage_count - 1].guard_s * UINT64_C(1000000);
+        struct gw_rollout_counts seen;
+        struct pol_counts counts;
+        gw_rollout_seen(core, rollout, &seen, &counts);
+        out->guard_left_s = over_us > now_us ? (over_us - now_us) / 1000000u : 0;
+        out->outstanding = counts.outstanding;
+    }
+}
+
 static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
                          struct gw_rollout_view *out)
 {
@@ -55,6 +72,9 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->stage_failed = rollout->state.stage_failed;
     out->before_first = rollout->state.before_first;
     out->killed = rollout->state.killed || gw_director_kills(core, &release->manifest);
+    out->paged = rollout->state.paged;
+    out->passed = rollout->state.passed;
+    view_guard(core, rollout, out);
     out->stage_index = rollout->state.stage_index;
     out->stage_count = release->stage_count;
     out->revision = rollout->revision;
@@ -160,6 +180,13 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     next->reason = decision->reason;
     next->failure_ppm = decision->failure_ppm;
     next->shown = decision->shown;
+    if (decision->action ==
+        POL_ACTION_ADVANCE) { // that was the stage before; nobody is in this one
+        next->verdict = POL_VERDICT_NO_DATA;
+        next->reason = POL_REASON_NO_COMPLETIONS;
+        next->failure_ppm = 0;
+        next->shown = (struct pol_test_report){0};
+    }
     next->observed_us = 0; // what comes next is news
     next->segments_asked = (struct gw_segments_asked){0};
     next->segments_logged = 0;
@@ -189,14 +216,20 @@ static void take_back(struct gw_task *task, struct gw_rollout *rollout)
     }
 }
 
+static bool is_base(const struct gw_rollout *rollout)
+{
+    return rollout->state.state == POL_ROLLOUT_COMPLETED || rollout->state.guarding;
+}
+
 // Where a rollout stands for its task: a baseline, an open one, or nothing any more.
 static void link_rollout(struct gw_rollout *rollout)
 {
     struct gw_task *task = rollout->task;
-    switch (rollout->state.state) {
-    case POL_ROLLOUT_COMPLETED:
+    if (is_base(rollout)) {
         gw_task_base(task, rollout);
-        break;
+        return;
+    }
+    switch (rollout->state.state) {
     case POL_ROLLOUT_ROLLED_BACK:
         take_back(task, rollout);
         break;
@@ -223,6 +256,44 @@ static void relink_task(struct gw_core *core, struct gw_task *task)
     }
 }
 
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+// What ends, or waits for a person, is a figure and a line of the gateway's log.
+static void count_end(struct gw_core *core, const struct gw_rollout *before,
+                      const struct gw_rollout_change *change)
+{
+    const struct pol_rollout *after = &change->next.state;
+    enum pol_reason reason = change->line.record.reason;
+    if (after->state == before->state.state) {
+        return;
+    }
+    switch (after->state) {
+    case POL_ROLLOUT_COMPLETED:
+        count(&core->rollouts_completed);
+        if (reason == POL_REASON_GUARD_OVER) {
+            count(&core->guards_over);
+        }
+        break;
+    case POL_ROLLOUT_ROLLING_BACK:
+        count(&core->rollouts_rolled_back);
+        break;
+    case POL_ROLLOUT_PAUSED:
+        if (!after->stage_failed) {
+            return;
+        }
+        count(&core->rollouts_held);
+        break;
+    default:
+        return;
+    }
+    base_log_info(core->log, "rollouts", "%s: rollout %016llx is %s: %s", before->release->task,
+                  (unsigned long long)before->release->id, pol_rollout_state_name(after->state),
+                  pol_reason_text(reason));
+}
+
 enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
                                    struct gw_rollout_change *change)
 {
@@ -233,11 +304,13 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
     line->record.after = change->next.state;
     BASE_TRY(gw_rollout_store(core, task, change));
     bool was_closed = gw_rollout_is_closed(rollout);
+    bool was_base = is_base(rollout);
+    count_end(core, rollout, change);
     *rollout = change->next;
     task->release_counter = change->task_counter;
     bool closed = gw_rollout_is_closed(rollout);
     gw_tally_set(core->tally, rollout->release->id, rollout->state.stage_index, !closed);
-    if (closed != was_closed) {
+    if (closed != was_closed || is_base(rollout) != was_base) {
         relink_task(core, task);
     }
     gw_rollout_hand_out(core, rollout);

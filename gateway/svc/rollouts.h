@@ -68,6 +68,7 @@ struct gw_rollout_counts {
     uint64_t succeeded; // ran and never failed
     uint64_t failed;
     uint64_t timed_out; // offered longer ago than the execution timeout, not completed since
+    uint64_t under_way; // offered, not completed, and within that time: neither good nor bad
     uint64_t not_applicable;
     uint64_t rolled_back; // went back or removed it
     uint64_t on_version;  // activated and not back
@@ -172,6 +173,11 @@ struct gw_rollout_view {
     bool stage_failed;
     bool before_first; // waits for approval of its first stage
     bool killed;
+    bool paged;            // somebody was told of it
+    bool passed;           // it paused itself when its stage passed
+    bool guarding;         // the last stage is over, and the rollout judged still
+    uint64_t guard_left_s; // ... for so long at most
+    uint64_t outstanding;  // ... or until nobody is: targeted, and under way or not offered yet
     uint16_t stage_index;
     uint32_t stage_count;
     uint64_t revision; // one more with every change of state

@@ -188,13 +188,15 @@ void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *co
         counts->control_hazard.device_seconds,
         counts->control_hazard.silent,
         counts->unproven,
+        counts->under_way,
+        counts->outstanding,
     };
     for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
         base_writer_u64(writer, fields[i]);
     }
 }
 
-void gw_pol_counts_read(struct base_reader *reader, bool unproven, struct pol_counts *counts)
+void gw_pol_counts_read(struct base_reader *reader, uint32_t missing, struct pol_counts *counts)
 {
     uint64_t *const fields[GW_COUNTS_BYTES / 8] = {
         &counts->offered,
@@ -213,9 +215,10 @@ void gw_pol_counts_read(struct base_reader *reader, bool unproven, struct pol_co
         &counts->control_hazard.device_seconds,
         &counts->control_hazard.silent,
         &counts->unproven,
+        &counts->under_way,
+        &counts->outstanding,
     };
-    uint32_t there = unproven ? GW_COUNTS_BYTES / 8 : GW_COUNTS_BYTES / 8 - 1;
-    for (uint32_t i = 0; i < there; i++) {
+    for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8 - missing; i++) {
         *fields[i] = base_reader_u64(reader);
     }
 }

@@ -19,10 +19,13 @@ void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *
 void gw_stage_tolerances_set(struct pol_stage *stage, const struct wire_tolerances *tolerances);
 
 // Stored form of the counts a verdict was found from.
-#define GW_COUNTS_BYTES (16u * 8)
+#define GW_COUNTS_BYTES (18u * 8)
 void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *counts);
-// `unproven` false: of lines from before devices had to prove themselves, which lack that count.
-void gw_pol_counts_read(struct base_reader *reader, bool unproven, struct pol_counts *counts);
+// `missing`: how many counts older lines lack: 0; 2: of who is under way; 3: ... and of the
+// unproven.
+#define GW_COUNTS_WITHOUT_WAY    2u
+#define GW_COUNTS_WITHOUT_PROOFS 3u
+void gw_pol_counts_read(struct base_reader *reader, uint32_t missing, struct pol_counts *counts);
 
 // Stored form of a look at slices, and of names of slices that were held or lifted. What does not
 // hang together fails the reader.

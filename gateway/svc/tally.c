@@ -22,6 +22,7 @@
 #include <uthash.h>
 
 #define FINGERPRINTS_MAX 32u // remembered per rollout; further ones are counted as failures only
+#define TIDY_ROLLOUTS    64u // looked at in a tick
 
 struct stage_tally {
     struct gw_rollout_counts counts;
@@ -71,6 +72,8 @@ struct gw_tally {
     struct rollout_tally **by_index;
     uint32_t count;
     uint32_t capacity;
+    uint32_t now_s;
+    uint32_t tidied; // index of the next rollout to look at
 };
 
 enum base_status gw_tally_new(const struct base_hash_key *key, struct gw_tally **out_tally)
@@ -85,12 +88,12 @@ enum base_status gw_tally_new(const struct base_hash_key *key, struct gw_tally *
     return BASE_OK;
 }
 
-static void free_rings(struct rollout_tally *rollout)
+static void tidy(struct rollout_tally *rollout, uint32_t now_s)
 {
-    for (uint32_t k = 0; k < POL_STAGES_MAX; k++) {
-        gw_offer_ring_close(&rollout->stages[k].waiting);
+    for (uint32_t k = 0; k < rollout->stage_count; k++) {
+        gw_offer_ring_tidy(&rollout->stages[k].waiting, now_s);
         if (rollout->unproven != NULL) {
-            gw_offer_ring_close(&rollout->unproven[k].waiting);
+            gw_offer_ring_tidy(&rollout->unproven[k].waiting, now_s);
         }
     }
 }
@@ -103,7 +106,7 @@ void gw_tally_free(struct gw_tally *tally)
     HASH_CLEAR(hh, tally->by_id);
     for (uint32_t i = 0; i < tally->count; i++) {
         struct rollout_tally *rollout = tally->by_index[i];
-        free_rings(rollout);
+        tidy(rollout, UINT32_MAX);
         free(rollout->unproven);
         free(rollout->fingerprints);
         gw_value_slices_free(rollout->slices);
@@ -229,9 +232,6 @@ static void set_one(struct rollout_tally *rollout, uint32_t stage_now, bool open
 {
     rollout->stage_now = gw_release_stage(rollout->release, stage_now, rollout->real != NULL);
     rollout->open = open;
-    if (!open) {
-        free_rings(rollout);
-    }
 }
 
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
@@ -256,6 +256,17 @@ void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_no
     }
     if (rollout != NULL && rollout->shadow != NULL) {
         set_one(rollout->shadow, stage_now, open);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+void gw_tally_tick(struct gw_tally *tally, uint32_t now_s)
+{
+    pthread_mutex_lock(&tally->lock);
+    tally->now_s = now_s;
+    for (uint32_t i = 0; i < TIDY_ROLLOUTS && i < tally->count; i++) {
+        tally->tidied = tally->tidied < tally->count ? tally->tidied : 0;
+        tidy(tally->by_index[tally->tidied++], now_s);
     }
     pthread_mutex_unlock(&tally->lock);
 }
@@ -456,8 +467,9 @@ static void note_trial(struct rollout_tally *rollout, const struct gw_tally_chan
     gw_trial_blocks_add(rollout->trial, &entry);
 }
 
-static void apply_standing(struct rollout_tally *rollout, const struct gw_tally_change *change,
-                           enum gw_standing standing, uint16_t old_bits, uint16_t new_bits)
+static void apply_standing(const struct gw_tally *tally, struct rollout_tally *rollout,
+                           const struct gw_tally_change *change, enum gw_standing standing,
+                           uint16_t old_bits, uint16_t new_bits)
 {
     struct stage_tally *stages = stages_of(rollout, standing);
     if (stages == NULL) {
@@ -475,7 +487,7 @@ static void apply_standing(struct rollout_tally *rollout, const struct gw_tally_
     if (was_pending && !now_pending) {
         gw_offer_ring_take(&stage->waiting, change->offered_s);
     } else if (!was_pending && now_pending) {
-        gw_offer_ring_add(&stage->waiting, rollout->open, change->offered_s);
+        gw_offer_ring_add(&stage->waiting, tally->now_s, change->offered_s);
     }
     bool was_complete = before.succeeded + before.failed > 0;
     bool completed = !was_complete && after.succeeded + after.failed > 0;
@@ -499,12 +511,12 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
     enum gw_standing before = gw_release_standing(rollout->release, change->old_bits);
     enum gw_standing after = gw_release_standing(rollout->release, change->new_bits);
     if (change->old_bits == 0 || change->new_bits == 0 || before == after) {
-        apply_standing(rollout, change, change->new_bits == 0 ? before : after, change->old_bits,
-                       change->new_bits);
+        apply_standing(tally, rollout, change, change->new_bits == 0 ? before : after,
+                       change->old_bits, change->new_bits);
         return;
     }
-    apply_standing(rollout, change, before, change->old_bits, 0);
-    apply_standing(rollout, change, after, 0, change->new_bits);
+    apply_standing(tally, rollout, change, before, change->old_bits, 0);
+    apply_standing(tally, rollout, change, after, 0, change->new_bits);
 }
 
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count)
@@ -535,27 +547,37 @@ void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t
 
 // ---- Reading
 
+static uint64_t at_most(uint64_t value, uint64_t most)
+{
+    return value < most ? value : most;
+}
+
+// The walk looked a moment ago: what it found is bounded by what is there now.
+static void waiting_counts(const struct gw_offer_ring *waiting, const struct gw_tally_watch *watch,
+                           uint32_t now_s, struct gw_rollout_counts *out)
+{
+    uint64_t late = gw_offer_ring_late(waiting, now_s);
+    uint64_t in_time = waiting->pending - late;
+    uint64_t silent = watch->silent - watch->silent_succeeded;
+    out->timed_out = late - at_most(watch->expired_late, late);
+    out->under_way = in_time - at_most(silent + watch->expired - watch->expired_late, in_time);
+    out->expired = watch->expired;
+}
+
 static void stage_counts(const struct rollout_tally *rollout, uint32_t stage, uint32_t now_s,
                          struct gw_rollout_counts *out)
 {
     const struct gw_tally_watch *watch = &rollout->stages[stage].watch;
     *out = rollout->stages[stage].counts;
-    out->timed_out = gw_offer_ring_late(&rollout->stages[stage].waiting, now_s);
-    // The walk looked a moment ago: what it found is bounded by what is there now.
-    uint64_t late = watch->expired_late < out->timed_out ? watch->expired_late : out->timed_out;
-    out->timed_out -= late;
-    out->expired = watch->expired;
+    waiting_counts(&rollout->stages[stage].waiting, watch, now_s, out);
     out->eligible = watch->eligible;
     out->online = watch->online;
-    out->silent_succeeded =
-        watch->silent_succeeded < out->succeeded ? watch->silent_succeeded : out->succeeded;
+    out->silent_succeeded = at_most(watch->silent_succeeded, out->succeeded);
     uint64_t silent_open = watch->silent - watch->silent_succeeded;
     out->silent = out->silent_succeeded + silent_open;
     out->observed_s = watch->observed_s;
     out->control_silent = watch->control_silent;
-    out->control_silent_done = watch->control_silent_done < out->control_completed
-                                   ? watch->control_silent_done
-                                   : out->control_completed;
+    out->control_silent_done = at_most(watch->control_silent_done, out->control_completed);
     out->control_observed_s = watch->control_observed_s;
     if (rollout->unproven != NULL) {
         const struct gw_rollout_counts *others = &rollout->unproven[stage].counts;
@@ -569,6 +591,7 @@ static void add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts
 {
     gw_counts_add(to, from);
     to->timed_out += from->timed_out;
+    to->under_way += from->under_way;
     to->expired += from->expired;
     to->silent += from->silent;
     to->silent_succeeded += from->silent_succeeded;
@@ -607,6 +630,20 @@ void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t st
         of->stages[stage].watch = *watch;
     }
     pthread_mutex_unlock(&tally->lock);
+}
+
+uint64_t gw_tally_outstanding(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                              uint64_t since_us)
+{
+    uint64_t outstanding = 1;
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL && stage < rollout->stage_count &&
+        rollout->stages[stage].watch.since_us == since_us) {
+        outstanding = rollout->stages[stage].watch.outstanding;
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return outstanding;
 }
 
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,

@@ -71,6 +71,10 @@ struct gw_tally_watch {
     uint64_t control_silent_done;
     uint64_t control_observed_s;
     struct pol_hazard trial[POL_COHORT_COUNT]; // of devices that are compared, from their blocks on
+    // Of the current stage, all stages' devices: known, let in, and without an answer that may come
+    // in time still.
+    uint64_t outstanding;
+    uint64_t since_us; // when that stage, or the guard, began
 };
 
 BASE_NODISCARD enum base_status gw_tally_new(const struct base_hash_key *key,
@@ -82,6 +86,9 @@ void gw_tally_free(struct gw_tally *tally);
 BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release);
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant);
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
+// Tells the time, and gives back memory of offers that nobody can answer in time any more: of some
+// rollouts at each call. To be called before records are loaded, and at every tick.
+void gw_tally_tick(struct gw_tally *tally, uint32_t now_s);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
 uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index); // 0: no such index
@@ -110,6 +117,10 @@ void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t st
 void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
                          uint8_t kind, struct base_str detail);
 bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint);
+// Devices of the stage that are outstanding, when a walk that ended began after `since_us`;
+// otherwise 1, for nobody knows.
+uint64_t gw_tally_outstanding(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                              uint64_t since_us);
 // Counts of one stage or of all. False: no such rollout.
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
                      struct gw_rollout_counts *out);

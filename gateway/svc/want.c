@@ -30,8 +30,9 @@ static const struct gw_statement *stage_statement(const struct gw_plan_task *tas
 
 // The claims of the plan's task that can matter here: those of the cohort's entries, and of the
 // others (which do not target the device, or come after one that takes everybody) those of the
-// version that it has; after a refusal all bases (those behind the first one that takes everybody
-// are approved before it, so no floor leads to them). Without a cohort: all.
+// version that it has; after a refusal, and where a base is held back from it, all bases (those
+// behind the first one that takes everybody are approved before it, so no floor leads to them).
+// Without a cohort: all.
 struct claims {
     const struct gw_plan_task *task;
     uint32_t count;
@@ -43,10 +44,11 @@ struct claims {
 static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t number,
                                      const struct gw_device_facts *facts)
 {
-    if (number >= GW_PLAN_OPEN_MAX) {
-        return POL_CLAIM_COMPLETED;
-    }
     bool held = (facts->held >> number & 1u) != 0;
+    if (number >= GW_PLAN_OPEN_MAX) {
+        return held || task->bases[number - GW_PLAN_OPEN_MAX].held ? POL_CLAIM_HELD
+                                                                   : POL_CLAIM_COMPLETED;
+    }
     return held || task->open[number].state.state == POL_ROLLOUT_PAUSED ? POL_CLAIM_PAUSED
                                                                         : POL_CLAIM_OPEN;
 }
@@ -134,13 +136,13 @@ static void list_claims(struct claims *claims, const struct gw_cohort_task *entr
 {
     const struct gw_plan_task *task = claims->task;
     uint32_t at = 0; // entries come in the order of their numbers
-    bool refuses = facts->blocked != 0 || refuses_more(facts);
+    bool bases = facts->blocked != 0 || refuses_more(facts) || facts->held >> GW_PLAN_OPEN_MAX != 0;
     for (uint32_t i = 0; i < task->open_count + task->base_count; i++) {
         bool open = i < task->open_count;
         uint8_t number = (uint8_t)(open ? i : GW_PLAN_OPEN_MAX + i - task->open_count);
         bool entered = at < entry_count && entries[at].claim == number;
         uint64_t version = gw_plan_claim_release(task, number)->version_id;
-        if (all || entered || version == facts->have || (!open && refuses)) {
+        if (all || entered || version == facts->have || (!open && bases)) {
             add_claim(claims, number, entered ? &entries[at] : NULL, facts, attrs);
         }
         at += entered;
@@ -159,6 +161,9 @@ static void order(const struct claims *claims, const struct gw_device_facts *fac
         want->shadow = task->shadow;
         want->install_open = want->statement != NULL;
         want->stage = gw_release_stage(want->release, open->state.stage_index, task->shadow);
+    } else if (task->bases[want->number - GW_PLAN_OPEN_MAX].guarded) {
+        want->install_open = want->statement != NULL;
+        want->stage = gw_release_stage(want->release, want->release->stage_count - 1, false);
     }
 }
 
@@ -254,13 +259,19 @@ bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draf
     return pol_desired(claims.items, claims.count, &device).claim == at;
 }
 
+// Of a stage that failed, unless it is held: then a person decides, and no lease's end.
+static bool leases_end(const struct pol_rollout *state, const struct gw_release *release)
+{
+    return state->stage_failed && release->stages[state->stage_index].on_fail != POL_ON_FAIL_HOLD;
+}
+
 const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,
                                         const struct gw_device_facts *facts,
                                         const struct pol_attrs *attrs)
 {
     bool held = want->release != NULL && want->version_id == facts->have;
     bool open = held && want->number < GW_PLAN_OPEN_MAX;
-    if (!held || (open && task->open[want->number].state.stage_failed)) {
+    if (!held || (open && leases_end(&task->open[want->number].state, want->release))) {
         return NULL;
     }
     const struct gw_statement *statement =

@@ -15,11 +15,12 @@ struct gw_want {
     const struct gw_statement *statement; // what to order; NULL: nothing
     bool stop;                            // the order is that nothing of the task runs
     bool back;                            // the order leads to what was approved before
-    bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
-    uint8_t stage;                        // that rollout's stage, when install_open
-    bool shadow;                          // ... which is a shadow stage
-    bool refused;                         // it would be another, but for a statement it refuses
-    bool floored;                         // it would be another, but for its floor
+    bool install_open; // it is the INSTALL of a rollout that is open or guarded: an offer that
+                       // counts
+    uint8_t stage;     // that rollout's stage, when install_open
+    bool shadow;       // ... which is a shadow stage
+    bool refused;      // it would be another, but for a statement it refuses
+    bool floored;      // it would be another, but for its floor
 };
 
 // What the device says of the task.
@@ -53,7 +54,7 @@ bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draf
                    const struct gw_device_facts *facts, const struct pol_attrs *attrs);
 
 // The statement by which a device that has what it should goes on with it: of the latest stage that
-// lets it in. NULL: it has something else, or an open stage failed.
+// lets it in. NULL: it has something else, or an open stage failed and is not held.
 const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,
                                         const struct gw_device_facts *facts,
                                         const struct pol_attrs *attrs);

@@ -33,6 +33,7 @@ struct watched {
     uint16_t tenant;                  // whose devices it is about
     uint32_t stage;
     uint32_t since_s;
+    uint64_t since_us;
     uint16_t control_from;
     uint16_t control_to;
     bool admits;
@@ -96,6 +97,7 @@ static bool takes_part(const struct gw_rollout *rollout)
     case POL_ROLLOUT_RUNNING:
     case POL_ROLLOUT_WAITING:
     case POL_ROLLOUT_PAUSED:
+    case POL_ROLLOUT_GUARDING:
         return !rollout->state.before_first;
     default:
         return false;
@@ -140,6 +142,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .tenant = known.tenant,
         .stage = rollout->state.stage_index,
         .since_s = (uint32_t)(rollout->state.stage_since_us / 1000000u),
+        .since_us = rollout->state.stage_since_us,
         .admits = rollout->state.state != POL_ROLLOUT_PAUSED,
     };
     if (stage->gate.rule != POL_GATE_LOGRANK) { // else control is drawn when it checks in
@@ -364,8 +367,22 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
     visit->changed = true;
 }
 
-// Returns the items that the device has a mark in, a bit for each.
-static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit)
+// Has it been offered the version, not answered, and may in time?
+static bool is_under_way(const struct gw_watch *watch, const struct watched *item,
+                         const struct gw_device_mark *mark)
+{
+    struct gw_rollout_counts one;
+    gw_tally_contribution(mark->bits, &one);
+    return one.offered != 0 && one.succeeded == 0 && one.failed == 0 && one.not_applicable == 0 &&
+           one.rolled_back == 0 &&
+           at_least_0(watch->now_s, mark->offered_s) <=
+               item->release->stages[mark->stage].execution_timeout_s;
+}
+
+// Returns the items that the device has a mark in, a bit for each; *out_offered those that it was
+// offered.
+static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
+                          uint64_t *out_offered)
 {
     uint64_t marked = 0;
     for (uint32_t i = 0; i < visit->mark_count; i++) {
@@ -375,7 +392,9 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit)
             continue;
         }
         bool shadow = mark->rollout == watch->items[slot].shadow_index;
+        bool control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
         marked |= shadow ? 0 : UINT64_C(1) << slot;
+        *out_offered |= shadow || control ? 0 : UINT64_C(1) << slot;
         if (gw_release_standing(watch->items[slot].release, mark->bits) != GW_STANDING_COUNTED) {
             continue;
         }
@@ -389,9 +408,24 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit)
             see_control(watch, &watch->items[slot], mark, visit);
         } else {
             see_updated(watch, &watch->items[slot], mark, visit);
+            watch->items[slot].figures[watch->items[slot].stage].outstanding +=
+                !shadow && is_under_way(watch, &watch->items[slot], mark);
         }
     }
     return marked;
+}
+
+// A segment in quarantine is not offered it.
+static bool is_kept_off(const struct gw_watch *watch, const struct watched *item, uint32_t attrs_id)
+{
+    size_t size;
+    struct gw_attrs_view view;
+    if (gw_release_quarantine_signature(item->release) == 0) {
+        return false;
+    }
+    const uint8_t *block = gw_attr_pool_get(watch->core->pool, attrs_id, &size);
+    return block != NULL && gw_attrs_view(block, size, &view) == BASE_OK &&
+           gw_release_quarantines(item->release, &view.attrs);
 }
 
 static void see_device(void *ctx, struct gw_device_visit *visit)
@@ -403,7 +437,8 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
             GW_CREDENTIAL_REVOKED) {
         return;
     }
-    uint64_t marked = see_marks(watch, visit);
+    uint64_t offered = 0;
+    uint64_t marked = see_marks(watch, visit, &offered);
     for (uint32_t k = 0; k < watch->count; k++) {
         struct watched *item = &watch->items[k];
         if (item->tenant != tenant || !(visit->proven || item->release->trust_unproven)) {
@@ -416,6 +451,8 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
         uint16_t bucket = pol_bucket(visit->device_id, item->release->salt);
         bool admitted;
         count_eligible(watch, item, audience, bucket, visit, &admitted);
+        item->figures[item->stage].outstanding +=
+            admitted && (offered >> k & 1) == 0 && !is_kept_off(watch, item, visit->attrs_id);
         if ((marked >> k & 1) == 0) {
             see_other(item, bucket, admitted, visit);
         }
@@ -430,6 +467,7 @@ static void publish_figures(struct gw_watch *watch)
     for (uint32_t i = 0; i < watch->count; i++) {
         struct watched *item = &watch->items[i];
         for (uint32_t k = 0; k <= item->stage; k++) {
+            item->figures[k].since_us = k == item->stage ? item->since_us : 0;
             gw_tally_set_watch(watch->core->tally, item->release->id, k, &item->figures[k]);
         }
     }

@@ -151,6 +151,9 @@ static void add_stages(struct model_world *world, const struct model_rollout *ro
                 MODEL_WINDOW_START_MIN / 60, MODEL_WINDOW_START_MIN % 60, MODEL_WINDOW_MINUTES);
         }
         add(out, "%s", model_pace_text(rollout->pace));
+        if (i + 1 == ladder->count) {
+            add(out, ",\"guard_s\":0");
+        }
         if (stage->kind == POL_STAGE_SIMULATE) { // nothing is signed for it
             add(out, "}");
         } else {

@@ -5,6 +5,7 @@
 #include "svc/credentials.h"
 #include "svc/device_record.h"
 #include "svc/stage_codec.h"
+#include "older_rollout.h"
 
 #define PROVEN    100u // of the devices, the first ones
 #define STRANGERS (DEVICES - PROVEN)
@@ -291,7 +292,8 @@ static void old_rows_are_read_and_trust_nobody(void **state)
     const struct gw_release *now = gw_catalog_find_rollout(rig.core, 0x36)->release;
     assert_true(now->trust_unproven);
     // Version 6 has neither a byte nor the interval behind the arm (1 + 8 + 8 + 8 + 4 + 2 + 8 + 2 +
-    // 2), and a block, here empty, behind the task's name.
+    // 2), nothing of verdicts in front of a statement, and a block, here empty, behind the task's
+    // name.
     size_t named = WIRE_SHA256_BYTES + 1 + strlen(now->task);
     size_t rest = now->spec_bytes - 48 - named;
     size_t size = 43 + named + 1 + rest;
@@ -301,6 +303,10 @@ static void old_rows_are_read_and_trust_nobody(void **state)
     memcpy(bytes + 43, now->spec + 48, named);
     bytes[43 + named] = 0;
     memcpy(bytes + 43 + named + 1, now->spec + 48 + named, rest);
+    uint8_t *statement = (uint8_t *)memmem(bytes, size, "WLS1", 4) - 2; // behind its size
+    size_t before = (size_t)(statement - bytes);
+    memmove(statement - NEWER_VERDICTS, statement, size - before);
+    size -= NEWER_VERDICTS;
     bytes[0] = 6;
     assert_int_equal(gw_release_new(bytes, size, &release, NULL), BASE_OK);
     assert_false(release->trust_unproven);
@@ -316,8 +322,8 @@ static void old_rows_are_read_and_trust_nobody(void **state)
     base_writer_init(&writer, bytes, sizeof(bytes));
     gw_pol_counts_write(&writer, &counts);
     memset(&counts, 0, sizeof(counts));
-    base_reader_init(&reader, bytes, GW_COUNTS_BYTES - 8);
-    gw_pol_counts_read(&reader, false, &counts);
+    base_reader_init(&reader, bytes, GW_COUNTS_BYTES - 8 * GW_COUNTS_WITHOUT_PROOFS);
+    gw_pol_counts_read(&reader, GW_COUNTS_WITHOUT_PROOFS, &counts);
     assert_int_equal(base_reader_finish(&reader), BASE_OK);
     assert_int_equal(counts.failed, 7);
     assert_int_equal(counts.unproven, 0);

@@ -177,6 +177,14 @@ static void another_task(void)
     }
 }
 
+// Of some rollouts the last stage is guarded when it is over.
+static uint32_t last_stage;
+
+static void draw_guard(struct pol_stage *stage, uint32_t index)
+{
+    stage->guard_s = index == last_stage ? below(2) * 1000000 : 0;
+}
+
 static void make_rollout(void)
 {
     struct rig_stage stages[STAGES];
@@ -192,6 +200,8 @@ static void make_rollout(void)
     made->version = wire_version_id(&made->manifest);
     made->stage_count = draw_stages(stages);
     copy_stages(stages, made->stage_count, made->stages);
+    last_stage = made->stage_count - 1;
+    rig.conduct = draw_guard;
     rig.priority = (uint16_t)below(3);
     rig.arm = draw_arm();
     for (uint32_t i = 0; i < STAGES; i++) { // a floor now and then, and never above its own counter

@@ -5,6 +5,7 @@
 
 #include "core_rig.h"
 #include "older_rollout.h"
+#include "svc/rollout_state.h"
 
 #define TASK        "shop/score"
 #define KIND_REVERT 2
@@ -160,6 +161,50 @@ static void test_stages_say_what_verdicts_do(void **state)
     }
 }
 
+// A line of the log as it was written before devices under way were counted, and one of before
+// those that show who they are were.
+static void test_older_lines_are_read(void **state)
+{
+    (void)state;
+    for (uint8_t version = 3; version <= 4; version++) {
+        static uint8_t bytes[512];
+        static struct gw_rollout_log_view line;
+        const uint32_t counts = version == 3 ? 15 : 16;
+        struct base_writer writer;
+        base_writer_init(&writer, bytes, sizeof(bytes));
+        base_writer_u8(&writer, version);
+        base_writer_u64(&writer, 11); // wall_us
+        base_writer_u64(&writer, 12); // revision
+        base_writer_u8(&writer, GW_LOG_DECISION);
+        base_writer_u8(&writer, POL_RECORD_TICK);
+        base_writer_u8(&writer, 0); // command
+        base_writer_u64(&writer, 13);
+        for (uint64_t i = 1; i <= counts; i++) {
+            base_writer_u64(&writer, i);
+        }
+        base_writer_u8(&writer, POL_ACTION_COMPLETE);
+        base_writer_u8(&writer, POL_VERDICT_PASS);
+        base_writer_u8(&writer, POL_REASON_LAST_STAGE_PASSED);
+        base_writer_u32(&writer, 14);
+        base_writer_u64(&writer, 15);
+        base_writer_u8(&writer, POL_ROLLOUT_COMPLETED);
+        base_writer_u16(&writer, 2);
+        base_writer_u8(&writer, 0);
+        base_writer_u64(&writer, 16);
+        base_writer_u8(&writer, 0); // by
+        base_writer_u8(&writer, 0); // comment
+        assert_int_equal(gw_rollout_line_decode(bytes, base_writer_size(&writer), &line), BASE_OK);
+        const struct pol_record *record = &line.record;
+        assert_true(record->counts.offered == 1 && record->counts.control_hazard.silent == 15);
+        assert_int_equal(record->counts.unproven, version == 3 ? 0 : 16);
+        assert_true(record->counts.under_way == 0 && record->counts.outstanding == 0);
+        assert_int_equal(record->action, POL_ACTION_COMPLETE);
+        assert_int_equal(record->after.state, POL_ROLLOUT_COMPLETED);
+        assert_true(record->after.stage_since_us == 16 && !record->after.guarding);
+        assert_true(line.failure_ppm == 14 && line.rolled_back == 15);
+    }
+}
+
 // Who says nothing has the window of the execution timeout and two check-ins.
 static void test_a_window_has_a_default(void **state)
 {
@@ -179,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_rollouts_without_a_floor_are_offered),
         cmocka_unit_test(test_other_kinds_are_named),
         cmocka_unit_test(test_stages_say_what_verdicts_do),
+        cmocka_unit_test(test_older_lines_are_read),
         cmocka_unit_test(test_a_window_has_a_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,7 @@
 #define OPEN      POL_CLAIM_OPEN
 #define PAUSED    POL_CLAIM_PAUSED
 #define COMPLETED POL_CLAIM_COMPLETED
+#define HELD      POL_CLAIM_HELD
 
 struct row {
     const char *what;
@@ -181,6 +182,20 @@ static const struct row rows[] = {
      {0, 0, 2},
      B,
      POL_DESIRED_BASELINE},
+    {"held, does not have it",
+     2,
+     {IN(A, 1, COMPLETED), IN(B, 2, HELD)},
+     {A, 0, 0},
+     A,
+     POL_DESIRED_BASELINE},
+    {"held, has it", 2, {IN(A, 1, COMPLETED), IN(B, 2, HELD)}, {B, 0, 0}, B, POL_DESIRED_BASELINE},
+    {"held, nothing else", 1, {IN(B, 2, HELD)}, {0}, 0, POL_DESIRED_NONE},
+    {"held, another is open",
+     2,
+     {IN(B, 2, HELD), IN(C, 3, OPEN)},
+     {B, 0, 0},
+     C,
+     POL_DESIRED_FOLLOWED},
     {"has it, approved again below the floor",
      1,
      {IN(A, 1, COMPLETED)},
@@ -231,7 +246,7 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     uint32_t turn_count = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (claims[i].state != POL_CLAIM_COMPLETED) {
+        if (claims[i].state != POL_CLAIM_COMPLETED && claims[i].state != POL_CLAIM_HELD) {
             turns[turn_count++] = &claims[i];
         }
     }
@@ -262,7 +277,9 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
             claim->approved < device->floor) {
             continue;
         }
-        if (claim->state == POL_CLAIM_COMPLETED && claim->admitted) {
+        bool base = claim->state == POL_CLAIM_COMPLETED ||
+                    (claim->state == POL_CLAIM_HELD && claim->version == device->have);
+        if (base && claim->admitted) {
             ranked[n][0] = 2;
             ranked[n][1] = claim->approved;
             ranked[n++][2] = claim->version;
@@ -299,7 +316,7 @@ static void random_states(void **state)
             *claim = (struct pol_claim){.version = 1 + base_prng_below(&prng, 4),
                                         .approved = 1 + i + 8 * base_prng_below(&prng, 3),
                                         .priority = (uint16_t)base_prng_below(&prng, 3),
-                                        .state = (enum pol_claim_state)base_prng_below(&prng, 3)};
+                                        .state = (enum pol_claim_state)base_prng_below(&prng, 4)};
             claim->targeted = base_prng_below(&prng, 2) == 0;
             claim->held_off = base_prng_below(&prng, 6) == 0;
             claim->inside = base_prng_below(&prng, 3) > 0;
@@ -338,7 +355,7 @@ static void order_is_no_matter(void **state)
             claims[i] = (struct pol_claim){1 + bits % 3,
                                            1 + i,
                                            (uint16_t)(bits >> 8 & 1),
-                                           (enum pol_claim_state)((bits >> 16) % 3),
+                                           (enum pol_claim_state)((bits >> 16) % 4),
                                            (bits >> 32 & 1) != 0,
                                            (bits >> 32 & 3) == 3,
                                            (bits >> 34 & 1) != 0,

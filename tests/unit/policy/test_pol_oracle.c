@@ -14,6 +14,9 @@ struct naive {
     bool failed;
     bool waits;
     bool killed;
+    bool guards; // the last stage is over
+    bool passed; // a stage that passed stopped there
+    uint64_t guards_since;
     bool open[POL_STAGES_MAX];
     uint64_t since[POL_STAGES_MAX];
 };
@@ -44,6 +47,9 @@ static enum pol_rollout_state state_of(const struct naive *naive)
     if (naive->waits) {
         return POL_ROLLOUT_WAITING;
     }
+    if (naive->guards) {
+        return POL_ROLLOUT_GUARDING;
+    }
     return naive->begun ? POL_ROLLOUT_RUNNING : POL_ROLLOUT_DRAFT;
 }
 
@@ -61,7 +67,10 @@ static enum pol_verdict judge(const struct pol_gate *gate, const struct pol_coun
     if (bad * 1e6L > judged * (long double)gate->max_failure_ppm) {
         return POL_VERDICT_FAIL;
     }
-    bool enough = all >= (long double)gate->min_sample && age_us >= gate->min_dwell_us;
+    long double answered = all - (long double)counts->timed_out;
+    long double offered = all + (long double)counts->under_way;
+    bool heard = answered * 1e6L >= offered * (long double)gate->min_answered_ppm;
+    bool enough = heard && all >= sample && age_us >= gate->min_dwell_us;
     return enough ? POL_VERDICT_PASS : POL_VERDICT_INCONCLUSIVE;
 }
 
@@ -78,17 +87,29 @@ static void widen(struct naive *naive, const struct pol_stage *stages, uint32_t 
                   uint64_t now_us, bool approved)
 {
     uint32_t next = any_open(naive) ? newest(naive) + 1 : 0;
+    bool guard = stages[count - 1].guard_s > 0 && !naive->failed && !naive->guards;
     naive->failed = false;
     naive->halted = false;
     naive->waits = false;
-    if (next == count) {
+    naive->passed = false;
+    if (next == count && guard) {
+        naive->guards = true;
+        naive->guards_since = now_us;
+    } else if (next == count) {
         naive->finished = true;
+        naive->guards = false;
     } else if (stages[next].approval && !approved) {
         naive->waits = true;
     } else {
         naive->open[next] = true;
         naive->since[next] = now_us;
     }
+}
+
+// When what is judged began.
+static uint64_t since_of(const struct naive *naive)
+{
+    return naive->guards_since != 0 ? naive->guards_since : naive->since[newest(naive)];
 }
 
 static void naive_tick(struct naive *naive, const struct pol_stage *stages, uint32_t count,
@@ -100,17 +121,31 @@ static void naive_tick(struct naive *naive, const struct pol_stage *stages, uint
         return;
     }
     bool waits = state == POL_ROLLOUT_WAITING && any_open(naive);
-    if (state != POL_ROLLOUT_RUNNING && state != POL_ROLLOUT_PAUSED && !waits) {
+    bool guards = state == POL_ROLLOUT_GUARDING;
+    if (state != POL_ROLLOUT_RUNNING && state != POL_ROLLOUT_PAUSED && !waits && !guards) {
         return;
     }
     uint32_t at = newest(naive);
-    uint64_t age_us = now_us < naive->since[at] ? 0 : now_us - naive->since[at];
+    uint64_t since = since_of(naive);
+    uint64_t age_us = now_us < since ? 0 : now_us - since;
     enum pol_verdict verdict = judge(&stages[at].gate, counts, age_us);
-    if (verdict == POL_VERDICT_FAIL) {
+    if (verdict == POL_VERDICT_FAIL && !naive->failed) {
+        bool alone = state != POL_ROLLOUT_PAUSED || naive->passed;
         naive->failed = true;
-        naive->going_back = state == POL_ROLLOUT_RUNNING || waits;
+        naive->passed = false;
+        naive->halted = naive->halted || (alone && stages[at].on_fail == POL_ON_FAIL_HOLD);
+        naive->waits = naive->waits && !naive->halted;
+        naive->going_back = alone && stages[at].on_fail == POL_ON_FAIL_ROLL_BACK;
     } else if (verdict == POL_VERDICT_PASS && state == POL_ROLLOUT_RUNNING) {
-        widen(naive, stages, count, now_us, false);
+        naive->passed = stages[at].on_pass == POL_ON_PASS_PAUSE;
+        naive->halted = naive->passed;
+        if (!naive->passed) {
+            widen(naive, stages, count, now_us, false);
+        }
+    } else if (guards &&
+               (counts->outstanding == 0 || age_us >= stages[at].guard_s * UINT64_C(1000000))) {
+        naive->guards = false;
+        naive->finished = true;
     }
 }
 
@@ -122,7 +157,8 @@ static bool naive_command(struct naive *naive, const struct pol_stage *stages, u
     bool paused = state == POL_ROLLOUT_PAUSED;
     bool draft = state == POL_ROLLOUT_DRAFT;
     bool waiting = state == POL_ROLLOUT_WAITING;
-    bool under_way = draft || running || paused || waiting;
+    bool guarding = state == POL_ROLLOUT_GUARDING;
+    bool under_way = draft || running || paused || waiting || guarding;
     bool allowed = false;
     switch (command) {
     case POL_COMMAND_START:
@@ -132,22 +168,24 @@ static bool naive_command(struct naive *naive, const struct pol_stage *stages, u
         }
         return draft;
     case POL_COMMAND_PAUSE:
-        allowed = running || (waiting && any_open(naive));
+        allowed = running || guarding || (waiting && any_open(naive));
         naive->halted = naive->halted || allowed;
         naive->waits = naive->waits && !allowed;
         return allowed;
     case POL_COMMAND_RESUME:
-        naive->halted = naive->halted && !(paused && !naive->failed);
-        return paused && !naive->failed;
+        allowed = paused && !naive->failed && !naive->passed;
+        naive->halted = naive->halted && !allowed;
+        return allowed;
     case POL_COMMAND_RESUME_ACCEPT_RISK:
-        if (paused && naive->failed) {
+        allowed = paused && !naive->passed;
+        if (allowed && naive->failed) {
             widen(naive, stages, count, now_us, false);
-        } else if (paused) {
+        } else if (allowed) {
             naive->halted = false;
         }
-        return paused;
+        return allowed;
     case POL_COMMAND_PROMOTE:
-        if (running && !naive->failed) {
+        if ((running || guarding || (paused && naive->passed)) && !naive->failed) {
             widen(naive, stages, count, now_us, false);
             return true;
         }
@@ -158,8 +196,9 @@ static bool naive_command(struct naive *naive, const struct pol_stage *stages, u
         }
         return waiting;
     case POL_COMMAND_UNDO:
-        naive->going_back = naive->going_back || state == POL_ROLLOUT_COMPLETED;
-        return state == POL_ROLLOUT_COMPLETED;
+        allowed = state == POL_ROLLOUT_COMPLETED || guarding;
+        naive->going_back = naive->going_back || allowed;
+        return allowed;
     case POL_COMMAND_KILL:
         allowed = !naive->killed;
         naive->killed = true;
@@ -183,6 +222,8 @@ static struct pol_counts draw_counts(struct base_prng *prng, bool good_life)
         .timed_out = healthy ? 0 : base_prng_below(prng, scale),
         .not_applicable = base_prng_below(prng, 1000),
         .to_roll_back = base_prng_below(prng, 3),
+        .under_way = base_prng_below(prng, 3) == 0 ? base_prng_below(prng, scale) : 0,
+        .outstanding = base_prng_below(prng, 4),
     };
 }
 
@@ -196,8 +237,13 @@ static uint32_t draw_stages(struct base_prng *prng, struct pol_stage *stages)
             .max_bucket = (uint16_t)(i + 1 == count ? 10000 : 10 * (i + 1)),
             .gate = {.min_sample = (uint32_t)base_prng_below(prng, 60),
                      .max_failure_ppm = (uint32_t)base_prng_below(prng, 200000),
-                     .min_dwell_us = base_prng_below(prng, 2000)},
+                     .min_dwell_us = base_prng_below(prng, 2000),
+                     .min_answered_ppm =
+                         (uint32_t)(base_prng_below(prng, 2) * base_prng_below(prng, 1000001))},
             .approval = base_prng_below(prng, 6) == 0,
+            .guard_s = i + 1 == count ? (uint32_t)base_prng_below(prng, 3) : 0,
+            .on_fail = (enum pol_on_fail)(base_prng_below(prng, 4) == 0),
+            .on_pass = (enum pol_on_pass)(base_prng_below(prng, 8) == 0),
         };
     }
     assert_int_equal(pol_stages_check(stages, count), POL_REASON_MATCHED);
@@ -210,7 +256,7 @@ static void compare(const struct naive *naive, const struct pol_decision *decisi
     bool started = naive->begun;
     if (next->state != state_of(naive) || next->stage_failed != naive->failed ||
         next->killed != naive->killed || (started && next->stage_index != newest(naive)) ||
-        (started && next->stage_since_us != naive->since[newest(naive)])) {
+        (started && next->stage_since_us != since_of(naive))) {
         fail_msg("step %llu: %s stage %u failed %d after %s (%s); wanted %s stage %u failed %d",
                  (unsigned long long)step, pol_rollout_state_name(next->state), next->stage_index,
                  next->stage_failed, pol_action_name(decision->action),
@@ -257,7 +303,7 @@ static void machines_agree(void **state)
         uint64_t now_us = base_prng_below(&prng, 1000);
         for (unsigned step = 0; step < 120; step++) {
             // Time mostly goes forward.
-            uint64_t jump = base_prng_below(&prng, 500);
+            uint64_t jump = base_prng_below(&prng, 500) * (life % 5 == 0 ? 2000 : 1);
             now_us =
                 base_prng_below(&prng, 20) == 0 && now_us > jump ? now_us - jump : now_us + jump;
             struct pol_decision decision;
@@ -295,6 +341,7 @@ static void machines_agree(void **state)
         printf("%s %u\n", pol_rollout_state_name((enum pol_rollout_state)i), ends[i]);
     }
     assert_true(ends[POL_ROLLOUT_ROLLED_BACK] > 100 && ends[POL_ROLLOUT_COMPLETED] > 100);
+    assert_true(ends[POL_ROLLOUT_GUARDING] > 10 && ends[POL_ROLLOUT_PAUSED] > 100);
 }
 
 int main(void)

@@ -36,8 +36,8 @@ static void others(void **state)
         assert_string_equal(pol_stage_kind_name((enum pol_stage_kind)i), kinds[i]);
     }
     static const char *const states[] = {
-        "draft",       "running",   "paused",           "rolling_back",
-        "rolled_back", "completed", "waiting_approval", "unknown"};
+        "draft",     "running",          "paused",   "rolling_back", "rolled_back",
+        "completed", "waiting_approval", "guarding", "unknown"};
     for (unsigned i = 0; i <= POL_ROLLOUT_STATE_COUNT; i++) {
         assert_string_equal(pol_rollout_state_name((enum pol_rollout_state)i), states[i]);
     }
@@ -45,11 +45,19 @@ static void others(void **state)
     for (unsigned i = 0; i <= POL_VERDICT_COUNT; i++) {
         assert_string_equal(pol_verdict_name((enum pol_verdict)i), verdicts[i]);
     }
-    static const char *const actions[] = {"hold",   "advance",   "complete",         "pause",
-                                          "resume", "roll_back", "finish_roll_back", "wait",
-                                          "page",   "kill",      "refuse",           "unknown"};
+    static const char *const actions[] = {
+        "hold", "advance", "complete", "pause",  "resume", "roll_back", "finish_roll_back",
+        "wait", "page",    "kill",     "refuse", "guard",  "unknown"};
     for (unsigned i = 0; i <= POL_ACTION_COUNT; i++) {
         assert_string_equal(pol_action_name((enum pol_action)i), actions[i]);
+    }
+    static const char *const on_fails[] = {"roll_back", "hold", "unknown"};
+    for (unsigned i = 0; i <= POL_ON_FAIL_COUNT; i++) {
+        assert_string_equal(pol_on_fail_name((enum pol_on_fail)i), on_fails[i]);
+    }
+    static const char *const on_passes[] = {"advance", "pause", "unknown"};
+    for (unsigned i = 0; i <= POL_ON_PASS_COUNT; i++) {
+        assert_string_equal(pol_on_pass_name((enum pol_on_pass)i), on_passes[i]);
     }
     static const char *const commands[] = {"start",   "pause",  "resume",  "resume_accept_risk",
                                            "promote", "abort",  "approve", "undo",

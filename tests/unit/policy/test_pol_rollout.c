@@ -170,6 +170,25 @@ static const struct command_row commands[] = {
     S(COMPLETED, true, APPROVE, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
     S(COMPLETED, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
+
+    S(GUARDING, false, START, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, false, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(GUARDING, false, RESUME, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, false, PROMOTE, COMPLETE, OPERATOR, COMPLETED),
+    S(GUARDING, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, false, APPROVE, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, false, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
+    S(GUARDING, true, START, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, true, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(GUARDING, true, RESUME, REFUSE, STAGE_FAILED, GUARDING),
+    S(GUARDING, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, true, PROMOTE, REFUSE, STAGE_FAILED, GUARDING),
+    S(GUARDING, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, true, APPROVE, REFUSE, WRONG_STATE, GUARDING),
+    S(GUARDING, true, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 };
 
 static void every_command_in_every_state(void **state)
@@ -182,6 +201,7 @@ static void every_command_in_every_state(void **state)
         struct pol_rollout before = {.state = row->state,
                                      .stage_index = 1,
                                      .stage_failed = row->failed,
+                                     .guarding = row->state == POL_ROLLOUT_GUARDING,
                                      .stage_since_us = 5};
         struct pol_decision decision = pol_rollout_command(&before, stages, 4, row->command, 77);
         if (decision.action != row->action || decision.reason != row->reason ||
@@ -342,6 +362,7 @@ static void admission(void **state)
         {POL_ROLLOUT_ROLLED_BACK, 3, true, 15, 0, POL_REASON_ROLLOUT_ROLLED_BACK, 0},
         {POL_ROLLOUT_COMPLETED, 3, true, 12, 9999, POL_REASON_IN_STAGE, 3},
         {POL_ROLLOUT_COMPLETED, 3, false, 15, 0, POL_REASON_NOT_TARGETED, 0},
+        {POL_ROLLOUT_GUARDING, 3, true, 12, 9999, POL_REASON_IN_STAGE, 3},
         {POL_ROLLOUT_RUNNING, 4, true, 15, 0, POL_REASON_STAGES_INVALID, 0},
         {POL_ROLLOUT_STATE_COUNT, 0, true, 15, 0, POL_REASON_STAGES_INVALID, 0},
     };
