@@ -39,8 +39,8 @@ const struct cli_command cli_commands[] = {
     {"release", "kill", "SHA256",
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'\n"
-     "SHA256 is the version's manifest: walle task get TASK lists them", COMMAND_BITS, 1, 1,
-     cli_release_kill},
+     "SHA256 is the version's manifest: walle task get TASK lists them",
+     COMMAND_BITS, 1, 1, cli_release_kill},
     {"release", "kills", "",
      "List the killed versions: who killed them, when and why, and the rollouts that ended so.",
      "  walle release kills\n  walle release kills -o json",
