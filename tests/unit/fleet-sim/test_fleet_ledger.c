@@ -91,7 +91,7 @@ static void counts_follow_devices(void **state)
     assert_int_equal(rig.ledger.counters.bad_active, 0);
     assert_int_equal(bad->rolled_back, 2);
     assert_int_equal(bad->current, 0);
-    assert_int_equal(good->current, DEVICES); // known to run there
+    assert_int_equal(good->current, DEVICES);     // known to run there
     release(&rig, 0, rig.good, WIRE_OUTCOME_RAN); // ordered back, and run again: the same device
     assert_int_equal(good->ran, DEVICES);
     assert_int_equal(good->current, DEVICES);
