@@ -154,6 +154,10 @@ static const struct model_case cases[] = {
      "abort rollout=1\ncheck\nexpect device=3" A BASELINE
      "create rollout=2 trust=1\nstart rollout=2\npromote rollout=2\ncheck\n"
      "expect device=0" A BASELINE "expect device=2" A BASELINE},
+    {"signed_by_too_few",
+     WORLD "away device=1 on=1\n" A_DONE "check\nrotate root=3\naway device=1\ncheck\n"
+           "expect device=1" NOTHING "\nexpect device=0" A "\n" B_OPEN "check\n"
+           "expect device=1" B FOLLOWED},
     {"two_must_sign",
      WORLD A_DONE "check\naway device=1 on=1\nrotate root=2\nrotate root=3\n" B_OPEN
                   "check\nexpect device=0" B FOLLOWED "away device=1\ncheck\n"
