@@ -295,8 +295,13 @@ static bool is_told(const struct model_world *world, const struct model_device *
             return false;
         }
     }
-    return world->strict || (!is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
-                             facts->floor == 0 && facts->refused < 0);
+    bool failed_before = false;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        failed_before = failed_before || facts->before[version];
+    }
+    return world->strict ||
+           (!failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
+            facts->floor == 0 && facts->refused < 0);
 }
 
 static void check_why(struct model_world *world, const struct model_device *device, int task)
