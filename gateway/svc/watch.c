@@ -379,6 +379,24 @@ static bool is_under_way(const struct gw_watch *watch, const struct watched *ite
                item->release->stages[mark->stage].execution_timeout_s;
 }
 
+static void see_mark(const struct gw_watch *watch, struct watched *item,
+                     struct gw_device_mark *mark, struct gw_device_visit *visit)
+{
+    if ((mark->bits & GW_OUTCOME_DRAWN) != 0) {
+        see_drawn(watch, item, mark, visit);
+    }
+    bool placebo = (mark->bits & GW_OUTCOME_OFFERED) != 0;
+    if ((mark->bits & GW_OUTCOME_CONTROL) == 0) {
+        see_updated(watch, item, mark, visit);
+        item->figures[item->stage].outstanding +=
+            mark->rollout != item->shadow_index && is_under_way(watch, item, mark);
+    } else if (placebo) {
+        see_placebo(watch, item, mark, visit);
+    } else {
+        see_control(watch, item, mark, visit);
+    }
+}
+
 // Returns the items that the device has a mark in, a bit for each; *out_offered those that it was
 // offered.
 static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
@@ -398,19 +416,7 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
         if (gw_release_standing(watch->items[slot].release, mark->bits) != GW_STANDING_COUNTED) {
             continue;
         }
-        if ((mark->bits & GW_OUTCOME_DRAWN) != 0) {
-            see_drawn(watch, &watch->items[slot], mark, visit);
-        }
-        unsigned control = mark->bits & (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED);
-        if (control == (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED)) {
-            see_placebo(watch, &watch->items[slot], mark, visit);
-        } else if (control == GW_OUTCOME_CONTROL) {
-            see_control(watch, &watch->items[slot], mark, visit);
-        } else {
-            see_updated(watch, &watch->items[slot], mark, visit);
-            watch->items[slot].figures[watch->items[slot].stage].outstanding +=
-                !shadow && is_under_way(watch, &watch->items[slot], mark);
-        }
+        see_mark(watch, &watch->items[slot], mark, visit);
     }
     return marked;
 }
