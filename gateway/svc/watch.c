@@ -401,10 +401,9 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
         if ((mark->bits & GW_OUTCOME_DRAWN) != 0) {
             see_drawn(watch, &watch->items[slot], mark, visit);
         }
-        unsigned control = mark->bits & (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED);
-        if (control == (GW_OUTCOME_CONTROL | GW_OUTCOME_OFFERED)) {
+        if (control && (mark->bits & GW_OUTCOME_OFFERED) != 0) {
             see_placebo(watch, &watch->items[slot], mark, visit);
-        } else if (control == GW_OUTCOME_CONTROL) {
+        } else if (control) {
             see_control(watch, &watch->items[slot], mark, visit);
         } else {
             see_updated(watch, &watch->items[slot], mark, visit);
