@@ -169,18 +169,22 @@ void core_home_rollout(struct core_home *home, uint64_t id, const struct wire_sh
     static uint8_t statements[POL_STAGES_MAX][WIRE_STATEMENT_BYTES_MAX];
     struct gw_stage_spec specs[POL_STAGES_MAX];
     struct gw_task_view task;
+    struct gw_version_view version;
     struct gw_rollout_view *view = malloc(sizeof(*view));
     struct base_error error = {0};
     const struct gw_rollout_who who = {.by = BASE_STR("bench")};
     need(view != NULL &&
              gw_catalog_task_get(home->core, BASE_STR(CORE_HOME_TASK), &task) == BASE_OK,
          "task", CORE_HOME_TASK);
+    need(gw_catalog_version_get(home->core, BASE_STR(CORE_HOME_TASK), manifest, &version) ==
+             BASE_OK,
+         "version", CORE_HOME_TASK);
     memset(specs, 0, sizeof(specs));
     for (uint32_t i = 0; i < stage_count; i++) {
         const struct wire_release release = {.task_name = BASE_STR(CORE_HOME_TASK),
                                              .release_counter = task.release_counter + 1,
                                              .manifest = *manifest,
-                                             .manifest_bytes = 100,
+                                             .manifest_bytes = version.manifest_bytes,
                                              .rollout_id = id,
                                              .salt = base_mix64(id),
                                              .issued_s = 1,
