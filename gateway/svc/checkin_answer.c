@@ -199,7 +199,8 @@ static enum added add_offer(struct offering *offering, const struct gw_plan_task
     size_t size = want->stop ? task->stop_bytes : want->statement->size;
     size_t cost = size + 4;
     uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
-    if (out->count + out->again_count >= most || cost > offering->bytes_left) {
+    bool marks_full = offering->draw.control && out->again_count == WIRE_AGAIN_MAX;
+    if (out->count + out->again_count >= most || marks_full || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return ADD_NO_ROOM;
     }

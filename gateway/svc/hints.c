@@ -98,14 +98,18 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     // A device whose cohort could not be kept is told of every plan.
     uint64_t expected =
         cohort != NULL ? gw_cohort_expected(cohort, hint->device_id) : ~hint->digest;
-    bool settled = cohort != NULL && expected != hint->digest &&
+    // Control of a trial is told too, as who it is compared with is, although it has what it
+    // should.
+    bool drawn = cohort != NULL && cohort->trial && gw_cohort_draws(cohort, hint->device_id);
+    bool news = expected != hint->digest || drawn;
+    bool settled = cohort != NULL && news &&
                    gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
                                            cohort->signature);
     // A device that is on its way to what is paused now learns by a check-in that the offer is
     // gone.
     bool withdrawn = cohort != NULL && cohort->paused &&
                      gw_device_table_under_way(worker->core->table, hint->device_id);
-    if ((expected != hint->digest && !settled) || withdrawn) {
+    if ((news && !settled) || withdrawn) {
         if (!write_hint(worker, hint)) {
             return false;
         }

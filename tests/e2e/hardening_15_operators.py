@@ -223,7 +223,7 @@ class Secrets(unittest.TestCase):
         stages = [{"name": "full", "kind": "full", "min_sample": 1, "max_failure": 0.1}]
         self.stack.release("t", 1, "import walle\n", stages)
         os.chmod(self.stack.path("release.key"), 0o644)
-        with self.assertRaisesRegex(AssertionError, "others may read the key: chmod 600"):
+        with self.assertRaisesRegex(AssertionError, "others may read it: chmod 600"):
             self.stack.release("t", 2, "import walle\n", stages)
 
 

@@ -680,3 +680,17 @@ void rig_expect_counts_from_disk(struct rig *rig)
         assert_int_equal(told.unproven, recount.unproven);
     }
 }
+
+void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint)
+{
+    struct rig_exchange exchange;
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    wire_device_hex(device->id, hex);
+    rig_exchange_init(&exchange, GW_METHOD_GET, "/v1/push");
+    exchange.exchange.request.device = base_str_of(hex);
+    exchange.exchange.request.profile = rig_device_profile(device, true, text);
+    rig_run(rig, &exchange);
+    gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
+    rig_exchange_done(&exchange);
+}

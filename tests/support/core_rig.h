@@ -157,6 +157,8 @@ void rig_view(struct rig *rig, uint64_t id, struct gw_rollout_view *out);
 // A task whose version is complete everywhere: created, started, one report, promoted.
 void rig_baseline(struct rig *rig, const char *task, uint64_t id, const char *target_attr,
                   const char *target_value, struct wire_sha256 *out_manifest);
+// Opens the hint stream of a device, with what it has.
+void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint);
 // Runs `check` on the stored truth: counters computed from a scan equal the tally.
 void rig_expect_counts_from_disk(struct rig *rig);
 

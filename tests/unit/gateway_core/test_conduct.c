@@ -355,20 +355,6 @@ static bool count_hint(void *ctx, struct gw_hint *hint, struct base_str text)
     return true;
 }
 
-static void subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint)
-{
-    struct rig_exchange exchange;
-    char hex[WIRE_DEVICE_HEX + 1];
-    char text[WIRE_PROFILE_TEXT_MAX + 4];
-    wire_device_hex(device->id, hex);
-    rig_exchange_init(&exchange, GW_METHOD_GET, "/v1/push");
-    exchange.exchange.request.device = base_str_of(hex);
-    exchange.exchange.request.profile = rig_device_profile(device, true, text);
-    rig_run(rig, &exchange);
-    gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
-    rig_exchange_done(&exchange);
-}
-
 // A pause reaches the device that is still pulling, by a hint and an answer without the offer; who
 // has it already is left alone.
 static void a_pause_withdraws_what_is_under_way(void **state)
@@ -383,8 +369,8 @@ static void a_pause_withdraws_what_is_under_way(void **state)
     gw_worker_on_hint(rig.worker.worker, count_hint, NULL, hinted);
     assert_int_equal(come(&rig, &devices[0], 0x24, good, 3, NULL), 1);
     assert_int_equal(come(&rig, &devices[1], 0x24, NULL, 0, NULL), 1); // pulls from now on
-    subscribe(&rig, &devices[0], &hints[0]);
-    subscribe(&rig, &devices[1], &hints[1]);
+    rig_subscribe(&rig, &devices[0], &hints[0]);
+    rig_subscribe(&rig, &devices[1], &hints[1]);
     rig_settle(&rig);
     hinted[0] = 0;
     rig_command(&rig, 0x24, POL_COMMAND_PAUSE, NULL);

@@ -245,6 +245,53 @@ static void test_the_order_is_that_of_sorting(void **state)
     assert_int_equal(room.count, 0);
 }
 
+#define TRIALS 24u
+
+static void conduct_trial(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->gate.rule = POL_GATE_LOGRANK;
+    stage->gate.alpha_ppm = 50000;
+    stage->gate.beta_ppm = 100000;
+    stage->gate.max_rise_ppm = 200000;
+    stage->window_s = 100;
+    stage->control_buckets = stage->kind == POL_STAGE_GRAY ? 9900 : 0;
+}
+
+// A device that is control of more trials than an answer has places for marks is told of the
+// rest later.
+static void test_marks_wait_for_room(void **state)
+{
+    (void)state;
+    static const struct rig_stage narrow[] = {
+        {"gray", POL_STAGE_GRAY, 100, NULL, NULL, 20, 400000, 3600 * UINT64_C(1000000)},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+    };
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    for (uint32_t i = 0; i < TRIALS; i++) {
+        struct wire_sha256 manifest;
+        struct gw_rollout_view view;
+        struct base_error error = {0};
+        rig.conduct = NULL;
+        rig_baseline(&rig, names[i], 0x100 + i, NULL, NULL, &manifest);
+        rig_device_task(&device, names[i])->version_id = wire_version_id(&manifest);
+        rig_version(&rig, names[i], "2.0.0", &manifest);
+        rig.conduct = conduct_trial;
+        assert_int_equal(
+            rig_rollout(&rig, 0x200 + i, names[i], &manifest, NULL, NULL, narrow, 2, &view, &error),
+            BASE_OK);
+        rig_command(&rig, 0x200 + i, POL_COMMAND_START, NULL);
+    }
+    rig_settle(&rig);
+    device.marks = true;
+    device.tasks_max = 64;
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.again_count, WIRE_AGAIN_MAX);
+    assert_true((offers.flags & WIRE_OFFER_FLAG_MORE) != 0);
+    rig_exchange_done(&exchange);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -254,6 +301,7 @@ int main(void)
         CASE(test_what_is_refused_is_not_offered),
         CASE(test_an_older_device),
         CASE(test_the_order_is_that_of_sorting),
+        CASE(test_marks_wait_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -709,9 +709,48 @@ static void a_bad_segment_is_held(void **state)
     rig_done(&rig);
 }
 
+static bool take_hint(void *ctx, struct gw_hint *hint, struct base_str text)
+{
+    const struct rig_device device = {.id = hint->device_id};
+    uint64_t *hinted = ctx;
+    (void)text;
+    hinted[place_of(&device)]++;
+    return true;
+}
+
+// Control has what it should, and learns of a trial when the updated do.
+static void both_cohorts_are_hinted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    static struct gw_hint hints[DEVICES];
+    uint64_t hinted[3] = {0, 0, 0};
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    rig_baseline(&rig, TASK, BASE_ID, NULL, NULL, &old_version);
+    gw_worker_on_hint(rig.worker.worker, take_hint, NULL, hinted);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        has_old(&devices[i]);
+        assert_int_equal(come(&rig, &devices[i]), NOTHING);
+        rig_subscribe(&rig, &devices[i], &hints[i]);
+    }
+    rig_settle(&rig);
+    memset(hinted, 0, sizeof(hinted));
+    begin_stages(&rig, gray_full, 2);
+    assert_int_equal(hinted[UPDATED], count_of(UPDATED));
+    assert_int_equal(hinted[CONTROL], count_of(CONTROL));
+    assert_int_equal(hinted[NOTHING], 0);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+    }
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_cohorts_are_hinted),
         cmocka_unit_test(cohorts_are_drawn_at_checkins),
         cmocka_unit_test(who_cannot_be_control_is_alone),
         cmocka_unit_test(both_cohorts_keep_one_pace),
