@@ -173,7 +173,8 @@ static void test_what_is_no_such_file(void **state)
     }
     struct base_error error = {.text = ""};
     struct sim_credentials *credentials = NULL;
-    assert_int_equal(sim_credentials_open("/nowhere/at/all", 4, &credentials, &error), BASE_ERR_IO);
+    assert_int_equal(sim_credentials_open("/nowhere/at/all", 4, &credentials, &error),
+                     BASE_ERR_NOT_FOUND);
     assert_non_null(strstr(error.text, "/nowhere/at/all: No such file"));
 }
 
