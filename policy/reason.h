@@ -44,7 +44,7 @@
     X(KILLED, "the version was killed: it may run nowhere")                                        \
     X(STAGES_INVALID, "stages are empty, too many, or shrink")                                     \
     X(NO_PROVEN, "no device that proved itself completed: enrol them, or trust unproven ones")     \
-    X(UNDER_WAY, "devices are under way: too few have had their time to answer")                   \
+    X(UNDER_WAY, "too few devices have had their whole time to answer")                            \
     X(TOO_FEW_ANSWERED, "too few of the devices that had their time have answered")                \
     X(STAGE_PASSED, "the stage passed and waits: promote goes on")                                 \
     X(GUARDING, "the last stage passed: devices that answer late are judged still")                \

@@ -338,7 +338,10 @@ static void tick_guarding(struct pol_decision *decision, const struct pol_stage 
     uint64_t guarded_us = now_us > since_us ? now_us - since_us : 0;
     if (decision->verdict == POL_VERDICT_FAIL) {
         fail_stage(decision, stage);
-    } else if (counts->outstanding == 0) {
+        return;
+    }
+    decision->verdict = POL_VERDICT_PASS; // its last stage passed, and nothing speaks against it
+    if (counts->outstanding == 0) {
         complete(decision);
         decision->reason = POL_REASON_NOBODY_OUTSTANDING;
     } else if (guarded_us >= (uint64_t)stage->guard_s * 1000000u) {

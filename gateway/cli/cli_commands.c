@@ -46,7 +46,8 @@ const struct cli_command cli_commands[] = {
      "  walle release kills\n  walle release kills -o json",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_release_kills},
     {"release", "unkill", "SHA256",
-     "Take a version off the kill list: it may be released again. What was taken back stays so.",
+     "Take a version off the kill list: it may be released again, and where a rollout of it had "
+     "completed it is a baseline again, to which devices go back.",
      "  walle release unkill 1174d64d... --reason 'the wrong hash'", COMMAND_BITS, 1, 1,
      cli_release_unkill},
     {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",

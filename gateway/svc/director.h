@@ -165,8 +165,9 @@ BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
                                               const struct wire_sha256 *manifest,
                                               struct base_str by, struct base_str reason,
                                               bool *out_created, struct base_error *error);
-// Takes a version off the kill list. What was taken back stays so; it may be released anew, and a
-// rollout that had completed is a baseline again. NOT_FOUND, FULL, IO.
+// Takes a version off the kill list. It may be released anew, and a rollout that had completed is
+// a baseline again, to which devices go back; one that the kill ended stays so. NOT_FOUND, FULL,
+// IO.
 BASE_NODISCARD enum base_status
 gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest, struct base_error *error);
 // At start, once rollouts and kills are loaded: a kill that the end of the process cut off between

@@ -109,6 +109,7 @@ static void everybody_answered_or_the_guard_is_over(void **state)
     assert_int_equal(state_of(&rig, 0x21), POL_ROLLOUT_COMPLETED);
     rig_view(&rig, 0x21, &view);
     assert_int_equal(view.reason, POL_REASON_NOBODY_OUTSTANDING);
+    assert_int_equal(view.verdict, POL_VERDICT_PASS);
     assert_int_equal(atomic_load(&rig.core->guards_over), 0);
     expect_replay(&rig, 0x21);
     // Of the next one somebody never comes.

@@ -104,6 +104,9 @@ static void what_verdicts_do(void **state)
         assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
         struct pol_decision decision =
             pol_rollout_tick(&row->before, own, 4, row->counts, row->now_us);
+        if (row->before.state == POL_ROLLOUT_GUARDING && !row->page) { // it passed, and stays so
+            assert_int_equal(decision.verdict, POL_VERDICT_PASS);
+        }
         if (decision.action != row->action || decision.reason != row->reason ||
             decision.page != row->page || !pol_rollout_equal(&decision.next, &row->after)) {
             fail_msg("%s: %s, %s, page %d, %s (failed %d, guarding %d, passed %d, paged %d)",
