@@ -199,9 +199,31 @@ static const struct gw_why_rollout *item_of(const struct gw_why_view *view, uint
     return NULL;
 }
 
-// Why not an open rollout, for a device that none lets in.
-static const char *why_not_open(const struct gw_plan_task *task, const struct gw_why_view *view,
-                                const struct gw_device_facts *facts)
+static bool refuses(const struct gw_plan_task *task, const struct gw_device_facts *facts,
+                    uint64_t version_id)
+{
+    return version_id == facts->blocked || gw_want_failed_before(facts, task->task_id, version_id);
+}
+
+// Did a baseline fail on it that was approved after what it should run?
+static bool refuses_later_base(const struct gw_plan_task *task, const struct gw_device_facts *facts,
+                               const struct gw_release *should)
+{
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        const struct gw_release *base =
+            gw_plan_claim_release(task, (uint8_t)(GW_PLAN_OPEN_MAX + i));
+        bool later = should == NULL || base->release_counter > should->release_counter;
+        if (later && refuses(task, facts, base->version_id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Why not an open rollout, or a later baseline than the one it should run (NULL: none).
+static const char *why_not_newer(const struct gw_plan_task *task, const struct gw_why_view *view,
+                                 const struct gw_device_facts *facts,
+                                 const struct gw_release *should)
 {
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_plan_open *open = &task->open[i];
@@ -210,16 +232,15 @@ static const char *why_not_open(const struct gw_plan_task *task, const struct gw
             !pol_arm_has(&open->release->arm, facts->device_id)) {
             continue;
         }
-        uint64_t version_id = open->release->version_id;
-        if (version_id == facts->blocked ||
-            gw_want_failed_before(facts, task->task_id, version_id)) {
+        if (refuses(task, facts, open->release->version_id)) {
             return "the newer version failed on it";
         }
         bool paused = open->state.state == POL_ROLLOUT_PAUSED;
         return paused ? "the rollout that it follows is paused"
                       : "the rollout that it follows does not let it in yet";
     }
-    return facts->blocked != 0 ? "the version failed on it" : "no open rollout lets it in";
+    return refuses_later_base(task, facts, should) ? "the newer version failed on it"
+                                                   : "no open rollout lets it in";
 }
 
 // Does the device hold as many tasks as it can, with others before this one among those that it
@@ -302,10 +323,11 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
                  item->stage_name, item->bucket, item->max_bucket);
     } else if (want.rule == POL_DESIRED_BASELINE) {
         snprintf(view->why, sizeof(view->why), "%s, so the baseline runs",
-                 why_not_open(task, view, facts));
+                 why_not_newer(task, view, facts, want.release));
     } else if (want.rule == POL_DESIRED_NONE) {
-        snprintf(view->why, sizeof(view->why), "%s, and there is no baseline for it",
-                 why_not_open(task, view, facts));
+        snprintf(view->why, sizeof(view->why), "%s, and %s", why_not_newer(task, view, facts, NULL),
+                 want.floored ? "the baselines for it are older than its floor allows"
+                              : "there is no baseline for it");
     } else {
         snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(want.rule));
     }

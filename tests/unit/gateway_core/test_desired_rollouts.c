@@ -275,6 +275,42 @@ static void why_names_the_paused_rollout(void **state)
     rig_done(&rig);
 }
 
+// The device says in the rollout's name what became of its version.
+static void say(uint64_t id, enum wire_outcome_kind kind)
+{
+    struct gw_rollout_view view;
+    rig_view(&rig, id, &view);
+    assert_int_equal(rig_report(&rig, &devices[0], &view, &kind, 1), 204);
+}
+
+static void expect_why(uint64_t version, const char *text)
+{
+    struct gw_why_view why;
+    struct base_error error = {0};
+    rig_settle(&rig);
+    assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
+    assert_true(why.should_version_id == version);
+    assert_string_equal(why.why, text);
+}
+
+// What failed is a reason only against what was approved after what runs.
+static void why_blames_the_newer_version_alone(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t first = complete(1, "1.0.0", NULL);
+    expect_all(first);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    (void)complete(2, "2.0.0", NULL);
+    settle();
+    say(2, WIRE_OUTCOME_FAIL_EXCEPTION);
+    say(2, WIRE_OUTCOME_ROLLED_BACK);
+    expect_why(first, "the newer version failed on it, so the baseline runs");
+    uint64_t third = complete(3, "3.0.0", NULL);
+    expect_why(third, "no open rollout lets it in, so the baseline runs");
+    rig_done(&rig);
+}
+
 // By either call, in every rollout that has the version, with pinned keys alone.
 static void a_kill_takes_it_from_everybody(void **state)
 {
@@ -380,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_floor_that_is_gone),
         cmocka_unit_test(many_baselines_for_others),
         cmocka_unit_test(why_names_the_paused_rollout),
+        cmocka_unit_test(why_blames_the_newer_version_alone),
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
         cmocka_unit_test(what_is_kept_ends_with_its_rollout),
