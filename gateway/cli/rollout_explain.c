@@ -133,7 +133,8 @@ unsigned rollout_explain_power(FILE *file, const json_t *rollout)
 
 static void say_cohort(FILE *file, const char *name, const json_t *cohort)
 {
-    fprintf(file, "  %s: %llu offered, %llu failed, %llu ok, %llu under way, %llu unanswered\n",
+    fprintf(file,
+            "  %s: %llu offered, %llu failed, %llu ok, %llu under way, %llu not answered in time\n",
             name, whole(cohort, "offered"), whole(cohort, "failed"), whole(cohort, "succeeded"),
             whole(cohort, "under_way"), whole(cohort, "unanswered"));
 }

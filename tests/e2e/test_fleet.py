@@ -92,8 +92,8 @@ class Fleet(unittest.TestCase):
         folder, _ = self.build()
         fleet = self.start_fleet(devices, "--hints", "--per-carrier", "100")
         rollout = self.release(folder, ONE_STAGE)
-        state = self.await_rollout(rollout, "every device", lambda r: r["counts"]["succeeded"] >= devices)
-        self.assertEqual(state["state"], "completed")
+        state = self.await_rollout(rollout, "every device",
+                                   lambda r: r["counts"]["succeeded"] >= devices and r["state"] == "completed")
         result = self.stop_fleet(fleet)
         self.assert_agrees(state, result, devices)
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]))
