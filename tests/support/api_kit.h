@@ -40,6 +40,7 @@ struct api_kit {
     const char *if_match;
     uint64_t peer;
     uint64_t clock_ahead_us; // of the real clock
+    uint64_t wall_still_us;  // not 0: the wall clock stands there, but for clock_ahead_us
 };
 
 struct api_answer {
