@@ -67,6 +67,14 @@ static const char *const names[POL_REASON_COUNT] = {
     [POL_REASON_GUARDING] = "guarding",
     [POL_REASON_GUARD_OVER] = "guard_over",
     [POL_REASON_NOBODY_OUTSTANDING] = "nobody_outstanding",
+    [POL_REASON_STARTED] = "started",
+    [POL_REASON_PAUSED] = "paused",
+    [POL_REASON_RESUMED] = "resumed",
+    [POL_REASON_RISK_ACCEPTED] = "risk_accepted",
+    [POL_REASON_PROMOTED] = "promoted",
+    [POL_REASON_ABORTED] = "aborted",
+    [POL_REASON_APPROVED] = "approved",
+    [POL_REASON_UNDONE] = "undone",
 };
 
 const char *pol_reason_name(enum pol_reason reason)

@@ -49,7 +49,15 @@
     X(STAGE_PASSED, "the stage passed and waits: promote goes on")                                 \
     X(GUARDING, "the last stage passed: devices that answer late are judged still")                \
     X(GUARD_OVER, "the guard is over")                                                             \
-    X(NOBODY_OUTSTANDING, "every targeted device has answered, or had its time")
+    X(NOBODY_OUTSTANDING, "every targeted device has answered, or had its time")                   \
+    X(STARTED, "an operator started it")                                                           \
+    X(PAUSED, "an operator paused it")                                                             \
+    X(RESUMED, "an operator resumed it")                                                           \
+    X(RISK_ACCEPTED, "an operator went on past a failed stage")                                    \
+    X(PROMOTED, "an operator promoted it")                                                         \
+    X(ABORTED, "an operator aborted it")                                                           \
+    X(APPROVED, "another person approved it")                                                      \
+    X(UNDONE, "an operator took it back")
 
 enum pol_reason {
 #define POL_REASON_ENUM(name, text) POL_REASON_##name,

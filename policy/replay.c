@@ -103,10 +103,12 @@ struct pol_decision pol_replay_step(struct pol_replay *replay, const struct pol_
     replay->rollout = decision.next;
     replay->records++;
     replay->decisions += (judged && decision.action != POL_ACTION_HOLD) || replay->found.count > 0;
+    // Logs from before commands had reasons of their own.
+    bool unnamed = record->kind == POL_RECORD_COMMAND && record->reason == POL_REASON_OPERATOR;
     bool apart = !same_slices || !pol_rollout_equal(&decision.next, &record->after);
     *out_differs = apart || (judged && (decision.action != record->action ||
                                         decision.verdict != record->verdict ||
-                                        decision.reason != record->reason));
+                                        (decision.reason != record->reason && !unnamed)));
     replay->apart = replay->apart || apart;
     replay->differences += *out_differs;
     return decision;

@@ -541,9 +541,8 @@ static struct pol_decision kill_version(const struct pol_rollout *rollout)
     return decision;
 }
 
-struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
-                                        const struct pol_stage *stages, uint32_t stage_count,
-                                        enum pol_command command, uint64_t now_us)
+static struct pol_decision obey(const struct pol_rollout *rollout, const struct pol_stage *stages,
+                                uint32_t stage_count, enum pol_command command, uint64_t now_us)
 {
     if (stage_count == 0 || stage_count > POL_STAGES_MAX || rollout->stage_index >= stage_count) {
         return refuse(rollout, POL_REASON_STAGES_INVALID);
@@ -574,6 +573,45 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
         break;
     }
     return refuse(rollout, POL_REASON_WRONG_STATE);
+}
+
+// What an operator asked for, by name.
+static enum pol_reason reason_of(enum pol_command command, bool stage_failed)
+{
+    switch (command) {
+    case POL_COMMAND_START:
+        return POL_REASON_STARTED;
+    case POL_COMMAND_PAUSE:
+        return POL_REASON_PAUSED;
+    case POL_COMMAND_RESUME:
+        return POL_REASON_RESUMED;
+    case POL_COMMAND_RESUME_ACCEPT_RISK:
+        return stage_failed ? POL_REASON_RISK_ACCEPTED : POL_REASON_RESUMED;
+    case POL_COMMAND_PROMOTE:
+        return POL_REASON_PROMOTED;
+    case POL_COMMAND_ABORT:
+        return POL_REASON_ABORTED;
+    case POL_COMMAND_APPROVE:
+        return POL_REASON_APPROVED;
+    case POL_COMMAND_UNDO:
+        return POL_REASON_UNDONE;
+    case POL_COMMAND_KILL:
+        return POL_REASON_KILLED;
+    case POL_COMMAND_COUNT:
+        break;
+    }
+    return POL_REASON_OPERATOR;
+}
+
+struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
+                                        const struct pol_stage *stages, uint32_t stage_count,
+                                        enum pol_command command, uint64_t now_us)
+{
+    struct pol_decision decision = obey(rollout, stages, stage_count, command, now_us);
+    if (decision.reason == POL_REASON_OPERATOR) {
+        decision.reason = reason_of(command, rollout->stage_failed);
+    }
+    return decision;
 }
 
 // ---- Admission ----

@@ -46,7 +46,7 @@ static const struct gw_api_route routes[] = {
      gw_api_preview, true},
     {GW_METHOD_POST, "rollouts/cost", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_cost_prepare,
      gw_api_cost, false},
-    {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
+    {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_rollout_list_prepare,
      gw_api_rollout_list, false},
     {GW_METHOD_GET, "rollouts/*", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_path_id,
      gw_api_rollout_get, false},
@@ -56,6 +56,8 @@ static const struct gw_api_route routes[] = {
      gw_api_simulation_prepare, gw_api_rollout_simulation, false},
     {GW_METHOD_POST, "rollouts/*/start", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
      gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/check", GW_ROLE_RELEASER, GW_API_ROLLOUT_ASKED,
+     gw_api_start_check_prepare, gw_api_start_check, false},
     {GW_METHOD_POST, "rollouts/*/pause", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
      gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/resume", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
@@ -82,9 +84,8 @@ static const struct gw_api_route routes[] = {
      gw_api_root_put, false},
     {GW_METHOD_GET, "kills", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_version_page, gw_api_kills_get,
      false},
-    {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_kill_prepare, gw_api_kill,
-     false},
-    {GW_METHOD_POST, "kills/*/lift", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_unkill_prepare,
+    {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_KILL, gw_api_kill_prepare, gw_api_kill, false},
+    {GW_METHOD_POST, "kills/*/lift", GW_ROLE_ADMIN, GW_API_KILL, gw_api_unkill_prepare,
      gw_api_unkill, false},
     {GW_METHOD_GET, "clock", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_clock_get, false},
     {GW_METHOD_POST, "clock/accept", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_clock_prepare,
@@ -242,12 +243,13 @@ static const struct gw_api_route *find_route(struct gw_api_call *call, enum gw_m
     return NULL;
 }
 
-// What changes something is noted in the audit log, done or refused. A POST that is about nothing
-// is a question with a body.
+// What changes something is noted in the audit log, done or refused. A POST that is about nothing,
+// or asks about a rollout, is a question with a body.
 static bool is_change(const struct gw_request *request, const struct gw_api_route *route)
 {
     return request->method != GW_METHOD_GET && request->method != GW_METHOD_HEAD &&
-           (route == NULL || route->subject != GW_API_NOTHING);
+           (route == NULL ||
+            (route->subject != GW_API_NOTHING && route->subject != GW_API_ROLLOUT_ASKED));
 }
 
 static void run_call(struct gw_core *core, struct gw_control_call *control)
@@ -453,7 +455,7 @@ static bool take_parameter(struct gw_api_call *call, struct base_str name, struc
     return gw_api_fail(call, BASE_ERR_INVALID, "query: the parameters are limit and after");
 }
 
-bool gw_api_paging(struct gw_api_call *call)
+bool gw_api_paging_with(struct gw_api_call *call, gw_api_filter_fn filter)
 {
     struct base_str rest = gw_api_exchange(call)->request.query;
 
@@ -463,14 +465,22 @@ bool gw_api_paging(struct gw_api_call *call)
         const char *equals = memchr(rest.data, '=', size);
         size_t name = equals != NULL ? (size_t)(equals - rest.data) : size;
         size_t value = equals != NULL ? name + 1 : size;
-        if (!take_parameter(call, (struct base_str){rest.data, name},
-                            (struct base_str){rest.data + value, size - value})) {
+        struct base_str key = {rest.data, name};
+        struct base_str text = {rest.data + value, size - value};
+        bool known = false;
+        if ((filter != NULL && !filter(call, key, text, &known)) ||
+            (!known && !take_parameter(call, key, text))) {
             return false;
         }
         size_t used = next != NULL ? size + 1 : size;
         rest = (struct base_str){rest.data + used, rest.size - used};
     }
     return true;
+}
+
+bool gw_api_paging(struct gw_api_call *call)
+{
+    return gw_api_paging_with(call, NULL);
 }
 
 bool gw_api_paging_id(struct gw_api_call *call)

@@ -6,6 +6,7 @@
 #include "svc/blob.h"
 #include "svc/credentials.h"
 #include "svc/director.h"
+#include "svc/kill_list.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>
@@ -70,6 +71,17 @@ static json_t *short_blob(struct gw_core *core, const struct gw_api_call *call)
                : json_null();
 }
 
+// A version, on the kill list or not.
+static json_t *short_kill(struct gw_core *core, const struct wire_sha256 *manifest)
+{
+    struct gw_kill_view view;
+
+    gw_kill_get(core, manifest, &view);
+    json_t *out = gw_view_kill(&view);
+    (void)json_object_set_new(out, "killed", json_boolean(view.is_killed));
+    return out;
+}
+
 static json_t *short_trust(struct gw_core *core)
 {
     struct gw_trust_view view;
@@ -115,9 +127,12 @@ json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call)
         return gw_tenant_find(core, call->text, &tenant)
                    ? json_pack("{s:s%}", "name", call->text.data, call->text.size)
                    : json_null();
+    case GW_API_KILL:
+        return short_kill(core, &call->digest);
     case GW_API_GATEWAY:
         return short_trust(core);
     case GW_API_BLOBS:
+    case GW_API_ROLLOUT_ASKED:
     case GW_API_NOTHING:
     case GW_API_SUBJECT_COUNT:
         break;

@@ -7,6 +7,7 @@
 #include "api/api_json.h"
 #include "api/rollout_body.h"
 #include "svc/operators.h"
+#include "svc/rollout_page.h"
 
 struct gw_api_route;
 struct gw_preview_spec;
@@ -17,18 +18,20 @@ struct gw_api_records;
 
 // What a route is about: who may touch it, and what the audit log shows before and after.
 enum gw_api_subject {
-    GW_API_NOTHING,     // nobody's: lists (which show what is the actor's), the actor itself
-    GW_API_BLOB,        // content, named by `digest`
-    GW_API_BLOBS,       // content, a pack of it
-    GW_API_TASK,        // segments[1]
-    GW_API_TASK_NEW,    // `text`
-    GW_API_VERSION_NEW, // `digest`, of task segments[1]
-    GW_API_ROLLOUT,     // `id`
-    GW_API_ROLLOUT_NEW, // `rollout`
-    GW_API_DEVICE,      // `id`
-    GW_API_TOKEN,       // `id`
-    GW_API_TENANT_NEW,  // `text`
-    GW_API_GATEWAY,     // all tenants'
+    GW_API_NOTHING,       // nobody's: lists (which show what is the actor's), the actor itself
+    GW_API_BLOB,          // content, named by `digest`
+    GW_API_BLOBS,         // content, a pack of it
+    GW_API_TASK,          // segments[1]
+    GW_API_TASK_NEW,      // `text`
+    GW_API_VERSION_NEW,   // `digest`, of task segments[1]
+    GW_API_ROLLOUT,       // `id`
+    GW_API_ROLLOUT_NEW,   // `rollout`
+    GW_API_ROLLOUT_ASKED, // `id`, which a question with a body is about: nothing changes
+    GW_API_DEVICE,        // `id`
+    GW_API_TOKEN,         // `id`
+    GW_API_TENANT_NEW,    // `text`
+    GW_API_KILL,          // `digest`; all tenants'
+    GW_API_GATEWAY,       // all tenants'
     GW_API_SUBJECT_COUNT
 };
 
@@ -63,6 +66,7 @@ struct gw_api_call {
     struct base_str after; // as given
     uint64_t after_id;
     struct wire_sha256 after_digest;
+    struct gw_rollout_ask ask; // which rollouts a list shows
 };
 
 struct gw_api_route {
@@ -87,6 +91,11 @@ bool gw_api_fail(struct gw_api_call *call, enum base_status status, const char *
 bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits into `id`
 // ?limit= and ?after=; other parameters are refused. `after` stays text.
 bool gw_api_paging(struct gw_api_call *call);
+// The same with a list's own parameters: *out_known, and false after filling the reply when the
+// value is wrong.
+typedef bool (*gw_api_filter_fn)(struct gw_api_call *call, struct base_str name,
+                                 struct base_str value, bool *out_known);
+bool gw_api_paging_with(struct gw_api_call *call, gw_api_filter_fn filter);
 bool gw_api_paging_id(struct gw_api_call *call); // and `after` as 16 hex digits into after_id
 bool gw_api_no_query(struct gw_api_call *call);
 // The request's body as an object with these fields and no other (NULL ends the list); it lives as
@@ -150,7 +159,10 @@ bool gw_api_rollout_prepare(struct gw_api_call *call);
 void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_check(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_rollout_list_prepare(struct gw_api_call *call);
 void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_start_check_prepare(struct gw_api_call *call);
+void gw_api_start_check(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_log_prepare(struct gw_api_call *call);
 void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_command_prepare(struct gw_api_call *call);

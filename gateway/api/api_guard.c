@@ -24,7 +24,7 @@ static bool refuse(struct gw_api_call *call, int status, const char *detail)
     return false;
 }
 
-static bool sees_rollout(struct gw_core *core, struct gw_api_call *call)
+static bool sees_rollout(struct gw_core *core, const struct gw_api_call *call)
 {
     uint16_t tenant = 0;
     const char *task = NULL;
@@ -45,6 +45,7 @@ bool gw_api_permits(struct gw_core *core, struct gw_api_call *call)
         return gw_actor_covers(&call->actor, call->text) ||
                refuse(call, 403, "name: outside the scenarios of the token");
     case GW_API_ROLLOUT:
+    case GW_API_ROLLOUT_ASKED:
         return sees_rollout(core, call) || refuse(call, 404, "no such rollout");
     case GW_API_ROLLOUT_NEW:
         return gw_api_sees_task(core, call, call->rollout.spec.task) ||
@@ -55,6 +56,7 @@ bool gw_api_permits(struct gw_core *core, struct gw_api_call *call)
     case GW_API_TENANT_NEW:
         return call->actor.every_tenant ||
                refuse(call, 403, "only an operator of all tenants makes new ones");
+    case GW_API_KILL:
     case GW_API_GATEWAY:
         return call->actor.every_tenant ||
                refuse(call, 403, "this concerns all tenants: it needs an operator of all of them");

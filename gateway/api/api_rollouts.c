@@ -112,46 +112,109 @@ void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call)
     answer_rollout(core, call, 200, &view);
 }
 
-static json_t *rollout_item(struct gw_core *core, const struct gw_rollout_view *view)
-{
-    struct gw_version_view version;
-    bool known =
-        gw_catalog_version_get(core, base_str_of(view->task), &view->manifest, &version) == BASE_OK;
+// ---- List
 
-    return gw_view_rollout(view, known ? version.version : NULL);
+static bool sees_task(void *ctx, uint16_t tenant, struct base_str task)
+{
+    const struct gw_actor *actor = ctx;
+
+    return tenant == actor->tenant && gw_actor_covers(actor, task);
+}
+
+static json_t *rollout_item(struct gw_core *core, uint64_t id)
+{
+    struct gw_rollout_view view;
+    struct gw_version_view version;
+
+    if (gw_rollout_get(core, id, &view) != BASE_OK) {
+        return NULL;
+    }
+    bool known =
+        gw_catalog_version_get(core, base_str_of(view.task), &view.manifest, &version) == BASE_OK;
+    return gw_view_rollout(&view, known ? version.version : NULL);
+}
+
+// The beginning of an id, in hex: those from it with zeros behind to it with 'f's.
+static bool take_prefix(struct gw_api_call *call, struct base_str value)
+{
+    char from[WIRE_DEVICE_HEX + 1];
+    char to[WIRE_DEVICE_HEX + 1];
+
+    if (value.size == 0 || value.size > WIRE_DEVICE_HEX) {
+        return gw_api_fail(call, BASE_ERR_INVALID, "query: id is 1 to 16 hex digits");
+    }
+    memset(from, '0', WIRE_DEVICE_HEX);
+    memset(to, 'f', WIRE_DEVICE_HEX);
+    memcpy(from, value.data, value.size);
+    memcpy(to, value.data, value.size);
+    struct base_str texts[] = {{from, WIRE_DEVICE_HEX}, {to, WIRE_DEVICE_HEX}};
+    return (wire_device_parse(texts[0], &call->ask.id_from) == BASE_OK &&
+            wire_device_parse(texts[1], &call->ask.id_to) == BASE_OK) ||
+           gw_api_fail(call, BASE_ERR_INVALID, "query: id is 1 to 16 lower-case hex digits");
+}
+
+static bool take_state(struct gw_api_call *call, struct base_str value)
+{
+    for (unsigned i = 0; i < POL_ROLLOUT_STATE_COUNT; ++i) {
+        const char *name = pol_rollout_state_name((enum pol_rollout_state)i);
+        if (base_str_equal(value, base_str_of(name))) {
+            call->ask.has_state = true;
+            call->ask.state = (enum pol_rollout_state)i;
+            return true;
+        }
+    }
+    return gw_api_fail(call, BASE_ERR_INVALID,
+                       "query: state is draft, running, waiting_approval, paused, guarding, "
+                       "rolling_back, rolled_back or completed");
+}
+
+static bool take_filter(struct gw_api_call *call, struct base_str name, struct base_str value,
+                        bool *out_known)
+{
+    *out_known = true;
+    if (base_str_equal(name, BASE_STR("id"))) {
+        return take_prefix(call, value);
+    }
+    if (base_str_equal(name, BASE_STR("state"))) {
+        return take_state(call, value);
+    }
+    if (base_str_equal(name, BASE_STR("task"))) {
+        return gw_api_decode(call, value, &call->ask.task) ||
+               gw_api_fail(call, BASE_ERR_INVALID, "query: task is not a name");
+    }
+    *out_known = false;
+    return base_str_equal(name, BASE_STR("limit")) || base_str_equal(name, BASE_STR("after")) ||
+           gw_api_fail(call, BASE_ERR_INVALID,
+                       "query: the parameters are limit, after, id, state and task");
+}
+
+bool gw_api_rollout_list_prepare(struct gw_api_call *call)
+{
+    if (!gw_api_paging_with(call, take_filter)) {
+        return false;
+    }
+    return call->after.size == 0 || wire_device_parse(call->after, &call->after_id) == BASE_OK ||
+           gw_api_fail(call, BASE_ERR_INVALID, "query: after is 16 lower-case hex digits");
 }
 
 void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call)
 {
-    const struct base_alloc_port *heap = base_alloc_heap();
-    struct gw_rollout_view *views = heap->alloc(heap->ctx, GW_API_VIEWS_BATCH * sizeof(*views));
-    uint64_t after = call->after_id;
-    uint32_t found = 0;
-    uint32_t looked = 0;
-    bool more = true;
+    struct gw_rollout_page page;
 
-    if (views == NULL) {
-        gw_api_failed(core, call, BASE_ERR_NOMEM, NULL, NULL);
+    call->ask.sees = sees_task;
+    call->ask.ctx = &call->actor;
+    call->ask.after = call->after_id;
+    call->ask.limit = call->limit;
+    if (gw_rollout_page(core, &call->ask, &page) != BASE_OK) {
+        gw_reply_problem(gw_api_exchange(call), 400, "query: after: no such rollout");
         return;
     }
     json_t *items = json_array();
-    while (found < call->limit && more && looked < GW_API_SCAN_MAX) {
-        uint32_t count = 0;
-        uint32_t ask = call->limit - found;
-        gw_rollout_list(core, after, ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH, views,
-                        &count, &more);
-        for (uint32_t i = 0; i < count; ++i) {
-            after = views[i].id;
-            if (gw_api_sees_task(core, call, base_str_of(views[i].task))) {
-                (void)json_array_append_new(items, rollout_item(core, &views[i]));
-                found++;
-            }
-        }
-        looked += count;
-        more = more && count > 0;
+    for (uint32_t i = 0; i < page.count; ++i) {
+        (void)json_array_append_new(items, rollout_item(core, page.ids[i]));
     }
-    heap->release(heap->ctx, views);
-    gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, page.count,
+                     page.more ? gw_json_hex(page.ids[page.count - 1]) : NULL);
 }
 
 // ---- Log
@@ -310,6 +373,63 @@ void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call)
     answer_rollout(core, call, 200, &view);
 }
 
+// ---- Would a draft start?
+
+static enum base_status parse_evidence(struct gw_api_call *call, const struct gw_json_at *root,
+                                       struct base_error *error)
+{
+    struct base_str text = {NULL, 0};
+
+    BASE_TRY(
+        gw_json_text(root, "evidence", true, BASE_B64_ENCODED(WIRE_META_BYTES_MAX), &text, error));
+    uint8_t *bytes = base_arena_alloc(gw_api_exchange(call)->arena, WIRE_META_BYTES_MAX);
+    if (bytes == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    if (base_b64_decode(text, bytes, WIRE_META_BYTES_MAX, &call->evidence_bytes) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "evidence: not base64url");
+    }
+    call->evidence = bytes;
+    return BASE_OK;
+}
+
+static enum base_status parse_start_check(struct gw_api_call *call, struct base_error *error)
+{
+    static const char *const names[] = {"accept_empty", "evidence", NULL};
+    struct gw_json_at root;
+
+    BASE_TRY(parse_optional(call, &root, error));
+    BASE_TRY(gw_json_only(&root, names, error));
+    BASE_TRY(gw_json_bool(&root, "accept_empty", &call->who.accept_empty, error));
+    return json_object_get(root.object, "evidence") != NULL ? parse_evidence(call, &root, error)
+                                                            : BASE_OK;
+}
+
+bool gw_api_start_check_prepare(struct gw_api_call *call)
+{
+    struct base_error error = {0};
+
+    if (!gw_api_path_id(call)) {
+        return false;
+    }
+    enum base_status status = parse_start_check(call, &error);
+    return status == BASE_OK || gw_api_fail(call, status, error.text);
+}
+
+void gw_api_start_check(struct gw_core *core, struct gw_api_call *call)
+{
+    struct base_error error = {0};
+    enum base_status status = gw_rollout_check_start(core, call->id, call->who.accept_empty,
+                                                     call->evidence, call->evidence_bytes, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error,
+                      status == BASE_ERR_NOT_FOUND ? "no such rollout" : "start");
+        return;
+    }
+    gw_api_answer_take(call, 200, json_pack("{s:b}", "starts", 1));
+}
+
 // Numbers that somebody types in place of evidence.
 static enum base_status parse_override(struct gw_api_call *call, const struct gw_json_at *root,
                                        struct base_error *error)
@@ -330,24 +450,6 @@ static enum base_status parse_override(struct gw_api_call *call, const struct gw
     if (call->who.comment.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "reason: override needs one");
     }
-    return BASE_OK;
-}
-
-static enum base_status parse_evidence(struct gw_api_call *call, const struct gw_json_at *root,
-                                       struct base_error *error)
-{
-    struct base_str text = {NULL, 0};
-
-    BASE_TRY(
-        gw_json_text(root, "evidence", true, BASE_B64_ENCODED(WIRE_META_BYTES_MAX), &text, error));
-    uint8_t *bytes = base_arena_alloc(gw_api_exchange(call)->arena, WIRE_META_BYTES_MAX);
-    if (bytes == NULL) {
-        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
-    }
-    if (base_b64_decode(text, bytes, WIRE_META_BYTES_MAX, &call->evidence_bytes) != BASE_OK) {
-        return base_error_set(error, BASE_ERR_INVALID, "evidence: not base64url");
-    }
-    call->evidence = bytes;
     return BASE_OK;
 }
 

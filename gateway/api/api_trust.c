@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "svc/director.h"
 #include "svc/kill_list.h"
+#include "svc/kill_rollouts.h"
 #include "svc/reply.h"
 
 #include <string.h>
@@ -17,7 +18,14 @@ static json_t *key_text(const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
     return json_stringn(hex, 2 * WIRE_PUBLIC_KEY_BYTES);
 }
 
-// The kills that the actor may see: of its tenant's versions.
+// Who operates all tenants sees all kills, and those of versions that nobody here released; others
+// those of their tenant's versions.
+static bool sees_kill_of(const struct gw_actor *actor, uint16_t tenant)
+{
+    return actor->every_tenant || tenant == actor->tenant;
+}
+
+// The kills that the actor may see.
 struct seen_kills {
     json_t *list;
     uint32_t told;
@@ -30,7 +38,7 @@ static struct seen_kills see_kills(const struct gw_trust_view *view, const struc
     for (uint32_t i = 0; i < view->kill_count; i++) {
         const struct gw_kill *kill = &view->kills[i];
         char hex[WIRE_SHA256_HEX + 1];
-        if (!actor->every_tenant && kill->tenant != actor->tenant) {
+        if (!sees_kill_of(actor, kill->tenant)) {
             continue;
         }
         wire_sha256_hex(&kill->manifest, hex);
@@ -96,7 +104,7 @@ static json_t *text_or_null(const char *text)
     return text[0] != '\0' ? gw_view_text(text) : json_null();
 }
 
-static json_t *kill_object(const struct gw_kill_view *view)
+json_t *gw_view_kill(const struct gw_kill_view *view)
 {
     char hex[WIRE_SHA256_HEX + 1];
     json_t *rollouts = json_array();
@@ -108,18 +116,11 @@ static json_t *kill_object(const struct gw_kill_view *view)
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:b, s:b, s:o, s:I}", "manifest",
                      hex, "version_id", gw_json_hex(view->version_id), "task",
                      text_or_null(view->task), "version", text_or_null(view->version), "time",
-                     gw_view_time(view->time_us), "time_s", (json_int_t)(view->time_us / 1000000u),
-                     "by", gw_view_text(view->by), "reason", gw_view_text(view->reason), "signed",
-                     (int)view->is_signed, "untold", (int)view->is_untold, "rollouts", rollouts,
-                     "rollout_count", (json_int_t)view->rollout_count);
-}
-
-// A version of no task here is nobody's: who sees all tenants sees it.
-static bool sees_kill(struct gw_core *core, const struct gw_api_call *call,
-                      const struct gw_kill_view *view)
-{
-    return view->task[0] != '\0' ? gw_api_sees_task(core, call, base_str_of(view->task))
-                                 : call->actor.every_tenant;
+                     view->is_killed ? gw_view_time(view->time_us) : json_null(), "time_s",
+                     (json_int_t)(view->time_us / 1000000u), "by", gw_view_text(view->by), "reason",
+                     gw_view_text(view->reason), "signed", (int)view->is_signed, "untold",
+                     (int)view->is_untold, "rollouts", rollouts, "rollout_count",
+                     (json_int_t)view->rollout_count);
 }
 
 void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call)
@@ -143,8 +144,8 @@ void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call)
         for (uint32_t i = 0; i < count; i++) {
             last = views[i].manifest;
             after = &last;
-            if (sees_kill(core, call, &views[i])) {
-                (void)json_array_append_new(items, kill_object(&views[i]));
+            if (sees_kill_of(&call->actor, views[i].tenant)) {
+                (void)json_array_append_new(items, gw_view_kill(&views[i]));
                 found++;
             }
         }
@@ -182,16 +183,18 @@ bool gw_api_kill_prepare(struct gw_api_call *call)
 void gw_api_kill(struct gw_core *core, struct gw_api_call *call)
 {
     struct base_error error = {0};
+    struct gw_kill_view view;
     bool created = false;
-    char hex[WIRE_SHA256_HEX + 1];
+    char by[GW_TRUST_BY_MAX + 1];
+    gw_kill_by(&call->who, by);
     enum base_status status =
-        gw_trust_kill(core, &call->digest, call->who.by, call->who.comment, &created, &error);
+        gw_trust_kill(core, &call->digest, base_str_of(by), call->who.comment, &created, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "kill");
         return;
     }
-    wire_sha256_hex(&call->digest, hex);
-    gw_api_answer_take(call, created ? 201 : 200, json_pack("{s:s}", "manifest", hex));
+    gw_kill_get(core, &call->digest, &view);
+    gw_api_answer_take(call, created ? 201 : 200, gw_view_kill(&view));
 }
 
 bool gw_api_unkill_prepare(struct gw_api_call *call)
@@ -214,12 +217,22 @@ bool gw_api_unkill_prepare(struct gw_api_call *call)
 void gw_api_unkill(struct gw_core *core, struct gw_api_call *call)
 {
     struct base_error error = {0};
+    struct gw_kill_back back;
     char hex[WIRE_SHA256_HEX + 1];
     enum base_status status = gw_trust_unkill(core, &call->digest, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "kill");
         return;
     }
+    gw_kill_note_end(core, &call->digest, &call->who);
+    gw_kill_back(core, &call->digest, &back);
     wire_sha256_hex(&call->digest, hex);
-    gw_api_answer_take(call, 200, json_pack("{s:s}", "manifest", hex));
+    json_t *rollouts = json_array();
+    for (uint32_t i = 0; i < back.rollout_count && i < GW_KILL_ROLLOUTS_MAX; i++) {
+        (void)json_array_append_new(rollouts, gw_json_hex(back.rollouts[i]));
+    }
+    gw_api_answer_take(call, 200,
+                       json_pack("{s:s, s:o, s:I, s:I}", "manifest", hex, "rollouts", rollouts,
+                                 "rollout_count", (json_int_t)back.rollout_count, "devices",
+                                 (json_int_t)back.devices));
 }

@@ -3,6 +3,7 @@
 #define GW_API_VIEWS_H
 
 #include "svc/devices.h"
+#include "svc/kill_list.h"
 #include "svc/operators.h"
 #include "svc/rollouts.h"
 #include "svc/why.h"
@@ -24,6 +25,7 @@ struct gw_view_names {
     struct gw_quarantined items[GW_SEGMENT_NAMES_MAX];
 };
 json_t *gw_view_log(const struct gw_rollout_log_view *view, const struct gw_view_names *names);
+json_t *gw_view_kill(const struct gw_kill_view *view);
 json_t *gw_view_device(const struct gw_device_view *view);
 json_t *gw_view_why(const struct gw_why_view *view);
 // `task` NULL when not known; `detail` what its last failure said, empty: nothing.

@@ -23,6 +23,8 @@ static const char *kind_name(enum gw_log_kind kind)
         return "quarantine";
     case GW_LOG_SLICES:
         return "slices";
+    case GW_LOG_KILL:
+        return "kill";
     }
     return "unknown";
 }
@@ -45,6 +47,8 @@ static const char *what_of(const struct gw_rollout_log_view *view)
         return view->record.kind == POL_RECORD_LIFT ? "lift" : "quarantine";
     case GW_LOG_SLICES:
         return "look";
+    case GW_LOG_KILL:
+        return view->record.action == POL_ACTION_KILL ? "kill" : "unkill";
     }
     return "unknown";
 }

@@ -66,7 +66,7 @@ enum cli_exit {
     X(ARM_TO, 0, "arm-to", "PERCENT", "With --experiment: where it ends (100)")                    \
     X(EXPIRES, 0, "expires", "DAYS",                                                               \
       "Signed statements (90) or a token (ever) are good this long")                               \
-    X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \
+    X(NO_START, 0, "no-start", NULL, "Create the rollout, start it later: rollout start ID")       \
     X(WATCH, 'w', "watch", NULL, "Stay and show progress until the rollout ends")                  \
     X(TIMEOUT, 0, "timeout", "SECONDS", "With --watch: give up after this long")                   \
     X(UNTIL, 0, "until", "WHAT", "With --watch: full (default), or completed: the guard is over")  \
@@ -96,7 +96,8 @@ enum cli_exit {
       "Gates count devices, too, that do not show who they are")                                   \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \
     X(SEGMENT, 0, "segment", "TEXT", "As the rollout's quarantine names it")                       \
-    X(TASK, 0, "task", "TASK", "The task to explain")                                              \
+    X(TASK, 0, "task", "TASK", "The task to explain, or to show alone")                            \
+    X(STATE, 0, "state", "STATE", "Only rollouts in this state, as running or paused")             \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
     X(NAME, 0, "name", "NAME", "Whose the token is")                                               \
     X(ROLE, 0, "role", "ROLE", "viewer, releaser, approver or admin")                              \

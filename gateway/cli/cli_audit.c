@@ -26,6 +26,19 @@ static enum cli_exit get_page(const struct cli *cli, uint64_t after, uint64_t li
 
 // ---- tail
 
+// Which version a change of the kill list is about.
+static void print_killed(const json_t *entry)
+{
+    const json_t *kill = json_object_get(entry, "after");
+
+    kill = json_is_object(kill) ? kill : json_object_get(entry, "before");
+    if (strncmp(cli_json_text(entry, "path", ""), "/api/v1/kills", 13) == 0 &&
+        json_is_object(kill)) {
+        printf(" of %s (%s %s)", cli_json_text(kill, "manifest", "?"),
+               cli_json_text(kill, "task", "no task here"), cli_json_text(kill, "version", ""));
+    }
+}
+
 static void print_entry(const struct cli *cli, const json_t *item)
 {
     unsigned long long seq = (unsigned long long)cli_json_u64(item, "seq");
@@ -40,13 +53,14 @@ static void print_entry(const struct cli *cli, const json_t *item)
         const json_t *actor = json_object_get(entry, "actor");
         const char *detail = cli_json_text(entry, "detail", NULL);
         const char *reason = cli_json_text(entry, "reason", NULL);
-        printf("%llu %s %s (%s) %s %s %s %llu", seq, cli_json_text(entry, "time", "?"),
+        printf("%llu %s %s (%s) %s %s", seq, cli_json_text(entry, "time", "?"),
                cli_json_text(actor, "name", "nobody known"), cli_json_text(actor, "role", "-"),
-               cli_json_text(entry, "method", "?"), cli_json_text(entry, "path", "?"),
-               cli_json_text(entry, "outcome", "?"),
-               (unsigned long long)cli_json_u64(entry, "status"));
-        printf("%s%s%s%s\n", detail != NULL ? ": " : "", detail != NULL ? detail : "",
-               reason != NULL ? " because: " : "", reason != NULL ? reason : "");
+               cli_json_text(entry, "method", "?"), cli_json_text(entry, "path", "?"));
+        print_killed(entry);
+        printf(" %s %llu%s%s%s%s\n", cli_json_text(entry, "outcome", "?"),
+               (unsigned long long)cli_json_u64(entry, "status"), detail != NULL ? ": " : "",
+               detail != NULL ? detail : "", reason != NULL ? " because: " : "",
+               reason != NULL ? reason : "");
     }
     json_decref(entry);
 }

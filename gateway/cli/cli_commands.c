@@ -96,14 +96,17 @@ const struct cli_command cli_commands[] = {
      "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'\n"
      "  walle rollout plan shop/page-view --version 1.2.0 --gateway https://127.0.0.1:8443",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS, 0, 1, cli_rollout_plan},
-    {"rollout", "start", "TASK", "Sign one statement a stage, create the rollout and start it.",
+    {"rollout", "start", "TASK",
+     "Sign one statement a stage, create the rollout and start it; or start one that was made with "
+     "--no-start, by its ID.",
      "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch\n"
      "  walle rollout start ipv --version 1.2.0 --key release.key --floor 1.0.0\n"
      "  walle rollout start ipv --version 1.2.0 --key release.key --dry-run    what it would do "
      "and cost,\n"
-     "      and what would refuse it",
+     "      and what would refuse it\n"
+     "  walle rollout start 00c0ffee00c0ffee      one that was made with --no-start",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
          CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
@@ -121,15 +124,18 @@ const struct cli_command cli_commands[] = {
          CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_submit},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
-     "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch\n"
+     "  walle rollout status 00c0ffee00c0ffee      or only: 00c0, as far as it is unique\n  walle "
+     "rollout status 00c0ffee00c0ffee --watch\n"
      "  walle rollout status 00c0ffee00c0ffee --watch --until completed",
      CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(UNTIL) | CLI_BIT(TIMEOUT), 1, 1,
      cli_rollout_status},
     {"rollout", "explain", "ID",
      "Say where a rollout is, what its gate asks for, what is missing, and what to do.",
      "  walle rollout explain 00c0ffee00c0ffee", CLI_BITS_GATEWAY, 1, 1, cli_rollout_explain},
-    {"rollout", "list", "", "List rollouts.", "  walle rollout list --limit 20",
-     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_rollout_list},
+    {"rollout", "list", "", "List rollouts, the newest first.",
+     "  walle rollout list --limit 20\n  walle rollout list --state running --task shop/page-view",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER) | CLI_BIT(STATE) | CLI_BIT(TASK), 0, 0,
+     cli_rollout_list},
     {"rollout", "log", "ID", "Show every decision and command of a rollout, with its reason.",
      "  walle rollout log 00c0ffee00c0ffee", CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 1,
      1, cli_rollout_log},
@@ -153,7 +159,8 @@ const struct cli_command cli_commands[] = {
      "Take a completed rollout back: its devices run what else is meant for them.",
      "  walle rollout undo 00c0ffee00c0ffee --reason 'sales fell'", COMMAND_BITS, 1, 1,
      cli_rollout_undo},
-    {"rollout", "kill", "ID", "Stop the version everywhere, whatever the state, for good.",
+    {"rollout", "kill", "ID",
+     "Stop the version everywhere, whatever the state, until release unkill.",
      "  walle rollout kill 00c0ffee00c0ffee --reason 'leaks data'", COMMAND_BITS, 1, 1,
      cli_rollout_kill},
     {"rollout", "lift", "ID", "Let a segment in again that was put in quarantine.",

@@ -186,7 +186,8 @@ enum cli_exit cli_api_page(const struct cli *cli, const char *path, json_t **out
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    (void)snprintf(full, sizeof(full), "%s?limit=%llu", path, (unsigned long long)limit);
+    (void)snprintf(full, sizeof(full), "%s%climit=%llu", path,
+                   strchr(path, '?') != NULL ? '&' : '?', (unsigned long long)limit);
     if (cli_given(cli, CLI_OPTION_AFTER)) {
         size_t size = strlen(full);
         (void)snprintf(full + size, sizeof(full) - size, "&after=");

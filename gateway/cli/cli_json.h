@@ -42,7 +42,7 @@ enum cli_exit cli_refused(const struct cli *cli, const struct cli_answer *answer
 // it does not fit.
 bool cli_path_add(char *out, size_t capacity, const char *text);
 
-// GET of a list with the command's --limit and --after.
+// GET of a list, which may have parameters already, with the command's --limit and --after.
 enum cli_exit cli_api_page(const struct cli *cli, const char *path, json_t **out_page);
 
 // Prints `root` as JSON when `code` is OK; takes it (NULL allowed); returns `code`.

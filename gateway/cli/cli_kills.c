@@ -5,31 +5,76 @@
 #include <stdio.h>
 #include <string.h>
 
-// One change of the kill list, told in `said`. Takes the body.
+// One change of the kill list. Takes the body; the answer is the caller's.
 static enum cli_exit change_kills_take(struct cli *cli, const char *path, json_t *body,
-                                       const char *said)
+                                       json_t **out_answer)
 {
-    json_t *answer = NULL;
-
     if (!cli_given(cli, CLI_OPTION_REASON)) {
         json_decref(body);
         return cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: the audit log keeps it");
     }
     cli_add_who(cli, body);
-    enum cli_exit code = cli_api_call(cli, "POST", path, body, &answer);
+    enum cli_exit code = cli_api_call(cli, "POST", path, body, out_answer);
     json_decref(body);
-    if (code == CLI_EXIT_OK && !cli->json) {
-        printf("%s %s\n", cli->args[0], said);
-        json_decref(answer);
-        return code;
+    return code;
+}
+
+// ", rollouts A, B and 3 more"; nothing without any.
+static void print_ids(const json_t *root, const char *before)
+{
+    const json_t *rollouts = json_object_get(root, "rollouts");
+    uint64_t count = cli_json_u64(root, "rollout_count");
+    size_t index;
+    json_t *item;
+
+    json_array_foreach((json_t *)(uintptr_t)rollouts, index, item)
+    {
+        printf("%s%s%s", index == 0 ? before : ", ",
+               index > 0    ? ""
+               : count == 1 ? "rollout "
+                            : "rollouts ",
+               cli_shown(json_string_value(item)));
     }
-    return cli_show_take(code, answer);
+    if (count > json_array_size(rollouts)) {
+        printf(" and %llu more", (unsigned long long)(count - json_array_size(rollouts)));
+    }
+}
+
+// A hash that is nobody's is mostly a slip: the kill stands, since the version may come yet.
+static void warn_of_unknown(const json_t *kill)
+{
+    if (json_is_null(json_object_get(kill, "task"))) {
+        fputs("walle: warning: no release here has it, and no version that was pushed: is the hash "
+              "right?\n  walle task get TASK lists those of a task; walle release unkill takes it "
+              "off again\n",
+              stderr);
+    } else if (cli_json_u64(kill, "rollout_count") == 0) {
+        fputs("walle: warning: it ended nothing: no rollout of it is open or completed\n", stderr);
+    }
 }
 
 enum cli_exit cli_release_kill(struct cli *cli)
 {
-    return change_kills_take(cli, "/api/v1/kills", json_pack("{s:s}", "manifest", cli->args[0]),
-                             "is on the kill list");
+    json_t *kill = NULL;
+    enum cli_exit code = change_kills_take(cli, "/api/v1/kills",
+                                           json_pack("{s:s}", "manifest", cli->args[0]), &kill);
+
+    if (code == CLI_EXIT_OK) {
+        warn_of_unknown(kill);
+    }
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, kill);
+    }
+    printf("%s", cli->args[0]);
+    if (json_is_string(json_object_get(kill, "task"))) {
+        printf(" (%s %s)", cli_json_text(kill, "task", "?"),
+               cli_json_text(kill, "version", "(not registered)"));
+    }
+    fputs(" is on the kill list", stdout);
+    print_ids(kill, "; it ended ");
+    putchar('\n');
+    json_decref(kill);
+    return CLI_EXIT_OK;
 }
 
 enum cli_exit cli_release_unkill(struct cli *cli)
@@ -40,27 +85,31 @@ enum cli_exit cli_release_unkill(struct cli *cli)
     if (size < 0 || (size_t)size >= sizeof(path)) {
         return cli_fail(CLI_EXIT_USAGE, "a version is named by 64 hex digits");
     }
-    return change_kills_take(cli, path, json_object(), "is on the kill list no more");
+    json_t *back = NULL;
+    enum cli_exit code = change_kills_take(cli, path, json_object(), &back);
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, back);
+    }
+    uint64_t devices = cli_json_u64(back, "devices");
+    printf("%s is on the kill list no more", cli->args[0]);
+    print_ids(back, "; a baseline again by ");
+    if (cli_json_u64(back, "rollout_count") > 0) {
+        printf(": %llu known device%s that had it go%s back to it", (unsigned long long)devices,
+               devices == 1 ? "" : "s", devices == 1 ? "es" : "");
+    } else {
+        fputs("; no device goes back to it", stdout);
+    }
+    putchar('\n');
+    json_decref(back);
+    return CLI_EXIT_OK;
 }
 
 // ---- Showing it
 
 static void print_rollouts(const json_t *kill)
 {
-    const json_t *rollouts = json_object_get(kill, "rollouts");
-    uint64_t count = cli_json_u64(kill, "rollout_count");
-    size_t index;
-    json_t *item;
-
-    json_array_foreach((json_t *)(uintptr_t)rollouts, index, item)
-    {
-        printf("%s%s", index == 0 ? "    it ended rollout " : ", ",
-               cli_shown(json_string_value(item)));
-    }
-    if (count > json_array_size(rollouts)) {
-        printf(" and %llu more", (unsigned long long)(count - json_array_size(rollouts)));
-    }
-    if (count > 0) {
+    print_ids(kill, "    it ended ");
+    if (cli_json_u64(kill, "rollout_count") > 0) {
         putchar('\n');
     }
 }

@@ -7,6 +7,7 @@
 #include "base/likeness.h"
 #include "base/terminal.h"
 #include "cli/cli_http.h"
+#include "cli/cli_id.h"
 #include "cli/cli_json.h"
 
 #include <argp.h>
@@ -159,8 +160,8 @@ static char *top_help(int key, const char *text, void *input)
     fputs("Commands:\n", file);
     list_commands(file, NULL);
     fputs("\n'walle GROUP COMMAND --help' shows the options and examples of one.\n"
-          "Exit codes: 0 done; 1 the rollout failed or was rolled back; 2 usage; 3 no gateway "
-          "reached;\n4 refused by the gateway; 5 a local file, key or task is at fault; 6 "
+          "Exit codes: 0 done; 1 the rollout failed, was rolled back or killed; 2 usage; 3 no "
+          "gateway reached;\n4 refused by the gateway; 5 a local file, key or task is at fault; 6 "
           "--timeout passed.",
           file);
     fclose(file);
@@ -337,7 +338,10 @@ int main(int argc, char **argv)
     parse_rest(command, argc - at, argv + at, &cli);
     take_format(&cli);
     cli_json_seed();
-    enum cli_exit code = command->run(&cli);
+    enum cli_exit code = cli_id_resolve(&cli, command);
+    if (code == CLI_EXIT_OK) {
+        code = command->run(&cli);
+    }
     cli_http_done();
     if (fflush(stdout) != 0 && code == CLI_EXIT_OK) {
         code = cli_fail(CLI_EXIT_LOCAL, "standard output: cannot write");

@@ -4,6 +4,7 @@
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
+#include "cli/rollout_begin.h"
 #include "cli/rollout_cost.h"
 #include "cli/rollout_draft.h"
 #include "cli/rollout_evidence.h"
@@ -457,23 +458,6 @@ static enum cli_exit create(const struct cli *cli, const json_t *body, json_t *e
     return code;
 }
 
-// A rollout that starts with a simulate stage waits for its result: say how it comes.
-static void hint_simulation(const json_t *rollout)
-{
-    const json_t *stage = json_object_get(rollout, "stage");
-
-    if (json_is_null(json_object_get(rollout, "simulation")) &&
-        strcmp(cli_json_text(rollout, "state", ""), "running") == 0 &&
-        strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
-        fprintf(stderr,
-                "the simulate stage waits for evidence: run the version on virtual devices, then\n"
-                "  walle rollout simulation %s --evidence FILE\n"
-                "(with --build DIR, walle-fleet-sim beside walle and a key the gateway believes,\n"
-                "rollout start does both)\n",
-                cli_json_text(rollout, "id", "ID"));
-    }
-}
-
 // Creates what `body` says, shows it, and watches when asked to. Takes body; `evidence` may be
 // NULL.
 static enum cli_exit create_take(struct cli *cli, json_t *body, json_t *evidence, bool *out_made)
@@ -493,7 +477,7 @@ static enum cli_exit create_take(struct cli *cli, json_t *body, json_t *evidence
         cli_json_print(rollout);
     } else if (!cli->json) {
         rollout_show_line(stdout, rollout);
-        hint_simulation(rollout);
+        rollout_begin_hint(rollout);
     }
     json_decref(rollout);
     return watching ? rollout_watch(cli, id) : CLI_EXIT_OK;
@@ -767,6 +751,9 @@ enum cli_exit cli_rollout_start(struct cli *cli)
 {
     json_t *evidence = NULL;
 
+    if (rollout_begin_is_meant(cli)) {
+        return rollout_begin(cli);
+    }
     if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
         return try_start(cli);
     }

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static enum cli_exit rollout_path(const struct cli *cli, const char *tail, char out[CLI_PATH_MAX])
 {
@@ -64,18 +65,60 @@ enum cli_exit cli_rollout_explain(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+// The list as it is filtered.
+static enum cli_exit list_path(const struct cli *cli, char out[CLI_PATH_MAX])
+{
+    static const struct {
+        enum cli_option option;
+        const char *name;
+    } filters[] = {{CLI_OPTION_STATE, "state"}, {CLI_OPTION_TASK, "task"}};
+    char mark = '?';
+
+    (void)snprintf(out, CLI_PATH_MAX, "/api/v1/rollouts");
+    for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); ++i) {
+        size_t size = strlen(out);
+        if (!cli_given(cli, filters[i].option)) {
+            continue;
+        }
+        (void)snprintf(out + size, CLI_PATH_MAX - size, "%c%s=", mark, filters[i].name);
+        if (!cli_path_add(out, CLI_PATH_MAX / 2, cli->values[filters[i].option])) {
+            return cli_fail(CLI_EXIT_USAGE, "--%s: too long", filters[i].name);
+        }
+        mark = '&';
+    }
+    return CLI_EXIT_OK;
+}
+
+// When it was made, to the minute, in UTC.
+static void print_date(uint64_t seconds)
+{
+    char text[32] = "?";
+    time_t time = (time_t)seconds;
+    struct tm parts;
+
+    if (gmtime_r(&time, &parts) != NULL) {
+        (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%MZ", &parts);
+    }
+    printf("%s ", text);
+}
+
 enum cli_exit cli_rollout_list(struct cli *cli)
 {
+    char path[CLI_PATH_MAX];
     json_t *page = NULL;
     size_t index;
     json_t *rollout;
-    enum cli_exit code = cli_api_page(cli, "/api/v1/rollouts", &page);
+    enum cli_exit code = list_path(cli, path);
 
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_page(cli, path, &page);
+    }
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, page);
     }
     json_array_foreach(json_object_get(page, "items"), index, rollout)
     {
+        print_date(cli_json_u64(rollout, "created_s"));
         printf("%-20s %-10s ", cli_json_text(rollout, "task", "?"),
                cli_json_text(rollout, "version", "-"));
         rollout_show_line(stdout, rollout);

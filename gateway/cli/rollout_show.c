@@ -4,6 +4,8 @@
 #include "cli/cli_json.h"
 #include "cli/rollout_explain.h"
 
+#include "policy/reason.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -72,13 +74,31 @@ static void print_counts(FILE *file, const json_t *counts)
     }
 }
 
-// The last one, and the share it was found at, when there was one.
-static void print_verdict(FILE *file, const json_t *rollout)
+// Did a person decide, and no gate?
+static bool is_by_hand(const json_t *rollout)
+{
+    static const enum pol_reason reasons[] = {
+        POL_REASON_OPERATOR,      POL_REASON_STARTED,  POL_REASON_PAUSED,  POL_REASON_RESUMED,
+        POL_REASON_RISK_ACCEPTED, POL_REASON_PROMOTED, POL_REASON_ABORTED, POL_REASON_APPROVED,
+        POL_REASON_UNDONE,        POL_REASON_KILLED};
+    const char *reason = cli_json_text(rollout, "reason", "");
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); ++i) {
+        if (strcmp(reason, pol_reason_name(reasons[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void rollout_show_verdict(FILE *file, const json_t *rollout)
 {
     const char *verdict = cli_json_text(rollout, "verdict", "?");
+    bool none = strcmp(verdict, "no_data") == 0;
 
-    fprintf(file, "%s: %s", verdict, cli_json_text(rollout, "reason_text", ""));
-    if (strcmp(verdict, "no_data") != 0) {
+    fprintf(file, "%s: %s", none && is_by_hand(rollout) ? "none" : verdict,
+            cli_json_text(rollout, "reason_text", ""));
+    if (!none) {
         fprintf(file, ", %.2f %% had failed by then", 100 * ratio_of(rollout));
     }
 }
@@ -193,7 +213,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
         lines++;
     }
     fputs("  verdict ", file);
-    print_verdict(file, rollout);
+    rollout_show_verdict(file, rollout);
     fputc('\n', file);
     lines += show_simulation(file, rollout);
     lines += rollout_explain_guard(file, rollout);
@@ -219,7 +239,7 @@ void rollout_show_line(FILE *file, const json_t *rollout)
     fprintf(file, "%s %s%s %-8s ", cli_json_text(rollout, "id", "?"),
             cli_json_text(rollout, "state", "?"), killed_word(rollout),
             cli_json_text(json_object_get(rollout, "stage"), "name", "-"));
-    print_verdict(file, rollout);
+    rollout_show_verdict(file, rollout);
     fputs("; ", file);
     print_counts(file, counts);
     fputc('\n', file);
@@ -240,8 +260,9 @@ bool rollout_is_over(const json_t *rollout, bool completed)
 enum cli_exit rollout_exit(const json_t *rollout)
 {
     const char *state = cli_json_text(rollout, "state", "");
+    bool killed = json_is_true(json_object_get(rollout, "killed"));
     bool failed = json_is_true(json_object_get(rollout, "stage_failed")) ||
                   strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0;
 
-    return failed && strcmp(state, "completed") != 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    return killed || (failed && strcmp(state, "completed") != 0) ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

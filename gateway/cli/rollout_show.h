@@ -9,13 +9,15 @@
 
 // Prints the whole picture; returns the number of lines.
 unsigned rollout_show(FILE *file, const json_t *rollout);
+// The last verdict and why, and the share it was found at, when there was one; no end of a line.
+void rollout_show_verdict(FILE *file, const json_t *rollout);
 // One line with the essence; for logs of what changes.
 void rollout_show_line(FILE *file, const json_t *rollout);
 
 // Has it come to an end: completed (or, unless `completed` is asked for, guarding), rolled back, or
 // failed and left to a person?
 bool rollout_is_over(const json_t *rollout, bool completed);
-// OK, or FAILED for a failed stage, a rollback under way or done.
+// OK, or FAILED for a failed stage, a rollback under way or done, a killed version.
 enum cli_exit rollout_exit(const json_t *rollout);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/str_cut.h"
 #include "svc/core_private.h"
 #include "svc/kill_places.h"
+#include "svc/kill_rollouts.h"
 #include "svc/rollout_state.h"
 #include "wire/release_check.h"
 
@@ -525,27 +526,6 @@ static void kill_remove(struct gw_director *director, const struct wire_sha256 *
     director->kills_changed = true;
 }
 
-// Rollouts of a killed version go back: orders reach also devices that know no kill list.
-static void abort_rollouts(struct gw_core *core, const struct wire_sha256 *manifest,
-                           struct base_str by, struct base_str reason)
-{
-    struct gw_rollout_who who = {.by = by, .comment = reason};
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *open = core->catalog.rollouts[i];
-        bool closed = open->state.state == POL_ROLLOUT_COMPLETED ||
-                      open->state.state == POL_ROLLOUT_ROLLED_BACK;
-        if (!closed && wire_sha256_equal(&open->release->manifest, manifest)) {
-            struct gw_rollout_view view;
-            struct base_error ignored = {0};
-            if (gw_rollout_command(core, open->release->id, POL_COMMAND_ABORT, &who, &view,
-                                   &ignored) != BASE_OK) {
-                base_log_debug(core->log, "director", "a killed rollout does not go back: %s",
-                               ignored.text);
-            }
-        }
-    }
-}
-
 static void say_yielded(struct gw_core *core, const struct gw_kill *kill)
 {
     char hex[WIRE_SHA256_HEX + 1];
@@ -629,9 +609,9 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
                                struct base_error *error)
 {
     const struct kill_wish wish = {manifest, by, reason, true};
+    const struct gw_rollout_who who = {.by = by, .comment = reason};
     BASE_TRY(put_kill(core, &wish, out_created, error));
-    abort_rollouts(core, manifest, by, reason); // also of a kill that was cut off before
-    gw_core_publish(core);
+    gw_kill_rollouts(core, manifest, *out_created, &who);
     return BASE_OK;
 }
 

@@ -82,6 +82,33 @@ static void name_version(struct gw_core *core, struct gw_kill_view *view)
     }
 }
 
+static struct gw_kill_view view_of(const struct gw_kill *kill)
+{
+    return (struct gw_kill_view){.manifest = kill->manifest,
+                                 .version_id = wire_version_id(&kill->manifest),
+                                 .tenant = kill->tenant,
+                                 .is_killed = true,
+                                 .time_us = kill->time_us,
+                                 .by = kill->by,
+                                 .reason = kill->reason,
+                                 .is_signed = kill->told == GW_KILL_TOLD,
+                                 .is_untold = kill->told == GW_KILL_UNTOLD};
+}
+
+void gw_kill_get(struct gw_core *core, const struct wire_sha256 *manifest, struct gw_kill_view *out)
+{
+    const struct gw_kill *kill = gw_director_kill(&core->director, manifest);
+    *out = kill != NULL ? view_of(kill)
+                        : (struct gw_kill_view){.manifest = *manifest,
+                                                .version_id = wire_version_id(manifest),
+                                                .tenant = GW_TENANT_EVERY,
+                                                .by = "",
+                                                .reason = ""};
+    add_rollouts(core, out, 1);
+    out->rollout_count = kill != NULL ? out->rollout_count : 0;
+    name_version(core, out);
+}
+
 uint32_t gw_kill_list(struct gw_core *core, const struct wire_sha256 *after, uint32_t limit,
                       struct gw_kill_view *out, bool *out_more)
 {
@@ -97,14 +124,7 @@ uint32_t gw_kill_list(struct gw_core *core, const struct wire_sha256 *after, uin
             more = true;
             continue;
         }
-        uint64_t version_id = wire_version_id(&kill->manifest);
-        out[count++] = (struct gw_kill_view){.manifest = kill->manifest,
-                                             .version_id = version_id,
-                                             .time_us = kill->time_us,
-                                             .by = kill->by,
-                                             .reason = kill->reason,
-                                             .is_signed = kill->told == GW_KILL_TOLD,
-                                             .is_untold = kill->told == GW_KILL_UNTOLD};
+        out[count++] = view_of(kill);
     }
     add_rollouts(core, out, count);
     for (uint32_t i = 0; i < count; i++) {

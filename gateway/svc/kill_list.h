@@ -10,6 +10,8 @@
 struct gw_kill_view {
     struct wire_sha256 manifest;
     uint64_t version_id;
+    uint16_t tenant;  // whose version it is; GW_TENANT_EVERY: of no rollout here
+    bool is_killed;   // false: what follows about the kill is empty
     uint64_t time_us; // of the kill
     const char *by;   // the core's, until the list changes
     const char *reason;
@@ -25,5 +27,9 @@ struct gw_kill_view {
 // how many; *out_more: there are others behind them.
 uint32_t gw_kill_list(struct gw_core *core, const struct wire_sha256 *after, uint32_t limit,
                       struct gw_kill_view *out, bool *out_more);
+
+// One version, on the list or not. What is borrowed is the core's, until the list changes.
+void gw_kill_get(struct gw_core *core, const struct wire_sha256 *manifest,
+                 struct gw_kill_view *out);
 
 #endif

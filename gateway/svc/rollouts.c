@@ -6,6 +6,7 @@
 #include "svc/rollouts.h"
 
 #include "svc/director.h"
+#include "svc/kill_rollouts.h"
 #include "svc/operators.h"
 #include "svc/reach.h"
 #include "svc/rollout_state.h"
@@ -23,14 +24,15 @@
 // ---- Views
 
 // A PASS opens the next stage, so beside an open one it is of the stage before: of this one nothing
-// is known yet.
+// is known yet. What was found of a version says nothing of it once it is killed.
 static void view_verdict(const struct gw_rollout *rollout, struct gw_rollout_view *out)
 {
     bool before =
         rollout->state.state == POL_ROLLOUT_RUNNING && rollout->verdict == POL_VERDICT_PASS;
-    out->verdict = before ? POL_VERDICT_NO_DATA : rollout->verdict;
-    out->reason = before ? POL_REASON_NO_COMPLETIONS : rollout->reason;
-    out->failure_ppm = before ? 0 : rollout->failure_ppm;
+    bool killed = out->killed && rollout->state.state == POL_ROLLOUT_COMPLETED;
+    out->verdict = before || killed ? POL_VERDICT_NO_DATA : rollout->verdict;
+    out->reason = killed ? POL_REASON_KILLED : before ? POL_REASON_NO_COMPLETIONS : rollout->reason;
+    out->failure_ppm = before || killed ? 0 : rollout->failure_ppm;
 }
 
 static void view_guard(struct gw_core *core, const struct gw_rollout *rollout,
@@ -110,27 +112,6 @@ enum base_status gw_rollout_get(struct gw_core *core, uint64_t id, struct gw_rol
     }
     view_rollout(core, rollout, out);
     return BASE_OK;
-}
-
-void gw_rollout_list(struct gw_core *core, uint64_t after, uint32_t limit,
-                     struct gw_rollout_view *out, uint32_t *out_count, bool *out_more)
-{
-    uint32_t count = 0;
-    bool more = false;
-    limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX;
-    for (uint32_t i = 0; i < core->catalog.rollout_count && !more; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
-        if (rollout->release->id <= after) {
-            continue;
-        }
-        if (count == limit) {
-            more = true;
-        } else {
-            view_rollout(core, rollout, &out[count++]);
-        }
-    }
-    *out_count = count;
-    *out_more = more;
 }
 
 // ---- Changes
@@ -562,19 +543,6 @@ static bool leads_on(enum pol_command command)
            command == POL_COMMAND_APPROVE;
 }
 
-// A version that is killed in one rollout is killed in all, and on the kill list: that comes first,
-// and the rollouts when `listed`. *out_created: it was not on the list.
-static enum base_status kill_version(struct gw_core *core, const struct gw_rollout *rollout,
-                                     bool listed, const struct gw_rollout_who *who,
-                                     bool *out_created, struct base_error *error)
-{
-    const struct wire_sha256 manifest = rollout->release->manifest;
-    struct base_str by = who != NULL ? who->by : (struct base_str){0};
-    struct base_str why = who != NULL ? who->comment : (struct base_str){0};
-    return listed ? gw_trust_kill(core, &manifest, by, why, out_created, error)
-                  : gw_trust_list(core, &manifest, by, why, out_created, error);
-}
-
 // Those of the stage that opens with a start or an approval, and of those behind it.
 static enum base_status check_statements(struct gw_core *core, const struct gw_rollout *rollout,
                                          enum pol_command command, struct base_error *error)
@@ -605,6 +573,35 @@ static enum base_status check_lead(struct gw_core *core, const struct gw_rollout
                : BASE_OK;
 }
 
+static enum base_status refused(const struct gw_rollout *rollout, enum pol_command command,
+                                enum pol_reason reason, struct base_error *error)
+{
+    return base_error_set(error, BASE_ERR_CONFLICT, "%s: %s (the rollout is %s)",
+                          pol_command_name(command), pol_reason_text(reason),
+                          pol_rollout_state_name(rollout->state.state));
+}
+
+enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id, bool accept_empty,
+                                        const uint8_t *evidence, size_t evidence_bytes,
+                                        struct base_error *error)
+{
+    const struct gw_rollout_who who = {.accept_empty = accept_empty};
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
+    if (rollout == NULL) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
+    }
+    struct pol_decision decision =
+        pol_rollout_command(&rollout->state, rollout->release->stages,
+                            rollout->release->stage_count, POL_COMMAND_START, gw_core_now_us(core));
+    if (decision.action == POL_ACTION_REFUSE) {
+        return refused(rollout, POL_COMMAND_START, decision.reason, error);
+    }
+    BASE_TRY(check_lead(core, rollout, POL_COMMAND_START, &who, error));
+    return evidence != NULL
+               ? check_evidence(core, rollout->release, evidence, evidence_bytes, error)
+               : BASE_OK;
+}
+
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
@@ -620,9 +617,9 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         view_rollout(core, rollout, out);
         return BASE_OK;
     }
-    bool created = false;
+    bool created = false; // killed in one, it is killed in all: that comes first
     if (command == POL_COMMAND_KILL) {
-        BASE_TRY(kill_version(core, rollout, false, who, &created, error));
+        BASE_TRY(gw_kill_put(core, &rollout->release->manifest, who, &created, error));
     }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
@@ -630,14 +627,12 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         pol_rollout_command(&rollout->state, rollout->release->stages,
                             rollout->release->stage_count, command, change.line.record.now_us);
     if (created && rollout->state.killed) { // its version had been taken off the list
-        BASE_TRY(kill_version(core, rollout, true, who, &created, error));
+        gw_kill_rollouts(core, &rollout->release->manifest, true, who);
         view_rollout(core, rollout, out);
         return BASE_OK;
     }
     if (decision.action == POL_ACTION_REFUSE) {
-        return base_error_set(error, BASE_ERR_CONFLICT, "%s: %s (the rollout is %s)",
-                              pol_command_name(command), pol_reason_text(decision.reason),
-                              pol_rollout_state_name(rollout->state.state));
+        return refused(rollout, command, decision.reason, error);
     }
     if (leads_on(command)) {
         BASE_TRY(check_lead(core, rollout, command, who, error));
@@ -655,7 +650,7 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
                               base_status_text(status));
     }
     if (command == POL_COMMAND_KILL) {
-        status = kill_version(core, rollout, true, who, &created, error);
+        gw_kill_rollouts(core, &rollout->release->manifest, created, who);
     }
     view_rollout(core, rollout, out);
     return status;

@@ -210,7 +210,8 @@ enum gw_log_kind {
     GW_LOG_CLOCK = 6,       // the clock had gone back when the gateway started
     GW_LOG_QUARANTINE = 7,  // a segment was taken out, or let in again; the comment says which
     GW_LOG_SLICES = 8,      // a look at the segments of the stage that took none out
-    GW_LOG_KIND_LAST = GW_LOG_SLICES,
+    GW_LOG_KILL = 9, // the version came on the kill list, or off it; the rollout is as it was
+    GW_LOG_KIND_LAST = GW_LOG_KILL,
 };
 
 // An observation is logged when the verdict or its reason changed, when the completed devices grew
@@ -258,6 +259,11 @@ BASE_NODISCARD enum base_status gw_rollout_check(struct gw_core *core,
                                                  const struct gw_rollout_spec *spec,
                                                  const uint8_t *evidence, size_t evidence_bytes,
                                                  struct base_error *error);
+// What the start of a draft refuses, and then the evidence that it is given, likewise.
+BASE_NODISCARD enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id,
+                                                       bool accept_empty, const uint8_t *evidence,
+                                                       size_t evidence_bytes,
+                                                       struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
 // revision, approval by the person who created it, or a start that can reach no known device;
 // SIGNATURE, THRESHOLD: it would lead on, and devices would not take what it says
@@ -298,9 +304,6 @@ uint32_t gw_rollout_segment_names(struct gw_core *core, uint64_t id,
                                   struct gw_quarantined out[GW_SEGMENT_NAMES_MAX]);
 BASE_NODISCARD enum base_status gw_rollout_get(struct gw_core *core, uint64_t id,
                                                struct gw_rollout_view *out);
-// In the order of ids; `after` 0 begins.
-void gw_rollout_list(struct gw_core *core, uint64_t after, uint32_t limit,
-                     struct gw_rollout_view *out, uint32_t *out_count, bool *out_more);
 // In the order of seq; `after` 0 begins.
 BASE_NODISCARD enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t after,
                                                uint32_t limit, struct gw_rollout_log_view *out,

@@ -172,7 +172,7 @@ class Guarding(unittest.TestCase):
             self.say(device, ids[0], RAN_WELL)
         self.wait_state(ids[2], "guarding")
         self.stack.walle("rollout", "promote", ids[2])
-        for id_, reason in zip(ids, ("nobody_outstanding", "guard_over", "operator")):
+        for id_, reason in zip(ids, ("nobody_outstanding", "guard_over", "promoted")):
             code, text = self.watch(id_, "--until", "completed")
             self.assertEqual((code, self.rollout(id_)["reason"]), (0, reason), text)
             self.replays(id_)

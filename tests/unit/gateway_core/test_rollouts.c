@@ -1,6 +1,8 @@
 // Whole rollouts against the real core and store: check-ins, offers and reports driven directly.
 #include "core_rig.h"
 
+#include "svc/rollout_page.h"
+
 #include "base/prng.h"
 
 #include <setjmp.h>
@@ -545,12 +547,11 @@ static void test_create_refuses(void **state)
                      BASE_ERR_CONFLICT);
     assert_int_equal(gw_rollout_command(rig.core, 99, POL_COMMAND_START, NULL, &view, &error),
                      BASE_ERR_NOT_FOUND);
-    uint32_t count;
-    bool more;
-    static struct gw_rollout_view views[4];
-    gw_rollout_list(rig.core, 0, 4, views, &count, &more);
-    assert_int_equal(count, 4);
-    assert_true(more);
+    const struct gw_rollout_ask ask = {.limit = 4};
+    struct gw_rollout_page page;
+    assert_int_equal(gw_rollout_page(rig.core, &ask, &page), BASE_OK);
+    assert_int_equal(page.count, 4);
+    assert_true(page.more);
     rig_done(&rig);
 }
 

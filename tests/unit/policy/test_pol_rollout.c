@@ -38,78 +38,78 @@ struct command_row {
     }
 
 static const struct command_row commands[] = {
-    S(DRAFT, false, START, ADVANCE, OPERATOR, RUNNING),
+    S(DRAFT, false, START, ADVANCE, STARTED, RUNNING),
     S(DRAFT, false, PAUSE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, RESUME, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, PROMOTE, REFUSE, WRONG_STATE, DRAFT),
-    S(DRAFT, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(DRAFT, false, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(DRAFT, false, APPROVE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, UNDO, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
-    S(DRAFT, true, START, ADVANCE, OPERATOR, RUNNING),
+    S(DRAFT, true, START, ADVANCE, STARTED, RUNNING),
     S(DRAFT, true, PAUSE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, RESUME, REFUSE, STAGE_FAILED, DRAFT),
     S(DRAFT, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, PROMOTE, REFUSE, WRONG_STATE, DRAFT),
-    S(DRAFT, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(DRAFT, true, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(DRAFT, true, APPROVE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, UNDO, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(RUNNING, false, START, REFUSE, WRONG_STATE, RUNNING),
-    S(RUNNING, false, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(RUNNING, false, PAUSE, PAUSE, PAUSED, PAUSED),
     S(RUNNING, false, RESUME, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, RUNNING),
-    S(RUNNING, false, PROMOTE, ADVANCE, OPERATOR, RUNNING),
-    S(RUNNING, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(RUNNING, false, PROMOTE, ADVANCE, PROMOTED, RUNNING),
+    S(RUNNING, false, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(RUNNING, false, APPROVE, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, false, UNDO, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(RUNNING, true, START, REFUSE, WRONG_STATE, RUNNING),
-    S(RUNNING, true, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(RUNNING, true, PAUSE, PAUSE, PAUSED, PAUSED),
     S(RUNNING, true, RESUME, REFUSE, STAGE_FAILED, RUNNING),
     S(RUNNING, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, true, PROMOTE, REFUSE, STAGE_FAILED, RUNNING),
-    S(RUNNING, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(RUNNING, true, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(RUNNING, true, APPROVE, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, true, UNDO, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(WAITING, false, START, REFUSE, WRONG_STATE, WAITING),
-    S(WAITING, false, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(WAITING, false, PAUSE, PAUSE, PAUSED, PAUSED),
     S(WAITING, false, RESUME, REFUSE, WRONG_STATE, WAITING),
     S(WAITING, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, WAITING),
     S(WAITING, false, PROMOTE, REFUSE, WRONG_STATE, WAITING),
-    S(WAITING, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
-    S(WAITING, false, APPROVE, ADVANCE, OPERATOR, RUNNING),
+    S(WAITING, false, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
+    S(WAITING, false, APPROVE, ADVANCE, APPROVED, RUNNING),
     S(WAITING, false, UNDO, REFUSE, WRONG_STATE, WAITING),
     S(WAITING, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(WAITING, true, START, REFUSE, WRONG_STATE, WAITING),
-    S(WAITING, true, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(WAITING, true, PAUSE, PAUSE, PAUSED, PAUSED),
     S(WAITING, true, RESUME, REFUSE, STAGE_FAILED, WAITING),
     S(WAITING, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, WAITING),
     S(WAITING, true, PROMOTE, REFUSE, WRONG_STATE, WAITING),
-    S(WAITING, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
-    S(WAITING, true, APPROVE, ADVANCE, OPERATOR, RUNNING),
+    S(WAITING, true, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
+    S(WAITING, true, APPROVE, ADVANCE, APPROVED, RUNNING),
     S(WAITING, true, UNDO, REFUSE, WRONG_STATE, WAITING),
     S(WAITING, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(PAUSED, false, START, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, false, PAUSE, REFUSE, WRONG_STATE, PAUSED),
-    S(PAUSED, false, RESUME, RESUME, OPERATOR, RUNNING),
-    S(PAUSED, false, RESUME_ACCEPT_RISK, RESUME, OPERATOR, RUNNING),
+    S(PAUSED, false, RESUME, RESUME, RESUMED, RUNNING),
+    S(PAUSED, false, RESUME_ACCEPT_RISK, RESUME, RESUMED, RUNNING),
     S(PAUSED, false, PROMOTE, REFUSE, WRONG_STATE, PAUSED),
-    S(PAUSED, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(PAUSED, false, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(PAUSED, false, APPROVE, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, false, UNDO, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(PAUSED, true, START, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, PAUSE, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, RESUME, REFUSE, STAGE_FAILED, PAUSED),
-    S(PAUSED, true, RESUME_ACCEPT_RISK, ADVANCE, OPERATOR, RUNNING),
+    S(PAUSED, true, RESUME_ACCEPT_RISK, ADVANCE, RISK_ACCEPTED, RUNNING),
     S(PAUSED, true, PROMOTE, REFUSE, WRONG_STATE, PAUSED),
-    S(PAUSED, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(PAUSED, true, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(PAUSED, true, APPROVE, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, UNDO, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
@@ -159,7 +159,7 @@ static const struct command_row commands[] = {
     S(COMPLETED, false, PROMOTE, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, false, ABORT, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, false, APPROVE, REFUSE, WRONG_STATE, COMPLETED),
-    S(COMPLETED, false, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(COMPLETED, false, UNDO, ROLL_BACK, UNDONE, ROLLING_BACK),
     S(COMPLETED, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(COMPLETED, true, START, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, PAUSE, REFUSE, WRONG_STATE, COMPLETED),
@@ -168,26 +168,26 @@ static const struct command_row commands[] = {
     S(COMPLETED, true, PROMOTE, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, ABORT, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, APPROVE, REFUSE, WRONG_STATE, COMPLETED),
-    S(COMPLETED, true, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(COMPLETED, true, UNDO, ROLL_BACK, UNDONE, ROLLING_BACK),
     S(COMPLETED, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(GUARDING, false, START, REFUSE, WRONG_STATE, GUARDING),
-    S(GUARDING, false, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(GUARDING, false, PAUSE, PAUSE, PAUSED, PAUSED),
     S(GUARDING, false, RESUME, REFUSE, WRONG_STATE, GUARDING),
     S(GUARDING, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, GUARDING),
-    S(GUARDING, false, PROMOTE, COMPLETE, OPERATOR, COMPLETED),
-    S(GUARDING, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, false, PROMOTE, COMPLETE, PROMOTED, COMPLETED),
+    S(GUARDING, false, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(GUARDING, false, APPROVE, REFUSE, WRONG_STATE, GUARDING),
-    S(GUARDING, false, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, false, UNDO, ROLL_BACK, UNDONE, ROLLING_BACK),
     S(GUARDING, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(GUARDING, true, START, REFUSE, WRONG_STATE, GUARDING),
-    S(GUARDING, true, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(GUARDING, true, PAUSE, PAUSE, PAUSED, PAUSED),
     S(GUARDING, true, RESUME, REFUSE, STAGE_FAILED, GUARDING),
     S(GUARDING, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, GUARDING),
     S(GUARDING, true, PROMOTE, REFUSE, STAGE_FAILED, GUARDING),
-    S(GUARDING, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, true, ABORT, ROLL_BACK, ABORTED, ROLLING_BACK),
     S(GUARDING, true, APPROVE, REFUSE, WRONG_STATE, GUARDING),
-    S(GUARDING, true, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(GUARDING, true, UNDO, ROLL_BACK, UNDONE, ROLLING_BACK),
     S(GUARDING, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 };
 
@@ -231,7 +231,7 @@ static void the_last_stage_has_nothing_behind_it(void **state)
     struct pol_rollout last = {.state = POL_ROLLOUT_RUNNING, .stage_index = 3};
     struct pol_decision decision = pol_rollout_command(&last, stages, 4, POL_COMMAND_PROMOTE, 9);
     assert_int_equal(decision.action, POL_ACTION_COMPLETE);
-    assert_int_equal(decision.reason, POL_REASON_OPERATOR);
+    assert_int_equal(decision.reason, POL_REASON_PROMOTED);
     assert_int_equal(decision.next.state, POL_ROLLOUT_COMPLETED);
     assert_int_equal(decision.next.stage_index, 3);
     last.state = POL_ROLLOUT_PAUSED;
@@ -641,6 +641,44 @@ static void control_bands(void **state)
     }
 }
 
+// What a person asked for has its name; logs from before it had one replay equal.
+static void commands_have_reasons_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        enum pol_rollout_state before;
+        enum pol_command command;
+        enum pol_reason reason;
+    } rows[] = {
+        {POL_ROLLOUT_DRAFT, POL_COMMAND_START, POL_REASON_STARTED},
+        {POL_ROLLOUT_RUNNING, POL_COMMAND_PAUSE, POL_REASON_PAUSED},
+        {POL_ROLLOUT_PAUSED, POL_COMMAND_RESUME, POL_REASON_RESUMED},
+        {POL_ROLLOUT_RUNNING, POL_COMMAND_PROMOTE, POL_REASON_PROMOTED},
+        {POL_ROLLOUT_RUNNING, POL_COMMAND_ABORT, POL_REASON_ABORTED},
+        {POL_ROLLOUT_WAITING, POL_COMMAND_APPROVE, POL_REASON_APPROVED},
+        {POL_ROLLOUT_COMPLETED, POL_COMMAND_UNDO, POL_REASON_UNDONE},
+        {POL_ROLLOUT_COMPLETED, POL_COMMAND_KILL, POL_REASON_KILLED},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        const struct pol_rollout before = {.state = rows[i].before};
+        struct pol_decision decision = pol_rollout_command(&before, stages, 4, rows[i].command, 9);
+        assert_string_equal(pol_reason_name(decision.reason), pol_reason_name(rows[i].reason));
+        const struct pol_record old = {.kind = POL_RECORD_COMMAND,
+                                       .command = rows[i].command,
+                                       .now_us = 9,
+                                       .action = decision.action,
+                                       .verdict = decision.verdict,
+                                       .reason = POL_REASON_OPERATOR,
+                                       .after = decision.next};
+        struct pol_replay replay;
+        bool differs = true;
+        pol_replay_init(&replay, 0);
+        replay.rollout = before;
+        (void)pol_replay_step(&replay, stages, 4, &old, &differs);
+        assert_false(differs);
+    }
+}
+
 // Random lives, recorded: the replay agrees with every record, and disagrees with a forged one.
 static void recorded_lives_replay_equal(void **state)
 {
@@ -714,6 +752,7 @@ int main(void)
         cmocka_unit_test(silence_pages_and_never_passes),
         cmocka_unit_test(undo_and_kill),
         cmocka_unit_test(control_bands),
+        cmocka_unit_test(commands_have_reasons_of_their_own),
         cmocka_unit_test(recorded_lives_replay_equal),
     };
     return cmocka_run_group_tests(tests, make_stages, NULL);

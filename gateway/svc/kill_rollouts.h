@@ -1,0 +1,35 @@
+// What a kill, and its end, mean to the rollouts of the version: a line in their logs, the way back
+// for those that are open, and what comes back with the version. Control thread.
+#ifndef GW_KILL_ROLLOUTS_H
+#define GW_KILL_ROLLOUTS_H
+
+#include "svc/director.h"
+#include "svc/kill_list.h"
+#include "svc/rollouts.h"
+
+// Who that is, and behind it in brackets the name it goes by where that is another.
+void gw_kill_by(const struct gw_rollout_who *who, char out[GW_TRUST_BY_MAX + 1]);
+// The first half of a kill by the version's own tenant: gw_trust_list, with all of `who`.
+BASE_NODISCARD enum base_status gw_kill_put(struct gw_core *core,
+                                            const struct wire_sha256 *manifest,
+                                            const struct gw_rollout_who *who, bool *out_created,
+                                            struct base_error *error);
+// The second half. `is_news`: the version is on the list since now, and a line in the log of each
+// of its rollouts that is not going back says so; what cannot be stored is left out, and said in
+// the gateway's log. Those that are open go back: orders reach also devices that know no kill list.
+void gw_kill_rollouts(struct gw_core *core, const struct wire_sha256 *manifest, bool is_news,
+                      const struct gw_rollout_who *who);
+
+// Completed rollouts that are baselines again once their version is off the list.
+struct gw_kill_back {
+    uint32_t rollout_count;
+    uint64_t rollouts[GW_KILL_ROLLOUTS_MAX]; // the others are counted
+    uint64_t devices;                        // known ones that had the version well from them
+};
+void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
+                  struct gw_kill_back *out);
+// A line in the log of each of those.
+void gw_kill_note_end(struct gw_core *core, const struct wire_sha256 *manifest,
+                      const struct gw_rollout_who *who);
+
+#endif
