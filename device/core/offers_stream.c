@@ -1,4 +1,5 @@
-// The streaming reader of check-in answers. Called by the runtime for each chunk of a response and
+// The streaming reader of check-in answers, by the rules of wire_offers_parse: what that refuses is
+// never complete here. Called by the runtime for each chunk of a response and
 // for offers in headers; pure.
 #include "core/offers_stream.h"
 
@@ -13,6 +14,7 @@ void dev_offers_start(struct dev_offers_stream *stream)
     stream->next_checkin_s = 0;
     stream->size = 0;
     stream->fill = 0;
+    stream->total = 0;
     stream->shift = 0;
     stream->flags = 0;
     stream->again_count = 0;
@@ -50,8 +52,8 @@ static void number_done(struct dev_offers_stream *stream)
     stream->shift = 0;
     switch ((enum dev_offers_phase)stream->phase) {
     case DEV_OFFERS_NEXT_CHECKIN:
-        stream->next_checkin_s = number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
-        phase_set(stream, DEV_OFFERS_COUNT);
+        stream->next_checkin_s = (uint32_t)number;
+        phase_set(stream, number > UINT32_MAX ? DEV_OFFERS_BROKEN : DEV_OFFERS_COUNT);
         break;
     case DEV_OFFERS_COUNT:
         stream->left = (uint32_t)number;
@@ -81,7 +83,8 @@ static void byte_take(struct dev_offers_stream *stream, uint8_t byte)
         break;
     case DEV_OFFERS_FLAGS:
         stream->flags = byte;
-        phase_set(stream, DEV_OFFERS_NEXT_CHECKIN);
+        phase_set(stream, (byte & ~WIRE_OFFER_FLAGS_KNOWN) != 0 ? DEV_OFFERS_BROKEN
+                                                                : DEV_OFFERS_NEXT_CHECKIN);
         break;
     case DEV_OFFERS_DONE: // trailing bytes
         phase_set(stream, DEV_OFFERS_BROKEN);
@@ -110,12 +113,12 @@ static bool filled(struct dev_offers_stream *stream)
     return false;
 }
 
-size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
-                       bool *out_ready)
+// Takes bytes of an answer that is not too long yet, up to the end of the next envelope.
+static size_t feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
+                   bool *out_ready)
 {
     size_t at = 0;
-    *out_ready = false;
-    while (at < size && stream->phase != DEV_OFFERS_BROKEN) {
+    while (at < size && stream->phase != DEV_OFFERS_BROKEN && !*out_ready) {
         if (stream->phase != DEV_OFFERS_ENVELOPE && stream->phase != DEV_OFFERS_AGAIN) {
             byte_take(stream, bytes[at++]);
             continue;
@@ -125,12 +128,22 @@ size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, s
         memcpy(stream->bytes + stream->fill, bytes + at, take);
         stream->fill = (uint16_t)(stream->fill + take);
         at += take;
-        if (stream->fill == stream->size && filled(stream)) {
-            *out_ready = true;
-            return at;
-        }
+        *out_ready = stream->fill == stream->size && filled(stream);
     }
-    return stream->phase == DEV_OFFERS_BROKEN ? size : at;
+    return at;
+}
+
+size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
+                       bool *out_ready)
+{
+    size_t room = (size_t)(WIRE_OFFERS_BYTES_MAX - stream->total);
+    *out_ready = false;
+    size_t at = feed(stream, bytes, size < room ? size : room, out_ready);
+    stream->total = (uint16_t)(stream->total + at);
+    if (at == room && size > room) { // there is more than an answer has
+        phase_set(stream, DEV_OFFERS_BROKEN);
+    }
+    return stream->phase == DEV_OFFERS_BROKEN && !*out_ready ? size : at;
 }
 
 bool dev_offers_complete(const struct dev_offers_stream *stream)

@@ -1,5 +1,6 @@
 // Reads an answer to a check-in piece by piece (device/wire/offer.h has the format), holding one
-// envelope at a time instead of the whole answer.
+// envelope at a time instead of the whole answer. It is complete when wire_offers_parse takes it,
+// and never otherwise.
 #ifndef DEV_OFFERS_STREAM_H
 #define DEV_OFFERS_STREAM_H
 
@@ -26,6 +27,7 @@ struct dev_offers_stream {
     uint32_t next_checkin_s;
     uint16_t size; // of the envelope under way, or of the marks
     uint16_t fill;
+    uint16_t total; // bytes of the answer
     uint8_t shift;
     uint8_t flags;
     uint8_t phase;

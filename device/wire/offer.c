@@ -4,10 +4,6 @@
 // are and borrowed from the input; nothing is allocated.
 #include "wire/offer.h"
 
-#define FLAGS_KNOWN                                                                                \
-    (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_RETRY |                    \
-     WIRE_OFFER_FLAG_SHADOWS | WIRE_OFFER_FLAG_INTERVAL | WIRE_OFFER_FLAG_AGAIN)
-
 enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *out, size_t capacity,
                                     size_t *out_size)
 {
@@ -15,7 +11,7 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
         return BASE_ERR_TOO_LARGE;
     }
     bool again = offers->again_count > 0;
-    if ((offers->flags & ~FLAGS_KNOWN) != 0 ||
+    if ((offers->flags & ~WIRE_OFFER_FLAGS_KNOWN) != 0 ||
         ((offers->flags & WIRE_OFFER_FLAG_AGAIN) != 0 && !again)) {
         return BASE_ERR_INVALID;
     }
@@ -77,7 +73,7 @@ enum base_status wire_offers_parse(const uint8_t *bytes, size_t size, struct wir
     if (version != WIRE_OFFER_VERSION) {
         return BASE_ERR_UNSUPPORTED;
     }
-    if ((flags & ~FLAGS_KNOWN) != 0) {
+    if ((flags & ~WIRE_OFFER_FLAGS_KNOWN) != 0) {
         return BASE_ERR_INVALID;
     }
     uint32_t next_checkin_s = (uint32_t)base_reader_varint_max(&reader, UINT32_MAX);

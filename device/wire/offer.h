@@ -20,9 +20,12 @@
 #define WIRE_OFFER_FLAG_SHADOWS   0x08u // shadows that this answer does not offer are over
 #define WIRE_OFFER_FLAG_INTERVAL  0x10u // next_checkin_s is the interval from now on
 #define WIRE_OFFER_FLAG_AGAIN     0x20u // marks follow the offers
-#define WIRE_OFFERS_MAX           32
-#define WIRE_OFFERS_BYTES_MAX     (32 * 1024)
-#define WIRE_OFFERS_HEADER_MAX    3072 // bytes before base64 in a header
+#define WIRE_OFFER_FLAGS_KNOWN                                                                     \
+    (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_RETRY |                    \
+     WIRE_OFFER_FLAG_SHADOWS | WIRE_OFFER_FLAG_INTERVAL | WIRE_OFFER_FLAG_AGAIN)
+#define WIRE_OFFERS_MAX        32
+#define WIRE_OFFERS_BYTES_MAX  (32 * 1024)
+#define WIRE_OFFERS_HEADER_MAX 3072 // bytes before base64 in a header
 
 struct wire_offers {
     uint8_t flags;

@@ -92,7 +92,7 @@ struct gw_rollout {
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
     bool halted; // it has to go back, but that could not be stored yet: no new offers
-    enum gw_rollout_start start; // kill_places.c's
+    enum gw_rollout_start start; // gw_rollout_was_started's
 };
 
 struct gw_task {
@@ -219,7 +219,8 @@ struct gw_core {
     _Atomic uint64_t reports_repeated;
     _Atomic uint64_t reports_gaps;
     _Atomic uint64_t reports_unknown;
-    _Atomic uint64_t reports_unproven; // outcomes that no gate counts
+    _Atomic uint64_t reports_unoffered; // of devices that no stage lets in
+    _Atomic uint64_t reports_unproven;  // outcomes that no gate counts
     _Atomic uint64_t records_corrupt;
     _Atomic uint64_t decisions;
     _Atomic uint64_t revocations;     // of devices, since the start

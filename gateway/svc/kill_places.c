@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_LINES 4u // of a rollout's log, at a time
-
 // What is known of one entry of the kill list.
 struct place {
     uint32_t kill; // index
@@ -34,57 +32,15 @@ struct place {
     uint64_t time_us;
 };
 
-// The first command of a rollout, as its log has it; COUNT: lines are missing, or cannot be read.
-static enum pol_command first_command(struct gw_core *core, uint64_t id,
-                                      struct gw_rollout_log_view *lines)
-{
-    bool more = true;
-    for (uint64_t seq = 1; more;) {
-        uint32_t count = 0;
-        if (gw_rollout_log(core, id, seq - 1, FIRST_LINES, lines, &count, &more) != BASE_OK ||
-            count == 0) {
-            break;
-        }
-        for (uint32_t i = 0; i < count; i++, seq++) {
-            if (lines[i].seq != seq) {
-                return POL_COMMAND_COUNT;
-            }
-            if (lines[i].kind == GW_LOG_COMMAND) {
-                return lines[i].record.command;
-            }
-        }
-    }
-    return POL_COMMAND_COUNT;
-}
-
-// Was it ever started? A draft was not whose first command took it back.
-static bool was_started(struct gw_core *core, const struct gw_rollout *rollout)
-{
-    struct gw_rollout_log_view *lines = calloc(FIRST_LINES, sizeof(*lines));
-    enum pol_command first = POL_COMMAND_COUNT;
-    if (lines != NULL) {
-        first = first_command(core, rollout->release->id, lines);
-    }
-    free(lines);
-    return first != POL_COMMAND_KILL && first != POL_COMMAND_ABORT;
-}
-
 // Could a device have it from this rollout?
 static bool was_offered(struct gw_core *core, struct gw_rollout *rollout)
 {
     const struct pol_rollout *state = &rollout->state;
-    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
     bool reached = false;
     for (uint32_t i = 0; i <= state->stage_index && i < rollout->release->stage_count; i++) {
         reached = reached || rollout->release->stages[i].kind != POL_STAGE_SIMULATE;
     }
-    if (state->state == POL_ROLLOUT_DRAFT || state->before_first || !reached) {
-        return false;
-    }
-    if (back && rollout->start == GW_START_UNKNOWN) { // a draft taken back looks like any other
-        rollout->start = was_started(core, rollout) ? GW_START_MADE : GW_START_NEVER;
-    }
-    return !back || rollout->start == GW_START_MADE;
+    return reached && gw_rollout_was_started(core, rollout);
 }
 
 static void place_see(struct gw_core *core, struct gw_rollout *rollout, struct place *place)

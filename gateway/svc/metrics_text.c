@@ -308,6 +308,9 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->reports_repeated, memory_order_relaxed));
     value(text, "outcomes_unknown_total", "counter", "Outcomes of unknown rollouts.",
           atomic_load_explicit(&core->reports_unknown, memory_order_relaxed));
+    value(text, "outcomes_unoffered_total", "counter",
+          "Outcomes that nothing counts: no stage of the rollout lets the device in.",
+          atomic_load_explicit(&core->reports_unoffered, memory_order_relaxed));
     value(text, "outcomes_unproven_total", "counter",
           "Outcomes that no gate counts: the device did not show who it is.",
           atomic_load_explicit(&core->reports_unproven, memory_order_relaxed));

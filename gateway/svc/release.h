@@ -85,6 +85,19 @@ void gw_release_unref(struct gw_release *release); // accepts NULL
 // In which stage a device counts that enters while `newest` is open: the last one up to it that is
 // a shadow stage, or that is none.
 uint8_t gw_release_stage(const struct gw_release *release, uint32_t newest, bool shadow);
+#define GW_STAGE_NONE POL_STAGES_MAX
+// The latest stage up to `newest` whose audience and share have the device, in the release's own
+// target and arm or not; of a shadow `newest` alone, for it ends with its stage. GW_STAGE_NONE: no
+// stage lets it in. `attrs` NULL: they are not known, and not asked about.
+uint32_t gw_release_lets_in(const struct gw_release *release, uint32_t newest, bool shadow,
+                            uint64_t device_id, const struct pol_attrs *attrs);
+// Is it in the control cohort of the trial of a stage?
+bool gw_release_draws(const struct gw_release *release, uint32_t stage, uint64_t device_id,
+                      const struct pol_attrs *attrs);
+// Would a gateway whose newest open stage is `newest` offer it to the device, but for what other
+// releases say?
+bool gw_release_is_for(const struct gw_release *release, uint32_t newest, bool shadow,
+                       uint64_t device_id, const struct pol_attrs *attrs);
 bool gw_release_has_shadow(const struct gw_release *release); // a shadow stage
 
 #define GW_OFFERS_UNLIMITED INT64_MAX

@@ -570,6 +570,50 @@ uint8_t gw_release_stage(const struct gw_release *release, uint32_t newest, bool
     return (uint8_t)last;
 }
 
+static bool has(const struct pol_target *target, const struct pol_attrs *attrs)
+{
+    return attrs == NULL || pol_target_match(target, attrs).matched;
+}
+
+uint32_t gw_release_lets_in(const struct gw_release *release, uint32_t newest, bool shadow,
+                            uint64_t device_id, const struct pol_attrs *attrs)
+{
+    uint16_t bucket = pol_bucket(device_id, release->salt);
+    uint32_t first = shadow ? newest : 0;
+    for (uint32_t i = newest + 1; i > first; i--) {
+        const struct pol_stage *stage = &release->stages[i - 1];
+        bool fits =
+            stage->kind != POL_STAGE_SIMULATE && (stage->kind == POL_STAGE_SHADOW) == shadow;
+        if (fits && bucket < stage->max_bucket && has(&stage->audience, attrs)) {
+            return i - 1;
+        }
+    }
+    return GW_STAGE_NONE;
+}
+
+static bool reaches(const struct gw_release *release, uint64_t device_id,
+                    const struct pol_attrs *attrs)
+{
+    return pol_arm_has(&release->arm, device_id) && has(&release->target, attrs);
+}
+
+bool gw_release_draws(const struct gw_release *release, uint32_t stage, uint64_t device_id,
+                      const struct pol_attrs *attrs)
+{
+    struct pol_trial_span span;
+    uint16_t bucket = pol_bucket(device_id, release->salt);
+    return pol_stage_trial(release->stages, stage, &span) && bucket >= span.middle &&
+           bucket < span.to && reaches(release, device_id, attrs) &&
+           has(&release->stages[stage].audience, attrs);
+}
+
+bool gw_release_is_for(const struct gw_release *release, uint32_t newest, bool shadow,
+                       uint64_t device_id, const struct pol_attrs *attrs)
+{
+    return reaches(release, device_id, attrs) &&
+           gw_release_lets_in(release, newest, shadow, device_id, attrs) != GW_STAGE_NONE;
+}
+
 bool gw_release_has_shadow(const struct gw_release *release)
 {
     bool has = false;

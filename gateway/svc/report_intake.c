@@ -5,6 +5,10 @@
 // the epoch and the highest seq that is durable; what is at or below it changes nothing. Counters
 // follow from what the record's bits were and are (svc/tally.h).
 //
+// What a device says of a rollout counts when an offer of it is on record, or when this gateway
+// would have made one: it may have been killed before it wrote it down. Anything else is
+// acknowledged, and leaves no trace but a figure.
+//
 // A report proves who sent it or does not. What an unproven one says is kept apart; once the device
 // has proven itself, what was said in its name before goes as it speaks of the same rollout, and
 // unproven reports are refused.
@@ -35,7 +39,8 @@ struct report_job {
     uint32_t applied;
     uint32_t repeated;
     uint32_t unknown;
-    uint32_t unproven; // applied, and counted by no gate
+    uint32_t unoffered; // of devices that no stage lets in
+    uint32_t unproven;  // applied, and counted by no gate
     bool gap;
     bool stale;  // of an epoch that is over
     bool proven; // the request showed who sent it
@@ -136,53 +141,99 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
 }
 
 // Does the device speak of what it had, which it was offered again as control of this rollout?
-static bool is_placebo(const struct gw_tally_rollout *rollout, const struct wire_outcome *said)
+// `outcome`: what is on record, or NULL.
+static bool is_placebo(const struct gw_tally_rollout *rollout,
+                       const struct gw_record_outcome *outcome, const struct wire_outcome *said)
 {
     const struct gw_release *release = rollout->release;
+    uint8_t stage = outcome != NULL ? outcome->stage : rollout->stage_now;
     return !rollout->shadow && said->version_id != release->version_id &&
-           release->stages[rollout->stage_now].gate.rule == POL_GATE_LOGRANK;
+           release->stages[stage].gate.rule == POL_GATE_LOGRANK;
 }
 
-static enum base_status apply_outcome(struct report_job *job, struct gw_record_edit *edit,
-                                      const struct wire_outcome *said)
+// Would this gateway offer it to the device, or draw it as control (`placebo`)? Where the word
+// counts, a device that never said what it is belongs to no target.
+static bool would_offer(const struct gw_record_edit *edit, const struct gw_tally_rollout *rollout,
+                        bool placebo, bool counts)
 {
-    struct gw_tally_rollout rollout;
-    tell_control(job, edit, said);
+    const struct gw_device_record *record = &edit->record;
+    const struct gw_release *release = rollout->release;
+    struct gw_attrs_view view = {0};
+    bool known = record->attrs_size > 0 &&
+                 gw_attrs_view(record->attrs, record->attrs_size, &view) == BASE_OK;
+    const struct pol_attrs *attrs = known || counts ? &view.attrs : NULL;
+    if (!rollout->started) {
+        return false;
+    }
+    return placebo ? gw_release_draws(release, rollout->stage_now, edit->device_id, attrs)
+                   : gw_release_is_for(release, rollout->stage_now, rollout->shadow,
+                                       edit->device_id, attrs);
+}
+
+// Was the device offered what it speaks of? A control device was offered what it had, and nothing
+// else for as long as no stage lets it in; one that is updated is control no more. What is on
+// record from before it had shown who it is may be somebody else's word.
+static bool was_offered(const struct gw_record_edit *edit, const struct gw_tally_rollout *rollout,
+                        const struct gw_record_outcome *outcome, bool placebo, bool counts)
+{
+    bool control = outcome != NULL && (outcome->bits & GW_OUTCOME_CONTROL) != 0;
+    if (outcome != NULL && placebo && !control) {
+        return false;
+    }
+    bool stands =
+        outcome != NULL && control == placebo &&
+        (!counts || gw_release_standing(rollout->release, outcome->bits) == GW_STANDING_COUNTED);
+    return stands || would_offer(edit, rollout, placebo, counts);
+}
+
+// The rollout, or the shadow of it, that is spoken of, and the key it is known by. False: there is
+// none, or it is another tenant's, of which what a device says counts for nothing.
+static bool find_rollout(const struct report_job *job, const struct wire_outcome *said,
+                         uint64_t *out_key, struct gw_tally_rollout *out)
+{
+    struct gw_tally *tally = job->worker->core->tally;
     uint64_t key = said->rollout_id;
-    bool known = gw_tally_find(edit->core->tally, key, &rollout);
-    if (known && said->task_id == wire_shadow_task_id(rollout.release->task_id)) {
+    bool known = gw_tally_find(tally, key, out);
+    if (known && said->task_id == wire_shadow_task_id(out->release->task_id)) {
         key = gw_shadow_key(key);
-        known = gw_tally_find(edit->core->tally, key, &rollout);
+        known = gw_tally_find(tally, key, out);
     }
-    // What a device says of another tenant's rollout counts for nothing.
-    if (!known || rollout.tenant != job->tenant) {
-        job->unknown++;
-        return BASE_OK;
-    }
+    *out_key = key;
+    return known && out->tenant == job->tenant;
+}
+
+// The outcome as it enters with what is said, when it is not there or was there otherwise. NULL:
+// the record is full of open rollouts. Who is not known to have been offered it takes no part in a
+// trial: that it is heard of at all depends on what became of it.
+static struct gw_record_outcome *entered(const struct report_job *job, struct gw_record_edit *edit,
+                                         uint64_t key, const struct gw_tally_rollout *rollout,
+                                         bool placebo)
+{
     uint16_t proven = job->proven ? GW_OUTCOME_PROVEN : 0;
-    bool counts = gw_release_standing(rollout.release, proven) == GW_STANDING_COUNTED;
-    bool placebo = is_placebo(&rollout, said);
-    if (wire_outcome_is_failure(said->kind) && counts && !placebo) {
-        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
-    }
-    // Who is not known to have been offered it takes no part in a trial: that it is heard of at all
-    // depends on what became of it.
+    bool counts = gw_release_standing(rollout->release, proven) == GW_STANDING_COUNTED;
     uint16_t enters = GW_OUTCOME_OFFERED | proven | (placebo ? GW_OUTCOME_CONTROL : 0);
     struct gw_record_outcome *outcome =
-        gw_record_edit_outcome(edit, key, rollout.stage_now, job->now_s, enters);
+        gw_record_edit_outcome(edit, key, rollout->stage_now, job->now_s, enters);
     if (outcome == NULL) {
-        job->unknown++;
-        return BASE_OK;
+        return NULL;
     }
     if ((outcome->bits & GW_OUTCOME_CONTROL) != 0 && !placebo) {
-        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s, enters);
+        gw_record_edit_enter(edit, outcome, rollout->stage_now, job->now_s, enters);
     } else if (counts &&
-               gw_release_standing(rollout.release, outcome->bits) != GW_STANDING_COUNTED) {
+               gw_release_standing(rollout->release, outcome->bits) != GW_STANDING_COUNTED) {
         gw_record_edit_enter(edit, outcome, outcome->stage, job->now_s, enters);
     }
+    return outcome;
+}
+
+static void step(const struct report_job *job, struct gw_record_edit *edit,
+                 const struct gw_tally_rollout *rollout, struct gw_record_outcome *outcome,
+                 const struct wire_outcome *said)
+{
     outcome->updated_s = job->now_s;
-    uint16_t bits = gw_outcome_step(outcome->bits, said->kind) | proven;
-    if (may_retry(&rollout, outcome, said->kind)) {
+    uint16_t bits =
+        gw_outcome_step(outcome->bits, said->kind) | (job->proven ? GW_OUTCOME_PROVEN : 0);
+    if (may_retry(rollout, outcome, said->kind)) {
         bits = (uint16_t)((bits & ~(unsigned)(GW_OUTCOME_FAILED | GW_OUTCOME_RETRY_GIVEN)) |
                           GW_OUTCOME_RETRY);
     }
@@ -192,6 +243,35 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         outcome->activated_s = job->now_s;
     }
     gw_record_edit_set(edit, outcome, bits, said);
+}
+
+static enum base_status apply_outcome(struct report_job *job, struct gw_record_edit *edit,
+                                      const struct wire_outcome *said)
+{
+    struct gw_tally_rollout rollout;
+    uint64_t key;
+    if (!find_rollout(job, said, &key, &rollout)) {
+        job->unknown++;
+        return BASE_OK;
+    }
+    struct gw_record_outcome *outcome = gw_device_record_find(&edit->record, key);
+    unsigned proven = job->proven ? GW_OUTCOME_PROVEN : 0;
+    bool counts = gw_release_standing(rollout.release, proven) == GW_STANDING_COUNTED;
+    bool placebo = is_placebo(&rollout, outcome, said);
+    if (!was_offered(edit, &rollout, outcome, placebo, counts)) {
+        job->unoffered++;
+        return BASE_OK;
+    }
+    tell_control(job, edit, said);
+    if (wire_outcome_is_failure(said->kind) && counts && !placebo) {
+        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
+    }
+    outcome = entered(job, edit, key, &rollout, placebo);
+    if (outcome == NULL) {
+        job->unknown++;
+        return BASE_OK;
+    }
+    step(job, edit, &rollout, outcome, said);
     note_mark(job, &rollout, outcome);
     job->applied++;
     job->unproven += !counts;
@@ -250,6 +330,7 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     job->applied = 0;
     job->repeated = 0;
     job->unknown = 0;
+    job->unoffered = 0;
     job->unproven = 0;
     job->gap = false;
     job->stale = false;
@@ -313,6 +394,7 @@ static void report_done(struct gw_store_op *self, enum base_status status)
         gw_count(&core->reports_outcomes, job->applied);
         gw_count(&core->reports_repeated, job->repeated);
         gw_count(&core->reports_unknown, job->unknown);
+        gw_count(&core->reports_unoffered, job->unoffered);
         gw_count(&core->reports_unproven, job->unproven);
         gw_count(&core->reports_gaps, job->gap);
     }
@@ -422,6 +504,7 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
         gw_exchange_finish(exchange);
         return;
     }
+    gw_worker_flush_touches(worker); // what it just said of itself is asked about
     job->tenant = sender->tenant;
     job->proven = sender->proven;
     job->op.sort_key = report->device_id;

@@ -41,6 +41,8 @@
 #define ROW_EVIDENCE 5  // the first that tells where the result of a simulation came from
 #define ROW_EMPTY    2u // flag
 
+#define FIRST_LINES 4u // of a rollout's log, at a time, to find its first command
+
 #define STATE_BEFORE_FIRST 1u
 #define STATE_FAILED       2u
 #define STATE_PAGED        4u
@@ -446,4 +448,52 @@ enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t afte
         *out_more = list.more;
     }
     return status;
+}
+
+// The first command of a rollout, as its log has it; COUNT: lines are missing, or cannot be read.
+static enum pol_command first_command(struct gw_core *core, uint64_t id,
+                                      struct gw_rollout_log_view *lines)
+{
+    bool more = true;
+    for (uint64_t seq = 1; more;) {
+        uint32_t count = 0;
+        if (gw_rollout_log(core, id, seq - 1, FIRST_LINES, lines, &count, &more) != BASE_OK ||
+            count == 0) {
+            break;
+        }
+        for (uint32_t i = 0; i < count; i++, seq++) {
+            if (lines[i].seq != seq) {
+                return POL_COMMAND_COUNT;
+            }
+            if (lines[i].kind == GW_LOG_COMMAND) {
+                return lines[i].record.command;
+            }
+        }
+    }
+    return POL_COMMAND_COUNT;
+}
+
+// A draft was never started whose first command took it back.
+static bool began_with_start(struct gw_core *core, const struct gw_rollout *rollout)
+{
+    struct gw_rollout_log_view *lines = calloc(FIRST_LINES, sizeof(*lines));
+    enum pol_command first = POL_COMMAND_COUNT;
+    if (lines != NULL) {
+        first = first_command(core, rollout->release->id, lines);
+    }
+    free(lines);
+    return first != POL_COMMAND_KILL && first != POL_COMMAND_ABORT;
+}
+
+bool gw_rollout_was_started(struct gw_core *core, struct gw_rollout *rollout)
+{
+    const struct pol_rollout *state = &rollout->state;
+    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
+    if (state->state == POL_ROLLOUT_DRAFT || state->before_first) {
+        return false;
+    }
+    if (back && rollout->start == GW_START_UNKNOWN) { // a draft taken back looks like any other
+        rollout->start = began_with_start(core, rollout) ? GW_START_MADE : GW_START_NEVER;
+    }
+    return !back || rollout->start == GW_START_MADE;
 }

@@ -22,6 +22,8 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
 BASE_NODISCARD enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
                                                   struct gw_rollout_change *change);
 bool gw_rollout_is_closed(const struct gw_rollout *rollout);
+// Was a stage of it ever opened? Of one that goes back, or is back, its log tells; remembered.
+bool gw_rollout_was_started(struct gw_core *core, struct gw_rollout *rollout);
 // Has the release know which segments are kept off it.
 void gw_rollout_quarantine_tell(struct gw_rollout *rollout);
 // Takes segments that are shown to be bad out of a running rollout, and logs what it looked at.

@@ -197,6 +197,14 @@ static void take_back(struct gw_task *task, struct gw_rollout *rollout)
     }
 }
 
+static void tell_tally(struct gw_core *core, struct gw_rollout *rollout)
+{
+    const struct gw_tally_phase phase = {.stage_now = rollout->state.stage_index,
+                                         .open = !gw_rollout_is_closed(rollout),
+                                         .started = gw_rollout_was_started(core, rollout)};
+    gw_tally_set(core->tally, rollout->release->id, &phase);
+}
+
 static bool is_base(const struct gw_rollout *rollout)
 {
     return rollout->state.state == POL_ROLLOUT_COMPLETED || rollout->state.guarding;
@@ -289,9 +297,8 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
     count_end(core, rollout, change);
     *rollout = change->next;
     task->release_counter = change->task_counter;
-    bool closed = gw_rollout_is_closed(rollout);
-    gw_tally_set(core->tally, rollout->release->id, rollout->state.stage_index, !closed);
-    if (closed != was_closed || is_base(rollout) != was_base) {
+    tell_tally(core, rollout);
+    if (gw_rollout_is_closed(rollout) != was_closed || is_base(rollout) != was_base) {
         relink_task(core, task);
     }
     gw_rollout_hand_out(core, rollout);
@@ -733,8 +740,7 @@ static enum base_status load_one(struct gw_core *core, struct base_span value,
     }
     mend_clock(core, rollout);
     gw_tally_own(core->tally, release->id, rollout->task->tenant);
-    gw_tally_set(core->tally, release->id, rollout->state.stage_index,
-                 !gw_rollout_is_closed(rollout));
+    tell_tally(core, rollout);
     link_rollout(rollout);
     gw_rollout_quarantine_tell(rollout);
     gw_rollout_hand_out(core, rollout);

@@ -49,6 +49,7 @@ struct rollout_tally {
     uint32_t stage_now;
     uint16_t tenant;
     bool open;
+    bool started;
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
     struct gw_release *release;
@@ -226,10 +227,12 @@ enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release
     return status;
 }
 
-static void set_one(struct rollout_tally *rollout, uint32_t stage_now, bool open)
+static void set_one(struct rollout_tally *rollout, const struct gw_tally_phase *phase)
 {
-    rollout->stage_now = gw_release_stage(rollout->release, stage_now, rollout->real != NULL);
-    rollout->open = open;
+    bool shadow = rollout->real != NULL;
+    rollout->stage_now = gw_release_stage(rollout->release, phase->stage_now, shadow);
+    rollout->open = phase->open;
+    rollout->started = phase->started;
 }
 
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
@@ -245,15 +248,15 @@ void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
     pthread_mutex_unlock(&tally->lock);
 }
 
-void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open)
+void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, const struct gw_tally_phase *phase)
 {
     pthread_mutex_lock(&tally->lock);
     struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
-        set_one(rollout, stage_now, open);
+        set_one(rollout, phase);
     }
     if (rollout != NULL && rollout->shadow != NULL) {
-        set_one(rollout->shadow, stage_now, open);
+        set_one(rollout->shadow, phase);
     }
     pthread_mutex_unlock(&tally->lock);
 }
@@ -278,6 +281,7 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
             .index = rollout->index,
             .stage_now = (uint8_t)rollout->stage_now,
             .open = rollout->open,
+            .started = rollout->started,
             .shadow = rollout->real != NULL,
             .release = rollout->release,
             .tenant = rollout->tenant,

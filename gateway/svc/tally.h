@@ -52,9 +52,17 @@ struct gw_tally_rollout {
     uint32_t index; // process-local number, small
     uint8_t stage_now;
     bool open;                        // not yet completed or rolled back
+    bool started;                     // stages up to stage_now were opened
     bool shadow;                      // it is known by gw_shadow_key
     const struct gw_release *release; // lives as long as the tally
     uint16_t tenant;                  // only whose devices are believed
+};
+
+// Where a rollout is.
+struct gw_tally_phase {
+    uint32_t stage_now;
+    bool open;    // not yet completed or rolled back
+    bool started; // a stage of it was opened (gw_rollout_was_started)
 };
 
 // What the control thread's walk over all devices found for one stage (watch.c): what depends on
@@ -85,7 +93,7 @@ void gw_tally_free(struct gw_tally *tally);
 // release. NOMEM.
 BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release);
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant);
-void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
+void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, const struct gw_tally_phase *phase);
 // Tells the time, and gives back memory of offers that nobody can answer in time any more: of some
 // rollouts at each call. To be called before records are loaded, and at every tick.
 void gw_tally_tick(struct gw_tally *tally, uint32_t now_s);

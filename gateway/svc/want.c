@@ -11,19 +11,9 @@ static const struct gw_statement *stage_statement(const struct gw_plan_task *tas
                                                   uint64_t device_id, const struct pol_attrs *attrs)
 {
     const struct gw_release *release = gw_plan_claim_release(task, number);
-    uint16_t bucket = pol_bucket(device_id, release->salt);
-    uint32_t newest = gw_plan_claim_newest(task, number);
-    uint32_t first = task->shadow ? newest : 0; // a shadow ends with its stage
-    for (uint32_t i = newest + 1; i > first; i--) {
-        const struct pol_stage *stage = &release->stages[i - 1];
-        bool fits =
-            stage->kind != POL_STAGE_SIMULATE && (stage->kind == POL_STAGE_SHADOW) == task->shadow;
-        if (fits && bucket < stage->max_bucket &&
-            pol_target_match(&stage->audience, attrs).matched) {
-            return &release->statements[i - 1];
-        }
-    }
-    return NULL;
+    uint32_t stage = gw_release_lets_in(release, gw_plan_claim_newest(task, number), task->shadow,
+                                        device_id, attrs);
+    return stage != GW_STAGE_NONE ? &release->statements[stage] : NULL;
 }
 
 // ---- Claims

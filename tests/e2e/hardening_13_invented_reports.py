@@ -9,11 +9,12 @@ import sys
 import threading
 import unittest
 
+from raw_device import bucket
 from raw_h2 import Connection, DATA, END_HEADERS, END_STREAM, request
 from walle_stack import SOURCE, Stack, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
-from hostile.invented_reports import AGREED, CRASHED, RAN_WELL, SHADOW_MARK, attack, report  # noqa: E402
+from hostile.invented_reports import AGREED, CRASHED, FIRST, RAN_WELL, SHADOW_MARK, attack, report  # noqa: E402
 from hostile.target import Target  # noqa: E402
 
 SCRIPT = "import walle\nwalle.result(1)\n"
@@ -79,12 +80,20 @@ class InventedReports(unittest.TestCase):
     def invent(self, rollouts, shadows=(), devices=INVENTED):
         return attack(self.target, threading.Event(), [int(id_, 16) for id_ in rollouts], shadows, devices)
 
-    def expect_unmoved(self, id_, said):
+    def inside(self, id_, devices):
+        """Those of the devices that the rollout's first stage lets in: what the others say leaves no trace."""
+        state = self.rollout(id_)
+        share = state["stages"][0]["percent"] * 100
+        return [device for device in devices if bucket(device, int(state["salt"], 16)) < share]
+
+    def expect_unmoved(self, id_, devices=range(FIRST, FIRST + INVENTED)):
+        inside = self.inside(id_, devices)
+        said, failed = len(inside), sum(device % 2 for device in inside)
         state = self.rollout(id_)
         counts = state["counts"]
         self.assertEqual((state["state"], state["stage"]["index"], state["verdict"]), ("running", 0, "no_data"), state)
         self.assertEqual((counts["succeeded"], counts["failed"], counts["timed_out"], counts["control_completed"]), (0, 0, 0, 0), counts)
-        self.assertEqual((counts["unproven_completed"], counts["unproven_failed"]), (said, said // 2), counts)
+        self.assertEqual((counts["unproven_completed"], counts["unproven_failed"]), (said, failed), counts)
         self.assertEqual((state["fingerprints"], state["slices"]), ([], []))
         return state
 
@@ -101,23 +110,22 @@ class InventedReports(unittest.TestCase):
 
     def test_every_kind_of_stage(self):
         ids = {kind: self.release("kind-" + kind, [{"name": "first", **stage}, FULL]) for kind, stage in KINDS.items()}
-        self.assertEqual(self.say(0xfeed, ids["shadow"], (5,)), 204)  # not for it: the device's page has the task's id from then on
-        outcome = wait_until(lambda: self.stack.api(f"/api/v1/devices/{0xfeed:016x}")[1].get("outcomes"), what="its outcome")[0]
-        shadow = (int(ids["shadow"], 16), int(outcome["task_id"], 16))
+        tasks = {task["name"]: task["id"] for task in self.stack.api("/api/v1/tasks")[1]["items"]}
+        shadow = (int(ids["shadow"], 16), int(tasks["kind-shadow"], 16))
         counts = self.invent([ids[kind] for kind in KINDS if kind != "shadow"], [shadow])
         self.assertNotIn("closed", counts["answers"])
         for id_ in ids.values():
             wait_until(lambda: self.rollout(id_)["reason"] == "no_proven" or self.rollout(id_)["state"] != "running", what="a verdict")
-            self.expect_unmoved(id_, INVENTED)
+            self.expect_unmoved(id_)
         self.pages(ids["gray"])
         # The same from the disk.
         self.stack.gateway.kill(signal.SIGKILL)
         self.start(again=True)
         for id_ in ids.values():
             wait_until(lambda: self.rollout(id_)["reason"] == "no_proven", what="a verdict")
-            self.expect_unmoved(id_, INVENTED)
+            self.expect_unmoved(id_)
         # Four enrolled devices are enough where the stage asks for no comparison.
-        for device, credential in self.enrol(1, 2, 3, 4).items():
+        for device, credential in self.enrol(*self.inside(ids["gray"], range(1, 100))[:4]).items():
             for kind in ("beta", "gray", "everybody"):
                 self.assertEqual(self.say(device, ids[kind], RAN_WELL, credential), 204)
             self.assertEqual(self.say(device, ids["shadow"], AGREED, credential, shadow[1] ^ SHADOW_MARK), 204)
@@ -131,7 +139,9 @@ class InventedReports(unittest.TestCase):
 
     def pages(self, id_):
         """Status, explain and metrics say how many are not counted, and what to do."""
-        said = f"not counted: {INVENTED} devices that did not show who they are; {INVENTED} said they ran it, {INVENTED // 2} of them that it failed"
+        inside = self.inside(id_, range(FIRST, FIRST + INVENTED))
+        said = (f"not counted: {len(inside)} devices that did not show who they are; {len(inside)} said they ran it, "
+                f"{sum(device % 2 for device in inside)} of them that it failed")
         self.assertIn(said, self.stack.walle("rollout", "status", id_).stdout)
         explained = self.stack.walle("rollout", "explain", id_).stdout
         self.assertIn(said, explained)

@@ -28,6 +28,11 @@ def unmix(x):
     return (undo(x, 30) - 0x9e3779b97f4a7c15) & MASK
 
 
+def bucket(device, salt):
+    """0 to 9999: the device's place in a rollout's shares."""
+    return mix(device ^ mix(salt)) * 10000 >> 64
+
+
 def hexa(device):
     return f"{device:016x}"
 

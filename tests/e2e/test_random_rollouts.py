@@ -13,6 +13,7 @@ import subprocess
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
+import raw_device
 from walle_stack import Stack, program
 
 SEED = int(os.environ.get("WALLE_SEED", "1"))
@@ -23,20 +24,12 @@ TASKS = ("shop/score", "ads/pick")
 SYSTEMS = ("a", "b", "c")
 WAKES = 4  # in which a device comes to what it should run: metadata, offer, content
 OPEN_MAX = 6  # of the 8 a task may have
-MASK = (1 << 64) - 1
 TARGETS = ((None, lambda a: True), ('os == "a"', lambda a: a["os"] == "a"), ('os != "c"', lambda a: a["os"] != "c"),
            ("ring < 2", lambda a: a["ring"] < 2))
 # Of a ladder's stages: kind, percent, whom it is for. No gate decides: operators alone move a rollout.
 LADDERS = ((("full", 100, None),), (("gray", 50, None),), (("gray", 30, None), ("full", 100, None)),
            (("beta", 100, 'os == "b"'), ("gray", 40, None), ("full", 100, None)))
 AUDIENCES = {None: lambda a: True, 'os == "b"': lambda a: a["os"] == "b"}
-
-
-def mix(x):
-    x = (x + 0x9E3779B97F4A7C15) & MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
 
 
 class Rollout:
@@ -65,7 +58,7 @@ class Rollout:
         return TARGETS[self.target][1](device.attrs)
 
     def bucket(self, device):
-        return mix(device.number ^ mix(self.salt)) * 10000 >> 64
+        return raw_device.bucket(device.number, self.salt)
 
     def inside(self, device):
         return any(self.bucket(device) < percent * 100 for _, percent, _ in self.ladder[:self.stage + 1])
@@ -77,7 +70,7 @@ class Rollout:
 
 class Device:
     def __init__(self, number):
-        self.number, self.id, self.rooted = mix(number), f"{mix(number):016x}", number % 2 == 0
+        self.number, self.id, self.rooted = raw_device.mix(number), f"{raw_device.mix(number):016x}", number % 2 == 0
         self.attrs = {"os": SYSTEMS[number % 3], "ring": number % 4}
         self.has, self.floor = dict.fromkeys(TASKS), dict.fromkeys(TASKS, 0)
 

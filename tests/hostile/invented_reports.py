@@ -6,7 +6,7 @@ way may name them, and tasks whose shadows are spoken of."""
 import struct
 
 import raw_device
-from evil_gateway import Reader, open_envelope, open_offers
+from evil_gateway import Reader, WITH_FLOOR, open_envelope, open_offers
 from raw_h2 import Closed, Connection, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, request, status_of
 
 POINT = 13
@@ -68,8 +68,8 @@ def rollouts_in(body):
         kind, payload, _ = open_envelope(item)
         if kind == 1:
             reader = Reader(payload)
-            reader.take(1)
-            reader.take(reader.number(1) + 8 + 32)
+            floor = 8 if reader.number(1) in WITH_FLOOR else 0
+            reader.take(reader.number(1) + 8 + floor + 32)
             reader.varint()
             found.add(reader.number(8))
     return found

@@ -174,6 +174,70 @@ static bool offers_complete(const uint8_t *bytes, size_t size)
     return dev_offers_complete(&stream);
 }
 
+// Both readers take the same answers, whatever was done to one: bytes changed, cut, repeated.
+static void test_both_readers_take_the_same_answers(void **state)
+{
+    (void)state;
+    static uint8_t envelopes[WIRE_OFFERS_MAX][DEV_OFFERS_ENVELOPE_MAX];
+    static uint8_t body[WIRE_OFFERS_BYTES_MAX + DEV_OFFERS_ENVELOPE_MAX];
+    struct base_prng prng;
+    uint32_t taken = 0;
+    uint32_t refused = 0;
+    base_prng_seed(&prng, 20261123);
+    for (uint32_t round = 0; round < 20000; round++) {
+        struct wire_offers offers = {.count = (uint32_t)base_prng_below(&prng, 4),
+                                     .flags = (uint8_t)base_prng_below(&prng, 32)};
+        struct wire_offers parsed;
+        size_t size = 0;
+        offers.next_checkin_s = (uint32_t)base_prng_next(&prng) >> base_prng_below(&prng, 32);
+        for (uint32_t i = 0; i < offers.count; i++) {
+            offers.items[i].envelope = envelopes[i];
+            offers.items[i].envelope_bytes = 1 + (size_t)base_prng_below(&prng, 200);
+        }
+        offers.again_count = (uint32_t)base_prng_below(&prng, 3);
+        for (uint32_t i = 0; i < offers.again_count; i++) {
+            offers.again[i] = (struct wire_again){i, 1 + base_prng_below(&prng, 9), 1};
+        }
+        assert_int_equal(wire_offers_encode(&offers, body, sizeof(body), &size), BASE_OK);
+        for (uint64_t changes = base_prng_below(&prng, 3); changes > 0; changes--) {
+            size_t head = size < 12 || base_prng_below(&prng, 4) == 0 ? size : 12;
+            body[base_prng_below(&prng, head)] = (uint8_t)base_prng_next(&prng);
+        }
+        size -= base_prng_below(&prng, 8) == 0 ? (size_t)base_prng_below(&prng, size) : 0;
+        bool takes = wire_offers_parse(body, size, &parsed) == BASE_OK;
+        if (offers_complete(body, size) != takes) {
+            fail_msg("round %u: %s by the wire alone", round, takes ? "taken" : "refused");
+        }
+        taken += takes;
+        refused += !takes;
+    }
+    assert_true(taken > 5000 && refused > 5000);
+    // The longest answer, and one byte more.
+    struct wire_offers most = {.count = WIRE_OFFERS_MAX};
+    struct wire_offers parsed;
+    size_t size = 4;
+    body[0] = WIRE_OFFER_VERSION;
+    body[1] = 0;
+    body[2] = 0;
+    body[3] = WIRE_OFFERS_MAX;
+    for (uint32_t i = 0; i < most.count; i++) {
+        size_t left = WIRE_OFFERS_BYTES_MAX - size - 2;
+        size_t bytes = left < DEV_OFFERS_ENVELOPE_MAX ? left : DEV_OFFERS_ENVELOPE_MAX;
+        body[size++] = (uint8_t)(0x80 | (bytes & 0x7f));
+        body[size++] = (uint8_t)(bytes >> 7);
+        memset(body + size, 7, bytes);
+        size += bytes;
+    }
+    assert_int_equal(size, WIRE_OFFERS_BYTES_MAX);
+    assert_int_equal(wire_offers_parse(body, size, &parsed), BASE_OK);
+    assert_true(offers_complete(body, size));
+    size_t last = size - (WIRE_OFFERS_BYTES_MAX - 4) % (DEV_OFFERS_ENVELOPE_MAX + 2);
+    body[last]++;
+    body[size++] = 7;
+    assert_int_equal(wire_offers_parse(body, size, &parsed), BASE_ERR_TOO_LARGE);
+    assert_false(offers_complete(body, size));
+}
+
 static void test_offers_stream_limits(void **state)
 {
     (void)state;
@@ -392,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_backoff_honours_retry_after),
         cmocka_unit_test(test_sse),
         cmocka_unit_test(test_offers_stream_agrees_with_the_wire),
+        cmocka_unit_test(test_both_readers_take_the_same_answers),
         cmocka_unit_test(test_offers_stream_limits),
         cmocka_unit_test(test_outcome_queue),
         cmocka_unit_test(test_outcome_details_are_cut_between_characters),
