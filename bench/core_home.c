@@ -4,6 +4,7 @@
 #include "svc/blob.h"
 #include "wire/manifest.h"
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #define WALL_AHEAD_US UINT64_C(1700000000000000)
 #define MAP_BYTES_MAX (UINT64_C(4) << 30)
 #define FOREVER_S     UINT64_C(9999999999)
+#define STRANGERS_MAX 1000000u // a whole fleet, from one address
 
 static void need(bool ok, const char *what, const char *more)
 {
@@ -35,23 +37,15 @@ static void post(void *ctx, struct gw_message *message)
 {
     struct core_home *home = ctx;
     message->next = NULL;
-    (void)pthread_mutex_lock(&home->lock);
     *home->last = message;
     home->last = &message->next;
-    (void)pthread_cond_signal(&home->came);
-    (void)pthread_mutex_unlock(&home->lock);
 }
 
-void core_home_pump(struct core_home *home, bool wait)
+static void pump(struct core_home *home)
 {
-    (void)pthread_mutex_lock(&home->lock);
-    while (wait && home->first == NULL) {
-        (void)pthread_cond_wait(&home->came, &home->lock);
-    }
     struct gw_message *message = home->first;
     home->first = NULL;
     home->last = &home->first;
-    (void)pthread_mutex_unlock(&home->lock);
     while (message != NULL) {
         struct gw_message *next = message->next;
         message->run(message);
@@ -59,11 +53,26 @@ void core_home_pump(struct core_home *home, bool wait)
     }
 }
 
+void core_home_write(struct core_home *home)
+{
+    while (gw_core_write(home->core)) {
+        pump(home);
+    }
+}
+
 void core_home_tick(struct core_home *home)
 {
-    core_home_pump(home, false);
+    pump(home);
     (void)gw_core_tick(home->core);
-    core_home_pump(home, false);
+    pump(home);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status;
+    (void)kind;
+    (void)at;
+    return remove(path);
 }
 
 void core_home_open(struct core_home *home, const char *folder, uint32_t checkin_interval_s)
@@ -75,14 +84,13 @@ void core_home_open(struct core_home *home, const char *folder, uint32_t checkin
     home->now_us = 5000000;
     home->last = &home->first;
     base_prng_seed(&home->prng, 0x90a7);
-    (void)pthread_mutex_init(&home->lock, NULL);
-    (void)pthread_cond_init(&home->came, NULL);
     const struct gw_core_options options = {
         .dir = home->dir,
         .map_bytes_max = MAP_BYTES_MAX,
-        .commit_delay_us = 1,
         .checkin_interval_s = checkin_interval_s,
         .control_thread = false,
+        .no_writer_thread = true,
+        .unproven_per_address = STRANGERS_MAX,
         .clock = {home, steady_us, wall_us},
         .random = base_prng_port(&home->prng),
     };
@@ -93,15 +101,11 @@ void core_home_open(struct core_home *home, const char *folder, uint32_t checkin
 
 void core_home_close(struct core_home *home)
 {
-    char command[160];
-    core_home_pump(home, false);
+    pump(home);
     gw_worker_free(home->worker);
-    core_home_pump(home, false);
+    pump(home);
     gw_core_free(home->core);
-    (void)pthread_mutex_destroy(&home->lock);
-    (void)pthread_cond_destroy(&home->came);
-    (void)snprintf(command, sizeof(command), "rm -r '%s'", home->dir);
-    need(system(command) == 0, "cannot remove", home->dir);
+    need(nftw(home->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0, "cannot remove", home->dir);
 }
 
 // ---- Operators

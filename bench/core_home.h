@@ -1,6 +1,6 @@
 // A gateway core to play rollouts on: a store in a folder of its own, a clock that is set by hand,
-// one worker, and what an operator does. A failure of any of it ends the program. One thread
-// drives it; the store's writer posts to it.
+// one worker, and what an operator does. A failure of any of it ends the program. All of it is the
+// caller's one thread.
 #ifndef CORE_HOME_H
 #define CORE_HOME_H
 
@@ -15,8 +15,6 @@ struct core_home {
     struct base_prng prng;
     struct gw_core *core;
     struct gw_worker *worker;
-    pthread_mutex_t lock;
-    pthread_cond_t came;
     struct gw_message *first;
     struct gw_message **last;
 };
@@ -24,8 +22,8 @@ struct core_home {
 // `folder` must exist; the store is made below it.
 void core_home_open(struct core_home *home, const char *folder, uint32_t checkin_interval_s);
 void core_home_close(struct core_home *home); // and removes what it made
-// Runs what was posted; `wait`: at least one message.
-void core_home_pump(struct core_home *home, bool wait);
+// Commits what was sent, and answers it.
+void core_home_write(struct core_home *home);
 // A step of the controller.
 void core_home_tick(struct core_home *home);
 

@@ -1,9 +1,5 @@
-// Scripted devices on a core: see core_play.h.
-//
-// Half of the fleet is the stage's share and half its control band, so that the stage is as large
-// as the cell says. Every device has the old version and comes once in the first COME_S seconds; it
-// takes what it gets, and says what became of it when the cell's delay is over, unless that report
-// is lost.
+// Scripted devices on a core: see core_play.h. A device takes what it is offered, and the run ends
+// in an error where that is not what its bucket says.
 #include "core_play.h"
 
 #include "core_home.h"
@@ -19,24 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INTERVAL_S 60u // told to devices: blocks are a tenth of it
-#define COME_S     120u
-#define WINDOW_S   180u
-#define STEPS      (COME_S + WINDOW_S + INTERVAL_S / 10 + 5)
-#define IDLE_TICKS 5u // seconds between two looks while nothing happens
-#define BASE_ID    UINT64_C(0x11)
-#define ID         UINT64_C(0x22)
-#define NONE       UINT32_MAX
-#define MODELS     8u
-#define EPOCH      7u
-
-struct device {
-    uint64_t id;
-    uint32_t next; // of those that come, or report, in the same second
-    uint8_t model;
-    bool updated;
-    bool fails;
-};
+#define BASE_ID UINT64_C(0x11)
+#define EPOCH   7u
 
 struct pending {
     struct gw_exchange exchange; // first
@@ -47,17 +27,14 @@ struct pending {
 
 struct core_play {
     char folder[100];
-    uint32_t capacity;
-    uint32_t count;
-    struct device *devices;
-    uint32_t comes[STEPS];
-    uint32_t reports[STEPS];
     uint32_t open; // exchanges
     struct core_home home;
-    struct base_prng prng;
-    const struct verdict_cell *cell;
+    struct trial_script *script;
+    struct pol_held held; // at the last tick
     struct wire_sha256 old_version;
     struct wire_sha256 new_version;
+    struct pending **pending; // reports of a second
+    uint32_t pending_max;
 };
 
 struct core_play *core_play_new(const char *folder, uint32_t devices_max)
@@ -67,9 +44,9 @@ struct core_play *core_play_new(const char *folder, uint32_t devices_max)
         return NULL;
     }
     (void)snprintf(play->folder, sizeof(play->folder), "%s", folder);
-    play->capacity = devices_max;
-    play->devices = calloc(devices_max, sizeof(play->devices[0]));
-    if (play->devices == NULL) {
+    play->pending_max = devices_max;
+    play->pending = calloc(devices_max, sizeof(play->pending[0]));
+    if (play->pending == NULL) {
         core_play_free(play);
         return NULL;
     }
@@ -79,7 +56,7 @@ struct core_play *core_play_new(const char *folder, uint32_t devices_max)
 void core_play_free(struct core_play *play)
 {
     if (play != NULL) {
-        free(play->devices);
+        free(play->pending);
         free(play);
     }
 }
@@ -126,29 +103,21 @@ static void end(struct pending *pending, int first, int second)
 
 // ---- Devices
 
-static void put(struct core_play *play, uint32_t *heads, uint32_t step, uint32_t index)
+static size_t write_attrs(const struct trial_device *device, uint8_t *out, size_t capacity)
 {
-    if (step < STEPS) {
-        play->devices[index].next = heads[step];
-        heads[step] = index;
-    }
-}
-
-static size_t write_attrs(const struct device *device, uint8_t *out, size_t capacity)
-{
-    char model[8];
+    char model[TRIAL_SCRIPT_MODEL_MAX];
     struct wire_attrs attrs = {.count = 1};
     struct base_writer writer;
-    int size = snprintf(model, sizeof(model), "m%u", device->model);
+    trial_script_model(device->model, model);
     attrs.items[0] = (struct wire_attr){
-        .name = BASE_STR("model"), .type = WIRE_ATTR_STRING, .text = {model, (size_t)size}};
+        .name = BASE_STR("model"), .type = WIRE_ATTR_STRING, .text = base_str_of(model)};
     base_writer_init(&writer, out, capacity);
     wire_attrs_write(&writer, &attrs);
     return base_writer_size(&writer);
 }
 
-static struct base_str write_profile(const struct core_play *play, const struct device *device,
-                                     char *text)
+static struct base_str write_profile(const struct core_play *play,
+                                     const struct trial_device *device, char *text)
 {
     uint8_t attrs[64];
     uint8_t bytes[256];
@@ -157,7 +126,7 @@ static struct base_str write_profile(const struct core_play *play, const struct 
                                            .version_id = wire_version_id(&play->old_version)};
     struct wire_profile profile = {.flags = WIRE_PROFILE_FLAG_PAIRS | WIRE_PROFILE_FLAG_AGAIN,
                                    .tasks_max = 32,
-                                   .interval_s = INTERVAL_S,
+                                   .interval_s = TRIAL_SCRIPT_INTERVAL_S,
                                    .task_count = 1,
                                    .attrs = attrs,
                                    .attrs_bytes = write_attrs(device, attrs, sizeof(attrs))};
@@ -168,10 +137,9 @@ static struct base_str write_profile(const struct core_play *play, const struct 
     return (struct base_str){text, base_b64_encode(bytes, size, text)};
 }
 
-// A device comes, and is drawn; when it will be heard of is known then.
-static void come(struct core_play *play, uint32_t index, uint32_t step)
+// A device comes, and is drawn, unless its segment is held.
+static void come(struct core_play *play, struct trial_device *device)
 {
-    struct device *device = &play->devices[index];
     char hex[WIRE_DEVICE_HEX + 1];
     char text[BASE_B64_ENCODED(256)];
     struct wire_offers offers = {.count = 0};
@@ -185,19 +153,15 @@ static void come(struct core_play *play, uint32_t index, uint32_t step)
         wire_offers_parse(reply->body, reply->body_bytes, &offers) != BASE_OK) {
         die("offers");
     }
-    device->updated = offers.count > 0;
-    bool drawn = offers.count + offers.again_count > 0;
-    end(pending, 200, 204);
-    double rise = device->updated ? play->cell->rise : 0;
-    device->fails = base_prng_unit(&play->prng) < play->cell->base + rise;
-    double seconds = verdict_delay_s(play->cell, device->fails, &play->prng);
-    bool lost = base_prng_unit(&play->prng) < play->cell->loss;
-    if (drawn && !lost && seconds < STEPS) {
-        put(play, play->reports, step + 1 + (uint32_t)seconds, index);
+    device->drawn = !pol_held_has(&play->held, play->script->segments[device->model]);
+    if (offers.count != (device->drawn && device->updated) ||
+        offers.again_count != (device->drawn && !device->updated)) {
+        die("a draw that is not by the bucket");
     }
+    end(pending, 200, 204);
 }
 
-static struct pending *tell(struct core_play *play, const struct device *device)
+static struct pending *tell(struct core_play *play, const struct trial_device *device)
 {
     struct pending *pending = begin(play, "/v1/report");
     struct wire_report report = {
@@ -211,7 +175,7 @@ static struct pending *tell(struct core_play *play, const struct device *device)
             .task_id = wire_task_id(BASE_STR(CORE_HOME_TASK)),
             .version_id =
                 wire_version_id(device->updated ? &play->new_version : &play->old_version),
-            .rollout_id = ID,
+            .rollout_id = TRIAL_SCRIPT_ID,
             .fingerprint = i == 1 && device->fails ? 4711 : 0,
         };
     }
@@ -225,116 +189,89 @@ static struct pending *tell(struct core_play *play, const struct device *device)
 }
 
 // Reports of one second wait for the disk together.
-static bool all_report(struct core_play *play, uint32_t step)
+static void all_report(struct core_play *play, uint32_t step)
 {
-    uint32_t count = 0;
-    for (uint32_t at = play->reports[step]; at != NONE; at = play->devices[at].next) {
-        count++;
-    }
-    struct pending **pending = count > 0 ? calloc(count, sizeof(*pending)) : NULL;
+    const struct trial_device *devices = play->script->devices;
     uint32_t sent = 0;
-    if (count > 0 && pending == NULL) {
-        die("no memory");
+    for (uint32_t at = play->script->reports[step]; at != TRIAL_SCRIPT_NONE;
+         at = devices[at].next_to_report) {
+        if (devices[at].drawn) {
+            play->pending[sent++] = tell(play, &devices[at]);
+        }
     }
-    for (uint32_t at = play->reports[step]; at != NONE; at = play->devices[at].next) {
-        pending[sent++] = tell(play, &play->devices[at]);
-    }
-    while (play->open > 0) {
-        core_home_pump(&play->home, true);
+    core_home_write(&play->home);
+    if (play->open > 0) {
+        die("a report without an answer");
     }
     for (uint32_t i = 0; i < sent; i++) {
-        end(pending[i], 204, 204);
+        end(play->pending[i], 204, 204);
     }
-    free(pending);
-    return count > 0;
 }
 
-static bool all_come(struct core_play *play, uint32_t step)
+static void all_come(struct core_play *play, uint32_t step)
 {
-    uint32_t next;
-    bool any = false;
-    for (uint32_t at = play->comes[step]; at != NONE; at = next) {
-        next = play->devices[at].next;
-        come(play, at, step);
-        any = true;
+    struct trial_device *devices = play->script->devices;
+    for (uint32_t at = play->script->comes[step]; at != TRIAL_SCRIPT_NONE;
+         at = devices[at].next_to_come) {
+        come(play, &devices[at]);
     }
-    return any;
 }
 
 // ---- A run
-
-static void make_fleet(struct core_play *play, uint64_t seed)
-{
-    play->count = play->cell->devices * 2;
-    if (play->count > play->capacity) {
-        die("too many devices");
-    }
-    memset(play->comes, 0xff, sizeof(play->comes));
-    memset(play->reports, 0xff, sizeof(play->reports));
-    for (uint32_t i = 0; i < play->count; i++) {
-        play->devices[i] = (struct device){.id = base_mix64(seed * UINT64_C(0x1000003) + i),
-                                           .model = (uint8_t)base_prng_below(&play->prng, MODELS)};
-        put(play, play->comes, (uint32_t)base_prng_below(&play->prng, COME_S), i);
-    }
-}
 
 static void open_rollouts(struct core_play *play, const struct pol_gate *gate)
 {
     struct core_home *home = &play->home;
     const struct pol_stage all = {
         .kind = POL_STAGE_FULL, .max_bucket = POL_BUCKET_COUNT, .gate = {.min_sample = 1}};
-    struct pol_stage stages[2] = {{.kind = POL_STAGE_GRAY,
-                                   .max_bucket = POL_BUCKET_COUNT / 2,
-                                   .control_buckets = POL_BUCKET_COUNT / 2,
-                                   .gate = *gate,
-                                   .window_s = WINDOW_S,
-                                   .execution_timeout_s = WINDOW_S},
-                                  all};
-    stages[1].approval = true;
+    struct pol_stage stages[2];
+    trial_script_stages(gate, stages);
     core_home_version(home, "1.0.0", &play->old_version);
     core_home_version(home, "2.0.0", &play->new_version);
     core_home_rollout(home, BASE_ID, &play->old_version, &all, 1);
     core_home_command(home, BASE_ID, POL_COMMAND_PROMOTE);
-    core_home_rollout(home, ID, &play->new_version, stages, 2);
+    core_home_rollout(home, TRIAL_SCRIPT_ID, &play->new_version, stages, 2);
 }
 
-static void look(struct core_play *play, struct core_play_seen *out)
+static bool look(struct core_play *play, struct trial_seen *out)
 {
-    const struct gw_rollout *rollout = gw_catalog_find_rollout(play->home.core, ID);
-    struct gw_rollout_counts seen;
-    struct pol_counts counts;
-    gw_rollout_seen(play->home.core, rollout, &seen, &counts);
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(play->home.core, TRIAL_SCRIPT_ID);
     out->stopped = rollout->state.stage_failed;
     out->passed = rollout->state.state == POL_ROLLOUT_WAITING;
     out->reason = rollout->reason;
-    out->held = rollout->quarantine_count;
-    out->offered = counts.trial.all[POL_COHORT_UPDATED].offered;
-    out->compared = counts.trial.compared;
-    out->control = counts.trial.all[POL_COHORT_CONTROL].offered;
+    out->held = play->held.count = rollout->quarantine_count;
+    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
+        play->held.names[i] = rollout->quarantine[i].segment;
+    }
+    return out->stopped || out->passed;
 }
 
-void core_play_run(struct core_play *play, const struct verdict_cell *cell,
-                   const struct pol_gate *gate, uint64_t seed, struct core_play_seen *out)
+void core_play_run(struct core_play *play, struct trial_script *script, const struct pol_gate *gate,
+                   struct trial_seen *out)
 {
-    struct pol_gate asked = *gate;
-    asked.rule = POL_GATE_LOGRANK;
-    base_prng_seed(&play->prng, seed);
-    play->cell = cell;
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    if (script->count > play->pending_max) {
+        die("too many devices");
+    }
+    *out = (struct trial_seen){.stopped = false};
+    play->script = script;
+    play->held.count = 0;
     play->open = 0;
-    core_home_open(&play->home, play->folder, INTERVAL_S);
-    make_fleet(play, seed);
-    open_rollouts(play, &asked);
-    *out = (struct core_play_seen){.stopped = false};
-    bool any = false;
-    for (uint32_t step = 0; step < STEPS && !out->stopped && !out->passed; step++) {
+    core_home_open(&play->home, play->folder, TRIAL_SCRIPT_INTERVAL_S);
+    open_rollouts(play, gate);
+    bool over = false;
+    for (; out->steps < TRIAL_SCRIPT_STEPS && !over; out->steps++) {
         play->home.now_us += 1000000;
-        bool before = any; // what a second brought is judged in the next one
-        any = all_report(play, step);
-        any = all_come(play, step) || any;
-        if (any || before || step % IDLE_TICKS == 0) {
+        all_report(play, out->steps);
+        all_come(play, out->steps);
+        if (trial_script_is_due(script, out->steps)) {
             core_home_tick(&play->home);
-            look(play, out);
+            over = look(play, out);
         }
     }
+    gw_rollout_seen(play->home.core, gw_catalog_find_rollout(play->home.core, TRIAL_SCRIPT_ID),
+                    &seen, &counts);
+    out->trial = counts.trial;
     core_home_close(&play->home);
 }

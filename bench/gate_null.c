@@ -1,73 +1,117 @@
-// gate_null FOLDER FIRST LAST RUNS_100 RUNS_1000 RUNS_20000: rollouts of identical versions on the
-// gateway's core as it ships, with a virtual clock: the cells of verdict_play.h from FIRST to
-// before LAST, each played so often. Prints a line for each: the share of rollouts that were ever
-// stopped, with its 95 % interval, those with a segment held, and those that passed. FOLDER holds
-// the stores while they live; one in memory (/dev/shm) is faster.
+// gate_null HOW FOLDER CELL FIRST RUNS: rollouts of identical versions, FIRST to FIRST + RUNS - 1
+// of a cell of verdict_play.h. HOW: `core` plays them on the gateway's core as it ships, with a
+// virtual clock; `blocks` on a stage's blocks alone (trial_play.h); `both` on both, and counts
+// where they differ. Prints a line of JSON: how many were ever stopped, had a segment held, passed.
+// FOLDER holds the core's stores while they live; one in memory (/dev/shm) is faster. A run is
+// drawn from its cell and its number alone (driven by rollout_null.py).
 #include "core_play.h"
+#include "trial_play.h"
 
 #include "base/str.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DEVICES_MAX 40000u
+#define NUMBERS     3
 #define NUMBER_MAX  1000000u
+
+enum how { CORE, BLOCKS, BOTH, HOW_COUNT };
+static const char *const hows[HOW_COUNT] = {"core", "blocks", "both"};
+
+struct players {
+    struct trial_script *script;
+    struct core_play *core;
+    struct trial_play *blocks;
+};
 
 struct sums {
     uint32_t stopped;
     uint32_t held;
     uint32_t passed;
+    uint32_t differ;
 };
 
-static void print_cell(uint32_t index, const struct verdict_cell *cell, uint32_t runs,
-                       const struct sums *sums)
+static bool make_players(struct players *players, const char *folder)
 {
+    *players = (struct players){.script = trial_script_new(DEVICES_MAX),
+                                .core = core_play_new(folder, DEVICES_MAX),
+                                .blocks = trial_play_new()};
+    return players->script != NULL && players->core != NULL && players->blocks != NULL;
+}
+
+static void free_players(struct players *players)
+{
+    trial_script_free(players->script);
+    core_play_free(players->core);
+    trial_play_free(players->blocks);
+}
+
+static bool play(const struct players *players, enum how how, const struct verdict_cell *cell,
+                 uint64_t seed, struct sums *sums)
+{
+    const struct pol_gate gate = verdict_gate();
+    struct trial_seen seen[2];
+    bool ok = trial_script_draw(players->script, cell, seed);
+    if (ok && how != BLOCKS) {
+        core_play_run(players->core, players->script, &gate, &seen[0]);
+    }
+    if (ok && how != CORE) {
+        ok = trial_play_run(players->blocks, players->script, &gate, &seen[1]);
+    }
+    if (ok) {
+        const struct trial_seen *one = &seen[how == BLOCKS];
+        sums->stopped += one->stopped;
+        sums->held += one->held > 0;
+        sums->passed += one->passed;
+        sums->differ += how == BOTH && !trial_seen_equal(&seen[0], &seen[1]);
+    }
+    return ok;
+}
+
+static bool play_all(const struct players *players, enum how how, const uint32_t numbers[NUMBERS])
+{
+    struct verdict_cell cell = verdict_null_cell(numbers[0]);
+    struct sums sums = {0, 0, 0, 0};
     char name[128];
-    double n = runs;
-    double p = sums->stopped / n;
-    double z = 1.959964;
-    double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
-    double half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-    verdict_cell_name(cell, name, sizeof(name));
-    printf("gate.null.%u runs %u stopped %u (%.4f, %.4f to %.4f) held %u passed %u  %s\n", index,
-           runs, sums->stopped, p, fmax(0, middle - half), middle + half, sums->held, sums->passed,
-           name);
-    (void)fflush(stdout);
+    for (uint32_t i = 0; i < numbers[2]; i++) {
+        uint64_t run = UINT64_C(1000003) * (numbers[0] + 1) + numbers[1] + i;
+        if (!play(players, how, &cell, run, &sums)) {
+            (void)fprintf(stderr, "gate_null: no memory\n");
+            return false;
+        }
+    }
+    verdict_cell_name(&cell, name, sizeof(name));
+    printf("{\"cell\": %u, \"name\": \"%s\", \"how\": \"%s\", \"first\": %u, \"runs\": %u, "
+           "\"stopped\": %u, \"held\": %u, \"passed\": %u, \"differ\": %u}\n",
+           numbers[0], name, hows[how], numbers[1], numbers[2], sums.stopped, sums.held,
+           sums.passed, sums.differ);
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t numbers[5];
-    struct pol_gate gate = verdict_gate();
-    if (argc != 7) {
-        (void)fprintf(stderr, "usage: gate_null FOLDER FIRST LAST RUNS_100 RUNS_1000 RUNS_20000\n");
+    uint32_t numbers[NUMBERS];
+    uint32_t how = 0;
+    while (argc == 3 + NUMBERS && how < HOW_COUNT && strcmp(argv[1], hows[how]) != 0) {
+        how++;
+    }
+    bool known = argc == 3 + NUMBERS && how < HOW_COUNT;
+    for (int i = 0; known && i < NUMBERS; i++) {
+        uint64_t number = 0;
+        known = base_str_u64(base_str_of(argv[3 + i]), &number) == BASE_OK && number <= NUMBER_MAX;
+        numbers[i] = (uint32_t)number;
+    }
+    if (!known || numbers[0] >= VERDICT_NULL_CELLS) {
+        (void)fprintf(stderr,
+                      "usage: gate_null core|blocks|both FOLDER CELL FIRST RUNS; cells are "
+                      "0 to %u\n",
+                      VERDICT_NULL_CELLS - 1);
         return 2;
     }
-    for (int i = 0; i < 5; i++) {
-        if (base_str_u64(base_str_of(argv[i + 2]), &numbers[i]) != BASE_OK ||
-            numbers[i] > NUMBER_MAX) {
-            (void)fprintf(stderr, "%s: not a number up to %u\n", argv[i + 2], NUMBER_MAX);
-            return 2;
-        }
-    }
-    struct core_play *play = core_play_new(argv[1], DEVICES_MAX);
-    for (uint32_t i = (uint32_t)numbers[0];
-         play != NULL && i < numbers[1] && i < VERDICT_NULL_CELLS; i++) {
-        struct verdict_cell cell = verdict_null_cell(i);
-        uint32_t runs = (uint32_t)numbers[cell.devices <= 100 ? 2 : cell.devices <= 1000 ? 3 : 4];
-        struct sums sums = {0, 0, 0};
-        for (uint32_t run = 0; run < runs; run++) {
-            struct core_play_seen seen;
-            core_play_run(play, &cell, &gate, UINT64_C(1000003) * (i + 1) + run, &seen);
-            sums.stopped += seen.stopped;
-            sums.held += seen.held > 0;
-            sums.passed += seen.passed;
-        }
-        if (runs > 0) {
-            print_cell(i, &cell, runs, &sums);
-        }
-    }
-    core_play_free(play);
-    return play != NULL ? 0 : 1;
+    struct players players;
+    bool ok = make_players(&players, argv[2]) && play_all(&players, (enum how)how, numbers);
+    free_players(&players);
+    return ok ? 0 : 1;
 }

@@ -47,11 +47,10 @@ static struct wire_sha256 hash(const uint8_t *bytes, size_t size)
 }
 
 // A version of one small script.
-static enum base_status make_version(struct fill *fill, const char *task, struct wire_sha256 *out,
-                                     struct base_error *error)
+static enum base_status make_version(struct fill *fill, const char *task,
+                                     struct gw_version_view *out, struct base_error *error)
 {
     struct gw_task_view task_view;
-    struct gw_version_view version_view;
     bool created = false;
     uint8_t bytes[MANIFEST_ROOM];
     size_t size = 0;
@@ -70,13 +69,13 @@ static enum base_status make_version(struct fill *fill, const char *task, struct
     enum base_status status = wire_manifest_encode(manifest, bytes, sizeof(bytes), &size);
     free(manifest);
     BASE_TRY(status);
-    *out = hash(bytes, size);
+    struct wire_sha256 digest = hash(bytes, size);
     BASE_TRY(gw_catalog_task_create(fill->core, 0, base_str_of(task), &task_view, &created, error));
     BASE_TRY(
         gw_blob_put(fill->core, &script, (const uint8_t *)task, strlen(task), &created, error));
-    BASE_TRY(gw_blob_put(fill->core, out, bytes, size, &created, error));
-    struct gw_version_new wish = {.task = base_str_of(task), .manifest = *out};
-    return gw_catalog_version_add(fill->core, &wish, &version_view, &created, error);
+    BASE_TRY(gw_blob_put(fill->core, &digest, bytes, size, &created, error));
+    struct gw_version_new wish = {.task = base_str_of(task), .manifest = digest};
+    return gw_catalog_version_add(fill->core, &wish, out, &created, error);
 }
 
 // The envelope of a statement; nobody verifies its signature here.
@@ -98,14 +97,14 @@ static enum base_status make_statement(const struct wire_release *release, uint8
 static enum base_status make_rollout(struct fill *fill, uint64_t id, const char *task,
                                      const char *region, struct base_error *error)
 {
-    struct wire_sha256 manifest;
+    struct gw_version_view version;
     static struct gw_rollout_view view;
     uint8_t install[WIRE_STATEMENT_BYTES_MAX];
-    BASE_TRY(make_version(fill, task, &manifest, error));
+    BASE_TRY(make_version(fill, task, &version, error));
     struct wire_release release = {.task_name = base_str_of(task),
                                    .release_counter = 1,
-                                   .manifest = manifest,
-                                   .manifest_bytes = 100,
+                                   .manifest = version.manifest,
+                                   .manifest_bytes = version.manifest_bytes,
                                    .rollout_id = id,
                                    .salt = id,
                                    .max_bucket = FULL_BUCKET,
@@ -119,7 +118,7 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
     BASE_TRY(make_statement(&release, install, &stage.statement_bytes));
     struct gw_rollout_spec spec = {.id = id,
                                    .task = base_str_of(task),
-                                   .manifest = manifest,
+                                   .manifest = version.manifest,
                                    .salt = id,
                                    .release_counter = 1,
                                    .stages = &stage,
@@ -138,7 +137,7 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
     }
     uint32_t number = (uint32_t)(region[1] - '0'); // "r0" to "r9"
     fill->digests[number] +=
-        wire_profile_term(wire_task_id(base_str_of(task)), wire_version_id(&manifest), 0);
+        wire_profile_term(wire_task_id(base_str_of(task)), wire_version_id(&version.manifest), 0);
     fill->counts[number]++;
     return gw_rollout_command(fill->core, id, POL_COMMAND_START, &who, &view, error);
 }

@@ -226,6 +226,13 @@ bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort)
     return true;
 }
 
+void pol_logrank_add(struct pol_logrank *to, const struct pol_logrank *won)
+{
+    for (uint32_t i = 0; i < POL_LOGRANK_RATIOS; i++) {
+        add(&to->wealth[i], won->wealth[i]);
+    }
+}
+
 double pol_logrank_evidence(const struct pol_logrank *logrank)
 {
     double logs[POL_LOGRANK_RATIOS];

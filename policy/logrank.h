@@ -98,6 +98,8 @@ bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort); // likew
 // Counts fit together. For what comes from a store.
 bool pol_block_valid(const struct pol_block *block);
 
+// What other blocks have won, to what some have.
+void pol_logrank_add(struct pol_logrank *to, const struct pol_logrank *won);
 // Evidence against "the update fails no more than control": the natural logarithm of the e-value, a
 // multiple of 2^-16 within +-POL_EVIDENCE_MAX. 0 while nobody failed.
 double pol_logrank_evidence(const struct pol_logrank *logrank);

@@ -545,6 +545,7 @@ void dev_offers_none(struct dev_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         runtime->tasks[i].offered = false;
+        runtime->tasks[i].moved = false;
     }
 }
 
@@ -556,6 +557,9 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
                      (task->shadow && !task->offered && (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
         if (!task->offered && dev_update_is_pulling((enum dev_update_state)task->state)) {
             abandon(runtime, task);
+        }
+        if (!task->offered && task->moved) { // the answer is about what was there before
+            dev_checkin_by(runtime, dev_now_us(runtime));
         }
     }
 }

@@ -193,6 +193,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     task->active_by = task->accepted_by;
+    task->moved = true;
     activated(runtime, task, manifest);
 }
 

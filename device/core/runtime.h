@@ -177,6 +177,7 @@ struct dev_task {
     bool running;    // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
     bool offered;          // by the check-in under way; not stored
+    bool moved;            // another version came into place since that began; not stored
     bool shadow;           // stored with the next five
     uint16_t slow_percent; // of the shadow's statement
     uint16_t memory_percent;
@@ -483,8 +484,9 @@ void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_stat
 // A check-in begins: nothing has been offered by it.
 void dev_offers_none(struct dev_runtime *runtime);
 // A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
-// pulled for an INSTALL that was not offered again is given up. With WIRE_OFFER_FLAG_SHADOWS among
-// `flags` the shadows that were not offered are over.
+// pulled for an INSTALL that was not offered again is given up; where one came into place while the
+// answer was under way, the device asks again. With WIRE_OFFER_FLAG_SHADOWS among `flags` the
+// shadows that were not offered are over.
 void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags);
 
 // ---- device_slots.c

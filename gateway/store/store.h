@@ -22,7 +22,7 @@
 // disk is BASE_ERR_FULL to whoever posted; what was committed stays whole.
 //
 // Threads: gw_store_submit, the read functions and the blob readers from any thread; `apply` and
-// `done` run on the writer thread.
+// `done` run on the writer thread. With `no_thread` there is none, and all of it is the caller's.
 #ifndef GW_STORE_H
 #define GW_STORE_H
 
@@ -106,6 +106,7 @@ struct gw_store_options {
     uint64_t map_bytes_max;   // 0 takes GW_STORE_MAP_MAX
     uint32_t commit_delay_us; // 0 takes GW_STORE_COMMIT_DELAY_US
     bool read_only;           // no writer, no lock: for the offline tool
+    bool no_thread;           // who waits writes, and gw_store_step: for simulations of one thread
     const struct base_log *log;
 };
 
@@ -151,6 +152,8 @@ BASE_NODISCARD enum base_status gw_store_submit(struct gw_store *store, struct g
 // Submits, and waits for the outcome; `done` is not used. Not from the writer thread.
 BASE_NODISCARD enum base_status gw_store_submit_wait(struct gw_store *store,
                                                      struct gw_store_op *op);
+// With `no_thread`: commits what was submitted, one group. False: nothing waits.
+bool gw_store_step(struct gw_store *store);
 
 // Within apply. Borrowed until the next put of the transaction.
 BASE_NODISCARD enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,

@@ -255,7 +255,7 @@ static enum base_status open_all(struct gw_store *store, const struct gw_store_o
         BASE_TRY(gw_store_files_open(store, error));
     }
     BASE_TRY(open_file(store, first, error));
-    return store->read_only ? BASE_OK : start_writer(store, error);
+    return store->read_only || store->no_thread ? BASE_OK : start_writer(store, error);
 }
 
 enum base_status gw_store_open(const struct gw_store_options *options, struct gw_store **out_store,
@@ -268,6 +268,7 @@ enum base_status gw_store_open(const struct gw_store_options *options, struct gw
     store->lock_fd = -1;
     store->log = options->log;
     store->read_only = options->read_only;
+    store->no_thread = options->no_thread;
     store->map_bytes_max = options->map_bytes_max != 0 ? options->map_bytes_max : GW_STORE_MAP_MAX;
     store->commit_delay_us =
         options->commit_delay_us != 0 ? options->commit_delay_us : GW_STORE_COMMIT_DELAY_US;
@@ -295,6 +296,8 @@ void gw_store_close(struct gw_store *store)
         pthread_mutex_unlock(&store->queue_lock);
         gw_bell_ring(&store->bell);
         pthread_join(store->writer, NULL);
+    }
+    while (gw_store_step(store)) {
     }
     while (store->pool != NULL) {
         struct gw_store_read *read = store->pool;

@@ -185,6 +185,15 @@ void *gw_store_writer_main(void *arg)
     return NULL;
 }
 
+bool gw_store_step(struct gw_store *store)
+{
+    uint32_t count = store->no_thread ? take_group(store) : 0;
+    if (count > 0) {
+        commit_group(store, count);
+    }
+    return count > 0;
+}
+
 // ---- Waiting for one operation
 
 struct waiting_op {
@@ -217,6 +226,8 @@ enum base_status gw_store_submit_wait(struct gw_store *store, struct gw_store_op
     gw_bell_init(&waiting.bell);
     enum base_status status = gw_store_submit(store, &waiting.op);
     if (status == BASE_OK) {
+        while (gw_store_step(store)) {
+        }
         (void)gw_bell_wait(&waiting.bell, UINT64_MAX);
         status = waiting.status;
     }

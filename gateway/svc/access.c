@@ -286,10 +286,11 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = find_hash(core, &hash, now_s);
     bool found = token != NULL && token->view.role == GW_ROLE_ENROL;
-    bool left = found && (token->view.uses_max == 0 || token->view.uses < token->view.uses_max);
+    bool left = found && (token->view.uses_max == 0 ||
+                          token->view.uses + token->uses_taken < token->view.uses_max);
     bool now = left && enrolment_rate(core); // strangers take none of it
     if (now) {
-        token->view.uses++;
+        token->uses_taken++;
         token->view.last_used_s = now_s;
         *out_token_id = token->view.id;
         *out_tenant = token->view.tenant;
@@ -307,12 +308,24 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     return now;
 }
 
-void gw_access_enrolment_undo(struct gw_core *core, uint64_t token_id)
+void gw_access_enrolment_count(struct gw_core *core, uint64_t token_id)
 {
     pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = gw_operators_token(core->operators, token_id);
-    if (token != NULL && token->view.uses > 0) {
-        token->view.uses--;
+    if (token != NULL && token->uses_taken > 0) {
+        token->uses_taken--;
+        token->view.uses++;
+    }
+    pthread_mutex_unlock(&core->operators->lock);
+}
+
+void gw_access_enrolment_undo(struct gw_core *core, uint64_t token_id, bool counted)
+{
+    pthread_mutex_lock(&core->operators->lock);
+    struct gw_token *token = gw_operators_token(core->operators, token_id);
+    uint32_t *uses = token == NULL ? NULL : counted ? &token->view.uses : &token->uses_taken;
+    if (uses != NULL && *uses > 0) {
+        (*uses)--;
     }
     pthread_mutex_unlock(&core->operators->lock);
 }

@@ -220,6 +220,15 @@ struct gw_rollout *gw_task_baseline(const struct gw_core *core, const struct gw_
     return NULL;
 }
 
+bool gw_task_is_begun(const struct gw_task *task)
+{
+    bool begun = task->base_count > 0 || task->taken_back != NULL;
+    for (uint32_t i = 0; i < task->open_count && !begun; i++) {
+        begun = task->open[i]->state.state != POL_ROLLOUT_DRAFT;
+    }
+    return begun;
+}
+
 // As a device asks them (policy/desired.h).
 static bool goes_before(const struct gw_rollout *a, const struct gw_rollout *b)
 {

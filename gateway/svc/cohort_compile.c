@@ -457,7 +457,7 @@ enum base_status gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort 
     BASE_TRY(list_partials(cohorts, cohort, &view.attrs, plan));
     // A device that comes to another tenant is not settled there.
     // Who refuses a version is asked beyond what the tasks' entries are about, by its attributes.
-    cohort->signature = cohort->tasks_signature + base_mix64(plan->withdrawn) +
+    cohort->signature = cohort->tasks_signature + base_mix64(plan->recalls) +
                         base_mix64(cohort->tenant) + cohort->hash;
     cohort->generation = plan->generation;
     return BASE_OK;

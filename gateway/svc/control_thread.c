@@ -81,9 +81,9 @@ static void *control_main(void *arg)
 enum base_status gw_control_start(struct gw_core *core, struct base_error *error)
 {
     struct gw_control *control = &core->control;
-    control->flush = calloc(GW_FLUSH_BATCH, sizeof(control->flush[0]));
+    control->flush = malloc(GW_FLUSH_BATCH * sizeof(control->flush[0]));
     control->changes =
-        calloc((size_t)GW_FLUSH_BATCH * GW_RECORD_MERGE_CHANGES, sizeof(control->changes[0]));
+        malloc((size_t)GW_FLUSH_BATCH * GW_RECORD_MERGE_CHANGES * sizeof(control->changes[0]));
     if (control->flush == NULL || control->changes == NULL) {
         return BASE_ERR_NOMEM;
     }

@@ -146,6 +146,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
         .dir = options->dir,
         .map_bytes_max = options->map_bytes_max,
         .commit_delay_us = options->commit_delay_us,
+        .no_thread = options->no_writer_thread,
         .log = options->log,
     };
     BASE_TRY(gw_store_open(&store, &core->store, error));
@@ -265,6 +266,11 @@ void gw_core_free(struct gw_core *core)
 bool gw_core_tick(struct gw_core *core)
 {
     return gw_control_step(core);
+}
+
+bool gw_core_write(struct gw_core *core)
+{
+    return gw_store_step(core->store);
 }
 
 // ---- Workers

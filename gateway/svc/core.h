@@ -59,6 +59,7 @@ struct gw_core_options {
     uint32_t hint_rate_per_s;    // hinted devices come no faster than this, in all; 0: all at once
     uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
+    bool no_writer_thread;       // ... and gw_core_write: the core has one thread, the caller's
     struct base_str
         admin_token; // bearer token for /api/v1; empty: stored ones alone, or a first one
     enum gw_metrics_access metrics_access;
@@ -92,6 +93,8 @@ void gw_core_free(struct gw_core *core);
 
 // One rollout-controller step, when control_thread is false. Returns true when something changed.
 bool gw_core_tick(struct gw_core *core);
+// Commits what reports wait for, when no_writer_thread is set. Returns true when something did.
+bool gw_core_write(struct gw_core *core);
 
 // `post` hands a message to the worker's thread; it is called from any thread, must not fail and
 // not block.

@@ -383,7 +383,7 @@ void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout)
 // Among its completed and guarded rollouts; of more than fit, those approved last stay.
 void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
 // Those that may be what a device should be on: approved last first, without the killed, down to
-// the second version that is for everybody. Returns how many.
+// the fourth version that is for everybody. Returns how many.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX]);
 // Is a base that was approved later everybody's, so that nobody is offered this one any more?
@@ -393,6 +393,8 @@ bool gw_task_is_superseded(const struct gw_core *core, const struct gw_task *tas
 struct gw_rollout *gw_task_completed_last(const struct gw_task *task);
 // Of those whose version is not killed; NULL: none.
 struct gw_rollout *gw_task_baseline(const struct gw_core *core, const struct gw_task *task);
+// Was a rollout of it started, or ended?
+bool gw_task_is_begun(const struct gw_task *task);
 // In its place among the open ones; false when there are GW_PLAN_OPEN_MAX that do not go back.
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);

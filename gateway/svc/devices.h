@@ -35,6 +35,13 @@ enum gw_outcome_bit {
     GW_OUTCOME_ALONE = 1u << 14,       // ... in which it is compared with nobody
 };
 
+// It said that this is not for it, and never ran it: neither good nor bad.
+static inline bool gw_outcome_is_not_for_it(unsigned bits)
+{
+    return (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 &&
+           (bits & (GW_OUTCOME_RAN | GW_OUTCOME_FAILED)) == 0;
+}
+
 struct gw_device_outcome {
     uint64_t rollout_id;
     uint64_t task_id;

@@ -169,11 +169,8 @@ static enum base_status list_all(struct gw_core *core, struct listing *listing)
     for (uint32_t i = 0; i < catalog->task_count; i++) {
         const struct gw_task *task = catalog->tasks[i];
         struct base_str name = wire_scenario_of(base_str_of(task->name));
-        bool released = task->base_count > 0 || task->taken_back != NULL;
-        for (uint32_t k = 0; k < task->open_count; k++) {
-            released = released || task->open[k]->state.state != POL_ROLLOUT_DRAFT;
-        }
-        uint32_t scenario = released ? scenario_index(&core->director, name) : UINT32_MAX;
+        uint32_t scenario =
+            gw_task_is_begun(task) ? scenario_index(&core->director, name) : UINT32_MAX;
         if (scenario != UINT32_MAX) {
             list_task(core, listing, scenario, task);
         }

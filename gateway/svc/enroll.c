@@ -20,6 +20,7 @@ struct enrol_job {
     struct gw_credential credential;
     bool again;   // issued before, never shown
     bool foreign; // what another tenant knows
+    bool counted; // the token's use
     char secret[GW_SECRET_TEXT_BYTES + 1];
 };
 
@@ -73,6 +74,10 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
     }
     gw_credential_encode(&job->credential, row);
     BASE_TRY(gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row)));
+    if (!job->again && !job->counted) { // a group may be applied more than once
+        gw_access_enrolment_count(job->worker->core, job->credential.token_id);
+        job->counted = true;
+    }
     size_t size = gw_operators_token_row(job->worker->core, job->credential.token_id, token_row);
     key = gw_key_u64(job->credential.token_id);
     return size == 0 ? BASE_OK : gw_store_txn_put(txn, GW_TABLE_TOKENS, &key, token_row, size);
@@ -115,7 +120,7 @@ static void enrol_done(struct gw_store_op *self, enum base_status status)
         job->status = BASE_ERR_NOMEM;
     }
     if (status != BASE_OK || job->again) {
-        gw_access_enrolment_undo(core, job->credential.token_id);
+        gw_access_enrolment_undo(core, job->credential.token_id, job->counted);
     }
     job->worker->post(job->worker->post_ctx, &job->message);
 }
@@ -158,7 +163,7 @@ void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     struct enrol_job *job = base_arena_zalloc(exchange->arena, sizeof(*job));
     if (job == NULL || gw_secret_make(&core->random, GW_SECRET_DEVICE, job->secret) != BASE_OK) {
-        gw_access_enrolment_undo(core, token_id);
+        gw_access_enrolment_undo(core, token_id, false);
         gw_reply_busy(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
         return;
@@ -177,7 +182,7 @@ void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     job->worker = worker;
     job->exchange = exchange;
     if (gw_store_submit(core->store, &job->op) != BASE_OK) {
-        gw_access_enrolment_undo(core, token_id);
+        gw_access_enrolment_undo(core, token_id, false);
         gw_reply_busy(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
     }

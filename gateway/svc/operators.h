@@ -98,6 +98,7 @@ struct gw_token {
     struct gw_token_view view;
     struct wire_sha256 hash;
     uint64_t stored_used_s;
+    uint32_t uses_taken; // of enrolments under way: neither counted nor stored
 };
 
 BASE_NODISCARD enum base_status gw_operators_new(const struct base_hash_key *key,
@@ -171,10 +172,14 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
 // May this request read /metrics? By core.h's gw_metrics_access, or with the token of any operator.
 // False: the reply is filled, as above.
 bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange);
-// The enrolment token of a request: takes one of its uses. False: the reply is filled.
+// The enrolment token of a request: takes one of its uses, which is then counted or undone. False:
+// the reply is filled.
 bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out_token_id,
                          uint16_t *out_tenant);
+// The use is one now, with the credential in the writer's transaction: rows of the token have it
+// from here on, and none before.
+void gw_access_enrolment_count(struct gw_core *core, uint64_t token_id);
 // The use was not needed after all.
-void gw_access_enrolment_undo(struct gw_core *core, uint64_t token_id);
+void gw_access_enrolment_undo(struct gw_core *core, uint64_t token_id, bool counted);
 
 #endif

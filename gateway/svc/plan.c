@@ -47,7 +47,7 @@ static bool same_base(const struct gw_plan_base *a, const struct gw_plan_base *b
 // Do both decide the same for every device? A stage's time does not matter.
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
-    bool same = a->task_id == b->task_id && a->shadow == b->shadow &&
+    bool same = a->task_id == b->task_id && a->shadow == b->shadow && a->begun == b->begun &&
                 a->base_count == b->base_count && a->open_count == b->open_count;
     for (uint32_t i = 0; same && i < a->base_count; i++) {
         same = same_base(&a->bases[i], &b->bases[i]);
@@ -122,6 +122,14 @@ static bool has_lost(const struct gw_plan_task *before, const struct gw_plan_tas
     return false;
 }
 
+// Does the change reach who keeps what it has? A task that begins does: a device may have a version
+// from before a copy of the store that knows nothing of it.
+static bool recalls(const struct gw_plan_task *before, const struct gw_plan_task *now)
+{
+    bool begins = now->begun && (before == NULL || !before->begun);
+    return begins || (before != NULL && has_lost(before, now));
+}
+
 static struct gw_plan_task *task_new(const struct gw_plan_task *from)
 {
     struct gw_plan_task *task = malloc(sizeof(*task));
@@ -184,7 +192,7 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
     struct gw_plan *plan = building->plan;
     const struct gw_plan *previous = building->previous;
     uint32_t count = 0;
-    plan->withdrawn = previous != NULL ? previous->withdrawn : 0;
+    plan->recalls = previous != NULL ? previous->recalls : 0;
     for (uint32_t i = 0; i < plan->task_count; i++) {
         struct gw_plan_task task = {0};
         building->fill(building->ctx, i, &task);
@@ -200,7 +208,8 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
         if (plan->tasks[slot] == NULL) {
             return false;
         }
-        plan->withdrawn += known && has_lost(previous->tasks[slot], plan->tasks[slot]) ? 1 : 0;
+        const struct gw_plan_task *before = known ? previous->tasks[slot] : NULL;
+        plan->recalls += previous != NULL && recalls(before, plan->tasks[slot]) ? 1 : 0;
         plan->trusts_unproven = plan->trusts_unproven || trusts_unproven(plan->tasks[slot]);
     }
     *out_changed = count;

@@ -41,6 +41,7 @@ struct gw_plan_task {
     uint32_t slot;      // in the plan: the same for as long as the process lives
     uint64_t task_id;   // of a task's shadows it is wire_shadow_task_id
     bool shadow;        // these are a task's shadows: no bases
+    bool begun;         // a rollout of it was: what nothing is meant for is stopped
     uint16_t tenant;    // whose devices get it
     uint64_t signature; // of all that decides what its devices are offered
 
@@ -62,8 +63,9 @@ struct gw_plan_index; // svc/plan_index.h
 struct gw_plan {
     _Atomic uint32_t refs;
     uint64_t generation;
-    uint64_t withdrawn;   // one more whenever a task lost a claim: who keeps what it had asks again
-    bool trusts_unproven; // an open rollout counts devices that never showed who they are
+    uint64_t recalls; // one more whenever a task lost a claim, or its first rollout began: who
+                      // keeps what it had asks again
+    bool trusts_unproven;        // an open rollout counts devices that never showed who they are
     struct gw_plan_index *index; // of this generation or one since changes_from
     uint64_t changes_from;       // what was computed from this generation or later can catch up
     uint32_t change_count;

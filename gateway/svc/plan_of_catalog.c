@@ -64,6 +64,7 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     out->tenant = task->tenant;
     out->shadow = parts->items[i].shadow;
     out->slot = out->shadow ? task->shadow_slot : task->slot;
+    out->begun = !out->shadow && gw_task_is_begun(task);
     for (uint32_t k = 0; k < task->open_count; k++) {
         fill_open(parts->core, out, task->open[k]);
     }

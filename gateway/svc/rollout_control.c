@@ -10,9 +10,6 @@
 
 #include <string.h>
 
-// A device may have been drawn so long before it was marked as such.
-#define GW_TRIAL_LAG_S 2u
-
 static void simulated(const struct gw_rollout *rollout, struct gw_rollout_counts *out)
 {
     memset(out, 0, sizeof(*out));

@@ -28,7 +28,7 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
     out->failed = failed;
     out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed;
     out->succeeded = ran && !failed && out->retrying == 0;
-    out->not_applicable = (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 && !ran && !failed;
+    out->not_applicable = gw_outcome_is_not_for_it(bits);
     out->rolled_back = back;
     out->on_version = activated && !back && !failed;
 }

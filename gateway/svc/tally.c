@@ -11,8 +11,6 @@
 #include "svc/trial_blocks.h"
 #include "svc/value_slices.h"
 
-#include "base/prng.h"
-
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -452,7 +450,7 @@ static void note_trial(struct rollout_tally *rollout, const struct gw_tally_chan
                        uint16_t old_bits, uint16_t new_bits)
 {
     struct gw_trial_entry entry = {
-        .order = base_mix64(base_mix64(change->device_id) + 1),
+        .order = gw_trial_order(change->device_id),
         .segment = change->segment,
         .offered_s = change->offered_s,
         .answered_s = change->old_answered_s,

@@ -2,11 +2,10 @@
 // order. Called by the tally, with its mutex held.
 //
 // A look plays every block whose window is not over from its failures, behind a trial of those
-// before, which is kept until something changes there. So a look costs what is under way, and its
+// before, which is kept until something changes there. What a block's failures won is kept, too: a
+// look goes on behind those that the one before has played. So a look costs what is new, and its
 // result does not depend on which looks came before.
 #include "svc/trial_blocks.h"
-
-#include "base/prng.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,8 @@ struct cell {
     int32_t offered[POL_COHORT_COUNT];
     int32_t succeeded[POL_COHORT_COUNT];
     int32_t refused[POL_COHORT_COUNT];
+    int32_t failed;        // of both cohorts
+    struct played *played; // as it was seen last; NULL: never, or nobody had failed
 };
 
 struct failure {
@@ -31,14 +32,27 @@ struct failure {
     uint32_t cohort;
 };
 
+// The beginning of a block's failures, played: all of its devices' that are asked about.
+struct played {
+    bool valid;
+    bool closed;
+    uint32_t edits; // of the block then
+    uint32_t count; // failures that were looked at
+    uint64_t held;  // hash of who is left out
+    struct pol_block block;
+    struct pol_logrank won;
+};
+
 struct block {
     uint64_t key;
+    uint32_t edits; // changes of its failures other than one more at the end
     uint32_t cell_count;
     uint32_t cell_capacity;
     uint32_t failure_count;
     uint32_t failure_capacity;
     struct cell *cells;
     struct failure *failures; // by at_s, then order
+    struct played whole;
 };
 
 // A look's result so far.
@@ -93,8 +107,12 @@ void gw_trial_blocks_free(struct gw_trial_blocks *blocks)
         return;
     }
     for (uint32_t i = 0; i < blocks->count; i++) {
-        free(blocks->items[i].cells);
-        free(blocks->items[i].failures);
+        struct block *block = &blocks->items[i];
+        for (uint32_t k = 0; k < block->cell_count; k++) {
+            free(block->cells[k].played);
+        }
+        free(block->cells);
+        free(block->failures);
     }
     free(blocks->items);
     free(blocks);
@@ -268,6 +286,7 @@ static bool add_failure(struct block *block, const struct failure *failure)
     uint32_t at = place_of(block, failure);
     memmove(&grown[at + 1], &grown[at], (block->failure_count - at) * sizeof(grown[0]));
     grown[at] = *failure;
+    block->edits += at < block->failure_count;
     block->failure_count++;
     return true;
 }
@@ -281,6 +300,7 @@ static void take_failure(struct block *block, const struct failure *failure)
         if (one->at_s == failure->at_s && one->order == failure->order &&
             one->cohort == failure->cohort) {
             block->failure_count--;
+            block->edits++;
             memmove(&block->failures[at], &block->failures[at + 1],
                     (block->failure_count - at) * sizeof(block->failures[0]));
             return;
@@ -316,6 +336,7 @@ static void change(struct gw_trial_blocks *blocks, const struct gw_trial_entry *
     cell->offered[part.cohort] += by;
     cell->succeeded[part.cohort] += part.succeeded ? by : 0;
     cell->refused[part.cohort] += part.refused ? by : 0;
+    cell->failed += part.failed ? by : 0;
 }
 
 void gw_trial_blocks_add(struct gw_trial_blocks *blocks, const struct gw_trial_entry *entry)
@@ -333,14 +354,14 @@ void gw_trial_blocks_take(struct gw_trial_blocks *blocks, const struct gw_trial_
 // Whose devices a block is played with.
 struct filter {
     const struct pol_held *held; // without theirs, unless
-    bool one;                    // `segment` alone is asked for
-    uint64_t segment;
+    uint64_t held_hash;
+    const struct cell *one; // NULL, or the only segment that is asked for
 };
 
 static bool passes(const struct filter *filter, uint64_t segment)
 {
-    return filter->one ? segment == filter->segment
-                       : segment == 0 || !pol_held_has(filter->held, segment);
+    return filter->one != NULL ? segment == filter->one->segment
+                               : segment == 0 || !pol_held_has(filter->held, segment);
 }
 
 struct times {
@@ -352,8 +373,10 @@ struct times {
 static bool sum_cells(const struct block *from, const struct filter *filter, struct pol_block *out)
 {
     int64_t offered[POL_COHORT_COUNT] = {0};
-    for (uint32_t i = 0; i < from->cell_count; i++) {
-        const struct cell *cell = &from->cells[i];
+    const struct cell *first = filter->one != NULL ? filter->one : from->cells;
+    uint32_t count = filter->one != NULL ? 1 : from->cell_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct cell *cell = &first[i];
         for (int k = 0; k < POL_COHORT_COUNT && passes(filter, cell->segment); k++) {
             offered[k] += cell->offered[k];
             out->succeeded[k] += (uint32_t)cell->succeeded[k];
@@ -367,34 +390,61 @@ static bool sum_cells(const struct block *from, const struct filter *filter, str
     return devices > 0 && devices <= POL_BLOCK_DEVICES_MAX;
 }
 
+// Can what was played be gone on with?
+static bool goes_on(const struct played *played, const struct block *from,
+                    const struct filter *filter, const struct times *times,
+                    const struct pol_block *sums)
+{
+    return played->valid && played->closed == times->closed && played->edits == from->edits &&
+           played->held == filter->held_hash &&
+           memcmp(played->block.offered, sums->offered, sizeof(sums->offered)) == 0 &&
+           (played->count == 0 || from->failures[played->count - 1].at_s <= times->heard_s);
+}
+
+static void begin_play(const struct block *from, const struct filter *filter,
+                       const struct times *times, const struct pol_block *sums,
+                       struct played *played)
+{
+    *played = (struct played){.valid = true,
+                              .closed = times->closed,
+                              .edits = from->edits,
+                              .held = filter->held_hash,
+                              .block = *sums};
+    memset(played->block.succeeded, 0, sizeof(sums->succeeded)); // who did may have failed later
+    memset(played->block.refused, 0, sizeof(sums->refused));
+    if (times->closed) {
+        pol_block_close(&played->block, times->tolerated_ppm, &played->won);
+    }
+}
+
 // A block as the policy has it, and what its failures win. False: nobody is in it, or more than a
 // block may have; then it says nothing.
 static bool play(const struct block *from, const struct filter *filter, const struct times *times,
-                 struct pol_block *out, struct pol_logrank *logrank)
+                 struct played *played, struct pol_block *out, struct pol_logrank *logrank)
 {
     struct pol_block sums = {.alone = (from->key & 1) != 0};
     if (!sum_cells(from, filter, &sums)) {
         return false;
     }
-    *out = sums;
-    memset(out->succeeded, 0, sizeof(out->succeeded)); // who succeeded may have failed later
-    memset(out->refused, 0, sizeof(out->refused));
-    if (times->closed) {
-        pol_block_close(out, times->tolerated_ppm, logrank);
+    if (!goes_on(played, from, filter, times, &sums)) {
+        begin_play(from, filter, times, &sums, played);
     }
-    for (uint32_t i = 0; i < from->failure_count; i++) {
-        const struct failure *failure = &from->failures[i];
-        bool full = !out->closed && out->waiting == POL_BLOCK_WAITING_MAX; // wait for its end
+    struct pol_block *block = &played->block;
+    for (; played->count < from->failure_count; played->count++) {
+        const struct failure *failure = &from->failures[played->count];
+        bool full = !block->closed && block->waiting == POL_BLOCK_WAITING_MAX; // wait for its end
         if (failure->at_s > times->heard_s || full) {
             break;
         }
         if (passes(filter, failure->segment)) {
-            (void)pol_block_fail(out, (enum pol_cohort)failure->cohort, false, times->tolerated_ppm,
-                                 logrank);
+            (void)pol_block_fail(block, (enum pol_cohort)failure->cohort, false,
+                                 times->tolerated_ppm, &played->won);
         }
     }
+    *out = *block;
     memcpy(out->succeeded, sums.succeeded, sizeof(out->succeeded));
     memcpy(out->refused, sums.refused, sizeof(out->refused));
+    pol_logrank_add(logrank, &played->won);
     return true;
 }
 
@@ -435,17 +485,17 @@ static uint32_t begin(struct gw_trial_blocks *blocks, const struct gw_trial_look
 static void find_trial(struct gw_trial_blocks *blocks, const struct gw_trial_look *look,
                        uint64_t held, struct pol_trial *out)
 {
-    const struct filter filter = {.held = look->held};
+    const struct filter filter = {.held = look->held, .held_hash = held};
     const struct pol_stage *stage = &blocks->release->stages[look->stage];
     uint32_t at = begin(blocks, look, held);
     bool all_over = true;
     *out = blocks->kept.trial;
     for (; at < blocks->count && stage_of(&blocks->items[at]) == look->stage; at++) {
-        const struct block *block = &blocks->items[at];
+        struct block *block = &blocks->items[at];
         struct times times = times_of(blocks, block, look);
         bool over = times.closed && end_of(blocks, block) + window_of(stage) <= look->heard_s;
         struct pol_block played;
-        if (play(block, &filter, &times, &played, &out->rise)) {
+        if (play(block, &filter, &times, &block->whole, &played, &out->rise)) {
             pol_trial_add(out, &played, over, stage->gate.max_failure_ppm);
         }
         all_over = all_over && over;
@@ -506,15 +556,28 @@ static struct seen *see(struct seen_all *all, uint64_t segment)
 }
 _Static_assert(POL_SLICES_MAX<UINT16_MAX && SEGMENT_SLOTS> POL_SLICES_MAX, "slots hold all");
 
-static void see_block(struct gw_trial_blocks *blocks, const struct block *block,
+// Where a segment's part of a block is played: nothing is kept of one in which nobody failed, nor
+// without memory.
+static struct played *kept_of(struct cell *cell, struct played *unkept)
+{
+    if (cell->played == NULL && cell->failed > 0) {
+        cell->played = calloc(1, sizeof(*cell->played));
+    }
+    return cell->played != NULL ? cell->played : unkept;
+}
+
+static void see_block(struct gw_trial_blocks *blocks, struct block *block,
                       const struct gw_trial_look *look, struct seen_all *all)
 {
     struct times times = times_of(blocks, block, look);
     for (uint32_t i = 0; i < block->cell_count; i++) {
-        const struct filter filter = {.one = true, .segment = block->cells[i].segment};
-        struct seen *seen = filter.segment != 0 ? see(all, filter.segment) : NULL;
+        struct cell *cell = &block->cells[i];
+        const struct filter filter = {.one = cell};
+        struct seen *seen = cell->segment != 0 ? see(all, cell->segment) : NULL;
+        struct played unkept = {.valid = false};
         struct pol_block played;
-        if (seen != NULL && play(block, &filter, &times, &played, &seen->rise)) {
+        if (seen != NULL &&
+            play(block, &filter, &times, kept_of(cell, &unkept), &played, &seen->rise)) {
             seen->sample.trials +=
                 played.offered[POL_COHORT_UPDATED] - played.refused[POL_COHORT_UPDATED];
             seen->sample.failures += played.failed[POL_COHORT_UPDATED];

@@ -13,9 +13,13 @@
 #ifndef GW_TRIAL_BLOCKS_H
 #define GW_TRIAL_BLOCKS_H
 
+#include "base/prng.h"
 #include "base/status.h"
 #include "policy/slices.h"
 #include "svc/release.h"
+
+// A device may have been drawn so long before it was marked as such.
+#define GW_TRIAL_LAG_S 2u
 
 struct gw_trial_blocks;
 
@@ -29,6 +33,12 @@ struct gw_trial_entry {
     uint16_t bits;       // enum gw_outcome_bit
     uint8_t stage;
 };
+
+// Of failures heard of in one second: by who the device is alone.
+static inline uint64_t gw_trial_order(uint64_t device_id)
+{
+    return base_mix64(base_mix64(device_id) + 1);
+}
 
 // What a look may go by.
 struct gw_trial_look {

@@ -217,7 +217,9 @@ static struct gw_want decide(const struct claims *claims, const struct gw_device
     want.floored = facts->floor != 0 && is_floored(claims, &device, desired.claim);
     bool moves = desired.version != facts->have;
     if (desired.rule == POL_DESIRED_NONE) {
-        want.stop = moves && !task->shadow; // a shadow is over when it is not offered again
+        // A shadow is over when it is not offered again; of a task that nothing began of here, what
+        // a device has is from elsewhere.
+        want.stop = moves && task->begun;
         return want;
     }
     want.number = claims->numbers[desired.claim];

@@ -178,6 +178,9 @@ static void facts_of(struct gw_core *core, const struct gw_device_view *device, 
         if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && outcome->updated_s >= removed_s) {
             removed_s = outcome->updated_s;
         }
+        if (gw_outcome_is_not_for_it(outcome->bits)) {
+            told_add(told, task_id, outcome->version_id);
+        }
         if ((outcome->bits & given_up) == given_up) {
             told_add(told, task_id, outcome->version_id);
             out->blocked = outcome->updated_s >= failed_s ? outcome->version_id : out->blocked;
@@ -205,19 +208,26 @@ static bool refuses(const struct gw_plan_task *task, const struct gw_device_fact
     return version_id == facts->blocked || gw_want_failed_before(facts, task->task_id, version_id);
 }
 
-// Did a baseline fail on it that was approved after what it should run?
-static bool refuses_later_base(const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                               const struct gw_release *should)
+static const char *why_refused(const struct gw_why_rollout *item)
+{
+    return item != NULL && gw_outcome_is_not_for_it(item->bits) ? "the newer version is not for it"
+                                                                : "the newer version failed on it";
+}
+
+// A baseline that it refuses and that was approved after what it should run; NULL: none.
+static const struct gw_release *refused_later_base(const struct gw_plan_task *task,
+                                                   const struct gw_device_facts *facts,
+                                                   const struct gw_release *should)
 {
     for (uint32_t i = 0; i < task->base_count; i++) {
         const struct gw_release *base =
             gw_plan_claim_release(task, (uint8_t)(GW_PLAN_OPEN_MAX + i));
         bool later = should == NULL || base->release_counter > should->release_counter;
         if (later && refuses(task, facts, base->version_id)) {
-            return true;
+            return base;
         }
     }
-    return false;
+    return NULL;
 }
 
 // Why not an open rollout, or a later baseline than the one it should run (NULL: none).
@@ -233,14 +243,14 @@ static const char *why_not_newer(const struct gw_plan_task *task, const struct g
             continue;
         }
         if (refuses(task, facts, open->release->version_id)) {
-            return "the newer version failed on it";
+            return why_refused(item);
         }
         bool paused = open->state.state == POL_ROLLOUT_PAUSED;
         return paused ? "the rollout that it follows is paused"
                       : "the rollout that it follows does not let it in yet";
     }
-    return refuses_later_base(task, facts, should) ? "the newer version failed on it"
-                                                   : "no open rollout lets it in";
+    const struct gw_release *base = refused_later_base(task, facts, should);
+    return base != NULL ? why_refused(item_of(view, base->id)) : "no open rollout lets it in";
 }
 
 // Does the device hold as many tasks as it can, with others before this one among those that it

@@ -73,10 +73,15 @@ class Fleet(unittest.TestCase):
             return json.load(file)
 
     def await_rollout(self, rollout, what, test):
+        seen = {}
+
         def look():
-            status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
-            return state if status == 200 and test(state) else None
-        return wait_until(look, timeout_s=120, what=f"{what}: {self.stack.api(f'/api/v1/rollouts/{rollout}')[1]}")
+            status, seen["state"] = self.stack.api(f"/api/v1/rollouts/{rollout}")
+            return seen["state"] if status == 200 and test(seen["state"]) else None
+        try:
+            return wait_until(look, timeout_s=240, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {seen['state']} {self.log_text()[-600:]}") from error
 
     def assert_agrees(self, state, result, devices):
         version = next(v for v in result["versions"] if v["manifest"] == state["manifest"])

@@ -182,6 +182,19 @@ static const struct model_case cases[] = {
      "expect device=0 version=3" FOLLOWED},
     {"a_copy_that_knows_nothing",
      WORLD "backup\n" A_DONE "check\nrestore\ncheck\nexpect device=2" A "\nexpect device=0" A "\n"},
+    // What devices have of a task that nothing began of in the copy, they keep; with its first
+    // rollout there they go by the record, also those that are none of its.
+    {"a_copy_from_before_a_first_release",
+     WORLD "backup\ncreate rollout=1 version=1 trust=1\nstart rollout=1\nround\nrestore\ncheck\n"
+           "expect device=0" B "\nexpect device=2" B "\n"
+           "create rollout=2 version=2 target=2 trust=1\nstart rollout=2\ncheck\n"
+           "expect device=10 version=2" FOLLOWED "expect device=0" NOTHING NONE
+           "expect device=2" NOTHING NONE},
+    {"a_copy_with_a_draft",
+     WORLD "create rollout=1 version=1 trust=1\nbackup\nstart rollout=1\nround\nrestore\ncheck\n"
+           "expect device=0" B "\nexpect device=2" B "\n"
+           "start rollout=1\ncheck\nexpect device=2" B FOLLOWED
+           "abort rollout=1\ncheck\nexpect device=2" NOTHING NONE},
     {"paced", WORLD A_DONE "check\ncreate rollout=1 version=1 pace=1 trust=1\nstart rollout=1\n"
                            "check\nexpect device=0" B FOLLOWED
                            "create rollout=2 version=2 pace=2 priority=5 trust=1\nstart rollout=2\n"

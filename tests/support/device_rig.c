@@ -607,7 +607,8 @@ void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct ba
 
 static bool serve_one(struct rig *rig)
 {
-    struct mem_exchange *exchange = mem_exchange_find(&rig->port, "/v1/checkin");
+    struct mem_exchange *exchange =
+        rig->hold_checkins ? NULL : mem_exchange_find(&rig->port, "/v1/checkin");
     if (exchange != NULL) {
         serve_checkin(rig, exchange);
         return true;

@@ -123,9 +123,10 @@ struct rig {
     int report_status;  // answer reports with this status
     uint32_t retry_after_s;
     bool say_no_length;
-    size_t chunk;      // bytes per body callback; 0: all at once
-    uint64_t pause_us; // between two of them, when the runtime looks at the time
-    size_t burst;      // bytes of each body before the first pause
+    size_t chunk;       // bytes per body callback; 0: all at once
+    uint64_t pause_us;  // between two of them, when the runtime looks at the time
+    size_t burst;       // bytes of each body before the first pause
+    bool hold_checkins; // they are not answered yet
     bool hold_runs;
     bool hold_shadows;       // of shadows alone
     bool run_on;             // rig_run goes on for its whole time, even when the device is idle

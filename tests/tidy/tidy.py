@@ -124,7 +124,7 @@ UNKEYED_MAY = {
     "gateway/svc/fleet_segment.c": "names of segments, which are stored",
     "gateway/svc/plan.c": "signatures of what operators wrote; no table",
     "gateway/svc/plan_index.c": "a sorted list of what operators wrote; no table",
-    "gateway/svc/tally.c": "the order of failures within a second, which every start must find again; no table",
+    "gateway/svc/trial_blocks.h": "the order of failures within a second, which every start must find again; no table",
     "gateway/svc/trial_blocks.c": "signatures, and a table of at most 256 names of segments for one look",
     "gateway/tunnel/checkpoint.c": "checksums on disk",
     "gateway/tunnel/segment_record.c": "checksums on disk",

@@ -348,6 +348,32 @@ static void test_an_offer_that_is_not_repeated_is_given_up(void **state)
 }
 
 // What failed here is tried again when the answer says so, and not before.
+// The answer to a check-in that was under way when a version came into place is about the one
+// before: what it does not offer may be what runs now. The device does not wait for its interval.
+static void test_an_answer_from_before_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    rig_offer(&rig, &statement);
+    rig.blob_status = 503;
+    rig.retry_after_s = 20;
+    dev_checkin_now(rig.runtime);
+    rig_run(&rig, 5000000); // offered, and not here yet
+    rig.blob_status = 0;
+    rig_offer_none(&rig);
+    rig.hold_checkins = true;
+    rig.run_on = true;
+    dev_checkin_now(rig.runtime);
+    rig_run(&rig, 24000000);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    rig.hold_checkins = false;
+    rig.checkins = 0;
+    rig_run(&rig, 10000000);
+    assert_int_equal(rig.checkins, 2);
+    rig_run(&rig, 60000000); // and that is all
+    assert_int_equal(rig.checkins, 2);
+}
+
 static void test_a_blocked_version_is_tried_again_when_told(void **state)
 {
     (void)state;
@@ -564,6 +590,7 @@ int main(void)
         CASE(test_widened_stage_is_no_news),
         CASE(test_outside_the_signed_stage),
         CASE(test_an_offer_that_is_not_repeated_is_given_up),
+        CASE(test_an_answer_from_before_is_asked_for_again),
         CASE(test_a_blocked_version_is_tried_again_when_told),
         CASE(test_outside_the_signed_arm),
         CASE(test_expired),

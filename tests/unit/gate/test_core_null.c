@@ -4,27 +4,34 @@
 #include "test_kit.h"
 
 #include "core_play.h"
+#include "trial_play.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <unistd.h>
 
 #define RUNS        12u
 #define DEVICES_MAX 2000u
 
 static struct core_play *play;
+static struct trial_play *blocks;
+static struct trial_script *script;
 
 static int set_up(void **state)
 {
     (void)state;
-    const char *folder = getenv("TMPDIR");
-    play = core_play_new(folder != NULL ? folder : "/tmp", DEVICES_MAX);
-    return play != NULL ? 0 : -1;
+    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    play = core_play_new(folder, DEVICES_MAX);
+    blocks = trial_play_new();
+    script = trial_script_new(DEVICES_MAX);
+    return play != NULL && blocks != NULL && script != NULL ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
     core_play_free(play);
+    trial_play_free(blocks);
+    trial_script_free(script);
     return 0;
 }
 
@@ -41,12 +48,13 @@ static struct sums play_runs(const struct verdict_cell *cell, uint64_t seed, uin
     struct pol_gate gate = verdict_gate();
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t run = 0; run < runs; run++) {
-        struct core_play_seen seen;
-        core_play_run(play, cell, &gate, seed + run, &seen);
+        struct trial_seen seen;
+        assert_true(trial_script_draw(script, cell, seed + run));
+        core_play_run(play, script, &gate, &seen);
         sums.stopped += seen.stopped;
         sums.held += seen.held > 0;
-        sums.compared += seen.compared;
-        sums.control += seen.control;
+        sums.compared += seen.trial.compared;
+        sums.control += seen.trial.all[POL_COHORT_CONTROL].offered;
     }
     return sums;
 }
@@ -80,6 +88,36 @@ static void identical_versions_go_on(void **state)
     assert_true(stopped <= ceiling(3 * RUNS, 0.05));
 }
 
+// The core with its devices' bytes and its store, and the blocks alone: one and the same rollout,
+// to the second and to the last bit of the evidence.
+static void the_core_and_its_blocks_agree(void **state)
+{
+    (void)state;
+    static const struct verdict_cell cells[] = {
+        {.devices = 100, .control = 1, .base = 0.05, .late_s = 25},
+        {.devices = 400, .control = 1, .base = 0.05, .heavy = true, .loss = 0.05},
+        {.devices = 400, .control = 1, .base = 0.01, .rise = 0.2, .late_s = 8},
+        {.devices = 400, .control = 1, .base = 0.001, .late_s = 2},
+    };
+    const struct pol_gate gate = verdict_gate();
+    uint32_t stopped = 0;
+    uint32_t passed = 0;
+    for (uint32_t i = 0; i < 4 * sizeof(cells) / sizeof(cells[0]); i++) {
+        struct trial_seen seen[2];
+        assert_true(trial_script_draw(script, &cells[i / 4], 500 + i));
+        core_play_run(play, script, &gate, &seen[0]);
+        assert_true(trial_play_run(blocks, script, &gate, &seen[1]));
+        if (!trial_seen_equal(&seen[0], &seen[1])) {
+            fail_msg("cell %u, run %u: the core: step %u, %s; blocks: step %u, %s", i / 4, i % 4,
+                     seen[0].steps, pol_reason_name(seen[0].reason), seen[1].steps,
+                     pol_reason_name(seen[1].reason));
+        }
+        stopped += seen[0].stopped;
+        passed += seen[0].passed;
+    }
+    assert_true(stopped >= 1 && passed >= 1);
+}
+
 static void bad_versions_are_stopped(void **state)
 {
     (void)state;
@@ -93,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(identical_versions_go_on),
+        cmocka_unit_test(the_core_and_its_blocks_agree),
         cmocka_unit_test(bad_versions_are_stopped),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

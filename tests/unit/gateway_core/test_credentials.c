@@ -253,6 +253,61 @@ static void test_enrolment_is_guarded(void **state)
     rig_done(&rig);
 }
 
+// Begins one; it is not over before something else makes the writer go.
+static void enrol_begin(struct rig *rig, struct rig_exchange *exchange, const char *bearer,
+                        char hex[WIRE_DEVICE_HEX + 1], uint64_t id)
+{
+    rig_exchange_init(exchange, GW_METHOD_POST, "/v1/enroll");
+    exchange->exchange.request.authorization = base_str_of(bearer);
+    wire_device_hex(id, hex);
+    exchange->exchange.request.device = base_str_of(hex);
+    gw_core_handle(rig->worker.worker, &exchange->exchange);
+}
+
+// A token's row is written while enrolments are under way that come to nothing: theirs are no uses,
+// on disk either.
+static void test_refused_enrolments_are_no_uses(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_exchange exchanges[3];
+    char hex[3][WIRE_DEVICE_HEX + 1];
+    char credential[64];
+    struct gw_token_view view;
+    const struct gw_actor admin = {.role = GW_ROLE_ADMIN, .every_tenant = true};
+    static const uint64_t ids[] = {1, 2, 1};
+    static const int expected[] = {409, 201, 409};
+    rig_init(&rig);
+    rig_start(&rig);
+    struct secret token = enrol_token(&rig, 0, 0);
+    assert_int_equal(enrol(&rig, token.bearer, 1, credential, NULL), 201);
+    rig.credential = credential;
+    assert_int_equal(checkin(&rig, 1), 204);
+    settle(&rig);
+    rig_stop(&rig);
+    rig.commit_delay_us = 600000000; // the writer waits for company, until something is urgent
+    rig_start(&rig);
+    rig_advance_s(&rig, GW_TOKEN_SEEN_S);
+    for (size_t i = 0; i < 3; i++) {
+        enrol_begin(&rig, &exchanges[i], token.bearer, hex[i], ids[i]);
+    }
+    gw_operators_flush(rig.core);
+    for (size_t i = 0; i < 3; i++) {
+        while (!exchanges[i].finished) {
+            (void)rig_pump(&rig);
+        }
+        assert_int_equal(exchanges[i].exchange.reply.status, expected[i]);
+        rig_exchange_done(&exchanges[i]);
+    }
+    for (int restarted = 0; restarted < 2; restarted++) {
+        assert_int_equal(gw_token_get(rig.core, &admin, token.id, &view), BASE_OK);
+        assert_int_equal(view.uses, 2);
+        rig_stop(&rig);
+        rig_start(&rig);
+    }
+    rig_done(&rig);
+}
+
 static void test_enrolment_has_a_rate(void **state)
 {
     (void)state;
@@ -587,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_credential_opens_every_door),
         cmocka_unit_test(test_required_keeps_strangers_out),
         cmocka_unit_test(test_enrolment_is_guarded),
+        cmocka_unit_test(test_refused_enrolments_are_no_uses),
         cmocka_unit_test(test_enrolment_has_a_rate),
         cmocka_unit_test(test_revocation),
         cmocka_unit_test(test_certificates),

@@ -311,6 +311,21 @@ static void why_blames_the_newer_version_alone(void **state)
     rig_done(&rig);
 }
 
+// What a device says is not for it, it is not said to run.
+static void why_knows_what_is_not_for_it(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t first = complete(1, "1.0.0", NULL);
+    expect_all(first);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    (void)start(2, "2.0.0", NULL, &full);
+    rig_settle(&rig);
+    say(2, WIRE_OUTCOME_NOT_APPLICABLE);
+    expect_why(first, "the newer version is not for it, so the baseline runs");
+    rig_done(&rig);
+}
+
 // By either call, in every rollout that has the version, with pinned keys alone.
 static void a_kill_takes_it_from_everybody(void **state)
 {
@@ -417,6 +432,7 @@ int main(void)
         cmocka_unit_test(many_baselines_for_others),
         cmocka_unit_test(why_names_the_paused_rollout),
         cmocka_unit_test(why_blames_the_newer_version_alone),
+        cmocka_unit_test(why_knows_what_is_not_for_it),
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
         cmocka_unit_test(what_is_kept_ends_with_its_rollout),

@@ -260,6 +260,38 @@ static void test_groups_and_refusals(void **state)
 
 // ---- Blobs
 
+// One thread: nothing is written before somebody asks for it, and closing does.
+static void test_without_a_thread(void **state)
+{
+    (void)state;
+    struct gw_store_options options = {.dir = dir, .no_thread = true};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    struct put puts[3] = {{.id = 1, .size = 100}, {.id = 2, .size = 100}, {.id = 4, .size = 100}};
+    done_ok = 0;
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        puts[i].op.apply = put_apply;
+        puts[i].op.done = count_done;
+    }
+    assert_false(gw_store_step(store));
+    assert_int_equal(gw_store_submit(store, &puts[0].op), BASE_OK);
+    assert_false(has(store, 1, 100));
+    assert_true(gw_store_step(store));
+    assert_true(has(store, 1, 100) && done_ok == 1);
+    assert_false(gw_store_step(store));
+    assert_int_equal(gw_store_submit(store, &puts[1].op), BASE_OK);
+    assert_int_equal(put_wait(store, 3, 100), BASE_OK); // with what came before
+    assert_true(has(store, 2, 100) && has(store, 3, 100) && done_ok == 2);
+    assert_int_equal(gw_store_submit(store, &puts[2].op), BASE_OK);
+    gw_store_close(store);
+    assert_int_equal(done_ok, 3);
+    store = open_store(0, 0);
+    assert_true(has(store, 4, 100));
+    assert_false(gw_store_step(store)); // its writer's
+    gw_store_close(store);
+}
+
 static void test_blobs(void **state)
 {
     (void)state;
@@ -409,6 +441,7 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(test_full_disk, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_groups_and_refusals, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_without_a_thread, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_blobs, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_leftovers_are_removed, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_one_process_at_a_time, make_dir, remove_dir),
