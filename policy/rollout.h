@@ -28,6 +28,7 @@
 #define POL_TOLERANCES_MAX      4u
 #define POL_TOLERANCE_FIELD_MAX 24u
 #define POL_STAGE_WINDOW_S_MAX  (30u * 24 * 3600) // of a device's window
+#define POL_STAGE_GUARD_S       86400u            // default of a guard
 #define POL_STAGE_GUARD_S_MAX   (30u * 24 * 3600) // of a rollout's guard
 
 enum pol_stage_kind {

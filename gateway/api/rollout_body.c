@@ -84,7 +84,7 @@ static enum base_status fill_guards(struct gw_stage_spec *stages, size_t count,
         uint32_t *guard_s = &stages[i].stage.guard_s;
         bool last = i + 1 == count;
         if (*guard_s == GW_STAGE_DEFAULT_S) {
-            *guard_s = last ? GW_API_GUARD_S : 0;
+            *guard_s = last ? POL_STAGE_GUARD_S : 0;
         } else if (!last && *guard_s != 0) {
             return base_error_set(error, BASE_ERR_INVALID,
                                   "stages[%zu].guard_s: for the last stage only", i);

@@ -10,7 +10,6 @@
 #define GW_API_EXECUTION_S_MAX      (7u * 24 * 3600)
 #define GW_API_NO_DATA_S            3600u // a stage nobody completed in for so long pages
 #define GW_API_BETA_CONTROL_PERCENT 10.0  // of those outside the audience
-#define GW_API_GUARD_S              86400u // a rollout is judged for so long after its last stage passed
 
 struct gw_rollout_body {
     struct gw_rollout_spec spec; // points into the arena

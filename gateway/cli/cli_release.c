@@ -4,6 +4,7 @@
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
+#include "cli/plan_show.h"
 #include "cli/rollout_begin.h"
 #include "cli/rollout_cost.h"
 #include "cli/rollout_draft.h"
@@ -13,7 +14,6 @@
 #include "cli/rollout_version.h"
 #include "cli/rollout_watch.h"
 #include "cli/served_root.h"
-#include "cli/tolerance_json.h"
 
 #include "base/clock.h"
 #include "base/prng.h"
@@ -24,131 +24,6 @@
 #include <string.h>
 
 #define START_TRIES 3 // while other rollouts of the task come and go
-
-// What a shadow stage is about, below its line.
-static void print_shadow(const json_t *stage)
-{
-    double slow = json_number_value(json_object_get(stage, "max_slowdown"));
-    double heavy = json_number_value(json_object_get(stage, "max_memory"));
-
-    if (strcmp(cli_json_text(stage, "kind", ""), "shadow") != 0) {
-        return;
-    }
-    printf("    runs beside the active version, its result is compared and discarded");
-    if (slow > 0) {
-        printf("; at most %g times the time", slow);
-    }
-    if (heavy > 0) {
-        printf("; at most %g times the memory", heavy);
-    }
-    tolerance_json_print(stage);
-    putchar('\n');
-}
-
-static void print_plan(const json_t *stages)
-{
-    size_t index;
-    json_t *stage;
-
-    printf("%-3s %-12s %-9s %9s %9s %9s %9s\n", "", "stage", "kind", "share", "sample", "dwell",
-           "failures");
-    json_array_foreach(stages, index, stage)
-    {
-        printf("%-3zu %-12s %-9s %8g%% %9llu %8gs %8g%%\n", index + 1,
-               cli_json_text(stage, "name", "?"), cli_json_text(stage, "kind", "?"),
-               json_number_value(json_object_get(stage, "percent")),
-               (unsigned long long)cli_json_u64(stage, "min_sample"),
-               json_number_value(json_object_get(stage, "min_dwell_s")),
-               100 * json_number_value(json_object_get(stage, "max_failure")));
-        print_shadow(stage);
-    }
-    printf("A stage ends when its sample completed, its dwell passed, and at most that share "
-           "failed;\nabove it the rollout stops and every updated device goes back.\n");
-}
-
-static void print_values(const char *name, const json_t *attr)
-{
-    size_t index;
-    json_t *value;
-
-    if (json_array_size(json_object_get(attr, "values")) == 0) {
-        return;
-    }
-    printf("%-12s", name);
-    json_array_foreach(json_object_get(attr, "values"), index, value)
-    {
-        printf(" %s %llu of %llu,", cli_json_text(value, "value", "?"),
-               (unsigned long long)cli_json_u64(value, "matched"),
-               (unsigned long long)cli_json_u64(value, "known"));
-    }
-    printf(" other %llu, without %llu\n", (unsigned long long)cli_json_u64(attr, "other"),
-           (unsigned long long)cli_json_u64(attr, "without"));
-}
-
-// Attributes that no known device has: mostly a typing error, and nothing starts without a word.
-static void print_unknown(const json_t *preview, const json_t *stages)
-{
-    size_t index;
-    json_t *item;
-
-    json_array_foreach(json_object_get(preview, "unknown"), index, item)
-    {
-        uint64_t stage = cli_json_u64(item, "stage");
-        const char *like = cli_json_text(item, "did_you_mean", NULL);
-        printf("%s: no known device has attribute %s",
-               stage == 0 ? "target"
-                          : cli_json_text(json_array_get(stages, stage - 1), "name", "stage"),
-               cli_json_text(item, "attribute", "?"));
-        if (like != NULL) {
-            printf("; did you mean %s?", like);
-        }
-        putchar('\n');
-    }
-    if (cli_json_u64(preview, "matched") == 0 ||
-        json_array_size(json_object_get(preview, "unknown")) > 0) {
-        printf("it is refused as it stands; --accept-empty starts it all the same\n");
-    }
-}
-
-static void print_preview(const json_t *preview, const json_t *stages)
-{
-    size_t index;
-    json_t *item;
-    const char *name;
-    json_t *attr;
-
-    printf("\n%llu of %llu known devices are targeted%s\n",
-           (unsigned long long)cli_json_u64(preview, "matched"),
-           (unsigned long long)cli_json_u64(preview, "devices"),
-           json_is_true(json_object_get(preview, "exact"))
-               ? ""
-               : " (stages as an example draw of the salt has them)");
-    json_array_foreach(json_object_get(preview, "stages"), index, item)
-    {
-        const json_t *stage = json_array_get(stages, index);
-        uint64_t inside = cli_json_u64(item, "total");
-        uint64_t sample = cli_json_u64(stage, "min_sample");
-        bool starves = inside < sample && ladder_kind(stage) != POL_STAGE_SIMULATE;
-        printf("%-3zu %-12s %12llu enter, %llu inside%s\n", index + 1,
-               cli_json_text(stage, "name", "?"), (unsigned long long)cli_json_u64(item, "devices"),
-               (unsigned long long)inside,
-               starves ? ": fewer than its sample, it would wait for a promote" : "");
-    }
-    if (cli_json_u64(preview, "elsewhere") > 0) {
-        printf("%llu more would be let in, but follow another rollout of the task\n",
-               (unsigned long long)cli_json_u64(preview, "elsewhere"));
-    }
-    json_object_foreach(json_object_get(preview, "segments"), name, attr)
-    {
-        print_values(name, attr);
-    }
-    print_unknown(preview, stages);
-    json_array_foreach(json_object_get(preview, "unmatched"), index, item)
-    {
-        printf("not: %12llu  %s: %s\n", (unsigned long long)cli_json_u64(item, "devices"),
-               cli_json_text(item, "reason_text", ""), cli_json_text(item, "where", ""));
-    }
-}
 
 // With --gateway: whom the target and the stages would reach there.
 static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, json_t *stages,
@@ -216,20 +91,24 @@ static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
                : code;
 }
 
+// `starts`: what the dry run of a start came to; NULL: none was made.
+static void show_json(const struct plan *plan, json_t *starts)
+{
+    json_t *root =
+        json_pack("{s:O, s:O, s:O?, s:O?, s:o*}", "target", plan->target, "stages", plan->stages,
+                  "preview", plan->preview, "cost", plan->cost, "starts", starts);
+
+    cli_json_print(root);
+    json_decref(root);
+}
+
 static enum cli_exit show_plan(const struct cli *cli, const struct plan *plan)
 {
     bool sees = false;
 
-    if (cli->json) {
-        json_t *root = json_pack("{s:O, s:O, s:O?, s:O?}", "target", plan->target, "stages",
-                                 plan->stages, "preview", plan->preview, "cost", plan->cost);
-        cli_json_print(root);
-        json_decref(root);
-        return CLI_EXIT_OK;
-    }
-    print_plan(plan->stages);
+    plan_show_stages(plan->stages);
     if (plan->preview != NULL) {
-        print_preview(plan->preview, plan->stages);
+        plan_show_preview(plan->preview, plan->stages);
     }
     rollout_cost_print(stdout, plan->cost);
     return rollout_power(cli, plan->stages, stdout, &sees);
@@ -254,7 +133,9 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
     struct plan plan = {0};
     enum cli_exit code = make_plan(cli, false, &plan);
 
-    if (code == CLI_EXIT_OK) {
+    if (code == CLI_EXIT_OK && cli->json) {
+        show_json(&plan, NULL);
+    } else if (code == CLI_EXIT_OK) {
         code = show_plan(cli, &plan);
     }
     plan_done(&plan);
@@ -652,12 +533,10 @@ static void print_checked(const struct cli *cli, const json_t *stages)
 {
     bool simulates = ladder_kind(json_array_get(stages, 0)) == POL_STAGE_SIMULATE;
 
-    if (!cli->json) {
-        printf("\nthe gateway would start it; nothing was made%s\n",
-               simulates && !cli_given(cli, CLI_OPTION_EVIDENCE)
-                   ? ". The simulate stage was not played: its devices, or --evidence, decide it"
-                   : "");
-    }
+    printf("\nthe gateway would start it; nothing was made%s\n",
+           simulates && !cli_given(cli, CLI_OPTION_EVIDENCE)
+               ? ". The simulate stage was not played: its devices, or --evidence, decide it"
+               : "");
 }
 
 // --dry-run: what a start would do and cost, and whether it would be refused: drawn up and signed
@@ -668,8 +547,9 @@ static enum cli_exit try_start(const struct cli *cli)
     struct plan plan = {0};
     json_t *body = NULL;
     enum cli_exit code = make_plan(cli, true, &plan);
+    bool planned = code == CLI_EXIT_OK;
 
-    if (code == CLI_EXIT_OK) {
+    if (code == CLI_EXIT_OK && !cli->json) {
         code = show_plan(cli, &plan);
     }
     if (code == CLI_EXIT_OK && !cli_given(cli, CLI_OPTION_KEY)) {
@@ -689,7 +569,9 @@ static enum cli_exit try_start(const struct cli *cli)
     } else if (code == CLI_EXIT_OK) {
         code = check_take(cli, body);
     }
-    if (code == CLI_EXIT_OK) {
+    if (planned && cli->json) {
+        show_json(&plan, json_boolean(code == CLI_EXIT_OK));
+    } else if (code == CLI_EXIT_OK) {
         print_checked(cli, plan.stages);
     }
     plan_done(&plan);

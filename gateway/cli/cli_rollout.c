@@ -4,11 +4,13 @@
 #include "cli/rollout_evidence.h"
 #include "cli/rollout_explain.h"
 #include "cli/rollout_show.h"
+#include "cli/rollout_story.h"
 #include "cli/rollout_watch.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -47,6 +49,20 @@ enum cli_exit cli_rollout_status(struct cli *cli)
     return code;
 }
 
+// *out_story is to free().
+static enum cli_exit read_story(const struct cli *cli, const json_t *rollout, char **out_story)
+{
+    size_t size = 0;
+    FILE *file = open_memstream(out_story, &size);
+
+    if (file == NULL) {
+        return cli_fail(CLI_EXIT_LOCAL, "out of memory");
+    }
+    enum cli_exit code = rollout_story(cli, file, rollout);
+    fclose(file);
+    return code;
+}
+
 enum cli_exit cli_rollout_explain(struct cli *cli)
 {
     char path[CLI_PATH_MAX];
@@ -60,9 +76,14 @@ enum cli_exit cli_rollout_explain(struct cli *cli)
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, rollout);
     }
-    rollout_explain(stdout, rollout, clock->wall_us(clock->ctx) / 1000000u);
+    char *story = NULL;
+    code = read_story(cli, rollout, &story);
+    if (code == CLI_EXIT_OK) {
+        rollout_explain(stdout, rollout, story, clock->wall_us(clock->ctx) / 1000000u);
+    }
+    free(story);
     json_decref(rollout);
-    return CLI_EXIT_OK;
+    return code;
 }
 
 // The list as it is filtered.

@@ -3,6 +3,7 @@
 #include "cli/rollout_explain.h"
 
 #include "cli/cli_json.h"
+#include "cli/rollout_show.h"
 
 #include <string.h>
 
@@ -176,8 +177,16 @@ unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
 
 static void say_gate(FILE *file, const json_t *stage)
 {
-    fprintf(file, "Its gate passes when at least %llu devices completed, %g s have gone by, and ",
-            whole(stage, "min_sample"), real(stage, "min_dwell_s"));
+    bool trial = strcmp(cli_json_text(stage, "rule", ""), "logrank") == 0;
+    bool offers = strcmp(cli_json_text(stage, "kind", ""), "simulate") != 0;
+
+    fprintf(file, "Its gate (%s) passes when at least %llu devices %s, ",
+            cli_json_text(stage, "rule", "threshold"), whole(stage, "min_sample"),
+            trial ? "had their whole time" : "completed");
+    if (offers && real(stage, "min_answered") > 0) {
+        fprintf(file, "%g %% of them answered, ", 100 * real(stage, "min_answered"));
+    }
+    fprintf(file, "%g s have gone by, and ", real(stage, "min_dwell_s"));
     if (is_test(stage)) {
         fprintf(file,
                 "it is shown that not more than %g %% fail and not more than %g points above "
@@ -187,6 +196,10 @@ static void say_gate(FILE *file, const json_t *stage)
                 100 * real(stage, "alpha"), 100 * real(stage, "beta"));
     } else {
         fprintf(file, "at most %g %% of them failed.\n", 100 * real(stage, "max_failure"));
+    }
+    if (offers) {
+        fprintf(file, "A device has %llu s from its offer to answer.\n",
+                whole(stage, trial ? "window_s" : "execution_timeout_s"));
     }
 }
 
@@ -282,8 +295,14 @@ static void say_next(FILE *file, const json_t *rollout)
 {
     const char *state = cli_json_text(rollout, "state", "");
     const char *id = cli_json_text(rollout, "id", "ID");
+    bool back = strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0;
+    bool done = strcmp(state, "completed") == 0;
 
-    if (strcmp(state, "guarding") == 0) {
+    if (strcmp(state, "running") == 0) {
+        fprintf(file, "Open the next stage now, its gate unasked: walle rollout promote %s\n", id);
+    } else if (strcmp(state, "draft") == 0) {
+        fprintf(file, "Start it: walle rollout start %s\n", id);
+    } else if (strcmp(state, "guarding") == 0) {
         fprintf(file, "End the guard now: walle rollout promote %s\n", id);
     } else if (json_is_true(json_object_get(rollout, "passed"))) {
         fprintf(file, "The stage passed. Go on: walle rollout promote %s\n", id);
@@ -295,9 +314,13 @@ static void say_next(FILE *file, const json_t *rollout)
                 json_is_true(json_object_get(rollout, "stage_failed"))
                     ? " --accept-risk --reason TEXT (the stage failed)"
                     : "");
-    } else if (strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0) {
+    } else if (back) {
         fprintf(file, "How a device failed: walle device why DEVICE --task %s\n",
                 cli_json_text(rollout, "task", "TASK"));
+    }
+    if (!back) {
+        fprintf(file, "Take it back: walle rollout %s %s --reason TEXT\n", done ? "undo" : "abort",
+                id);
     }
     fprintf(file,
             "Every decision: walle rollout log %s\nWith other limits: walle rollout replay %s "
@@ -305,7 +328,7 @@ static void say_next(FILE *file, const json_t *rollout)
             id, id);
 }
 
-void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
+void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint64_t now_s)
 {
     const json_t *stage = current_stage(rollout);
     const char *state = cli_json_text(rollout, "state", "?");
@@ -325,14 +348,9 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
     say_gate(file, stage);
     say_counts(file, stage);
-    fprintf(file, "Verdict %s: %s.\n", cli_json_text(rollout, "verdict", "?"),
-            cli_json_text(rollout, "reason_text", ""));
-    if (strcmp(cli_json_text(rollout, "verdict", ""), "no_data") != 0) {
-        fprintf(file,
-                "When it was found, %.2f %% of those that had answered or were out of time had "
-                "failed.\n",
-                100 * real(rollout, "failure_ratio"));
-    }
+    fputs("Verdict ", file);
+    rollout_show_verdict(file, rollout);
+    fprintf(file, ".\n%s", story);
     (void)rollout_explain_guard(file, rollout);
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);

@@ -6,8 +6,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// `now_s`: the wall clock, for how long the stage has been open.
-void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s);
+// `story`: lines about how it came there (rollout_story.h); `now_s`: the wall clock, for how long
+// the stage has been open.
+void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint64_t now_s);
 // What a sequential gate has shown so far, in one line; nothing when the rule is another.
 unsigned rollout_explain_guard(FILE *file, const json_t *rollout);
 unsigned rollout_explain_evidence(FILE *file, const json_t *rollout);
