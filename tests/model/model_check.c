@@ -132,6 +132,18 @@ void model_note_right(struct model_world *world, struct model_device *device)
     }
 }
 
+// Was a version killed that was right while it followed nothing? Then nothing is left of it.
+static bool lost_by_kill(const struct model_world *world, const struct model_device *device,
+                         int task)
+{
+    bool lost = false;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        lost = lost || (world->record.killed[task][version] &&
+                        (device->lawful[task] >> (version + 1) & 1) != 0);
+    }
+    return lost;
+}
+
 // Of a restored copy a device keeps what it has of a task that the copy started nothing of; and one
 // with a root follows nothing but an order to stop, until what it believes lets it (model_trust.h,
 // docs/OPERATIONS.md); nor does one whose clock is ahead, when by that all has run out. Meanwhile
@@ -140,7 +152,7 @@ static bool waits(const struct model_world *world, const struct model_device *de
                   const struct model_facts *facts, const struct model_answer *answer)
 {
     // What is not followed renews no lease.
-    bool ended = facts->have < 0 && world->lease_s > 0;
+    bool ended = facts->have < 0 && (world->lease_s > 0 || lost_by_kill(world, device, task));
     bool lawful = ended || (device->lawful[task] >> (facts->have + 1) & 1) != 0;
     if (!may_wait(world, device) || !lawful) {
         return false;
@@ -277,17 +289,23 @@ static enum pol_desired_rule rule_of(const char *why)
     return POL_DESIRED_NONE;
 }
 
-static bool is_by_have(enum pol_desired_rule rule)
+// Does it refuse a version that is for other devices alone? That it took the approval's floor first
+// its report does not tell.
+static bool refuses_others(const struct model_facts *facts)
 {
-    return rule == POL_DESIRED_PAUSED || rule == POL_DESIRED_STAYS || rule == POL_DESIRED_KEEPS;
+    bool refuses = false;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        refuses = refuses || (model_personal_of(version) == WIRE_EXCLUSIVE_REQUIRED &&
+                              (facts->before[version] || facts->refused == version));
+    }
+    return refuses;
 }
 
-// Does the gateway know what decides? What a device did of an approval that is older than what it
-// had counts for no rollout, so of that it has no report; and of one that refuses an order for what
-// it believes it has a failure, which is none of the version.
+// Does the gateway know what decides? Of a device that refuses an order for what it believes it has
+// a failure, which is none of the version; what it was told before a copy was restored is lost, of
+// the gateway or of the device; and where a lease ends, an end and a beginning fall into a second.
 static bool is_told(const struct model_world *world, const struct model_device *device, int task,
-                    const struct model_facts *facts, const struct model_answer *answer,
-                    const struct told *told)
+                    const struct model_facts *facts, const struct model_answer *answer)
 {
     if (may_wait(world, device) && answer->version >= 0) {
         const struct model_order order = order_of(world, task, answer);
@@ -295,13 +313,8 @@ static bool is_told(const struct model_world *world, const struct model_device *
             return false;
         }
     }
-    bool failed_before = false;
-    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
-        failed_before = failed_before || facts->before[version];
-    }
-    return world->strict ||
-           (!failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
-            facts->floor == 0 && facts->refused < 0);
+    bool lost = world->restored || device->returned || world->lease_s > 0;
+    return world->strict || (!lost && !(facts->floor > 0 && refuses_others(facts)));
 }
 
 static void check_why(struct model_world *world, const struct model_device *device, int task)
@@ -313,7 +326,7 @@ static void check_why(struct model_world *world, const struct model_device *devi
     }
     struct model_answer answer = model_desired(&world->record, task, &facts);
     bool agrees = told.version == answer.version && rule_of(told.why) == answer.rule;
-    if (!agrees && is_told(world, device, task, &facts, &answer, &told)) {
+    if (!agrees && is_told(world, device, task, &facts, &answer)) {
         model_world_fail(world, "why",
                          "why says version %d of task %d for device %u, which runs %d and should "
                          "run %d, %s (it refuses %d): %s",
