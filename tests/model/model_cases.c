@@ -142,6 +142,13 @@ static const struct model_case cases[] = {
      "pause rollout=1\naway device=10\ncheck\n"
      "expect device=0" B BASELINE "expect device=10" A BASELINE "resume rollout=1\n" GUARDING
      "check\nexpect device=10" B BASELINE COMPLETED},
+    // What a guard holds back is the baseline of nobody new until then; device 10 comes by day.
+    {"guarded_outside_the_window", WORLD A_DONE
+     "check\naway device=10 on=1\ncreate rollout=1 version=1 trust=1 guard=2 window=1\n"
+     "start rollout=1\ncheck\npromote rollout=1\n" GUARDING
+     "sleep seconds=36000\naway device=10\nround\nround\n"
+     "expect device=0" B BASELINE "expect device=10" A BASELINE
+     "check\nexpect device=10" B BASELINE COMPLETED},
     {"guard_over", WORLD A_DONE
      "check\naway device=10 on=1\ncreate rollout=1 version=1 trust=1 guard=1\nstart rollout=1\n"
      "check\npromote rollout=1\nsleep seconds=590\n" GUARDING "sleep seconds=20\n" COMPLETED},

@@ -111,8 +111,14 @@ static void note_task(struct model_world *world, struct model_device *device, in
     }
     uint32_t bit = UINT32_C(1) << (facts.have + 1);
     facts.now_s = world->wall_us / 1000000;
+    if ((device->lawful[task] & bit) != 0) {
+        return;
+    }
+    struct model_facts held = facts;
+    held.held = true;
     struct model_answer answer = model_desired(&world->record, task, &facts);
-    if (answer.version != facts.have || (device->lawful[task] & bit) != 0) {
+    if (answer.version != facts.have &&
+        model_desired(&world->record, task, &held).version != facts.have) {
         return;
     }
     device->lawful[task] |= bit;
@@ -289,23 +295,29 @@ static enum pol_desired_rule rule_of(const char *why)
     return POL_DESIRED_NONE;
 }
 
-// Does it refuse a version that is for other devices alone? That it took the approval's floor first
-// its report does not tell.
-static bool refuses_others(const struct model_facts *facts)
+static bool is_by_have(enum pol_desired_rule rule)
 {
-    bool refuses = false;
-    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
-        refuses = refuses || (model_personal_of(version) == WIRE_EXCLUSIVE_REQUIRED &&
-                              (facts->before[version] || facts->refused == version));
-    }
-    return refuses;
+    return rule == POL_DESIRED_PAUSED || rule == POL_DESIRED_STAYS || rule == POL_DESIRED_KEEPS;
 }
 
-// Does the gateway know what decides? Of a device that refuses an order for what it believes it has
-// a failure, which is none of the version; what it was told before a copy was restored is lost, of
-// the gateway or of the device; and where a lease ends, an end and a beginning fall into a second.
+// Is a guarded rollout of the task paused? Then what a device has decides more.
+static bool is_held(const struct model_record *record, int task)
+{
+    bool held = false;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        held = held || (rollout->there && rollout->task == task && rollout->guarding &&
+                        rollout->state == POL_ROLLOUT_PAUSED);
+    }
+    return held;
+}
+
+// Does the gateway know what decides? A device that refuses an order for what it believes reports a
+// failure, which is none of the version. From reports alone it is not always clear what a device
+// fell back to, and what it refuses of all that did not end well there.
 static bool is_told(const struct model_world *world, const struct model_device *device, int task,
-                    const struct model_facts *facts, const struct model_answer *answer)
+                    const struct model_facts *facts, const struct model_answer *answer,
+                    const struct told *told)
 {
     if (may_wait(world, device) && answer->version >= 0) {
         const struct model_order order = order_of(world, task, answer);
@@ -313,8 +325,13 @@ static bool is_told(const struct model_world *world, const struct model_device *
             return false;
         }
     }
-    bool lost = world->restored || device->returned || world->lease_s > 0;
-    return world->strict || (!lost && !(facts->floor > 0 && refuses_others(facts)));
+    bool failed_before = false;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        failed_before = failed_before || facts->before[version];
+    }
+    return world->strict ||
+           (!failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
+            facts->floor == 0 && facts->refused < 0 && !is_held(&world->record, task));
 }
 
 static void check_why(struct model_world *world, const struct model_device *device, int task)
@@ -326,7 +343,7 @@ static void check_why(struct model_world *world, const struct model_device *devi
     }
     struct model_answer answer = model_desired(&world->record, task, &facts);
     bool agrees = told.version == answer.version && rule_of(told.why) == answer.rule;
-    if (!agrees && is_told(world, device, task, &facts, &answer)) {
+    if (!agrees && is_told(world, device, task, &facts, &answer, &told)) {
         model_world_fail(world, "why",
                          "why says version %d of task %d for device %u, which runs %d and should "
                          "run %d, %s (it refuses %d): %s",

@@ -472,7 +472,6 @@ void model_device_return(struct model_device *device)
         base_check(device->under.state_save(device->under.ctx, saved->state, saved->state_bytes) ==
                    BASE_OK);
         device->disk.image = saved->image;
-        device->returned = true;
         model_device_boot(device);
     }
 }
