@@ -135,6 +135,11 @@ static const struct model_case cases[] = {
      "check\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\ncheck\n"
      "expect device=2" A BASELINE "expect device=5" A BASELINE "expect device=0" B FOLLOWED
      "lift rollout=1 os=2\ncheck\nexpect device=2" B FOLLOWED "expect device=5" A BASELINE},
+    // Without a baseline it has nothing: what it has it may not keep for its attributes either.
+    {"quarantined_first_release",
+     "world seed=7 devices=48 rooted=2 signer=1 strict=1\nfails_os os=2 version=1 on=1\n"
+     "fails device=2 version=1\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\n"
+     "check\nexpect device=2" NOTHING NONE "expect device=0" B FOLLOWED},
     // Device 10 is away until the last stage is over, so that the guard has somebody to wait for.
     {"guarded", WORLD A_DONE
      "check\naway device=10 on=1\ncreate rollout=1 version=1 trust=1 guard=2\nstart rollout=1\n"
