@@ -223,14 +223,16 @@ static enum added add_offer(struct offering *offering, const struct gw_plan_task
 }
 
 // Would a device with a right clock refuse it for its time? Either it ran out itself, or what a
-// device with a root verifies it by, because the gateway's clock is in doubt for long.
+// device with a root verifies it by, because the gateway's clock is in doubt for long. A way back
+// to a baseline never runs out; an open rollout's statement does, whatever the device leaves.
 static bool has_run_out(const struct offering *offering, const struct gw_want *want)
 {
     const struct gw_statement *statement = want->statement;
     const struct gw_meta *meta = offering->worker->meta;
     bool frozen =
         offering->checkin->asked && meta != NULL && meta->timestamp_expires_s <= offering->now_s;
-    bool over = !want->back && statement->expires_s <= offering->sure_s; // a way back never is
+    bool way_back = want->back && want->number >= GW_PLAN_OPEN_MAX;
+    bool over = !way_back && statement->expires_s <= offering->sure_s;
     return statement->expires_s != 0 && (frozen || over);
 }
 

@@ -152,6 +152,21 @@ static void told_add(struct told *told, uint64_t task_id, uint64_t version_id)
     }
 }
 
+// When it was as its states say, as far as reports tell: an offer that was refused later, before
+// anything of it ran, says nothing of that.
+static uint32_t when_s(const struct gw_device_outcome *outcome)
+{
+    switch ((enum wire_outcome_kind)outcome->last_kind) {
+    case WIRE_OUTCOME_NOT_APPLICABLE:
+    case WIRE_OUTCOME_FAIL_VERIFY:
+    case WIRE_OUTCOME_FAIL_DOWNLOAD:
+    case WIRE_OUTCOME_FAIL_CLOCK:
+        return outcome->offered_s;
+    default:
+        return outcome->updated_s;
+    }
+}
+
 // What the device's reports say it has, what failed on trial there, and how far back it may go.
 // `told` is the caller's, and out->told.
 static void facts_of(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
@@ -171,12 +186,12 @@ static void facts_of(struct gw_core *core, const struct gw_device_view *device, 
         }
         uint64_t floor = floor_of(core, outcome);
         bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
-        if (has && outcome->updated_s >= had_s) {
-            had_s = outcome->updated_s;
+        if (has && when_s(outcome) >= had_s) {
+            had_s = when_s(outcome);
             out->have = outcome->version_id;
         }
-        if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && outcome->updated_s >= removed_s) {
-            removed_s = outcome->updated_s;
+        if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && when_s(outcome) >= removed_s) {
+            removed_s = when_s(outcome);
         }
         if (gw_outcome_is_not_for_it(outcome->bits)) {
             told_add(told, task_id, outcome->version_id);

@@ -30,6 +30,20 @@ struct model_case {
 #define B        " version=1"
 #define NOTHING  " version=-1"
 
+// Where a rollout stands: a pol_rollout_state.
+#define GUARDING  "stands rollout=1 state=7\n"
+#define COMPLETED "stands rollout=1 state=5\n"
+
+// Four devices are well, the others come when the last stage is over, and fail.
+#define EACH_LATE(text)                                                                            \
+    text("4") text("5") text("6") text("7") text("8") text("9") text("10") text("11")
+#define GOES(device)  "away device=" device " on=1\n"
+#define FAILS(device) "fails device=" device " version=1 on=1\naway device=" device "\n"
+#define LATE_FAILURES(guard)                                                                       \
+    "check\n" EACH_LATE(GOES) "create rollout=1 version=1 trust=1 gate=1 guard=" guard             \
+                              "\nstart rollout=1\nround\n" GUARDING                                \
+                              EACH_LATE(FAILS)
+
 // With this seed a share of 50 % of rollout 1 has the devices 4, 5 and 9, one of rollout 2 the
 // devices 1, 8, 9 and 11. A device whose number is 3 modulo 4 does not show who it is: `why` knows
 // nothing of it.
@@ -121,6 +135,40 @@ static const struct model_case cases[] = {
      "check\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\ncheck\n"
      "expect device=2" A BASELINE "expect device=5" A BASELINE "expect device=0" B FOLLOWED
      "lift rollout=1 os=2\ncheck\nexpect device=2" B FOLLOWED "expect device=5" A BASELINE},
+    // Without a baseline it has nothing: what it has it may not keep for its attributes either.
+    {"quarantined_first_release",
+     "world seed=7 devices=48 rooted=2 signer=1 strict=1\nfails_os os=2 version=1 on=1\n"
+     "fails device=2 version=1\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\n"
+     "check\nexpect device=2" NOTHING NONE "expect device=0" B FOLLOWED},
+    // Device 10 is away until the last stage is over, so that the guard has somebody to wait for.
+    {"guarded", WORLD A_DONE
+     "check\naway device=10 on=1\ncreate rollout=1 version=1 trust=1 guard=2\nstart rollout=1\n"
+     "check\npromote rollout=1\n" GUARDING "expect device=0" B BASELINE "expect device=6" B BASELINE
+     "pause rollout=1\naway device=10\ncheck\n"
+     "expect device=0" B BASELINE "expect device=10" A BASELINE "resume rollout=1\n" GUARDING
+     "check\nexpect device=10" B BASELINE COMPLETED},
+    // What a guard holds back is the baseline of nobody new until then; device 10 comes by day.
+    {"guarded_outside_the_window", WORLD A_DONE
+     "check\naway device=10 on=1\ncreate rollout=1 version=1 trust=1 guard=2 window=1\n"
+     "start rollout=1\ncheck\npromote rollout=1\n" GUARDING
+     "sleep seconds=36000\naway device=10\nround\nround\n"
+     "expect device=0" B BASELINE "expect device=10" A BASELINE
+     "check\nexpect device=10" B BASELINE COMPLETED},
+    {"guard_over", WORLD A_DONE
+     "check\naway device=10 on=1\ncreate rollout=1 version=1 trust=1 guard=1\nstart rollout=1\n"
+     "check\npromote rollout=1\nsleep seconds=590\n" GUARDING "sleep seconds=20\n" COMPLETED},
+    {"guarded_and_another_open",
+     WORLD "check\naway device=10 on=1\ncreate rollout=0 trust=1 guard=2\nstart rollout=0\ncheck\n"
+           "promote rollout=0\n" B_HALF "check\nstands state=7\nexpect device=0" A BASELINE
+           "expect device=4" B FOLLOWED},
+    {"guard_fails",
+     WORLD A_DONE LATE_FAILURES("2") "check\nstands rollout=1 state=4\nexpect device=0" A BASELINE
+                                     "expect device=4" A BASELINE},
+    // Who has it keeps it until somebody decides, nobody else gets it.
+    {"guard_holds",
+     WORLD A_DONE LATE_FAILURES("3") "check\nstands rollout=1 state=2\nexpect device=0" B BASELINE
+                                     "expect device=4" A BASELINE
+                                     "abort rollout=1\ncheck\nexpect device=0" A BASELINE},
     {"keeps", WORLD "create rollout=0 version=0 target=1 trust=1\nstart rollout=0\n"
                     "promote rollout=0\ncheck\nexpect device=0" A BASELINE
                     "expect device=6" A BASELINE "attrs device=0 os=1\nattrs device=6 os=2\n"
@@ -209,6 +257,21 @@ static const struct model_case cases[] = {
      "check\ncreate rollout=1 version=1 ladder=10 trust=1\nstart rollout=1\npromote rollout=1\n"
      "check\nexpect device=0" A BASELINE "simulated rollout=1\npromote rollout=1\ncheck\n"
      "expect device=0" B FOLLOWED},
+    {"simulated_by_evidence", WORLD A_DONE
+     "check\ncreate rollout=1 version=1 ladder=10 trust=1\nstart rollout=1\n"
+     "simulated rollout=1 evidence=2\nsimulated rollout=1 evidence=3\n"
+     "simulated rollout=1 evidence=4\nsimulated rollout=1 evidence=5\npromote rollout=1\n"
+     "check\nexpect device=0" A BASELINE "simulated rollout=1 evidence=1\npromote rollout=1\n"
+     "check\nexpect device=0" B FOLLOWED},
+    // Version 4 has something for every second device, version 6 is for these alone.
+    {"for_single_devices",
+     WORLD A_DONE "check\ncreate rollout=1 version=4 trust=1\nstart rollout=1\npromote rollout=1\n"
+                  "check\nexpect device=0 version=4" BASELINE "expect device=1 version=4" BASELINE
+                  "expect device=3 version=4" BASELINE
+                  "create rollout=2 version=6 trust=1\nstart rollout=2\ncheck\n"
+                  "expect device=0 version=6" FOLLOWED "expect device=1 version=4\n"
+                  "expect device=3 version=4\nabort rollout=2\ncheck\n"
+                  "expect device=0 version=4" BASELINE},
     {"dry_run",
      WORLD A_DONE "check\ncreate rollout=1 version=1 target=1 priority=3\nstart rollout=1\n"
                   "create rollout=2 version=2 ladder=6\npreview rollout=2\n"

@@ -111,8 +111,14 @@ static void note_task(struct model_world *world, struct model_device *device, in
     }
     uint32_t bit = UINT32_C(1) << (facts.have + 1);
     facts.now_s = world->wall_us / 1000000;
+    if ((device->lawful[task] & bit) != 0) {
+        return;
+    }
+    struct model_facts held = facts;
+    held.held = true;
     struct model_answer answer = model_desired(&world->record, task, &facts);
-    if (answer.version != facts.have || (device->lawful[task] & bit) != 0) {
+    if (answer.version != facts.have &&
+        model_desired(&world->record, task, &held).version != facts.have) {
         return;
     }
     device->lawful[task] |= bit;
@@ -132,6 +138,18 @@ void model_note_right(struct model_world *world, struct model_device *device)
     }
 }
 
+// Was a version killed that was right while it followed nothing? Then nothing is left of it.
+static bool lost_by_kill(const struct model_world *world, const struct model_device *device,
+                         int task)
+{
+    bool lost = false;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        lost = lost || (world->record.killed[task][version] &&
+                        (device->lawful[task] >> (version + 1) & 1) != 0);
+    }
+    return lost;
+}
+
 // Of a restored copy a device keeps what it has of a task that the copy started nothing of; and one
 // with a root follows nothing but an order to stop, until what it believes lets it (model_trust.h,
 // docs/OPERATIONS.md); nor does one whose clock is ahead, when by that all has run out. Meanwhile
@@ -140,7 +158,7 @@ static bool waits(const struct model_world *world, const struct model_device *de
                   const struct model_facts *facts, const struct model_answer *answer)
 {
     // What is not followed renews no lease.
-    bool ended = facts->have < 0 && world->lease_s > 0;
+    bool ended = facts->have < 0 && (world->lease_s > 0 || lost_by_kill(world, device, task));
     bool lawful = ended || (device->lawful[task] >> (facts->have + 1) & 1) != 0;
     if (!may_wait(world, device) || !lawful) {
         return false;
@@ -282,9 +300,21 @@ static bool is_by_have(enum pol_desired_rule rule)
     return rule == POL_DESIRED_PAUSED || rule == POL_DESIRED_STAYS || rule == POL_DESIRED_KEEPS;
 }
 
-// Does the gateway know what decides? What a device did of an approval that is older than what it
-// had counts for no rollout, so of that it has no report; and of one that refuses an order for what
-// it believes it has a failure, which is none of the version.
+// Is a guarded rollout of the task paused? Then what a device has decides more.
+static bool is_held(const struct model_record *record, int task)
+{
+    bool held = false;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        held = held || (rollout->there && rollout->task == task && rollout->guarding &&
+                        rollout->state == POL_ROLLOUT_PAUSED);
+    }
+    return held;
+}
+
+// Does the gateway know what decides? A device that refuses an order for what it believes reports a
+// failure, which is none of the version. From reports alone it is not always clear what a device
+// fell back to, and what it refuses of all that did not end well there.
 static bool is_told(const struct model_world *world, const struct model_device *device, int task,
                     const struct model_facts *facts, const struct model_answer *answer,
                     const struct told *told)
@@ -301,7 +331,7 @@ static bool is_told(const struct model_world *world, const struct model_device *
     }
     return world->strict ||
            (!failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
-            facts->floor == 0 && facts->refused < 0);
+            facts->floor == 0 && facts->refused < 0 && !is_held(&world->record, task));
 }
 
 static void check_why(struct model_world *world, const struct model_device *device, int task)

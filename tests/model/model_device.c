@@ -20,7 +20,8 @@
 
 // ---- Content
 
-static void make_content(int task, int version, struct model_content *out)
+static void make_content(uint64_t seed, uint32_t devices, int task, int version,
+                         struct model_content *out)
 {
     char name[16];
     struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
@@ -38,17 +39,30 @@ static void make_content(int task, int version, struct model_content *out)
     manifest->file_count = 1;
     manifest->files[0] = (struct wire_manifest_file){WIRE_FILE_SCRIPT, BASE_STR("run.mpy"),
                                                      out->script_size, out->script};
+    manifest->exclusive = model_personal_of(version);
+    if (manifest->exclusive != WIRE_EXCLUSIVE_NONE) {
+        out->personal = model_personal_new(seed, devices, manifest);
+    }
     base_check(wire_manifest_encode(manifest, out->manifest_bytes, sizeof(out->manifest_bytes),
                                     &out->manifest_size) == BASE_OK);
     out->manifest = model_sha256(out->manifest_bytes, out->manifest_size);
     free(manifest);
 }
 
-void model_ground_init(struct model_ground *ground)
+void model_ground_init(struct model_ground *ground, uint32_t devices)
 {
     for (int task = 0; task < (int)MODEL_TASKS; task++) {
         for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
-            make_content(task, version, &ground->content[task][version]);
+            make_content(ground->seed, devices, task, version, &ground->content[task][version]);
+        }
+    }
+}
+
+void model_ground_done(struct model_ground *ground)
+{
+    for (int task = 0; task < (int)MODEL_TASKS; task++) {
+        for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+            model_personal_free(ground->content[task][version].personal);
         }
     }
 }
@@ -189,6 +203,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
     if (sent) { // what the request points to is not there any more when the answer comes
         request_fill(device, request, range, sizeof(range), &slot->exchange.exchange.request);
         model_gateway_send(device->ground->gateway, &slot->exchange);
+        device->ground->heard(device->ground->heard_ctx, device, &slot->exchange.exchange);
     }
     return BASE_OK;
 }
@@ -247,6 +262,26 @@ static void deliver(struct model_device *device, struct model_pending *slot)
 
 // ---- Runs
 
+static bool has_bytes(const struct dev_task_job *job, uint32_t file, const char *text, size_t size)
+{
+    return file < job->file_count && job->files[file].size == size &&
+           memcmp(job->files[file].bytes, text, size) == 0;
+}
+
+// The version's script, and what of it is this device's alone. What that is, a gateway does not
+// tell those that do not show who they are, and a copy may not know.
+static bool is_proven(const struct model_device *device, const struct model_content *content,
+                      const struct dev_task_job *job)
+{
+    const struct model_personal_leaf *own = content->personal != NULL && device->certified
+                                                ? model_personal_leaf(content->personal, device->id)
+                                                : NULL;
+    bool alone = job->file_count == 1 && (own == NULL || device->ground->restored);
+    return has_bytes(job, 0, content->script_text, content->script_size) &&
+           (alone ||
+            (own != NULL && job->file_count == 2 && has_bytes(job, 1, own->text, own->text_size)));
+}
+
 static enum base_status task_start(void *ctx, uint32_t run, const struct dev_task_job *job)
 {
     struct model_device *device = ctx;
@@ -259,9 +294,7 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
                                     &device->run_version);
     const struct model_content *content =
         &ground->content[known ? device->run_task : 0][known ? device->run_version : 0];
-    bool proven = known && job->file_count == 1 && job->files[0].size == content->script_size &&
-                  memcmp(job->files[0].bytes, content->script_text, content->script_size) == 0;
-    ground->unproven_runs += proven ? 0 : 1;
+    ground->unproven_runs += known && is_proven(device, content, job) ? 0 : 1;
     return BASE_OK;
 }
 
@@ -287,16 +320,28 @@ static void end_run(struct model_device *device)
 
 // ---- Life
 
+uint64_t model_device_id(uint64_t seed, uint32_t number)
+{
+    return base_mix64(seed ^ (number + 1)) | 1u;
+}
+
 void model_device_init(struct model_device *device, struct model_ground *ground, uint32_t number,
                        bool rooted)
 {
     memset(device, 0, sizeof(*device));
     device->ground = ground;
-    device->id = base_mix64(ground->seed ^ (number + 1)) | 1u;
+    device->id = model_device_id(ground->seed, number);
     wire_device_hex(device->id, device->hex);
     device->attrs = (struct model_attrs){(int)(number % 3), (int)(number / 3 % 4), number % 5 == 0};
     device->certified = number % CERTIFIED_OF != CERTIFIED_OF - 1;
     device->rooted = rooted;
+    for (int task = 0; task < (int)MODEL_TASKS; task++) { // it refuses what is not for it
+        for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+            bool needs = model_personal_of(version) == WIRE_EXCLUSIVE_REQUIRED;
+            device->failed[task] |=
+                needs && !model_personal_has(number) ? UINT32_C(1) << version : 0;
+        }
+    }
     device->storage = (struct sim_storage){
         .store = ground->store, .disk = &device->disk, .alloc = base_alloc_heap()};
     device->under = sim_storage_port(&device->storage);

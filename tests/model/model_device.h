@@ -5,6 +5,7 @@
 #define MODEL_DEVICE_H
 
 #include "model_gateway.h"
+#include "model_personal.h"
 #include "model_record.h"
 
 #include "device/device.h"
@@ -24,7 +25,10 @@ struct model_content {
     char script_text[48];
     size_t script_size;
     uint32_t every_s;
+    struct model_personal *personal; // NULL: nothing for single devices
 };
+
+struct model_device;
 
 // What all devices of a world have in common.
 struct model_ground {
@@ -35,7 +39,11 @@ struct model_ground {
     const uint8_t *root;
     size_t root_bytes;
     struct model_content content[MODEL_TASKS][MODEL_VERSIONS];
-    uint64_t unproven_runs; // of bytes that are not the version's
+    uint64_t unproven_runs; // of bytes that are not the version's, or not the device's
+    bool restored;          // the gateway is a copy
+    // Behind every request: what was answered.
+    void (*heard)(void *ctx, const struct model_device *device, const struct gw_exchange *exchange);
+    void *heard_ctx;
 };
 
 struct model_pending {
@@ -87,7 +95,10 @@ struct model_device {
     enum model_cut cut;
 };
 
-void model_ground_init(struct model_ground *ground); // content; the rest is the caller's
+// Content, for so many devices; the rest is the caller's.
+void model_ground_init(struct model_ground *ground, uint32_t devices);
+void model_ground_done(struct model_ground *ground); // content
+uint64_t model_device_id(uint64_t seed, uint32_t number);
 // Indices of a version by its id; false: none of the world.
 bool model_content_find(const struct model_ground *ground, uint64_t version_id, int *out_task,
                         int *out_version);

@@ -47,6 +47,7 @@ void model_draw_world(struct model_draw *draw, uint64_t seed, uint32_t devices,
     draw->gates = !draw->restores && once_in(draw, 3);
     draw->roots = signer != 0 && once_in(draw, 3);
     draw->clocks = once_in(draw, 4);
+    draw->guards = once_in(draw, 3);
     *out = (struct model_op){MODEL_OP_WORLD,
                              {(int64_t)(seed & INT32_MAX), (int64_t)devices, below(draw, 5), signer,
                               signer != 0 ? lease_s : 0}};
@@ -67,7 +68,8 @@ static void draw_create(struct model_draw *draw, struct model_op *out)
     args[9] = once_in(draw, 3) ? 1 + below(draw, 2) : 0;
     args[10] = once_in(draw, 2) ? 1 : 0;
     args[11] = draw->gates && once_in(draw, 2) ? 1 + below(draw, 2) : 0;
-    args[12] = once_in(draw, 8) ? below(draw, MODEL_PACES) : 0;
+    args[12] = once_in(draw, 8) ? below(draw, MODEL_PACE_COUNT) : 0;
+    args[13] = draw->guards && once_in(draw, 2) ? 1 + below(draw, MODEL_GUARDS - 1) : 0;
 }
 
 // A version that fails on a device, or fails there no more. So few of a task that behind them there
@@ -140,6 +142,7 @@ static void draw_simulated(struct model_draw *draw, const struct model_record *r
         }
     }
     out->args[1] = once_in(draw, 4) ? 1 : 0;
+    out->args[2] = record->root_version > 0 ? below(draw, MODEL_EVIDENCE_COUNT) : 0;
 }
 
 // A killed version; seldom any.
@@ -199,7 +202,8 @@ static bool fits_world(const struct model_draw *draw, const struct model_world *
     return (!backups || draw->restores) && (!copies || draw->device_lives) &&
            (kind != MODEL_OP_CLOCK || draw->clocks) && (kind != MODEL_OP_ROTATE || draw->roots) &&
            ((kind != MODEL_OP_FAILS_OS && kind != MODEL_OP_LIFT) || draw->gates) &&
-           (kind != MODEL_OP_GATEWAY_DIES || !draw->gates) && // it would be unclear who moved what
+           // It would be unclear who moved what.
+           (kind != MODEL_OP_GATEWAY_DIES || !(draw->gates || draw->guards)) &&
            (kind != MODEL_OP_RESTORE || world->gateway.has_backup);
 }
 

@@ -12,6 +12,7 @@ struct model_draw {
     uint32_t label;    // of the next rollout
     bool restores;     // backups are taken and restored
     bool gates;        // rollouts whose gates decide are among them
+    bool guards;       // ... that are guarded behind the last stage
     bool roots;        // are exchanged
     bool clocks;       // of devices are set wrong
     bool device_lives; // device state goes back to a copy

@@ -10,14 +10,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define MODEL_ARGS_MAX 13
+#define MODEL_ARGS_MAX 14
 #define MODEL_LINE_MAX 256
 
 // X(NAME, text, names of its arguments)
 #define MODEL_OP_MAP(X)                                                                            \
     X(WORLD, "world", "seed devices rooted signer lease strict")                                   \
     X(CREATE, "create",                                                                            \
-      "rollout task version priority target arm ladder window approval floor trust gate pace")     \
+      "rollout task version priority target arm ladder window approval floor trust gate pace "     \
+      "guard")                                                                                     \
     X(START, "start", "rollout")                                                                   \
     X(PAUSE, "pause", "rollout")                                                                   \
     X(RESUME, "resume", "rollout")                                                                 \
@@ -28,7 +29,7 @@
     X(KILL, "kill", "rollout")                                                                     \
     X(KILL_VERSION, "kill_version", "task version")                                                \
     X(UNKILL, "unkill", "task version")                                                            \
-    X(SIMULATED, "simulated", "rollout failed")                                                    \
+    X(SIMULATED, "simulated", "rollout failed evidence")                                           \
     X(ROTATE, "rotate", "root online")                                                             \
     X(LIFT, "lift", "rollout os")                                                                  \
     X(PREVIEW, "preview", "rollout")                                                               \
@@ -50,7 +51,8 @@
     X(BACKUP, "backup", "")                                                                        \
     X(RESTORE, "restore", "")                                                                      \
     X(CHECK, "check", "")                                                                          \
-    X(EXPECT, "expect", "device task version rule")
+    X(EXPECT, "expect", "device task version rule")                                                \
+    X(STANDS, "stands", "rollout state")
 
 enum model_op_kind {
 #define MODEL_OP_ENUM(name, text, args) MODEL_OP_##name,

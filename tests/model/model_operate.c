@@ -3,6 +3,7 @@
 // done already is then no conflict. One thread.
 #include "model_world.h"
 
+#include "model_pace.h"
 #include "model_seal.h"
 
 #include "svc/core_private.h"
@@ -30,9 +31,8 @@ static void add(struct text *text, const char *format, ...)
     text->size += (size_t)size;
 }
 
-// *out_again: it died, and was asked again under the same key.
-static int call(struct model_world *world, enum gw_method method, const char *path,
-                const void *body, size_t size, enum model_bearer bearer, bool *out_again)
+int model_call(struct model_world *world, enum gw_method method, const char *path, const void *body,
+               size_t size, enum model_bearer bearer, bool *out_again)
 {
     struct model_gateway *gateway = &world->gateway;
     int status = 0;
@@ -55,9 +55,22 @@ static void put_blob(struct model_world *world, const struct wire_sha256 *name, 
     bool again;
     wire_sha256_hex(name, hex);
     (void)snprintf(path, sizeof(path), "/api/v1/blobs/%s", hex);
-    int status = call(world, GW_METHOD_PUT, path, bytes, size, MODEL_ADMIN, &again);
+    int status = model_call(world, GW_METHOD_PUT, path, bytes, size, MODEL_ADMIN, &again);
     if (status != 201 && status != 200 && !again) {
         model_world_fail(world, "answer", "content is answered with %d", status);
+    }
+}
+
+// What is for single devices, all at once. `hex`: of the list that names it.
+static void put_personal(struct model_world *world, const struct model_personal *personal,
+                         char hex[WIRE_SHA256_HEX + 1])
+{
+    bool again;
+    wire_sha256_hex(&personal->list, hex);
+    int status = model_call(world, GW_METHOD_PUT, "/api/v1/exclusive", personal->pack,
+                            personal->pack_size, MODEL_ADMIN, &again);
+    if (status != 201 && status != 200 && !again) {
+        model_world_fail(world, "answer", "exclusive content is answered with %d", status);
     }
 }
 
@@ -74,7 +87,7 @@ static void need_version(struct model_world *world, int task, int version)
     const struct model_content *content = &world->ground.content[task][version];
     char name[96];
     char path[192];
-    char body[160];
+    char body[192];
     char hex[WIRE_SHA256_HEX + 1];
     bool again;
     if (world->registered[task][version]) {
@@ -83,12 +96,17 @@ static void need_version(struct model_world *world, int task, int version)
     put_blob(world, &content->script, content->script_text, content->script_size);
     put_blob(world, &content->manifest, content->manifest_bytes, content->manifest_size);
     (void)snprintf(body, sizeof(body), "{\"name\":\"%s\"}", model_task_name(task));
-    (void)call(world, GW_METHOD_POST, "/api/v1/tasks", body, strlen(body), MODEL_ADMIN, &again);
+    (void)model_call(world, GW_METHOD_POST, "/api/v1/tasks", body, strlen(body), MODEL_ADMIN,
+                     &again);
     path_name(task, name, sizeof(name));
     (void)snprintf(path, sizeof(path), "/api/v1/tasks/%s/versions", name);
     wire_sha256_hex(&content->manifest, hex);
-    (void)snprintf(body, sizeof(body), "{\"manifest\":\"%s\"}", hex);
-    int status = call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
+    size_t size = (size_t)snprintf(body, sizeof(body), "{\"manifest\":\"%s\"}", hex);
+    if (content->personal != NULL) {
+        put_personal(world, content->personal, hex);
+        (void)snprintf(body + size - 1, sizeof(body) - size + 1, ",\"exclusive\":\"%s\"}", hex);
+    }
+    int status = model_call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
     if (status != 201 && status != 200 && !again) {
         model_world_fail(world, "answer", "a version is answered with %d", status);
     }
@@ -152,7 +170,7 @@ static void add_stages(struct model_world *world, const struct model_rollout *ro
         }
         add(out, "%s", model_pace_text(rollout->pace));
         if (i + 1 == ladder->count) {
-            add(out, ",\"guard_s\":0");
+            add(out, "%s", model_guard_text(rollout->guard));
         }
         if (stage->kind == POL_STAGE_SIMULATE) { // nothing is signed for it
             add(out, "}");
@@ -208,7 +226,7 @@ static bool agrees(struct model_world *world, const struct model_rollout *expect
     }
     bool staged = expected->state == POL_ROLLOUT_RUNNING || expected->state == POL_ROLLOUT_PAUSED ||
                   expected->state == POL_ROLLOUT_WAITING;
-    return state->state == expected->state &&
+    return state->state == expected->state && state->guarding == expected->guarding &&
            (!staged || (state->before_first == expected->before_first &&
                         (state->before_first || state->stage_index == expected->stage)));
 }
@@ -228,7 +246,8 @@ static uint32_t held_by(const struct gw_rollout *rollout)
 void model_take_decisions(struct model_world *world)
 {
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
-        if (world->record.rollouts[i].there && world->record.rollouts[i].gate != 0) {
+        const struct model_rollout *own = &world->record.rollouts[i];
+        if (own->there && (own->gate != 0 || own->guarding)) {
             const struct gw_rollout *rollout =
                 gw_catalog_find_rollout(world->gateway.core, model_rollout_id(&world->record, i));
             if (rollout != NULL) {
@@ -288,8 +307,8 @@ static void create(struct model_world *world, const struct model_op *op)
     bool again = false;
     need_version(world, rollout.task, rollout.version);
     add_rollout(world, &rollout, op->args[10] != 0, &body);
-    int status =
-        call(world, GW_METHOD_POST, "/api/v1/rollouts", body.bytes, body.size, MODEL_ADMIN, &again);
+    int status = model_call(world, GW_METHOD_POST, "/api/v1/rollouts", body.bytes, body.size,
+                            MODEL_ADMIN, &again);
     after = world->record;
     model_created(&after, label, &rollout);
     bool done = status == 201 || (again && status == 409 && is_so(world, &after, label));
@@ -312,47 +331,14 @@ static void kill_version(struct model_world *world, const struct model_op *op)
     (void)snprintf(body, sizeof(body), "{\"manifest\":\"%s\",\"reason\":\"leaks\"}", hex);
     bool again = true;
     while (status == 409 && again) { // cut off: it is asked for anew, under another key
-        status =
-            call(world, GW_METHOD_POST, "/api/v1/kills", body, strlen(body), MODEL_ADMIN, &again);
+        status = model_call(world, GW_METHOD_POST, "/api/v1/kills", body, strlen(body), MODEL_ADMIN,
+                            &again);
     }
     if (status != 201 && status != 200) {
         model_world_fail(world, "answer", "a kill is answered with %d", status);
         return;
     }
     model_version_killed(&world->record, task, version);
-}
-
-static void must(struct model_world *world, const char *path, const char *body,
-                 enum model_bearer bearer)
-{
-    bool again = false;
-    int status = call(world, GW_METHOD_POST, path, body, strlen(body), bearer, &again);
-    if (status != 200 && !again) {
-        model_world_fail(world, "answer", "%s is answered with %d", path, status);
-    }
-}
-
-// Somebody says what a simulation came to, and another one that it counts.
-static void simulated(struct model_world *world, const struct model_op *op)
-{
-    struct model_rollout *rollout = &world->record.rollouts[op->args[0] % MODEL_ROLLOUTS_MAX];
-    char path[96];
-    if (!rollout->there || rollout->state != POL_ROLLOUT_RUNNING || rollout->simulated ||
-        !model_is_signed(&world->record, rollout) ||
-        model_ladder(rollout->ladder)->stages[rollout->stage].kind != POL_STAGE_SIMULATE) {
-        return;
-    }
-    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/simulation", rollout->id);
-    must(
-        world, path,
-        op->args[1] != 0
-            ? "{\"completed\":1000,\"failed\":900,\"override\":true,\"by\":\"ana\",\"reason\":"
-              "\"x\"}"
-            : "{\"completed\":1000,\"failed\":1,\"override\":true,\"by\":\"ana\",\"reason\":\"x\"}",
-        MODEL_ADMIN);
-    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/approve", rollout->id);
-    must(world, path, "{}", MODEL_APPROVER);
-    rollout->simulated = true;
 }
 
 // The next root, by the operators' hands: the gateway is given it, and keeps it beside the others.
@@ -372,6 +358,7 @@ static void rotate(struct model_world *world, const struct model_op *op)
         if (op->args[1] != 0) { // its keys are moved away, and it is started again
             world->gateway.online_next = online_next;
             (void)model_gateway_kill(&world->gateway);
+            model_pace_forget(world);
         }
     }
     model_world_push_root(world, (uint32_t)version - 1);
@@ -387,8 +374,8 @@ static void unkill(struct model_world *world, const struct model_op *op)
     bool again = false;
     wire_sha256_hex(&world->ground.content[task][version].manifest, hex);
     (void)snprintf(path, sizeof(path), "/api/v1/kills/%s/lift", hex);
-    int status = call(world, GW_METHOD_POST, path, "{\"reason\":\"mended\"}",
-                      strlen("{\"reason\":\"mended\"}"), MODEL_ADMIN, &again);
+    int status = model_call(world, GW_METHOD_POST, path, "{\"reason\":\"mended\"}",
+                            strlen("{\"reason\":\"mended\"}"), MODEL_ADMIN, &again);
     bool done = status == 200 || (again && killed && (status == 404 || status == 409));
     if (done != killed || (!done && status != 404)) {
         model_world_fail(world, "answer", "the end of a kill is answered with %d", status);
@@ -411,11 +398,25 @@ static void lift(struct model_world *world, const struct model_op *op)
                    model_rollout_id(&world->record, label));
     (void)snprintf(body, sizeof(body), "{\"segment\":\"os=%c\",\"reason\":\"mended\"}",
                    (char)('a' + op->args[1]));
-    int status = call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
+    int status = model_call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
     if ((status == 200) != held || (!held && status != 404 && status != 409)) {
         model_world_fail(world, "answer", "the end of a quarantine is answered with %d", status);
     } else if (held) {
         rollout->held &= ~bit;
+    }
+}
+
+// A case says where the gateway has a rollout, once it had a look.
+static void stands(struct model_world *world, const struct model_op *op)
+{
+    uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
+    const struct gw_rollout *rollout =
+        gw_catalog_find_rollout(world->gateway.core, model_rollout_id(&world->record, label));
+    if (rollout == NULL || (int64_t)rollout->state.state != op->args[1]) {
+        model_world_fail(world, "expect", "rollout %u is %s, the case says %s", label,
+                         rollout != NULL ? pol_rollout_state_name(rollout->state.state)
+                                         : "not there",
+                         pol_rollout_state_name((enum pol_rollout_state)op->args[1]));
     }
 }
 
@@ -433,10 +434,10 @@ static void command(struct model_world *world, const struct model_op *op, enum p
     if (allowed) {
         model_commanded(&after, label, kind);
     }
-    int status = call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
+    int status = model_call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
     bool done = status == 200 || (again && status == 409 && allowed && is_so(world, &after, label));
     if (again && status == 409 && allowed && !done) { // cut off halfway: asked for anew
-        status = call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
+        status = model_call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
         done = status == 200;
     }
     if (done != allowed || (!done && status != 409 && status != 404 && status != 403)) {
@@ -461,13 +462,15 @@ void model_operate(struct model_world *world, const struct model_op *op)
     } else if (op->kind == MODEL_OP_KILL_VERSION) {
         kill_version(world, op);
     } else if (op->kind == MODEL_OP_SIMULATED) {
-        simulated(world, op);
+        model_simulated(world, op);
     } else if (op->kind == MODEL_OP_ROTATE) {
         rotate(world, op);
     } else if (op->kind == MODEL_OP_UNKILL) {
         unkill(world, op);
     } else if (op->kind == MODEL_OP_LIFT) {
         lift(world, op);
+    } else if (op->kind == MODEL_OP_STANDS) {
+        stands(world, op);
     } else {
         command(world, op, commands[op->kind]);
     }

@@ -197,9 +197,9 @@ static void compare_with_devices(struct model_world *world, uint32_t label,
             const struct model_answer answer = model_desired(&world->record, rollout->task, &facts);
             // One version may be in two rollouts: who stays with it follows the other.
             bool follows = answer.rollout == label && answer.rule == POL_DESIRED_FOLLOWED;
-            bool may_not = facts.refused == rollout->version || facts.floor > 0 ||
-                           world->restored || device->skew_s != 0 || rollout->pace != 0 ||
-                           rollout->window != 0;
+            bool may_not = facts.refused == rollout->version || facts.before[rollout->version] ||
+                           facts.floor > 0 || world->restored || device->skew_s != 0 ||
+                           rollout->pace != 0 || rollout->window != 0;
             on += follows && facts.have == rollout->version ? 1 : 0;
             others += may_not && !(follows && facts.have == rollout->version) ? 1 : 0;
         } else {

@@ -42,7 +42,7 @@ static const struct model_ladder ladders[MODEL_LADDERS] = {
 
 static const uint16_t arms[MODEL_ARMS][2] = {{0, 0}, {0, 5000}, {5000, 10000}, {0, 3000}};
 
-static const char *const paces[MODEL_PACES] = {
+static const char *const paces[MODEL_PACE_COUNT] = {
     "",
     ",\"rate\":{\"per_minute\":240}",
     ",\"rate\":{\"per_minute\":60,\"factor\":4,\"step\":2,\"of\":\"succeeded\",\"max_per_minute\":"
@@ -54,6 +54,23 @@ static const char *const gates[MODEL_GATES] = {
     "1,\"min_sample\":1000000", "0.25,\"min_sample\":3",
     "0.4,\"min_sample\":1000", // holds, and has segments in quarantine
 };
+
+// `hold`: who fails it pauses it.
+static const struct {
+    uint32_t guard_s;
+    bool hold;
+    const char *text;
+} guards[MODEL_GUARDS] = {
+    {0, false, ",\"guard_s\":0"},
+    {600, false, ",\"guard_s\":600"},
+    {86400, false, ",\"guard_s\":86400"},
+    {86400, true, ",\"guard_s\":86400,\"on_fail\":\"hold\""},
+};
+
+const char *model_guard_text(int guard)
+{
+    return guards[guard].text;
+}
 
 const char *model_gate_text(int gate)
 {
@@ -126,6 +143,11 @@ static bool is_closed(const struct model_rollout *rollout)
     return rollout->state == POL_ROLLOUT_COMPLETED || rollout->state == POL_ROLLOUT_ROLLED_BACK;
 }
 
+static bool is_base(const struct model_rollout *rollout)
+{
+    return rollout->state == POL_ROLLOUT_COMPLETED || rollout->guarding;
+}
+
 // The counter of the completed rollout that was approved last; 0: there is none.
 static uint64_t newest_completed(const struct model_record *record, int task)
 {
@@ -176,6 +198,7 @@ struct model_rollout model_rollout_draft(const struct model_record *record, cons
         .approval = (int)args[8],
         .gate = (int)args[11],
         .pace = (int)args[12],
+        .guard = (int)args[13],
         .state = POL_ROLLOUT_DRAFT,
     };
     // The pinned key always; the other where the root cannot do without.
@@ -198,7 +221,7 @@ enum model_allowed model_create_allowed(const struct model_record *record,
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
         const struct model_rollout *other = &record->rollouts[i];
         if (other->there && other->task == rollout->task) {
-            open += is_closed(other) ? 0 : 1;
+            open += is_closed(other) || other->guarding ? 0 : 1;
             going += other->state == POL_ROLLOUT_ROLLED_BACK ? 1 : 0;
         }
     }
@@ -221,12 +244,13 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
     case POL_COMMAND_START:
         return state == POL_ROLLOUT_DRAFT && model_is_signed(record, rollout);
     case POL_COMMAND_PAUSE:
-        return state == POL_ROLLOUT_RUNNING ||
+        return state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_GUARDING ||
                (state == POL_ROLLOUT_WAITING && !rollout->before_first);
     case POL_COMMAND_RESUME:
         return state == POL_ROLLOUT_PAUSED && !rollout->failed && model_is_signed(record, rollout);
     case POL_COMMAND_PROMOTE:
-        return state == POL_ROLLOUT_RUNNING && model_is_signed(record, rollout) &&
+        return (state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_GUARDING) &&
+               model_is_signed(record, rollout) &&
                (rollout->simulated ||
                 ladders[rollout->ladder].stages[rollout->stage].kind != POL_STAGE_SIMULATE);
     case POL_COMMAND_APPROVE:
@@ -234,7 +258,7 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
     case POL_COMMAND_ABORT:
         return !is_closed(rollout);
     case POL_COMMAND_UNDO:
-        return state == POL_ROLLOUT_COMPLETED;
+        return state == POL_ROLLOUT_COMPLETED || state == POL_ROLLOUT_GUARDING;
     default:
         return !rollout->killed || !record->killed[rollout->task][rollout->version];
     }
@@ -247,11 +271,14 @@ void model_created(struct model_record *record, uint32_t label, const struct mod
     record->counters[rollout->task] = rollout->counter;
 }
 
-// The next stage opens, or waits for approval; behind the last it is complete.
+// The next stage opens, or waits for approval; behind the last it is guarded or
+// complete.
 static void forward(struct model_rollout *rollout, uint32_t next, bool approved)
 {
-    if (next == ladders[rollout->ladder].count) {
-        rollout->state = POL_ROLLOUT_COMPLETED;
+    if (rollout->guarding || next == ladders[rollout->ladder].count) {
+        bool guarded = guards[rollout->guard].guard_s > 0 && !rollout->guarding;
+        rollout->state = guarded ? POL_ROLLOUT_GUARDING : POL_ROLLOUT_COMPLETED;
+        rollout->guarding = guarded;
         return;
     }
     if (!approved && (rollout->approval >> next & 1) != 0) {
@@ -261,6 +288,12 @@ static void forward(struct model_rollout *rollout, uint32_t next, bool approved)
     rollout->state = POL_ROLLOUT_RUNNING;
     rollout->stage = next;
     rollout->before_first = false;
+}
+
+static void turn_back(struct model_rollout *rollout)
+{
+    rollout->state = POL_ROLLOUT_ROLLED_BACK;
+    rollout->guarding = false;
 }
 
 void model_commanded(struct model_record *record, uint32_t label, enum pol_command command)
@@ -276,7 +309,7 @@ void model_commanded(struct model_record *record, uint32_t label, enum pol_comma
         rollout->state = POL_ROLLOUT_PAUSED;
         break;
     case POL_COMMAND_RESUME:
-        rollout->state = POL_ROLLOUT_RUNNING;
+        rollout->state = rollout->guarding ? POL_ROLLOUT_GUARDING : POL_ROLLOUT_RUNNING;
         break;
     case POL_COMMAND_PROMOTE:
         forward(rollout, rollout->stage + 1, false);
@@ -286,10 +319,10 @@ void model_commanded(struct model_record *record, uint32_t label, enum pol_comma
         break;
     case POL_COMMAND_ABORT:
     case POL_COMMAND_UNDO:
-        rollout->state = POL_ROLLOUT_ROLLED_BACK;
+        turn_back(rollout);
         break;
     default:
-        rollout->state = POL_ROLLOUT_ROLLED_BACK;
+        turn_back(rollout);
         rollout->killed = true;
         model_version_killed(record, rollout->task, rollout->version);
         break;
@@ -303,7 +336,7 @@ void model_version_killed(struct model_record *record, int task, int version)
         struct model_rollout *rollout = &record->rollouts[i];
         if (rollout->there && rollout->task == task && rollout->version == version &&
             !is_closed(rollout)) {
-            rollout->state = POL_ROLLOUT_ROLLED_BACK;
+            turn_back(rollout);
         }
     }
 }
@@ -323,22 +356,46 @@ bool model_task_started(const struct model_record *record, int task)
     return started;
 }
 
+// May its gate lead it there, or its guard's end?
+static bool may_lead(const struct model_rollout *rollout, const struct pol_rollout *state)
+{
+    bool over = rollout->state == POL_ROLLOUT_GUARDING && state->state == POL_ROLLOUT_COMPLETED;
+    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
+    bool last = state->stage_index + 1u == ladders[rollout->ladder].count;
+    bool hold = last && guards[rollout->guard].hold;
+    bool failed = hold ? state->state == POL_ROLLOUT_PAUSED && state->stage_failed &&
+                             (state->guarding || !rollout->guarding)
+                       : back;
+    bool on = state->stage_index >= rollout->stage &&
+              (state->state == POL_ROLLOUT_RUNNING || state->state == POL_ROLLOUT_WAITING ||
+               state->state == POL_ROLLOUT_GUARDING || state->state == POL_ROLLOUT_COMPLETED);
+    switch (rollout->state) {
+    case POL_ROLLOUT_RUNNING:
+        return rollout->gate != 0 && (on || failed);
+    case POL_ROLLOUT_WAITING:
+        return rollout->gate != 0 && !rollout->before_first && failed;
+    case POL_ROLLOUT_GUARDING:
+        return over || (rollout->gate != 0 && failed);
+    default:
+        return false;
+    }
+}
+
 bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state)
 {
     struct model_rollout *rollout = &record->rollouts[label];
-    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
-    bool on = state->stage_index >= rollout->stage &&
-              (state->state == POL_ROLLOUT_RUNNING || state->state == POL_ROLLOUT_WAITING ||
-               state->state == POL_ROLLOUT_COMPLETED);
-    bool running = rollout->state == POL_ROLLOUT_RUNNING;
-    bool waiting = rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first;
-    rollout->failed = rollout->state == POL_ROLLOUT_PAUSED && state->stage_failed;
-    if (!(running && (on || back)) && !(waiting && back)) {
-        return false;
+    bool leads = may_lead(rollout, state);
+    if (leads &&
+        (state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK)) {
+        turn_back(rollout);
+    } else if (leads) {
+        rollout->state = state->state;
+        rollout->stage = state->stage_index;
+        rollout->guarding = state->guarding;
     }
-    rollout->state = back ? POL_ROLLOUT_ROLLED_BACK : state->state;
-    rollout->stage = back ? rollout->stage : state->stage_index;
-    return true;
+    rollout->failed =
+        rollout->gate != 0 && rollout->state == POL_ROLLOUT_PAUSED && state->stage_failed;
+    return leads;
 }
 
 // ---- What a device should run
@@ -347,9 +404,17 @@ static bool claims(const struct model_record *record, const struct model_rollout
 {
     bool open = rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_PAUSED ||
                 (rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first);
-    return rollout->there && rollout->task == task &&
-           (open || rollout->state == POL_ROLLOUT_COMPLETED) &&
+    return rollout->there && rollout->task == task && (open || is_base(rollout)) &&
            !record->killed[task][rollout->version];
+}
+
+static enum pol_claim_state state_of(const struct model_rollout *rollout)
+{
+    bool paused = rollout->state == POL_ROLLOUT_PAUSED;
+    if (is_base(rollout)) {
+        return paused ? POL_CLAIM_HELD : POL_CLAIM_COMPLETED;
+    }
+    return paused ? POL_CLAIM_PAUSED : POL_CLAIM_OPEN;
 }
 
 static struct pol_claim claim_of(const struct model_record *record,
@@ -364,16 +429,16 @@ static struct pol_claim claim_of(const struct model_record *record,
         .version = (uint64_t)rollout->version + 1,
         .approved = rollout->counter,
         .priority = (uint16_t)rollout->priority,
-        .state = rollout->state == POL_ROLLOUT_COMPLETED ? POL_CLAIM_COMPLETED
-                 : rollout->state == POL_ROLLOUT_PAUSED  ? POL_CLAIM_PAUSED
-                                                         : POL_CLAIM_OPEN,
+        .state = state_of(rollout),
         .targeted = in_arm && model_target_has(rollout->target, &facts->attrs),
         .refused = facts->before[rollout->version] && rollout->version != facts->have,
     };
     bool closed =
         rollout->window != 0 && facts->now_s != 0 && model_window_wait_s(facts->now_s) > 0;
-    if (claim.state == POL_CLAIM_OPEN && (closed || (facts->held && rollout->pace != 0))) {
-        claim.state = POL_CLAIM_PAUSED;
+    if (closed || (facts->held && rollout->pace != 0)) { // an offer that counts waits
+        claim.state = claim.state == POL_CLAIM_OPEN            ? POL_CLAIM_PAUSED
+                      : rollout->state == POL_ROLLOUT_GUARDING ? POL_CLAIM_HELD
+                                                               : claim.state;
     }
     for (uint32_t i = 0; i <= rollout->stage && i < ladder->count; i++) {
         const struct model_stage *stage = &ladder->stages[i];
@@ -394,9 +459,9 @@ static bool is_beyond(const struct model_record *record, const struct model_roll
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
         const struct model_rollout *other = &record->rollouts[i];
         later += claims(record, other, rollout->task) && other->counter > rollout->counter &&
-                 other->state == POL_ROLLOUT_COMPLETED;
+                 is_base(other);
     }
-    return rollout->state == POL_ROLLOUT_COMPLETED && later >= MODEL_BASES_MAX;
+    return is_base(rollout) && later >= MODEL_BASES_MAX;
 }
 
 struct model_answer model_desired(const struct model_record *record, int task,

@@ -20,8 +20,16 @@
 #define MODEL_TARGETS 8u
 #define MODEL_LADDERS 11u
 #define MODEL_ARMS    4u
-#define MODEL_PACES   4u
 #define MODEL_GATES   3u
+#define MODEL_GUARDS  4u
+
+enum model_pace {
+    MODEL_PACE_NONE,
+    MODEL_PACE_STEADY,
+    MODEL_PACE_RAMP,
+    MODEL_PACE_CAP,
+    MODEL_PACE_COUNT
+};
 
 #define MODEL_WINDOW_START_MIN (22u * 60u) // UTC
 #define MODEL_WINDOW_MINUTES   240u
@@ -64,10 +72,12 @@ struct model_rollout {
     bool started;
     bool simulated; // its simulate stage has a result
     int pace;
+    int guard;
+    bool guarding;    // behind its last stage, perhaps paused there
     uint32_t signers; // of its statements: a mask of keys
     uint32_t held;    // bit n: the devices of os n are in quarantine
     int gate;         // its gates decide, too: which; 0: operators alone
-    bool failed;      // ... that its stage failed, while it was paused
+    bool failed;      // ... that its stage failed, while it was paused, or held then
 };
 
 // What roots ask of releases; pinned devices trust the first key. Bit i: key i of the world
@@ -92,6 +102,7 @@ struct model_record {
 const char *model_target_text(int target); // JSON
 const char *model_gate_text(int gate);     // JSON: the value of max_failure and what follows
 const char *model_pace_text(int pace);     // JSON of a stage, from the comma on; 0: ""
+const char *model_guard_text(int guard);   // the same, of the last stage
 bool model_target_has(int target, const struct model_attrs *attrs);
 const struct model_ladder *model_ladder(int ladder);
 bool model_stage_lets_in(const struct model_stage *stage); // for good: no shadow, no simulation
@@ -124,7 +135,8 @@ bool model_is_signed(const struct model_record *record, const struct model_rollo
 // Was any rollout of the task started?
 bool model_task_started(const struct model_record *record, int task);
 
-// Where the controller has a rollout whose gates decide. False: no decision leads there.
+// Where the controller has a rollout that its gates or its guard decide. False: no decision leads
+// there.
 bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state);
 
 // What the device is, apart from what the record says of it.

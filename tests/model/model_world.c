@@ -1,6 +1,7 @@
 // A world's life, and what happens in it besides operators' calls. One thread.
 #include "model_world.h"
 
+#include "model_pace.h"
 #include "model_seal.h"
 
 #include "base/alloc.h"
@@ -104,7 +105,9 @@ void model_world_open(struct model_world *world, const struct model_op *op, cons
     ground->gateway = &world->gateway;
     ground->clock = (struct base_clock_port){world, mono_us, wall_us};
     ground->seed = (uint64_t)args[0];
-    model_ground_init(ground);
+    ground->heard = model_pace_heard;
+    ground->heard_ctx = world;
+    model_ground_init(ground, world->device_count);
     base_check(sim_store_new(base_alloc_heap(), dev_crypto_openssl(), &ground->store) == BASE_OK);
     (void)mkdir(home, 0700);
     if (!model_gateway_open(&world->gateway, home, &ground->clock, args[3] != 0)) {
@@ -133,6 +136,7 @@ void model_world_close(struct model_world *world)
         model_device_done(&world->devices[i]);
     }
     model_gateway_done(&world->gateway);
+    model_ground_done(&world->ground);
     sim_store_free(world->ground.store);
     (void)rmdir(world->home);
 }
@@ -224,6 +228,7 @@ static void restore(struct model_world *world)
         uint64_t counters[MODEL_TASKS];
         memcpy(counters, world->record.counters, sizeof(counters));
         (void)model_gateway_restore(&world->gateway);
+        model_pace_forget(world);
         world->record = world->backup;
         // As docs/OPERATIONS.md asks: what comes next is above all that devices may have seen.
         memcpy(world->record.counters, counters, sizeof(counters));
@@ -232,6 +237,7 @@ static void restore(struct model_world *world)
             model_device_note(&world->devices[i]);
         }
         world->restored = true;
+        world->ground.restored = true;
         while (world->record.root_version > 0 && world->record.root_version < world->root_count &&
                !world->failed) { // the roots made since, too
             model_world_push_root(world, (uint32_t)world->record.root_version);
@@ -245,9 +251,11 @@ static void gateway_op(struct model_world *world, const struct model_op *op)
     switch (op->kind) {
     case MODEL_OP_GATEWAY_KILL:
         (void)model_gateway_kill(&world->gateway);
+        model_pace_forget(world);
         model_compare_rollouts(world);
         break;
-    case MODEL_OP_GATEWAY_DIES:
+    case MODEL_OP_GATEWAY_DIES: // within the next call
+        model_pace_forget(world);
         world->gateway.dies_after = (uint32_t)op->args[0];
         break;
     case MODEL_OP_BACKUP:
@@ -270,6 +278,9 @@ void model_world_do(struct model_world *world, const struct model_op *op)
         (void)fprintf(stderr, "%s\n", line);
     }
     model_world_advance(world, STEP_US);
+    if (op->kind == MODEL_OP_STANDS) {
+        model_gateway_tick(&world->gateway);
+    }
     model_take_decisions(world);
     switch (op->kind) {
     case MODEL_OP_WORLD:
@@ -321,6 +332,7 @@ void model_world_do(struct model_world *world, const struct model_op *op)
         model_world_fail(world, "gateway", "%s", world->gateway.fault);
     }
     if (world->ground.unproven_runs > 0) {
-        model_world_fail(world, "bytes", "a device ran bytes that are not its version's");
+        model_world_fail(world, "bytes",
+                         "a device ran bytes that are not its version's or not its own");
     }
 }

@@ -14,10 +14,30 @@
 #include "model_op.h"
 #include "model_record.h"
 
+// Where the result of a simulate stage comes from: somebody types it, or a run is signed. The last
+// ones are not to be taken.
+enum model_evidence {
+    MODEL_EVIDENCE_TYPED,
+    MODEL_EVIDENCE_SIGNED,
+    MODEL_EVIDENCE_OF_ANOTHER_VERSION,
+    MODEL_EVIDENCE_OF_ANOTHER_ROOT,
+    MODEL_EVIDENCE_BY_ANOTHER_KEY,
+    MODEL_EVIDENCE_OF_ANOTHER_TARGET,
+    MODEL_EVIDENCE_COUNT
+};
+
 #define MODEL_DEVICES_MAX 64u
 #define MODEL_TEXT_MAX    1024u
 #define MODEL_ROOTS_MAX   16u
 #define MODEL_ROOT_BYTES  1024u
+
+// Offers of one rollout (model_pace.h).
+struct model_flight {
+    bool unknown;                           // they are looked at no more
+    uint64_t offered_us[MODEL_DEVICES_MAX]; // first; 0: not, UINT64_MAX: it answered
+    uint64_t credit;                        // offers, in millionths
+    uint64_t credited_us;
+};
 
 struct model_world {
     char home[MODEL_PATH_MAX];
@@ -41,6 +61,7 @@ struct model_world {
     bool strict; // `why` is held against what the device has, refuses and follows, all of it
     uint32_t device_count;
     struct model_device devices[MODEL_DEVICES_MAX];
+    struct model_flight flights[MODEL_ROLLOUTS_MAX];
     uint64_t checks; // of one task on one device
     uint64_t waits;  // ... which rightly had something else yet: a copy was restored
     uint64_t whys;   // asked of a task on a device; no calls that count
@@ -66,6 +87,12 @@ void model_world_make_root(struct model_world *world, enum model_root root, bool
 void model_world_push_root(struct model_world *world, uint32_t index); // the record has it then
 // model_operate.c: what an operator does.
 void model_operate(struct model_world *world, const struct model_op *op);
+// One call under a key of its own; the status. *out_again: the gateway died in it, and was asked
+// again under the same key.
+int model_call(struct model_world *world, enum gw_method method, const char *path, const void *body,
+               size_t size, enum model_bearer bearer, bool *out_again);
+// model_evidence.c: what a simulate stage came to.
+void model_simulated(struct model_world *world, const struct model_op *op);
 // What the controller decided by gates: the record has no say in that, and the replay of its log
 // has.
 void model_take_decisions(struct model_world *world);

@@ -326,6 +326,29 @@ static void why_knows_what_is_not_for_it(void **state)
     rig_done(&rig);
 }
 
+// It had the first, took the second, was stopped, and refused the first for its floor: with that it
+// does not have the first again.
+static void why_knows_that_what_is_refused_is_not_had(void **state)
+{
+    (void)state;
+    static const uint64_t floors[] = {2};
+    open_all();
+    (void)complete(1, "1.0.0", NULL);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    rig.floors = floors;
+    (void)complete(2, "2.0.0", NULL);
+    rig_advance_s(&rig, 10);
+    say(2, WIRE_OUTCOME_ACTIVATED);
+    rig_command(&rig, 2, POL_COMMAND_UNDO, NULL);
+    rig_advance_s(&rig, 10);
+    say(2, WIRE_OUTCOME_REMOVED);
+    rig_advance_s(&rig, 10);
+    say(1, WIRE_OUTCOME_FAIL_VERIFY);
+    expect_why(0, "no open rollout lets it in, and the baselines for it are older than its floor "
+                  "allows");
+    rig_done(&rig);
+}
+
 // By either call, in every rollout that has the version, with pinned keys alone.
 static void a_kill_takes_it_from_everybody(void **state)
 {
@@ -433,6 +456,7 @@ int main(void)
         cmocka_unit_test(why_names_the_paused_rollout),
         cmocka_unit_test(why_blames_the_newer_version_alone),
         cmocka_unit_test(why_knows_what_is_not_for_it),
+        cmocka_unit_test(why_knows_that_what_is_refused_is_not_had),
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
         cmocka_unit_test(what_is_kept_ends_with_its_rollout),

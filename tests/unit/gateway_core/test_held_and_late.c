@@ -158,6 +158,24 @@ static void what_ran_out_is_offered_to_nobody_and_settles_nobody(void **state)
     assert_true(pair()->version_id == first);
 }
 
+// An open rollout's statement that ran out is as one that is held back: who has nothing, or what
+// was taken back, goes to the baseline.
+static void what_ran_out_gives_way_to_the_baseline(void **state)
+{
+    (void)state;
+    uint64_t first = complete(1, "1.0.0");
+    uint64_t aborted = start(2, "2.0.0");
+    rig_command(&rig, 2, POL_COMMAND_ABORT, NULL);
+    rig.expires_s = now_s() + 50;
+    (void)start(3, "3.0.0");
+    rig_advance_s(&rig, 60);
+    assert_int_equal(come(NULL), 1);
+    assert_true(pair()->version_id == first);
+    pair()->version_id = aborted;
+    assert_int_equal(come(NULL), 1);
+    assert_true(pair()->version_id == first);
+}
+
 // ---- Kept for its attributes
 
 // Whose target shuts out what it has keeps that, if the rollout's arm has it: an arm is no
@@ -188,6 +206,36 @@ static void what_is_kept_is_of_its_arm(void **state)
 
 // ---- Leases
 
+static void held(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->on_fail = POL_ON_FAIL_HOLD;
+}
+
+// Of a stage that is held when it fails a person decides; and not by a statement that the device
+// refuses.
+static void a_stage_that_is_held_goes_on(void **state)
+{
+    (void)state;
+    struct gw_plan_task task;
+    const struct pol_attrs attrs = {NULL, 0};
+    uint8_t mark[sizeof(uint64_t)];
+    struct base_writer writer;
+    const struct wire_profile told = {.refused = mark, .refused_count = 1};
+    rig.conduct = held;
+    struct gw_device_facts facts = {.device_id = device.id, .have = start(1, "1.0.0")};
+    rig_settle(&rig);
+    memcpy(&task, gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK))), sizeof(task));
+    task.open[0].state.stage_failed = true;
+    struct gw_want want = gw_want_of(&task, &facts, &attrs);
+    const struct gw_statement *statement = gw_want_held(&task, &want, &facts, &attrs);
+    assert_non_null(statement);
+    base_writer_init(&writer, mark, sizeof(mark));
+    base_writer_u64(&writer, wire_profile_mark(statement->bytes, statement->size));
+    facts.told = &told;
+    assert_null(gw_want_held(&task, &want, &facts, &attrs));
+}
+
 // What a device goes on with on a lease: not with the version of a stage that failed.
 static void a_failed_stage_holds_nobody(void **state)
 {
@@ -216,8 +264,10 @@ int main(void)
         CASE(what_is_held_back_gives_way_to_the_baseline),
         CASE(a_wait_is_no_interval),
         CASE(what_ran_out_is_offered_to_nobody_and_settles_nobody),
+        CASE(what_ran_out_gives_way_to_the_baseline),
         CASE(what_is_kept_is_of_its_arm),
         CASE(a_failed_stage_holds_nobody),
+        CASE(a_stage_that_is_held_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,34 @@ static enum drawn come(struct rig *rig, struct rig_device *device)
     return drawn;
 }
 
+// Beside another request there is no place for marks: who is compared comes by itself.
+static void beside_another_request_nobody_is_drawn(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t compared = 0;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct rig_exchange exchange;
+        char hex[WIRE_DEVICE_HEX + 1];
+        char text[WIRE_PROFILE_TEXT_MAX + 4];
+        wire_device_hex(devices[i].id, hex);
+        rig_exchange_init(&exchange, GW_METHOD_GET, "/");
+        const struct gw_request request = {.device = base_str_of(hex),
+                                           .profile = rig_device_profile(&devices[i], true, text)};
+        struct base_str value =
+            gw_worker_offer_header(rig.worker.worker, &exchange.arena, &request);
+        assert_int_equal(value.size, 0);
+        rig_exchange_done(&exchange);
+        compared += place_of(&devices[i]) != NOTHING;
+    }
+    assert_true(compared > 0);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_int_equal(come(&rig, &devices[i]), place_of(&devices[i]));
+    }
+    rig_done(&rig);
+}
+
 // In the rollout's name: about what it got, or about what it has again.
 static void tell_of(struct rig *rig, struct rig_device *device, bool control,
                     enum wire_outcome_kind kind)
@@ -752,6 +780,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_cohorts_are_hinted),
         cmocka_unit_test(cohorts_are_drawn_at_checkins),
+        cmocka_unit_test(beside_another_request_nobody_is_drawn),
         cmocka_unit_test(who_cannot_be_control_is_alone),
         cmocka_unit_test(both_cohorts_keep_one_pace),
         cmocka_unit_test(later_stages_draw_anew),

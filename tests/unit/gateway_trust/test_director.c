@@ -581,6 +581,92 @@ static void test_answers_questions(void **state)
     rig_exchange_done(&exchange);
 }
 
+// Whom nothing is meant for is settled; what it runs on a lease it is told all the same.
+static void test_who_is_settled_has_its_lease_renewed(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_director director;
+    struct wire_ask ask;
+    rig.certified = true; // of strangers nothing is remembered
+    rig_device_init(&device, DEVICE);
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    rig_device_task(&device, TASK)->version_id = wire_version_id(&manifest);
+    rig_device_task(&device, "elsewhere/task")->version_id = 7;
+    set_nonce(0, 1, &ask);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
+        rig_exchange_done(&exchange);
+    }
+    assert_true(rig.worker.worker->stats.checkins_settled > 1);
+    set_nonce(WIRE_ASK_FLAG_LEASE, 2, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_int_equal(director.count, 1);
+    rig_exchange_done(&exchange);
+}
+
+// Of what it has under another task's name there is no order, but it is told of the kill.
+static void test_a_kill_is_told_without_an_order(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_director director;
+    struct wire_ask ask;
+    rig_device_init(&device, DEVICE);
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    kill_one(&manifest);
+    rig_settle(&rig);
+    rig_device_task(&device, "elsewhere/task")->version_id = wire_version_id(&manifest);
+    set_nonce(0, 1, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_int_equal(director.count, 0);
+    assert_true(director.timestamp_version == rig.core->director.timestamp_version);
+    rig_exchange_done(&exchange);
+}
+
+// More tasks than an answer names: what is offered beside it is what it names, the rest comes next.
+static void test_what_is_offered_is_signed(void **state)
+{
+    (void)state;
+    const uint32_t tasks = WIRE_DIRECTOR_ENTRIES_MAX + 4;
+    struct wire_sha256 manifest;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_director director;
+    struct wire_ask ask;
+    rig_device_init(&device, DEVICE);
+    for (uint32_t i = 0; i < tasks; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof(name), "shop/task%u", i);
+        rig_baseline(&rig, name, i + 1, NULL, NULL, &manifest);
+    }
+    rig_settle(&rig);
+    uint32_t taken = 0;
+    for (uint8_t turn = 1; turn <= 2; turn++) {
+        set_nonce(0, turn, &ask);
+        assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+        expect_director(&offers, &ask, &director);
+        assert_int_equal(director.count + 1, offers.count);
+        assert_true(((offers.flags & WIRE_OFFER_FLAG_MORE) != 0) == (turn == 1));
+        offers.count--; // the answer is the first
+        memmove(&offers.items[0], &offers.items[1], offers.count * sizeof(offers.items[0]));
+        taken += rig_device_take(&device, &offers);
+        rig_exchange_done(&exchange);
+    }
+    assert_int_equal(taken, tasks);
+}
+
 // What says a thing twice, or asks past the last order, is a device's fault, not the gateway's.
 static void test_questions_that_make_no_sense(void **state)
 {
@@ -688,6 +774,9 @@ int main(void)
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),
         CASE(test_answers_questions),
+        CASE(test_who_is_settled_has_its_lease_renewed),
+        CASE(test_a_kill_is_told_without_an_order),
+        CASE(test_what_is_offered_is_signed),
         CASE(test_questions_that_make_no_sense),
         CASE(test_no_lease_in_a_rollback),
         CASE(test_keys_are_private),
