@@ -195,6 +195,13 @@ enum base_status gw_clock_check(struct gw_core *core, const char *what, struct b
                           what, gw_clock_doubt_name(core->time.guard.doubt));
 }
 
+// A rollout that devices were offered. One that waits for its first approval has nobody.
+static bool is_under_way(const struct pol_rollout *rollout)
+{
+    return rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_GUARDING ||
+           (rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first);
+}
+
 // Every rollout under way goes on from where it was, when somebody says so.
 static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
                                       const struct gw_rollout_who *who, uint32_t *out_paused)
@@ -202,8 +209,7 @@ static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         struct gw_rollout *rollout = core->catalog.rollouts[i];
         BASE_TRY(gw_rollout_move(core, rollout, moved_us));
-        enum pol_rollout_state state = rollout->state.state;
-        if (state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_WAITING) {
+        if (is_under_way(&rollout->state)) {
             struct gw_rollout_view view;
             struct base_error ignored = {0};
             BASE_TRY(gw_rollout_command(core, rollout->release->id, POL_COMMAND_PAUSE, who, &view,

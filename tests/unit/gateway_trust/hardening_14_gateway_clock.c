@@ -302,6 +302,76 @@ static void test_stages_wait(void **state)
     assert_int_equal(view.stage_index, after);
 }
 
+static void guarded(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->guard_s = 3600;
+}
+
+// What is guarded is judged as well, by who was not seen meanwhile.
+static void test_guards_wait(void **state)
+{
+    (void)state;
+    static const struct rig_stage full[] = {
+        {.name = "full",
+         .kind = POL_STAGE_FULL,
+         .max_bucket = 10000,
+         .min_sample = 1,
+         .max_failure_ppm = 500000},
+    };
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    uint32_t offers = 0;
+    rig.certified = true;
+    rig.conduct = guarded;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, NULL, NULL, full, 1, &view, &error),
+                     BASE_OK);
+    (void)ask(&offers); // this one does not come again
+    assert_int_equal(offers, 0);
+    rig_command(&rig, 1, POL_COMMAND_START, &view);
+    rig_settle(&rig);
+    install(1);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    jump_s(JUMP_S);
+    assert_int_equal(accept_clock(), 1);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_PAUSED);
+    assert_true(view.guarding);
+    assert_int_equal(command(1, POL_COMMAND_RESUME), BASE_OK);
+    rig_settle(&rig);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    assert_true(view.guard_left_s > 3600 - 60); // it is no nearer to its end
+}
+
+static void approved(struct pol_stage *stage, uint32_t index)
+{
+    stage->approval = index == 0;
+}
+
+// One that waits for its first approval goes on waiting, and keeps nobody else from being paused.
+static void test_first_approvals_wait(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    rig.conduct = approved;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    rig.conduct = NULL;
+    rig_version(&rig, TASK, "2.0.0", &manifest);
+    start_rollout(2, &manifest);
+    jump_s(JUMP_S);
+    assert_int_equal(accept_clock(), 1);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_WAITING);
+    rig_view(&rig, 2, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_PAUSED);
+}
+
 // Without a doubt the same stage goes on.
 static void test_stages_go_on(void **state)
 {
@@ -408,6 +478,8 @@ int main(void)
         CASE(test_back_as_well),
         CASE(test_judges_nothing),
         CASE(test_stages_wait),
+        CASE(test_guards_wait),
+        CASE(test_first_approvals_wait),
         CASE(test_stages_go_on),
         CASE(test_corrections_count),
         CASE(test_started_ahead),
