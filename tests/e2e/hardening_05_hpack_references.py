@@ -88,7 +88,7 @@ class HpackReferences(unittest.TestCase):
         """Large fields are paid for from the address's budget: what is above waits, on this connection and on others of the
         address that bring such fields, and nobody else does."""
         gateway = self.gateway("--set", "limits.header_bytes_per_s=1048576")
-        with Connection(gateway.ports["h2c"], timeout_s=30) as conn:
+        with Connection(gateway.ports["h2c"], timeout_s=60) as conn:
             streams = [conn.headers(attack.under(first)) for first in [True] + [False] * 99]  # 2.7 MB decoded
             with Connection(gateway.ports["h2c"]) as other:
                 self.assertEqual(other.get("/healthz")[0], 200)

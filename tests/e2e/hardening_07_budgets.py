@@ -120,7 +120,7 @@ class Budgets(unittest.TestCase):
     def least(self, name):
         """The least value that the gateway takes for a setting: it says so."""
         run = subprocess.run([program("walle-gateway"), "--dir", self.stack.path("unused"), "--set", name + "=1"],
-                             capture_output=True, text=True, timeout=30)
+                             capture_output=True, text=True, timeout=90)
         self.assertEqual(run.returncode, 2, run.stderr)
         return int(re.search(r"is not a number between (\d+) and", run.stderr).group(1))
 

@@ -50,7 +50,7 @@ class AtTheHeaders(unittest.TestCase):
 
     def asked(self, method, path, *fields):
         """Headers alone, the body still to come: (status, text)."""
-        with Connection(self.gateway.ports["h2c"], timeout_s=5) as conn:
+        with Connection(self.gateway.ports["h2c"], timeout_s=60) as conn:
             stream = conn.headers(request(path, method, *fields), END_HEADERS)
             try:
                 status, body = conn.reply(stream)

@@ -29,7 +29,7 @@ class BadTokens(unittest.TestCase):
             stack.walle("task", "list", "--token", ADMIN)
             run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-o", os.devnull, "-w", "%{http_code}", "-X", "POST",
                                   "-H", f"authorization: Bearer {enrol}", gateway.url + "/v1/enroll"],
-                                 capture_output=True, text=True, timeout=30, check=True)
+                                 capture_output=True, text=True, timeout=90, check=True)
             self.assertEqual(run.stdout, "201")
 
 

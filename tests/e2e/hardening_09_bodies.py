@@ -30,7 +30,7 @@ class Bodies(unittest.TestCase):
         self.addCleanup(attacker.join)
         self.addCleanup(stop.set)
         streams = slow_proxied_bodies.CONNECTIONS * slow_proxied_bodies.STREAMS
-        with Connection(self.gateway.ports["h2c"], timeout_s=10) as conn:
+        with Connection(self.gateway.ports["h2c"]) as conn:
             wait_until(lambda: int(self.stack.api("/metrics")[1].split("\nwalle_streams ")[1].split("\n")[0]) > streams,
                        what="the slow bodies")
             for _ in range(5):

@@ -148,7 +148,7 @@ class ProxyProtocol(unittest.TestCase):
                              ("listen.trusted_hops=here", "listen.trusted_hops: 'here' is not a numeric address"),
                              ("listen.trusted_hops=::/129", "listen.trusted_hops: '::/129': the number of bits is 0 to 128")):
             run = subprocess.run([REAL, "--dir", os.path.join(folder, "data"), "--h2c", "127.0.0.1:0", "--tls", "none", "--set", setting],
-                                 capture_output=True, text=True, timeout=30, check=False)
+                                 capture_output=True, text=True, timeout=90, check=False)
             self.assertNotEqual(run.returncode, 0)
             self.assertIn(why, run.stderr)
 

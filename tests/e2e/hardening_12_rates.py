@@ -86,7 +86,7 @@ class Rates(unittest.TestCase):
         thread = threading.Thread(target=run)
         thread.start()
         try:
-            with Connection(gateway.ports["h2c"], timeout_s=30) as conn:
+            with Connection(gateway.ports["h2c"], timeout_s=60) as conn:
                 wait_until(lambda: self.figure(conn, "connects_refused_total") >= 1, DEADLINE_S, "a refused handshake")
         finally:
             stop.set()

@@ -23,7 +23,7 @@ class Retain(unittest.TestCase):
         token = stack.walle("token", "new", "--name", "factory", "--role", "enrol").stdout.strip()
         run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-X", "POST", "-H", f"authorization: Bearer {token}",
                               "-H", "walle-device: " + raw_device.hexa(7), stack.gateway.url + "/v1/enroll"],
-                             capture_output=True, timeout=30, check=True)
+                             capture_output=True, timeout=90, check=True)
         return "walle-credential", re.search(rb"wdt_[A-Za-z0-9_-]{43}", run.stdout).group().decode()
 
     def report(self, stack, device, *headers):

@@ -280,7 +280,7 @@ class OwnToken(unittest.TestCase):
                 seen = self.thief("127.0.0.1", port)
             except OSError:  # somebody has that port there: another one
                 gateway.terminate()
-                self.assertEqual(gateway.wait(30), 0)
+                self.assertEqual(gateway.wait(60), 0)
         self.list(f"http://[::1]:{port}")
         self.list(f"http://localhost:{port}")
         self.assertEqual(seen, [])

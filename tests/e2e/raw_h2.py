@@ -81,7 +81,7 @@ class Closed(Exception):
 
 
 class Connection:
-    def __init__(self, port, tls=False, preface=True, settings=b"", timeout_s=10, source=None):
+    def __init__(self, port, tls=False, preface=True, settings=b"", timeout_s=60, source=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s, **({"source_address": (source, 0)} if source else {}))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame comes by itself
         if tls:
@@ -200,7 +200,7 @@ class Connection:
         except TimeoutError:
             return "silence", None
 
-    def is_closed(self, timeout_s=20):
+    def is_closed(self, timeout_s=60):
         self.socket.settimeout(timeout_s)
         deadline = time.monotonic() + timeout_s
         try:

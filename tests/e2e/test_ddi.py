@@ -66,7 +66,7 @@ class Ddi(unittest.TestCase):
         return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]
 
     def wait_count(self, rollout, name, value):
-        wait_until(lambda: self.counts(rollout)[name] == value, 30, f"{name} to be {value}: {self.counts(rollout)}")
+        wait_until(lambda: self.counts(rollout)[name] == value, what=f"{name} to be {value}: {self.counts(rollout)}")
 
     def test_deployment_flow(self):
         self.assertEqual(list(self.links("cam-01")), ["configData"])
@@ -75,7 +75,7 @@ class Ddi(unittest.TestCase):
         self.assertEqual(self.links("cam-01"), {})
         content = b"firmware image " * 1000
         rollout = self.release(content, 'hwrevision == "1.2" && ram_mb >= 512 && secure')
-        href = wait_until(lambda: self.links("cam-01").get("deploymentBase"), 30, "a deployment")["href"]
+        href = wait_until(lambda: self.links("cam-01").get("deploymentBase"), what="a deployment")["href"]
         self.assertEqual(self.links("cam-02").get("deploymentBase"), None)  # not targeted
         status, answer = self.call(href)
         self.assertEqual((status, answer["id"]), (200, href.rsplit("/", 1)[1]))
@@ -101,7 +101,7 @@ class Ddi(unittest.TestCase):
         rollout = self.release(b"one")
         hrefs = {}
         for device in ("a", "b"):
-            hrefs[device] = wait_until(lambda name=device: self.links(name).get("deploymentBase"), 30, "a deployment")["href"]
+            hrefs[device] = wait_until(lambda name=device: self.links(name).get("deploymentBase"), what="a deployment")["href"]
         self.assertEqual(self.feedback(hrefs["a"], "closed", "success"), 200)
         self.assertEqual(self.feedback(hrefs["b"], "closed", "failure", "flash is full"), 200)
         self.wait_count(rollout, "failed", 1)
@@ -111,19 +111,19 @@ class Ddi(unittest.TestCase):
 
     def test_withdrawn_offer_is_cancelled(self):
         rollout = self.release(b"one")
-        href = wait_until(lambda: self.links("x").get("deploymentBase"), 30, "a deployment")["href"]
+        href = wait_until(lambda: self.links("x").get("deploymentBase"), what="a deployment")["href"]
         self.wait_count(rollout, "offered", 1)
         self.stack.walle("rollout", "abort", rollout, "--reason", "wrong image")
-        cancel = wait_until(lambda: self.links("x").get("cancelAction"), 30, "the cancellation")["href"]
+        cancel = wait_until(lambda: self.links("x").get("cancelAction"), what="the cancellation")["href"]
         self.assertEqual(cancel.rsplit("/", 1)[1], href.rsplit("/", 1)[1])
         self.assertEqual(self.call(cancel)[1]["cancelAction"]["stopId"], cancel.rsplit("/", 1)[1])
         self.assertEqual(self.call(href)[0], 404)
         self.assertEqual(self.feedback(cancel, "closed", "success"), 200)
-        wait_until(lambda: self.links("x") == {} or list(self.links("x")) == ["configData"], 30, "the end")
+        wait_until(lambda: self.links("x") == {} or list(self.links("x")) == ["configData"], what="the end")
 
     def test_a_revoked_client_is_told_so(self):
         self.links("gone")
-        devices = wait_until(lambda: self.stack.api("/api/v1/devices")[1]["items"], 30, "the device")
+        devices = wait_until(lambda: self.stack.api("/api/v1/devices")[1]["items"], what="the device")
         self.stack.walle("device", "revoke", devices[0]["id"])
         status, answer = self.call(BASE + "gone")
         self.assertEqual((status, answer["detail"]), (403, "this device was revoked, or speaks for itself"))
@@ -176,12 +176,12 @@ class Ddi(unittest.TestCase):
         rollout = self.release(cpio(folder, ("sw-description", "sw-description.sig", "payload.bin")))
         # It installs, "reboots", and tells after that whether the new software works.
         client = self.swupdate(folder)
-        wait_until(lambda: "executing post-update actions" in self.log(), 40, "the installation: " + self.log())
+        wait_until(lambda: "executing post-update actions" in self.log(), what="the installation: " + self.log())
         client.kill()
         client.wait()
         self.assertEqual(self.counts(rollout)["succeeded"], 0)
         client = self.swupdate(folder, "-c 2")
-        wait_until(lambda: self.counts(rollout)["succeeded"] == 1, 40, "SWUpdate's success: " + self.log())
+        wait_until(lambda: self.counts(rollout)["succeeded"] == 1, what="SWUpdate's success: " + self.log())
         with open(out, "rb") as file:
             self.assertEqual(file.read(), payload)
         self.assertIsNone(client.poll())

@@ -88,7 +88,7 @@ class Exclusive(unittest.TestCase):
     def get(self, path, device, credential):
         arguments = ["-H", "walle-device: " + device] + (["-H", "walle-credential: " + credential] if credential else [])
         run = subprocess.run(["curl", "-sS", "-D", "-", "-o", self.stack.path("body"), "-w", "\n%{http_code}", "--http2-prior-knowledge",
-                              "--max-time", "20", *arguments, self.stack.gateway.url + path], capture_output=True, text=True, timeout=30)
+                              "--max-time", "60", *arguments, self.stack.gateway.url + path], capture_output=True, text=True, timeout=90)
         headers, _, status = run.stdout.rpartition("\n")
         with open(self.stack.path("body"), "rb") as file:
             return int(status), file.read(), headers

@@ -191,7 +191,7 @@ class FleetRoot(unittest.TestCase):
 
     def current(self, path):
         run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + path], capture_output=True, check=True,
-                             timeout=30)
+                             timeout=90)
         return run.stdout
 
     def test_rotation_revoked_key_and_kill_list(self):

@@ -429,7 +429,7 @@ class Server:
 
     def stop(self):
         self.process.terminate()
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         self.process.stdout.close()
         self.folder.cleanup()
         return status

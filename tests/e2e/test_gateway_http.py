@@ -58,7 +58,7 @@ class Gateway:
         return self.log.read().decode()
 
     def wait_log(self, text, count=1):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.log_text().count(text) < count:
             if time.monotonic() > deadline:
                 raise AssertionError(f"no '{text}' in: {self.log_text()}")
@@ -77,11 +77,11 @@ class Gateway:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 def curl(*arguments, check=True):
-    done = subprocess.run(["curl", "-sS", "--max-time", "30", *arguments], capture_output=True, check=False)
+    done = subprocess.run(["curl", "-sS", "--max-time", "90", *arguments], capture_output=True, check=False)
     if check and done.returncode != 0:
         raise AssertionError(f"curl {arguments}: {done.returncode} {done.stderr.decode()}")
     return done.stdout.decode("latin-1")
@@ -268,7 +268,7 @@ class Limits(unittest.TestCase):
             with gateway.connect() as conn:
                 self.assertTrue(conn.is_closed())
             kept.pop().socket.close()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while True:
                 with gateway.connect() as conn:
                     try:
@@ -293,7 +293,7 @@ class Limits(unittest.TestCase):
 
     def test_deadlines(self):
         short = ("timeouts.handshake_ms", "timeouts.header_ms", "timeouts.body_ms", "timeouts.idle_ms", "timeouts.write_ms")
-        flags = [part for name in short for part in ("--set", f"{name}=300")]
+        flags = [part for name in short for part in ("--set", f"{name}=2000")]  # a loaded machine must keep them where a peer should
         with Gateway(*flags, "--set", "limits.body_rate_bytes=1000000") as gateway:
             with self.subTest("silent TLS client"), socket.create_connection(
                     ("127.0.0.1", gateway.ports["tls"]), 20) as plain:
@@ -319,7 +319,7 @@ class Limits(unittest.TestCase):
                 conn.frame(raw_h2.WINDOW_UPDATE, 0, 0, struct.pack(">I", 0x7fff0000))
                 conn.headers(request("/v1/blob/100000000"))
                 self.wait_connections(gateway, 0)
-            with self.subTest("pings"), Gateway("--set", "timeouts.ping_ms=200", "--set", "timeouts.write_ms=200") as other:
+            with self.subTest("pings"), Gateway("--set", "timeouts.ping_ms=200", "--set", "timeouts.write_ms=2000") as other:
                 with other.connect() as conn:
                     stream = conn.headers(request("/v1/push"))
                     for _ in range(2):
@@ -329,7 +329,7 @@ class Limits(unittest.TestCase):
 
     def wait_connections(self, gateway, count):
         """Established connections of the gateway's process, by its sockets."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         port = gateway.ports["h2c"]
         while True:
             with open("/proc/net/tcp", encoding="ascii") as table:
@@ -381,7 +381,7 @@ class Operation(unittest.TestCase):
             self.assertEqual([frame for frame in frames if frame[0] == GOAWAY], [(GOAWAY, None, 0)] * 2)
             self.assertIn((DATA, END_STREAM, hint), frames)
             self.assertIn((DATA, END_STREAM, stream), frames)
-            self.assertEqual(gateway.process.wait(30), 0)
+            self.assertEqual(gateway.process.wait(60), 0)
 
     def test_drain_is_bounded_and_a_second_signal_is_final(self):
         with Gateway("--set", "timeouts.drain_ms=500") as gateway:
@@ -444,7 +444,7 @@ class Operation(unittest.TestCase):
                 return wrapped.getpeercert(binary_form=True)
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not condition():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
@@ -453,7 +453,7 @@ class Operation(unittest.TestCase):
         folder = tempfile.mkdtemp(prefix="walle-http-")
         self.addCleanup(shutil.rmtree, folder, True)
         done = subprocess.run([STUB, "--dir", os.path.join(folder, "data"), *arguments], capture_output=True, text=True,
-                              timeout=30, check=False)
+                              timeout=90, check=False)
         self.assertNotEqual(done.returncode, 0)
         return done.stderr
 

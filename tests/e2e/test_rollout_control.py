@@ -59,7 +59,7 @@ class Control(unittest.TestCase):
         return json.loads(stack.walle("rollout", "status", rollout, "-o", "json", check=False).stdout)
 
     def wait_for(self, stack, rollout, test, what):
-        return wait_until(lambda: next((r for r in [self.status(stack, rollout)] if test(r)), None), 20, what)
+        return wait_until(lambda: next((r for r in [self.status(stack, rollout)] if test(r)), None), what=what)
 
     def log(self, stack, rollout):
         return json.loads(stack.walle("rollout", "log", rollout, "--limit", "500", "-o", "json").stdout)["items"]

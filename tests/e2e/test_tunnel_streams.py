@@ -71,19 +71,19 @@ class Tunnel(unittest.TestCase):
         flood = load(self.stack, "--mode", "flood", "--devices", 4, "--connections", 2, "--seconds", 40, "--first-device", 1, wait=False)
         wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 100, what="batches")
         self.stack.walle("device", "revoke", "0000000000000003")
-        _, errors = flood.communicate(timeout=30)
+        _, errors = flood.communicate(timeout=120)
         self.assertIn("a stream ended", errors)
         run = load(self.stack, "--mode", "latency", "--count", 1, "--connections", 1, "--first-device", 3)
         self.assertIn("status (403)", run.stderr)
 
     def test_a_drain_tells_devices_and_ends(self):
-        self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.device_batches_per_s=100000")
+        # It would wait for an hour: streams end because devices are told.
+        self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.device_batches_per_s=100000", "--set",
+                                 "timeouts.drain_ms=3600000")
         flood = load(self.stack, "--mode", "flood", "--devices", 4, "--connections", 2, "--seconds", 40, wait=False)
         wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 100, what="batches")
-        began = time.monotonic()
         self.assertEqual(self.stack.gateway.stop(), 0)
-        self.assertLess(time.monotonic() - began, 25)
-        _, errors = flood.communicate(timeout=30)
+        _, errors = flood.communicate(timeout=120)
         self.assertIn("a frame of type (23)", errors)  # DRAIN
 
     def test_what_was_acknowledged_survives_a_kill(self):
@@ -91,7 +91,7 @@ class Tunnel(unittest.TestCase):
         flood = load(self.stack, "--mode", "flood", "--devices", 4, "--connections", 2, "--seconds", 40, wait=False)
         wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 500, what="batches")
         self.stack.gateway.kill()
-        flood.communicate(timeout=30)
+        flood.communicate(timeout=120)
         self.stack.restart_gateway("--workers", "1", *UNKNOWN)
         self.assertGreaterEqual(metric(self.stack, "walle_tunnel_marks"), 4)
         run = load(self.stack, "--mode", "latency", "--count", 3, "--connections", 2, "--first-device", 100)

@@ -187,12 +187,12 @@ class Gateway(unittest.TestCase):
         self.assertIn("401", self.walle("task", "list", "--token", secret[:-1], code=4).stderr)
         self.walle("task", "list", "--token", secret)
         run = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "--http2-prior-knowledge",
-                              self.stack.gateway.url + "/"], capture_output=True, text=True, timeout=30)
+                              self.stack.gateway.url + "/"], capture_output=True, text=True, timeout=90)
         self.assertEqual(run.stdout, "200", "the page itself holds nothing; what it fetches needs the token")
 
     def test_console(self):
         run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-i", self.stack.gateway.url + "/"],
-                             capture_output=True, timeout=30)
+                             capture_output=True, timeout=90)
         head, _, page = run.stdout.decode().partition("\r\n\r\n")
         self.assertIn("HTTP/2 200", head)
         self.assertIn("content-security-policy: default-src 'none'", head)

@@ -97,7 +97,7 @@ class Gateway:
             self.process.send_signal(number)
         self.process.wait()
 
-    def stop(self, timeout_s=30):
+    def stop(self, timeout_s=60):
         """Graceful end; returns the exit status."""
         if self.process.poll() is None:
             self.process.terminate()

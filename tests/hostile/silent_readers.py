@@ -30,11 +30,11 @@ def words(requests=REQUESTS, path=PATH):
     return b"".join(out)
 
 
-def connect(port, said):
+def connect(port, said, patience_s=2):
     """A connection that has said it all, or None."""
     try:
         sock = socket.socket()
-        sock.settimeout(2)
+        sock.settimeout(patience_s)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)  # its own kernel takes little
         sock.connect(("127.0.0.1", port))
         sock.sendall(said)

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define BYTES_MAX 65536
-#define TURNS_MAX 20000 // of a loop that waits a millisecond at most: the end of a hang
+#define TURNS_MAX 600000 // of a loop that waits 100 us at least: the end of a hang
 
 struct peer {
     struct event_base *base;

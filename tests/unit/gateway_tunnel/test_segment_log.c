@@ -344,7 +344,7 @@ static void test_zeros_ahead(void **state)
         wait_done(sent);
         gw_segment_log_stats(log, &stats);
     } while (stats.segments < 2);
-    for (int i = 0; i < 5000 && newest_size() < (off_t)GW_SEGMENT_BYTES_MIN; i++) {
+    for (int i = 0; i < 60000 && newest_size() < (off_t)GW_SEGMENT_BYTES_MIN; i++) {
         usleep(1000);
     }
     assert_int_equal(newest_size(), GW_SEGMENT_BYTES_MIN);
