@@ -216,6 +216,18 @@ static void attr_parse(struct argp_state *state, struct agent *agent, const char
         attr->type = WIRE_ATTR_STRING;
         attr->text = value;
     }
+    struct wire_attrs one = {.count = 1, .items = {*attr}};
+    uint8_t bytes[WIRE_ATTRS_BYTES_MAX];
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    wire_attrs_write(&writer, &one);
+    if (writer.status != BASE_OK) {
+        argp_error(state,
+                   "--attr: '%.100s': a name is [a-z][a-z0-9_.]*, at most %d characters, a value "
+                   "a text without control characters of at most %d bytes, a whole number, true or "
+                   "false",
+                   text, WIRE_ATTR_NAME_MAX, WIRE_ATTR_STRING_MAX);
+    }
 }
 
 static bool key_of_text(struct base_str text, uint8_t key[WIRE_PUBLIC_KEY_BYTES])
