@@ -8,6 +8,7 @@
 #include "agent_faults.h"
 #include "agent_isolation.h"
 #include "agent_url.h"
+#include "attr_option.h"
 #include "event_source.h"
 #include "base/terminal.h"
 
@@ -176,48 +177,6 @@ static void mirror_parse(struct argp_state *state, struct agent *agent, const ch
 }
 
 // These are text even when they look like numbers: "14" is a version of an operating system.
-static bool is_text_attr(struct base_str name)
-{
-    static const char *const text[] = {"app_version", "channel",    "locale", "model",  "network",
-                                       "os",          "os_version", "region", "runtime"};
-    for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
-        if (base_str_equal(name, base_str_of(text[i]))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void attr_parse(struct argp_state *state, struct agent *agent, const char *text)
-{
-    struct wire_attrs *attrs = &agent->options.config.attrs;
-    const char *equals = strchr(text, '=');
-    if (equals == NULL || equals == text) {
-        argp_error(state, "--attr: '%s' is not NAME=VALUE", text);
-        return;
-    }
-    if (attrs->count == WIRE_ATTRS_MAX) {
-        argp_error(state, "--attr: more than %d attributes", WIRE_ATTRS_MAX);
-        return;
-    }
-    struct base_str value = base_str_of(equals + 1);
-    struct wire_attr *attr = &attrs->items[attrs->count++];
-    *attr = (struct wire_attr){.name = {text, (size_t)(equals - text)}};
-    if (is_text_attr(attr->name)) {
-        attr->type = WIRE_ATTR_STRING;
-        attr->text = value;
-    } else if (base_str_equal(value, BASE_STR("true")) ||
-               base_str_equal(value, BASE_STR("false"))) {
-        attr->type = WIRE_ATTR_BOOLEAN;
-        attr->integer = value.data[0] == 't';
-    } else if (base_str_i64(value, &attr->integer) == BASE_OK) {
-        attr->type = WIRE_ATTR_INTEGER;
-    } else {
-        attr->type = WIRE_ATTR_STRING;
-        attr->text = value;
-    }
-}
-
 static bool key_of_text(struct base_str text, uint8_t key[WIRE_PUBLIC_KEY_BYTES])
 {
     while (text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == ' ')) {
@@ -372,6 +331,7 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
     struct dev_config *config = &agent->options.config;
+    struct base_error error = {0};
     switch (key) {
     case 'g':
         gateway_parse(state, agent, text);
@@ -386,7 +346,9 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         agent->have_id = true;
         break;
     case OPTION_ATTR:
-        attr_parse(state, agent, text);
+        if (attr_option_add(text, &agent->options.config.attrs, &error) != BASE_OK) {
+            argp_error(state, "--attr: %s", error.text);
+        }
         break;
     case OPTION_TRUST:
         trust_parse(state, agent, text);

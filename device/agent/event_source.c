@@ -4,12 +4,14 @@
 #include "lines/event_lines.h"
 
 #include "base/clock.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct event_source {
@@ -120,22 +122,30 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+// Standard input, a file, or a pipe, which goes on until it is closed. A device has no end.
+static enum base_status source_open(const char *path, int *out_fd, struct base_error *error)
+{
+    struct stat about;
+    bool given = strcmp(path, "-") == 0;
+    *out_fd = given ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*out_fd < 0 || evutil_make_socket_nonblocking(*out_fd) != 0 ||
+        fstat(*out_fd, &about) != 0) {
+        return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
+    }
+    return given || S_ISFIFO(about.st_mode) ? BASE_OK : base_regular_check(*out_fd, path, error);
+}
+
 enum base_status event_source_new(struct event_base *base,
                                   const struct event_source_options *options,
                                   struct event_source **out, struct base_error *error)
 {
-    const char *path = options->path;
     struct event_source *source = calloc(1, sizeof(*source));
     if (source == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
     source->options = *options;
-    source->fd =
-        strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum base_status status = BASE_OK;
-    if (source->fd < 0 || evutil_make_socket_nonblocking(source->fd) != 0) {
-        status = base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
-    } else {
+    enum base_status status = source_open(options->path, &source->fd, error);
+    if (status == BASE_OK) {
         struct timeval now = {0};
         source->timer = event_new(base, -1, 0, on_timer, source);
         if (source->timer == NULL || event_add(source->timer, &now) != 0) {

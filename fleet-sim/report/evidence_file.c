@@ -150,7 +150,7 @@ static enum base_status write_file(const char *path, const struct wire_evidence 
     char text[BASE_B64_ENCODED(WIRE_META_BYTES_MAX)];
     json_t *envelope_text = json_stringn(text, base_b64_encode(envelope, size, text));
     json_t *root = json_pack("{s:o, s:o}", "evidence", envelope_text, "says", says(evidence));
-    FILE *file = root != NULL ? fopen(path, "we") : NULL;
+    FILE *file = root != NULL ? fopen(path, "wxe") : NULL; // never over another
     if (file == NULL) {
         int why = errno;
         json_decref(root);

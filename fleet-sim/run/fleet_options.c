@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PER_CARRIER_DEFAULT 1000
 #define RATE_DEFAULT        10000.0
@@ -558,6 +559,11 @@ static enum base_status check_evidence(const struct parse *parse)
     if ((o->evidence[0] == '\0') != (o->evidence_key[0] == '\0')) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--evidence FILE and --evidence-key FILE go together");
+    }
+    if (o->evidence[0] != '\0' && access(o->evidence, F_OK) == 0) { // said before the run
+        return base_error_set(parse->error, BASE_ERR_EXISTS,
+                              "--evidence: %.100s is there already: evidence is a new file",
+                              o->evidence);
     }
     if (o->evidence[0] != '\0' && (o->where.cond_count > 0 || o->bad.rule_count > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,

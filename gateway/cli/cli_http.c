@@ -1,6 +1,7 @@
 // libcurl behind one call. Used by cli_api.c; one thread, one easy handle kept for its connection.
 #include "cli/cli_http.h"
 
+#include "base/regular_file.h"
 #include "cli/cli_token.h"
 
 #include <curl/curl.h>
@@ -103,10 +104,26 @@ static struct curl_slist *make_headers(const struct cli *cli, const struct cli_c
     return curl_slist_append(list, "Expect:");
 }
 
+// The file of certificates that libcurl is to open; NULL: the system's.
+static const char *ca_of(const struct cli *cli)
+{
+    const char *ca = option_or_env(cli, CLI_OPTION_CA, "WALLE_CA");
+    return ca != NULL && ca[0] != '\0' ? ca : NULL;
+}
+
+// It would wait for a pipe, and read a device for ever.
+static enum cli_exit check_ca(const struct cli *cli)
+{
+    struct base_error error = {0};
+    const char *ca = ca_of(cli);
+    bool good = ca == NULL || base_regular_look(ca, true, &error) == BASE_OK;
+    return good ? CLI_EXIT_OK : cli_fail(CLI_EXIT_USAGE, "--ca: %s", error.text);
+}
+
 static void set_options(const struct cli *cli, const struct cli_call *call, const char *url,
                         struct sink *sink, char *error)
 {
-    const char *ca = option_or_env(cli, CLI_OPTION_CA, "WALLE_CA");
+    const char *ca = ca_of(cli);
     bool clear = strncmp(url, "http://", 7) == 0;
 
     curl_easy_reset(kept);
@@ -132,7 +149,7 @@ static void set_options(const struct cli *cli, const struct cli_call *call, cons
         curl_easy_setopt(kept, CURLOPT_POSTFIELDS, call->body_bytes > 0 ? call->body : "");
         curl_easy_setopt(kept, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_bytes);
     }
-    if (ca != NULL && ca[0] != '\0') {
+    if (ca != NULL) {
         curl_easy_setopt(kept, CURLOPT_CAINFO, ca);
         curl_easy_setopt(kept, CURLOPT_CAPATH, NULL);
     }
@@ -212,6 +229,7 @@ enum cli_exit cli_http_call(const struct cli *cli, const struct cli_call *call,
     curl_off_t length = -1;
     enum cli_exit exit_code = make_url(cli, call->path, url);
 
+    exit_code = exit_code == CLI_EXIT_OK ? check_ca(cli) : exit_code;
     if (exit_code != CLI_EXIT_OK) {
         return exit_code;
     }

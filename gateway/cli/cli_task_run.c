@@ -195,7 +195,7 @@ static void print_output(const struct dev_vm_result *result)
 {
     struct base_str output = result->output;
     if (output.size > 0) {
-        printf("%.*s", (int)output.size, output.data);
+        (void)fwrite(output.data, 1, output.size, stdout); // a NUL ends nothing
     }
     if (result->output_cut > 0) {
         bool in_line = output.size > 0 && output.data[output.size - 1] != '\n';

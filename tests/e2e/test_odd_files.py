@@ -170,7 +170,56 @@ class OddFiles(unittest.TestCase):
         self.refused("walle-device", "--gateway", "https://127.0.0.1:1", "--dir", self.stack.path("device"), "--root", path, path=path)
         self.refused("walle-device", "--gateway", "https://127.0.0.1:1", "--dir", self.stack.path("device"), "--trust", path, path=path)
 
+    def test_certificates_that_programs_are_given(self):
+        path, https = self.stack.path("some.pem"), "https://127.0.0.1:1"
+        self.refused("walle", "task", "list", "--gateway", https, "--ca", path, path=path)
+        device = ("--gateway", https, "--dir", self.stack.path("device"), *TRUST, "--id", "00000000000000ab", "--once")
+        self.refused("walle-device", *device, "--ca", path, path=path)
+        key = self.stack.path("cert.key")
+        self.put(key, b"")
+        os.chmod(key, 0o600)
+        self.refused("walle-device", *device, "--insecure", "--cert", path, "--cert-key", key, path=path)
+
+    def test_evidence_is_a_new_file(self):
+        path, key = self.stack.path("evidence.json"), self.stack.path("release.key")
+        self.stack.walle("key", "new", "--out", key)
+        for kind in ("pipe", "folder", "link", b"kept"):
+            with self.subTest(kind=kind):
+                if kind == "link":
+                    self.put(self.stack.path("elsewhere"), b"kept")
+                self.put(path, kind)
+                run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", self.stack.path("none"), "--devices", "10",
+                                      "--evidence", path, "--evidence-key", key], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                     stdin=subprocess.DEVNULL)
+                self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+                self.assertIn(f"--evidence: {path} is there already", run.stderr)
+                self.take_away(path)
+
+    def test_printed_text_is_whole(self):
+        source, built = self.stack.path("source"), self.stack.path("built")
+        os.mkdir(source)
+        self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
+        self.put(os.path.join(source, "task.py"), b"import walle\nprint('before\\0behind')\nwalle.result(7)\n")
+        self.stack.walle("task", "build", source, "--out", built)
+        self.assertIn("behind", self.stack.walle("task", "run", built).stdout)
+
+    def test_attributes_that_are_none(self):
+        for text in ("os=" + "x" * 65, "Os=android", "a b=1", "os=a\nb", "n" * 33 + "=1"):
+            with self.subTest(text=text):
+                run = subprocess.run([program("walle-device"), "--gateway", "http://127.0.0.1:1", "--dir", self.stack.path("device"), *TRUST,
+                                      "--id", "00000000000000ab", "--once", "--attr", "region=eu", "--attr", text], capture_output=True, text=True,
+                                     timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn("--attr: '" + text.replace("\n", "\\u000a")[:20], run.stderr.replace("\n", "\\u000a"))
+
     # ---- Device
+
+    def test_events_come_from_what_has_an_end(self):
+        self.enrolled()
+        for path, text in (("/dev/zero", "a device"), (self.stack.path("device"), "a folder")):
+            run = self.device("--events", path)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertIn(f"{path}: {text}, not a regular file", run.stderr)
 
     def device(self, *arguments):
         return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/prng.h"
+#include "base/regular_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +155,25 @@ static bool any_tls(const struct posix_options *options)
     return tls;
 }
 
+// The TLS library opens files by itself, and would wait for a pipe.
+static enum base_status look_at_files(const struct posix_options *options, struct base_error *error)
+{
+    const char *const paths[] = {options->ca_pem_path, options->certificate_path,
+                                 options->certificate_key_path};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        if (paths[i] != NULL) {
+            BASE_TRY(base_regular_look(paths[i], true, error));
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status posix_tls_new(const struct posix_options *options, struct h2_tls **out_tls,
                                struct base_error *error)
 {
     struct h2_tls *tls = NULL;
     if (any_tls(options)) {
+        BASE_TRY(look_at_files(options, error));
         enum base_status status = h2_tls_new(options->ca_pem_path, &tls);
         if (status != BASE_OK) {
             return base_error_set(error, status, "%s: no usable certificates",
