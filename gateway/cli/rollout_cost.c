@@ -57,9 +57,12 @@ void rollout_cost_print(FILE *file, const json_t *cost)
     if (count > json_array_size(tasks)) {
         fprintf(file, "and %llu more\n", (unsigned long long)(count - json_array_size(tasks)));
     }
-    (void)snprintf(what, sizeof(what), "together, %llu tasks", (unsigned long long)count);
+    (void)snprintf(what, sizeof(what), "together, %llu task%s", (unsigned long long)count,
+                   count == 1 ? "" : "s");
     print_row(file, what, sum, "");
-    fprintf(file, "%-32s %8s %8llu %8llu %8llu\n", "a phone has, for 16 tasks", "",
+    (void)snprintf(what, sizeof(what), "a phone has, %llu with triggers",
+                   (unsigned long long)cli_json_u64(budget, "tasks"));
+    fprintf(file, "%-32s %8s %8llu %8llu %8llu\n", what, "",
             (unsigned long long)cli_json_u64(budget, "work"),
             (unsigned long long)cli_json_u64(budget, "trigger_bytes"),
             (unsigned long long)cli_json_u64(budget, "declaration_bytes"));

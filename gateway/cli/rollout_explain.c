@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define CAUSES_MAX 3
+#define CAUSES_MAX         3
+#define EVIDENCE_PLAIN_MAX 1e6
 
 static double real(const json_t *object, const char *key)
 {
@@ -17,6 +18,12 @@ static double real(const json_t *object, const char *key)
 static unsigned long long whole(const json_t *object, const char *key)
 {
     return (unsigned long long)cli_json_u64(object, key);
+}
+
+// "s", unless there is one.
+static const char *plural(unsigned long long count)
+{
+    return count == 1 ? "" : "s";
 }
 
 static const json_t *current_stage(const json_t *rollout)
@@ -32,8 +39,17 @@ static bool is_test(const json_t *stage)
     return strcmp(rule, "sequential") == 0 || strcmp(rule, "logrank") == 0;
 }
 
+// Evidence beyond what anybody asks for is told by its size alone.
+static const char *evidence_text(double value, char out[32])
+{
+    (void)snprintf(out, 32, value > EVIDENCE_PLAIN_MAX ? "%.1e" : "%.2f", value);
+    return out;
+}
+
 unsigned rollout_explain_evidence(FILE *file, const json_t *rollout)
 {
+    char worse[32];
+    char good[32];
     const json_t *shown = json_object_get(rollout, "test");
     const json_t *stage = current_stage(rollout);
 
@@ -44,10 +60,11 @@ unsigned rollout_explain_evidence(FILE *file, const json_t *rollout)
     double beta = real(stage, "beta");
     fprintf(
         file,
-        "  evidence: updated %.2f %%, control %.2f %%; against \"no worse\" %.2f of %.0f, against "
-        "\"too bad\" %.2f of %.0f needed\n",
-        100 * real(shown, "updated"), 100 * real(shown, "control"), real(shown, "evidence"),
-        alpha > 0 ? 1 / alpha : 0, real(shown, "good_evidence"), beta > 0 ? 1 / beta : 0);
+        "  evidence: updated %.2f %%, control %.2f %%; against \"no worse\" %s of %.0f, against "
+        "\"too bad\" %s of %.0f needed\n",
+        100 * real(shown, "updated"), 100 * real(shown, "control"),
+        evidence_text(real(shown, "evidence"), worse), alpha > 0 ? 1 / alpha : 0,
+        evidence_text(real(shown, "good_evidence"), good), beta > 0 ? 1 / beta : 0);
     return 1;
 }
 
@@ -82,8 +99,7 @@ unsigned rollout_explain_guard(FILE *file, const json_t *rollout)
     if (!json_is_object(guard) || strcmp(cli_json_text(rollout, "state", ""), "guarding") != 0) {
         return 0;
     }
-    fprintf(file, "  guarding: %llu device%s outstanding", outstanding,
-            outstanding == 1 ? "" : "s");
+    fprintf(file, "  guarding: %llu device%s outstanding", outstanding, plural(outstanding));
     print_wait(file, cli_json_u64(guard, "left_s"));
     fputs(" left at most\n", file);
     return 1;
@@ -169,9 +185,10 @@ unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
         return 0;
     }
     fprintf(file,
-            "  not counted: %llu devices that did not show who they are; %llu said they ran it, "
+            "  not counted: %llu device%s that did not show who they are; %llu said they ran it, "
             "%llu of them that it failed\n",
-            devices, whole(counts, "unproven_completed"), whole(counts, "unproven_failed"));
+            devices, plural(devices), whole(counts, "unproven_completed"),
+            whole(counts, "unproven_failed"));
     return 1;
 }
 
@@ -180,9 +197,9 @@ static void say_gate(FILE *file, const json_t *stage)
     bool trial = strcmp(cli_json_text(stage, "rule", ""), "logrank") == 0;
     bool offers = strcmp(cli_json_text(stage, "kind", ""), "simulate") != 0;
 
-    fprintf(file, "Its gate (%s) passes when at least %llu devices %s, ",
+    fprintf(file, "Its gate (%s) passes when at least %llu device%s %s, ",
             cli_json_text(stage, "rule", "threshold"), whole(stage, "min_sample"),
-            trial ? "had their whole time" : "completed");
+            plural(whole(stage, "min_sample")), trial ? "had their whole time" : "completed");
     if (offers && real(stage, "min_answered") > 0) {
         fprintf(file, "%g %% of them answered, ", 100 * real(stage, "min_answered"));
     }
@@ -209,17 +226,18 @@ static void say_counts(FILE *file, const json_t *stage)
     unsigned long long failed = whole(counts, "failed");
     unsigned long long late = whole(counts, "timed_out");
     unsigned long long ran = whole(counts, "succeeded");
+    unsigned long long offered = whole(counts, "offered");
 
     if (strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
         fprintf(file, "On virtual devices it ran %llu times and failed %llu times.\n", ran, failed);
         return;
     }
     fprintf(file,
-            "%llu devices were offered it: %llu answered (%llu that it ran, %llu that it failed), "
+            "%llu device%s offered it: %llu answered (%llu that it ran, %llu that it failed), "
             "%llu did not answer in time\nand count as failed, %llu are under way, %llu refused it "
             "as not for them.\n",
-            whole(counts, "offered"), ran + failed, ran, failed, late, whole(counts, "under_way"),
-            whole(counts, "not_applicable"));
+            offered, offered == 1 ? " was" : "s were", ran + failed, ran, failed, late,
+            whole(counts, "under_way"), whole(counts, "not_applicable"));
     if (whole(counts, "silent") > 0) {
         fprintf(file, "%llu that activated it were not heard of since (silent).\n",
                 whole(counts, "silent"));
@@ -241,8 +259,9 @@ static void say_causes(FILE *file, const json_t *rollout)
     json_array_foreach(json_object_get(rollout, "fingerprints"), index, item)
     {
         if (index < CAUSES_MAX) {
-            fprintf(file, "On %llu devices: %s %s\n", whole(item, "devices"),
-                    cli_json_text(item, "kind", "?"), cli_json_text(item, "detail", ""));
+            fprintf(file, "On %llu device%s: %s %s\n", whole(item, "devices"),
+                    plural(whole(item, "devices")), cli_json_text(item, "kind", "?"),
+                    cli_json_text(item, "detail", ""));
         }
     }
 }
@@ -275,8 +294,8 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     double open_s = now_s > since_s ? (double)(now_s - since_s) : 0;
 
     if (completed < sample) {
-        fprintf(file, "Missing: %llu more devices that answer, or whose time to answer is over.\n",
-                sample - completed);
+        fprintf(file, "Missing: %llu more device%s to answer, or to have had the time to.\n",
+                sample - completed, plural(sample - completed));
     }
     if (completed < sample && whole(counts, "unproven") > 0) {
         fprintf(file,

@@ -139,6 +139,10 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
         return;
     }
     print_counts(file, counts);
+    if (count(counts, "control") > 0) { // it stays with its stage when the next one is open
+        fprintf(file, "; control %llu, %llu completed, %llu failed", count(counts, "control"),
+                count(counts, "control_completed"), count(counts, "control_failed"));
+    }
     fputc('\n', file);
 }
 
@@ -151,8 +155,9 @@ static unsigned show_causes(FILE *file, const json_t *rollout)
     json_array_foreach(json_object_get(rollout, "fingerprints"), index, item)
     {
         if (lines < 3) {
-            fprintf(file, "  %llu devices: %s %s\n", count(item, "devices"),
-                    cli_json_text(item, "kind", "?"), cli_json_text(item, "detail", ""));
+            fprintf(file, "  %llu device%s: %s %s\n", count(item, "devices"),
+                    count(item, "devices") == 1 ? "" : "s", cli_json_text(item, "kind", "?"),
+                    cli_json_text(item, "detail", ""));
             lines++;
         }
     }
@@ -224,6 +229,13 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fputs("  all stages: ", file);
     print_counts(file, counts);
     fprintf(file, "; %llu activated it\n", count(counts, "activated"));
+    if (count(counts, "silent") > 0) {
+        fputs(
+            "  silent: activated it and were not heard of since; who had run well before is among "
+            "the ok, too\n",
+            file);
+        lines++;
+    }
     json_array_foreach(json_object_get(rollout, "quarantine"), index, stage)
     {
         fprintf(file, "  in quarantine: %s\n", cli_shown(json_string_value(stage)));

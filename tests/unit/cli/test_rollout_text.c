@@ -1,0 +1,118 @@
+// What `rollout status`, `explain` and the cost table say in words: plurals of one, evidence beyond
+// all that is asked for, what is in a sum.
+#include "test_kit.h"
+
+#include "cli/rollout_cost.h"
+#include "cli/rollout_explain.h"
+#include "cli/rollout_show.h"
+
+#include <stdlib.h>
+
+static const char rollout_text[] =
+    "{\"id\": \"00000000000000aa\", \"task\": \"t\", \"version\": \"1.0.0\", \"state\": "
+    "\"running\", \"verdict\": \"no_data\", \"reason\": \"no_completions\", \"reason_text\": "
+    "\"none\", \"stage\": {\"index\": 0, \"name\": \"full\"}, \"test\": {\"updated\": 0.5, "
+    "\"control\": 0, \"evidence\": 3.3e27, \"good_evidence\": 0.5}, \"counts\": {\"offered\": 1, "
+    "\"silent\": 1, \"unproven\": 1}, \"fingerprints\": [{\"devices\": 1, \"kind\": "
+    "\"fail_exception\", \"detail\": \"x\"}], \"stages\": [{\"name\": \"full\", \"kind\": "
+    "\"full\", \"percent\": 100, \"rule\": \"sequential\", \"alpha\": 0.05, \"beta\": 0.1, "
+    "\"min_sample\": 1, \"min_dwell_s\": 0, \"min_answered\": 0.9, \"execution_timeout_s\": 60, "
+    "\"counts\": {\"offered\": 1, \"silent\": 1}}]}";
+
+static const char cost_text[] =
+    "{\"declares\": true, \"fits\": true, \"tasks\": [{\"task\": \"t\"}], \"sum\": {\"tasks\": 1}, "
+    "\"budget\": {\"tasks\": 24}}";
+
+static char *said(const char *json, void (*say)(FILE *file, const json_t *root))
+{
+    char *text = NULL;
+    size_t size = 0;
+    json_t *root = json_loads(json, 0, NULL);
+    assert_non_null(root);
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    say(file, root);
+    fclose(file);
+    json_decref(root);
+    return text;
+}
+
+static void explain(FILE *file, const json_t *root)
+{
+    rollout_explain(file, root, "", 0);
+}
+
+static void show(FILE *file, const json_t *root)
+{
+    (void)rollout_show(file, root);
+}
+
+static void expect(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("not said: %s\nbut: %s", part, text);
+    }
+}
+
+static void one_is_no_plural(void **state)
+{
+    (void)state;
+    char *text = said(rollout_text, explain);
+    assert_null(strstr(text, " 1 devices"));
+    assert_null(strstr(text, "\n1 devices"));
+    expect(text, "at least 1 device completed");
+    expect(text, "1 device was offered it");
+    expect(text, "On 1 device: ");
+    expect(text, "Missing: 1 more device ");
+    expect(text, "not counted: 1 device that did");
+    free(text);
+    text = said(rollout_text, show);
+    assert_null(strstr(text, " 1 devices"));
+    free(text);
+    text = said(cost_text, rollout_cost_print);
+    expect(text, "together, 1 task ");
+    expect(text, "a phone has, 24 with triggers");
+    free(text);
+}
+
+static void huge_evidence_is_told_by_its_size(void **state)
+{
+    (void)state;
+    char *text = said(rollout_text, show);
+    expect(text, "against \"no worse\" 3.3e+27 of 20, against \"too bad\" 0.50 of 10 needed");
+    free(text);
+}
+
+static void what_is_silent_is_said(void **state)
+{
+    (void)state;
+    char *text = said(rollout_text, show);
+    expect(text, "  silent: activated it and were not heard of since; who had run well before is "
+                 "among the ok, too\n");
+    free(text);
+}
+
+// A stage that is over keeps what its control came to.
+static void control_stays_with_its_stage(void **state)
+{
+    (void)state;
+    static const char two[] =
+        "{\"stage\": {\"index\": 1}, \"stages\": [{\"name\": \"gray\", \"kind\": \"gray\", "
+        "\"percent\": 1, \"counts\": {\"control\": 50, \"control_completed\": 48, "
+        "\"control_failed\": 2}}, {\"name\": \"full\", \"kind\": \"full\", \"counts\": {}}]}";
+    char *text = said(two, show);
+    expect(text, "0 under way; control 50, 48 completed, 2 failed\n");
+    expect(text, "0 under way\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_is_no_plural),
+        cmocka_unit_test(huge_evidence_is_told_by_its_size),
+        cmocka_unit_test(what_is_silent_is_said),
+        cmocka_unit_test(control_stays_with_its_stage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
