@@ -3,8 +3,8 @@
 
     rollout_bench.py --build DIR [--only live,gate,null,sockets] [--quick] [options of the part]
 
-rollout.t50_s, .t90_s, .t99_s, .abort_s   a release to 100,000 virtual devices that are online, and its abort, over real
-                     sockets (see rollout_live.py).
+rollout.t50_s, .t90_s, .t99_s, .abort_s, .undo_s, .kill_s   a release to 100,000 virtual devices that are online, and the ways
+                     back, over real sockets (see rollout_live.py).
 
 gate.SCENARIO.RULE   devices exposed by our gate and by RULE (hawkbit, aws, argo: our implementations of their documented
                      rules) in a simulated staged rollout, at equal false-stop rate (see rollout_gate.py).

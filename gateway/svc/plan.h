@@ -63,9 +63,10 @@ struct gw_plan_index; // svc/plan_index.h
 struct gw_plan {
     _Atomic uint32_t refs;
     uint64_t generation;
-    uint64_t recalls;     // one more whenever a task lost a claim, or its first rollout began: who
-                          // keeps what it had asks again
-    bool trusts_unproven; // an open rollout counts devices that never showed who they are
+    // One more whenever a task lost a claim, or its first rollout began: who keeps what it had asks
+    // again.
+    uint64_t recalls;
+    bool trusts_unproven;        // an open rollout counts devices that never showed who they are
     struct gw_plan_index *index; // of this generation or one since changes_from
     uint64_t changes_from;       // what was computed from this generation or later can catch up
     uint32_t change_count;

@@ -176,6 +176,26 @@ static void what_ran_out_gives_way_to_the_baseline(void **state)
     assert_true(pair()->version_id == first);
 }
 
+// ---- Another tenant's
+
+// What a device says of a task of another tenant leads to no order, not even to stop.
+static void another_tenants_task_is_not_ordered(void **state)
+{
+    (void)state;
+    struct gw_tenant tenant;
+    struct base_error error = {0};
+    bool created = false;
+    assert_int_equal(gw_tenant_create(rig.core, BASE_STR("other"), &tenant, &created, &error),
+                     BASE_OK);
+    rig.tenant = tenant.id;
+    uint64_t first = complete(1, "1.0.0");
+    pair()->version_id = first + 1;
+    assert_int_equal(come(NULL), 0);
+    rig_command(&rig, 1, POL_COMMAND_UNDO, NULL);
+    assert_int_equal(come(NULL), 0);
+    assert_true(pair()->version_id == first + 1);
+}
+
 // ---- Kept for its attributes
 
 // Whose target shuts out what it has keeps that, if the rollout's arm has it: an arm is no
@@ -265,6 +285,7 @@ int main(void)
         CASE(a_wait_is_no_interval),
         CASE(what_ran_out_is_offered_to_nobody_and_settles_nobody),
         CASE(what_ran_out_gives_way_to_the_baseline),
+        CASE(another_tenants_task_is_not_ordered),
         CASE(what_is_kept_is_of_its_arm),
         CASE(a_failed_stage_holds_nobody),
         CASE(a_stage_that_is_held_goes_on),
