@@ -367,6 +367,16 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
     visit->changed = true;
 }
 
+// May what a device says that was offered it then still count?
+static bool has_time(const struct gw_watch *watch, const struct gw_release *release,
+                     const struct gw_device_mark *mark)
+{
+    return (mark->bits & GW_OUTCOME_DRAWN) != 0
+               ? watch->now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
+               : at_least_0(watch->now_s, mark->offered_s) <=
+                     release->stages[mark->stage].execution_timeout_s;
+}
+
 // Has it been offered the version, not answered, and may in time?
 static bool is_under_way(const struct gw_watch *watch, const struct watched *item,
                          const struct gw_device_mark *mark)
@@ -374,9 +384,7 @@ static bool is_under_way(const struct gw_watch *watch, const struct watched *ite
     struct gw_rollout_counts one;
     gw_tally_contribution(mark->bits, &one);
     return one.offered != 0 && one.succeeded == 0 && one.failed == 0 && one.not_applicable == 0 &&
-           one.rolled_back == 0 &&
-           at_least_0(watch->now_s, mark->offered_s) <=
-               item->release->stages[mark->stage].execution_timeout_s;
+           one.rolled_back == 0 && has_time(watch, item->release, mark);
 }
 
 static void see_mark(const struct gw_watch *watch, struct watched *item,

@@ -63,11 +63,12 @@ static void make_devices(void)
     }
 }
 
-static void begin_stages(struct rig *rig, const struct rig_stage *stages, uint32_t count)
+static void begin_conducted(struct rig *rig, const struct rig_stage *stages, uint32_t count,
+                            void (*conducted)(struct pol_stage *stage, uint32_t index))
 {
     struct gw_rollout_view view;
     struct base_error error = {0};
-    rig->conduct = conduct;
+    rig->conduct = conducted;
     rig_version(rig, TASK, "2.0.0", &new_version);
     enum base_status status =
         rig_rollout(rig, ID, TASK, &new_version, NULL, NULL, stages, count, &view, &error);
@@ -76,6 +77,11 @@ static void begin_stages(struct rig *rig, const struct rig_stage *stages, uint32
     }
     rig_command(rig, ID, POL_COMMAND_START, NULL);
     rig_settle(rig);
+}
+
+static void begin_stages(struct rig *rig, const struct rig_stage *stages, uint32_t count)
+{
+    begin_conducted(rig, stages, count, conduct);
 }
 
 // A fleet on the old version, and a rollout of the new one with a trial.
@@ -655,6 +661,62 @@ static void bad_versions_stop_and_good_ones_go_on(void **state)
     rig_done(&rig);
 }
 
+static uint32_t guard_window_s;
+
+static void guarded(struct pol_stage *stage, uint32_t index)
+{
+    conduct(stage, index);
+    stage->guard_s = 24 * 3600;
+    stage->window_s = guard_window_s;
+}
+
+static const struct rig_stage guarded_full[] = {
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+};
+
+static void expect_state(struct rig *rig, enum pol_rollout_state state, enum pol_reason reason)
+{
+    struct gw_rollout_view view;
+    rig_settle(rig);
+    rig_settle(rig); // by the walk of the tick before
+    rig_view(rig, ID, &view);
+    assert_int_equal(view.state, state);
+    assert_int_equal(view.reason, reason);
+}
+
+// A device comes shortly before the stage passes, and says nothing. It is outstanding as long as
+// what it says would count: for its window, whatever an execution may take.
+static void guard_for(uint32_t window_s, uint32_t waits_s)
+{
+    struct rig rig;
+    guard_window_s = window_s;
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    begin_conducted(&rig, guarded_full, 1, guarded);
+    for (uint32_t i = 0; i < 30; i++) {
+        assert_int_equal(come(&rig, &devices[i]), UPDATED);
+        tell_of(&rig, &devices[i], false, WIRE_OUTCOME_RAN);
+    }
+    rig_advance_s(&rig, window_s - 10);
+    assert_int_equal(come(&rig, &devices[30]), UPDATED);
+    rig_advance_s(&rig, BLOCK_S + 15);
+    expect_state(&rig, POL_ROLLOUT_GUARDING, POL_REASON_GUARDING);
+    rig_advance_s(&rig, waits_s);
+    expect_state(&rig, POL_ROLLOUT_GUARDING, POL_REASON_GUARDING);
+    rig_advance_s(&rig, window_s - waits_s + BLOCK_S);
+    expect_state(&rig, POL_ROLLOUT_COMPLETED, POL_REASON_NOBODY_OUTSTANDING);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+static void a_guard_waits_for_windows(void **state)
+{
+    (void)state;
+    guard_for(WINDOW_S, WINDOW_S / 4);
+    guard_for(4 * GW_EXECUTION_TIMEOUT_S, GW_EXECUTION_TIMEOUT_S + 60);
+}
+
 static void a_first_release_has_nobody_to_compare_with(void **state)
 {
     (void)state;
@@ -762,6 +824,7 @@ int main(void)
         cmocka_unit_test(who_was_not_drawn_takes_no_part),
         cmocka_unit_test(bad_versions_stop_and_good_ones_go_on),
         cmocka_unit_test(a_first_release_has_nobody_to_compare_with),
+        cmocka_unit_test(a_guard_waits_for_windows),
         cmocka_unit_test(a_bad_segment_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
