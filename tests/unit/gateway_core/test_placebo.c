@@ -661,6 +661,68 @@ static void bad_versions_stop_and_good_ones_go_on(void **state)
     rig_done(&rig);
 }
 
+#define SILENCE_S 600u
+
+static void watched(struct pol_stage *stage, uint32_t index)
+{
+    conduct(stage, index);
+    stage->silence_s = SILENCE_S;
+    stage->gate.max_silence_percent = 100;
+}
+
+// Everybody answers well at once; then the updated are heard of no more, and control with them or
+// not.
+static void fall_silent(struct rig *rig, bool both)
+{
+    rig_init(rig);
+    rig_start(rig);
+    make_devices();
+    rig_baseline(rig, TASK, BASE_ID, NULL, NULL, &old_version);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        has_old(&devices[i]);
+    }
+    begin_conducted(rig, gray_full, 2, watched);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (come(rig, &devices[i]) != NOTHING) {
+            tell(rig, &devices[i], WIRE_OUTCOME_RAN);
+        }
+    }
+    for (uint32_t waited_s = 0; waited_s <= SILENCE_S + BLOCK_S; waited_s += 100) {
+        rig_advance_s(rig, 100);
+        for (uint32_t i = 0; i < DEVICES && !both; i++) {
+            if (place_of(&devices[i]) == CONTROL) {
+                (void)come(rig, &devices[i]);
+            }
+        }
+        rig_settle(rig);
+        rig_settle(rig); // by the walk of the tick before
+    }
+}
+
+// The share that falls silent is compared with control's, in a stage of the gateway as it ships.
+static void silence_is_compared_with_a_placebo(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    fall_silent(&rig, true);
+    gw_rollout_seen(rig.core, gw_catalog_find_rollout(rig.core, ID), &seen, &counts);
+    assert_int_equal(counts.hazard.silent, count_of(UPDATED));
+    assert_int_equal(counts.control_hazard.silent, count_of(CONTROL));
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
+    assert_int_not_equal(view.verdict, POL_VERDICT_FAIL);
+    expect_replay(&rig);
+    rig_done(&rig);
+
+    fall_silent(&rig, false);
+    assert_int_equal(reason_back(&rig), POL_REASON_SILENT_OVER_CONTROL);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
 static uint32_t guard_window_s;
 
 static void guarded(struct pol_stage *stage, uint32_t index)
@@ -824,6 +886,7 @@ int main(void)
         cmocka_unit_test(who_was_not_drawn_takes_no_part),
         cmocka_unit_test(bad_versions_stop_and_good_ones_go_on),
         cmocka_unit_test(a_first_release_has_nobody_to_compare_with),
+        cmocka_unit_test(silence_is_compared_with_a_placebo),
         cmocka_unit_test(a_guard_waits_for_windows),
         cmocka_unit_test(a_bad_segment_is_held),
     };
