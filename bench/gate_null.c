@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICES_MAX 40000u
+#define DEVICES_MAX 80000u
 #define NUMBERS     3
 #define NUMBER_MAX  1000000u
 
@@ -103,11 +103,11 @@ int main(int argc, char **argv)
         known = base_str_u64(base_str_of(argv[3 + i]), &number) == BASE_OK && number <= NUMBER_MAX;
         numbers[i] = (uint32_t)number;
     }
-    if (!known || numbers[0] >= VERDICT_NULL_CELLS) {
+    if (!known || numbers[0] >= VERDICT_CELLS) {
         (void)fprintf(stderr,
                       "usage: gate_null core|blocks|both FOLDER CELL FIRST RUNS; cells are "
                       "0 to %u\n",
-                      VERDICT_NULL_CELLS - 1);
+                      VERDICT_CELLS - 1);
         return 2;
     }
     struct players players;

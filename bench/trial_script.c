@@ -51,6 +51,15 @@ void trial_script_free(struct trial_script *script)
     }
 }
 
+// The first model's devices are the cell's slice.
+static double chance_to_fail(const struct verdict_cell *cell, const struct trial_device *device)
+{
+    bool first = device->model == 0;
+    double base = first && cell->slice_base > 0 ? cell->slice_base : cell->base;
+    double rise = cell->rise + (first ? cell->slice_rise : 0);
+    return base + (device->updated ? rise : 0);
+}
+
 static void draw_device(struct trial_script *script, const struct verdict_cell *cell,
                         struct base_prng *prng, uint32_t index)
 {
@@ -59,7 +68,7 @@ static void draw_device(struct trial_script *script, const struct verdict_cell *
     uint32_t comes = (uint32_t)base_prng_below(prng, TRIAL_SCRIPT_COME_S);
     device->model = (uint8_t)base_prng_below(prng, TRIAL_SCRIPT_MODELS);
     device->updated = bucket < POL_BUCKET_COUNT / 2;
-    device->fails = base_prng_unit(prng) < cell->base + (device->updated ? cell->rise : 0);
+    device->fails = base_prng_unit(prng) < chance_to_fail(cell, device);
     double seconds = verdict_delay_s(cell, device->fails, prng);
     bool lost = base_prng_unit(prng) < cell->loss;
     device->next_to_come = script->comes[comes];

@@ -388,6 +388,13 @@ static const double losses[] = {0, 0.05};
 struct verdict_cell verdict_null_cell(uint32_t index)
 {
     double late_s = delays_s[index / 6 % 6];
+    if (index >= VERDICT_NULL_CELLS) {
+        return (struct verdict_cell){.base = 0.005,
+                                     .late_s = index > VERDICT_NULL_CELLS ? 25 : 0,
+                                     .devices = 40000,
+                                     .control = 1,
+                                     .slice_base = 0.03};
+    }
     return (struct verdict_cell){.base = bases[index % 6],
                                  .late_s = late_s > 0 ? late_s : 0,
                                  .heavy = late_s < 0,
@@ -400,7 +407,11 @@ void verdict_cell_name(const struct verdict_cell *cell, char *out, size_t size)
 {
     char late[32];
     (void)snprintf(late, sizeof(late), cell->heavy ? "heavy tail" : "%g s", cell->late_s);
-    (void)snprintf(out, size, "base %g %%, %s late %s, %u devices, loss %g %%", cell->base * 100,
-                   cell->reversed ? "failures" : "successes", late, cell->devices,
+    char slice[32] = "";
+    if (cell->slice_base > 0) {
+        (void)snprintf(slice, sizeof(slice), " (a segment %g %%)", cell->slice_base * 100);
+    }
+    (void)snprintf(out, size, "base %g %%%s, %s late %s, %u devices, loss %g %%", cell->base * 100,
+                   slice, cell->reversed ? "failures" : "successes", late, cell->devices,
                    cell->loss * 100);
 }

@@ -63,8 +63,10 @@ double verdict_delay_s(const struct verdict_cell *cell, bool fails, struct base_
 // ---- Cells of the null: base rates x delays x sizes x loss
 
 #define VERDICT_NULL_CELLS 216u
+// Behind them: a segment that always failed six times as often as others, with two delays.
+#define VERDICT_CELLS (VERDICT_NULL_CELLS + 2u)
 
-// `index` below VERDICT_NULL_CELLS; one control device for each updated one.
+// `index` below VERDICT_CELLS; one control device for each updated one.
 struct verdict_cell verdict_null_cell(uint32_t index);
 // "base 2 %, late 25 s, 1000, loss 5 %".
 void verdict_cell_name(const struct verdict_cell *cell, char *out, size_t size);

@@ -153,6 +153,12 @@ static uint32_t window_of(const struct pol_stage *stage)
     return stage->window_s > 0 ? stage->window_s : stage->execution_timeout_s;
 }
 
+uint64_t gw_trial_window_end_s(const struct gw_release *release, uint32_t stage, uint32_t offered_s)
+{
+    uint32_t block_s = block_s_of(release);
+    return ((uint64_t)offered_s / block_s + 1) * block_s + window_of(&release->stages[stage]);
+}
+
 // The first block with this key or a larger one.
 static uint32_t lower_bound(const struct gw_trial_blocks *blocks, uint64_t key)
 {
@@ -244,8 +250,7 @@ static bool part_of(const struct gw_trial_blocks *blocks, const struct gw_trial_
         return false;
     }
     const uint32_t number = entry->offered_s / blocks->block_s;
-    const uint64_t end_s =
-        ((uint64_t)number + 1) * blocks->block_s + window_of(&release->stages[entry->stage]);
+    const uint64_t end_s = gw_trial_window_end_s(release, entry->stage, entry->offered_s);
     bool failed = (entry->bits & GW_OUTCOME_FAILED) != 0;
     bool ran = (entry->bits & GW_OUTCOME_RAN) != 0;
     bool control = (entry->bits & GW_OUTCOME_CONTROL) != 0;

@@ -65,7 +65,9 @@ void gw_trial_blocks_judged(struct gw_trial_blocks *blocks, const struct gw_tria
 void gw_trial_blocks_slices(struct gw_trial_blocks *blocks, const struct gw_trial_look *look,
                             const struct pol_held *lifted, struct pol_slices *out);
 
-// When the block of a device ends that was offered then.
+// When the block of a device ends that was offered then, and its window in a stage.
 uint32_t gw_trial_block_end_s(const struct gw_release *release, uint32_t offered_s);
+uint64_t gw_trial_window_end_s(const struct gw_release *release, uint32_t stage,
+                               uint32_t offered_s);
 
 #endif

@@ -291,7 +291,8 @@ static void see_control(const struct gw_watch *watch, struct watched *item,
 }
 
 // A device that is compared, of either cohort: watched from the end of its block, whether or not it
-// has begun by then, so that both cohorts are watched at the same ages. Who failed says no more.
+// has begun by then, so that both cohorts are watched at the same ages, and for a second at least:
+// who was never heard of again since before it is silent, too. Who failed says no more.
 static void see_drawn(const struct gw_watch *watch, struct watched *item,
                       const struct gw_device_mark *mark, const struct gw_device_visit *visit)
 {
@@ -300,16 +301,16 @@ static void see_drawn(const struct gw_watch *watch, struct watched *item,
     bool control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
     unsigned over =
         GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_NOT_APPLICABLE;
-    if ((mark->bits & GW_OUTCOME_ALONE) != 0 || (mark->bits & over) != 0 || stage->silence_s == 0) {
+    if ((mark->bits & GW_OUTCOME_ALONE) != 0 || (mark->bits & over) != 0 || stage->silence_s == 0 ||
+        watch->now_s < from_s) {
         return;
     }
     struct pol_hazard *hazard =
         &item->figures[mark->stage].trial[control ? POL_COHORT_CONTROL : POL_COHORT_UPDATED];
-    bool silent =
-        watch->now_s >= from_s && quiet_s(watch, visit->last_seen_s) >=
-                                      silence_after_s(item->release, stage, visit->interval_s);
+    bool silent = quiet_s(watch, visit->last_seen_s) >=
+                  silence_after_s(item->release, stage, visit->interval_s);
     hazard->silent += silent;
-    hazard->device_seconds += at_least_0(silent ? visit->last_seen_s : watch->now_s, from_s);
+    hazard->device_seconds += at_least_0(silent ? visit->last_seen_s : watch->now_s, from_s) + 1;
 }
 
 // Control that was offered what it has: how many of it are silent is for people.
@@ -367,6 +368,16 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
     visit->changed = true;
 }
 
+// May what a device says that was offered it then still count?
+static bool has_time(const struct gw_watch *watch, const struct gw_release *release,
+                     const struct gw_device_mark *mark)
+{
+    return (mark->bits & GW_OUTCOME_DRAWN) != 0
+               ? watch->now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
+               : at_least_0(watch->now_s, mark->offered_s) <=
+                     release->stages[mark->stage].execution_timeout_s;
+}
+
 // Has it been offered the version, not answered, and may in time?
 static bool is_under_way(const struct gw_watch *watch, const struct watched *item,
                          const struct gw_device_mark *mark)
@@ -374,9 +385,7 @@ static bool is_under_way(const struct gw_watch *watch, const struct watched *ite
     struct gw_rollout_counts one;
     gw_tally_contribution(mark->bits, &one);
     return one.offered != 0 && one.succeeded == 0 && one.failed == 0 && one.not_applicable == 0 &&
-           one.rolled_back == 0 &&
-           at_least_0(watch->now_s, mark->offered_s) <=
-               item->release->stages[mark->stage].execution_timeout_s;
+           one.rolled_back == 0 && has_time(watch, item->release, mark);
 }
 
 static void see_mark(const struct gw_watch *watch, struct watched *item,

@@ -1,244 +1,6 @@
 // Trials on the gateway as it ships: both cohorts drawn at check-ins, from the same devices and at
 // the same pace; blocks found again after a restart; what counts, and what does not.
-#include "core_rig.h"
-
-#include "base/prng.h"
-#include "policy/bucket.h"
-#include "svc/rollout_state.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define DEVICES   400u
-#define ID        0x21u
-#define SHARE     2000u
-#define BAND      4000u
-#define BLOCK_S   30u // a tenth of the check-in interval
-#define WINDOW_S  100u
-#define TASK      "shop/score"
-#define BASE_ID   0x11u
-#define SECOND_US UINT64_C(1000000)
-
-static struct rig_device devices[DEVICES];
-static struct wire_sha256 old_version;
-static struct wire_sha256 new_version;
-static struct pol_pace pace;
-
-static void conduct(struct pol_stage *stage, uint32_t index)
-{
-    (void)index;
-    stage->gate.rule = POL_GATE_LOGRANK;
-    stage->gate.alpha_ppm = 50000;
-    stage->gate.beta_ppm = 100000;
-    stage->gate.max_rise_ppm = 200000;
-    stage->gate.min_answered_ppm = 900000;
-    stage->window_s = WINDOW_S;
-    stage->control_buckets = stage->kind == POL_STAGE_GRAY ? BAND : 0;
-    stage->pace = pace;
-}
-
-static const struct rig_stage gray_full[] = {
-    {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3600 * SECOND_US},
-    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
-};
-
-static void has_old(struct rig_device *device)
-{
-    rig_device_task(device, TASK)->version_id = wire_version_id(&old_version);
-}
-
-static void make_devices(void)
-{
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        rig_device_init(&devices[i], base_mix64(i + 1));
-        rig_device_attr(&devices[i], "model", i % 4 == 0 ? "SM-1" : "SM-2");
-        devices[i].marks = true;
-        devices[i].tasks_max = 32;
-        devices[i].interval_s = 300;
-    }
-}
-
-static void begin_stages(struct rig *rig, const struct rig_stage *stages, uint32_t count)
-{
-    struct gw_rollout_view view;
-    struct base_error error = {0};
-    rig->conduct = conduct;
-    rig_version(rig, TASK, "2.0.0", &new_version);
-    enum base_status status =
-        rig_rollout(rig, ID, TASK, &new_version, NULL, NULL, stages, count, &view, &error);
-    if (status != BASE_OK) {
-        fail_msg("rollout: %s", error.text);
-    }
-    rig_command(rig, ID, POL_COMMAND_START, NULL);
-    rig_settle(rig);
-}
-
-// A fleet on the old version, and a rollout of the new one with a trial.
-static void open_trial(struct rig *rig)
-{
-    rig_init(rig);
-    rig_start(rig);
-    make_devices();
-    rig_baseline(rig, TASK, BASE_ID, NULL, NULL, &old_version);
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        has_old(&devices[i]);
-    }
-    begin_stages(rig, gray_full, 2);
-}
-
-enum drawn { NOTHING, UPDATED, CONTROL };
-
-static uint16_t bucket_of(const struct rig_device *device)
-{
-    return pol_bucket(device->id, base_mix64(ID));
-}
-
-static enum drawn place_of(const struct rig_device *device)
-{
-    uint16_t bucket = bucket_of(device);
-    return bucket < SHARE ? UPDATED : bucket < SHARE + BAND ? CONTROL : NOTHING;
-}
-
-static enum drawn come(struct rig *rig, struct rig_device *device)
-{
-    struct rig_exchange exchange;
-    struct wire_offers offers;
-    enum drawn drawn = NOTHING;
-    (void)rig_checkin(rig, device, true, &exchange, &offers);
-    assert_true(offers.count + offers.again_count <= 1);
-    if (offers.again_count == 1) {
-        assert_int_equal(offers.again[0].task_id, wire_task_id(BASE_STR(TASK)));
-        assert_int_equal(offers.again[0].rollout_id, ID);
-        drawn = CONTROL;
-    } else if (offers.count == 1) {
-        (void)rig_device_take(device, &offers);
-        drawn = UPDATED;
-    }
-    rig_exchange_done(&exchange);
-    return drawn;
-}
-
-// Beside another request there is no place for marks: who is compared comes by itself.
-static void beside_another_request_nobody_is_drawn(void **state)
-{
-    (void)state;
-    struct rig rig;
-    uint32_t compared = 0;
-    open_trial(&rig);
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        struct rig_exchange exchange;
-        char hex[WIRE_DEVICE_HEX + 1];
-        char text[WIRE_PROFILE_TEXT_MAX + 4];
-        wire_device_hex(devices[i].id, hex);
-        rig_exchange_init(&exchange, GW_METHOD_GET, "/");
-        const struct gw_request request = {.device = base_str_of(hex),
-                                           .profile = rig_device_profile(&devices[i], true, text)};
-        struct base_str value =
-            gw_worker_offer_header(rig.worker.worker, &exchange.arena, &request);
-        assert_int_equal(value.size, 0);
-        rig_exchange_done(&exchange);
-        compared += place_of(&devices[i]) != NOTHING;
-    }
-    assert_true(compared > 0);
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        assert_int_equal(come(&rig, &devices[i]), place_of(&devices[i]));
-    }
-    rig_done(&rig);
-}
-
-// In the rollout's name: about what it got, or about what it has again.
-static void tell_of(struct rig *rig, struct rig_device *device, bool control,
-                    enum wire_outcome_kind kind)
-{
-    struct wire_report report = {
-        .device_id = device->id, .epoch = device->epoch, .first_seq = device->seq, .count = 2};
-    for (uint32_t i = 0; i < 2; i++) {
-        report.outcomes[i] = (struct wire_outcome){
-            .kind = i == 0 ? WIRE_OUTCOME_ACTIVATED : kind,
-            .task_id = wire_task_id(BASE_STR(TASK)),
-            .version_id = wire_version_id(control ? &old_version : &new_version),
-            .rollout_id = ID,
-            .fingerprint = wire_outcome_is_failure(kind) ? 4711 : 0,
-        };
-    }
-    assert_int_equal(rig_send_report(rig, &report), 204);
-    device->seq += 2;
-}
-
-static void tell(struct rig *rig, struct rig_device *device, enum wire_outcome_kind kind)
-{
-    tell_of(rig, device, place_of(device) == CONTROL, kind);
-}
-
-static void trial_now(struct rig *rig, struct pol_trial *out)
-{
-    struct gw_rollout_counts seen;
-    struct pol_counts counts;
-    rig_settle(rig);
-    const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, ID);
-    gw_rollout_seen(rig->core, rollout, &seen, &counts);
-    assert_true(pol_trial_valid(&counts.trial));
-    *out = counts.trial;
-}
-
-static void expect_same(const struct pol_trial *a, const struct pol_trial *b)
-{
-    assert_memory_equal(a, b, sizeof(*a));
-}
-
-static uint32_t count_of(enum drawn place)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        count += place_of(&devices[i]) == place;
-    }
-    return count;
-}
-
-static struct gw_rollout_log_view lines[GW_PAGE_MAX];
-
-// Why the log says that it went back.
-static enum pol_reason reason_back(struct rig *rig)
-{
-    uint32_t count = 0;
-    bool more = false;
-    assert_int_equal(gw_rollout_log(rig->core, ID, 0, GW_PAGE_MAX, lines, &count, &more), BASE_OK);
-    for (uint32_t i = 0; i < count; i++) {
-        if (lines[i].record.action == POL_ACTION_ROLL_BACK) {
-            return lines[i].record.reason;
-        }
-    }
-    return POL_REASON_NONE;
-}
-
-static void expect_replay(struct rig *rig)
-{
-    const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, ID);
-    struct pol_replay replay;
-    uint32_t count = 0;
-    bool more = false;
-    rig_settle(rig);
-    pol_replay_init(&replay, rollout->created_us);
-    assert_int_equal(gw_rollout_log(rig->core, ID, 0, GW_PAGE_MAX, lines, &count, &more), BASE_OK);
-    assert_false(more);
-    for (uint32_t i = 0; i < count; i++) {
-        bool differs = false;
-        (void)pol_replay_step(&replay, rollout->release->stages, rollout->release->stage_count,
-                              &lines[i].record, &differs);
-        if (differs) {
-            fail_msg("record %llu: recorded %s (%s), replayed %s", (unsigned long long)lines[i].seq,
-                     pol_action_name(lines[i].record.action),
-                     pol_reason_name(lines[i].record.reason),
-                     pol_rollout_state_name(replay.rollout.state));
-        }
-    }
-    assert_true(pol_rollout_equal(&replay.rollout, &rollout->state));
-}
+#include "placebo_kit.h"
 
 // ---- Who is drawn
 
@@ -771,6 +533,34 @@ static void both_cohorts_are_hinted(void **state)
     assert_int_equal(hinted[NOTHING], 0);
     for (uint32_t i = 0; i < DEVICES; i++) {
         gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+    }
+    rig_done(&rig);
+}
+
+// Beside another request there is no place for marks: who is compared comes by itself.
+static void beside_another_request_nobody_is_drawn(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t compared = 0;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct rig_exchange exchange;
+        char hex[WIRE_DEVICE_HEX + 1];
+        char text[WIRE_PROFILE_TEXT_MAX + 4];
+        wire_device_hex(devices[i].id, hex);
+        rig_exchange_init(&exchange, GW_METHOD_GET, "/");
+        const struct gw_request request = {.device = base_str_of(hex),
+                                           .profile = rig_device_profile(&devices[i], true, text)};
+        struct base_str value =
+            gw_worker_offer_header(rig.worker.worker, &exchange.arena, &request);
+        assert_int_equal(value.size, 0);
+        rig_exchange_done(&exchange);
+        compared += place_of(&devices[i]) != NOTHING;
+    }
+    assert_true(compared > 0);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_int_equal(come(&rig, &devices[i]), place_of(&devices[i]));
     }
     rig_done(&rig);
 }
