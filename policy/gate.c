@@ -121,12 +121,18 @@ static void judge_threshold(const struct pol_gate *gate, const struct pol_counts
                             const struct tallied *sums, uint64_t in_stage_us,
                             struct pol_judgement *out)
 {
-    // Below the minimum sample, failures count as if the rest of the sample were to succeed: what
-    // fails even so need not wait, and a stage too small to fill its sample can still fail.
-    uint64_t sample = sums->completed > gate->min_sample ? sums->completed : gate->min_sample;
+    // Failures count as if who is under way, and below the minimum sample the rest of it, were to
+    // succeed: what fails even so need not wait, and a stage too small to fill its sample can still
+    // fail.
+    uint64_t offered = add_saturated(sums->completed, gate->of_offered ? counts->under_way : 0);
+    uint64_t sample = offered > gate->min_sample ? offered : gate->min_sample;
     if (over_limit(sums->failures, sample, gate->max_failure_ppm)) {
         decide(out, POL_VERDICT_FAIL, POL_REASON_FAILURES_OVER_LIMIT);
-    } else if (!too_early(gate, sums->completed, in_stage_us, out)) {
+    } else if (too_early(gate, sums->completed, in_stage_us, out)) {
+        return;
+    } else if (over_limit(sums->failures, sums->completed, gate->max_failure_ppm)) {
+        decide(out, POL_VERDICT_INCONCLUSIVE, POL_REASON_UNDER_WAY);
+    } else {
         pass(gate, counts, sums, POL_REASON_FAILURES_WITHIN_LIMIT, out);
     }
 }

@@ -2,11 +2,13 @@
 // is it not known yet? Pure: counts in, a judgement out, with its reason and what was shown.
 //
 // Three rules. THRESHOLD compares the observed failure ratio with the limit once the sample is
-// there. SEQUENTIAL asks anytime-valid tests (policy/sequential.h), so it may be asked after every
-// report: the failure rate against the limit, the rise over the concurrent control cohort, and the
-// hazard of falling silent. LOGRANK asks the same questions of a stage whose control cohort was
-// offered together with it (policy/trial.h). In all of them failure is looked at before success,
-// and only PASS advances. A rollout keeps the rule it was started with, so that its log replays.
+// there; it fails a stage only when those that are under way could not bring it back, so that it
+// does not matter whether failures are heard of sooner than successes. SEQUENTIAL asks
+// anytime-valid tests (policy/sequential.h), so it may be asked after every report: the failure
+// rate against the limit, the rise over the concurrent control cohort, and the hazard of falling
+// silent. LOGRANK asks the same questions of a stage whose control cohort was offered together with
+// it (policy/trial.h). In all of them failure is looked at before success, and only PASS advances.
+// A rollout keeps the rule it was started with, so that its log replays.
 //
 // Conditions. SEQUENTIAL counts who completed, so that its level holds only where completing takes
 // as long with a failure as with a success; where failures are heard of sooner, what has completed
@@ -61,7 +63,7 @@ struct pol_gate {
     // FAIL does not wait for them once the failures would be over the limit even if the rest of the
     // sample succeeded.
     uint32_t min_sample;
-    uint32_t max_failure_ppm; // failed / completed above this fails (parts per million)
+    uint32_t max_failure_ppm; // a share of failed above this fails (parts per million)
     uint64_t min_dwell_us;    // time in the stage before it may pass
     enum pol_gate_rule rule;
     uint32_t max_rise_ppm;        // over control; POL_TEST_NOT_ASKED: not asked (SEQUENTIAL)
@@ -71,6 +73,9 @@ struct pol_gate {
     uint32_t max_silence_percent; // hazard of silence in percent of control's; 0: not asked
     uint32_t min_answered_ppm;    // share of devices that must have answered to pass; 0: not asked
     uint64_t no_data_us;          // nobody completed for this long: somebody is paged; 0: never
+    // THRESHOLD: FAIL is of all that were offered it, who is under way as not failed. False: of who
+    // completed, as in rollouts of before.
+    bool of_offered;
 };
 
 // Devices of the current stage (those that entered in it), each counted once, and its control.
@@ -85,7 +90,7 @@ struct pol_counts {
     uint64_t not_applicable; // refused as not meant for them: out of the denominator
     uint64_t to_roll_back;   // devices still on the version (only read while rolling back)
     uint64_t unproven;       // entered without showing who they are: in none of the others
-    uint64_t under_way;      // offered, not answered yet, and within their time: in no verdict
+    uint64_t under_way;      // offered, not answered yet, and within their time: no failure
     uint64_t outstanding;    // targeted: under way, or not offered yet (only read while guarding)
     struct pol_sample control;        // completed, and failed among them; without the silent
     struct pol_hazard hazard;         // of the updated devices

@@ -117,6 +117,9 @@ static void head_section(const struct sim_run_result *r, FILE *file)
     tile_count(file, r->rate, "devices/s, offer to first run");
     tile_count(file, (double)r->counters.runs, "task runs in a VM");
     tile_count(file, (double)r->counters.wakes, "wakes, each a recovery");
+    if (r->counters.marked > 0) {
+        tile_count(file, (double)r->counters.marked, "placebos: ran again what they have");
+    }
     tile_count(file, (double)r->verdict.exposed, "devices ever ran a bad version");
     tile_count(file, (double)r->verdict.still_bad, "of them still on it");
     tile_time(file, &r->latencies.checkin_us, "check-in p99, from intended");

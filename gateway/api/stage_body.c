@@ -392,14 +392,14 @@ static json_t *retry_object(const struct pol_stage *stage)
 
 static json_t *gate_object(const struct pol_gate *gate)
 {
-    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "rule",
-                     pol_gate_rule_name(gate->rule), "min_sample", (json_int_t)gate->min_sample,
-                     "min_dwell_s", (double)gate->min_dwell_us / 1e6, "max_failure",
-                     gate->max_failure_ppm / ONE, "max_rise", gate->max_rise_ppm / ONE,
-                     "tolerated_rise", gate->tolerated_rise_ppm / ONE, "alpha",
-                     gate->alpha_ppm / ONE, "beta", gate->beta_ppm / ONE, "min_answered",
-                     gate->min_answered_ppm / ONE, "max_silence", gate->max_silence_percent / 100.0,
-                     "no_data_s", (json_int_t)(gate->no_data_us / 1000000u));
+    return json_pack(
+        "{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:b}", "rule",
+        pol_gate_rule_name(gate->rule), "min_sample", (json_int_t)gate->min_sample, "min_dwell_s",
+        (double)gate->min_dwell_us / 1e6, "max_failure", gate->max_failure_ppm / ONE, "max_rise",
+        gate->max_rise_ppm / ONE, "tolerated_rise", gate->tolerated_rise_ppm / ONE, "alpha",
+        gate->alpha_ppm / ONE, "beta", gate->beta_ppm / ONE, "min_answered",
+        gate->min_answered_ppm / ONE, "max_silence", gate->max_silence_percent / 100.0, "no_data_s",
+        (json_int_t)(gate->no_data_us / 1000000u), "of_offered", (int)gate->of_offered);
 }
 
 json_t *gw_stage_body_view(const struct pol_stage *stage)

@@ -65,6 +65,7 @@ void stage_json_read(const json_t *json, struct pol_stage *out)
         (uint32_t)lround(json_number_value(json_object_get(json, "max_silence")) * 100);
     gate->no_data_us = cli_json_u64(json, "no_data_s") * 1000000u;
     gate->min_answered_ppm = share(json, "min_answered", POL_GATE_MIN_ANSWERED_PPM);
+    gate->of_offered = json_is_true(json_object_get(json, "of_offered"));
     out->window_s = (uint32_t)cli_json_u64(json, "window_s");
     out->guard_s = (uint32_t)cli_json_u64(json, "guard_s");
     out->on_fail = (enum pol_on_fail)stage_json_name(

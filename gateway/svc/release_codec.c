@@ -1,6 +1,6 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(10), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(11), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
 //              u32 checkin_interval_s (8 and below lack it: 0), manifest[32], text task, (7 and 6:
 //              block way back: an envelope, or nothing,) target, varint stage_count, count x stage
@@ -23,12 +23,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION       10
+#define SPEC_VERSION       11
 #define SPEC_TRUST         7 // the first that says which devices count
 #define SPEC_OLDEST        6
 #define SPEC_WITHOUT_BACK  8  // the first without a signed way back
 #define SPEC_INTERVAL      9  // the first with the interval
 #define SPEC_VERDICTS      10 // the first that says what verdicts do
+#define SPEC_OFFERED       11 // the first whose thresholds are of all that were offered it
 #define SEMVER_NUMBERS_MAX 96
 #define OPERAND_TEXT_MAX   256
 
@@ -316,6 +317,7 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     uint8_t kind = base_reader_u8(&parse->reader);
     stage->max_bucket = base_reader_u16(&parse->reader);
     gw_stage_read(&parse->reader, version >= SPEC_VERDICTS, stage);
+    stage->gate.of_offered = version >= SPEC_OFFERED;
     struct base_str statement = read_text(parse, GW_STATEMENT_BYTES_MAX);
     char where[64];
     snprintf(where, sizeof(where), "stage %u: audience", index + 1);

@@ -228,6 +228,7 @@ static void assert_files_say_it(const char *folder, uint32_t rows)
     text = read_all(folder, "report.html");
     assert_page_is_sound(text);
     assert_non_null(strstr(text, "os == ios"));
+    assert_non_null(strstr(text, "<b>12 345</b><span>placebos: ran again what they have"));
     assert_null(strstr(text, "<full>")); // escaped
     free(text);
 
@@ -271,6 +272,7 @@ static void files_are_well_formed(void **state)
                                      .passed = true,
                                      .ended = "30 s are over"};
     result.counters.version[version] = timeline.rows[timeline.count - 1].version[version];
+    result.counters.marked = 12345;
     base_hist_init(&result.latencies.lag_us);
     base_hist_init(&result.latencies.checkin_us);
     base_hist_init(&result.offer_to_run_us);

@@ -128,7 +128,7 @@ static const struct pol_stage *stage_of(const struct rig *rig)
 static void test_stages_say_what_verdicts_do(void **state)
 {
     (void)state;
-    static const uint8_t versions[] = {OLDER_FIRST, OLDER_LAST, OLDER_FLOOR, 9};
+    static const uint8_t versions[] = {OLDER_FIRST, OLDER_LAST, OLDER_FLOOR, 9, OLDER_VERDICTS};
     for (size_t i = 0; i < TEST_COUNT(versions); i++) {
         struct rig rig;
         struct wire_sha256 manifest;
@@ -144,6 +144,7 @@ static void test_stages_say_what_verdicts_do(void **state)
         rig_start(&rig);
         const struct pol_stage *stage = stage_of(&rig);
         assert_int_equal(stage->gate.min_answered_ppm, 800000);
+        assert_true(stage->gate.of_offered);
         assert_int_equal(stage->window_s, 77);
         assert_int_equal(stage->guard_s, 5000);
         assert_int_equal(stage->on_fail, POL_ON_FAIL_HOLD);
@@ -151,57 +152,113 @@ static void test_stages_say_what_verdicts_do(void **state)
         older_rollout(&rig, 1, versions[i], 0);
         rig_start(&rig);
         stage = stage_of(&rig);
-        assert_int_equal(stage->gate.min_answered_ppm, 0);
-        assert_int_equal(stage->window_s, 0);
-        assert_int_equal(stage->guard_s, 0);
-        assert_int_equal(stage->on_fail, POL_ON_FAIL_ROLL_BACK);
-        assert_int_equal(stage->on_pass, POL_ON_PASS_ADVANCE);
+        assert_false(stage->gate.of_offered);
+        bool says = versions[i] >= OLDER_VERDICTS;
+        assert_int_equal(stage->gate.min_answered_ppm, says ? 800000 : 0);
+        assert_int_equal(stage->window_s, says ? 77 : 0);
+        assert_int_equal(stage->guard_s, says ? 5000 : 0);
+        assert_int_equal(stage->on_fail, says ? POL_ON_FAIL_HOLD : POL_ON_FAIL_ROLL_BACK);
+        assert_int_equal(stage->on_pass, says ? POL_ON_PASS_PAUSE : POL_ON_PASS_ADVANCE);
         assert_int_equal(stage->max_bucket, 10000);
         rig_done(&rig);
     }
 }
 
-// A line of the log as it was written before devices under way were counted, and one of before
-// those that show who they are were.
+// A decision's line as gateways of before wrote it: version 3 has 15 counts, 4 that of the
+// unproven, too, and 5 those of devices under way and outstanding; none has a trial.
+static size_t older_line(uint8_t version, const uint64_t counts[18],
+                         const struct pol_record *record, uint8_t flags, uint8_t *out,
+                         size_t capacity)
+{
+    static const uint32_t have[] = {15, 16, 18};
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    base_writer_u8(&writer, version);
+    base_writer_u64(&writer, 11); // wall_us
+    base_writer_u64(&writer, 12); // revision
+    base_writer_u8(&writer, GW_LOG_DECISION);
+    base_writer_u8(&writer, POL_RECORD_TICK);
+    base_writer_u8(&writer, 0); // command
+    base_writer_u64(&writer, record->now_us);
+    for (uint32_t i = 0; i < have[version - 3]; i++) {
+        base_writer_u64(&writer, counts[i]);
+    }
+    base_writer_u8(&writer, (uint8_t)record->action);
+    base_writer_u8(&writer, (uint8_t)record->verdict);
+    base_writer_u8(&writer, (uint8_t)record->reason);
+    base_writer_u32(&writer, 14);
+    base_writer_u64(&writer, 15);
+    base_writer_u8(&writer, (uint8_t)record->after.state);
+    base_writer_u16(&writer, record->after.stage_index);
+    base_writer_u8(&writer, flags);
+    base_writer_u64(&writer, record->after.stage_since_us);
+    base_writer_u8(&writer, 0); // by
+    base_writer_u8(&writer, 0); // comment
+    assert_int_equal(writer.status, BASE_OK);
+    return base_writer_size(&writer);
+}
+
 static void test_older_lines_are_read(void **state)
 {
     (void)state;
-    for (uint8_t version = 3; version <= 4; version++) {
+    static const struct pol_record wrote = {
+        .now_us = 13,
+        .action = POL_ACTION_COMPLETE,
+        .verdict = POL_VERDICT_PASS,
+        .reason = POL_REASON_LAST_STAGE_PASSED,
+        .after = {.state = POL_ROLLOUT_COMPLETED, .stage_index = 2, .stage_since_us = 16}};
+    uint64_t counts[18];
+    for (uint32_t i = 0; i < 18; i++) {
+        counts[i] = i + 1;
+    }
+    for (uint8_t version = 3; version <= 5; version++) {
         static uint8_t bytes[512];
         static struct gw_rollout_log_view line;
-        const uint32_t counts = version == 3 ? 15 : 16;
-        struct base_writer writer;
-        base_writer_init(&writer, bytes, sizeof(bytes));
-        base_writer_u8(&writer, version);
-        base_writer_u64(&writer, 11); // wall_us
-        base_writer_u64(&writer, 12); // revision
-        base_writer_u8(&writer, GW_LOG_DECISION);
-        base_writer_u8(&writer, POL_RECORD_TICK);
-        base_writer_u8(&writer, 0); // command
-        base_writer_u64(&writer, 13);
-        for (uint64_t i = 1; i <= counts; i++) {
-            base_writer_u64(&writer, i);
-        }
-        base_writer_u8(&writer, POL_ACTION_COMPLETE);
-        base_writer_u8(&writer, POL_VERDICT_PASS);
-        base_writer_u8(&writer, POL_REASON_LAST_STAGE_PASSED);
-        base_writer_u32(&writer, 14);
-        base_writer_u64(&writer, 15);
-        base_writer_u8(&writer, POL_ROLLOUT_COMPLETED);
-        base_writer_u16(&writer, 2);
-        base_writer_u8(&writer, 0);
-        base_writer_u64(&writer, 16);
-        base_writer_u8(&writer, 0); // by
-        base_writer_u8(&writer, 0); // comment
-        assert_int_equal(gw_rollout_line_decode(bytes, base_writer_size(&writer), &line), BASE_OK);
+        size_t size = older_line(version, counts, &wrote, 0, bytes, sizeof(bytes));
+        assert_int_equal(gw_rollout_line_decode(bytes, size, &line), BASE_OK);
         const struct pol_record *record = &line.record;
         assert_true(record->counts.offered == 1 && record->counts.control_hazard.silent == 15);
-        assert_int_equal(record->counts.unproven, version == 3 ? 0 : 16);
-        assert_true(record->counts.under_way == 0 && record->counts.outstanding == 0);
+        assert_int_equal(record->counts.unproven, version < 4 ? 0 : 16);
+        assert_int_equal(record->counts.under_way, version < 5 ? 0 : 17);
+        assert_int_equal(record->counts.outstanding, version < 5 ? 0 : 18);
+        assert_int_equal(record->counts.trial.all[POL_COHORT_UPDATED].offered, 0);
         assert_int_equal(record->action, POL_ACTION_COMPLETE);
         assert_int_equal(record->after.state, POL_ROLLOUT_COMPLETED);
         assert_true(record->after.stage_since_us == 16 && !record->after.guarding);
         assert_true(line.failure_ppm == 14 && line.rolled_back == 15);
+    }
+}
+
+// What older gateways decided is found again from their lines by the rule that their rollouts keep:
+// six failures of six who completed, whoever is under way.
+static void test_older_verdicts_are_found_again(void **state)
+{
+    (void)state;
+    static const struct pol_record wrote = {
+        .now_us = 5000000,
+        .action = POL_ACTION_ROLL_BACK,
+        .verdict = POL_VERDICT_FAIL,
+        .reason = POL_REASON_FAILURES_OVER_LIMIT,
+        .after = {.state = POL_ROLLOUT_ROLLING_BACK, .stage_since_us = 1, .stage_failed = true}};
+    const uint64_t counts[18] = {[0] = 506, [4] = 6, [16] = 500};
+    for (uint8_t version = 3; version <= 5; version++) {
+        for (int now = 0; now < 2; now++) { // a rollout of now says other of the same counts
+            static uint8_t bytes[512];
+            static struct gw_rollout_log_view line;
+            struct pol_replay replay;
+            bool differs = false;
+            const struct pol_stage stage = {
+                .kind = POL_STAGE_FULL,
+                .max_bucket = 10000,
+                .gate = {.min_sample = 100, .max_failure_ppm = 50000, .of_offered = now != 0}};
+            size_t size = older_line(version, counts, &wrote, 2, bytes, sizeof(bytes));
+            assert_int_equal(gw_rollout_line_decode(bytes, size, &line), BASE_OK);
+            pol_replay_init(&replay, 1);
+            replay.rollout.state = POL_ROLLOUT_RUNNING;
+            replay.rollout.before_first = false;
+            (void)pol_replay_step(&replay, &stage, 1, &line.record, &differs);
+            assert_int_equal(differs, now != 0 && version == 5);
+        }
     }
 }
 
@@ -225,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_other_kinds_are_named),
         cmocka_unit_test(test_stages_say_what_verdicts_do),
         cmocka_unit_test(test_older_lines_are_read),
+        cmocka_unit_test(test_older_verdicts_are_found_again),
         cmocka_unit_test(test_a_window_has_a_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

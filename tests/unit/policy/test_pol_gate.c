@@ -73,6 +73,44 @@ static void verdicts(void **state)
     }
 }
 
+// Failures are heard of before successes: who is under way may yet succeed. {succeeded, failed,
+// timed out, under way}
+static void who_is_under_way_may_succeed(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t succeeded, failed, timed_out, under_way;
+        enum pol_verdict verdict, before; // ... counting who completed alone
+        enum pol_reason reason;
+    } cases[] = {
+        {0, 3, 0, 73, INCONCLUSIVE, FAIL, SMALL},  // "100 % of 3 failed", 76 offered
+        {0, 6, 0, 114, INCONCLUSIVE, FAIL, SMALL}, // exactly at the limit
+        {0, 6, 0, 113, FAIL, FAIL, OVER},          // nobody can bring it back
+        {50, 3, 1, 30, INCONCLUSIVE, FAIL, POL_REASON_UNDER_WAY},
+        {50, 3, 1, 26, INCONCLUSIVE, FAIL, POL_REASON_UNDER_WAY},
+        {50, 3, 1, 25, FAIL, FAIL, OVER},
+        {76, 4, 0, 0, PASS, PASS, WITHIN},
+        {75, 4, 0, 0, FAIL, FAIL, OVER},
+        {0, 1, 0, UINT64_MAX, INCONCLUSIVE, INCONCLUSIVE, SMALL},
+    };
+    struct pol_gate gate = {.min_sample = 20, .max_failure_ppm = 50000};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct pol_counts counts = {.succeeded = cases[i].succeeded,
+                                    .failed = cases[i].failed,
+                                    .timed_out = cases[i].timed_out,
+                                    .under_way = cases[i].under_way};
+        enum pol_reason reason;
+        uint32_t ppm;
+        gate.of_offered = false;
+        assert_int_equal(pol_gate_verdict(&gate, &counts, 0, &reason, &ppm), cases[i].before);
+        gate.of_offered = true;
+        enum pol_verdict verdict = pol_gate_verdict(&gate, &counts, 0, &reason, &ppm);
+        if (verdict != cases[i].verdict || reason != cases[i].reason) {
+            fail_msg("case %zu: %s, %s", i, pol_verdict_name(verdict), pol_reason_name(reason));
+        }
+    }
+}
+
 static void gates_at_their_ends(void **state)
 {
     (void)state;
@@ -165,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
+        cmocka_unit_test(who_is_under_way_may_succeed),
         cmocka_unit_test(gates_at_their_ends),
         cmocka_unit_test(stage_lists),
     };
