@@ -1,6 +1,7 @@
 // The two files of a device's record; see the header. Called by posix_storage.c.
 #include "posix/posix_state.h"
 
+#include "posix/posix_aside.h"
 #include "posix/posix_internal.h"
 #include "posix/posix_state_old.h"
 
@@ -94,17 +95,32 @@ static enum base_status slot_read(struct posix_state *state, unsigned slot,
 
 // ---- Opening
 
-// An earlier one, or what an earlier release set aside, makes room.
-static void set_aside(struct posix_state *state, unsigned slot)
+// An earlier one, or what an earlier release set aside, makes room; folders stay where they are.
+static enum base_status set_aside(struct posix_state *state, unsigned slot)
 {
-    base_log_warn(state->log, "device", "stored state: state/%s is damaged; set aside as " ASIDE,
-                  names[slot]);
     (void)unlinkat(state->device, ASIDE "/data.mdb", 0);
     (void)unlinkat(state->device, ASIDE "/lock.mdb", 0);
     (void)unlinkat(state->device, ASIDE, AT_REMOVEDIR);
-    if (renameat(state->folder, names[slot], state->device, ASIDE) != 0) {
-        (void)unlinkat(state->folder, names[slot], 0);
+    if (renameat(state->folder, names[slot], state->device, ASIDE) == 0) {
+        base_log_warn(state->log, "device",
+                      "stored state: state/%s is damaged; set aside as " ASIDE, names[slot]);
+        return BASE_OK;
     }
+    if (unlinkat(state->folder, names[slot], 0) == 0) {
+        base_log_warn(state->log, "device", "stored state: state/%s is damaged; removed",
+                      names[slot]);
+        return BASE_OK;
+    }
+    return posix_set_aside(state->folder, names[slot], "state", state->log);
+}
+
+// Where the next record is written: a file there is of a kill, and a folder in the way.
+static enum base_status fresh_look(struct posix_state *state)
+{
+    struct stat about;
+    bool folder =
+        fstatat(state->folder, FRESH, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
+    return folder ? posix_set_aside(state->folder, FRESH, "state", state->log) : BASE_OK;
 }
 
 static enum base_status slots_look(struct posix_state *state)
@@ -116,7 +132,7 @@ static enum base_status slots_look(struct posix_state *state)
         found[slot] = slot_read(state, slot, &generations[slot], &bytes);
         state->whole[slot] = found[slot] == BASE_OK;
         if (found[slot] == BASE_ERR_CORRUPT) {
-            set_aside(state, slot);
+            BASE_TRY(set_aside(state, slot));
         } else if (found[slot] != BASE_OK && found[slot] != BASE_ERR_NOT_FOUND) {
             return found[slot];
         }
@@ -168,6 +184,7 @@ enum base_status posix_state_open(struct posix_state *state, int device, const c
     if (state->folder < 0) {
         return posix_status_of_errno(errno);
     }
+    BASE_TRY(fresh_look(state));
     BASE_TRY(slots_look(state));
     older_mend(state);
     state->old_form = state->generation == 0 && fstatat(state->folder, "data.mdb", &info, 0) == 0;

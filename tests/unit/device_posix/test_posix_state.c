@@ -363,6 +363,34 @@ static void a_file_of_a_kill(void **state)
     assert_false(is_there("state/new"));
 }
 
+static void full_folder(const char *name)
+{
+    assert_int_equal(mkdirat(records.folder, name, 0700), 0);
+    int inner = openat(records.folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(inner >= 0);
+    assert_int_equal(mkdirat(inner, "of_somebody", 0700), 0);
+    (void)close(inner);
+}
+
+// Folders with something in them, in the place of both records and of the next: they stay, beside.
+static void folders_in_place_of_all(void **state)
+{
+    (void)state;
+    static const char *const kept[] = {"state.damaged/of_somebody", "state/odd.aside/of_somebody",
+                                       "state/new.aside/of_somebody"};
+    full_folder("even");
+    full_folder("odd");
+    full_folder("new");
+    open_again();
+    assert_int_equal(save(1), BASE_OK);
+    assert_int_equal(save(2), BASE_OK);
+    open_again();
+    expect(false, 2, BASE_OK);
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        assert_true(is_there(kept[i]));
+    }
+}
+
 static void sizes(void **state)
 {
     static uint8_t large[DEV_STATE_BYTES_MAX + 1];
@@ -394,6 +422,7 @@ int main(void)
         CASE(bytes_then_name_then_folder),
         CASE(a_step_that_fails),
         CASE(a_file_of_a_kill),
+        CASE(folders_in_place_of_all),
         CASE(sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
