@@ -16,7 +16,7 @@ enum base_status dev_personal_open(struct dev_runtime *runtime, const struct wir
     if (wire_sha256_is_zero(name)) {
         return BASE_OK;
     }
-    BASE_TRY(dev_content_open(runtime, name, &out->bytes, &out->size));
+    BASE_TRY(dev_content_open(runtime, name, WIRE_PERSONAL_BYTES_MAX, &out->bytes, &out->size));
     out->name = *name;
     enum base_status status = wire_personal_parse(out->bytes, out->size, &out->parsed);
     if (status != BASE_OK) {

@@ -29,7 +29,7 @@ static bool has_digest(struct dev_runtime *runtime, const struct wire_sha256 *na
 }
 
 enum base_status dev_content_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
-                                  const uint8_t **out_bytes, size_t *out_size)
+                                  uint64_t bytes_max, const uint8_t **out_bytes, size_t *out_size)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     uint64_t have = 0;
@@ -37,6 +37,9 @@ enum base_status dev_content_open(struct dev_runtime *runtime, const struct wire
     BASE_TRY(storage->blob_stat(storage->ctx, name, &have, &sealed));
     if (!sealed) {
         return BASE_ERR_NOT_FOUND;
+    }
+    if (have > bytes_max) {
+        return BASE_ERR_CORRUPT;
     }
     BASE_TRY(storage->blob_load != NULL
                  ? storage->blob_load(storage->ctx, name, out_bytes, out_size)

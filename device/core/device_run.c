@@ -65,7 +65,7 @@ static enum base_status file_map(struct dev_runtime *runtime, const struct wire_
     out->name = file->name;
     out->digest = file->digest;
     out->proven = file->kind == WIRE_FILE_SCRIPT || !runtime->ports->task.proves_models;
-    status = out->proven ? dev_content_open(runtime, &file->digest, &out->bytes, &out->size)
+    status = out->proven ? dev_content_open(runtime, &file->digest, bytes, &out->bytes, &out->size)
                          : storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
     return status == BASE_OK || base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
 }

@@ -16,7 +16,7 @@
 enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
                                    struct dev_manifest *out)
 {
-    BASE_TRY(dev_content_open(runtime, name, &out->bytes, &out->size));
+    BASE_TRY(dev_content_open(runtime, name, WIRE_MANIFEST_BYTES_MAX, &out->bytes, &out->size));
     out->name = *name;
     enum base_status status = wire_manifest_parse(out->bytes, out->size, &out->parsed);
     if (status != BASE_OK) {

@@ -634,7 +634,8 @@ enum base_status dev_active_open(struct dev_runtime *runtime, uint32_t index,
         wire_sha256_is_zero(&runtime->tasks[index].active)) {
         return BASE_ERR_NOT_FOUND;
     }
-    return dev_content_open(runtime, &runtime->tasks[index].active, out_bytes, out_size);
+    return dev_content_open(runtime, &runtime->tasks[index].active, WIRE_MANIFEST_BYTES_MAX,
+                            out_bytes, out_size);
 }
 
 void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,

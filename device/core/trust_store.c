@@ -42,12 +42,14 @@ static struct wire_sha256 sha256_of(struct dev_runtime *runtime, const uint8_t *
 
 // ---- Blobs
 
-// What is damaged is dropped, so that it is brought again. NOT_FOUND, CORRUPT.
+// None is larger than a snapshot. What is damaged is dropped, so that it is brought again.
+// NOT_FOUND, CORRUPT.
 static enum base_status blob_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
                                   const char *what, const uint8_t **out_bytes, size_t *out_size)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
-    enum base_status status = dev_content_open(runtime, name, out_bytes, out_size);
+    enum base_status status =
+        dev_content_open(runtime, name, WIRE_SNAPSHOT_BYTES_MAX, out_bytes, out_size);
     if (status == BASE_ERR_CORRUPT) {
         (void)storage->blob_delete(storage->ctx, name);
         dev_meta_damaged(runtime, what);

@@ -181,9 +181,10 @@ void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t
                       size_t size);
 
 // Stored content by its digest, proven: in memory that does not change, until dev_content_close.
-// NOT_FOUND: it is not here, or not whole; CORRUPT: these are other bytes; and the storage's codes.
+// NOT_FOUND: it is not here, or not whole; CORRUPT: these are other bytes, or more than
+// `bytes_max`, which are not read; and the storage's codes.
 BASE_NODISCARD enum base_status dev_content_open(struct dev_runtime *runtime,
-                                                 const struct wire_sha256 *name,
+                                                 const struct wire_sha256 *name, uint64_t bytes_max,
                                                  const uint8_t **out_bytes, size_t *out_size);
 void dev_content_close(struct dev_runtime *runtime, const struct wire_sha256 *name,
                        const uint8_t *bytes, size_t size);

@@ -13,7 +13,7 @@ static void dictionaries(const struct wire_manifest *manifest, struct dev_runtim
         size_t size = 0;
         if (file->kind == WIRE_FILE_DATA &&
             base_str_equal(file->name, BASE_STR(WIRE_TUNNEL_DICT_FILE)) &&
-            dev_content_open(runtime, &file->digest, &bytes, &size) == BASE_OK) {
+            dev_content_open(runtime, &file->digest, file->bytes, &bytes, &size) == BASE_OK) {
             dictionary(ctx, manifest->task_name, &file->digest, bytes, size);
             dev_content_close(runtime, &file->digest, bytes, size);
         }

@@ -161,8 +161,8 @@ static enum base_status look_at_files(const struct posix_options *options, struc
     const char *const paths[] = {options->ca_pem_path, options->certificate_path,
                                  options->certificate_key_path};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        if (paths[i] != NULL) {
-            BASE_TRY(base_regular_look(paths[i], true, error));
+        if (paths[i] != NULL && base_regular_look(paths[i], true, error) != BASE_OK) {
+            return BASE_ERR_INVALID;
         }
     }
     return BASE_OK;

@@ -167,6 +167,51 @@ static void test_lost_content(void **state)
     assert_int_equal(rig_active(&rig, TASK), 0);
 }
 
+static struct wire_sha256 grown; // its blob is said to be that large, and must not be read
+#define GROWN_BYTES (UINT64_C(3) << 30)
+static struct dev_storage_port sound;
+
+static enum base_status stat_grown(void *ctx, const struct wire_sha256 *name, uint64_t *out_bytes,
+                                   bool *out_sealed)
+{
+    enum base_status status = sound.blob_stat(ctx, name, out_bytes, out_sealed);
+    if (status == BASE_OK && wire_sha256_equal(name, &grown)) {
+        *out_bytes = GROWN_BYTES;
+    }
+    return status;
+}
+
+static enum base_status map_grown(void *ctx, const struct wire_sha256 *name,
+                                  const uint8_t **out_bytes, size_t *out_size)
+{
+    assert_false(wire_sha256_equal(name, &grown));
+    return sound.blob_map(ctx, name, out_bytes, out_size);
+}
+
+static enum base_status delete_grown(void *ctx, const struct wire_sha256 *name)
+{
+    grown = wire_sha256_equal(name, &grown) ? (struct wire_sha256){{0}} : grown;
+    return sound.blob_delete(ctx, name);
+}
+
+// A manifest that somebody made larger than any may be is not read into memory, but brought again.
+static void test_content_that_grew_is_not_read(void **state)
+{
+    (void)state;
+    install(0, 1);
+    sound = rig.ports.storage;
+    rig.ports.storage.blob_stat = stat_grown;
+    rig.ports.storage.blob_map = map_grown;
+    rig.ports.storage.blob_delete = delete_grown;
+    grown = rig.versions[0].manifest;
+    run_due();
+    assert_true(wire_sha256_is_zero(&grown));
+    assert_true(whole(0));
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_INTEGRITY), 1);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    rig.ports.storage = sound;
+}
+
 // On trial: the mark of a run that never began is no crash, and the version is not given up.
 static void test_on_trial(void **state)
 {
@@ -375,6 +420,7 @@ int main(void)
         CASE(test_damaged_content_is_not_run),
         CASE(test_the_kept_version_is_checked),
         CASE(test_lost_content),
+        CASE(test_content_that_grew_is_not_read),
         CASE(test_on_trial),
         CASE(test_content_that_is_not_to_be_had),
         CASE(test_storage_that_spoils_everything),
