@@ -11,6 +11,7 @@ import unittest
 from walle_stack import SOURCE, program
 
 TASK = {"name": "t", "version": "1.0.0", "entry": "t", "files": ["t.py"]}
+ID = "0000000000000001"
 
 
 class Local(unittest.TestCase):
@@ -82,12 +83,12 @@ class Local(unittest.TestCase):
         self.refused(2, "--limit takes a whole number from 0 to 500", "task", "list", "--limit", "501")
         self.refused(2, "--output is text or json", "task", "list", "-o", "xml")
         self.refused(2, "--gateway takes a URL", "task", "list", "--gateway", "127.0.0.1:1")
-        self.refused(2, "--evidence FILE is needed", "rollout", "simulation", "1")
-        self.refused(2, "--override needs --reason", "rollout", "simulation", "1", "--override")
-        self.refused(2, "--completed N and --failed M", "rollout", "simulation", "1", "--override", "--reason", "r")
-        self.refused(2, "--failed is more than --completed", "rollout", "simulation", "1", "--override", "--reason", "r", "--completed", "1",
+        self.refused(2, "--evidence FILE is needed", "rollout", "simulation", ID)
+        self.refused(2, "--override needs --reason", "rollout", "simulation", ID, "--override")
+        self.refused(2, "--completed N and --failed M", "rollout", "simulation", ID, "--override", "--reason", "r")
+        self.refused(2, "--failed is more than --completed", "rollout", "simulation", ID, "--override", "--reason", "r", "--completed", "1",
                      "--failed", "2")
-        self.refused(2, "--accept-risk needs --reason", "rollout", "resume", "1", "--accept-risk")
+        self.refused(2, "--accept-risk needs --reason", "rollout", "resume", ID, "--accept-risk")
 
     def test_no_gateway_is_exit_3(self):
         # Port 1 is reserved and closed.
