@@ -354,6 +354,7 @@ static enum cli_exit create_take(struct cli *cli, json_t *body, json_t *evidence
         return code;
     }
     bool watching = cli_given(cli, CLI_OPTION_WATCH);
+    enum cli_exit end = rollout_exit(rollout); // its simulation may have failed already
     if (cli->json && !watching) {
         cli_json_print(rollout);
     } else if (!cli->json) {
@@ -361,7 +362,7 @@ static enum cli_exit create_take(struct cli *cli, json_t *body, json_t *evidence
         rollout_begin_hint(rollout);
     }
     json_decref(rollout);
-    return watching ? rollout_watch(cli, id) : CLI_EXIT_OK;
+    return watching ? rollout_watch(cli, id) : end;
 }
 
 static enum cli_exit write_draft(const char *path, const json_t *body)

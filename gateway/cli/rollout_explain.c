@@ -313,11 +313,12 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
 static void say_next(FILE *file, const json_t *rollout)
 {
     const char *state = cli_json_text(rollout, "state", "");
+    const char *kind = cli_json_text(current_stage(rollout), "kind", "");
     const char *id = cli_json_text(rollout, "id", "ID");
     bool back = strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0;
     bool done = strcmp(state, "completed") == 0;
 
-    if (strcmp(state, "running") == 0) {
+    if (strcmp(state, "running") == 0 && strcmp(kind, "simulate") != 0) {
         fprintf(file, "Open the next stage now, its gate unasked: walle rollout promote %s\n", id);
     } else if (strcmp(state, "draft") == 0) {
         fprintf(file, "Start it: walle rollout start %s\n", id);

@@ -90,7 +90,8 @@ class Evidence(unittest.TestCase):
         self.assertIn(simulation["evidence"], self.stack.walle("audit", "tail", "-o", "json").stdout)
         self.stack.walle("rollout", "replay", rollout)
         # A version that fails where the target is goes no further.
-        run = self.start(self.build(2, OLD_ANDROID_FAILS))
+        run = self.start(self.build(2, OLD_ANDROID_FAILS), check=False)
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
         wait_until(lambda: self.view(run.stdout[:16])["state"] == "rolled_back", 60, "rolled back")
         view = self.view(run.stdout[:16])
         self.assertGreater(view["simulation"]["failed"], 100)
