@@ -1,4 +1,4 @@
-"""Identical versions through real sockets: how often a rollout that changes nothing is stopped (part `null` of rollout_bench.py).
+"""Identical versions through real sockets: how often a rollout that changes nothing is stopped (part `sockets` of rollout_bench.py).
 
 A gateway and a fleet of virtual devices, as they ship. Version 2 is the script of version 1, and of both one run in a hundred
 fails. What is heard of when depends on the outcome:

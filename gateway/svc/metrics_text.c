@@ -273,6 +273,28 @@ static void add_rollouts(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->guards_over, memory_order_relaxed));
 }
 
+static void add_director(struct text *text, const struct gw_director *director)
+{
+    value(text, "director_answers_total", "counter", "Answers signed for devices.",
+          atomic_load_explicit(&director->answers, memory_order_relaxed));
+    value(text, "root_version", "gauge", "Version of the newest root; 0: none.",
+          atomic_load_explicit(&director->root_version_seen, memory_order_relaxed));
+    value(text, "root_expires_timestamp_seconds", "gauge", "When it runs out; 0: none.",
+          atomic_load_explicit(&director->root_expires_seen, memory_order_relaxed));
+    value(text, "timestamp_version", "gauge", "Version of the newest signed timestamp.",
+          atomic_load_explicit(&director->timestamp_seen, memory_order_relaxed));
+    value(text, "killed_versions", "gauge", "Versions on the kill list.",
+          atomic_load_explicit(&director->kills_seen, memory_order_relaxed));
+    value(text, "killed_versions_signed", "gauge", "Of these, in the timestamp devices get.",
+          atomic_load_explicit(&director->kills_told, memory_order_relaxed));
+    value(text, "killed_versions_untold", "gauge",
+          "Of these, such as devices can have that found no place in it.",
+          atomic_load_explicit(&director->kills_untold, memory_order_relaxed));
+    value(text, "kills_yielded_total", "counter",
+          "Entries of the full kill list that gave way to another tenant's.",
+          atomic_load_explicit(&director->kills_yielded, memory_order_relaxed));
+}
+
 static void add_core(struct text *text, struct gw_core *core)
 {
     value(text, "devices", "gauge", "Devices that have a record.",
@@ -326,25 +348,7 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->time.doubts, memory_order_relaxed));
     value(text, "clock_apart_seconds", "gauge", "Wall clock and the gateway's time apart.",
           atomic_load_explicit(&core->time.apart_s, memory_order_relaxed));
-    const struct gw_director *director = &core->director;
-    value(text, "director_answers_total", "counter", "Answers signed for devices.",
-          atomic_load_explicit(&director->answers, memory_order_relaxed));
-    value(text, "root_version", "gauge", "Version of the newest root; 0: none.",
-          atomic_load_explicit(&director->root_version_seen, memory_order_relaxed));
-    value(text, "root_expires_timestamp_seconds", "gauge", "When it runs out; 0: none.",
-          atomic_load_explicit(&director->root_expires_seen, memory_order_relaxed));
-    value(text, "timestamp_version", "gauge", "Version of the newest signed timestamp.",
-          atomic_load_explicit(&director->timestamp_seen, memory_order_relaxed));
-    value(text, "killed_versions", "gauge", "Versions on the kill list.",
-          atomic_load_explicit(&director->kills_seen, memory_order_relaxed));
-    value(text, "killed_versions_signed", "gauge", "Of these, in the timestamp devices get.",
-          atomic_load_explicit(&director->kills_told, memory_order_relaxed));
-    value(text, "killed_versions_untold", "gauge",
-          "Of these, such as devices can have that found no place in it.",
-          atomic_load_explicit(&director->kills_untold, memory_order_relaxed));
-    value(text, "kills_yielded_total", "counter",
-          "Entries of the full kill list that gave way to another tenant's.",
-          atomic_load_explicit(&director->kills_yielded, memory_order_relaxed));
+    add_director(text, &core->director);
 }
 
 static void add_figure(void *ctx, const char *name, const char *type, const char *help,

@@ -691,6 +691,11 @@ void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_h
     exchange.exchange.request.device = base_str_of(hex);
     exchange.exchange.request.profile = rig_device_profile(device, true, text);
     rig_run(rig, &exchange);
+    assert_int_equal(exchange.exchange.reply.status, 200);
+    assert_int_equal(exchange.exchange.reply.kind, GW_REPLY_STREAM);
+    struct base_str first = {(const char *)exchange.exchange.reply.body,
+                             exchange.exchange.reply.body_bytes};
+    assert_true(base_str_starts(first, BASE_STR("event: hello\n")));
     gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
     rig_exchange_done(&exchange);
 }

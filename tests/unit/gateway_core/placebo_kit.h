@@ -87,8 +87,8 @@ static inline void begin_stages(struct rig *rig, const struct rig_stage *stages,
     begin_conducted(rig, stages, count, conduct);
 }
 
-// A fleet on the old version, and a rollout of the new one with a trial.
-static inline void open_trial(struct rig *rig)
+// A fleet on the old version.
+static inline void open_fleet(struct rig *rig)
 {
     rig_init(rig);
     rig_start(rig);
@@ -97,6 +97,12 @@ static inline void open_trial(struct rig *rig)
     for (uint32_t i = 0; i < DEVICES; i++) {
         has_old(&devices[i]);
     }
+}
+
+// The same, and a rollout of the new one with a trial.
+static inline void open_trial(struct rig *rig)
+{
+    open_fleet(rig);
     begin_stages(rig, gray_full, 2);
 }
 

@@ -418,25 +418,6 @@ static bool write_hint(void *ctx, struct gw_hint *hint, struct base_str text)
     return true;
 }
 
-static void subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint)
-{
-    struct rig_exchange exchange;
-    char hex[WIRE_DEVICE_HEX + 1];
-    char text[WIRE_PROFILE_TEXT_MAX + 4];
-    wire_device_hex(device->id, hex);
-    rig_exchange_init(&exchange, GW_METHOD_GET, "/v1/push");
-    exchange.exchange.request.device = base_str_of(hex);
-    exchange.exchange.request.profile = rig_device_profile(device, true, text);
-    rig_run(rig, &exchange);
-    assert_int_equal(exchange.exchange.reply.status, 200);
-    assert_int_equal(exchange.exchange.reply.kind, GW_REPLY_STREAM);
-    struct base_str first = {(const char *)exchange.exchange.reply.body,
-                             exchange.exchange.reply.body_bytes};
-    assert_true(base_str_starts(first, BASE_STR("event: hello\n")));
-    gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
-    rig_exchange_done(&exchange);
-}
-
 #define STREAMS 5000
 
 static void test_hints_reach_those_with_news(void **state)
@@ -459,7 +440,7 @@ static void test_hints_reach_those_with_news(void **state)
     for (uint32_t i = 0; i < STREAMS; i++) {
         struct rig_device device;
         make_device(&device, i);
-        subscribe(&rig, &device, &hints[i]);
+        rig_subscribe(&rig, &device, &hints[i]);
         expected += i % 3 == 1 && pol_bucket(device.id, view.salt) < 3000;
     }
     assert_int_equal(log.hints, 0);
@@ -486,7 +467,7 @@ static void test_hints_reach_those_with_news(void **state)
     uint32_t before = log.hints;
     make_device(&late, 1);
     late.id = 5;
-    subscribe(&rig, &late, &late_hint);
+    rig_subscribe(&rig, &late, &late_hint);
     assert_int_equal(log.hints, before + 1);
     gw_worker_unsubscribe(rig.worker.worker, &late_hint);
     gw_worker_unsubscribe(rig.worker.worker, &late_hint); // again: nothing
@@ -529,12 +510,12 @@ static void test_a_hint_waits_for_every_worker(void **state)
     assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
                      BASE_OK);
     make_device(&device, 1);
-    subscribe(&rig, &device, &hints[0]);
+    rig_subscribe(&rig, &device, &hints[0]);
     (void)rig_worker_pump(&other);
     rig_command(&rig, 9, POL_COMMAND_START, NULL);
     rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
     rig_settle(&rig);
-    subscribe(&rig, &device, &hints[1]);
+    rig_subscribe(&rig, &device, &hints[1]);
     rig_settle(&rig);
     assert_int_equal(log.hints, 0);
     assert_true(rig_worker_pump(&other)); // takes the plan, and wakes the first
@@ -596,19 +577,19 @@ static void test_hints_are_paced(void **state)
     struct rig_device device;
     for (uint32_t i = 0; i < PACED; i++) {
         make_device(&device, i);
-        subscribe(&rig, &device, &hints[i]);
+        rig_subscribe(&rig, &device, &hints[i]);
     }
     rig_command(&rig, 9, POL_COMMAND_START, NULL);
     rig_settle(&rig);
     assert_int_equal(log.hints, PACED);
     // One that comes now stands behind them; one that comes when they are through need not wait.
     make_device(&device, PACED);
-    subscribe(&rig, &device, &hints[PACED]);
+    rig_subscribe(&rig, &device, &hints[PACED]);
     assert_int_equal(log.hints, PACED + 1);
     gw_worker_unsubscribe(rig.worker.worker, &hints[PACED]);
     rig_advance_s(&rig, PACED / 100 + 1);
     log = (struct pace_log){0};
-    subscribe(&rig, &device, &hints[PACED]);
+    rig_subscribe(&rig, &device, &hints[PACED]);
     assert_int_equal(log.hints, 1);
     for (uint32_t i = 0; i <= PACED; i++) {
         gw_worker_unsubscribe(rig.worker.worker, &hints[i]);

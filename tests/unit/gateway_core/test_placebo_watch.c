@@ -15,13 +15,7 @@ static void watched(struct pol_stage *stage, uint32_t index)
 // not.
 static void fall_silent(struct rig *rig, bool both)
 {
-    rig_init(rig);
-    rig_start(rig);
-    make_devices();
-    rig_baseline(rig, TASK, BASE_ID, NULL, NULL, &old_version);
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        has_old(&devices[i]);
-    }
+    open_fleet(rig);
     begin_conducted(rig, gray_full, 2, watched);
     for (uint32_t i = 0; i < DEVICES; i++) {
         if (come(rig, &devices[i]) != NOTHING) {
