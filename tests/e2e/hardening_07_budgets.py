@@ -90,6 +90,22 @@ class Budgets(unittest.TestCase):
         with self.connect() as again:  # and what it held is free again when it goes
             wait_until(lambda: self.report(again) == 400, what="the hoard's bytes to be given back")
 
+    def test_small_bodies_count_as_what_they_hold(self):
+        """A fleet reports together after a release: 100 bytes each, all waiting for the disk at once."""
+        strangers = self.least("limits.body_bytes_strangers")
+        self.gateway.stop()
+        self.gateway = self.stack.start_gateway("--set", f"limits.body_bytes_strangers={strangers}")
+        with self.connect() as fleet:
+            many = strangers // 8 // 600  # of one address, an eighth
+            self.assertGreater(many, 500)
+            for _ in range(many):
+                fleet.frame(DATA, 0, fleet.headers(request("/v1/report", "POST", ("content-length", "200")), END_HEADERS), b"r" * 100)
+            fleet.frame(PING, 0, 0, b"12345678")
+            frame = fleet.read()
+            while frame.kind != PING:
+                self.assertNotEqual(frame.kind, HEADERS, "one of them is refused")
+                frame = fleet.read()
+
     def test_an_upload_is_not_held_in_memory(self):
         content = os.urandom(MIB) * 60
         path = "/api/v1/blobs/" + hashlib.sha256(content).hexdigest()
