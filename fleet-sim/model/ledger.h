@@ -52,13 +52,15 @@ struct sim_counters {
     uint64_t skipped; // wakes put off because every awake slot was taken
     uint64_t checkins;
     uint64_t requests;
+    uint64_t answers; // of any status
     uint64_t request_errors;
     uint64_t response_bytes;
     uint64_t runs;
     uint64_t run_failures;
-    uint64_t exclusive_runs; // with exclusive files
-    uint64_t enrolled;       // credentials the gateway gave
-    uint64_t enrol_refused;  // enrolments it refused
+    uint64_t exclusive_runs;  // with exclusive files
+    uint64_t enrolled;        // credentials the gateway gave
+    uint64_t enrol_refused;   // enrolments it refused
+    uint64_t enrolled_before; // ... because it knows the device: another run enrolled it
     uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is
     uint64_t crashes;      // virtual processes killed
     uint64_t activations;

@@ -14,12 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REBOOT_MS_MIN     1000 // a killed app is started again by its user or by the system
-#define REBOOT_MS_SPREAD  2000
-#define BOOT_RETRY_MS     5000
-#define SLEEP_MS_DEFAULT  300000
-#define KILL_TICKS_SPREAD 12
-#define WHERE_TRIES_MAX   100000 // a predicate rarer than that is given up
+#define REBOOT_MS_MIN       1000 // a killed app is started again by its user or by the system
+#define REBOOT_MS_SPREAD    2000
+#define BOOT_RETRY_MS       5000
+#define SLEEP_MS_DEFAULT    300000
+#define KILL_TICKS_SPREAD   12
+#define STATUS_UNAUTHORIZED 401
+#define WHERE_TRIES_MAX     100000 // a predicate rarer than that is given up
 
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
 {
@@ -474,6 +475,11 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         enrol_turn(shard, awake, now_us);
         return;
     }
+    if (shard->devices[awake->device].enrol_anew && !awake->run_late) {
+        observe(shard, awake, now_us);
+        sleep_until(shard, awake, sim_shard_ms(shard, now_us) + REBOOT_MS_MIN); // to enrol first
+        return;
+    }
     uint64_t next_us = 0;
     uint32_t played = 0;
     for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
@@ -545,9 +551,14 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     // is told so.
     bool none = head->status == 404 &&
                 (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
+    shard->ledger.counters.answers++;
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
     shard->ledger.counters.unauthorized +=
         (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
+    if (head->status == STATUS_UNAUTHORIZED && exchange->kind != SIM_EXCHANGE_ENROL &&
+        exchange->credential.size > 0 && shard->options->enrol_token[0] != '\0') {
+        shard->devices[awake->device].enrol_anew = true; // an operator has reset it, say
+    }
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_head(exchange, head, shard->clock.mono_us(shard->clock.ctx));
         sim_device_ready(shard, awake);
