@@ -36,10 +36,11 @@ struct sim_run_result {
     uint64_t store_bytes;
     uint64_t completed; // devices that ran the version of the simulate stage, well or not
     uint64_t failed;
-    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how their last run ended
-    bool whole;                       // every device went through the version
-    char ended[160];                  // why the run ended
-    char cause[SIM_CAUSE_MAX];        // why it failed, where that is no oracle's and no figure's
+    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how each failed first
+    struct sim_failures failures;
+    bool whole;                // every device went through the version
+    char ended[160];           // why the run ended
+    char cause[SIM_CAUSE_MAX]; // why it failed, where that is no oracle's and no figure's
     bool passed;
 };
 

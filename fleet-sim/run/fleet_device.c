@@ -329,8 +329,8 @@ static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
                      const struct sim_task_end *end, uint64_t now_us)
 {
     if (awake->run_followed) {
-        sim_ledger_run_ended(&shard->ledger, awake->device, awake->run_version, end->end.outcome,
-                             sim_shard_ms(shard, now_us));
+        const struct sim_run_end told = {awake->run_version, end->end.outcome, end->end.detail};
+        sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
     }
     dev_on_task_end(awake->runtime, awake->run, &end->end);
 }
@@ -413,8 +413,9 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
                            awake->run_followed ? version : SIM_VERSION_NONE, verified, permitted);
     const struct sim_bad_rule *rule = rule_for(shard, awake, version);
     if (rule != NULL && rule->behaviour == SIM_BEHAVIOUR_CRASH) {
-        sim_ledger_run_ended(&shard->ledger, awake->device, version, WIRE_OUTCOME_FAIL_CRASH,
-                             sim_shard_ms(shard, now_us));
+        const struct sim_run_end told = {version, WIRE_OUTCOME_FAIL_CRASH,
+                                         BASE_STR("the process died: injected")};
+        sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
         kill_device(shard, awake, now_us);
         return false;
     }

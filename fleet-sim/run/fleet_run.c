@@ -377,14 +377,15 @@ static void count_simulated(struct sim_fleet *fleet)
     uint64_t bit = result->focus != SIM_VERSION_NONE ? 1ull << result->focus : 0;
     for (uint32_t s = 0; s < fleet->shard_count; s++) {
         const struct sim_ledger *ledger = &fleet->shards[s]->ledger;
+        sim_failures_merge(&result->failures, &ledger->failures);
         for (uint32_t i = 0; i < ledger->count; i++) {
             const struct sim_ledger_entry *entry = &ledger->entries[i];
             bool failed = (entry->failed_mask & bit) != 0;
             bool ran = entry->ran_ms > 0 || (entry->ran_mask & bit) != 0;
             result->completed += failed || ran;
             result->failed += failed;
-            if (failed && entry->outcome < SIM_OUTCOMES) {
-                result->failed_as[entry->outcome]++;
+            if (failed && entry->failed_as < SIM_OUTCOMES) {
+                result->failed_as[entry->failed_as]++;
             }
         }
     }
