@@ -21,8 +21,7 @@ struct gw_device_entry {
     uint64_t device_id;
     uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
     uint64_t report_seq;
-    struct gw_device_mark
-        *more; // those after the first GW_SHARD_MARKS, `more_count` places; or NULL
+    struct gw_device_mark *more; // places of those after the first GW_SHARD_MARKS, or NULL
     struct gw_device_mark marks[GW_SHARD_MARKS];
     uint32_t epoch;
     uint32_t attrs_id;
