@@ -61,8 +61,13 @@ struct gw_rollout_pace {
     uint64_t offered; // ... and what the tally had then
 };
 
-// Of a rollout that goes back, or is back: was it ever started? Found when it is asked.
-enum gw_rollout_start { GW_START_UNKNOWN, GW_START_MADE, GW_START_NEVER };
+// Of a rollout that goes back, or is back: how far had it come? Found when it is asked.
+enum gw_rollout_start {
+    GW_START_UNKNOWN,
+    GW_START_NEVER,  // a draft
+    GW_START_STAGES, // in a stage
+    GW_START_FULL,   // complete, or guarded: a baseline
+};
 
 struct gw_rollout {
     struct gw_release *release;
@@ -93,7 +98,7 @@ struct gw_rollout {
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
     bool halted; // it has to go back, but that could not be stored yet: no new offers
-    enum gw_rollout_start start; // gw_rollout_was_started's
+    enum gw_rollout_start start; // rollout_state.c's
 };
 
 struct gw_task {

@@ -171,7 +171,7 @@ void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entr
     uint32_t at = place_of(shard, entry);
     uint32_t number = shard->index[at];
     close_hole(shard, at);
-    shard->extra_marks -= entry->more != NULL;
+    shard->extra_marks -= entry->more_count;
     free(entry->more);
     *entry = (struct gw_device_entry){.next_dirty = shard->free_first};
     shard->free_first = number;

@@ -11,6 +11,7 @@
 
 #define GW_SHARD_CHUNK 256u
 #define GW_SHARD_MARKS 2u
+#define GW_SHARD_MORE  6u // places of the first `more`; then twice as many
 #define GW_NO_ENTRY    UINT32_MAX
 #define GW_ROOM_BITS   9 // of a number of tasks, WIRE_PROFILE_TASKS_MAX among them
 
@@ -20,7 +21,7 @@ struct gw_device_entry {
     uint64_t device_id;
     uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
     uint64_t report_seq;
-    struct gw_device_mark *more; // GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS of them, or NULL
+    struct gw_device_mark *more; // places of those after the first GW_SHARD_MARKS, or NULL
     struct gw_device_mark marks[GW_SHARD_MARKS];
     uint32_t epoch;
     uint32_t attrs_id;
@@ -30,6 +31,7 @@ struct gw_device_entry {
     uint32_t next_dirty; // of one that was removed: the next such
     uint32_t interval_s; // between its check-ins; 0: not said
     uint8_t mark_count;
+    uint8_t more_count;
     uint32_t tasks_max : GW_ROOM_BITS; // it holds; 0: not said
     uint32_t room : GW_ROOM_BITS;      // ... and it would take so many more
     bool dirty : 1;
@@ -50,7 +52,7 @@ struct gw_device_shard {
     uint32_t index_size;
     uint32_t dirty_first;
     uint32_t dirty_last;
-    uint32_t extra_marks; // blocks of `more`
+    uint32_t extra_marks; // places of all `more`
     uint64_t probes_long;
     struct base_hash_key key; // the table's: beside what it places
 } __attribute__((aligned(128)));

@@ -123,24 +123,35 @@ static struct gw_device_mark *find_mark(struct gw_device_entry *entry, uint32_t 
     return NULL;
 }
 
+static bool grow_more(struct gw_device_shard *shard, struct gw_device_entry *entry)
+{
+    uint32_t most = GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS;
+    uint32_t wanted = entry->more_count == 0 ? GW_SHARD_MORE : 2u * entry->more_count;
+    wanted = wanted < most ? wanted : most;
+    struct gw_device_mark *more = realloc(entry->more, wanted * sizeof(more[0]));
+    if (more == NULL) {
+        return false;
+    }
+    shard->extra_marks += wanted - entry->more_count;
+    entry->more = more;
+    entry->more_count = (uint8_t)wanted;
+    return true;
+}
+
 static bool add_mark(struct gw_device_table *table, struct gw_device_shard *shard,
                      struct gw_device_entry *entry, struct gw_device_mark mark)
 {
     if (find_mark(entry, mark.rollout) != NULL) {
         return false;
     }
-    if (entry->mark_count == GW_SHARD_MARKS || entry->mark_count == GW_DEVICE_MARKS_MAX) {
+    if (entry->mark_count == GW_SHARD_MARKS + entry->more_count) {
         drop_closed_marks(table, entry);
     }
     if (entry->mark_count >= GW_DEVICE_MARKS_MAX) {
         return false;
     }
-    if (entry->mark_count >= GW_SHARD_MARKS && entry->more == NULL) {
-        entry->more = calloc(GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS, sizeof(entry->more[0]));
-        if (entry->more == NULL) {
-            return false;
-        }
-        shard->extra_marks++;
+    if (entry->mark_count == GW_SHARD_MARKS + entry->more_count && !grow_more(shard, entry)) {
+        return false;
     }
     *mark_at(entry, entry->mark_count++) = mark;
     return true;
@@ -385,6 +396,20 @@ bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uin
     }
     pthread_mutex_unlock(&shard->lock);
     return mark != NULL;
+}
+
+bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool full = entry != NULL && entry->mark_count == GW_DEVICE_MARKS_MAX;
+    if (full) {
+        drop_closed_marks(table, entry);
+        full = entry->mark_count == GW_DEVICE_MARKS_MAX;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return full;
 }
 
 bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id)
@@ -649,8 +674,7 @@ uint64_t gw_device_table_bytes(struct gw_device_table *table)
         bytes += (uint64_t)shard->chunk_count * (GW_SHARD_CHUNK * sizeof(struct gw_device_entry) +
                                                  sizeof(struct gw_device_entry *));
         bytes += (uint64_t)shard->index_size * sizeof(uint32_t);
-        bytes += (uint64_t)shard->extra_marks * (GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS) *
-                 sizeof(struct gw_device_mark);
+        bytes += (uint64_t)shard->extra_marks * sizeof(struct gw_device_mark);
         pthread_mutex_unlock(&shard->lock);
     }
     return bytes;

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define GW_DEVICES_MAX         (64u * 1024 * 1024)
-#define GW_DEVICE_MARKS_MAX    16u   // open rollouts a device is remembered to be offered
+#define GW_DEVICE_MARKS_MAX    32u // open rollouts a device is in at once; others wait for one to end
 #define GW_LAST_SEEN_SAVE_S    3600u // last_seen on disk is at most this much behind
 #define GW_DEVICE_TABLE_SHARDS 64u
 
@@ -97,6 +97,8 @@ bool gw_device_table_has(struct gw_device_table *table, uint64_t device_id);
 // What the device has to do with a rollout. False: nothing.
 bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                           struct gw_device_mark *out);
+// Is it in as many open rollouts as it can be?
+bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id);
 // Was it offered an open rollout, and has not activated it or ended with it?
 bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id);
 // Told that it may try again; counts once for each failure.

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define ARCHIVE_VERSION 2
+_Static_assert(GW_DEVICE_MARKS_MAX <= GW_DEVICE_OUTCOMES_MAX, "each mark has a place in a record");
 // What of a mark says how its device entered.
 #define MARK_ENTERS                                                                                \
     (GW_OUTCOME_OFFERED | GW_OUTCOME_CONTROL | GW_OUTCOME_PROVEN | GW_OUTCOME_DRAWN |              \

@@ -24,8 +24,6 @@
 // steps (ran, failed) of every rollout the device is control of.
 #define CHANGES_MAX (3 * WIRE_REPORT_MAX + GW_RECORD_MERGE_CHANGES + 2 * GW_DEVICE_OUTCOMES_MAX)
 
-#define GW_REPORT_MARKS 4u // rollouts of one report whose marks follow at once; others follow later
-
 // In the exchange's arena, sized by the report: hundreds of thousands may wait for the disk at
 // once.
 struct report_job {
@@ -55,7 +53,7 @@ struct report_job {
     struct wire_outcome *outcomes;   // details borrowed from the request's body
     struct gw_tally_change *changes; // on the heap between apply and done
     uint32_t mark_count;
-    struct gw_device_mark marks[GW_REPORT_MARKS]; // what the table has to know of it
+    struct gw_device_mark *marks; // what the table has to know of it; likewise
 };
 
 static uint64_t last_seq(const struct report_job *job)
@@ -113,7 +111,7 @@ static void note_mark(struct report_job *job, const struct gw_tally_rollout *rol
             return;
         }
     }
-    if (rollout->open && job->mark_count < GW_REPORT_MARKS) {
+    if (rollout->open && job->mark_count < GW_DEVICE_MARKS_MAX) {
         job->marks[job->mark_count++] = mark;
     }
 }
@@ -162,7 +160,7 @@ static bool would_offer(const struct gw_record_edit *edit, const struct gw_tally
     bool known = record->attrs_size > 0 &&
                  gw_attrs_view(record->attrs, record->attrs_size, &view) == BASE_OK;
     const struct pol_attrs *attrs = known || counts ? &view.attrs : NULL;
-    if (!rollout->started) {
+    if (!rollout->offers) {
         return false;
     }
     return placebo ? gw_release_draws(release, rollout->stage_now, edit->device_id, attrs)
@@ -278,19 +276,43 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
     return BASE_OK;
 }
 
-// Keeps what changed until the group is on disk.
-static enum base_status keep_changes(struct report_job *job, const struct gw_record_edit *edit)
+static void drop_news(struct report_job *job)
 {
+    free(job->changes);
+    free(job->marks);
+    job->changes = NULL;
+    job->marks = NULL;
+    job->change_count = 0;
+    job->mark_count = 0;
+}
+
+// A copy; NULL when there is nothing, or no memory for it.
+static void *copy_of(const void *items, size_t size)
+{
+    void *copy = size > 0 ? malloc(size) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, items, size);
+    }
+    return copy;
+}
+
+// Keeps what changed, and was noted on the stack, until the group is on disk; drops it when
+// *status is none that leads there.
+static void keep_news(struct report_job *job, const struct gw_record_edit *edit,
+                      enum base_status *status)
+{
+    const struct gw_device_mark *marks = job->marks;
+    bool kept = *status == BASE_OK;
+    job->marks = kept ? copy_of(marks, job->mark_count * sizeof(marks[0])) : NULL;
+    job->changes =
+        kept ? copy_of(edit->changes, edit->change_count * sizeof(edit->changes[0])) : NULL;
     job->change_count = edit->change_count;
-    if (edit->change_count == 0) {
-        return BASE_OK;
+    bool whole = (job->marks != NULL || job->mark_count == 0) &&
+                 (job->changes != NULL || job->change_count == 0);
+    if (!kept || !whole) {
+        *status = kept ? BASE_ERR_NOMEM : *status;
+        drop_news(job);
     }
-    job->changes = malloc(edit->change_count * sizeof(job->changes[0]));
-    if (job->changes == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    memcpy(job->changes, edit->changes, edit->change_count * sizeof(job->changes[0]));
-    return BASE_OK;
 }
 
 // Until they are counted, nothing is judged that may be heard of by them (gw_core_heard_s).
@@ -311,10 +333,37 @@ static void end_reports(const struct report_job *job)
     }
 }
 
+static enum base_status apply_outcomes(struct report_job *job, struct gw_record_edit *edit)
+{
+    BASE_TRY(gw_record_edit_begin(edit, NULL));
+    struct gw_device_record *record = &edit->record;
+    job->denied = record->proven && !job->proven;
+    if (job->proven) {
+        gw_record_edit_prove(edit);
+    }
+    uint32_t first = job->denied ? job->count : first_news(job, record);
+    job->repeated = job->denied ? 0 : first;
+    for (uint32_t i = first; i < job->count; i++) {
+        BASE_TRY(apply_outcome(job, edit, &job->outcomes[i]));
+    }
+    if (first < job->count) {
+        record->report_seq = last_seq(job);
+        if (record->first_seen_s == 0) {
+            record->first_seen_s = job->now_s;
+        }
+        if (record->last_seen_s < job->now_s) {
+            record->last_seen_s = job->now_s;
+        }
+        edit->dirty = true;
+    }
+    return BASE_OK;
+}
+
 static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct report_job *job = (struct report_job *)self;
     struct gw_tally_change changes[CHANGES_MAX];
+    struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];
     begin_reports(job);
     struct gw_record_edit edit = {
         .core = job->worker->core,
@@ -324,9 +373,6 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
         .changes = changes,
         .change_capacity = CHANGES_MAX,
     };
-    free(job->changes); // of an attempt before the map grew
-    job->changes = NULL;
-    job->mark_count = 0;
     job->applied = 0;
     job->repeated = 0;
     job->unknown = 0;
@@ -334,29 +380,11 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     job->unproven = 0;
     job->gap = false;
     job->stale = false;
-    job->change_count = 0;
-    BASE_TRY(gw_record_edit_begin(&edit, NULL));
-    job->denied = edit.record.proven && !job->proven;
-    if (job->proven) {
-        gw_record_edit_prove(&edit);
-    }
-    uint32_t first = job->denied ? job->count : first_news(job, &edit.record);
-    job->repeated = job->denied ? 0 : first;
-    for (uint32_t i = first; i < job->count; i++) {
-        BASE_TRY(apply_outcome(job, &edit, &job->outcomes[i]));
-    }
-    if (first < job->count) {
-        edit.record.report_seq = last_seq(job);
-        if (edit.record.first_seen_s == 0) {
-            edit.record.first_seen_s = job->now_s;
-        }
-        if (edit.record.last_seen_s < job->now_s) {
-            edit.record.last_seen_s = job->now_s;
-        }
-        edit.dirty = true;
-    }
-    BASE_TRY(keep_changes(job, &edit));
-    return gw_record_edit_end(&edit);
+    drop_news(job); // of an attempt before the map grew
+    job->marks = marks;
+    enum base_status status = apply_outcomes(job, &edit);
+    keep_news(job, &edit, &status);
+    return status == BASE_OK ? gw_record_edit_end(&edit) : status;
 }
 
 static void finish_report(struct gw_message *message)
@@ -399,8 +427,7 @@ static void report_done(struct gw_store_op *self, enum base_status status)
         gw_count(&core->reports_gaps, job->gap);
     }
     end_reports(job);
-    free(job->changes);
-    job->changes = NULL;
+    drop_news(job);
     job->worker->post(job->worker->post_ctx, &job->message);
 }
 

@@ -43,7 +43,7 @@
 #define ROW_CAUSE    6  // the first with the cause of an end, and how a simulation failed
 #define ROW_EMPTY    2u // flag
 
-#define FIRST_LINES 4u // of a rollout's log, at a time, to find its first command
+#define LINES_BACK 4u // of a rollout's log, at a time, to find what it was before it turned back
 
 #define STATE_BEFORE_FIRST 1u
 #define STATE_FAILED       2u
@@ -456,50 +456,67 @@ enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t afte
     return status;
 }
 
-// The first command of a rollout, as its log has it; COUNT: lines are missing, or cannot be read.
-static enum pol_command first_command(struct gw_core *core, uint64_t id,
-                                      struct gw_rollout_log_view *lines)
+static bool is_back(const struct pol_rollout *state)
 {
-    bool more = true;
-    for (uint64_t seq = 1; more;) {
-        uint32_t count = 0;
-        if (gw_rollout_log(core, id, seq - 1, FIRST_LINES, lines, &count, &more) != BASE_OK ||
-            count == 0) {
-            break;
-        }
-        for (uint32_t i = 0; i < count; i++, seq++) {
-            if (lines[i].seq != seq) {
-                return POL_COMMAND_COUNT;
-            }
-            if (lines[i].kind == GW_LOG_COMMAND) {
-                return lines[i].record.command;
-            }
-        }
-    }
-    return POL_COMMAND_COUNT;
+    return state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
 }
 
-// A draft was never started whose first command took it back.
-static bool began_with_start(struct gw_core *core, const struct gw_rollout *rollout)
+// What the rollout was when it turned back, by its log. `lines`: room for
+// LINES_BACK of them.
+static enum gw_rollout_start turned_from(struct gw_core *core, const struct gw_rollout *rollout,
+                                         struct gw_rollout_log_view *lines)
 {
-    struct gw_rollout_log_view *lines = calloc(FIRST_LINES, sizeof(*lines));
-    enum pol_command first = POL_COMMAND_COUNT;
-    if (lines != NULL) {
-        first = first_command(core, rollout->release->id, lines);
+    uint64_t last = rollout->log_seq;
+    while (last > 0) {
+        uint64_t after = last > LINES_BACK ? last - LINES_BACK : 0;
+        uint32_t count = 0;
+        bool more;
+        if (gw_rollout_log(core, rollout->release->id, after, (uint32_t)(last - after), lines,
+                           &count, &more) != BASE_OK) {
+            break;
+        }
+        for (uint32_t i = count; i > 0; i--) {
+            const struct pol_rollout *was = &lines[i - 1].record.after;
+            if (!is_back(was)) {
+                bool full = was->state == POL_ROLLOUT_COMPLETED || was->guarding;
+                bool draft = was->state == POL_ROLLOUT_DRAFT;
+                return full ? GW_START_FULL : draft ? GW_START_NEVER : GW_START_STAGES;
+            }
+        }
+        last = after;
     }
-    free(lines);
-    return first != POL_COMMAND_KILL && first != POL_COMMAND_ABORT;
+    return GW_START_FULL; // nobody can tell: nobody's word is lost
+}
+
+// Of one that goes back, or is back.
+static enum gw_rollout_start start_of(struct gw_core *core, struct gw_rollout *rollout)
+{
+    if (rollout->start == GW_START_UNKNOWN) {
+        struct gw_rollout_log_view *lines = calloc(LINES_BACK, sizeof(*lines));
+        if (lines == NULL) {
+            return GW_START_FULL;
+        }
+        rollout->start = turned_from(core, rollout, lines);
+        free(lines);
+    }
+    return rollout->start;
 }
 
 bool gw_rollout_was_started(struct gw_core *core, struct gw_rollout *rollout)
 {
     const struct pol_rollout *state = &rollout->state;
-    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
     if (state->state == POL_ROLLOUT_DRAFT || state->before_first) {
         return false;
     }
-    if (back && rollout->start == GW_START_UNKNOWN) { // a draft taken back looks like any other
-        rollout->start = began_with_start(core, rollout) ? GW_START_MADE : GW_START_NEVER;
+    return !is_back(state) || start_of(core, rollout) != GW_START_NEVER;
+}
+
+bool gw_rollout_offers_unmarked(struct gw_core *core, struct gw_rollout *rollout)
+{
+    const struct pol_rollout *state = &rollout->state;
+    if (!gw_rollout_was_started(core, rollout)) {
+        return false;
     }
-    return !back || rollout->start == GW_START_MADE;
+    bool paused = state->state == POL_ROLLOUT_PAUSED && !state->guarding;
+    return is_back(state) ? start_of(core, rollout) == GW_START_FULL : !paused;
 }

@@ -216,7 +216,7 @@ static void tell_tally(struct gw_core *core, struct gw_rollout *rollout)
 {
     const struct gw_tally_phase phase = {.stage_now = rollout->state.stage_index,
                                          .open = !gw_rollout_is_closed(rollout),
-                                         .started = gw_rollout_was_started(core, rollout)};
+                                         .offers = gw_rollout_offers_unmarked(core, rollout)};
     gw_tally_set(core->tally, rollout->release->id, &phase);
 }
 

@@ -49,7 +49,7 @@ struct rollout_tally {
     uint32_t stage_now;
     uint16_t tenant;
     bool open;
-    bool started;
+    bool offers;
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
     struct gw_release *release;
@@ -232,7 +232,7 @@ static void set_one(struct rollout_tally *rollout, const struct gw_tally_phase *
     bool shadow = rollout->real != NULL;
     rollout->stage_now = gw_release_stage(rollout->release, phase->stage_now, shadow);
     rollout->open = phase->open;
-    rollout->started = phase->started;
+    rollout->offers = phase->offers;
 }
 
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
@@ -281,7 +281,7 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
             .index = rollout->index,
             .stage_now = (uint8_t)rollout->stage_now,
             .open = rollout->open,
-            .started = rollout->started,
+            .offers = rollout->offers,
             .shadow = rollout->real != NULL,
             .release = rollout->release,
             .tenant = rollout->tenant,

@@ -52,7 +52,7 @@ struct gw_tally_rollout {
     uint32_t index; // process-local number, small
     uint8_t stage_now;
     bool open;                        // not yet completed or rolled back
-    bool started;                     // stages up to stage_now were opened
+    bool offers;                      // gw_rollout_offers_unmarked
     bool shadow;                      // it is known by gw_shadow_key
     const struct gw_release *release; // lives as long as the tally
     uint16_t tenant;                  // only whose devices are believed
@@ -61,8 +61,8 @@ struct gw_tally_rollout {
 // Where a rollout is.
 struct gw_tally_phase {
     uint32_t stage_now;
-    bool open;    // not yet completed or rolled back
-    bool started; // a stage of it was opened (gw_rollout_was_started)
+    bool open;   // not yet completed or rolled back
+    bool offers; // gw_rollout_offers_unmarked
 };
 
 // What the control thread's walk over all devices found for one stage (watch.c): what depends on

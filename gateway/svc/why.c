@@ -343,7 +343,12 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
     }
     view->should_version_id = want.version_id;
     view->should_rollout = want.release != NULL ? want.release->id : 0;
-    if (want.rule == POL_DESIRED_FOLLOWED && item != NULL) {
+    if (want.rule == POL_DESIRED_FOLLOWED && item != NULL && item->bits == 0 &&
+        gw_device_table_is_full(core->table, device->device_id)) {
+        snprintf(view->why, sizeof(view->why),
+                 "stage %s lets it in, when one of the %u open rollouts it is in ends",
+                 item->stage_name, GW_DEVICE_MARKS_MAX);
+    } else if (want.rule == POL_DESIRED_FOLLOWED && item != NULL) {
         snprintf(view->why, sizeof(view->why), "stage %s lets it in: bucket %u is below %u",
                  item->stage_name, item->bucket, item->max_bucket);
     } else if (want.rule == POL_DESIRED_BASELINE) {

@@ -233,7 +233,7 @@ struct wire_profile_pair *rig_device_task(struct rig_device *device, const char 
             return &device->pairs[i];
         }
     }
-    assert_true(device->pair_count < 32);
+    assert_true(device->pair_count < 40);
     device->pairs[device->pair_count] = (struct wire_profile_pair){.task_id = task_id};
     return &device->pairs[device->pair_count++];
 }

@@ -94,7 +94,7 @@ struct rig_device {
     uint64_t id;
     struct wire_attrs attrs;
     uint32_t pair_count;
-    struct wire_profile_pair pairs[32];
+    struct wire_profile_pair pairs[40];
     uint32_t tasks_max; // 0: a device of before, which says nothing of what follows
     uint32_t interval_s;
     bool own_pace;

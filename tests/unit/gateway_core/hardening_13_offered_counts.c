@@ -158,6 +158,44 @@ static void a_rollout_that_was_not_started_counts_nobody(void **state)
     rig_done(&rig);
 }
 
+// While it is offered to nobody, only who was offered it before counts; also after a restart.
+static void who_was_never_offered_it_counts_in_no_pause_and_no_end(void **state)
+{
+    static const enum pol_command ends[] = {POL_COMMAND_PAUSE, POL_COMMAND_ABORT, POL_COMMAND_KILL};
+    (void)state;
+    for (uint32_t i = 0; i < 2 * 3; i++) {
+        struct rig rig;
+        struct gw_rollout_view view;
+        uint32_t first = 0;
+        open_offers(&rig);
+        begin(&rig, ID, small, 2);
+        rig_command(&rig, ID, POL_COMMAND_START, NULL);
+        while (!is_in(&devices[first], 2000)) {
+            first++;
+        }
+        assert_int_equal(come(&rig, &devices[first], ID, NULL, 0, NULL), 1);
+        rig_settle(&rig);
+        rig_command(&rig, ID, ends[i % 3], NULL);
+        if (i >= 3) {
+            rig_stop(&rig);
+            rig_start(&rig);
+        }
+        rig_view(&rig, ID, &view);
+        uint64_t said = 0;
+        for (uint32_t k = first; k < DEVICES; k++) {
+            assert_int_equal(rig_report(&rig, &devices[k], &view, k % 2 == 0 ? good : bad, 3), 204);
+            said += k > first ? 3 : 0;
+        }
+        rig_view(&rig, ID, &view);
+        assert_int_equal(view.counts.offered, 1);
+        assert_int_equal(view.counts.activated + view.counts.failed, first % 2 == 0 ? 1 : 2);
+        assert_int_equal(view.counts.on_version, 1);
+        assert_int_equal(rig.core->reports_unoffered, said);
+        rig_expect_counts_from_disk(&rig);
+        rig_done(&rig);
+    }
+}
+
 static void a_simulate_stage_counts_nobody(void **state)
 {
     static const struct rig_stage stages[] = {
@@ -421,11 +459,131 @@ static void an_offer_on_record_counts(void **state)
     rig_done(&rig);
 }
 
+// ---- In many rollouts at once
+
+static void task_name(uint32_t task, char out[32])
+{
+    snprintf(out, 32, "shop/score-%u", task);
+}
+
+static void start_many(struct rig *rig, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct wire_sha256 manifest;
+        struct gw_rollout_view view;
+        struct base_error error = {0};
+        char task[32];
+        task_name(i, task);
+        rig_version(rig, task, "1.0.0", &manifest);
+        if (rig_rollout(rig, ID + i, task, &manifest, NULL, NULL, all, 1, &view, &error) !=
+            BASE_OK) {
+            fail_msg("rollout %u: %s", i, error.text);
+        }
+        rig_command(rig, ID + i, POL_COMMAND_START, NULL);
+    }
+}
+
+// How many of the rollouts count the device as offered.
+static uint32_t counted(struct rig *rig, uint32_t count)
+{
+    uint32_t sum = 0;
+    rig_settle(rig);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gw_rollout_view view;
+        rig_view(rig, ID + i, &view);
+        assert_in_range(view.counts.offered, 0, 1);
+        sum += (uint32_t)view.counts.offered;
+    }
+    return sum;
+}
+
+// Takes all it is offered until there is no more; returns how much that was.
+static uint32_t take_all(struct rig *rig, struct rig_device *device)
+{
+    uint32_t took = 0;
+    for (uint32_t more = 1; more > 0; took += more) {
+        struct rig_exchange exchange;
+        struct wire_offers offers;
+        (void)rig_checkin(rig, device, true, &exchange, &offers);
+        more = offers.count;
+        (void)rig_device_take(device, &offers);
+        rig_exchange_done(&exchange);
+    }
+    return took;
+}
+
+// A device is in so many open rollouts at most as all of them count; the others wait for one to
+// end.
+static void offers_that_no_count_has_are_not_made(void **state)
+{
+    const uint32_t count = GW_DEVICE_MARKS_MAX + 2;
+    (void)state;
+    struct rig rig;
+    open_offers(&rig);
+    start_many(&rig, count);
+    assert_int_equal(take_all(&rig, &devices[0]), GW_DEVICE_MARKS_MAX);
+    assert_int_equal(counted(&rig, count), GW_DEVICE_MARKS_MAX);
+    rig_stop(&rig);
+    rig_start(&rig);
+    assert_int_equal(take_all(&rig, &devices[0]), 0);
+    uint32_t ended = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gw_rollout_view view;
+        struct gw_why_view why;
+        struct base_error error = {0};
+        rig_view(&rig, ID + i, &view);
+        ended = view.counts.offered == 1 ? i : ended;
+        assert_int_equal(
+            gw_device_why(rig.core, devices[0].id, base_str_of(view.task), &why, &error), BASE_OK);
+        assert_int_equal(strstr(why.why, "32 open rollouts it is in") != NULL,
+                         view.counts.offered == 0);
+    }
+    rig_command(&rig, ID + ended, POL_COMMAND_PROMOTE, NULL);
+    assert_int_equal(take_all(&rig, &devices[0]), 1);
+    assert_int_equal(counted(&rig, count), GW_DEVICE_MARKS_MAX + 1);
+    rig_done(&rig);
+}
+
+// One report about all of them: the table hears of each, and so the walk that asks who is silent,
+// and who is outstanding.
+static void one_report_speaks_of_many_rollouts(void **state)
+{
+    const uint32_t count = 20;
+    (void)state;
+    struct rig rig;
+    struct gw_device_snapshot known;
+    struct wire_report report = {.epoch = 7, .first_seq = 1};
+    open_offers(&rig);
+    start_many(&rig, count);
+    assert_int_equal(take_all(&rig, &devices[0]), count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gw_rollout_view view;
+        rig_view(&rig, ID + i, &view);
+        for (uint32_t k = 0; k < 3; k++) {
+            report.outcomes[report.count++] =
+                (struct wire_outcome){.rollout_id = ID + i,
+                                      .task_id = wire_task_id(base_str_of(view.task)),
+                                      .version_id = view.version_id,
+                                      .kind = good[k]};
+        }
+    }
+    report.device_id = devices[0].id;
+    assert_int_equal(rig_send_report(&rig, &report), 204);
+    assert_true(gw_device_table_get(rig.core->table, devices[0].id, &known));
+    assert_int_equal(known.mark_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true((known.marks[i].bits & GW_OUTCOME_RAN) != 0);
+        assert_true(known.marks[i].activated_s > 0);
+    }
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beyond_the_share_nobody_counts),
         cmocka_unit_test(a_rollout_that_was_not_started_counts_nobody),
+        cmocka_unit_test(who_was_never_offered_it_counts_in_no_pause_and_no_end),
         cmocka_unit_test(a_simulate_stage_counts_nobody),
         cmocka_unit_test(others_are_not_whom_it_is_for),
         cmocka_unit_test(a_strangers_word_is_no_offer),
@@ -433,6 +591,8 @@ int main(void)
         cmocka_unit_test(a_kill_loses_no_honest_report),
         cmocka_unit_test(a_completed_rollout_has_later_devices),
         cmocka_unit_test(an_offer_on_record_counts),
+        cmocka_unit_test(offers_that_no_count_has_are_not_made),
+        cmocka_unit_test(one_report_speaks_of_many_rollouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
