@@ -162,9 +162,9 @@ static void a_bad_segment_is_taken_out_and_the_rest_goes_on(void **state)
     struct gw_rollout_who who = {.by = BASE_STR("ana")};
     assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-9"), &who, &view, &error),
                      BASE_ERR_NOT_FOUND);
-    assert_int_equal(
-        gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-3 os=ios no app_version"), &who, &view, &error),
-        BASE_OK);
+    assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-3 os=ios no app_version"),
+                                     &who, &view, &error),
+                     BASE_OK);
     assert_int_equal(view.quarantine_count, 0);
     (void)rig_pump(&rig);
     struct rig_device late;
