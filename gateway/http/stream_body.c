@@ -8,8 +8,8 @@
 #include "http/proxy.h"
 #include "http/worker.h"
 
-// What is counted at once of memory: about as it comes. A report is small and comes in one piece: it
-// takes the budget's mutex once, and a fleet that reports together fits.
+// What is counted at once of memory: about as it comes. A report is small and comes in one piece:
+// it takes the budget's mutex once, and a fleet that reports together fits.
 #define MEMORY_STEP UINT64_C(512)
 _Static_assert(GW_BUDGET_MEMORY_MIN >= GW_SPOOL_MEMORY_MAX + 2 * GW_PROXY_BUFFER_BYTES,
                "with the least budget one body and its answer fit");
