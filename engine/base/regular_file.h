@@ -28,6 +28,9 @@ BASE_NODISCARD enum base_status base_regular_stream(const char *path, FILE **out
 // The same of an open file: `path` is for the text. INVALID, IO.
 BASE_NODISCARD enum base_status base_regular_check(int fd, const char *path,
                                                    struct base_error *error);
+// The refusal of what is no regular file: INVALID, and what `mode` (of struct stat) says it is.
+BASE_NODISCARD enum base_status base_regular_refuse(unsigned mode, const char *path,
+                                                    struct base_error *error);
 // For a library that opens `path` by itself: would base_regular_open hand it on? `follow`: also
 // when it is a link to a regular file. NOT_FOUND, INVALID, IO.
 BASE_NODISCARD enum base_status base_regular_look(const char *path, bool follow,

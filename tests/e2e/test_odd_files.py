@@ -2,6 +2,7 @@
 says which file it is and what it is, and never waits for it; what can be made again is made again."""
 import os
 import signal
+import stat
 import subprocess
 import unittest
 
@@ -194,6 +195,80 @@ class OddFiles(unittest.TestCase):
                 self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
                 self.assertIn(f"--evidence: {path} is there already", run.stderr)
                 self.take_away(path)
+
+    # ---- Results
+
+    def left_alone(self, tool, *arguments, path):
+        """With something else in the place of the result at `path`: the program says what it is, and leaves it and where it leads."""
+        kept = self.put(self.stack.path("elsewhere"), b"kept")
+        for kind, text in (("pipe", "a named pipe that nobody reads"), ("folder", "a folder, not a regular file"),
+                           ("link", "a symbolic link, not a regular file")):
+            with self.subTest(command=" ".join(arguments[:2]), file=os.path.basename(path), kind=kind):
+                self.put(path, kind)
+                before = os.lstat(path)
+                run = subprocess.run([program(tool), *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                     stdin=subprocess.DEVNULL)
+                self.assertNotEqual(run.returncode, 0, run.stdout)
+                self.assertRegex(run.stdout + run.stderr, f"{path}: ({text}|a named pipe, not a regular file)")
+                after = os.lstat(path)
+                self.assertEqual((after.st_ino, after.st_mode), (before.st_ino, before.st_mode))
+                with open(kept, "rb") as file:
+                    self.assertEqual(file.read(), b"kept")
+                self.take_away(path)
+
+    def test_results_of_walle(self):
+        self.stack.start_gateway()
+        gateway = ("--gateway", self.stack.gateway.url)
+        key = self.stack.path("some.key")
+        self.stack.walle("key", "new", "--out", key)
+        os.environ["WALLE_TOKEN"] = self.stack.admin_token
+        self.addCleanup(os.environ.pop, "WALLE_TOKEN")
+        root = self.stack.path("root.1")
+        init = ("root", "init", "--key", key, "--release", key + ".pub", *gateway, "--out")
+        self.left_alone("walle", *init, root, path=root)
+        self.stack.walle(*init, root)
+        with open(root, "rb") as file:
+            self.assertTrue(file.read().startswith(b"WLS1"))
+        # Streams are what their names say: nothing takes their place.
+        run = subprocess.run([program("walle"), *init, "/dev/stdout"], capture_output=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+        self.assertEqual((run.returncode, run.stdout[:4]), (0, b"WLS1"), run.stderr)
+        self.stack.walle(*init, "/dev/null")
+        self.assertTrue(stat.S_ISCHR(os.lstat("/dev/null").st_mode))
+        self.assertIn("/dev/full: No space left on device", self.stack.walle(*init, "/dev/full", check=False).stderr)
+        self.assertTrue(stat.S_ISCHR(os.lstat("/dev/full").st_mode))
+        public = self.stack.path("other.key.pub")
+        self.left_alone("walle", "key", "new", "--out", public.removesuffix(".pub"), path=public)
+        self.assertFalse(os.path.exists(public.removesuffix(".pub")))
+        rows = self.stack.path("rows.csv")
+        self.left_alone("walle", "tunnel", "export", "--out", rows, *gateway, path=rows)
+        self.left_alone("walle", "tunnel", "export", "--out", rows, *gateway, path=rows + ".next")
+        source, built = self.stack.path("source"), self.stack.path("built")
+        os.mkdir(source)
+        self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
+        self.put(os.path.join(source, "task.py"), b"import walle\nwalle.result(7)\n")
+        for name in ("manifest", "build.json"):
+            os.makedirs(built, exist_ok=True)
+            self.left_alone("walle", "task", "build", source, "--out", built, path=os.path.join(built, name))
+        self.stack.walle("task", "build", source, "--out", built)
+        self.stack.walle("task", "push", built)
+        draft = self.stack.path("draft.json")
+        start = ("rollout", "start", "shop/score", "--build", built, "--key", key, "--accept-empty", "--guard", "0", *gateway, "--draft")
+        self.left_alone("walle", *start, draft, path=draft)
+        self.stack.walle(*start, draft)
+        with open(draft, "rb") as file:
+            self.assertIn(b"release", file.read())
+        self.assertEqual([name for name in os.listdir(self.stack.folder) if name.endswith(".tmp")], [])
+
+    def test_results_of_a_fleet(self):
+        out, source, built = self.stack.path("fleet"), self.stack.path("source"), self.stack.path("built")
+        os.mkdir(source)
+        self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
+        self.put(os.path.join(source, "task.py"), b"import walle\nwalle.result(7)\n")
+        self.stack.walle("task", "build", source, "--out", built)
+        os.mkdir(out)
+        for name in ("run.json", "timeline.csv", "report.html"):
+            self.left_alone("walle-fleet-sim", "simulate", "--task", built, "--devices", "10", "--no-live", "--out", out,
+                            path=os.path.join(out, name))
 
     def test_printed_text_is_whole(self):
         source, built = self.stack.path("source"), self.stack.path("built")
