@@ -442,9 +442,10 @@ static void end_when_done(struct agent *agent)
 }
 
 // What was recorded last is handled in the next tick, which then sees whether that was all.
-static void events_ended(void *ctx)
+static void events_ended(void *ctx, bool broken)
 {
     struct agent *agent = ctx;
+    agent->failed = agent->failed || broken;
     posix_port_wake(agent->port);
 }
 

@@ -31,6 +31,8 @@ static const char *kind_of(mode_t mode)
     case S_IFCHR:
     case S_IFBLK:
         return "a device";
+    case S_IFREG:
+        return "a file";
     default:
         return "something else";
     }
@@ -111,4 +113,31 @@ enum base_status base_regular_look(const char *path, bool follow, struct base_er
         return failed(error, path);
     }
     return S_ISREG(about.st_mode) ? BASE_OK : base_regular_refuse(about.st_mode, path, error);
+}
+
+enum base_status base_regular_holds(const char *path, uint64_t max, struct base_error *error)
+{
+    struct stat about;
+    BASE_TRY(base_regular_look(path, true, error));
+    if (stat(path, &about) != 0) {
+        return failed(error, path);
+    }
+    if (about.st_size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s: it is empty", path);
+    }
+    return (uint64_t)about.st_size <= max
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_TOO_LARGE, "%s: more than %llu bytes", path,
+                                (unsigned long long)max);
+}
+
+enum base_status base_folder_look(int folder, const char *name, struct base_error *error)
+{
+    struct stat about;
+    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT ? BASE_OK : failed(error, name);
+    }
+    return S_ISDIR(about.st_mode) ? BASE_OK
+                                  : base_error_set(error, BASE_ERR_INVALID, "%s: %s, not a folder",
+                                                   name, kind_of(about.st_mode));
 }
