@@ -411,6 +411,56 @@ static void test_half_a_kill_is_finished(void **state)
     assert_true(view.state == POL_ROLLOUT_ROLLING_BACK || view.state == POL_ROLLOUT_ROLLED_BACK);
 }
 
+// How many lines of the rollout's log say that its version was killed; each by who did it, and why.
+static uint32_t kill_lines(uint64_t id)
+{
+    static struct gw_rollout_log_view lines[64];
+    uint32_t count = 0;
+    uint32_t kills = 0;
+    bool more = false;
+    assert_int_equal(gw_rollout_log(rig.core, id, 0, TEST_COUNT(lines), lines, &count, &more),
+                     BASE_OK);
+    assert_false(more);
+    for (uint32_t i = 0; i < count; i++) {
+        if (lines[i].kind == GW_LOG_KILL && lines[i].record.action == POL_ACTION_KILL) {
+            assert_string_equal(lines[i].by, "ana");
+            assert_string_equal(lines[i].comment, "x");
+            kills++;
+        }
+    }
+    return kills;
+}
+
+// The list is stored, and the gateway dies before the logs say it: they do after the next start,
+// once, also when it was killed before; not those of rollouts that were back already.
+static void test_a_kill_that_was_cut_off_is_in_the_logs(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct base_error error = {0};
+    bool created = false;
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &manifest);
+    start_rollout(2, &manifest);
+    rig_command(&rig, 2, POL_COMMAND_ABORT, NULL);
+    rig_settle(&rig);
+    start_rollout(3, &manifest);
+    for (uint32_t kills = 1; kills <= 2; kills++) {
+        assert_int_equal(
+            gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+            BASE_OK);
+        assert_int_equal(kill_lines(1), kills - 1);
+        for (int i = 0; i < 2; i++) { // nothing more at the start after it
+            restart();
+            rig_settle(&rig);
+            assert_int_equal(kill_lines(1), kills);
+            assert_int_equal(kill_lines(2), 0);
+            assert_int_equal(kill_lines(3), 1); // it went back with the first
+            rig_advance_s(&rig, 1);
+        }
+        assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+    }
+}
+
 static void kill_one(const struct wire_sha256 *manifest)
 {
     struct base_error error = {0};
@@ -770,6 +820,7 @@ int main(void)
         CASE(test_kills_last),
         CASE(test_a_kill_takes_its_number_with_it),
         CASE(test_half_a_kill_is_finished),
+        CASE(test_a_kill_that_was_cut_off_is_in_the_logs),
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),
