@@ -368,13 +368,21 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
     visit->changed = true;
 }
 
+// Since when its time runs: offers from before the time was moved count from when it was.
+static uint32_t runs_since_s(const struct gw_watch *watch, const struct gw_device_mark *mark)
+{
+    uint32_t accepted_s = watch->core->time.accepted_s;
+    bool moved = accepted_s > 0 && (mark->offered_s < accepted_s || mark->offered_s > watch->now_s);
+    return moved ? accepted_s : mark->offered_s;
+}
+
 // May what a device says that was offered it then still count?
 static bool has_time(const struct gw_watch *watch, const struct gw_release *release,
                      const struct gw_device_mark *mark)
 {
     return (mark->bits & GW_OUTCOME_DRAWN) != 0
                ? watch->now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
-               : at_least_0(watch->now_s, mark->offered_s) <=
+               : at_least_0(watch->now_s, runs_since_s(watch, mark)) <=
                      release->stages[mark->stage].execution_timeout_s;
 }
 
