@@ -183,6 +183,27 @@ static void test_lists_what_may_be_offered(void **state)
     assert_int_equal(fetch("/v1/meta/", bytes, sizeof(bytes), &size), 404);
 }
 
+// What was not started yet is approved for nobody.
+static void test_lists_no_drafts(void **state)
+{
+    (void)state;
+    struct wire_sha256 first;
+    struct wire_sha256 second;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_version(&rig, TASK, "2.0.0", &second);
+    assert_int_equal(rig_rollout(&rig, 2, TASK, &second, NULL, NULL, ladder, 2, &view, &error),
+                     BASE_OK);
+    rig_settle(&rig);
+    restart();
+    assert_true(listed(1, &first));
+    assert_false(listed(2, &second));
+    rig_command(&rig, 2, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    assert_true(listed(2, &second));
+}
+
 // Devices of before were told of the counter of a signed way back: it stays listed.
 static void test_counters_of_before_never_go_back(void **state)
 {
@@ -814,6 +835,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_lists_what_may_be_offered),
+        CASE(test_lists_no_drafts),
         CASE(test_counters_of_before_never_go_back),
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
