@@ -147,6 +147,15 @@ static void who_is_lost_does_not_keep_it_going_back(void **state)
     assert_int_equal(gw_device_revoke(rig.core, devices[0].id, &revoked), BASE_OK);
     assert_int_equal(state_of(&rig, 0x72), POL_ROLLOUT_ROLLED_BACK);
     rig_done(&rig);
+    // Who is back already is missed by nobody.
+    open_known(&rig, silent);
+    go_back(&rig, 0x74, 1);
+    for (int i = 0; i < 4; i++) {
+        rig_advance_s(&rig, SILENCE_S - 10);
+        (void)come(&rig, &devices[0], 0x74, NULL, 0, NULL);
+        assert_int_equal(state_of(&rig, 0x74), POL_ROLLOUT_ROLLING_BACK);
+    }
+    rig_done(&rig);
     // Where nobody is asked about silence, as many intervals as by default.
     open_known(&rig, unasked);
     atomic_store(&rig.core->checkin_interval_s, SILENCE_S / GW_STAGE_SILENCE_TIMES);

@@ -250,6 +250,15 @@ static void what_is_heard_late_is_played_in_its_place(void **state)
     entry.failed_s = BLOCK_S + 10;
     gw_trial_blocks_add(blocks, &entry);
     expect_equal(blocks, fresh, &look);
+    // And what was played is taken back: it is heard of the device as if it had not failed.
+    gw_trial_blocks_take(blocks, &entry);
+    entry.bits &= (uint16_t)~GW_OUTCOME_FAILED;
+    entry.failed_s = 0;
+    gw_trial_blocks_add(blocks, &entry);
+    gw_trial_blocks_free(fresh);
+    fresh = gw_trial_blocks_new(release);
+    fill_block(fresh, BLOCK_S + 20, 0);
+    expect_equal(blocks, fresh, &look);
     gw_trial_blocks_free(blocks);
     gw_trial_blocks_free(fresh);
     free(release);

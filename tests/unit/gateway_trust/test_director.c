@@ -572,6 +572,31 @@ static void test_a_killed_rollouts_version_is_taken_back(void **state)
     start_rollout(2, &manifest);
 }
 
+// With a root of two owners, what too few of them signed leads nobody on, and is not made.
+static void test_releases_are_held_against_the_root(void **state)
+{
+    (void)state;
+    static uint8_t root[WIRE_META_BYTES_MAX];
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    bool created = false;
+    const struct gw_rollout_who who = {.by = BASE_STR("ana")};
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, NULL, NULL, ladder, 2, &view, &error),
+                     BASE_OK);
+    size_t size = make_root(1, 2, root);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    assert_int_not_equal(gw_rollout_command(rig.core, 1, POL_COMMAND_START, &who, &view, &error),
+                         BASE_OK);
+    assert_non_null(strstr(error.text, "stage gray"));
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_DRAFT);
+    assert_int_not_equal(
+        rig_rollout(&rig, 2, TASK, &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
+    assert_int_equal(gw_rollout_get(rig.core, 2, &view), BASE_ERR_NOT_FOUND);
+}
+
 static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
 {
     ask->flags = flags;
@@ -594,6 +619,62 @@ static void expect_director(const struct wire_offers *offers, const struct wire_
     assert_true(out->device_id == DEVICE);
     assert_memory_equal(out->nonce, ask->nonce, sizeof(ask->nonce));
     assert_true(out->order == ask->order + 1);
+}
+
+static void tried(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->gate = (struct pol_gate){.rule = POL_GATE_LOGRANK,
+                                    .alpha_ppm = 50000,
+                                    .beta_ppm = 100000,
+                                    .max_rise_ppm = 200000,
+                                    .min_answered_ppm = 900000,
+                                    .max_failure_ppm = 400000,
+                                    .min_sample = 20};
+    stage->window_s = 100;
+    stage->control_buckets = stage->kind == POL_STAGE_GRAY ? 9000 : 0;
+}
+
+// What orders a device to activate what it has once more is signed as well.
+static void test_marks_are_signed(void **state)
+{
+    (void)state;
+    static const struct rig_stage narrow[] = {
+        {"gray", POL_STAGE_GRAY, 1, NULL, NULL, 20, 400000, 0},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+    };
+    struct wire_sha256 first;
+    struct wire_sha256 second;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_director director;
+    struct wire_ask ask;
+    rig.certified = true;
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_version(&rig, TASK, "2.0.0", &second);
+    rig.conduct = tried;
+    assert_int_equal(rig_rollout(&rig, 2, TASK, &second, NULL, NULL, narrow, 2, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 2, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    rig_device_init(&device, DEVICE);
+    device.marks = true;
+    device.tasks_max = 8;
+    device.interval_s = 300;
+    rig_device_task(&device, TASK)->version_id = wire_version_id(&first);
+    set_nonce(0, 5, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_int_equal(offers.again_count, 1);
+    assert_int_equal(director.count, 0);
+    assert_int_equal(director.again_count, 1);
+    assert_true(director.again[0].task_id == wire_task_id(BASE_STR(TASK)));
+    assert_true(director.again[0].rollout_id == 2);
+    assert_int_equal(director.again[0].attempt, offers.again[0].attempt);
+    rig_exchange_done(&exchange);
 }
 
 static void test_answers_questions(void **state)
@@ -839,6 +920,7 @@ int main(void)
         CASE(test_counters_of_before_never_go_back),
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
+        CASE(test_releases_are_held_against_the_root),
         CASE(test_kills_last),
         CASE(test_a_kill_takes_its_number_with_it),
         CASE(test_half_a_kill_is_finished),
@@ -847,6 +929,7 @@ int main(void)
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),
         CASE(test_answers_questions),
+        CASE(test_marks_are_signed),
         CASE(test_who_is_settled_has_its_lease_renewed),
         CASE(test_a_kill_is_told_without_an_order),
         CASE(test_what_is_offered_is_signed),
