@@ -2,6 +2,8 @@
 // the same pace; blocks found again after a restart; what counts, and what does not.
 #include "placebo_kit.h"
 
+#include "svc/causes.h"
+
 // ---- Who is drawn
 
 static void cohorts_are_drawn_at_checkins(void **state)
@@ -83,6 +85,64 @@ static void who_cannot_be_control_is_alone(void **state)
     trial_now(&rig, &trial);
     assert_true(alone > 20);
     assert_int_equal(trial.all[POL_COHORT_UPDATED].offered - trial.compared, alone);
+    rig_done(&rig);
+}
+
+// How the old version fails is no cause of the new one's.
+static void what_control_fails_of_is_no_cause(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct gw_cause cause;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < 20; i++) {
+        if (come(&rig, &devices[i]) == CONTROL) {
+            tell_of(&rig, &devices[i], true, WIRE_OUTCOME_FAIL_EXCEPTION);
+        }
+    }
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_true(view.counts.control_failed > 3);
+    assert_int_equal(gw_cause_get(rig.core, ID, 4711, &cause), BASE_ERR_NOT_FOUND);
+    uint32_t updated = 0;
+    while (place_of(&devices[updated]) != UPDATED) {
+        updated++;
+    }
+    (void)come(&rig, &devices[updated]);
+    tell_of(&rig, &devices[updated], false, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_int_equal(gw_cause_get(rig.core, ID, 4711, &cause), BASE_OK);
+    rig_done(&rig);
+}
+
+// Who was let in by an earlier stage's audience is in the band of the next one's control, and is
+// none: what it says of the version before counts for neither cohort.
+static void who_is_updated_does_not_speak_as_control(void **state)
+{
+    (void)state;
+    static const struct rig_stage stages[] = {
+        {"beta", POL_STAGE_BETA, 10000, "model", "SM-1", 20, 400000, 3600 * SECOND_US},
+        {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3600 * SECOND_US},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+    };
+    struct rig rig;
+    struct gw_rollout_view view;
+    open_fleet(&rig);
+    begin_stages(&rig, stages, 3);
+    uint32_t both = 0;
+    while (place_of(&devices[both]) != CONTROL) {
+        both += 4; // SM-1
+    }
+    assert_int_equal(come(&rig, &devices[both]), UPDATED);
+    tell_of(&rig, &devices[both], false, WIRE_OUTCOME_RAN);
+    rig_command(&rig, ID, POL_COMMAND_PROMOTE, &view);
+    assert_int_equal(view.stage_index, 1);
+    rig_settle(&rig);
+    tell_of(&rig, &devices[both], true, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_int_equal(rig.core->reports_unoffered, 2);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.counts.succeeded, 1);
+    assert_int_equal(view.counts.failed + view.counts.control, 0);
     rig_done(&rig);
 }
 
@@ -621,6 +681,8 @@ int main(void)
         cmocka_unit_test(cohorts_are_drawn_at_checkins),
         cmocka_unit_test(beside_another_request_nobody_is_drawn),
         cmocka_unit_test(who_cannot_be_control_is_alone),
+        cmocka_unit_test(what_control_fails_of_is_no_cause),
+        cmocka_unit_test(who_is_updated_does_not_speak_as_control),
         cmocka_unit_test(both_cohorts_keep_one_pace),
         cmocka_unit_test(later_stages_draw_anew),
         cmocka_unit_test(a_restart_finds_the_same_trial),
