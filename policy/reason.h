@@ -41,7 +41,7 @@
     X(EVIDENCE_OPEN, "the evidence decides neither way yet")                                       \
     X(EVIDENCE_GOOD, "shown to be within the gate's limits")                                       \
     X(APPROVAL_PENDING, "the next stage waits for approval by another person")                     \
-    X(KILLED, "the version was killed: it may run nowhere")                                        \
+    X(KILLED, "the version was killed")                                                            \
     X(STAGES_INVALID, "stages are empty, too many, or shrink")                                     \
     X(NO_PROVEN, "no device that proved itself completed: enrol them, or trust unproven ones")     \
     X(UNDER_WAY, "too few devices have had their whole time to answer")                            \

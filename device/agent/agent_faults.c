@@ -1,15 +1,25 @@
 // A device that is refused, or waits, says so and for what. Called by device_agent.c at each tick.
 #include "agent_faults.h"
 
+static const char *unknown_text(const struct agent_faults *faults)
+{
+    if (!faults->has_credential) {
+        return "it does not take this device for the one it says it is; without a credential it "
+               "has to enrol";
+    }
+    return faults->can_enrol ? "it does not take this device's credential (any more), which then "
+                               "enrols anew"
+                             : "it does not take this device's credential (any more): an operator "
+                               "resets it, and --enroll-token FILE enrols it anew";
+}
+
 // The gateway does not know this device, or no more. Said once; it is asked again later, since the
 // device may be made known again.
 static void note_refusal(struct agent_faults *faults, int status, const struct base_log *log)
 {
     if (status != 0 && status != faults->refused_status) {
         base_log_error(log, "device", "the gateway answers %d: %s", status,
-                       status == 401 ? "it does not take this device for the one it says it is; "
-                                       "without a credential it has to enrol"
-                                     : "this device was revoked");
+                       status == 401 ? unknown_text(faults) : "this device was revoked");
     }
     faults->refused_status = status;
 }

@@ -5,8 +5,10 @@
 #include "base/log.h"
 #include "device/device.h"
 
-// What the log has told; zeroed at first.
+// Who speaks, and what the log has told; zeroed at first.
 struct agent_faults {
+    bool has_credential;
+    bool can_enrol;     // it has a token to do so
     int refused_status; // 0: not refused
     uint64_t failed_requests;
 };

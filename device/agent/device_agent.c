@@ -39,6 +39,7 @@
 #define ENROLL_WAIT_FIRST_MS 1000u
 #define ENROLL_WAIT_MAX_MS   60000u
 #define DELTA_MEMORY_MIB_MAX 1024u
+#define STATUS_UNAUTHORIZED  401
 
 enum {
     OPTION_CA = 256,
@@ -79,6 +80,8 @@ struct agent {
     bool verbose;
     bool stopping;
     bool failed;
+    bool enrol_anew;  // the port ends, for that
+    bool enrol_tried; // since a check-in was answered
     const char *enroll_token_path;
     const char *events_path;
     struct agent_isolation isolation;
@@ -467,12 +470,27 @@ static void events_begin(struct agent *agent)
     }
 }
 
+// The credential is taken no more, as of a device that was reset: it enrols as at its first start,
+// once; not while it plays events, which would be played twice.
+static bool enrols_anew(struct agent *agent, const struct dev_stats *stats)
+{
+    agent->enrol_tried = agent->enrol_tried && stats->checkins == 0;
+    agent->enrol_anew = stats->refused_status == STATUS_UNAUTHORIZED && !agent->enrol_tried &&
+                        agent->faults.has_credential && agent->faults.can_enrol &&
+                        agent->events == NULL;
+    return agent->enrol_anew;
+}
+
 static void on_tick(void *app, struct dev_runtime *runtime)
 {
     struct agent *agent = app;
     struct dev_stats stats;
     dev_stats(runtime, &stats);
     agent_faults_note(&agent->faults, &stats, &agent->log);
+    if (enrols_anew(agent, &stats)) {
+        event_base_loopbreak(agent->base);
+        return;
+    }
     if (agent->once && stats.refused_status != 0) {
         agent->failed = true;
         event_base_loopbreak(agent->base);
@@ -664,6 +682,7 @@ static bool identify(struct agent *agent)
     if (status == BASE_OK) {
         config->device_id = agent->credential.device_id;
         agent->options.credential = base_str_of(agent->credential.text);
+        agent->faults.has_credential = true;
         return true;
     }
     if (status != BASE_ERR_NOT_FOUND) {
@@ -680,27 +699,46 @@ static bool identify(struct agent *agent)
     return agent->have_id;
 }
 
-static int agent_run(struct agent *agent)
+// The device until it ends, with another credential where the one it has is taken no more. That one
+// stays where it is until there is another. False: it could not begin, and the log says why.
+static bool live(struct agent *agent)
 {
     struct base_error error = {0};
+    for (;;) {
+        if (posix_port_new(agent->base, &agent->options, &agent->port, &error) != BASE_OK) {
+            base_log_error(&agent->log, "device", "%s%s", error.text,
+                           agent_isolation_hint(&agent->options, &error));
+            return false;
+        }
+        (void)event_base_dispatch(agent->base);
+        if (!agent->enrol_anew || agent->stopping) {
+            return true;
+        }
+        posix_port_free(agent->port);
+        agent->enrol_tried = true;
+        agent->faults.failed_requests = 0;
+        (void)enrol(agent); // a refusal of that is in the log
+        if (agent->stopping) {
+            return false;
+        }
+        agent->options.credential = base_str_of(agent->credential.text);
+    }
+}
+
+static int agent_run(struct agent *agent)
+{
     struct event *terminate = evsignal_new(agent->base, SIGTERM, on_signal, agent);
     struct event *interrupt = evsignal_new(agent->base, SIGINT, on_signal, agent);
     int result = EXIT_FAILURE;
     if (terminate != NULL && interrupt != NULL && event_add(terminate, NULL) == 0 &&
         event_add(interrupt, NULL) == 0) {
-        if (!identify(agent)) {
-            result = EXIT_FAILURE;
-        } else if (posix_port_new(agent->base, &agent->options, &agent->port, &error) == BASE_OK) {
-            (void)event_base_dispatch(agent->base);
+        if (identify(agent) && live(agent)) {
             tasks_print(agent);
             stats_print(agent);
             behaviour_print(agent);
             event_source_free(agent->events);
             posix_port_free(agent->port);
             result = agent->failed ? EXIT_FAILURE : EXIT_SUCCESS;
-        } else {
-            base_log_error(&agent->log, "device", "%s%s", error.text,
-                           agent_isolation_hint(&agent->options, &error));
         }
     }
     if (terminate != NULL) {
@@ -747,6 +785,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     agent.options.log = &agent.log;
+    agent.faults.can_enrol = agent.enroll_token_path != NULL;
     agent.options.app = &agent;
     agent.options.on_result = on_result;
     agent.options.on_tick = on_tick;

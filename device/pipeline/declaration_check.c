@@ -28,6 +28,12 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
+uint64_t dev_declaration_trigger_bytes(const struct dev_trigger_certificate *certificate)
+{
+    return aligned(certificate->set_bytes_max) + aligned(certificate->state_bytes) +
+           (uint64_t)certificate->sources * DEV_PIPELINE_SOURCE_BYTES;
+}
+
 // As a device compiles them (pipeline_tasks.c). `work_max` 0: the engine's own.
 static enum base_status certify(const struct dev_trigger_source *sources, uint32_t count,
                                 uint32_t work_max, const struct base_alloc_port *memory,
@@ -50,8 +56,7 @@ static enum base_status certify(const struct dev_trigger_source *sources, uint32
     memory->release(memory->ctx, scratch);
     cost->scratch_bytes += bytes;
     cost->work += certificate.work;
-    cost->trigger_bytes += aligned(certificate.set_bytes_max) + aligned(certificate.state_bytes) +
-                           (uint64_t)count * DEV_PIPELINE_SOURCE_BYTES;
+    cost->trigger_bytes += dev_declaration_trigger_bytes(&certificate);
     return status;
 }
 

@@ -24,6 +24,8 @@ struct dev_declared_task {
     struct base_str declaration; // bytes, not empty
 };
 
+struct dev_trigger_certificate;
+
 struct dev_declaration_cost {
     uint32_t tasks;
     uint32_t patterns;
@@ -45,6 +47,9 @@ BASE_NODISCARD enum base_status dev_declaration_cost(const struct dev_declared_t
 // OK, or LIMIT: the first bound that is crossed, with both numbers in `error`.
 BASE_NODISCARD enum base_status dev_declaration_afford(const struct dev_declaration_cost *cost,
                                                        struct base_error *error);
+// Bytes that a device holds for the patterns of this certificate, with any secret: compiled, their
+// state, and whose each is.
+uint64_t dev_declaration_trigger_bytes(const struct dev_trigger_certificate *certificate);
 // How much of the budget that is, by its scarcest part, in millionths: to compare versions by.
 uint64_t dev_declaration_share_ppm(const struct dev_declaration_cost *cost);
 

@@ -19,6 +19,13 @@ static bool text_ok(struct base_str text, size_t max)
     return true;
 }
 
+// May be empty; the oldest format has none.
+static bool detail_ok(uint8_t format, struct base_str detail)
+{
+    return detail.size == 0 ||
+           (format != WIRE_EVIDENCE_FORMAT_OLDEST && text_ok(detail, WIRE_EVIDENCE_DETAIL_MAX));
+}
+
 static bool is_zero(const struct wire_sha256 *digest)
 {
     static const struct wire_sha256 zero;
@@ -34,7 +41,8 @@ static bool classes_ok(const struct wire_evidence *evidence)
     for (uint32_t i = 0; i < evidence->class_count; i++) {
         const struct wire_evidence_class *one = &evidence->classes[i];
         if (!wire_outcome_is_failure((enum wire_outcome_kind)one->outcome) || one->devices == 0 ||
-            one->devices > left || (i > 0 && one->outcome <= evidence->classes[i - 1].outcome)) {
+            one->devices > left || !detail_ok(evidence->format, one->detail) ||
+            (i > 0 && one->outcome <= evidence->classes[i - 1].outcome)) {
             return false;
         }
         left -= one->devices;
@@ -62,7 +70,8 @@ static bool oracles_ok(const struct wire_evidence *evidence)
 
 static bool evidence_ok(const struct wire_evidence *evidence)
 {
-    return text_ok(evidence->simulator, WIRE_EVIDENCE_SIMULATOR_MAX) && evidence->task.size > 0 &&
+    return evidence->format <= WIRE_EVIDENCE_FORMAT &&
+           text_ok(evidence->simulator, WIRE_EVIDENCE_SIMULATOR_MAX) && evidence->task.size > 0 &&
            evidence->task.size <= WIRE_TASK_NAME_MAX &&
            evidence->target.size <= WIRE_EVIDENCE_TARGET_MAX &&
            (evidence->root_version == 0) == is_zero(&evidence->root) &&
@@ -78,8 +87,9 @@ enum base_status wire_evidence_encode(const struct wire_evidence *evidence, uint
     if (!evidence_ok(evidence)) {
         return BASE_ERR_INVALID;
     }
+    uint8_t format = evidence->format > 0 ? evidence->format : WIRE_EVIDENCE_FORMAT;
     base_writer_init(&writer, out, capacity);
-    base_writer_u8(&writer, WIRE_EVIDENCE_FORMAT);
+    base_writer_u8(&writer, format);
     wire_text_write(&writer, evidence->simulator, WIRE_EVIDENCE_SIMULATOR_MAX);
     wire_text_write(&writer, evidence->task, WIRE_TASK_NAME_MAX);
     base_writer_bytes(&writer, evidence->manifest.bytes, WIRE_SHA256_BYTES);
@@ -98,6 +108,9 @@ enum base_status wire_evidence_encode(const struct wire_evidence *evidence, uint
     for (uint32_t i = 0; i < evidence->class_count; i++) {
         base_writer_u8(&writer, evidence->classes[i].outcome);
         base_writer_u64(&writer, evidence->classes[i].devices);
+        if (format > WIRE_EVIDENCE_FORMAT_OLDEST) {
+            wire_text_write(&writer, evidence->classes[i].detail, WIRE_EVIDENCE_DETAIL_MAX);
+        }
     }
     base_writer_u8(&writer, (uint8_t)evidence->oracle_count);
     for (uint32_t i = 0; i < evidence->oracle_count; i++) {
@@ -126,7 +139,7 @@ static void read_oracles(struct base_reader *reader, struct wire_evidence *out)
     }
 }
 
-static void read_classes(struct base_reader *reader, struct wire_evidence *out)
+static void read_classes(struct base_reader *reader, uint8_t format, struct wire_evidence *out)
 {
     out->class_count = base_reader_u8(reader);
     if (out->class_count > WIRE_EVIDENCE_CLASSES_MAX) {
@@ -136,6 +149,9 @@ static void read_classes(struct base_reader *reader, struct wire_evidence *out)
     for (uint32_t i = 0; i < out->class_count; i++) {
         out->classes[i].outcome = base_reader_u8(reader);
         out->classes[i].devices = base_reader_u64(reader);
+        if (format > WIRE_EVIDENCE_FORMAT_OLDEST) {
+            out->classes[i].detail = wire_text_read(reader, WIRE_EVIDENCE_DETAIL_MAX);
+        }
     }
 }
 
@@ -158,9 +174,10 @@ enum base_status wire_evidence_parse(const uint8_t *payload, size_t size, struct
     base_reader_init(&reader, payload, size);
     uint8_t format = base_reader_u8(&reader);
     BASE_TRY(reader.status);
-    if (format != WIRE_EVIDENCE_FORMAT) {
+    if (format < WIRE_EVIDENCE_FORMAT_OLDEST || format > WIRE_EVIDENCE_FORMAT) {
         return BASE_ERR_UNSUPPORTED;
     }
+    evidence.format = format;
     evidence.simulator = wire_text_read(&reader, WIRE_EVIDENCE_SIMULATOR_MAX);
     evidence.task = wire_text_read(&reader, WIRE_TASK_NAME_MAX);
     base_reader_copy(&reader, evidence.manifest.bytes, WIRE_SHA256_BYTES);
@@ -169,7 +186,7 @@ enum base_status wire_evidence_parse(const uint8_t *payload, size_t size, struct
     evidence.target.size = (size_t)base_reader_varint_max(&reader, WIRE_EVIDENCE_TARGET_MAX);
     evidence.target.data = (const char *)base_reader_bytes(&reader, evidence.target.size);
     read_run(&reader, &evidence);
-    read_classes(&reader, &evidence);
+    read_classes(&reader, format, &evidence);
     read_oracles(&reader, &evidence);
     BASE_TRY(base_reader_finish(&reader));
     if (!evidence_ok(&evidence)) {

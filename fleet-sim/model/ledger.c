@@ -146,9 +146,11 @@ void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t 
     entry->ran_mask |= bit(version);
 }
 
-void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t version,
-                          enum wire_outcome_kind outcome, uint32_t now_ms)
+void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const struct sim_run_end *end,
+                          uint32_t now_ms)
 {
+    uint8_t version = end->version;
+    enum wire_outcome_kind outcome = end->outcome;
     struct sim_ledger_entry *entry = &ledger->entries[device];
     struct sim_version_counters *counters = &ledger->counters.version[version];
     bool was_current = is_current(entry) && entry->active == version;
@@ -159,6 +161,8 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t ve
         ledger->counters.run_failures++;
         if (version != SIM_VERSION_NONE && (entry->failed_mask & bit(version)) == 0) {
             entry->failed_mask |= bit(version);
+            entry->failed_as = (uint8_t)outcome;
+            sim_failures_add(&ledger->failures, version, outcome, end->detail);
             counters->failed++;
         }
         counters->current -= was_current ? 1 : 0;

@@ -10,6 +10,7 @@
 #include "base/hist.h"
 #include "base/ports.h"
 #include "behaviour/behaviour_tally.h"
+#include "model/failures.h"
 #include "model/versions.h"
 #include "wire/report.h"
 
@@ -23,12 +24,13 @@ struct sim_ledger_entry {
     uint32_t downloaded_ms;
     uint32_t activated_ms;
     uint32_t ran_ms;
-    uint8_t offered;  // version offered last
-    uint8_t active;   // version active now
-    uint8_t previous; // version active before the present one
-    uint8_t before;   // version active before the first bad one it ran
-    uint8_t outcome;  // enum wire_outcome_kind of the last run
-    uint8_t marked;   // version active now, when it was activated once more since it came
+    uint8_t offered;   // version offered last
+    uint8_t active;    // version active now
+    uint8_t previous;  // version active before the present one
+    uint8_t before;    // version active before the first bad one it ran
+    uint8_t outcome;   // enum wire_outcome_kind of the last run of the active version
+    uint8_t failed_as; // ... of the first failure of the version that failed last
+    uint8_t marked;    // version active now, when it was activated once more since it came
     uint32_t activations;
     bool arrived; // came online at least once
     uint8_t root; // version of the root it believes in, at most 255; 0: a pinned key
@@ -52,13 +54,15 @@ struct sim_counters {
     uint64_t skipped; // wakes put off because every awake slot was taken
     uint64_t checkins;
     uint64_t requests;
+    uint64_t answers; // of any status
     uint64_t request_errors;
     uint64_t response_bytes;
     uint64_t runs;
     uint64_t run_failures;
-    uint64_t exclusive_runs; // with exclusive files
-    uint64_t enrolled;       // credentials the gateway gave
-    uint64_t enrol_refused;  // enrolments it refused
+    uint64_t exclusive_runs;  // with exclusive files
+    uint64_t enrolled;        // credentials the gateway gave
+    uint64_t enrol_refused;   // enrolments it refused
+    uint64_t enrolled_before; // ... because it knows the device: another run enrolled it
     uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is
     uint64_t crashes;      // virtual processes killed
     uint64_t activations;
@@ -93,6 +97,7 @@ struct sim_ledger {
     uint64_t bad_mask; // versions declared bad, by number
     uint64_t task_id;  // the task followed; 0: the first one that is offered
     struct sim_counters counters;
+    struct sim_failures failures;     // of the versions followed
     struct base_hist offer_to_run_us; // first offer to the end of the first good run
 };
 
@@ -119,12 +124,17 @@ void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t a
 void sim_ledger_blocked(struct sim_ledger *ledger, uint32_t device, uint8_t version);
 // The root the device believes in now.
 void sim_ledger_root(struct sim_ledger *ledger, uint32_t device, uint64_t version);
-// A task run begins (`verified`, `permitted`: found by the simulator itself), then ends. A crash
-// has no end but `outcome` FAIL_CRASH.
+// A task run begins (`verified`, `permitted`: found by the simulator itself), then ends, with
+// `detail` for words. A crash has no end but `outcome` FAIL_CRASH.
 void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,
                             bool verified, bool permitted);
-void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t version,
-                          enum wire_outcome_kind outcome, uint32_t now_ms);
+struct sim_run_end {
+    uint8_t version;
+    enum wire_outcome_kind outcome;
+    struct base_str detail;
+};
+void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const struct sim_run_end *end,
+                          uint32_t now_ms);
 
 void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from);
 

@@ -11,6 +11,7 @@
 
 #define HEADERS_MAX 6
 #define BEARER_MAX  300
+#define FAULT_MAX   200
 
 struct sim_link {
     struct sim_wheel_node node; // reconnect timer; first, see wheel.h
@@ -37,6 +38,7 @@ struct sim_links {
     bool closing;
     char host[128];
     char own_host[128];
+    char fault[FAULT_MAX];   // of the last connection that failed; empty: none did
     char bearer[BEARER_MAX]; // what enrolments are authorized by; empty: there are none
 };
 
@@ -58,6 +60,20 @@ static void retry_later(struct sim_link *link)
     sim_wheel_set(&links->wheel, link->index, now_ms(links) + wait);
 }
 
+static bool is_own(const struct sim_link *link)
+{
+    return link->index >= link->set->options.carriers;
+}
+
+static void note_fault(struct sim_link *link, const char *why)
+{
+    struct sim_links *links = link->set;
+    bool own = is_own(link);
+    (void)snprintf(links->fault, sizeof(links->fault), "%s:%u: %s",
+                   own ? links->own_host : links->host,
+                   own ? links->options.own_port : links->options.port, why);
+}
+
 static void on_state(void *ctx, struct h2_client *client, enum base_status status)
 {
     struct sim_link *link = ctx;
@@ -65,7 +81,7 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
     if (client != link->client) {
         return;
     }
-    bool carrier = link->index < links->options.carriers;
+    bool carrier = !is_own(link);
     if (status == BASE_OK) {
         link->up = true;
         link->backoff_ms = SIM_LINK_BACKOFF_MS_MIN;
@@ -73,6 +89,8 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
         links->carriers_up += carrier ? 1 : 0;
         return;
     }
+    const char *why = h2_client_why(client);
+    note_fault(link, why != NULL ? why : base_status_text(status));
     if (link->up) {
         link->up = false;
         links->up--;
@@ -124,7 +142,7 @@ static void source_address(uint32_t number, char out[20])
 static enum base_status connect_link(struct sim_link *link)
 {
     struct sim_links *links = link->set;
-    bool own = link->index >= links->options.carriers;
+    bool own = is_own(link);
     const char *host = own ? links->own_host : links->host;
     char source[20] = "";
     if (strncmp(host, "127.", 4) == 0) {
@@ -144,7 +162,11 @@ static enum base_status connect_link(struct sim_link *link)
                                .ctx = link,
                                .writable = on_writable};
     link->dead = false;
-    return h2_client_new(links->options.base, &options, &events, &link->client);
+    enum base_status status = h2_client_new(links->options.base, &options, &events, &link->client);
+    if (status != BASE_OK) {
+        note_fault(link, base_status_text(status));
+    }
+    return status;
 }
 
 enum base_status sim_links_new(const struct sim_links_options *options,
@@ -361,6 +383,11 @@ uint64_t sim_links_tick(struct sim_links *links, uint64_t now_us)
     }
     uint32_t next = sim_wheel_next(&links->wheel);
     return next == SIM_WHEEL_NONE ? UINT64_MAX : links->start_us + (uint64_t)next * 1000;
+}
+
+const char *sim_links_fault(const struct sim_links *links)
+{
+    return links->fault[0] != '\0' ? links->fault : NULL;
 }
 
 uint32_t sim_links_up(const struct sim_links *links)

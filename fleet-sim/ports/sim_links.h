@@ -48,6 +48,9 @@ void sim_links_free(struct sim_links *links);
 struct sim_transport sim_links_transport(struct sim_links *links);
 // Frees dead connections and reconnects what is due; returns the time of the next call.
 uint64_t sim_links_tick(struct sim_links *links, uint64_t now_us);
+// What the last connection that failed came to, "127.0.0.1:8080: Connection refused"; NULL: none
+// did.
+const char *sim_links_fault(const struct sim_links *links);
 uint32_t sim_links_up(const struct sim_links *links);
 uint64_t sim_links_reconnects(const struct sim_links *links);
 // Carriers that are connected; the run starts when all are, or after a while.

@@ -3,6 +3,7 @@
 #include "report/behaviour_report.h"
 
 #include "base/alloc.h"
+#include "pipeline/declaration_check.h"
 #include "report/report_svg.h"
 
 #include <string.h>
@@ -70,7 +71,7 @@ static json_t *tasks_json(const struct sim_tally *tally)
             c->sources == 0
                 ? json_null()
                 : json_pack("{s:o, s:o, s:o}", "work", number(c->work), "bytes",
-                            number(c->set_bytes + c->state_bytes), "live", number(c->live_max));
+                            number(dev_declaration_trigger_bytes(c)), "live", number(c->live_max));
         (void)json_array_append_new(
             list,
             json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", t->name,
@@ -194,7 +195,7 @@ static void cost_table(const struct sim_tally *tally, FILE *file)
     for (uint32_t i = 0; i < tally->task_count; i++) {
         const struct dev_trigger_certificate *c = &tally->tasks[i].certificate;
         work += c->work;
-        bytes += c->set_bytes + c->state_bytes;
+        bytes += c->sources > 0 ? dev_declaration_trigger_bytes(c) : 0;
     }
     (void)fprintf(
         file,

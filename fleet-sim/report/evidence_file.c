@@ -62,6 +62,14 @@ static enum base_status describe_root(const struct sim_options *options, struct 
     return signing_sha256(options->root, options->root_bytes, &out->root);
 }
 
+// What most of the devices said that failed so.
+static struct base_str said_by(const struct sim_run_result *result, uint32_t outcome)
+{
+    const struct sim_failure *top =
+        sim_failures_top(&result->failures, result->focus, (enum wire_outcome_kind)outcome);
+    return base_str_of(top != NULL ? top->detail : "");
+}
+
 static void describe_end(const struct sim_run_result *result, struct wire_evidence *out)
 {
     out->completed = result->completed;
@@ -71,7 +79,7 @@ static void describe_end(const struct sim_run_result *result, struct wire_eviden
     for (uint32_t i = 0; i < SIM_OUTCOMES && out->class_count < WIRE_EVIDENCE_CLASSES_MAX; i++) {
         if (result->failed_as[i] > 0 && wire_outcome_is_failure((enum wire_outcome_kind)i)) {
             out->classes[out->class_count++] =
-                (struct wire_evidence_class){(uint8_t)i, result->failed_as[i]};
+                (struct wire_evidence_class){(uint8_t)i, result->failed_as[i], said_by(result, i)};
         }
     }
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
@@ -119,7 +127,9 @@ static json_t *says(const struct wire_evidence *evidence)
     for (uint32_t i = 0; i < evidence->class_count; i++) {
         const struct wire_evidence_class *one = &evidence->classes[i];
         (void)json_object_set_new(classes, wire_outcome_name((enum wire_outcome_kind)one->outcome),
-                                  number(one->devices));
+                                  json_pack("{s:o, s:s%}", "devices", number(one->devices),
+                                            "detail", one->detail.size > 0 ? one->detail.data : "",
+                                            one->detail.size));
     }
     for (uint32_t i = 0; i < evidence->oracle_count; i++) {
         char name[WIRE_EVIDENCE_ORACLE_MAX + 1];

@@ -104,6 +104,10 @@ static void head_section(const struct sim_run_result *r, FILE *file)
                   r->passed ? "<span class=good>passed</span>" : "<span class=bad>failed</span>");
     (void)fputs("<p class=note>Ended: ", file);
     sim_html_text(file, r->ended);
+    if (r->cause[0] != '\0') {
+        (void)fputs(".</p>\n<p class=bad>Failed: ", file);
+        sim_html_text(file, r->cause);
+    }
     (void)fputs(".</p>\n<div class=tiles>\n", file);
     tile_count(file, (double)r->counters.arrived, "devices came online");
     if (r->options->local) {
@@ -120,8 +124,13 @@ static void head_section(const struct sim_run_result *r, FILE *file)
     if (r->counters.marked > 0) {
         tile_count(file, (double)r->counters.marked, "placebos: ran again what they have");
     }
-    tile_count(file, (double)r->verdict.exposed, "devices ever ran a bad version");
-    tile_count(file, (double)r->verdict.still_bad, "of them still on it");
+    if (r->options->local) {
+        tile_count(file, (double)r->failed, "devices on which the version failed");
+    }
+    if (r->options->bad_version_count > 0) {
+        tile_count(file, (double)r->verdict.exposed, "devices ran a version of --bad-version");
+        tile_count(file, (double)r->verdict.still_bad, "of them still on it");
+    }
     tile_time(file, &r->latencies.checkin_us, "check-in p99, from intended");
     tile_time(file, &r->latencies.lag_us, "generator lag p99");
     (void)snprintf(text, sizeof(text), "%.0f MiB", (double)r->peak_rss_bytes / 1048576);

@@ -74,7 +74,7 @@ static json_t *totals(const struct sim_run_result *result)
     const struct sim_counters *c = &result->counters;
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o}",
         "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
@@ -83,8 +83,8 @@ static json_t *totals(const struct sim_run_result *result)
         number(c->rollbacks), "refused_offers", number(c->refused_offers), "reconnects",
         number(c->reconnects), "shared_hash_bytes", number(c->shared_hash_bytes), "real_hash_bytes",
         number(c->real_hash_bytes), "exclusive_runs", number(c->exclusive_runs), "enrolled",
-        number(c->enrolled), "enrol_refused", number(c->enrol_refused), "unauthorized",
-        number(c->unauthorized));
+        number(c->enrolled), "enrol_refused", number(c->enrol_refused), "enrolled_before",
+        number(c->enrolled_before), "unauthorized", number(c->unauthorized));
 }
 
 static json_t *trust(const struct sim_run_result *result)
@@ -123,13 +123,14 @@ static json_t *latencies(const struct sim_run_result *result)
 enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
-    json_t *root =
-        json_pack("{s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed",
-                  (int)result->passed, "ended", result->ended, "devices", number(options->devices),
-                  "carriers", number(result->budget.carriers), "dedicated",
-                  number(result->budget.dedicated), "completed", number(result->completed),
-                  "failed", number(result->failed), "duration_s", result->duration_s, "rate",
-                  result->rate, "seed", number(options->seed), "command", options->command);
+    json_t *root = json_pack(
+        "{s:b, s:s, s:s*, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed",
+        (int)result->passed, "ended", result->ended, "failed_because",
+        result->cause[0] != '\0' ? result->cause : NULL, "devices", number(options->devices),
+        "carriers", number(result->budget.carriers), "dedicated", number(result->budget.dedicated),
+        "completed", number(result->completed), "failed", number(result->failed), "duration_s",
+        result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
+        options->command);
     json_t *rest =
         json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
                   number(result->verdict.exposed), "exposed_back_as_before",

@@ -10,7 +10,8 @@
 #include "wire/report.h"
 #include "run/preflight.h"
 
-#define SIM_OUTCOMES 32u // above any enum wire_outcome_kind
+#define SIM_CAUSE_MAX 512
+#define SIM_OUTCOMES  32u // above any enum wire_outcome_kind
 
 struct sim_run_result {
     const struct sim_options *options;
@@ -35,9 +36,11 @@ struct sim_run_result {
     uint64_t store_bytes;
     uint64_t completed; // devices that ran the version of the simulate stage, well or not
     uint64_t failed;
-    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how their last run ended
-    bool whole;                       // every device went through the version
-    char ended[160];                  // why the run ended
+    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how each failed first
+    struct sim_failures failures;
+    bool whole;                // every device went through the version
+    char ended[160];           // why the run ended
+    char cause[SIM_CAUSE_MAX]; // why it failed, where that is no oracle's and no figure's
     bool passed;
 };
 

@@ -146,6 +146,7 @@ struct sim_device {
     uint32_t wakes;
     bool rebooting;      // was killed and starts again soon
     uint8_t enrol_tries; // in vain, one after the other
+    bool enrol_anew;     // the gateway does not take its credential (any more)
 };
 
 struct sim_awake {

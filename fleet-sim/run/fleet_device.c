@@ -14,12 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REBOOT_MS_MIN     1000 // a killed app is started again by its user or by the system
-#define REBOOT_MS_SPREAD  2000
-#define BOOT_RETRY_MS     5000
-#define SLEEP_MS_DEFAULT  300000
-#define KILL_TICKS_SPREAD 12
-#define WHERE_TRIES_MAX   100000 // a predicate rarer than that is given up
+#define REBOOT_MS_MIN       1000 // a killed app is started again by its user or by the system
+#define REBOOT_MS_SPREAD    2000
+#define BOOT_RETRY_MS       5000
+#define SLEEP_MS_DEFAULT    300000
+#define KILL_TICKS_SPREAD   12
+#define STATUS_UNAUTHORIZED 401
+#define WHERE_TRIES_MAX     100000 // a predicate rarer than that is given up
 
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
 {
@@ -328,8 +329,8 @@ static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
                      const struct sim_task_end *end, uint64_t now_us)
 {
     if (awake->run_followed) {
-        sim_ledger_run_ended(&shard->ledger, awake->device, awake->run_version, end->end.outcome,
-                             sim_shard_ms(shard, now_us));
+        const struct sim_run_end told = {awake->run_version, end->end.outcome, end->end.detail};
+        sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
     }
     dev_on_task_end(awake->runtime, awake->run, &end->end);
 }
@@ -412,8 +413,9 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
                            awake->run_followed ? version : SIM_VERSION_NONE, verified, permitted);
     const struct sim_bad_rule *rule = rule_for(shard, awake, version);
     if (rule != NULL && rule->behaviour == SIM_BEHAVIOUR_CRASH) {
-        sim_ledger_run_ended(&shard->ledger, awake->device, version, WIRE_OUTCOME_FAIL_CRASH,
-                             sim_shard_ms(shard, now_us));
+        const struct sim_run_end told = {version, WIRE_OUTCOME_FAIL_CRASH,
+                                         BASE_STR("the process died: injected")};
+        sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
         kill_device(shard, awake, now_us);
         return false;
     }
@@ -472,6 +474,11 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
 {
     if (awake->enrolling != NULL) {
         enrol_turn(shard, awake, now_us);
+        return;
+    }
+    if (shard->devices[awake->device].enrol_anew && !awake->run_late) {
+        observe(shard, awake, now_us);
+        sleep_until(shard, awake, sim_shard_ms(shard, now_us) + REBOOT_MS_MIN); // to enrol first
         return;
     }
     uint64_t next_us = 0;
@@ -545,9 +552,14 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     // is told so.
     bool none = head->status == 404 &&
                 (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
+    shard->ledger.counters.answers++;
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
     shard->ledger.counters.unauthorized +=
         (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
+    if (head->status == STATUS_UNAUTHORIZED && exchange->kind != SIM_EXCHANGE_ENROL &&
+        exchange->credential.size > 0 && shard->options->enrol_token[0] != '\0') {
+        shard->devices[awake->device].enrol_anew = true; // an operator has reset it, say
+    }
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_head(exchange, head, shard->clock.mono_us(shard->clock.ctx));
         sim_device_ready(shard, awake);

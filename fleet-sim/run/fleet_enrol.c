@@ -12,6 +12,7 @@
 
 #define PATH               "/v1/enroll"
 #define STATUS_MADE        201
+#define STATUS_CONFLICT    409
 #define STATUS_TOO_MANY    429
 #define TIMEOUT_DEFAULT_MS 30000
 #define WAIT_FIRST_MS      1000
@@ -40,7 +41,9 @@ struct base_str sim_awake_credential(const struct sim_awake *awake)
 
 bool sim_enrol_needed(const struct sim_awake *awake)
 {
-    return awake->shard->options->enrol_token[0] != '\0' && sim_awake_credential(awake).size == 0;
+    return awake->shard->options->enrol_token[0] != '\0' &&
+           (sim_awake_credential(awake).size == 0 ||
+            awake->shard->devices[awake->device].enrol_anew);
 }
 
 void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
@@ -122,6 +125,7 @@ bool sim_enrol_done(struct sim_awake *awake, uint32_t *out_wait_ms)
         enrolling->exchange->open = false;
         counters->request_errors++;
     }
+    device->enrol_anew = false; // after a refusal it shows what it has again
     if (keep(awake)) {
         awake->enrolling = NULL;
         device->enrol_tries = 0;
@@ -140,6 +144,7 @@ bool sim_enrol_done(struct sim_awake *awake, uint32_t *out_wait_ms)
         device->enrol_tries++;
     }
     counters->enrol_refused += refused;
+    counters->enrolled_before += enrolling->status == STATUS_CONFLICT;
     return false;
 }
 

@@ -45,6 +45,7 @@ struct sim_fleet {
     struct sim_counters counters; // summed at the last row
     double goal_s;                // when the goal was reached; negative: not yet
     char last_stage[SIM_MARK_TEXT];
+    bool stopped; // by a signal
     struct sim_run_result result;
 };
 
@@ -294,6 +295,7 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     const struct sim_options *options = fleet->options;
     double now_s = seconds(fleet);
     if (*interrupted != 0) {
+        fleet->stopped = true;
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "asked to stop");
         return true;
     }
@@ -376,14 +378,15 @@ static void count_simulated(struct sim_fleet *fleet)
     uint64_t bit = result->focus != SIM_VERSION_NONE ? 1ull << result->focus : 0;
     for (uint32_t s = 0; s < fleet->shard_count; s++) {
         const struct sim_ledger *ledger = &fleet->shards[s]->ledger;
+        sim_failures_merge(&result->failures, &ledger->failures);
         for (uint32_t i = 0; i < ledger->count; i++) {
             const struct sim_ledger_entry *entry = &ledger->entries[i];
             bool failed = (entry->failed_mask & bit) != 0;
             bool ran = entry->ran_ms > 0 || (entry->ran_mask & bit) != 0;
             result->completed += failed || ran;
             result->failed += failed;
-            if (failed && entry->outcome < SIM_OUTCOMES) {
-                result->failed_as[entry->outcome]++;
+            if (failed && entry->failed_as < SIM_OUTCOMES) {
+                result->failed_as[entry->failed_as]++;
             }
         }
     }
@@ -393,6 +396,51 @@ static void count_simulated(struct sim_fleet *fleet)
 static bool nobody_enrolled(const struct sim_counters *counters)
 {
     return counters->enrolled == 0 && counters->enrol_refused > 0;
+}
+
+// What the last connection that failed came to; NULL: none did.
+static const char *link_fault(const struct sim_fleet *fleet)
+{
+    const char *fault = NULL;
+    for (uint32_t i = 0; i < fleet->shard_count && fault == NULL; i++) {
+        fault = sim_links_fault(fleet->shards[i]->links);
+    }
+    return fault;
+}
+
+// No gateway is there: that nothing went wrong on it says nothing.
+static bool nobody_answered(const struct sim_fleet *fleet)
+{
+    const struct sim_counters *counters = &fleet->result.counters;
+    return !fleet->options->local && counters->answers == 0 &&
+           (link_fault(fleet) != NULL || (counters->requests > 0 && !fleet->stopped));
+}
+
+// Why the run failed, where neither an oracle nor a figure says it; false: for none of these.
+static bool find_cause(struct sim_fleet *fleet)
+{
+    const struct sim_options *options = fleet->options;
+    const struct sim_counters *counters = &fleet->result.counters;
+    char *out = fleet->result.cause;
+    if (nobody_answered(fleet)) {
+        const char *fault = link_fault(fleet);
+        char address[SIM_TEXT_MAX + 8];
+        (void)snprintf(address, sizeof(address), "%s:%u", options->host, options->port);
+        (void)snprintf(out, SIM_CAUSE_MAX, "no gateway answered: %s%s",
+                       fault != NULL ? fault : address,
+                       fault != NULL ? "" : ": no answer to any request");
+    } else if (nobody_enrolled(counters) && counters->enrolled_before > 0) {
+        (void)snprintf(out, SIM_CAUSE_MAX,
+                       "these devices are enrolled already, and %s does not hold their "
+                       "credentials: --credentials FILE of the run that enrolled them, another "
+                       "--seed, or walle device reset ID",
+                       options->credentials);
+    } else if (nobody_enrolled(counters)) {
+        (void)snprintf(out, SIM_CAUSE_MAX,
+                       "the gateway refused every enrolment: it does not take the token of "
+                       "--enroll-token");
+    }
+    return out[0] != '\0';
 }
 
 static bool goal_missed(const struct sim_fleet *fleet)
@@ -478,8 +526,7 @@ static void gather(struct sim_fleet *fleet)
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
-    result->passed =
-        result->verdict.holds && !goal_missed(fleet) && !nobody_enrolled(&result->counters);
+    result->passed = !find_cause(fleet) && result->verdict.holds && !goal_missed(fleet);
 }
 
 // What devices have for themselves: credentials and exclusive files.
@@ -495,10 +542,11 @@ static void print_own(const struct sim_fleet *fleet)
                       (unsigned long long)r->counters.enrol_refused,
                       (unsigned long long)r->counters.unauthorized);
     }
-    if (nobody_enrolled(&r->counters)) {
+    if (r->cause[0] == '\0' && r->counters.enrolled_before > 0) {
         (void)fprintf(log,
-                      "  FAILED      the gateway refused every enrolment: it does not take the "
-                      "token of --enroll-token\n");
+                      "  WARNING     devices were refused that are enrolled already, with "
+                      "credentials that %s does not hold\n",
+                      fleet->options->credentials);
     }
     if (r->counters.exclusive_runs > 0) {
         (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
@@ -535,6 +583,9 @@ static void print_summary(const struct sim_fleet *fleet)
                       text, (unsigned long long)c->offered, (unsigned long long)c->activated,
                       (unsigned long long)c->ran, (unsigned long long)c->failed,
                       (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
+    }
+    if (r->cause[0] != '\0') {
+        (void)fprintf(log, "  FAILED      %s\n", r->cause);
     }
     print_own(fleet);
     print_denied(fleet);

@@ -1,10 +1,10 @@
 // The dry run: POST /api/v1/rollouts/preview. The body is checked on the worker; the work is done
 // on the background thread, so that a walk over all devices keeps no command waiting.
 #include "api/api_call.h"
+#include "api/api_views.h"
 #include "api/target_body.h"
 
 #include "base/alloc.h"
-#include "policy/target_text.h"
 #include "svc/plan.h"
 #include "svc/preview.h"
 #include "svc/reply.h"
@@ -191,21 +191,6 @@ static json_t *reason_list(const struct gw_preview *seen)
     return list;
 }
 
-// As evidence of a simulation names it; null when it is too long for that.
-static json_t *target_text(const struct pol_target *target)
-{
-    const struct base_alloc_port *heap = base_alloc_heap();
-    char *text = heap->alloc(heap->ctx, WIRE_EVIDENCE_TARGET_MAX + 1);
-    size_t size = 0;
-    json_t *out = NULL;
-
-    if (text != NULL && pol_target_text(target, text, WIRE_EVIDENCE_TARGET_MAX + 1, &size)) {
-        out = json_stringn(text, size);
-    }
-    heap->release(heap->ctx, text);
-    return out != NULL ? out : json_null();
-}
-
 static json_t *unknown_list(const struct gw_preview *seen)
 {
     json_t *list = json_array();
@@ -240,7 +225,7 @@ void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
                       (json_int_t)seen->elsewhere, "blocks", (json_int_t)seen->blocks, "exact",
                       call->preview->salt != 0, "stages", stage_list(call->preview, seen),
                       "segments", segment_object(seen), "unmatched", reason_list(seen), "unknown",
-                      unknown_list(seen), "target", target_text(&call->preview->target)));
+                      unknown_list(seen), "target", gw_view_target(&call->preview->target)));
     }
     heap->release(heap->ctx, seen);
 }

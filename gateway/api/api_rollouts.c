@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "svc/reply.h"
+#include "svc/rollout_page.h"
 #include "svc/rollouts.h"
 
 #include <string.h>
@@ -60,7 +61,13 @@ static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int s
     bool known =
         gw_catalog_version_get(core, base_str_of(view->task), &view->manifest, &version) == BASE_OK;
 
-    gw_api_answer_take(call, status, gw_view_rollout(view, known ? version.version : NULL));
+    const struct pol_target *target = gw_rollout_target(core, view->id);
+    json_t *root = gw_view_rollout(view, known ? version.version : NULL);
+
+    if (root != NULL && target != NULL) {
+        (void)json_object_set_new(root, "target", gw_view_target(target));
+    }
+    gw_api_answer_take(call, status, root);
     gw_api_etag(call, view->revision);
 }
 

@@ -3,6 +3,8 @@
 
 #include "api/api_json.h"
 #include "api/stage_body.h"
+#include "base/alloc.h"
+#include "policy/target_text.h"
 #include "svc/credentials.h"
 #include "svc/rollout_counts.h"
 #include "svc/simulation.h"
@@ -333,6 +335,20 @@ static json_t *arm_object(const struct pol_arm *arm)
                                     arm->from / 100.0, "to", arm->to / 100.0);
 }
 
+static json_t *class_list(const struct gw_simulation *simulation)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < simulation->class_count && i < GW_SIMULATION_CLASSES_MAX; ++i) {
+        const struct gw_simulation_class *one = &simulation->classes[i];
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:I, s:o}", "kind",
+                            wire_outcome_name((enum wire_outcome_kind)one->outcome), "devices",
+                            (json_int_t)one->devices, "detail", gw_view_text(one->detail)));
+    }
+    return whole_take(list, simulation->class_count);
+}
+
 // Where the result of the simulate stage came from; null when there is none.
 static json_t *simulation_object(const struct gw_rollout_view *view)
 {
@@ -349,10 +365,11 @@ static json_t *simulation_object(const struct gw_rollout_view *view)
     if (simulation->source == GW_SIMULATION_EVIDENCE) {
         char seed[24];
         (void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)simulation->seed);
-        more =
-            json_pack("{s:o, s:s, s:s, s:I, s:I}", "evidence", digest_text(&simulation->evidence),
-                      "simulator", simulation->simulator, "seed", seed, "drawn",
-                      (json_int_t)simulation->drawn, "matched", (json_int_t)simulation->matched);
+        more = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:o}", "evidence",
+                         digest_text(&simulation->evidence), "simulator", simulation->simulator,
+                         "seed", seed, "drawn", (json_int_t)simulation->drawn, "matched",
+                         (json_int_t)simulation->matched, "not_run",
+                         (json_int_t)simulation->not_run, "classes", class_list(simulation));
     } else if (simulation->source != GW_SIMULATION_TYPED) {
         more = json_pack("{s:o, s:o, s:o}", "by", gw_view_text(simulation->by), "reason",
                          gw_view_text(simulation->reason), "approved_by",
@@ -373,6 +390,29 @@ static json_t *guard_object(const struct gw_rollout_view *view)
                                       "left_s", (json_int_t)view->guard_left_s, "outstanding",
                                       (json_int_t)view->outstanding)
                           : json_null();
+}
+
+// Why it goes or went back, or was paused; null otherwise.
+static json_t *cause_object(const struct gw_rollout_view *view)
+{
+    return view->cause != POL_REASON_NONE
+               ? json_pack("{s:s, s:s}", "reason", pol_reason_name(view->cause), "text",
+                           pol_reason_text(view->cause))
+               : json_null();
+}
+
+json_t *gw_view_target(const struct pol_target *target)
+{
+    const struct base_alloc_port *heap = base_alloc_heap();
+    char *text = heap->alloc(heap->ctx, WIRE_EVIDENCE_TARGET_MAX + 1);
+    size_t size = 0;
+    json_t *out = NULL;
+
+    if (text != NULL && pol_target_text(target, text, WIRE_EVIDENCE_TARGET_MAX + 1, &size)) {
+        out = json_stringn(text, size);
+    }
+    heap->release(heap->ctx, text);
+    return out != NULL ? out : json_null();
 }
 
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
@@ -401,6 +441,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||
          json_object_set_new(root, "trial", trial_object(view)) != 0 ||
+         json_object_set_new(root, "cause", cause_object(view)) != 0 ||
          json_object_set_new(root, "guard", guard_object(view)) != 0 ||
          json_object_set_new(root, "paged", json_boolean(view->paged)) != 0 ||
          json_object_set_new(root, "passed", json_boolean(view->passed)) != 0 ||

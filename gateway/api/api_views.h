@@ -17,6 +17,8 @@ json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view);
 json_t *gw_view_task(const struct gw_task_view *view);
 json_t *gw_view_version(const struct gw_version_view *view);
 // `version` is the semantic version's text, NULL when not known.
+// As evidence of a simulation names it; null when it is too long for that.
+json_t *gw_view_target(const struct pol_target *target);
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version);
 json_t *gw_view_outcomes(const struct pol_outcomes *outcomes); // offered, failed, succeeded
 // Names of segments, as far as they are known.

@@ -98,7 +98,9 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS, 0, 1, cli_rollout_plan},
     {"rollout", "start", "TASK",
      "Sign one statement a stage, create the rollout and start it; or start one that was made with "
-     "--no-start, by its ID.",
+     "--no-start, by its ID. With --build a simulate stage is played here, by walle-fleet-sim; "
+     "with "
+     "--version or --manifest it waits for evidence, or is given it with --evidence.",
      "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch\n"
@@ -106,7 +108,9 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --version 1.2.0 --key release.key --dry-run    what it would do "
      "and cost,\n"
      "      and what would refuse it\n"
-     "  walle rollout start 00c0ffee00c0ffee      one that was made with --no-start",
+     "  walle rollout start 00c0ffee00c0ffee      one that was made with --no-start\n"
+     "  walle rollout start 00c0ffee00c0ffee --build build/ipv --key release.key      with its "
+     "simulation",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
          CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
@@ -142,7 +146,9 @@ const struct cli_command cli_commands[] = {
     {"rollout", "pause", "ID", "Make no new offers; devices keep what they run.",
      "  walle rollout pause 00c0ffee00c0ffee --reason 'support asks'", COMMAND_BITS, 1, 1,
      cli_rollout_pause},
-    {"rollout", "resume", "ID", "Go on after a pause.",
+    {"rollout", "resume", "ID",
+     "Go on after a pause. With --accept-risk past a stage that failed: the next stage opens at "
+     "once, the failed one is not judged again; behind the last one the version is everybody's.",
      "  walle rollout resume 00c0ffee00c0ffee\n"
      "  walle rollout resume 00c0ffee00c0ffee --accept-risk --reason 'known bad batch'",
      COMMAND_BITS | CLI_BIT(ACCEPT_RISK), 1, 1, cli_rollout_resume},

@@ -6,12 +6,15 @@
 #include "base/visible.h"
 #include "cli/cli_http.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PAGE_MAX     500
 #define SHOWN_COPIES 8
+#define OWN_NAME_MAX 64
 
 void cli_json_seed(void)
 {
@@ -207,11 +210,29 @@ enum cli_exit cli_show_take(enum cli_exit code, json_t *root)
     return code;
 }
 
+// Who works here: $USER, which services and containers may lack, else as the system knows them.
+static const char *own_name(char out[OWN_NAME_MAX])
+{
+    const char *name = getenv("USER");
+
+    if (name != NULL && name[0] != '\0') {
+        return name;
+    }
+    const struct passwd *entry = getpwuid(getuid()); // one thread
+    if (entry != NULL && entry->pw_name[0] != '\0') {
+        (void)snprintf(out, OWN_NAME_MAX, "%s", entry->pw_name);
+    } else {
+        (void)snprintf(out, OWN_NAME_MAX, "uid %u", (unsigned)getuid());
+    }
+    return out;
+}
+
 void cli_add_who(const struct cli *cli, json_t *body)
 {
-    const char *by = cli_given(cli, CLI_OPTION_BY) ? cli->values[CLI_OPTION_BY] : getenv("USER");
+    char own[OWN_NAME_MAX];
+    const char *by = cli_given(cli, CLI_OPTION_BY) ? cli->values[CLI_OPTION_BY] : own_name(own);
 
-    if (by != NULL && by[0] != '\0') {
+    if (by[0] != '\0') {
         (void)json_object_set_new(body, "by", json_string(by));
     }
     if (cli_given(cli, CLI_OPTION_REASON)) {

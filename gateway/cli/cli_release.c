@@ -314,6 +314,21 @@ static enum cli_exit step(const struct cli *cli, const char *id, const char *nam
     return cli_api_call(cli, "POST", path, body, rollout);
 }
 
+// Would the gateway make and start this, and take the evidence (NULL: none)?
+static enum cli_exit check_all(const struct cli *cli, const json_t *body, const json_t *evidence)
+{
+    json_t *whole = json_copy((json_t *)(uintptr_t)body);
+    json_t *answer = NULL;
+
+    if (evidence != NULL) {
+        (void)json_object_update(whole, (json_t *)(uintptr_t)evidence);
+    }
+    enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts/check", whole, &answer);
+    json_decref(answer);
+    json_decref(whole);
+    return code;
+}
+
 // Creates the rollout (*out_made) and, unless --no-start, starts it and posts its evidence (NULL:
 // none).
 static enum cli_exit create(const struct cli *cli, const json_t *body, json_t *evidence,
@@ -321,9 +336,13 @@ static enum cli_exit create(const struct cli *cli, const json_t *body, json_t *e
 {
     json_t *who = json_object();
     const char *id = cli_json_text(body, "id", "");
-    enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts", body, out_rollout);
+    // Evidence that is refused is not to leave a rollout that waits for it.
+    enum cli_exit code = evidence != NULL ? check_all(cli, body, evidence) : CLI_EXIT_OK;
 
-    *out_made = code == CLI_EXIT_OK;
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_call(cli, "POST", "/api/v1/rollouts", body, out_rollout);
+        *out_made = code == CLI_EXIT_OK;
+    }
     cli_add_who(cli, who);
     if (code == CLI_EXIT_OK && !cli_given(cli, CLI_OPTION_NO_START)) {
         code = step(cli, id, "start", who, out_rollout);
@@ -506,24 +525,19 @@ static enum cli_exit draw(const struct cli *cli, struct rollout_draft *out_draft
     return code;
 }
 
-// Would the gateway make and start this, and take the evidence? Takes body.
+// What a start would be told. Takes body.
 static enum cli_exit check_take(const struct cli *cli, json_t *body)
 {
     json_t *evidence = NULL;
-    json_t *answer = NULL;
     enum cli_exit code = served_root_check(cli, body);
 
     add_consent(cli, body);
     if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_EVIDENCE)) {
         code = rollout_evidence_load(cli->values[CLI_OPTION_EVIDENCE], &evidence);
     }
-    if (evidence != NULL) {
-        (void)json_object_update(body, evidence);
-    }
     if (code == CLI_EXIT_OK) {
-        code = cli_api_call(cli, "POST", "/api/v1/rollouts/check", body, &answer);
+        code = check_all(cli, body, evidence);
     }
-    json_decref(answer);
     json_decref(evidence);
     json_decref(body);
     return code;

@@ -196,11 +196,10 @@ enum cli_exit cli_rollout_log(struct cli *cli)
 
 // ---- Commands
 
-// Posts `body` (taken) and shows the rollout as it is then.
-static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
+// Posts `body` (taken); *out_rollout is what the rollout is then.
+static enum cli_exit post(struct cli *cli, const char *tail, json_t *body, json_t **out_rollout)
 {
     char path[CLI_PATH_MAX];
-    json_t *rollout = NULL;
     enum cli_exit code = rollout_path(cli, tail, path);
 
     uint64_t revision = 0;
@@ -212,9 +211,18 @@ static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
         (void)json_object_set_new(body, "if_revision", json_integer((json_int_t)revision));
     }
     if (code == CLI_EXIT_OK) {
-        code = cli_api_call(cli, "POST", path, body, &rollout);
+        code = cli_api_call(cli, "POST", path, body, out_rollout);
     }
     json_decref(body);
+    return code;
+}
+
+// As above, and shows it.
+static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
+{
+    json_t *rollout = NULL;
+    enum cli_exit code = post(cli, tail, body, &rollout);
+
     if (code == CLI_EXIT_OK && !cli->json) {
         rollout_show_line(stdout, rollout);
         json_decref(rollout);
@@ -306,6 +314,27 @@ static enum cli_exit post_override(struct cli *cli)
     return code;
 }
 
+// Exits as `rollout status` does: evidence of failures is taken, and ends the rollout.
+static enum cli_exit post_evidence_take(struct cli *cli, json_t *body)
+{
+    json_t *rollout = NULL;
+    enum cli_exit code = post(cli, "/simulation", body, &rollout);
+
+    if (code != CLI_EXIT_OK) {
+        json_decref(rollout);
+        return code;
+    }
+    if (cli->json) {
+        cli_json_print(rollout);
+    } else {
+        rollout_show_line(stdout, rollout);
+        (void)rollout_show_simulation(stdout, rollout);
+    }
+    code = rollout_exit(rollout);
+    json_decref(rollout);
+    return code;
+}
+
 enum cli_exit cli_rollout_simulation(struct cli *cli)
 {
     json_t *body = NULL;
@@ -320,5 +349,5 @@ enum cli_exit cli_rollout_simulation(struct cli *cli)
             "or --override --completed N --failed M --reason TEXT");
     }
     enum cli_exit code = rollout_evidence_load(cli->values[CLI_OPTION_EVIDENCE], &body);
-    return code == CLI_EXIT_OK ? post_take(cli, "/simulation", body) : code;
+    return code == CLI_EXIT_OK ? post_evidence_take(cli, body) : code;
 }

@@ -243,7 +243,9 @@ static enum cli_exit simulate(struct run *run, const uint8_t *root, size_t root_
 // refused.
 static char *target_text(const struct cli *cli, const json_t *target)
 {
-    json_t *body = json_pack("{s:O}", "target", target);
+    const char *said = json_string_value(target); // as the gateway tells it; empty: everybody
+    bool everybody = said != NULL && said[0] == '\0';
+    json_t *body = everybody ? json_pack("{s:[]}", "target") : json_pack("{s:O}", "target", target);
     json_t *seen = served_ask(cli, "POST", "/api/v1/rollouts/preview", body);
     const char *text = cli_json_text(seen, "target", NULL);
     bool reaches = cli_given(cli, CLI_OPTION_ACCEPT_EMPTY) || cli_json_u64(seen, "matched") > 0;

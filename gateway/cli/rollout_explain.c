@@ -348,6 +348,11 @@ static void say_next(FILE *file, const json_t *rollout)
             id, id);
 }
 
+static const char *cause_of(const json_t *rollout)
+{
+    return cli_json_text(json_object_get(rollout, "cause"), "reason", "");
+}
+
 void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint64_t now_s)
 {
     const json_t *stage = current_stage(rollout);
@@ -359,6 +364,9 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
             cli_json_text(rollout, "version", "?"), cli_json_text(rollout, "id", "?"), state);
     if (json_is_true(json_object_get(rollout, "killed"))) {
         fputs("Its version was killed: no device is to run it (walle release kills).\n", file);
+    } else if (strcmp(cause_of(rollout), "killed") == 0) {
+        fputs("A kill ended it; its version is off the kill list, and may be released anew.\n",
+              file);
     }
     if (stage == NULL) {
         return;
@@ -376,6 +384,7 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
     (void)rollout_explain_power(file, rollout);
     (void)rollout_explain_trial(file, rollout);
     (void)rollout_explain_unproven(file, rollout);
+    (void)rollout_show_simulation(file, rollout);
     say_causes(file, rollout);
     json_array_foreach(json_object_get(rollout, "quarantine"), index, item)
     {

@@ -81,7 +81,8 @@ static bool is_by_hand(const json_t *rollout)
         POL_REASON_OPERATOR,      POL_REASON_STARTED,  POL_REASON_PAUSED,  POL_REASON_RESUMED,
         POL_REASON_RISK_ACCEPTED, POL_REASON_PROMOTED, POL_REASON_ABORTED, POL_REASON_APPROVED,
         POL_REASON_UNDONE,        POL_REASON_KILLED};
-    const char *reason = cli_json_text(rollout, "reason", "");
+    const char *reason = cli_json_text(json_object_get(rollout, "cause"), "reason",
+                                       cli_json_text(rollout, "reason", ""));
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); ++i) {
         if (strcmp(reason, pol_reason_name(reasons[i])) == 0) {
@@ -96,8 +97,12 @@ void rollout_show_verdict(FILE *file, const json_t *rollout)
     const char *verdict = cli_json_text(rollout, "verdict", "?");
     bool none = strcmp(verdict, "no_data") == 0;
 
-    fprintf(file, "%s: %s", none && is_by_hand(rollout) ? "none" : verdict,
-            cli_json_text(rollout, "reason_text", ""));
+    const char *now = cli_json_text(rollout, "reason_text", "");
+    const char *cause = cli_json_text(json_object_get(rollout, "cause"), "text", now);
+    fprintf(file, "%s: %s", none && is_by_hand(rollout) ? "none" : verdict, cause);
+    if (strcmp(cause, now) != 0) { // why it ended, and what is found of it since
+        fprintf(file, "; %s", now);
+    }
     if (!none) {
         fprintf(file, ", %.2f %% had failed by then", 100 * ratio_of(rollout));
     }
@@ -173,8 +178,29 @@ static unsigned show_causes(FILE *file, const json_t *rollout)
     return lines;
 }
 
-// Where the result of the simulate stage came from.
-static unsigned show_simulation(FILE *file, const json_t *rollout)
+// How virtual devices failed, the most frequent way first.
+static unsigned show_classes(FILE *file, const json_t *simulation)
+{
+    unsigned long long not_run = count(simulation, "not_run");
+    unsigned lines = 0;
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(json_object_get(simulation, "classes"), index, item)
+    {
+        fprintf(file, "    %llu virtual device%s: %s %s\n", count(item, "devices"),
+                count(item, "devices") == 1 ? "" : "s", cli_json_text(item, "kind", "?"),
+                cli_json_text(item, "detail", ""));
+        lines++;
+    }
+    if (not_run > 0) {
+        fprintf(file, "    %llu did not come to run it, and count as failed\n", not_run);
+        lines++;
+    }
+    return lines;
+}
+
+unsigned rollout_show_simulation(FILE *file, const json_t *rollout)
 {
     const json_t *simulation = json_object_get(rollout, "simulation");
     const char *source = cli_json_text(simulation, "source", "");
@@ -186,7 +212,7 @@ static unsigned show_simulation(FILE *file, const json_t *rollout)
         fprintf(file, "  simulated: %llu virtual devices, %llu failed; evidence %.16s, seed %s\n",
                 count(simulation, "matched"), count(simulation, "failed"),
                 cli_json_text(simulation, "evidence", "?"), cli_json_text(simulation, "seed", "?"));
-        return 1;
+        return 1 + show_classes(file, simulation);
     }
     fprintf(file, "  simulated: %llu completed, %llu failed, as typed by %s",
             count(simulation, "completed"), count(simulation, "failed"),
@@ -220,7 +246,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fputs("  verdict ", file);
     rollout_show_verdict(file, rollout);
     fputc('\n', file);
-    lines += show_simulation(file, rollout);
+    lines += rollout_show_simulation(file, rollout);
     lines += rollout_explain_guard(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);

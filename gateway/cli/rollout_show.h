@@ -12,6 +12,9 @@ unsigned rollout_show(FILE *file, const json_t *rollout);
 // The last verdict and why, and the share it was found at, when there was one; no end of a line.
 void rollout_show_verdict(FILE *file, const json_t *rollout);
 // One line with the essence; for logs of what changes.
+// Where the result of a simulate stage came from, and how virtual devices failed; returns the
+// number of lines, none where there is no result.
+unsigned rollout_show_simulation(FILE *file, const json_t *rollout);
 void rollout_show_line(FILE *file, const json_t *rollout);
 
 // Has it come to an end: completed (or, unless `completed` is asked for, guarding), rolled back, or

@@ -75,6 +75,7 @@ struct gw_rollout {
     struct pol_rollout state; // times are gw_core_now_us
     enum pol_verdict verdict;
     enum pol_reason reason;
+    enum pol_reason cause; // see struct gw_rollout_view
     uint32_t failure_ppm;
     uint64_t created_us;
     uint64_t rollback_since_us; // 0: never rolled back

@@ -88,3 +88,9 @@ enum base_status gw_rollout_page(struct gw_core *core, const struct gw_rollout_a
     }
     return BASE_OK;
 }
+
+const struct pol_target *gw_rollout_target(struct gw_core *core, uint64_t id)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
+    return rollout != NULL ? &rollout->release->target : NULL;
+}

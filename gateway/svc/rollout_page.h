@@ -33,4 +33,7 @@ BASE_NODISCARD enum base_status gw_rollout_page(struct gw_core *core,
                                                 const struct gw_rollout_ask *ask,
                                                 struct gw_rollout_page *out);
 
+// Whom the rollout is for; NULL: there is none with this id. Valid as long as the rollout.
+const struct pol_target *gw_rollout_target(struct gw_core *core, uint64_t id);
+
 #endif

@@ -1,10 +1,11 @@
 // Rows of rollouts and log lines. Encoding on the control thread, applied by the writer thread
 // while the control thread waits.
 //
-//   rollout row := u8 version(5), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
+//   rollout row := u8 version(6), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
 //                  u64 rollback_since_us, u64 closed_us, u8 flags (2: accept_empty), simulation
 //                  (simulation.c; version 4: u8 has_simulation in place of the flags, u64
-//                  completed, u64 failed), u64 log_seq, u64 revision, u64 control_seconds, u64
+//                  completed, u64 failed; since 6 with how devices failed), u8 cause (since 6),
+//                  u64 log_seq, u64 revision, u64 control_seconds, u64
 //                  control_silent, u8 size, created_by, u8 count, count x { u64 segment, u8 size,
 //                  text }, lifted (held of stage_codec.c), varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
@@ -24,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION    5
+#define ROW_VERSION    6
 #define ROW_OLDEST     4
 #define LINE_VERSION   6
 #define LINE_UNDER_WAY 5 // the first with those that are under way
@@ -39,6 +40,7 @@
 #define TASK_BYTES_MAX 256
 
 #define ROW_EVIDENCE 5  // the first that tells where the result of a simulation came from
+#define ROW_CAUSE    6  // the first with the cause of an end, and how a simulation failed
 #define ROW_EMPTY    2u // flag
 
 #define LINES_BACK 4u // of a rollout's log, at a time, to find what it was before it turned back
@@ -127,6 +129,7 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->closed_us);
     base_writer_u8(&writer, rollout->accept_empty ? ROW_EMPTY : 0);
     gw_simulation_write(&writer, &rollout->simulation);
+    base_writer_u8(&writer, (uint8_t)rollout->cause);
     base_writer_u64(&writer, rollout->log_seq);
     base_writer_u64(&writer, rollout->revision);
     base_writer_u64(&writer, rollout->control_hazard.device_seconds);
@@ -149,7 +152,7 @@ static void read_simulation(struct base_reader *reader, uint8_t version, struct 
     uint8_t flags = read_enum(reader, ROW_EMPTY + 1);
     if (version >= ROW_EVIDENCE) {
         out->accept_empty = flags == ROW_EMPTY;
-        gw_simulation_read(reader, simulation);
+        gw_simulation_read(reader, version >= ROW_CAUSE, simulation);
         return;
     }
     simulation->source = flags != 0 ? GW_SIMULATION_TYPED : GW_SIMULATION_NONE;
@@ -179,6 +182,9 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->rollback_since_us = base_reader_u64(&reader);
     rollout->closed_us = base_reader_u64(&reader);
     read_simulation(&reader, version, rollout);
+    if (version >= ROW_CAUSE) {
+        rollout->cause = (enum pol_reason)read_enum(&reader, POL_REASON_COUNT);
+    }
     rollout->log_seq = base_reader_u64(&reader);
     rollout->revision = base_reader_u64(&reader);
     rollout->control_hazard.device_seconds = base_reader_u64(&reader);

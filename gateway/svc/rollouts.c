@@ -33,6 +33,7 @@ static void view_verdict(const struct gw_rollout *rollout, struct gw_rollout_vie
     out->verdict = before || killed ? POL_VERDICT_NO_DATA : rollout->verdict;
     out->reason = killed ? POL_REASON_KILLED : before ? POL_REASON_NO_COMPLETIONS : rollout->reason;
     out->failure_ppm = before || killed ? 0 : rollout->failure_ppm;
+    out->cause = rollout->cause;
 }
 
 static void view_guard(struct gw_core *core, const struct gw_rollout *rollout,
@@ -73,7 +74,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->state = rollout->state.state;
     out->stage_failed = rollout->state.stage_failed;
     out->before_first = rollout->state.before_first;
-    out->killed = rollout->state.killed || gw_director_kills(core, &release->manifest);
+    out->killed = gw_director_kills(core, &release->manifest);
     out->paged = rollout->state.paged;
     out->passed = rollout->state.passed;
     view_guard(core, rollout, out);
@@ -137,6 +138,19 @@ void gw_rollout_begin(struct gw_core *core, const struct gw_rollout *rollout, en
     }
 }
 
+// Why it went back or was paused: what is found later is told beside it.
+static void keep_cause(enum pol_rollout_state before, const struct pol_decision *decision,
+                       struct gw_rollout *next)
+{
+    enum pol_rollout_state after = decision->next.state;
+    bool ends = after == POL_ROLLOUT_ROLLING_BACK || after == POL_ROLLOUT_PAUSED;
+    if (ends && (after != before || decision->action == POL_ACTION_PAUSE)) {
+        next->cause = decision->reason;
+    } else if (!ends && after != POL_ROLLOUT_ROLLED_BACK) {
+        next->cause = POL_REASON_NONE;
+    }
+}
+
 void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
                        const struct pol_decision *decision, const struct pol_counts *counts)
 {
@@ -168,6 +182,7 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
         next->failure_ppm = 0;
         next->shown = (struct pol_test_report){0};
     }
+    keep_cause(before, decision, next);
     next->observed_us = 0; // what comes next is news
     next->segments_asked = (struct gw_segments_asked){0};
     next->segments_logged = 0;

@@ -139,6 +139,15 @@ enum gw_simulation_source {
 };
 
 // Result of the simulate stage. All zero: none.
+#define GW_SIMULATION_CLASSES_MAX 4 // ways to fail that are kept of evidence
+
+// How virtual devices failed, and what most of them said.
+struct gw_simulation_class {
+    uint8_t outcome; // enum wire_outcome_kind, a failure
+    uint64_t devices;
+    char detail[WIRE_EVIDENCE_DETAIL_MAX + 1];
+};
+
 struct gw_simulation {
     enum gw_simulation_source source;
     uint64_t completed; // as judged
@@ -149,6 +158,9 @@ struct gw_simulation {
     uint64_t matched;            // those of the target: they were simulated
     struct wire_sha256 evidence; // of its envelope
     char simulator[WIRE_EVIDENCE_SIMULATOR_MAX + 1];
+    uint64_t not_run; // among the failed: devices that came to no end
+    uint32_t class_count;
+    struct gw_simulation_class classes[GW_SIMULATION_CLASSES_MAX]; // the most frequent, first
     // Of an override.
     char by[GW_LOG_BY_MAX + 1];
     char reason[GW_LOG_REASON_MAX + 1];
@@ -185,6 +197,7 @@ struct gw_rollout_view {
     // of the last decision
     enum pol_verdict verdict;
     enum pol_reason reason;
+    enum pol_reason cause; // for which it goes or went back, or was paused; NONE: it does neither
     uint32_t failure_ppm;
     struct pol_test_report shown; // by a sequential gate
     struct gw_simulation simulation;

@@ -39,9 +39,36 @@ void gw_simulation_write(struct base_writer *writer, const struct gw_simulation 
     gw_row_text_write(writer, simulation->by, GW_LOG_BY_MAX);
     gw_row_text_write(writer, simulation->reason, GW_LOG_REASON_MAX);
     gw_row_text_write(writer, simulation->approved_by, GW_LOG_BY_MAX);
+    base_writer_u64(writer, simulation->not_run);
+    base_writer_u8(writer, (uint8_t)simulation->class_count);
+    for (uint32_t i = 0; i < simulation->class_count; i++) {
+        const struct gw_simulation_class *one = &simulation->classes[i];
+        base_writer_u8(writer, one->outcome);
+        base_writer_u64(writer, one->devices);
+        gw_row_text_write(writer, one->detail, WIRE_EVIDENCE_DETAIL_MAX);
+    }
 }
 
-void gw_simulation_read(struct base_reader *reader, struct gw_simulation *out)
+static void read_classes(struct base_reader *reader, struct gw_simulation *out)
+{
+    out->not_run = base_reader_u64(reader);
+    out->class_count = base_reader_u8(reader);
+    if (out->class_count > GW_SIMULATION_CLASSES_MAX) {
+        out->class_count = 0;
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    for (uint32_t i = 0; i < out->class_count; i++) {
+        struct gw_simulation_class *one = &out->classes[i];
+        one->outcome = base_reader_u8(reader);
+        one->devices = base_reader_u64(reader);
+        gw_row_text_read(reader, one->detail, WIRE_EVIDENCE_DETAIL_MAX);
+        if (!wire_outcome_is_failure((enum wire_outcome_kind)one->outcome)) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
+}
+
+void gw_simulation_read(struct base_reader *reader, bool classes, struct gw_simulation *out)
 {
     uint8_t source = base_reader_u8(reader);
     if (source >= GW_SIMULATION_SOURCE_COUNT) {
@@ -59,6 +86,9 @@ void gw_simulation_read(struct base_reader *reader, struct gw_simulation *out)
     gw_row_text_read(reader, out->by, GW_LOG_BY_MAX);
     gw_row_text_read(reader, out->reason, GW_LOG_REASON_MAX);
     gw_row_text_read(reader, out->approved_by, GW_LOG_BY_MAX);
+    if (classes) {
+        read_classes(reader, out);
+    }
     if (out->failed > out->completed) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
@@ -262,6 +292,29 @@ static enum base_status commit(struct gw_core *core, struct gw_rollout *rollout,
     return BASE_OK;
 }
 
+// The most frequent ones, in their order.
+static void keep_classes(const struct wire_evidence *evidence, struct gw_simulation *out)
+{
+    for (uint32_t i = 0; i < evidence->class_count; i++) {
+        const struct wire_evidence_class *one = &evidence->classes[i];
+        uint32_t at = out->class_count;
+        while (at > 0 && out->classes[at - 1].devices < one->devices) {
+            at--;
+        }
+        if (at == GW_SIMULATION_CLASSES_MAX) {
+            continue;
+        }
+        uint32_t last = out->class_count < GW_SIMULATION_CLASSES_MAX
+                            ? out->class_count
+                            : GW_SIMULATION_CLASSES_MAX - 1;
+        memmove(&out->classes[at + 1], &out->classes[at], (last - at) * sizeof(out->classes[0]));
+        out->class_count = last + 1;
+        out->classes[at] =
+            (struct gw_simulation_class){.outcome = one->outcome, .devices = one->devices};
+        base_str_copy(one->detail, out->classes[at].detail, sizeof(out->classes[at].detail));
+    }
+}
+
 enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id, const uint8_t *bytes,
                                      size_t size, const struct gw_rollout_who *who,
                                      struct gw_rollout_view *out, struct base_error *error)
@@ -279,7 +332,9 @@ enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id, const ui
         .seed = evidence.seed,
         .drawn = evidence.drawn,
         .matched = evidence.matched,
+        .not_run = evidence.matched - evidence.completed,
     };
+    keep_classes(&evidence, &simulation);
     char digest[WIRE_SHA256_HEX + 1];
     gw_sha256(bytes, size, &simulation.evidence);
     wire_sha256_hex(&simulation.evidence, digest);

@@ -15,8 +15,8 @@ struct gw_release;
 struct gw_rollout;
 
 #define GW_SIMULATION_BYTES_MAX                                                                    \
-    (1 + 5 * 8 + WIRE_SHA256_BYTES + 4 + WIRE_EVIDENCE_SIMULATOR_MAX + 2 * GW_LOG_BY_MAX +         \
-     GW_LOG_REASON_MAX)
+    (1 + 6 * 8 + WIRE_SHA256_BYTES + 5 + WIRE_EVIDENCE_SIMULATOR_MAX + 2 * GW_LOG_BY_MAX +         \
+     GW_LOG_REASON_MAX + GW_SIMULATION_CLASSES_MAX * (10 + WIRE_EVIDENCE_DETAIL_MAX))
 
 // Is there a result that the stage is judged by?
 static inline bool gw_simulation_counts(const struct gw_simulation *simulation)
@@ -27,9 +27,9 @@ static inline bool gw_simulation_counts(const struct gw_simulation *simulation)
 }
 const char *gw_simulation_source_name(enum gw_simulation_source source);
 
-// Part of a rollout's row.
+// Part of a rollout's row; `classes`: is how devices failed in it?
 void gw_simulation_write(struct base_writer *writer, const struct gw_simulation *simulation);
-void gw_simulation_read(struct base_reader *reader, struct gw_simulation *out);
+void gw_simulation_read(struct base_reader *reader, bool classes, struct gw_simulation *out);
 
 // Does `bytes` (an envelope) prove that `release` was simulated: signed by a key of the release
 // role of its task when there is a root, else by one of the evidence keys of the settings; of the

@@ -87,7 +87,7 @@ static void explain_rollout(struct gw_core *core, const struct gw_rollout *rollo
         memcpy(out->version, version.version, sizeof(out->version));
     }
     out->state = rollout->state.state;
-    out->killed = rollout->state.killed || gw_director_kills(core, &rollout->release->manifest);
+    out->killed = gw_director_kills(core, &rollout->release->manifest);
     out->baseline = gw_task_baseline(core, rollout->task) == rollout;
     admission_of(rollout, device->device_id, attrs, out);
     outcome_of(core, device, out);

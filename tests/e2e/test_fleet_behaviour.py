@@ -76,6 +76,7 @@ class FleetBehaviour(unittest.TestCase):
         self.assertEqual(task["ran"], behaviour["totals"]["records"])
         self.assertEqual(task["starts"], sum(trigger["fired"] for trigger in behaviour["triggers"]))
         self.assertLessEqual(behaviour["cost"]["work_max"], task["certificate"]["work"])
+        self.assertLessEqual(behaviour["cost"]["trigger_bytes"], task["certificate"]["bytes"])
         self.assertNotIn("WARNING", run.stdout)
         with open(self.stack.path("fleet", "report.html"), encoding="utf-8") as file:
             self.assertIn("<h2>Behaviour</h2>", file.read())

@@ -191,6 +191,43 @@ class Credentials(unittest.TestCase):
         self.assertEqual(totals["enrolled"], 5)
         self.assertGreater(totals["unauthorized"], 0)
 
+    def test_one_that_was_reset_enrols_anew(self):
+        self.start()
+        fleet = self.fleet(3)
+        lost = sorted(self.await_known(3))[0]
+        self.stack.walle("device", "revoke", lost)
+        self.stack.walle("device", "reset", lost)
+        wait_until(lambda: self.known().get(lost) == "token", what="the enrolment of the one that was reset")
+        self.assertEqual(self.stop(fleet)["totals"]["enrolled"], 4)
+
+    def test_a_fleet_that_is_enrolled_already(self):
+        self.start()
+        self.stop_when_known(self.fleet(3), 3)
+        said = self.finished(self.fleet(3, "--duration", "2", out="second"), "second")
+        self.assertIn("these devices are enrolled already, and " + self.stack.path("second", "credentials") + " does not hold", said)
+        self.assertIn("walle device reset ID", said)
+        self.assertNotIn("does not take the token", said)
+        # Among others, it is said and no more.
+        fleet = self.fleet(6, out="third")
+        self.await_known(6)
+        self.assertGreater(self.stop(fleet, "third")["totals"]["enrolled_before"], 0)
+        self.assertIn("devices were refused that are enrolled already", self.log("third"))
+
+    def test_no_gateway(self):
+        self.start()
+        url = self.stack.gateway.url
+        self.stack.gateway.kill(signal.SIGKILL)
+        for enrol in (True, False):
+            said = self.finished(self.fleet(3, "--duration", "1", enrol=enrol, out="nobody"), "nobody")
+            self.assertIn("no gateway answered: " + url.split("//")[1] + ": Connection refused", said)
+            with open(self.stack.path("nobody", "run.json"), encoding="utf-8") as file:
+                result = json.load(file)
+            self.assertEqual((result["passed"], "no gateway" in result["failed_because"]), (False, True))
+
+    def finished(self, fleet, out):
+        self.assertEqual(fleet.wait(60), 1, self.log(out)[-3000:])
+        return self.log(out)
+
     def log(self, out="fleet"):
         with open(self.stack.path(out + ".log"), encoding="utf-8", errors="replace") as file:
             return file.read()

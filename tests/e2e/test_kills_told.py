@@ -61,6 +61,21 @@ class KillsTold(unittest.TestCase):
                                "goes back to it\n")
         self.assertEqual(self.stack.walle("rollout", "status", rollout).returncode, 0)
 
+    def test_of_a_rollout_that_a_kill_ended(self):
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        manifest = self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["manifest"]
+        self.stack.walle("rollout", "kill", rollout, "--reason", "leaks")
+        wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"] == "rolled_back", what="its end")
+        self.assertIn("rolled_back, killed", self.stack.walle("rollout", "status", rollout, check=False).stdout)
+        self.stack.walle("release", "unkill", manifest, "--reason", "no leak")
+        status = self.stack.walle("rollout", "status", rollout, check=False)
+        self.assertEqual(status.returncode, 1, status.stdout)
+        self.assertNotIn(", killed", status.stdout)
+        self.assertIn("the version was killed; ", status.stdout)
+        said = self.stack.walle("rollout", "explain", rollout).stdout
+        self.assertIn("A kill ended it; its version is off the kill list", said)
+        self.assertNotIn("no device is to run it", said)
+
     def test_of_a_version_that_nobody_has(self):
         run = self.stack.walle("release", "kill", NOBODYS, "--reason", "a slip")
         self.assertEqual(run.stdout, NOBODYS + " is on the kill list\n")

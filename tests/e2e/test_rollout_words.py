@@ -1,6 +1,7 @@
 """What `walle rollout plan`, a dry run and `explain` tell of a rollout: its gates whole, what to do, and afterwards why it ended."""
 import json
 import os
+import pwd
 import re
 import subprocess
 import unittest
@@ -76,6 +77,18 @@ class RolloutWords(unittest.TestCase):
         said = self.explained(rollout)
         self.assertRegex(said, r"It went back 20\S+Z, in stage full: an operator took it back, by \S+: sales fell\.\n")
         self.assertNotIn("walle rollout abort", said)
+
+    def test_who_acts_is_named_without_user(self):
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        env = {name: value for name, value in os.environ.items() if name != "USER"}
+        subprocess.run([program("walle"), "rollout", "pause", rollout], env={**env, "WALLE_GATEWAY": self.stack.gateway.url}, timeout=120,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = f"uid {os.getuid()}"
+        line = self.stack.walle("rollout", "log", rollout).stdout.splitlines()[-1]
+        self.assertRegex(line, rf"by (\S+ \()?{name}\)?: ")
 
     def test_why_it_failed_is_kept(self):
         stages = [{**FULL[0], "min_sample": 3, "max_failure": 0, "execution_timeout_s": 2}]

@@ -49,6 +49,11 @@ class Evidence(unittest.TestCase):
         return self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.path("ci.key"), "--stages", self.path("stages.json"),
                                 *more, check=check)
 
+    def begin(self, rollout, *more):
+        """Starts one that was made, without what the stack adds to the making of one."""
+        return subprocess.run([program("walle"), "rollout", "start", rollout, *more], capture_output=True, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, env={**os.environ, "WALLE_GATEWAY": self.stack.gateway.url})
+
     def waiting(self, build, *more):
         """A rollout in its simulate stage, without a result."""
         rollout = self.start(build, "--no-start", *more).stdout[:16]
@@ -68,6 +73,50 @@ class Evidence(unittest.TestCase):
 
     def await_stage(self, rollout, name):
         wait_until(lambda: (self.view(rollout)["stage"] or {}).get("name") == name, 60, name)
+
+    def test_failures_are_told_by_their_evidence(self):
+        self.root()
+        build = self.build(1, OLD_ANDROID_FAILS)
+        rollout = self.waiting(build)
+        evidence = self.simulate(build)
+        with open(evidence, encoding="utf-8") as file:
+            says = json.load(file)["says"]
+        self.assertEqual((list(says["classes"]), says["classes"]["fail_exception"]["devices"]), (["fail_exception"], says["failed"]))
+        self.assertIn("ZeroDivisionError", says["classes"]["fail_exception"]["detail"])
+        run = self.stack.walle("rollout", "simulation", rollout, "--evidence", evidence, check=False)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn(f"{says['failed']} virtual devices: fail_exception ZeroDivisionError", run.stdout)
+        self.assertEqual(self.view(rollout)["simulation"]["not_run"], says["matched"] - says["completed"])
+
+    def test_refused_evidence_leaves_nothing_open(self):
+        self.root()
+        build, other = self.build(1), self.build(2, GOOD + "walle.log('x')\n")
+        wrong = self.simulate(other)
+        run = self.start(build, "--evidence", wrong, check=False)
+        self.assertEqual(run.returncode, 4, run.stderr)
+        self.assertIn("evidence: manifest: ", run.stderr)
+        self.assertEqual(self.stack.api("/api/v1/rollouts")[1]["items"], [])
+        rollout = self.start(build, "--no-start").stdout[:16]
+        run = self.begin(rollout, "--evidence", wrong)
+        self.assertEqual((run.returncode, self.view(rollout)["state"]), (4, "draft"), run.stderr)
+
+    def test_a_rollout_that_waits_is_simulated_when_it_starts(self):
+        self.root()
+        build, other = self.build(1), self.build(2, GOOD + "walle.log('x')\n")
+        rollout = self.start(build, "--no-start", "--target", 'os == "android"').stdout[:16]
+        self.assertEqual(self.view(rollout)["target"], 'os == "android"')
+        key = ("--key", self.path("ci.key"), "--accept-empty", "--build")
+        run = self.begin(rollout, *key, other)
+        self.assertEqual((run.returncode, "holds manifest" in run.stderr), (4, True), run.stderr)
+        self.assertEqual(self.view(rollout)["state"], "draft")
+        run = self.begin(rollout, *key, build)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn('simulating the version on 1000 virtual devices: os == "android"', run.stderr)
+        self.await_stage(rollout, "full")
+        # For everybody, and by the beginning of its id.
+        rollout = self.start(other, "--no-start").stdout[:16]
+        self.assertEqual(self.begin(rollout[:12], *key, other).returncode, 0)
+        self.await_stage(rollout, "full")
 
     def refused(self, rollout, evidence, text, code=4):
         run = self.stack.walle("rollout", "simulation", rollout, "--evidence", evidence, check=False)
@@ -96,6 +145,15 @@ class Evidence(unittest.TestCase):
         view = self.view(run.stdout[:16])
         self.assertGreater(view["simulation"]["failed"], 100)
         self.assertEqual(view["counts"]["offered"], 0)
+        # Why, wherever somebody looks: and it stays the cause when every device is back.
+        self.assertEqual([(one["kind"], one["devices"]) for one in view["simulation"]["classes"]],
+                         [("fail_exception", view["simulation"]["failed"])])
+        self.assertIn("ZeroDivisionError", view["simulation"]["classes"][0]["detail"])
+        self.assertEqual(view["cause"]["reason"], "failures_over_limit")
+        for command in ("status", "explain"):
+            said = self.stack.walle("rollout", command, run.stdout[:16], check=False).stdout
+            self.assertIn(f"{view['simulation']['failed']} virtual devices: fail_exception ZeroDivisionError", said)
+            self.assertIn(view["cause"]["text"] + "; " + view["reason_text"], said)
         # What was stored is there after a restart.
         self.stack.gateway.stop()
         self.stack.restart_gateway("--set", "rollout.tick_ms=50")

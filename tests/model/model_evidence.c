@@ -89,7 +89,7 @@ static size_t make(struct model_world *world, const struct model_rollout *rollou
         .began_s = world->wall_us / 1000000 - RUN_S,
         .ended_s = world->wall_us / 1000000,
         .class_count = 1,
-        .classes = {{WIRE_OUTCOME_FAIL_EXCEPTION, failed}},
+        .classes = {{.outcome = WIRE_OUTCOME_FAIL_EXCEPTION, .devices = failed}},
         .oracle_count = 1,
         .oracles = {{BASE_STR("no_crash"), true}},
     };

@@ -45,7 +45,8 @@ static void release(struct rig *rig, uint32_t device, uint8_t version,
     sim_ledger_downloaded(&rig->ledger, device, 20);
     sim_ledger_active(&rig->ledger, device, version, 30);
     sim_ledger_run_started(&rig->ledger, device, version, true, true);
-    sim_ledger_run_ended(&rig->ledger, device, version, outcome, 40);
+    const struct sim_run_end end = {version, outcome, BASE_STR("")};
+    sim_ledger_run_ended(&rig->ledger, device, &end, 40);
 }
 
 static struct sim_verdict judge(const struct rig *rig, uint32_t max_exposed_ppm)
@@ -107,10 +108,12 @@ static void late_ends_are_of_the_version_before(void **state)
     release(&rig, 0, rig.good, WIRE_OUTCOME_RAN);
     sim_ledger_offered(&rig.ledger, 0, rig.bad, 50);
     sim_ledger_active(&rig.ledger, 0, rig.bad, 60);
-    sim_ledger_run_ended(&rig.ledger, 0, rig.good, WIRE_OUTCOME_RAN, 70);
+    struct sim_run_end end = {rig.good, WIRE_OUTCOME_RAN, BASE_STR("")};
+    sim_ledger_run_ended(&rig.ledger, 0, &end, 70);
     sim_ledger_run_started(&rig.ledger, 0, rig.bad, true, true);
     assert_int_equal(rig.ledger.counters.version[rig.bad].current, 0);
-    sim_ledger_run_ended(&rig.ledger, 0, rig.bad, WIRE_OUTCOME_RAN, 80);
+    end.version = rig.bad;
+    sim_ledger_run_ended(&rig.ledger, 0, &end, 80);
     assert_int_equal(rig.ledger.counters.version[rig.bad].current, 1);
     assert_int_equal(rig.ledger.counters.version[rig.good].current, 0);
     rig_done(&rig);

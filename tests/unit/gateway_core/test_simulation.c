@@ -13,8 +13,11 @@
 
 #define TASK       "shop/score"
 #define FLAGS_AT   43u // of a row: after version, state, verdict, reason, failure_ppm, three times
-#define ROW_SINCE  5u
+#define ROW_NOW    6u
+#define ROW_MIDDLE 5u // lacks how devices failed, and the cause of an end
 #define ROW_BEFORE 4u
+#define RESULT     (1 + 5 * 8 + WIRE_SHA256_BYTES + 4) // with empty texts, as in between
+#define NEWS       (8 + 1 + 1)
 
 static const struct rig_stage stages[] = {
     {"simulate", POL_STAGE_SIMULATE, 10000, NULL, NULL, 10, 100000, 0},
@@ -62,9 +65,9 @@ static void read_row(struct rig *rig, struct row *out)
 static void make_old(const struct row *row, bool has, uint64_t completed, uint64_t failed,
                      struct row *out)
 {
-    size_t now = 1 + 1 + 5 * 8 + WIRE_SHA256_BYTES + 4; // flags, and a result with empty texts
+    size_t now = 1 + RESULT + NEWS; // from the flags on
     struct base_writer writer;
-    assert_int_equal(row->bytes[0], ROW_SINCE);
+    assert_int_equal(row->bytes[0], ROW_NOW);
     base_writer_init(&writer, out->bytes, sizeof(out->bytes));
     base_writer_u8(&writer, ROW_BEFORE);
     base_writer_bytes(&writer, row->bytes + 1, FLAGS_AT - 1);
@@ -74,6 +77,15 @@ static void make_old(const struct row *row, bool has, uint64_t completed, uint64
     base_writer_bytes(&writer, row->bytes + FLAGS_AT + now, row->size - FLAGS_AT - now);
     assert_int_equal(writer.status, BASE_OK);
     out->size = base_writer_size(&writer);
+}
+
+static void make_middle(const struct row *row, struct row *out)
+{
+    size_t at = FLAGS_AT + 1 + RESULT;
+    *out = *row;
+    out->bytes[0] = ROW_MIDDLE;
+    memmove(out->bytes + at, out->bytes + at + NEWS, row->size - at - NEWS);
+    out->size = row->size - NEWS;
 }
 
 static void test_rows_from_before(void **state)
@@ -97,6 +109,14 @@ static void test_rows_from_before(void **state)
         gw_release_unref(rollout->release);
         free(rollout);
     }
+    struct gw_rollout *middle = NULL;
+    make_middle(&row, &old);
+    assert_int_equal(gw_rollout_decode(old.bytes, old.size, &middle, NULL), BASE_OK);
+    assert_int_equal(middle->cause, POL_REASON_NONE);
+    assert_int_equal(middle->simulation.class_count, 0);
+    assert_int_equal(middle->release->id, 0x11);
+    gw_release_unref(middle->release);
+    free(middle);
     make_old(&row, true, 1, 2, &old);
     struct gw_rollout *none = NULL;
     assert_int_equal(gw_rollout_decode(old.bytes, old.size, &none, NULL), BASE_ERR_CORRUPT);

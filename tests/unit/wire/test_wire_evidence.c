@@ -19,7 +19,8 @@ static struct wire_evidence sample(void)
         .began_s = 100,
         .ended_s = 130,
         .class_count = 2,
-        .classes = {{WIRE_OUTCOME_FAIL_EXCEPTION, 3}, {WIRE_OUTCOME_FAIL_TIMEOUT, 2}},
+        .classes = {{WIRE_OUTCOME_FAIL_EXCEPTION, 3, BASE_STR("KeyError")},
+                    {WIRE_OUTCOME_FAIL_TIMEOUT, 2, BASE_STR("")}},
         .oracle_count = 2,
         .oracles = {{BASE_STR("verified"), true}, {BASE_STR("exact"), false}},
     };
@@ -45,7 +46,7 @@ static void evidence_goes_round(void **state)
     uint8_t bytes[WIRE_META_BYTES_MAX];
     size_t size = 0;
     assert_int_equal(wire_evidence_encode(&evidence, bytes, sizeof bytes, &size), BASE_OK);
-    static const uint8_t head[] = {1, 5, '0', '.', '1', '.', '0', 10, 's', 'h', 'o', 'p', '/'};
+    static const uint8_t head[] = {2, 5, '0', '.', '1', '.', '0', 10, 's', 'h', 'o', 'p', '/'};
     static const uint8_t tail[] = {2,   8, 'v', 'e', 'r', 'i', 'f', 'i', 'e',
                                    'd', 1, 5,   'e', 'x', 'a', 'c', 't', 0};
     assert_memory_equal(bytes, head, sizeof head);
@@ -57,10 +58,38 @@ static void evidence_goes_round(void **state)
     assert_int_equal(back.completed, 990);
     assert_int_equal(back.failed, 5);
     assert_int_equal(back.classes[1].devices, 2);
+    assert_true(base_str_equal(back.classes[0].detail, BASE_STR("KeyError")));
+    assert_int_equal(back.classes[1].detail.size, 0);
     assert_false(back.oracles[1].holds);
     assert_int_equal(wire_evidence_encode(&evidence, bytes, size - 1, &size), BASE_ERR_TOO_LARGE);
     base_prng_seed(&prng, 11);
     wire_damage(&prng, bytes, size, wire_check_evidence);
+}
+
+// Without details, as simulators of before write it.
+static void the_format_before_is_read(void **state)
+{
+    (void)state;
+    struct wire_evidence evidence = sample();
+    struct wire_evidence back;
+    uint8_t bytes[WIRE_META_BYTES_MAX];
+    size_t size = 0;
+    evidence.format = 1;
+    assert_int_equal(encode(&evidence), BASE_ERR_INVALID); // it says a detail
+    evidence.classes[0].detail = BASE_STR("");
+    assert_int_equal(wire_evidence_encode(&evidence, bytes, sizeof bytes, &size), BASE_OK);
+    static const uint8_t classes[] = {2, WIRE_OUTCOME_FAIL_EXCEPTION, 3, 0, 0, 0, 0, 0, 0,
+                                      0, WIRE_OUTCOME_FAIL_TIMEOUT,   2, 0, 0, 0, 0, 0, 0,
+                                      0};
+    assert_int_equal(bytes[0], 1);
+    assert_memory_equal(bytes + size - 18 - sizeof classes, classes, sizeof classes);
+    assert_int_equal(wire_evidence_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.class_count, 2);
+    assert_int_equal(back.classes[0].devices, 3);
+    assert_int_equal(back.classes[0].detail.size, 0);
+    assert_int_equal(back.oracle_count, 2);
+    bytes[0] = 3;
+    assert_int_equal(wire_evidence_parse(bytes, size, &back), BASE_ERR_UNSUPPORTED);
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -78,6 +107,9 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(encode(&evidence), BASE_ERR_INVALID);
     evidence = sample();
     evidence.failed = 4; // fewer than by class
+    assert_int_equal(encode(&evidence), BASE_ERR_INVALID);
+    evidence = sample();
+    evidence.classes[1].detail = BASE_STR("a\nb");
     assert_int_equal(encode(&evidence), BASE_ERR_INVALID);
     evidence = sample();
     evidence.classes[1].outcome = WIRE_OUTCOME_RAN;
@@ -142,9 +174,8 @@ static void series_are_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evidence_goes_round),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(its_envelope_is_its_own),
+        cmocka_unit_test(evidence_goes_round),          cmocka_unit_test(the_format_before_is_read),
+        cmocka_unit_test(what_does_not_fit_is_refused), cmocka_unit_test(its_envelope_is_its_own),
         cmocka_unit_test(series_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
