@@ -445,9 +445,10 @@ static void end_when_done(struct agent *agent)
 }
 
 // What was recorded last is handled in the next tick, which then sees whether that was all.
-static void events_ended(void *ctx)
+static void events_ended(void *ctx, bool broken)
 {
     struct agent *agent = ctx;
+    agent->failed = agent->failed || broken;
     posix_port_wake(agent->port);
 }
 
@@ -669,7 +670,10 @@ static bool identify(struct agent *agent)
     struct dev_config *config = &agent->options.config;
     enum base_status status = credential_load(agent, &error);
     if (status == BASE_ERR_NOT_FOUND && agent->enroll_token_path != NULL) {
-        status = enrol(agent);
+        if (enrol(agent) != BASE_OK) {
+            return false; // said
+        }
+        status = BASE_OK;
     }
     if (status == BASE_OK && agent->have_id && agent->credential.device_id != config->device_id) {
         base_log_error(&agent->log, "device", "--id differs from the id this device enrolled with");
@@ -682,8 +686,7 @@ static bool identify(struct agent *agent)
         return true;
     }
     if (status != BASE_ERR_NOT_FOUND) {
-        base_log_error(&agent->log, "device", "%s",
-                       error.text[0] != '\0' ? error.text : "not enrolled");
+        base_log_error(&agent->log, "device", "%s", error.text);
         return false;
     }
     if (!agent->have_id) {

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,8 +21,12 @@ struct event_source {
     struct event *timer;
     struct event_source_stats stats;
     int fd;
+    bool pipe; // by its name
     bool ended;
-    bool skipping; // the rest of a line that was too long
+    bool broken;
+    bool skipping;  // the rest of a line that was too long
+    size_t skipped; // bytes of that
+    bool waiting;   // said that nobody writes to the pipe
     size_t size;
     char bytes[EVENT_LINE_MAX + 1];
 };
@@ -37,12 +43,11 @@ static void line_take(struct event_source *source, struct base_str text)
     struct event_line *line = NULL;
     struct dev_recording recording;
     struct base_error error = {0};
-    source->stats.lines++;
-    if (source->skipping) {
+    if (source->skipping) { // said when it began
         source->skipping = false;
-        say_bad(source, "too long");
         return;
     }
+    source->stats.lines++;
     if (text.size == 0) {
         return;
     }
@@ -90,19 +95,55 @@ static void end(struct event_source *source)
     source->ended = true;
 }
 
+// A line that does not fit is dropped to its end. False: it has none.
+static bool skip(struct event_source *source)
+{
+    char text[64];
+    if (!source->skipping) {
+        source->skipping = true;
+        source->skipped = 0;
+        source->stats.lines++;
+        (void)snprintf(text, sizeof(text), "longer than %d bytes; skipped", EVENT_LINE_MAX);
+        say_bad(source, text);
+    }
+    source->skipped += source->size;
+    source->size = 0;
+    return source->skipped <= EVENT_SOURCE_SKIP_MAX;
+}
+
+// Nobody has opened the pipe for writing yet: it is no end that there is nothing to read.
+static bool awaits_writer(struct event_source *source)
+{
+    struct pollfd look = {.fd = source->fd, .events = POLLIN};
+    if (!source->pipe || poll(&look, 1, 0) != 0) {
+        return false;
+    }
+    if (!source->waiting) {
+        source->waiting = true;
+        base_log_info(source->options.log, "events", "%s: waiting for somebody to write to it",
+                      source->options.path);
+    }
+    return true;
+}
+
 // True: there may be more at once.
 static bool fill(struct event_source *source)
 {
-    if (source->size == EVENT_LINE_MAX) { // a line that does not fit is dropped to its end
-        source->size = 0;
-        source->skipping = true;
+    if (source->size == EVENT_LINE_MAX && !skip(source)) {
+        base_log_error(source->options.log, "events",
+                       "line %llu: no end within %u bytes: %s holds no lines of events",
+                       (unsigned long long)source->stats.lines, EVENT_SOURCE_SKIP_MAX,
+                       source->options.path);
+        source->broken = true;
+        source->ended = true;
+        return false;
     }
     ssize_t got = read(source->fd, source->bytes + source->size, EVENT_LINE_MAX - source->size);
     if (got > 0) {
         source->size += (size_t)got;
         return true;
     }
-    if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    if (got == 0 ? !awaits_writer(source) : errno != EAGAIN && errno != EINTR) {
         end(source);
     }
     return false;
@@ -118,12 +159,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
         struct timeval wait = {.tv_usec = more ? 0 : EVENT_SOURCE_WAIT_MS * 1000};
         event_add(source->timer, &wait);
     } else {
-        source->options.ended(source->options.ctx);
+        source->options.ended(source->options.ctx, source->broken);
     }
 }
 
 // Standard input, a file, or a pipe, which goes on until it is closed. A device has no end.
-static enum base_status source_open(const char *path, int *out_fd, struct base_error *error)
+// *out_pipe: a pipe with a name, which somebody may open for writing later.
+static enum base_status source_open(const char *path, int *out_fd, bool *out_pipe,
+                                    struct base_error *error)
 {
     struct stat about;
     bool given = strcmp(path, "-") == 0;
@@ -132,7 +175,8 @@ static enum base_status source_open(const char *path, int *out_fd, struct base_e
         fstat(*out_fd, &about) != 0) {
         return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
     }
-    return given || S_ISFIFO(about.st_mode) ? BASE_OK : base_regular_check(*out_fd, path, error);
+    *out_pipe = !given && S_ISFIFO(about.st_mode);
+    return given || *out_pipe ? BASE_OK : base_regular_check(*out_fd, path, error);
 }
 
 enum base_status event_source_new(struct event_base *base,
@@ -144,7 +188,7 @@ enum base_status event_source_new(struct event_base *base,
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
     source->options = *options;
-    enum base_status status = source_open(options->path, &source->fd, error);
+    enum base_status status = source_open(options->path, &source->fd, &source->pipe, error);
     if (status == BASE_OK) {
         struct timeval now = {0};
         source->timer = event_new(base, -1, 0, on_timer, source);

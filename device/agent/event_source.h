@@ -1,5 +1,9 @@
 // Behaviour events from a file, a pipe or standard input, recorded as an app would: JSON lines
 // (event_lines.h), as fast as the recorder takes them. On the agent's loop.
+//
+// A pipe that nobody has opened for writing is waited for; it ends when all who wrote have closed
+// it. A line that is too long is skipped and said; what goes on without an end of line is no file
+// of events, and ends there.
 #ifndef EVENT_SOURCE_H
 #define EVENT_SOURCE_H
 
@@ -9,6 +13,8 @@
 
 #define EVENT_SOURCE_LINES   32 // recorded at once, then others get their turn
 #define EVENT_SOURCE_WAIT_MS 20 // when a pipe has nothing
+#define EVENT_SOURCE_SKIP_MAX                                                                      \
+    (1024u * 1024) // bytes of a line that is too long: then it is the last
 
 struct event_base;
 struct event_source;
@@ -24,7 +30,7 @@ struct event_source_options {
     struct dev_recorder *recorder;
     const struct base_log *log;
     void *ctx;
-    void (*ended)(void *ctx); // the last line was recorded
+    void (*ended)(void *ctx, bool broken); // nothing more is read; broken: it is no file of events
 };
 
 // IO, NOMEM; `error` says the file. `options` is copied.

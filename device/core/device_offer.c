@@ -328,11 +328,20 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
     task->accepted = release->manifest;
     task->accepted_bytes = (uint32_t)release->manifest_bytes;
     task->accepted_by = (struct dev_approval){release->release_counter, release->rollout_id};
+    task->floor_lift = 0;
     if (news) {
         task->newest = task->accepted_by;
         task->newest_manifest = task->accepted;
     }
     task->failure_reported = false;
+    runtime->dirty = true;
+}
+
+// How far is noted, until the version is in place: it may turn out not to be for this device.
+static void raise_floor(struct dev_runtime *runtime, struct dev_task *task, uint64_t floor)
+{
+    task->floor_lift += floor - task->floor;
+    task->floor = floor;
     runtime->dirty = true;
 }
 
@@ -346,19 +355,22 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
         return false; // an older approval is no reason to try again what failed here
     }
     uint8_t state = task->state;
-    bool raised = release->floor > task->floor;
+    bool tries = is_new || retry || !failed_here;
+    bool raised = tries && release->floor > task->floor;
     if (is_new) {
         accept(runtime, task, release);
     }
     if (raised) {
-        task->floor = release->floor;
-        runtime->dirty = true;
+        raise_floor(runtime, task, release->floor);
     }
     dev_lease_grant(runtime, task, release);
     if (task->shadow) {
         dev_shadow_follow(runtime, task, release, is_new, retry);
     } else {
         follow_install(runtime, task, release, is_new, retry);
+    }
+    if (wire_sha256_equal(&task->active, &task->accepted)) {
+        task->floor_lift = 0;
     }
     return is_new || raised || task->state != state;
 }

@@ -193,6 +193,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     task->active_by = task->accepted_by;
+    task->floor_lift = 0;
     task->moved = true;
     activated(runtime, task, manifest);
 }
@@ -325,6 +326,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
 void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->accepted_by = (struct dev_approval){0};
+    task->floor_lift = 0;
     memset(&task->accepted, 0, sizeof(task->accepted));
     task->accepted_bytes = 0;
     task->failure_reported = false;

@@ -14,9 +14,10 @@
 //             approvals newest (with its manifest[32] when there is one), accepted, active, kept,
 //             u64 blocked, varint last_run_s, varint every_s, varint runs, u8
 //             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), u8 again (1: a mark
-//             was followed, 2: it is of the active version, 4: one is to be followed), [1: u64
-//             rollout, u8 attempt], [4: likewise], [shadow: u16 slow_percent, u16 memory_percent,
-//             varint shadow_us, varint beside_us, tolerances (wire/tolerance.h)], [active[32], u64
+//             was followed, 2: it is of the active version, 4: one is to be followed; 8: the
+//             accepted statement raised the floor), [1: u64 rollout, u8 attempt], [4: likewise],
+//             [8: varint floor_lift], [shadow: u16 slow_percent, u16 memory_percent, varint
+//             shadow_us, varint beside_us, tolerances (wire/tolerance.h)], [active[32], u64
 //             rollout], [kept[32], u64 rollout], [accepted[32], varint manifest_bytes], personal
 //             manifests of active, kept and accepted as told: sha256[32], the last with varint
 //             bytes
@@ -68,6 +69,7 @@
 #define AGAIN_FOLLOWED 1u
 #define AGAIN_PLACEBO  2u
 #define AGAIN_NEXT     4u
+#define FLOOR_LIFTED   8u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
@@ -137,6 +139,7 @@ static uint8_t again_flags(const struct dev_task *task)
     flags |= task->again.rollout_id != 0 ? AGAIN_FOLLOWED : 0;
     flags |= task->placebo ? AGAIN_PLACEBO : 0;
     flags |= task->again_next.rollout_id != 0 ? AGAIN_NEXT : 0;
+    flags |= task->floor_lift != 0 ? FLOOR_LIFTED : 0;
     return (uint8_t)flags;
 }
 
@@ -168,6 +171,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_u8(writer, again_flags(task));
     again_write(writer, &task->again);
     again_write(writer, &task->again_next);
+    if (task->floor_lift != 0) {
+        base_writer_varint(writer, task->floor_lift);
+    }
     if (task->shadow) {
         base_writer_u16(writer, task->slow_percent);
         base_writer_u16(writer, task->memory_percent);
@@ -261,6 +267,7 @@ static void marks_read(struct base_reader *reader, struct dev_task *task)
     uint8_t flags = base_reader_u8(reader);
     again_read(reader, &task->again, (flags & AGAIN_FOLLOWED) != 0);
     again_read(reader, &task->again_next, (flags & AGAIN_NEXT) != 0);
+    task->floor_lift = (flags & FLOOR_LIFTED) != 0 ? base_reader_varint(reader) : 0;
     task->placebo = (flags & AGAIN_PLACEBO) != 0;
     task->unproven |= (flags & AGAIN_NEXT) != 0 ? DEV_UNPROVEN_ACTIVE : 0;
     if (flags != again_flags(task)) {
@@ -378,7 +385,9 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
 static bool approvals_valid(const struct dev_task *task)
 {
     uint64_t newest = task->newest.counter;
-    return task->floor <= newest && task->accepted_by.counter <= newest &&
+    bool lifted = task->floor_lift <= task->floor &&
+                  (task->floor_lift == 0 || task->accepted_by.counter != 0);
+    return lifted && task->floor <= newest && task->accepted_by.counter <= newest &&
            task->active_by.counter <= newest && task->kept_by.counter <= newest;
 }
 

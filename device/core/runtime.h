@@ -140,6 +140,7 @@ struct dev_again {
 struct dev_task {
     uint64_t id;
     uint64_t floor;              // no release below it is followed
+    uint64_t floor_lift;         // so much of it by `accepted`, which was not in place yet
     struct wire_sha256 active;   // runs
     struct wire_sha256 kept;     // last good one beside it
     struct wire_sha256 accepted; // named by the last accepted statement
@@ -455,7 +456,7 @@ struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \
-    (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
+    (1 + WIRE_TASK_NAME_MAX + 20 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
      WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * (DEV_STATE_TASK_MAX + DEV_PAST_BYTES_MAX) +    \

@@ -17,11 +17,6 @@ static enum base_status failed(struct base_error *error, const char *path)
     return base_error_set(error, status, "%s: %s", path, strerror(errno));
 }
 
-static enum base_status refuse(struct base_error *error, const char *path, const char *kind)
-{
-    return base_error_set(error, BASE_ERR_INVALID, "%s: %s, not a regular file", path, kind);
-}
-
 static const char *kind_of(mode_t mode)
 {
     switch (mode & S_IFMT) {
@@ -36,9 +31,17 @@ static const char *kind_of(mode_t mode)
     case S_IFCHR:
     case S_IFBLK:
         return "a device";
+    case S_IFREG:
+        return "a file";
     default:
         return "something else";
     }
+}
+
+enum base_status base_regular_refuse(unsigned mode, const char *path, struct base_error *error)
+{
+    return base_error_set(error, BASE_ERR_INVALID, "%s: %s, not a regular file", path,
+                          kind_of((mode_t)mode));
 }
 
 enum base_status base_regular_check(int fd, const char *path, struct base_error *error)
@@ -47,7 +50,7 @@ enum base_status base_regular_check(int fd, const char *path, struct base_error 
     if (fstat(fd, &about) != 0) {
         return failed(error, path);
     }
-    return S_ISREG(about.st_mode) ? BASE_OK : refuse(error, path, kind_of(about.st_mode));
+    return S_ISREG(about.st_mode) ? BASE_OK : base_regular_refuse(about.st_mode, path, error);
 }
 
 // Why open() did not: what a FIFO without a reader, a socket, a folder and a link answer.
@@ -59,7 +62,7 @@ static enum base_status not_opened(int folder, const char *name, int flags,
     bool follow = (flags & O_NOFOLLOW) == 0;
     bool seen = fstatat(folder, name, &about, follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
     if (seen && !S_ISREG(about.st_mode)) {
-        return refuse(error, name, kind_of(about.st_mode));
+        return base_regular_refuse(about.st_mode, name, error);
     }
     errno = reason;
     return failed(error, name);
@@ -109,5 +112,32 @@ enum base_status base_regular_look(const char *path, bool follow, struct base_er
     if (fstatat(AT_FDCWD, path, &about, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
         return failed(error, path);
     }
-    return S_ISREG(about.st_mode) ? BASE_OK : refuse(error, path, kind_of(about.st_mode));
+    return S_ISREG(about.st_mode) ? BASE_OK : base_regular_refuse(about.st_mode, path, error);
+}
+
+enum base_status base_regular_holds(const char *path, uint64_t max, struct base_error *error)
+{
+    struct stat about;
+    BASE_TRY(base_regular_look(path, true, error));
+    if (stat(path, &about) != 0) {
+        return failed(error, path);
+    }
+    if (about.st_size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s: it is empty", path);
+    }
+    return (uint64_t)about.st_size <= max
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_TOO_LARGE, "%s: more than %llu bytes", path,
+                                (unsigned long long)max);
+}
+
+enum base_status base_folder_look(int folder, const char *name, struct base_error *error)
+{
+    struct stat about;
+    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT ? BASE_OK : failed(error, name);
+    }
+    return S_ISDIR(about.st_mode) ? BASE_OK
+                                  : base_error_set(error, BASE_ERR_INVALID, "%s: %s, not a folder",
+                                                   name, kind_of(about.st_mode));
 }

@@ -10,9 +10,11 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#define BASE_FILE_MODE 0600 // of one that O_CREAT makes: its owner's alone
+#define BASE_FILE_MODE     0600               // of one that O_CREAT makes: its owner's alone
+#define BASE_PEM_BYTES_MAX (4u * 1024 * 1024) // of a file of certificates or keys that is read
 
 // Opens `path` with `flags` (O_RDONLY, O_RDWR | O_CREAT, ...; close-on-exec is added); the caller
 // closes *out_fd. With O_NOFOLLOW a symbolic link is refused. NOT_FOUND; INVALID: it is no regular
@@ -28,9 +30,21 @@ BASE_NODISCARD enum base_status base_regular_stream(const char *path, FILE **out
 // The same of an open file: `path` is for the text. INVALID, IO.
 BASE_NODISCARD enum base_status base_regular_check(int fd, const char *path,
                                                    struct base_error *error);
+// The refusal of what is no regular file: INVALID, and what `mode` (of struct stat) says it is.
+BASE_NODISCARD enum base_status base_regular_refuse(unsigned mode, const char *path,
+                                                    struct base_error *error);
 // For a library that opens `path` by itself: would base_regular_open hand it on? `follow`: also
 // when it is a link to a regular file. NOT_FOUND, INVALID, IO.
 BASE_NODISCARD enum base_status base_regular_look(const char *path, bool follow,
                                                   struct base_error *error);
+// The same for a library that reads all of it, links followed: it holds something, and at most
+// `max` bytes. What the kernel makes up under /proc says that it is empty, and may never end.
+// NOT_FOUND, INVALID, TOO_LARGE, IO.
+BASE_NODISCARD enum base_status base_regular_holds(const char *path, uint64_t max,
+                                                   struct base_error *error);
+// May `name` in an open folder be opened, or made, as a folder? INVALID: something else is there, a
+// link to one included, and `error` says what; IO.
+BASE_NODISCARD enum base_status base_folder_look(int folder, const char *name,
+                                                 struct base_error *error);
 
 #endif

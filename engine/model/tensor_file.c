@@ -2,11 +2,11 @@
 #include "model/tensor_file.h"
 
 #include "base/alloc.h"
+#include "base/output_file.h"
 #include "model/model_file.h"
 #include "model/npy_file.h"
 #include "model/tensor_pb.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,22 +74,6 @@ enum base_status eng_tensor_file_read(const char *path, enum eng_value_type expe
     return status;
 }
 
-static enum base_status write_bytes(const char *path, const struct base_buffer *bytes,
-                                    struct base_error *error)
-{
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
-    size_t written = bytes->size == 0 ? 0 : fwrite(bytes->data, 1, bytes->size, file);
-    // Closing reports what writing may have put off.
-    int closed = fclose(file);
-    if (written != bytes->size || closed != 0) {
-        return base_error_set(error, BASE_ERR_IO, "%s: cannot be written", path);
-    }
-    return BASE_OK;
-}
-
 enum base_status eng_tensor_file_write(const char *path, const struct eng_tensor_list *list,
                                        struct base_error *error)
 {
@@ -104,7 +88,7 @@ enum base_status eng_tensor_file_write(const char *path, const struct eng_tensor
                               : format == ENG_FORMAT_NPZ ? eng_npz_write(&bytes, list, error)
                                                          : eng_pb_write(&bytes, list, error);
     if (status == BASE_OK) {
-        status = write_bytes(path, &bytes, error);
+        status = base_output_write(path, bytes.data, bytes.size, error);
     } else if (status == BASE_ERR_NOMEM || status == BASE_ERR_LIMIT) {
         (void)base_error_set(error, status, "%s: %s", path, base_status_text(status));
     }

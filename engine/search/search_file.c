@@ -14,12 +14,12 @@
 #include "search/search_state.h"
 
 #include "base/alloc.h"
+#include "base/output_file.h"
 #include "base/str.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FIELDS         6
 #define MACHINE_FIELDS 5
@@ -180,22 +180,11 @@ enum base_status eng_search_save(struct eng_search *search)
         return BASE_OK;
     }
     (void)eng_search_machine(search);
-    struct base_buffer name;
-    base_buffer_init(&name, base_alloc_heap(), 0);
-    enum base_status status =
-        base_buffer_printf(&name, "%s.%ld.part", search->path, (long)getpid());
-    FILE *file = status == BASE_OK ? fopen((const char *)name.data, "w") : NULL;
-    if (file) {
-        status = write_rows(search, file);
-        if (fclose(file) != 0 || status != BASE_OK ||
-            rename((const char *)name.data, search->path) != 0) {
-            (void)unlink((const char *)name.data);
-            status = BASE_ERR_IO;
-        }
-    } else if (status == BASE_OK) {
-        status = BASE_ERR_IO;
+    struct base_output_file out;
+    enum base_status status = base_output_open(&out, search->path, NULL);
+    if (status == BASE_OK) {
+        status = base_output_close(&out, write_rows(search, out.file), NULL);
     }
-    base_buffer_done(&name);
     search->dirty = search->dirty && status != BASE_OK;
     return status;
 }

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/output_file.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,17 +134,13 @@ static enum base_status explain(const struct eng_session *session, struct base_e
     struct base_buffer text;
     base_buffer_init(&text, base_alloc_heap(), 0);
     enum base_status status = eng_search_explain(session->search, &text);
-    bool to_output = strcmp(path, "-") == 0;
-    FILE *file = status != BASE_OK ? NULL : to_output ? stdout : fopen(path, "w");
-    if (status == BASE_OK && file == NULL) {
-        status = base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
-    if (file != NULL) {
-        bool written = fwrite(text.data, 1, text.size, file) == text.size;
-        written = (to_output ? fflush(file) : fclose(file)) == 0 && written;
-        if (!written) {
+    if (status == BASE_OK && strcmp(path, "-") == 0) {
+        bool written = fwrite(text.data, 1, text.size, stdout) == text.size;
+        if (fflush(stdout) != 0 || !written) {
             status = base_error_set(error, BASE_ERR_IO, "%s cannot be written", path);
         }
+    } else if (status == BASE_OK) {
+        status = base_output_write(path, text.data, text.size, error);
     }
     base_buffer_done(&text);
     return status;

@@ -3,6 +3,7 @@
 // Called after a run, on the session's thread.
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/output_file.h"
 #include "session/segment.h"
 
 #include <stdio.h>
@@ -105,20 +106,6 @@ static enum base_status add_events(const struct eng_session *session, struct bas
     return base_buffer_printf(out, "\n],\"displayTimeUnit\":\"ms\"}\n");
 }
 
-static enum base_status write_file(const char *path, const struct base_buffer *text,
-                                   struct base_error *error)
-{
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: cannot be written", path);
-    }
-    size_t written = fwrite(text->data, 1, text->size, file);
-    if (fclose(file) != 0 || written != text->size) {
-        return base_error_set(error, BASE_ERR_IO, "%s: not written whole", path);
-    }
-    return BASE_OK;
-}
-
 enum base_status eng_session_trace(const struct eng_session *session, const char *path,
                                    struct base_error *error)
 {
@@ -131,7 +118,7 @@ enum base_status eng_session_trace(const struct eng_session *session, const char
     base_buffer_init(&text, base_alloc_heap(), TRACE_BYTES_MAX);
     enum base_status status = add_events(session, &text);
     if (status == BASE_OK) {
-        status = write_file(path, &text, error);
+        status = base_output_write(path, text.data, text.size, error);
     }
     base_buffer_done(&text);
     return status;

@@ -1,7 +1,8 @@
 // Writing the reports of a run into its folder. Coordinator's thread, after the run.
 #include "report/run_result.h"
 
-#include <errno.h>
+#include "base/output_file.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -45,17 +46,13 @@ static enum base_status write_one(const struct sim_run_result *result, const cha
 {
     char path[SIM_TEXT_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
-    FILE *file = fopen(path, "we");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    struct base_output_file out;
+    BASE_TRY(base_output_open(&out, path, error));
+    enum base_status status = write(result, out.file);
+    if (status != BASE_OK) {
+        (void)base_error_set(error, status, "%s: %s", path, base_status_text(status));
     }
-    enum base_status status = write(result, file);
-    if (fclose(file) != 0 && status == BASE_OK) {
-        status = BASE_ERR_IO;
-    }
-    return status == BASE_OK
-               ? BASE_OK
-               : base_error_set(error, status, "%s: %s", path, base_status_text(status));
+    return base_output_close(&out, status, error);
 }
 
 enum base_status sim_result_write(const struct sim_run_result *result, struct base_error *error)

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/output_file.h"
 #include "model/model_store.h"
 #include "report/behaviour_report.h"
 #include "report/evidence_file.h"
@@ -472,10 +473,17 @@ static void behaviour_gather(struct sim_fleet *fleet)
         return; // nothing leaves
     }
     (void)snprintf(path, sizeof(path), "%s/tunnel.csv", fleet->options->out);
-    FILE *rows = fopen(path, "we");
-    bool ok = rows != NULL &&
-              sim_settle(fleet->shards, fleet->shard_count, rows, &result->law) == BASE_OK;
-    ok = rows != NULL && fclose(rows) == 0 && ok;
+    struct base_output_file rows;
+    struct base_error error = {0};
+    enum base_status status = base_output_open(&rows, path, &error);
+    if (status == BASE_OK) {
+        status = sim_settle(fleet->shards, fleet->shard_count, rows.file, &result->law);
+        status = base_output_close(&rows, status, &error);
+    }
+    bool ok = status == BASE_OK;
+    if (error.text[0] != '\0') {
+        (void)fprintf(fleet->log, "%s\n", error.text);
+    }
     sim_ledger_judge_law(&result->verdict, result->law.broken + (ok ? 0 : 1), result->law.checked);
 }
 

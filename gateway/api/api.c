@@ -427,7 +427,7 @@ enum base_status gw_api_body(const struct gw_api_call *call, const char *const *
 enum base_status gw_api_who(struct gw_api_call *call, const struct gw_json_at *root,
                             struct base_error *error)
 {
-    BASE_TRY(gw_json_text(root, "reason", true, GW_TRUST_REASON_MAX, &call->who.comment, error));
+    BASE_TRY(gw_json_reason(root, true, GW_TRUST_REASON_MAX, &call->who.comment, error));
     return gw_json_text(root, "by", false, GW_TRUST_BY_MAX, &call->who.by, error);
 }
 

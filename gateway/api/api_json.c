@@ -163,6 +163,22 @@ enum base_status gw_json_text(const struct gw_json_at *at, const char *key, bool
     return BASE_OK;
 }
 
+enum base_status gw_json_reason(const struct gw_json_at *at, bool required, size_t max,
+                                struct base_str *out, struct base_error *error)
+{
+    size_t said = 0;
+    BASE_TRY(gw_json_text(at, "reason", required, max, out, error));
+    while (said < out->size && strchr(" \t\r\n", out->data[said]) != NULL) {
+        said++;
+    }
+    if (said == out->size) {
+        out->size = 0;
+    }
+    return required && out->size == 0
+               ? base_error_set(error, BASE_ERR_INVALID, "%sreason: says nothing", at->path)
+               : BASE_OK;
+}
+
 enum base_status gw_json_u64(const struct gw_json_at *at, const char *key, bool required,
                              uint64_t max, uint64_t *out, struct base_error *error)
 {

@@ -37,6 +37,10 @@ BASE_NODISCARD enum base_status gw_json_only(const struct gw_json_at *at, const 
 BASE_NODISCARD enum base_status gw_json_text(const struct gw_json_at *at, const char *key,
                                              bool required, size_t max, struct base_str *out,
                                              struct base_error *error);
+// The text `reason`, why somebody does something: one of blanks alone is none.
+BASE_NODISCARD enum base_status gw_json_reason(const struct gw_json_at *at, bool required,
+                                               size_t max, struct base_str *out,
+                                               struct base_error *error);
 BASE_NODISCARD enum base_status gw_json_u64(const struct gw_json_at *at, const char *key,
                                             bool required, uint64_t max, uint64_t *out,
                                             struct base_error *error);

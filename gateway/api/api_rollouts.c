@@ -316,7 +316,7 @@ static enum base_status parse_optional(struct gw_api_call *call, struct gw_json_
 static enum base_status parse_who(struct gw_api_call *call, const struct gw_json_at *root,
                                   struct base_error *error)
 {
-    BASE_TRY(gw_json_text(root, "reason", false, GW_LOG_REASON_MAX, &call->who.comment, error));
+    BASE_TRY(gw_json_reason(root, false, GW_LOG_REASON_MAX, &call->who.comment, error));
     return gw_json_text(root, "by", false, GW_LOG_BY_MAX, &call->who.by, error);
 }
 

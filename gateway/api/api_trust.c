@@ -194,7 +194,9 @@ void gw_api_kill(struct gw_core *core, struct gw_api_call *call)
         return;
     }
     gw_kill_get(core, &call->digest, &view);
-    gw_api_answer_take(call, created ? 201 : 200, gw_view_kill(&view));
+    json_t *answer = gw_view_kill(&view);
+    (void)json_object_set_new(answer, "already", json_boolean(!created));
+    gw_api_answer_take(call, created ? 201 : 200, answer);
 }
 
 bool gw_api_unkill_prepare(struct gw_api_call *call)

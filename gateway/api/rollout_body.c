@@ -177,7 +177,7 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
     BASE_TRY(parse_order(&root, &body.spec, error));
     BASE_TRY(gw_target_parse(&root, "target", arena, &body.spec.target, error));
     BASE_TRY(parse_stages(&root, arena, &body.spec, error));
-    BASE_TRY(gw_json_text(&root, "reason", false, GW_LOG_REASON_MAX, &body.who.comment, error));
+    BASE_TRY(gw_json_reason(&root, false, GW_LOG_REASON_MAX, &body.who.comment, error));
     BASE_TRY(gw_json_text(&root, "by", false, GW_LOG_BY_MAX, &body.who.by, error));
     BASE_TRY(gw_json_bool(&root, "accept_cost", &body.spec.accept_cost, error));
     BASE_TRY(gw_json_bool(&root, "accept_empty", &body.spec.accept_empty, error));

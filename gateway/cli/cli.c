@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MESSAGE_MAX 4096 // bytes of an error shown
 
@@ -34,6 +35,12 @@ enum cli_exit cli_fail(enum cli_exit code, const char *format, ...)
 bool cli_given(const struct cli *cli, enum cli_option option)
 {
     return cli->values[option] != NULL;
+}
+
+bool cli_gives_reason(const struct cli *cli)
+{
+    const char *reason = cli->values[CLI_OPTION_REASON];
+    return reason != NULL && reason[strspn(reason, " \t\r\n")] != '\0';
 }
 
 const char *cli_option_name(enum cli_option option)

@@ -160,6 +160,8 @@ extern const unsigned cli_command_count;
 enum cli_exit cli_fail(enum cli_exit code, const char *format, ...) BASE_PRINTF(2, 3);
 
 bool cli_given(const struct cli *cli, enum cli_option option);
+// --reason, with something in it?
+bool cli_gives_reason(const struct cli *cli);
 const char *cli_option_name(enum cli_option option);
 // Value of a numeric option, `fallback` when it was not given. A bad number is a usage error, said
 // on standard error.

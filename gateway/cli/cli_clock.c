@@ -24,7 +24,7 @@ enum cli_exit cli_clock_accept(struct cli *cli)
 {
     json_t *answer = NULL;
 
-    if (!cli_given(cli, CLI_OPTION_REASON)) {
+    if (!cli_gives_reason(cli)) {
         return cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: why the wall clock is right");
     }
     json_t *body = json_object();

@@ -74,41 +74,6 @@ enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_b
     return status;
 }
 
-// Always a new file: whatever lies under its name, a link perhaps, is removed, not followed.
-static FILE *open_new(const char *path)
-{
-    (void)unlink(path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file == NULL && fd >= 0) {
-        (void)close(fd);
-    }
-    return file;
-}
-
-enum base_status cli_file_write(const char *path, const void *bytes, size_t size,
-                                struct base_error *error)
-{
-    char beside[FILES_PATH_MAX];
-    int written = snprintf(beside, sizeof(beside), "%s.%ld.tmp", path, (long)getpid());
-
-    if (written < 0 || written >= FILES_PATH_MAX) {
-        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", path);
-    }
-    FILE *file = open_new(beside);
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
-    bool whole = fwrite(bytes, 1, size, file) == size;
-    whole = fclose(file) == 0 && whole;
-    if (!whole || rename(beside, path) != 0) {
-        int reason = errno;
-        (void)unlink(beside);
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(reason));
-    }
-    return BASE_OK;
-}
-
 enum base_status cli_folder_make(const char *path, struct base_error *error)
 {
     char part[FILES_PATH_MAX];

@@ -1,4 +1,4 @@
-// Files of the command: whole reads with a limit, whole writes that are never seen half done.
+// Files of the command: whole reads with a limit, folders. Writing: base/output_file.h.
 #ifndef CLI_FILES_H
 #define CLI_FILES_H
 
@@ -15,9 +15,6 @@ BASE_NODISCARD enum base_status cli_file_read(const char *path, size_t max, uint
 // The same of one that somebody else may have put there: INVALID also for a link.
 BASE_NODISCARD enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
                                                   size_t *out_size, struct base_error *error);
-// Writes beside `path`, then renames. IO.
-BASE_NODISCARD enum base_status cli_file_write(const char *path, const void *bytes, size_t size,
-                                               struct base_error *error);
 // Makes `name`, one checked part (base/path_part.h), in a folder; one that is there already must be
 // no symbolic link, which would lead what is written there elsewhere. INVALID, IO.
 BASE_NODISCARD enum base_status cli_folder_below(const char *folder, const char *name,

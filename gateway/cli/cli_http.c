@@ -116,7 +116,7 @@ static enum cli_exit check_ca(const struct cli *cli)
 {
     struct base_error error = {0};
     const char *ca = ca_of(cli);
-    bool good = ca == NULL || base_regular_look(ca, true, &error) == BASE_OK;
+    bool good = ca == NULL || base_regular_holds(ca, BASE_PEM_BYTES_MAX, &error) == BASE_OK;
     return good ? CLI_EXIT_OK : cli_fail(CLI_EXIT_USAGE, "--ca: %s", error.text);
 }
 

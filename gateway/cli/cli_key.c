@@ -1,8 +1,9 @@
 // Command `walle key new`. One thread.
 #include "cli/cli.h"
-#include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "signing/signing.h"
+
+#include "base/output_file.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ static enum cli_exit save_pair(const struct signing_key *key, const char *path, 
     if (signing_key_save(key, path, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
-    if (cli_file_write(public_path, line, (size_t)size, &error) != BASE_OK) {
+    if (base_output_write(public_path, line, (size_t)size, &error) != BASE_OK) {
         (void)unlink(path);
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }

@@ -9,7 +9,7 @@
 static enum cli_exit change_kills_take(struct cli *cli, const char *path, json_t *body,
                                        json_t **out_answer)
 {
-    if (!cli_given(cli, CLI_OPTION_REASON)) {
+    if (!cli_gives_reason(cli)) {
         json_decref(body);
         return cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: the audit log keeps it");
     }
@@ -70,9 +70,15 @@ enum cli_exit cli_release_kill(struct cli *cli)
         printf(" (%s %s)", cli_json_text(kill, "task", "?"),
                cli_json_text(kill, "version", "(not registered)"));
     }
-    fputs(" is on the kill list", stdout);
+    bool already = json_is_true(json_object_get(kill, "already"));
+    fputs(already ? " is on the kill list already" : " is on the kill list", stdout);
     print_ids(kill, "; it ended ");
     putchar('\n');
+    if (already) { // said twice, for reasons that may differ
+        printf("the kill of %s by %s stands: %s\nyour reason is in the audit log\n",
+               cli_json_text(kill, "time", "?"), cli_json_text(kill, "by", "?"),
+               cli_json_text(kill, "reason", ""));
+    }
     json_decref(kill);
     return CLI_EXIT_OK;
 }

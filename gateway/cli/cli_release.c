@@ -1,6 +1,5 @@
 // Commands that make rollouts: plan (without a gateway) and start. One thread.
 #include "cli/cli.h"
-#include "cli/cli_files.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
@@ -15,6 +14,7 @@
 #include "cli/rollout_watch.h"
 #include "cli/served_root.h"
 
+#include "base/output_file.h"
 #include "base/clock.h"
 #include "base/prng.h"
 
@@ -390,7 +390,7 @@ static enum cli_exit write_draft(const char *path, const json_t *body)
     char *text = json_dumps(body, JSON_INDENT(2));
     enum cli_exit code = CLI_EXIT_OK;
 
-    if (text == NULL || cli_file_write(path, text, strlen(text), &error) != BASE_OK) {
+    if (text == NULL || base_output_write(path, text, strlen(text), &error) != BASE_OK) {
         code = cli_fail(CLI_EXIT_LOCAL, "%s", text == NULL ? "out of memory" : error.text);
     }
     free(text);

@@ -274,7 +274,7 @@ enum cli_exit cli_rollout_resume(struct cli *cli)
     json_t *body = json_object();
 
     if (cli_given(cli, CLI_OPTION_ACCEPT_RISK)) {
-        if (!cli_given(cli, CLI_OPTION_REASON)) {
+        if (!cli_gives_reason(cli)) {
             json_decref(body);
             return cli_fail(CLI_EXIT_USAGE, "--accept-risk needs --reason TEXT: it is kept");
         }
@@ -290,7 +290,7 @@ static enum cli_exit post_override(struct cli *cli)
     uint64_t failed = 0;
     enum cli_exit code;
 
-    if (!cli_given(cli, CLI_OPTION_REASON)) {
+    if (!cli_gives_reason(cli)) {
         return cli_fail(CLI_EXIT_USAGE, "--override needs --reason TEXT: it is kept");
     }
     if (!cli_given(cli, CLI_OPTION_COMPLETED) || !cli_given(cli, CLI_OPTION_FAILED)) {

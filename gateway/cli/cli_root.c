@@ -7,6 +7,7 @@
 #include "cli/root_edit.h"
 #include "signing/signing.h"
 
+#include "base/output_file.h"
 #include "base/clock.h"
 
 #include <stdio.h>
@@ -165,7 +166,7 @@ static enum cli_exit write_root(const struct cli *cli, const struct signing_keys
     if (status != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "cannot sign the root: %s", base_status_text(status));
     }
-    if (cli_file_write(path, bytes, size, &error) != BASE_OK) {
+    if (base_output_write(path, bytes, size, &error) != BASE_OK) {
         return local(&error);
     }
     if (cli->json) {
@@ -294,7 +295,7 @@ enum cli_exit cli_root_sign(struct cli *cli)
             signing_add(&keys, file.bytes, file.size, bytes, sizeof(bytes), &size);
         if (status != BASE_OK) {
             code = cli_fail(CLI_EXIT_LOCAL, "cannot sign: %s", base_status_text(status));
-        } else if (cli_file_write(cli->args[0], bytes, size, &error) != BASE_OK) {
+        } else if (base_output_write(cli->args[0], bytes, size, &error) != BASE_OK) {
             code = local(&error);
         }
     }

@@ -7,6 +7,8 @@
 #include "cli/task_build.h"
 #include "cli/task_git.h"
 
+#include "base/output_file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,11 +102,11 @@ enum cli_exit cli_task_init(struct cli *cli)
     bool repository = is_repository(folder);
     int size = init_text(name, repository, text, sizeof(text));
     if (cli_folder_make(folder, &error) != BASE_OK ||
-        cli_file_write(path, text, (size_t)size, &error) != BASE_OK) {
+        base_output_write(path, text, (size_t)size, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     (void)snprintf(path, sizeof(path), "%s/task.py", folder);
-    if (cli_file_write(path, init_python, sizeof(init_python) - 1, &error) != BASE_OK) {
+    if (base_output_write(path, init_python, sizeof(init_python) - 1, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     if (cli->json) {

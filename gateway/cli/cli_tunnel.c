@@ -3,13 +3,16 @@
 // An export goes on where it stopped: the place is kept beside the file (FILE.next), written after
 // the lines it stands for are on disk. A crash between the two repeats lines, it never loses one.
 #include "cli/cli.h"
+#include "cli/cli_files.h"
 #include "cli/cli_json.h"
 
 #include "base/clock.h"
+#include "base/output_file.h"
 #include "base/regular_file.h"
 #include "base/str.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,39 +224,38 @@ static enum cli_exit load_place(const char *path, char out[PLACE_MAX])
         return cli_fail(CLI_EXIT_USAGE, "--out is too long");
     }
     struct base_error error = {0};
-    FILE *file = NULL;
-    enum base_status status = base_regular_stream(side, &file, &error);
+    uint8_t *text = NULL;
+    size_t size = 0;
+    enum base_status status = cli_file_read_own(side, PLACE_MAX - 1, &text, &size, &error);
     if (status == BASE_ERR_NOT_FOUND) {
         return CLI_EXIT_OK; // a new one
     }
     if (status != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
-    if (fgets(out, PLACE_MAX, file) == NULL) {
-        out[0] = '\0';
-    }
-    out[strcspn(out, "\n")] = '\0';
-    (void)fclose(file);
+    (void)snprintf(out, PLACE_MAX, "%.*s", (int)strcspn((const char *)text, "\n"),
+                   (const char *)text);
+    free(text);
     return CLI_EXIT_OK;
 }
 
 static enum cli_exit save_place(const char *path, const char *place)
 {
     char side[FILE_PATH_MAX];
-    char fresh[FILE_PATH_MAX];
-    if (!side_path(path, ".next", side) || !side_path(path, ".next.new", fresh)) {
+    struct base_output_file out;
+    struct base_error error = {0};
+    if (!side_path(path, ".next", side)) {
         return cli_fail(CLI_EXIT_USAGE, "--out is too long");
     }
-    FILE *file = fopen(fresh, "we");
-    bool good = file != NULL && fprintf(file, "%s\n", place) > 0 && fflush(file) == 0 &&
-                fsync(fileno(file)) == 0;
-    if (file != NULL) {
-        good = fclose(file) == 0 && good;
+    enum base_status status = base_output_open(&out, side, &error);
+    if (status == BASE_OK) {
+        bool good = fprintf(out.file, "%s\n", place) > 0 && fflush(out.file) == 0 &&
+                    fsync(fileno(out.file)) == 0;
+        status =
+            good ? BASE_OK : base_error_set(&error, BASE_ERR_IO, "%s: %s", side, strerror(errno));
+        status = base_output_close(&out, status, &error);
     }
-    if (!good || rename(fresh, side) != 0) {
-        return cli_fail(CLI_EXIT_LOCAL, "%s: %s", side, strerror(errno));
-    }
-    return CLI_EXIT_OK;
+    return status == BASE_OK ? CLI_EXIT_OK : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
 }
 
 static enum cli_exit export_pages(const struct cli *cli, struct walk *walk, const char *path)
@@ -284,12 +286,14 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
     }
     if (path != NULL) {
         struct base_error error = {0};
-        enum base_status status = base_regular_look(path, true, &error);
-        if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+        int fd = -1;
+        if (base_regular_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, &fd, &error) !=
+            BASE_OK) {
             return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
         }
-        walk.to = fopen(path, "ae");
+        walk.to = fdopen(fd, "a");
         if (walk.to == NULL) {
+            (void)close(fd);
             return cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
         }
         if (csv && ftell(walk.to) == 0) {

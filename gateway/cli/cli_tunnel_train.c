@@ -5,9 +5,9 @@
 // them is kept (a reservoir with a fixed seed: the same lines make the same dictionary). A tenth is
 // held out to say what the dictionary is worth on records it has not seen.
 #include "cli/cli.h"
-#include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/dict_train.h"
+#include "base/output_file.h"
 #include "base/hash.h"
 #include "base/prng.h"
 #include "base/regular_file.h"
@@ -318,7 +318,7 @@ enum cli_exit cli_tunnel_train(struct cli *cli)
         status = train(&gather, capacity, &trained, &error);
     }
     if (status == BASE_OK) {
-        status = cli_file_write(path, trained.bytes, trained.size, &error);
+        status = base_output_write(path, trained.bytes, trained.size, &error);
     }
     if (status == BASE_OK) {
         tell(cli, path, &trained);

@@ -73,7 +73,7 @@ void rollout_cost_print(FILE *file, const json_t *cost)
 
 enum cli_exit rollout_cost_check(const struct cli *cli, const json_t *cost)
 {
-    if (cli_given(cli, CLI_OPTION_ACCEPT_COST) && !cli_given(cli, CLI_OPTION_REASON)) {
+    if (cli_given(cli, CLI_OPTION_ACCEPT_COST) && !cli_gives_reason(cli)) {
         return cli_fail(CLI_EXIT_USAGE, "--accept-cost needs --reason TEXT: it is kept");
     }
     if (rollout_cost_fits(cost) || cli_given(cli, CLI_OPTION_ACCEPT_COST)) {

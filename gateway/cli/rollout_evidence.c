@@ -2,11 +2,12 @@
 // rollout_evidence.h.
 #include "cli/rollout_evidence.h"
 
-#include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
 #include "cli/served_root.h"
 #include "signing/signing.h"
+
+#include "base/output_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -122,7 +123,7 @@ static enum cli_exit write_root(struct run *run, const uint8_t *bytes, size_t si
     struct base_error error = {0};
 
     (void)snprintf(run->root, sizeof(run->root), "%s/root", run->folder);
-    return cli_file_write(run->root, bytes, size, &error) == BASE_OK
+    return base_output_write(run->root, bytes, size, &error) == BASE_OK
                ? CLI_EXIT_OK
                : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
 }

@@ -7,6 +7,8 @@
 #include "signing/signing.h"
 #include "policy/semver.h"
 
+#include "base/output_file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +126,7 @@ static enum base_status write_summary(const struct builder *builder, const struc
     }
     enum base_status status = BASE_ERR_IO;
     if (snprintf(path, sizeof(path), "%s/build.json", builder->out_folder) < CLI_PATH_MAX) {
-        status = cli_file_write(path, text, strlen(text), error);
+        status = base_output_write(path, text, strlen(text), error);
     }
     free(text);
     return status;
@@ -155,7 +157,7 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
                              out->manifest_size, error));
     BASE_TRY(write_summary(builder, out, error));
     (void)snprintf(path, sizeof(path), "%.*s/manifest", CLI_PATH_MAX - 16, builder->out_folder);
-    return cli_file_write(path, out->manifest_bytes, out->manifest_size, error);
+    return base_output_write(path, out->manifest_bytes, out->manifest_size, error);
 }
 
 enum base_status task_build_make(const struct task_build_options *options, struct task_build *out,

@@ -7,6 +7,8 @@
 #include "signing/signing.h"
 #include "cli/task_file.h"
 
+#include "base/output_file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -343,7 +345,7 @@ static enum base_status finish(struct maker *maker, struct base_error *error)
     BASE_TRY(
         task_blob_write(maker->out_folder, &out->list_digest, out->list, out->list_size, error));
     (void)snprintf(path, sizeof(path), "%.*s/exclusive", CLI_PATH_MAX - 16, maker->out_folder);
-    return cli_file_write(path, out->list, out->list_size, error);
+    return base_output_write(path, out->list, out->list_size, error);
 }
 
 static enum base_status make_all(struct maker *maker, const char *folder,

@@ -9,6 +9,8 @@
 #include "vm/mpy_check.h"
 #include "vm/vm.h"
 
+#include "base/output_file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,7 @@ enum base_status task_blob_write(const char *out_folder, const struct wire_sha25
     char path[CLI_PATH_MAX];
 
     BASE_TRY(blob_path(out_folder, digest, path, error));
-    return cli_file_write(path, bytes, size, error);
+    return base_output_write(path, bytes, size, error);
 }
 
 enum base_status task_blob_read(const char *folder, const struct wire_sha256 *digest,

@@ -2,6 +2,7 @@
 // one thread.
 #include "cli/task_git.h"
 
+#include "base/output_file.h"
 #include "base/path_part.h"
 #include "cli/task_file.h"
 #include "cli/task_tree.h"
@@ -353,7 +354,7 @@ static enum base_status write_shared(struct task_git *git, const git_oid *id, co
     enum base_status status =
         read_object(objects, id->id, TASK_TREE_FILE, TASK_BUILD_FILE_MAX, &object);
     if (status == BASE_OK) {
-        status = cli_file_write(to, object.bytes, object.size, error);
+        status = base_output_write(to, object.bytes, object.size, error);
         release_object(objects, &object);
     } else {
         (void)base_error_set(error, status, "%.100s: %s", path, base_status_text(status));

@@ -60,7 +60,8 @@ static bool fill(X509 *certificate, EVP_PKEY *key)
 
 bool gw_dev_certificate_due(const char *certificate_path, uint64_t now_s)
 {
-    if (base_regular_look(certificate_path, true, NULL) == BASE_ERR_INVALID) {
+    enum base_status look = base_regular_holds(certificate_path, BASE_PEM_BYTES_MAX, NULL);
+    if (look == BASE_ERR_INVALID || look == BASE_ERR_TOO_LARGE) {
         return false; // reading it might never end
     }
     BIO *file = BIO_new_file(certificate_path, "r");

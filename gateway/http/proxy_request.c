@@ -109,6 +109,7 @@ static bool is_dropped_request_field(struct base_str name)
         {"x-original-forwarded-for", 24},
         {"transfer-encoding", 17},
         {"walle-credential", 16},
+        {"walle-enroll-key", 16},
     };
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         if (begins(name, prefixes[i], false)) {

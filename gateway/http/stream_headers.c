@@ -73,6 +73,9 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         }
         return IS(name, "idempotency-key") ? &request->idempotency_key : NULL;
     case 16:
+        if (IS(name, "walle-enroll-key")) {
+            return &request->enrol_key;
+        }
         return IS(name, "walle-credential") ? &request->credential : NULL;
     case 20:
         return IS(name, "available-dictionary") ? &request->available_dictionary : NULL;
@@ -199,8 +202,9 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
     } else if (place != NULL && contradicts(&work->exchange.request, place, value)) {
         work->refuse_status = 400;
     }
-    // A device's credential is for this gateway alone; the upstream is told of one device.
+    // A device's secrets are for this gateway alone; the upstream is told of one device.
     bool passes = place != &work->exchange.request.credential &&
+                  place != &work->exchange.request.enrol_key &&
                   (first || place != &work->exchange.request.device);
     if (work->forward && passes) {
         forward(work, name, value);

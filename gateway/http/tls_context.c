@@ -65,7 +65,7 @@ static enum base_status check_key_file(const char *path, struct base_error *erro
 {
     struct stat about;
     int fd = -1;
-    BASE_TRY(base_regular_look(path, true, error));
+    BASE_TRY(base_regular_holds(path, BASE_PEM_BYTES_MAX, error));
     if (geteuid() != 0 && stat(path, &about) == 0 && about.st_uid == 0 &&
         (about.st_mode & (S_IWGRP | S_IRWXO)) == 0) {
         return BASE_OK;
@@ -105,7 +105,7 @@ static enum base_status use_client_ca(SSL_CTX *context, const char *path, struct
     if (path[0] == '\0') {
         return BASE_OK;
     }
-    BASE_TRY(base_regular_look(path, true, error));
+    BASE_TRY(base_regular_holds(path, BASE_PEM_BYTES_MAX, error));
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
     if (names == NULL || SSL_CTX_load_verify_file(context, path) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
@@ -120,7 +120,7 @@ static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *f
                                   struct base_error *error)
 {
     ERR_clear_error();
-    BASE_TRY(base_regular_look(files->certificate, true, error)); // OpenSSL would wait for a pipe
+    BASE_TRY(base_regular_holds(files->certificate, BASE_PEM_BYTES_MAX, error));
     if (SSL_CTX_use_certificate_chain_file(context, files->certificate) != 1) {
         return openssl_failed(error, "not a PEM certificate chain", files->certificate);
     }

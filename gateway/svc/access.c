@@ -273,8 +273,8 @@ static bool enrolment_rate(struct gw_core *core)
     return pol_ratelimit_take(&operators->enrolments, &config, 1, now_us);
 }
 
-bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out_token_id,
-                         uint16_t *out_tenant)
+bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, bool asked_again,
+                         uint64_t *out_token_id, uint16_t *out_tenant)
 {
     const struct gw_request *request = &exchange->request;
     struct wire_sha256 hash;
@@ -286,11 +286,11 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = find_hash(core, &hash, now_s);
     bool found = token != NULL && token->view.role == GW_ROLE_ENROL;
-    bool left = found && (token->view.uses_max == 0 ||
+    bool left = found && (asked_again || token->view.uses_max == 0 ||
                           token->view.uses + token->uses_taken < token->view.uses_max);
     bool now = left && enrolment_rate(core); // strangers take none of it
     if (now) {
-        token->uses_taken++;
+        token->uses_taken += asked_again ? 0 : 1;
         token->view.last_used_s = now_s;
         *out_token_id = token->view.id;
         *out_tenant = token->view.tenant;

@@ -1,7 +1,8 @@
 // The core's time: the guard over the wall clock, what it says to workers, and its record in the
 // store, by which a start with a wrong clock is noticed.
 //
-//   meta["clock"] := u64 time_us
+//   meta["clock"]          := u64 time_us
+//   meta["clock_accepted"] := u64 time_us, when somebody accepted a jump last
 //
 // Control thread, but for the four functions that tell the time.
 #include "svc/core_private.h"
@@ -10,8 +11,9 @@
 
 #include <stdlib.h>
 
-#define ROW_KEY   "clock"
-#define SECOND_US 1000000u
+#define ROW_TIME     "clock"
+#define ROW_ACCEPTED "clock_accepted"
+#define SECOND_US    1000000u
 
 // ---- Any thread
 
@@ -93,19 +95,24 @@ static void doubt_began(struct gw_core *core)
 
 struct clock_op {
     struct gw_store_op op;
+    bool accepted;
     uint8_t bytes[8];
 };
 
 static enum base_status clock_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     const struct clock_op *row = (const struct clock_op *)self;
-    struct gw_key key = gw_key_text(ROW_KEY);
-    return gw_store_txn_put(txn, GW_TABLE_META, &key, row->bytes, sizeof(row->bytes));
+    struct gw_key time = gw_key_text(ROW_TIME);
+    struct gw_key accepted = gw_key_text(ROW_ACCEPTED);
+    if (row->accepted) {
+        BASE_TRY(gw_store_txn_put(txn, GW_TABLE_META, &accepted, row->bytes, sizeof(row->bytes)));
+    }
+    return gw_store_txn_put(txn, GW_TABLE_META, &time, row->bytes, sizeof(row->bytes));
 }
 
-static enum base_status record(struct gw_core *core, uint64_t time_us)
+static enum base_status record(struct gw_core *core, uint64_t time_us, bool accepted)
 {
-    struct clock_op row = {.op = {.apply = clock_apply}};
+    struct clock_op row = {.op = {.apply = clock_apply}, .accepted = accepted};
     struct base_writer writer;
     base_writer_init(&writer, row.bytes, sizeof(row.bytes));
     base_writer_u64(&writer, time_us);
@@ -113,10 +120,10 @@ static enum base_status record(struct gw_core *core, uint64_t time_us)
     return gw_audit_submit_wait(core, &row.op);
 }
 
-static enum base_status recorded(struct gw_core *core, uint64_t *out_us)
+static enum base_status recorded(struct gw_core *core, const char *name, uint64_t *out_us)
 {
     struct gw_store_read *read = NULL;
-    struct gw_key key = gw_key_text(ROW_KEY);
+    struct gw_key key = gw_key_text(name);
     struct base_span value;
     *out_us = 0;
     BASE_TRY(gw_store_read_begin(core->store, &read));
@@ -142,7 +149,10 @@ void gw_core_clock_init(struct gw_core *core)
 enum base_status gw_core_clock_begin(struct gw_core *core, uint64_t born_s)
 {
     struct gw_clock_look now = look_of(core);
-    BASE_TRY(recorded(core, &core->time.recorded_us));
+    uint64_t accepted_us = 0;
+    BASE_TRY(recorded(core, ROW_TIME, &core->time.recorded_us));
+    BASE_TRY(recorded(core, ROW_ACCEPTED, &accepted_us));
+    core->time.accepted_s = (uint32_t)(accepted_us / SECOND_US);
     gw_clock_guard_begin(&core->time.guard, &now, core->time.recorded_us, born_s * SECOND_US);
     tell(core);
     if (core->time.guard.doubt != GW_CLOCK_SURE) {
@@ -169,7 +179,7 @@ void gw_core_clock_step(struct gw_core *core)
     }
     uint64_t time_us = gw_core_now_us(core);
     if (time->guard.doubt == GW_CLOCK_SURE && time_us >= time->recorded_us + GW_CLOCK_RECORD_US &&
-        record(core, time_us) != BASE_OK) {
+        record(core, time_us, false) != BASE_OK) {
         base_log_debug(core->log, "clock", "the time could not be recorded");
     }
 }
@@ -236,7 +246,8 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     tell(core);
     base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
                   (long long)(*out_moved_us / (int64_t)SECOND_US));
-    enum base_status status = record(core, gw_core_now_us(core));
+    core->time.accepted_s = gw_core_now_s(core);
+    enum base_status status = record(core, gw_core_now_us(core), true);
     if (status == BASE_OK) {
         status = move_rollouts(core, *out_moved_us, &who, out_paused);
     }

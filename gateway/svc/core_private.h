@@ -153,6 +153,7 @@ struct gw_watch;
 struct gw_core_clock {
     struct gw_clock_guard guard;
     uint64_t recorded_us; // on disk; 0: nothing is
+    uint32_t accepted_s;  // since when it is as somebody last accepted it; 0: nobody did
     uint64_t seed;        // of request numbers
     _Atomic uint64_t offset_us;
     _Atomic uint64_t floor_us;

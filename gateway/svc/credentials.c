@@ -1,8 +1,11 @@
 // The table of devices' credentials, and what operators do to it. SHARED: each shard's mutex guards
 // its slots; see credentials.h for who calls from where.
 //
-//   credential row := u8 version(1), u8 state, u16 tenant, hash[32], u64 enrolled_s, u64 changed_s,
+//   credential row := u8 version, u8 state, u16 tenant, hash[32], u64 enrolled_s, u64 changed_s,
 //                     u64 token_id
+//
+// Version 2 is a pending one that was made of the device's key (svc/enrol_key.h), version 1 any
+// other.
 #include "svc/credentials.h"
 
 #include "svc/audit.h"
@@ -16,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION 1
-#define SLOTS_FIRST 16u
+#define ROW_VERSION       1
+#define ROW_VERSION_KEYED 2
+#define SLOTS_FIRST       16u
 
 struct slot {
     uint64_t device_id;
@@ -58,7 +62,8 @@ void gw_credential_encode(const struct gw_credential *credential,
 {
     struct base_writer writer;
     base_writer_init(&writer, out, GW_CREDENTIAL_ROW_BYTES);
-    base_writer_u8(&writer, ROW_VERSION);
+    bool keyed = credential->keyed && credential->state == GW_CREDENTIAL_PENDING;
+    base_writer_u8(&writer, keyed ? ROW_VERSION_KEYED : ROW_VERSION);
     base_writer_u8(&writer, (uint8_t)credential->state);
     base_writer_u16(&writer, credential->tenant);
     base_writer_bytes(&writer, credential->hash.bytes, WIRE_SHA256_BYTES);
@@ -80,7 +85,9 @@ enum base_status gw_credential_decode(const uint8_t *bytes, size_t size, struct 
     credential.enrolled_s = base_reader_u64(&reader);
     credential.changed_s = base_reader_u64(&reader);
     credential.token_id = base_reader_u64(&reader);
-    if (base_reader_finish(&reader) != BASE_OK || version != ROW_VERSION ||
+    credential.keyed = version == ROW_VERSION_KEYED;
+    if (base_reader_finish(&reader) != BASE_OK || (version != ROW_VERSION && !credential.keyed) ||
+        (credential.keyed && state != GW_CREDENTIAL_PENDING) ||
         state >= GW_CREDENTIAL_STATE_COUNT) {
         return BASE_ERR_CORRUPT;
     }
@@ -250,6 +257,14 @@ enum gw_credential_state gw_credentials_state(struct gw_credentials *credentials
 {
     struct slot slot = look_up(credentials, device_id);
     return state_of(&slot);
+}
+
+bool gw_credentials_pending_as(struct gw_credentials *credentials, uint64_t device_id,
+                               const struct wire_sha256 *hash)
+{
+    struct slot slot = look_up(credentials, device_id);
+    return state_of(&slot) == GW_CREDENTIAL_PENDING &&
+           gw_secret_equal(slot.hash, hash->bytes, sizeof(slot.hash));
 }
 
 bool gw_credentials_revoked(struct gw_credentials *credentials, uint64_t device_id)

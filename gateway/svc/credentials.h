@@ -46,6 +46,7 @@ struct gw_credential {
     uint64_t enrolled_s;
     uint64_t changed_s;
     uint64_t token_id; // enrolment token; 0: none
+    bool keyed;        // PENDING: made of the device's key, and given again to who has that alone
 };
 
 void gw_credential_encode(const struct gw_credential *credential,
@@ -70,6 +71,9 @@ bool gw_credentials_revoked(struct gw_credentials *credentials, uint64_t device_
 uint16_t gw_credentials_tenant(struct gw_credentials *credentials, uint64_t device_id);
 enum gw_credential_state gw_credentials_state(struct gw_credentials *credentials,
                                               uint64_t device_id);
+// Issued with this hash, and never shown?
+bool gw_credentials_pending_as(struct gw_credentials *credentials, uint64_t device_id,
+                               const struct wire_sha256 *hash);
 // Both in one look.
 enum gw_credential_state gw_credentials_whose(struct gw_credentials *credentials,
                                               uint64_t device_id, uint16_t *out_tenant);

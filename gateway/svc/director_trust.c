@@ -634,20 +634,14 @@ enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 
 
 void gw_trust_finish_kills(struct gw_core *core)
 {
-    const struct base_str by = BASE_STR("gateway");
-    const struct base_str reason = BASE_STR("finished at start: it was cut off");
+    struct gw_director *director = &core->director;
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
-        const struct wire_sha256 manifest = rollout->release->manifest;
-        struct base_error error = {0};
-        bool created = false;
-        uint32_t at = kill_position(&core->director, &manifest);
-        if (!gw_director_kills(core, &manifest)) {
-            continue;
-        }
-        core->director.kills[at].tenant = rollout->task->tenant;
-        if (gw_trust_kill(core, &manifest, by, reason, &created, &error) != BASE_OK) {
-            base_log_error(core->log, "trust", "a kill is not finished: %s", error.text);
+        struct gw_rollout *rollout = core->catalog.rollouts[i];
+        const struct wire_sha256 *manifest = &rollout->release->manifest;
+        if (gw_director_kills(core, manifest)) {
+            struct gw_kill *kill = &director->kills[kill_position(director, manifest)];
+            kill->tenant = rollout->task->tenant;
+            gw_kill_finish(core, rollout, kill);
         }
     }
 }

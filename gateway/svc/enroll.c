@@ -4,6 +4,7 @@
 #include "svc/credentials.h"
 
 #include "svc/core_private.h"
+#include "svc/enrol_key.h"
 #include "svc/operators.h"
 
 #include "wire/enrolment.h"
@@ -18,6 +19,7 @@ struct enrol_job {
     enum base_status status;
     uint64_t device_id;
     struct gw_credential credential;
+    bool taken;   // one of the token's uses
     bool again;   // issued before, never shown
     bool foreign; // what another tenant knows
     bool counted; // the token's use
@@ -45,6 +47,18 @@ static enum base_status is_foreign(struct gw_store_txn *txn, const struct enrol_
     return BASE_OK;
 }
 
+// May the device be given a credential, where a row of it stands? A device whose answer was lost
+// comes again with the same enrolment token; one that brought a key the first time, with that.
+static bool may_replace(struct enrol_job *job, const struct gw_credential *old)
+{
+    const struct gw_credential *now = &job->credential;
+    bool pending = old->state == GW_CREDENTIAL_PENDING && old->token_id == now->token_id;
+    bool same =
+        now->keyed && gw_secret_equal(old->hash.bytes, now->hash.bytes, sizeof(now->hash.bytes));
+    job->again = pending && (same || !old->keyed);
+    return job->again || (old->state == GW_CREDENTIAL_NONE && old->tenant == now->tenant);
+}
+
 static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct enrol_job *job = (struct enrol_job *)self;
@@ -58,10 +72,7 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
     job->foreign = false;
     if (status == BASE_OK) {
         BASE_TRY(gw_credential_decode(value.data, value.size, &old));
-        // A device whose answer was lost comes again with the same enrolment token.
-        job->again = old.state == GW_CREDENTIAL_PENDING && old.token_id == job->credential.token_id;
-        bool forgotten = old.state == GW_CREDENTIAL_NONE && old.tenant == job->credential.tenant;
-        if (!job->again && !forgotten) {
+        if (!may_replace(job, &old)) {
             return BASE_ERR_EXISTS;
         }
     } else if (status != BASE_ERR_NOT_FOUND) {
@@ -71,6 +82,9 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
         if (job->foreign) {
             return BASE_ERR_EXISTS;
         }
+    }
+    if (!job->again && !job->taken) {
+        return BASE_ERR_BUSY; // what it asked for again was reset meanwhile: it is a new one
     }
     gw_credential_encode(&job->credential, row);
     BASE_TRY(gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row)));
@@ -119,17 +133,54 @@ static void enrol_done(struct gw_store_op *self, enum base_status status)
         !gw_credentials_set(core->credentials, job->device_id, &job->credential)) {
         job->status = BASE_ERR_NOMEM;
     }
-    if (status != BASE_OK || job->again) {
+    if (job->taken && (status != BASE_OK || job->again)) {
         gw_access_enrolment_undo(core, job->credential.token_id, job->counted);
     }
     job->worker->post(job->worker->post_ctx, &job->message);
 }
 
+// What a device with a key is given under this id, in `out`. True: it was given that before, and
+// has not shown it.
+static bool make_of_key(struct gw_core *core, const struct gw_request *request, uint64_t device_id,
+                        char out[GW_SECRET_TEXT_BYTES + 1])
+{
+    struct wire_sha256 hash;
+    return gw_enrol_key_credential(request->enrol_key, request->authorization, device_id, out) ==
+               BASE_OK &&
+           gw_secret_hash(base_str_of(out), GW_SECRET_DEVICE, &hash) &&
+           gw_credentials_pending_as(core->credentials, device_id, &hash);
+}
+
+// An id for a device that has none: of its key, so that it is the same when it asks again; any
+// other when those are taken.
+static uint64_t draw_id(struct gw_core *core, const struct gw_request *request)
+{
+    char secret[GW_SECRET_TEXT_BYTES + 1];
+    uint64_t id = 0;
+    for (uint32_t i = 0; request->enrol_key.size > 0 && i < GW_ENROL_KEY_DRAWS; i++) {
+        id = gw_enrol_key_id(request->enrol_key, i);
+        if (gw_credentials_state(core->credentials, id) == GW_CREDENTIAL_NONE ||
+            make_of_key(core, request, id, secret)) {
+            return id;
+        }
+    }
+    do {
+        id = core->random.next(core->random.ctx);
+    } while (id == 0 || gw_credentials_state(core->credentials, id) != GW_CREDENTIAL_NONE);
+    return id;
+}
+
 // The id the device brings, or one drawn for it. False: the reply is filled.
 static bool take_id(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out)
 {
-    if (exchange->request.device.size > 0) {
-        if (wire_device_parse(exchange->request.device, out) == BASE_OK) {
+    const struct gw_request *request = &exchange->request;
+    if (request->enrol_key.size > 0 && !gw_enrol_key_ok(request->enrol_key)) {
+        gw_reply_problem(exchange, 400,
+                         "walle-enroll-key: not " GW_SECRET_ENROL_KEY " and 32 bytes in base64url");
+        return false;
+    }
+    if (request->device.size > 0) {
+        if (wire_device_parse(request->device, out) == BASE_OK) {
             return true;
         }
         gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
@@ -139,50 +190,65 @@ static bool take_id(struct gw_core *core, struct gw_exchange *exchange, uint64_t
         gw_reply_problem(exchange, 400, "walle-device: missing");
         return false;
     }
-    do {
-        *out = core->random.next(core->random.ctx);
-    } while (*out == 0 || gw_credentials_state(core->credentials, *out) != GW_CREDENTIAL_NONE);
+    *out = draw_id(core, request);
+    return true;
+}
+
+static void fill(struct enrol_job *job, struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    (void)gw_secret_hash(base_str_of(job->secret), GW_SECRET_DEVICE, &job->credential.hash);
+    job->op.sort_key = job->credential.token_id; // rows of one token in order
+    job->op.apply = apply_enrol;
+    job->op.done = enrol_done;
+    job->message = (struct gw_message){.run = finish_enrol};
+    job->worker = worker;
+    job->exchange = exchange;
+}
+
+// Begins what the token admits. False: there is no room for it now.
+static bool begin(struct gw_worker *worker, struct gw_exchange *exchange, struct enrol_job *job)
+{
+    struct gw_core *core = worker->core;
+    bool made = job->credential.keyed ||
+                gw_secret_make(&core->random, GW_SECRET_DEVICE, job->secret) == BASE_OK;
+    if (made) {
+        fill(job, worker, exchange);
+    }
+    if (!made || gw_store_submit(core->store, &job->op) != BASE_OK) {
+        if (job->taken) {
+            gw_access_enrolment_undo(core, job->credential.token_id, false);
+        }
+        return false;
+    }
     return true;
 }
 
 void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_core *core = worker->core;
-    uint64_t token_id = 0;
-    uint64_t device_id = 0;
-    uint16_t tenant = 0;
-    if (!gw_core_has_disk(core, true)) {
-        gw_reply_busy(exchange, core->retry_after_s);
-        gw_exchange_finish(exchange);
-        return;
-    }
-    if (!take_id(core, exchange, &device_id) ||
-        !gw_access_enrolment(core, exchange, &token_id, &tenant)) {
-        gw_exchange_finish(exchange);
-        return;
-    }
     struct enrol_job *job = base_arena_zalloc(exchange->arena, sizeof(*job));
-    if (job == NULL || gw_secret_make(&core->random, GW_SECRET_DEVICE, job->secret) != BASE_OK) {
-        gw_access_enrolment_undo(core, token_id, false);
+    if (job == NULL || !gw_core_has_disk(core, true)) {
         gw_reply_busy(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
-    job->device_id = device_id;
     job->credential = (struct gw_credential){.state = GW_CREDENTIAL_PENDING,
-                                             .tenant = tenant,
+                                             .keyed = exchange->request.enrol_key.size > 0,
                                              .enrolled_s = gw_core_now_s(core),
-                                             .changed_s = gw_core_now_s(core),
-                                             .token_id = token_id};
-    (void)gw_secret_hash(base_str_of(job->secret), GW_SECRET_DEVICE, &job->credential.hash);
-    job->op.sort_key = token_id; // rows of one token in order
-    job->op.apply = apply_enrol;
-    job->op.done = enrol_done;
-    job->message = (struct gw_message){.run = finish_enrol};
-    job->worker = worker;
-    job->exchange = exchange;
-    if (gw_store_submit(core->store, &job->op) != BASE_OK) {
-        gw_access_enrolment_undo(core, token_id, false);
+                                             .changed_s = gw_core_now_s(core)};
+    if (!take_id(core, exchange, &job->device_id)) {
+        gw_exchange_finish(exchange);
+        return;
+    }
+    bool again =
+        job->credential.keyed && make_of_key(core, &exchange->request, job->device_id, job->secret);
+    job->taken = !again;
+    if (!gw_access_enrolment(core, exchange, again, &job->credential.token_id,
+                             &job->credential.tenant)) {
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (!begin(worker, exchange, job)) {
         gw_reply_busy(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
     }

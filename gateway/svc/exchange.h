@@ -50,6 +50,7 @@ struct gw_request {
     struct base_str if_match;
     struct base_str idempotency_key;
     struct base_str credential; // walle-credential: of a device
+    struct base_str enrol_key;  // walle-enroll-key: what a device drew before it enrols
     struct base_str priority;   // priority (RFC 9218)
     struct base_str origin;     // origin: of a browser's page
     struct base_str fetch_site; // sec-fetch-site: how a browser sees that page beside this gateway

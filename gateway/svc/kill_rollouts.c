@@ -63,6 +63,13 @@ static void note(struct gw_core *core, struct gw_rollout *rollout, enum pol_acti
     }
 }
 
+static bool is_noted(struct gw_core *core, const struct gw_rollout *rollout,
+                     const struct gw_kill *kill)
+{
+    struct gw_log_wish wish = {GW_LOG_KILL, POL_ACTION_KILL, kill->time_us};
+    return gw_rollout_log_has(core, rollout->release->id, &wish);
+}
+
 static void note_all(struct gw_core *core, const struct wire_sha256 *manifest,
                      const struct gw_rollout_who *who)
 {
@@ -74,19 +81,25 @@ static void note_all(struct gw_core *core, const struct wire_sha256 *manifest,
     }
 }
 
+static void abort_one(struct gw_core *core, const struct gw_rollout *open,
+                      const struct gw_rollout_who *who)
+{
+    struct gw_rollout_view view;
+    struct base_error ignored = {0};
+    if (gw_rollout_command(core, open->release->id, POL_COMMAND_ABORT, who, &view, &ignored) !=
+        BASE_OK) {
+        base_log_debug(core->log, "director", "a killed rollout does not go back: %s",
+                       ignored.text);
+    }
+}
+
 static void abort_open(struct gw_core *core, const struct wire_sha256 *manifest,
                        const struct gw_rollout_who *who)
 {
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         const struct gw_rollout *open = core->catalog.rollouts[i];
         if (!gw_rollout_is_closed(open) && is_of(open, manifest)) {
-            struct gw_rollout_view view;
-            struct base_error ignored = {0};
-            if (gw_rollout_command(core, open->release->id, POL_COMMAND_ABORT, who, &view,
-                                   &ignored) != BASE_OK) {
-                base_log_debug(core->log, "director", "a killed rollout does not go back: %s",
-                               ignored.text);
-            }
+            abort_one(core, open, who);
         }
     }
 }
@@ -99,6 +112,20 @@ void gw_kill_rollouts(struct gw_core *core, const struct wire_sha256 *manifest, 
     }
     abort_open(core, manifest, who); // also of a kill that was cut off before
     gw_core_publish(core);
+}
+
+void gw_kill_finish(struct gw_core *core, struct gw_rollout *rollout, const struct gw_kill *kill)
+{
+    const struct gw_rollout_who killer = {.by = base_str_of(kill->by),
+                                          .comment = base_str_of(kill->reason)};
+    const struct gw_rollout_who gateway = {
+        .by = BASE_STR("gateway"), .comment = BASE_STR("finished at start: it was cut off")};
+    if (!goes_back(rollout) && !is_noted(core, rollout, kill)) {
+        note(core, rollout, POL_ACTION_KILL, &killer);
+    }
+    if (!gw_rollout_is_closed(rollout)) {
+        abort_one(core, rollout, &gateway);
+    }
 }
 
 static bool comes_back(const struct gw_core *core, const struct gw_rollout *rollout,

@@ -7,6 +7,8 @@
 #include "svc/kill_list.h"
 #include "svc/rollouts.h"
 
+struct gw_rollout;
+
 // Who that is, and behind it in brackets the name it goes by where that is another.
 void gw_kill_by(const struct gw_rollout_who *who, char out[GW_TRUST_BY_MAX + 1]);
 // The first half of a kill by the version's own tenant: gw_trust_list, with all of `who`.
@@ -19,6 +21,10 @@ BASE_NODISCARD enum base_status gw_kill_put(struct gw_core *core,
 // the gateway's log. Those that are open go back: orders reach also devices that know no kill list.
 void gw_kill_rollouts(struct gw_core *core, const struct wire_sha256 *manifest, bool is_news,
                       const struct gw_rollout_who *who);
+
+// What the end of the process cut off of a kill of the rollout's version, at the next start: its
+// line, in the name of who killed it, and then the way back, if it is open.
+void gw_kill_finish(struct gw_core *core, struct gw_rollout *rollout, const struct gw_kill *kill);
 
 // Completed rollouts that are baselines again once their version is off the list.
 struct gw_kill_back {

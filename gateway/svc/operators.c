@@ -160,6 +160,32 @@ static enum base_status store_token(struct gw_core *core, const struct gw_token 
     return gw_operators_put(core, GW_TABLE_TOKENS, gw_key_u64(token->view.id), row, size);
 }
 
+size_t gw_operators_token_row(struct gw_core *core, uint64_t id, uint8_t out[GW_TOKEN_ROW_MAX])
+{
+    struct gw_operators *operators = core->operators;
+    pthread_mutex_lock(&operators->lock);
+    const struct gw_token *token = gw_operators_token(operators, id);
+    size_t size = token != NULL ? gw_token_encode(token, out) : 0;
+    pthread_mutex_unlock(&operators->lock);
+    return size;
+}
+
+// Writes the row of a token as it is when the writer comes to it.
+struct live_op {
+    struct gw_store_op op;
+    struct gw_core *core;
+    uint64_t id;
+};
+
+static enum base_status live_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    const struct live_op *live = (struct live_op *)self;
+    uint8_t row[GW_TOKEN_ROW_MAX];
+    size_t size = gw_operators_token_row(live->core, live->id, row);
+    struct gw_key key = gw_key_u64(live->id);
+    return gw_store_txn_put(txn, GW_TABLE_TOKENS, &key, row, size);
+}
+
 struct load {
     struct gw_core *core;
     enum base_status status;
@@ -346,36 +372,46 @@ enum base_status gw_token_get(struct gw_core *core, const struct gw_actor *actor
     return there ? BASE_OK : BASE_ERR_NOT_FOUND;
 }
 
+static void mark(struct gw_operators *operators, struct gw_token *token, uint64_t revoked_s,
+                 uint32_t revision)
+{
+    pthread_mutex_lock(&operators->lock);
+    token->view.revoked_s = revoked_s;
+    token->view.revision = revision;
+    pthread_mutex_unlock(&operators->lock);
+}
+
+// Marked first, and stored as it then is: uses that are under way write the token's row as well, on
+// the writer's thread, and neither may lose what the other says.
+static enum base_status revoke(struct gw_core *core, struct gw_token *token)
+{
+    uint32_t revision = token->view.revision;
+    struct live_op live = {.core = core, .id = token->view.id};
+    live.op.apply = live_apply;
+    live.op.sort_key = live.id;
+    mark(core->operators, token, gw_core_now_s(core), revision + 1);
+    enum base_status status = gw_audit_submit_wait(core, &live.op);
+    if (status != BASE_OK) {
+        mark(core->operators, token, 0, revision);
+    }
+    return status;
+}
+
 enum base_status gw_token_revoke(struct gw_core *core, const struct gw_actor *actor, uint64_t id,
                                  struct gw_token_view *out, struct base_error *error)
 {
-    struct gw_operators *operators = core->operators;
-    pthread_mutex_lock(&operators->lock);
-    struct gw_token *token = gw_operators_token(operators, id);
-    struct gw_token next = {0};
-    bool there = token != NULL && sees(actor, token);
-    if (there) {
-        next = *token;
-    }
-    pthread_mutex_unlock(&operators->lock);
-    if (!there) {
+    struct gw_token *token = gw_operators_token(core->operators, id); // this thread alone adds some
+    if (token == NULL || !sees(actor, token)) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "no such token");
     }
-    if (next.view.revoked_s == 0) {
-        next.view.revoked_s = gw_core_now_s(core);
-        next.view.revision++;
-        enum base_status status = store_token(core, &next);
+    if (token->view.revoked_s == 0) {
+        enum base_status status = revoke(core, token);
         if (status != BASE_OK) {
             return base_error_set(error, status, "the revocation could not be stored: %s",
                                   base_status_text(status));
         }
-        pthread_mutex_lock(&operators->lock);
-        token->view.revoked_s = next.view.revoked_s;
-        token->view.revision = next.view.revision;
-        pthread_mutex_unlock(&operators->lock);
     }
-    *out = next.view;
-    return BASE_OK;
+    return gw_token_get(core, actor, id, out);
 }
 
 void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t after,
@@ -400,31 +436,6 @@ void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t 
     *out_more = more;
 }
 
-size_t gw_operators_token_row(struct gw_core *core, uint64_t id, uint8_t out[GW_TOKEN_ROW_MAX])
-{
-    struct gw_operators *operators = core->operators;
-    pthread_mutex_lock(&operators->lock);
-    const struct gw_token *token = gw_operators_token(operators, id);
-    size_t size = token != NULL ? gw_token_encode(token, out) : 0;
-    pthread_mutex_unlock(&operators->lock);
-    return size;
-}
-
-struct seen_op {
-    struct gw_store_op op;
-    struct gw_core *core;
-    uint64_t id;
-};
-
-static enum base_status seen_apply(struct gw_store_txn *txn, struct gw_store_op *self)
-{
-    const struct seen_op *seen = (struct seen_op *)self;
-    uint8_t row[GW_TOKEN_ROW_MAX];
-    size_t size = gw_operators_token_row(seen->core, seen->id, row);
-    struct gw_key key = gw_key_u64(seen->id);
-    return gw_store_txn_put(txn, GW_TABLE_TOKENS, &key, row, size);
-}
-
 void gw_operators_flush(struct gw_core *core)
 {
     struct gw_operators *operators = core->operators;
@@ -433,11 +444,11 @@ void gw_operators_flush(struct gw_core *core)
         pthread_mutex_lock(&operators->lock);
         uint64_t used_s = token->view.last_used_s;
         pthread_mutex_unlock(&operators->lock);
-        struct seen_op seen = {.core = core, .id = token->view.id};
-        seen.op.apply = seen_apply;
-        seen.op.sort_key = seen.id;
+        struct live_op live = {.core = core, .id = token->view.id};
+        live.op.apply = live_apply;
+        live.op.sort_key = live.id;
         if (used_s >= token->stored_used_s + GW_TOKEN_SEEN_S &&
-            gw_store_submit_wait(core->store, &seen.op) == BASE_OK) {
+            gw_store_submit_wait(core->store, &live.op) == BASE_OK) {
             token->stored_used_s = used_s;
         }
     }

@@ -172,10 +172,11 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
 // May this request read /metrics? By core.h's gw_metrics_access, or with the token of any operator.
 // False: the reply is filled, as above.
 bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange);
-// The enrolment token of a request: takes one of its uses, which is then counted or undone. False:
-// the reply is filled.
-bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out_token_id,
-                         uint16_t *out_tenant);
+// The enrolment token of a request: takes one of its uses, which is then counted or undone; none
+// for what is `asked_again`, which a token that is used up is good for too. False: the reply is
+// filled.
+bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, bool asked_again,
+                         uint64_t *out_token_id, uint16_t *out_tenant);
 // The use is one now, with the credential in the writer's transaction: rows of the token have it
 // from here on, and none before.
 void gw_access_enrolment_count(struct gw_core *core, uint64_t token_id);

@@ -6,8 +6,9 @@
 // follow from what the record's bits were and are (svc/tally.h).
 //
 // What a device says of a rollout counts when an offer of it is on record, or when this gateway
-// would have made one: it may have been killed before it wrote it down. Anything else is
-// acknowledged, and leaves no trace but a figure.
+// would have made one: it may have been killed before it wrote it down. Of what it had, which
+// control is offered again, that is so when the device is on record with that version. Anything
+// else is acknowledged, and leaves no trace but a figure.
 //
 // A report proves who sent it or does not. What an unproven one says is kept apart; once the device
 // has proven itself, what was said in its name before goes as it speaks of the same rollout, and
@@ -168,12 +169,35 @@ static bool would_offer(const struct gw_record_edit *edit, const struct gw_tally
                                        edit->device_id, attrs);
 }
 
+// Does the record say that the device is on the version it speaks of? A placebo is of what a device
+// has, and a device may say that it has anything.
+static bool is_known_to_have(const struct gw_record_edit *edit, const struct wire_outcome *said)
+{
+    const struct gw_device_record *record = &edit->record;
+    for (uint32_t i = 0; i < record->outcome_count; i++) {
+        const struct gw_record_outcome *outcome = &record->outcomes[i];
+        struct gw_tally_rollout rollout;
+        const unsigned lost =
+            GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_CONTROL | GW_OUTCOME_SHADOW;
+        bool has = (outcome->bits & (GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN)) != 0 &&
+                   (outcome->bits & lost) == 0;
+        if (has && gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) &&
+            rollout.release->task_id == said->task_id &&
+            rollout.release->version_id == said->version_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Was the device offered what it speaks of? A control device was offered what it had, and nothing
 // else for as long as no stage lets it in; one that is updated is control no more. What is on
 // record from before it had shown who it is may be somebody else's word.
 static bool was_offered(const struct gw_record_edit *edit, const struct gw_tally_rollout *rollout,
-                        const struct gw_record_outcome *outcome, bool placebo, bool counts)
+                        const struct gw_record_outcome *outcome, const struct wire_outcome *said,
+                        bool counts)
 {
+    bool placebo = is_placebo(rollout, outcome, said);
     bool control = outcome != NULL && (outcome->bits & GW_OUTCOME_CONTROL) != 0;
     if (outcome != NULL && placebo && !control) {
         return false;
@@ -181,7 +205,8 @@ static bool was_offered(const struct gw_record_edit *edit, const struct gw_tally
     bool stands =
         outcome != NULL && control == placebo &&
         (!counts || gw_release_standing(rollout->release, outcome->bits) == GW_STANDING_COUNTED);
-    return stands || would_offer(edit, rollout, placebo, counts);
+    return stands || ((!placebo || is_known_to_have(edit, said)) &&
+                      would_offer(edit, rollout, placebo, counts));
 }
 
 // The rollout, or the shadow of it, that is spoken of, and the key it is known by. False: there is
@@ -256,7 +281,7 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
     unsigned proven = job->proven ? GW_OUTCOME_PROVEN : 0;
     bool counts = gw_release_standing(rollout.release, proven) == GW_STANDING_COUNTED;
     bool placebo = is_placebo(&rollout, outcome, said);
-    if (!was_offered(edit, &rollout, outcome, placebo, counts)) {
+    if (!was_offered(edit, &rollout, outcome, said, counts)) {
         job->unoffered++;
         return BASE_OK;
     }

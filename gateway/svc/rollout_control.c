@@ -26,7 +26,8 @@ static void simulated(const struct gw_rollout *rollout, struct gw_rollout_counts
 static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout *rollout)
 {
     // Devices that did not come back within the execution timeout cannot be reached now; they are
-    // offered the way back whenever they come, also after the rollout is closed.
+    // offered the way back whenever they come, also after the rollout is closed. Who is silent, or
+    // revoked, is not waited for so long.
     uint64_t limit_us = (uint64_t)rollout->release->execution_timeout_s * 1000000u;
     if (gw_core_sure_us(core) >= rollout->rollback_since_us + limit_us) {
         return 0;
@@ -34,7 +35,8 @@ static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout 
     struct gw_rollout_counts all;
     (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
                           gw_core_sure_s(core), &all);
-    return all.on_version;
+    uint64_t lost = gw_tally_lost(core->tally, rollout->release->id, rollout->rollback_since_us);
+    return all.on_version > lost ? all.on_version - lost : 0;
 }
 
 // What of the counts is judged. Devices that fell silent after a success are no success any more.

@@ -456,6 +456,44 @@ enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t afte
     return status;
 }
 
+struct log_search {
+    uint64_t id;
+    const struct gw_log_wish *wish;
+    struct gw_rollout_log_view *line;
+    bool found;
+};
+
+static bool search_line(void *ctx, struct base_span key, struct base_span value)
+{
+    struct log_search *search = ctx;
+    const struct gw_log_wish *wish = search->wish;
+    const struct gw_rollout_log_view *line = search->line;
+    uint64_t id;
+    if (!gw_key_read_u64(key.data, key.size, 0, &id) || id != search->id) {
+        return false;
+    }
+    search->found = gw_rollout_line_decode(value.data, value.size, search->line) == BASE_OK &&
+                    line->kind == wish->kind && line->record.action == wish->action &&
+                    line->wall_us >= wish->since_us;
+    return !search->found;
+}
+
+bool gw_rollout_log_has(struct gw_core *core, uint64_t id, const struct gw_log_wish *wish)
+{
+    struct log_search search = {.id = id, .wish = wish, .line = malloc(sizeof(*search.line))};
+    struct gw_key from = gw_key_u64_u64(id, 0);
+    struct gw_store_read *read;
+    if (search.line != NULL && gw_store_read_begin(core->store, &read) == BASE_OK) {
+        if (gw_store_read_scan(read, GW_TABLE_ROLLOUT_LOG, &from, search_line, &search) !=
+            BASE_OK) {
+            search.found = false;
+        }
+        gw_store_read_end(read);
+    }
+    free(search.line);
+    return search.found;
+}
+
 static bool is_back(const struct pol_rollout *state)
 {
     return state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;

@@ -55,6 +55,14 @@ void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
 
 // Appends a line without waiting for it: it decides nothing, and may be lost in a crash.
 void gw_rollout_note(struct gw_core *core, uint64_t id, const struct gw_rollout_log_view *line);
+// A line that may be in a log: of this kind and action, and not written before.
+struct gw_log_wish {
+    enum gw_log_kind kind;
+    enum pol_action action;
+    uint64_t since_us;
+};
+// False as well when the log cannot be read.
+bool gw_rollout_log_has(struct gw_core *core, uint64_t id, const struct gw_log_wish *wish);
 // The highest line on disk at or above `from`; 0: none.
 uint64_t gw_rollout_last_line(struct gw_core *core, uint64_t id, uint64_t from);
 

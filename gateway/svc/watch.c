@@ -11,7 +11,8 @@
 // they complete by a check-in at least observe_s later, or by a report. Not so in a stage with the
 // rule LOGRANK, whose control is drawn at check-ins (svc/draw.h): here it is only watched. Devices
 // that never showed who they are are looked at for rollouts alone that trust them, the revoked for
-// none: they cannot be heard of any more. Control thread.
+// none: they cannot be heard of any more. Of a rollout that goes back it is looked for those that
+// have the version and are lost. Control thread.
 #include "svc/core_private.h"
 
 #include "policy/bucket.h"
@@ -37,6 +38,8 @@ struct watched {
     uint16_t control_from;
     uint16_t control_to;
     bool admits;
+    bool back;     // it goes back: who of its devices is lost is all that is looked for
+    uint64_t lost; // ... have the version, and are silent or revoked
     struct gw_tally_watch figures[POL_STAGES_MAX];
     // By attrs_id: is the device targeted, and by which stages' audiences?
     uint32_t known;
@@ -99,6 +102,8 @@ static bool takes_part(const struct gw_rollout *rollout)
     case POL_ROLLOUT_PAUSED:
     case POL_ROLLOUT_GUARDING:
         return !rollout->state.before_first;
+    case POL_ROLLOUT_ROLLING_BACK:
+        return true;
     default:
         return false;
     }
@@ -144,7 +149,11 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .since_s = (uint32_t)(rollout->state.stage_since_us / 1000000u),
         .since_us = rollout->state.stage_since_us,
         .admits = rollout->state.state != POL_ROLLOUT_PAUSED,
+        .back = rollout->state.state == POL_ROLLOUT_ROLLING_BACK,
     };
+    if (item->back) {
+        item->since_us = rollout->rollback_since_us;
+    }
     if (stage->gate.rule != POL_GATE_LOGRANK) { // else control is drawn when it checks in
         pol_stage_control_band(stage, &item->control_from, &item->control_to);
     }
@@ -218,6 +227,12 @@ static uint32_t quiet_s(const struct gw_watch *watch, uint32_t last_seen_s)
 {
     uint32_t from = last_seen_s > watch->started_s ? last_seen_s : watch->started_s;
     return watch->now_s > from ? watch->now_s - from : 0;
+}
+
+static uint32_t interval_of(const struct gw_watch *watch, const struct gw_device_visit *visit)
+{
+    uint32_t said_s = gw_core_checkin_interval_s(watch->core);
+    return visit->interval_s > said_s ? visit->interval_s : said_s;
 }
 
 // A stage's silence is meant for devices that check in as the gateway said when the rollout was
@@ -328,9 +343,7 @@ static void see_placebo(const struct gw_watch *watch, struct watched *item,
 
 static bool is_online(const struct gw_watch *watch, const struct gw_device_visit *visit)
 {
-    uint32_t said_s = gw_core_checkin_interval_s(watch->core);
-    uint32_t interval_s = visit->interval_s > said_s ? visit->interval_s : said_s;
-    return quiet_s(watch, visit->last_seen_s) / 2 <= interval_s;
+    return quiet_s(watch, visit->last_seen_s) / 2 <= interval_of(watch, visit);
 }
 
 static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
@@ -368,13 +381,21 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
     visit->changed = true;
 }
 
+// Since when its time runs: offers from before the time was moved count from when it was.
+static uint32_t runs_since_s(const struct gw_watch *watch, const struct gw_device_mark *mark)
+{
+    uint32_t accepted_s = watch->core->time.accepted_s;
+    bool moved = accepted_s > 0 && (mark->offered_s < accepted_s || mark->offered_s > watch->now_s);
+    return moved ? accepted_s : mark->offered_s;
+}
+
 // May what a device says that was offered it then still count?
 static bool has_time(const struct gw_watch *watch, const struct gw_release *release,
                      const struct gw_device_mark *mark)
 {
     return (mark->bits & GW_OUTCOME_DRAWN) != 0
                ? watch->now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
-               : at_least_0(watch->now_s, mark->offered_s) <=
+               : at_least_0(watch->now_s, runs_since_s(watch, mark)) <=
                      release->stages[mark->stage].execution_timeout_s;
 }
 
@@ -386,6 +407,21 @@ static bool is_under_way(const struct gw_watch *watch, const struct watched *ite
     gw_tally_contribution(mark->bits, &one);
     return one.offered != 0 && one.succeeded == 0 && one.failed == 0 && one.not_applicable == 0 &&
            one.rolled_back == 0 && has_time(watch, item->release, mark);
+}
+
+// Has it the version of a rollout that goes back, and will hardly come for another soon? Where
+// nobody is asked about silence, after as many intervals as by default.
+static bool is_lost(const struct gw_watch *watch, const struct watched *item,
+                    const struct gw_device_mark *mark, const struct gw_device_visit *visit,
+                    bool revoked)
+{
+    const struct pol_stage *stage = &item->release->stages[mark->stage];
+    struct gw_rollout_counts one;
+    gw_tally_contribution(mark->bits, &one);
+    uint64_t after_s = stage->silence_s > 0
+                           ? silence_after_s(item->release, stage, visit->interval_s)
+                           : (uint64_t)GW_STAGE_SILENCE_TIMES * interval_of(watch, visit);
+    return one.on_version != 0 && (revoked || quiet_s(watch, visit->last_seen_s) >= after_s);
 }
 
 static void see_mark(const struct gw_watch *watch, struct watched *item,
@@ -407,8 +443,8 @@ static void see_mark(const struct gw_watch *watch, struct watched *item,
 }
 
 // Returns the items that the device has a mark in, a bit for each; *out_offered those that it was
-// offered.
-static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
+// offered. Of a revoked one: whether it is lost alone.
+static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit, bool revoked,
                           uint64_t *out_offered)
 {
     uint64_t marked = 0;
@@ -425,7 +461,11 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
         if (gw_release_standing(watch->items[slot].release, mark->bits) != GW_STANDING_COUNTED) {
             continue;
         }
-        see_mark(watch, &watch->items[slot], mark, visit);
+        if (watch->items[slot].back) {
+            watch->items[slot].lost += is_lost(watch, &watch->items[slot], mark, visit, revoked);
+        } else if (!revoked) {
+            see_mark(watch, &watch->items[slot], mark, visit);
+        }
     }
     return marked;
 }
@@ -447,16 +487,15 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
 {
     struct gw_watch *watch = ctx;
     uint16_t tenant = GW_TENANT_DEFAULT;
-    if (gw_credentials_count(watch->core->credentials) > 0 &&
-        gw_credentials_whose(watch->core->credentials, visit->device_id, &tenant) ==
-            GW_CREDENTIAL_REVOKED) {
-        return;
-    }
+    bool revoked = gw_credentials_count(watch->core->credentials) > 0 &&
+                   gw_credentials_whose(watch->core->credentials, visit->device_id, &tenant) ==
+                       GW_CREDENTIAL_REVOKED;
     uint64_t offered = 0;
-    uint64_t marked = see_marks(watch, visit, &offered);
-    for (uint32_t k = 0; k < watch->count; k++) {
+    uint64_t marked = see_marks(watch, visit, revoked, &offered);
+    for (uint32_t k = 0; k < watch->count && !revoked; k++) {
         struct watched *item = &watch->items[k];
-        if (item->tenant != tenant || !(visit->proven || item->release->trust_unproven)) {
+        if (item->back || item->tenant != tenant ||
+            !(visit->proven || item->release->trust_unproven)) {
             continue;
         }
         uint32_t audience = audience_of(watch, item, visit->attrs_id);
@@ -481,7 +520,10 @@ static void publish_figures(struct gw_watch *watch)
 {
     for (uint32_t i = 0; i < watch->count; i++) {
         struct watched *item = &watch->items[i];
-        for (uint32_t k = 0; k <= item->stage; k++) {
+        if (item->back) {
+            gw_tally_set_lost(watch->core->tally, item->release->id, item->since_us, item->lost);
+        }
+        for (uint32_t k = 0; k <= item->stage && !item->back; k++) {
             item->figures[k].since_us = k == item->stage ? item->since_us : 0;
             gw_tally_set_watch(watch->core->tally, item->release->id, k, &item->figures[k]);
         }

@@ -152,19 +152,111 @@ static void told_add(struct told *told, uint64_t task_id, uint64_t version_id)
     }
 }
 
-// When it was as its states say, as far as reports tell: an offer that was refused later, before
-// anything of it ran, says nothing of that.
+// Said of an offer before anything of it ran.
+static bool is_refusal(unsigned kind)
+{
+    return kind == WIRE_OUTCOME_NOT_APPLICABLE || kind == WIRE_OUTCOME_FAIL_VERIFY ||
+           kind == WIRE_OUTCOME_FAIL_DOWNLOAD || kind == WIRE_OUTCOME_FAIL_CLOCK;
+}
+
+// When it was as its states say, as far as reports tell: an offer that was refused later says
+// nothing of that.
 static uint32_t when_s(const struct gw_device_outcome *outcome)
 {
-    switch ((enum wire_outcome_kind)outcome->last_kind) {
-    case WIRE_OUTCOME_NOT_APPLICABLE:
-    case WIRE_OUTCOME_FAIL_VERIFY:
-    case WIRE_OUTCOME_FAIL_DOWNLOAD:
-    case WIRE_OUTCOME_FAIL_CLOCK:
-        return outcome->offered_s;
-    default:
-        return outcome->updated_s;
+    return is_refusal(outcome->last_kind) ? outcome->offered_s : outcome->updated_s;
+}
+
+// Did it fail on trial, and was it taken back for that? One that ran well, was left for an earlier
+// one and is refused since, or was refused before, has the same bits.
+static bool is_given_up(struct gw_core *core, const struct gw_device_outcome *outcome)
+{
+    const unsigned given_up = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK;
+    struct gw_cause cause;
+    if ((outcome->bits & given_up) != given_up || is_refusal(outcome->last_kind)) {
+        return false;
     }
+    return outcome->fingerprint == 0 ||
+           gw_cause_get(core, outcome->rollout_id, outcome->fingerprint, &cause) != BASE_OK ||
+           !is_refusal(cause.kind);
+}
+
+// What reports say of one task on a device, while they are gone through.
+struct past {
+    const struct gw_device_outcome *has;     // activated last, and not left; NULL: nothing is
+    const struct gw_device_outcome *removed; // ... removed last
+    const struct gw_device_outcome *failed;  // ... failed on trial last
+    uint32_t had_s;                          // when it had it
+};
+
+static void note_past(struct gw_core *core, const struct gw_device_outcome *outcome,
+                      struct past *past)
+{
+    const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
+    bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
+    if (has && when_s(outcome) >= past->had_s) {
+        past->has = outcome;
+        past->had_s = when_s(outcome);
+    }
+    if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 &&
+        (past->removed == NULL || when_s(outcome) >= when_s(past->removed))) {
+        past->removed = outcome;
+    }
+    if (is_given_up(core, outcome) &&
+        (past->failed == NULL || outcome->updated_s >= past->failed->updated_s)) {
+        past->failed = outcome;
+    }
+}
+
+// Was it left for the version that failed on trial? Then that is what the device went back to,
+// whatever the order was to which it had left it.
+static bool is_fallen_back_to(struct gw_core *core, const struct gw_device_outcome *outcome,
+                              const struct past *past)
+{
+    const unsigned ran_and_left = GW_OUTCOME_ACTIVATED | GW_OUTCOME_ROLLED_BACK;
+    bool left = (outcome->bits & ran_and_left) == ran_and_left &&
+                (outcome->bits & GW_OUTCOME_REMOVED) == 0 && !is_given_up(core, outcome);
+    if (!left || outcome->version_id == past->failed->version_id ||
+        outcome->updated_s < past->failed->offered_s ||
+        outcome->updated_s > past->failed->updated_s) {
+        return false;
+    }
+    return past->has == NULL || outcome->updated_s > past->had_s ||
+           (outcome->updated_s == past->had_s && outcome->offered_s >= past->has->offered_s);
+}
+
+static bool is_of(const struct gw_device_outcome *outcome, uint64_t task_id)
+{
+    return outcome->task_id == task_id && !outcome->shadow;
+}
+
+// With a task that was removed went whatever was there before.
+static bool is_gone(const struct past *past)
+{
+    if (past->removed == NULL || past->has == NULL) {
+        return past->has == NULL;
+    }
+    uint32_t removed_s = when_s(past->removed);
+    return removed_s > past->had_s ||
+           (removed_s == past->had_s && past->removed->offered_s >= past->has->offered_s);
+}
+
+static struct past past_of(struct gw_core *core, const struct gw_device_view *device,
+                           uint64_t task_id)
+{
+    struct past past = {.has = NULL};
+    for (uint32_t i = 0; i < device->outcome_count; i++) {
+        if (is_of(&device->outcomes[i], task_id)) {
+            note_past(core, &device->outcomes[i], &past);
+        }
+    }
+    for (uint32_t i = 0; i < device->outcome_count && past.failed != NULL; i++) {
+        const struct gw_device_outcome *outcome = &device->outcomes[i];
+        if (is_of(outcome, task_id) && is_fallen_back_to(core, outcome, &past)) {
+            past.has = outcome;
+            past.had_s = outcome->updated_s;
+        }
+    }
+    return past;
 }
 
 // What the device's reports say it has, what failed on trial there, and how far back it may go.
@@ -172,39 +264,22 @@ static uint32_t when_s(const struct gw_device_outcome *outcome)
 static void facts_of(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
                      struct told *told, struct gw_device_facts *out)
 {
-    const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
-    const unsigned given_up = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK;
-    uint32_t had_s = 0;
-    uint32_t removed_s = 0;
-    uint32_t failed_s = 0;
+    struct past past = past_of(core, device, task_id);
     told_init(told);
     *out = (struct gw_device_facts){.device_id = device->device_id, .told = &told->profile};
     for (uint32_t i = 0; i < device->outcome_count; i++) {
         const struct gw_device_outcome *outcome = &device->outcomes[i];
-        if (outcome->task_id != task_id || outcome->shadow) {
+        if (!is_of(outcome, task_id)) {
             continue;
         }
         uint64_t floor = floor_of(core, outcome);
-        bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
-        if (has && when_s(outcome) >= had_s) {
-            had_s = when_s(outcome);
-            out->have = outcome->version_id;
-        }
-        if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && when_s(outcome) >= removed_s) {
-            removed_s = when_s(outcome);
-        }
-        if (gw_outcome_is_not_for_it(outcome->bits)) {
+        if (gw_outcome_is_not_for_it(outcome->bits) || is_given_up(core, outcome)) {
             told_add(told, task_id, outcome->version_id);
-        }
-        if ((outcome->bits & given_up) == given_up) {
-            told_add(told, task_id, outcome->version_id);
-            out->blocked = outcome->updated_s >= failed_s ? outcome->version_id : out->blocked;
-            failed_s = outcome->updated_s >= failed_s ? outcome->updated_s : failed_s;
         }
         out->floor = floor > out->floor ? floor : out->floor;
     }
-    bool gone = removed_s > 0 && removed_s >= had_s; // with it went whatever was there before
-    out->have = gone || out->have == out->blocked ? 0 : out->have;
+    out->blocked = past.failed != NULL ? past.failed->version_id : 0;
+    out->have = is_gone(&past) || past.has->version_id == out->blocked ? 0 : past.has->version_id;
 }
 
 static const struct gw_why_rollout *item_of(const struct gw_why_view *view, uint64_t id)

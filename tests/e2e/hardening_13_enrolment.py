@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -94,6 +95,7 @@ class Enrolment(unittest.TestCase):
         for text, arguments in refused.items():
             run = self.device(*arguments)
             self.assertEqual((run.returncode, "the gateway answers " + text in run.stderr), (1, True), run.stderr)
+            self.assertEqual(sum(" ERROR " in line for line in run.stderr.splitlines()), 1, run.stderr)  # and nothing else
         self.stack.walle("device", "revoke", name[1])
         run = self.device("ours")
         self.assertEqual((run.returncode, "the gateway answers 403: " in run.stderr), (1, True), run.stderr)
@@ -108,6 +110,52 @@ class Enrolment(unittest.TestCase):
             child.wait()
             log.seek(0)
             self.assertEqual(log.read().count("the gateway answers 403: "), 1)
+
+    def test_an_answer_that_got_lost(self):
+        """Its token has no use left, and the device has no id of its own: it is given what it was given, once, and nobody else is."""
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        token = self.stack.walle("device", "enroll-token", "--name", "single", "--uses", "1").stdout.strip()
+        path = self.stack.secret("single.token", token)
+
+        def uses():
+            listed = self.stack.api("/api/v1/tokens")[1]["items"]
+            return next(one["uses"] for one in listed if one["name"] == "single")
+
+        with socket.create_server(("127.0.0.1", 0)) as front:
+            command = [program("walle-device"), "--gateway", f"http://127.0.0.1:{front.getsockname()[1]}", "--dir", self.stack.path("ours"),
+                       "--trust", self.stack.path("release.key.pub"), "--once", "--enroll-token", path]
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.stack.children.append(child)
+            ours, _ = front.accept()
+            with ours, socket.create_connection(("127.0.0.1", self.stack.gateway.ports["h2c"])) as gateway:
+                ours.settimeout(0.05)
+                def passed_on():  # what the device sends goes on; what the gateway answers does not come back
+                    try:
+                        gateway.sendall(ours.recv(65536))
+                    except TimeoutError:
+                        pass
+                    return uses() == 1
+                wait_until(passed_on, what="the enrolment")
+            self.assertEqual(child.wait(60), 1)
+            child.stderr.close()
+        self.assertEqual(self.device("other", "--enroll-token", path).returncode, 1)
+        run = self.device("ours", "--enroll-token", path)
+        self.assertEqual((run.returncode, UNPROVEN in run.stderr, uses()), (0, False, 1), run.stderr)
+        self.assertEqual(sorted(name for name in os.listdir(self.stack.path("ours")) if "enrol" in name or "credential" in name), ["credential"])
+        wait_until(lambda: len(self.stack.api("/api/v1/devices")[1]["items"]) == 1, what="one device")
+
+    def test_what_stands_in_the_place_of_the_key(self):
+        os.mkdir(self.stack.path("odd"))
+        path = self.stack.path("odd", "enrolment.key")
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        os.mkfifo(path)
+        run = self.device("odd", "--enroll-token", self.stack.enroll_token)
+        self.assertEqual((run.returncode, path + ": a named pipe, not a regular file" in run.stderr), (1, True), run.stderr)
+        os.unlink(path)
+        with open(path, "wb") as file:
+            file.write(b"wek_short")  # a crash while it was written: another is drawn
+        run = self.device("odd", "--enroll-token", self.stack.enroll_token)
+        self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_what_one_tenant_knows_another_cannot_take(self):
         port = self.stack.gateway.ports["h2c"]

@@ -43,6 +43,19 @@ class KillsTold(unittest.TestCase):
         self.assertRegex(self.stack.walle("audit", "tail", "--limit", "1").stdout,
                          rf"POST /api/v1/kills of {manifest} \(shop/score 1\.0\.1\) done 201 because: leaks\n$")
         self.assertIn("by admin (ana): leaks", self.stack.walle("release", "kills").stdout)
+        # Nobody kills for no reason; who kills it again is told which reason stands, and the log has both.
+        for nothing in ("", " \t"):
+            for verb in ("kill", "unkill"):
+                run = self.stack.walle("release", verb, manifest, "--reason", nothing, check=False)
+                self.assertEqual((run.returncode, "--reason TEXT is missing" in run.stderr), (2, True), run.stderr)
+            status, answer = self.stack.api("/api/v1/kills", "POST", {"manifest": manifest, "reason": nothing})
+            self.assertEqual((status, answer["detail"]), (400, "reason: says nothing"))
+        said = self.stack.walle("release", "kill", manifest, "--reason", "and burns", "--by", "bo").stdout
+        self.assertRegex(said, rf"^{manifest} \(shop/score 1\.0\.1\) is on the kill list already; it ended rollout {rollout}\n"
+                               r"the kill of \S+ by admin \(ana\) stands: leaks\nyour reason is in the audit log\n$")
+        audit = self.stack.walle("audit", "tail").stdout
+        self.assertRegex(audit, r"done 201 because: leaks\n(.*\n)*.*done 200 because: and burns\n")
+        self.assertIn("by admin (ana): leaks", self.stack.walle("release", "kills").stdout)
         said = self.stack.walle("release", "unkill", manifest, "--reason", "no leak").stdout
         self.assertEqual(said, f"{manifest} is on the kill list no more; a baseline again by rollout {rollout}: 1 known device that had it "
                                "goes back to it\n")

@@ -2,6 +2,8 @@
 says which file it is and what it is, and never waits for it; what can be made again is made again."""
 import os
 import signal
+import socket
+import stat
 import subprocess
 import unittest
 
@@ -195,6 +197,80 @@ class OddFiles(unittest.TestCase):
                 self.assertIn(f"--evidence: {path} is there already", run.stderr)
                 self.take_away(path)
 
+    # ---- Results
+
+    def left_alone(self, tool, *arguments, path):
+        """With something else in the place of the result at `path`: the program says what it is, and leaves it and where it leads."""
+        kept = self.put(self.stack.path("elsewhere"), b"kept")
+        for kind, text in (("pipe", "a named pipe that nobody reads"), ("folder", "a folder, not a regular file"),
+                           ("link", "a symbolic link, not a regular file")):
+            with self.subTest(command=" ".join(arguments[:2]), file=os.path.basename(path), kind=kind):
+                self.put(path, kind)
+                before = os.lstat(path)
+                run = subprocess.run([program(tool), *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                     stdin=subprocess.DEVNULL)
+                self.assertNotEqual(run.returncode, 0, run.stdout)
+                self.assertRegex(run.stdout + run.stderr, f"{path}: ({text}|a named pipe, not a regular file)")
+                after = os.lstat(path)
+                self.assertEqual((after.st_ino, after.st_mode), (before.st_ino, before.st_mode))
+                with open(kept, "rb") as file:
+                    self.assertEqual(file.read(), b"kept")
+                self.take_away(path)
+
+    def test_results_of_walle(self):
+        self.stack.start_gateway()
+        gateway = ("--gateway", self.stack.gateway.url)
+        key = self.stack.path("some.key")
+        self.stack.walle("key", "new", "--out", key)
+        os.environ["WALLE_TOKEN"] = self.stack.admin_token
+        self.addCleanup(os.environ.pop, "WALLE_TOKEN")
+        root = self.stack.path("root.1")
+        init = ("root", "init", "--key", key, "--release", key + ".pub", *gateway, "--out")
+        self.left_alone("walle", *init, root, path=root)
+        self.stack.walle(*init, root)
+        with open(root, "rb") as file:
+            self.assertTrue(file.read().startswith(b"WLS1"))
+        # Streams are what their names say: nothing takes their place.
+        run = subprocess.run([program("walle"), *init, "/dev/stdout"], capture_output=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+        self.assertEqual((run.returncode, run.stdout[:4]), (0, b"WLS1"), run.stderr)
+        self.stack.walle(*init, "/dev/null")
+        self.assertTrue(stat.S_ISCHR(os.lstat("/dev/null").st_mode))
+        self.assertIn("/dev/full: No space left on device", self.stack.walle(*init, "/dev/full", check=False).stderr)
+        self.assertTrue(stat.S_ISCHR(os.lstat("/dev/full").st_mode))
+        public = self.stack.path("other.key.pub")
+        self.left_alone("walle", "key", "new", "--out", public.removesuffix(".pub"), path=public)
+        self.assertFalse(os.path.exists(public.removesuffix(".pub")))
+        rows = self.stack.path("rows.csv")
+        self.left_alone("walle", "tunnel", "export", "--out", rows, *gateway, path=rows)
+        self.left_alone("walle", "tunnel", "export", "--out", rows, *gateway, path=rows + ".next")
+        source, built = self.stack.path("source"), self.stack.path("built")
+        os.mkdir(source)
+        self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
+        self.put(os.path.join(source, "task.py"), b"import walle\nwalle.result(7)\n")
+        for name in ("manifest", "build.json"):
+            os.makedirs(built, exist_ok=True)
+            self.left_alone("walle", "task", "build", source, "--out", built, path=os.path.join(built, name))
+        self.stack.walle("task", "build", source, "--out", built)
+        self.stack.walle("task", "push", built)
+        draft = self.stack.path("draft.json")
+        start = ("rollout", "start", "shop/score", "--build", built, "--key", key, "--accept-empty", "--guard", "0", *gateway, "--draft")
+        self.left_alone("walle", *start, draft, path=draft)
+        self.stack.walle(*start, draft)
+        with open(draft, "rb") as file:
+            self.assertIn(b"release", file.read())
+        self.assertEqual([name for name in os.listdir(self.stack.folder) if name.endswith(".tmp")], [])
+
+    def test_results_of_a_fleet(self):
+        out, source, built = self.stack.path("fleet"), self.stack.path("source"), self.stack.path("built")
+        os.mkdir(source)
+        self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
+        self.put(os.path.join(source, "task.py"), b"import walle\nwalle.result(7)\n")
+        self.stack.walle("task", "build", source, "--out", built)
+        os.mkdir(out)
+        for name in ("run.json", "timeline.csv", "report.html"):
+            self.left_alone("walle-fleet-sim", "simulate", "--task", built, "--devices", "10", "--no-live", "--out", out,
+                            path=os.path.join(out, name))
+
     def test_printed_text_is_whole(self):
         source, built = self.stack.path("source"), self.stack.path("built")
         os.mkdir(source)
@@ -273,6 +349,84 @@ class OddFiles(unittest.TestCase):
                 self.assertFalse(os.path.exists(self.stack.path("elsewhere")), "nothing is written where a link leads")
                 self.take_away(path)
         self.assertEqual(self.device().returncode, 0)
+
+    def test_folders_of_a_device(self):
+        """Something else in the place of a folder with what the device knows: named, not followed, and left as it is."""
+        self.enrolled()
+        for name in ("state", "pipeline"):
+            path = self.stack.path("device", name)
+            os.rename(path, path + ".kept")
+            for kind, text in (("pipe", "a named pipe"), ("link", "a symbolic link"), ("socket", "a socket"), (b"x", "a file")):
+                with self.subTest(name=name, kind=kind):
+                    if kind == "link":
+                        os.symlink(path + ".kept", path)
+                    elif kind == "socket":
+                        with socket.socket(socket.AF_UNIX) as made:
+                            made.bind(path)
+                    else:
+                        self.put(path, kind)
+                    run = self.device()
+                    self.assertEqual(run.returncode, 1, run.stdout)
+                    self.assertRegex(run.stderr, rf"device/(pipeline: cannot open the store: )?{name}: {text}, not a folder\n")
+                    self.assertNotIn("--isolation", run.stderr)
+                    self.take_away(path)
+            os.rename(path + ".kept", path)
+        self.assertEqual(self.device().returncode, 0)
+
+    def events(self, path, *more):
+        return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,
+                               "--once", "--events", path, *more], capture_output=True, text=True, timeout=TIMEOUT_S,
+                              stdin=subprocess.DEVNULL)
+
+    def test_events_without_an_end(self):
+        """A line has a bound, and what goes on for ever without an end of line is no file of events."""
+        self.enrolled()
+        path = self.stack.path("events.jsonl")
+        good = b'{"kind":"click","page":"item","item":"i-1"}\n'
+        self.put(path, good + b"x" * 20000 + b"\n" + good)
+        run = self.events(path)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("line 2: longer than 16384 bytes; skipped", run.stderr)
+        self.assertEqual(run.stderr.count(": line "), 1, run.stderr)
+        self.put(path, good)
+        os.truncate(path, 1 << 40)
+        run = self.events(path)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("line 2: longer than 16384 bytes; skipped", run.stderr)
+        self.assertIn(f"line 2: no end within 1048576 bytes: {path} holds no lines of events", run.stderr)
+
+    def test_events_of_a_pipe(self):
+        """Waited for until somebody writes, and read until all who did have closed it."""
+        self.enrolled()
+        path = self.put(self.stack.path("events"), "pipe")
+        with open(self.stack.path("device.log"), "w+", encoding="utf-8") as log:
+            child = self.stack.spawn("walle-device", "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST, "--once",
+                                     "--events", path, stderr=log)
+
+            def said():
+                with open(log.name, encoding="utf-8") as file:
+                    return file.read()
+
+            wait_until(lambda: f"{path}: waiting for somebody to write to it" in said(), what="the wait")
+            with open(path, "wb") as file:
+                file.write(b'{"kind":"click","page":"item","item":"i-1"}\nnonsense\n')
+            self.assertEqual(child.wait(TIMEOUT_S), 0)
+            self.assertIn("line 2: ", said())
+            self.assertEqual(said().count("waiting for"), 1)
+
+    def test_certificates_without_an_end(self):
+        """What the kernel makes up has no size and may be read for ever; what holds more than certificates do is not read."""
+        large = self.put(self.stack.path("large.pem"), b"")
+        os.truncate(large, 1 << 40)
+        https, device = "https://127.0.0.1:1", ("--dir", self.stack.path("device"), *TRUST, "--id", "00000000000000ab", "--once")
+        self.first_start()
+        for path, text in (("/proc/kmsg", "it is empty"), (large, "more than 4194304 bytes")):
+            for command in (("walle", "task", "list", "--gateway", https, "--ca", path), ("walle-device", "--gateway", https, *device, "--ca", path)):
+                run = subprocess.run([program(command[0]), *command[1:]], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                     stdin=subprocess.DEVNULL)
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn(f"{path}: {text}", run.stderr)
+            self.assertIn(f"{path}: {text}", self.gateway_ends("--set", "tls.client_ca=" + path))
 
     def test_the_record_that_is_a_pipe(self):
         """It is damage like any other: said, set aside, and the device goes on."""

@@ -64,6 +64,22 @@ class RolloutIds(unittest.TestCase):
         self.assertEqual((run.returncode, run.stderr), (2, f"walle: several killed versions begin with ab: {hashes[0]}, {hashes[1]}\n"))
         self.assertIn(hashes[1], self.stack.walle("release", "unkill", "ab3", "--reason", "made up").stdout)
 
+    def test_a_beginning_that_ends_with_zeros_or_an_a(self):
+        """The list is read from just before it: what lies there is none of it, and nothing of it is passed over."""
+        low, nine, first, second, third = hashes = ["00" + "1" * 62, "9f" + "f" * 62, "a0" + "0" * 62, "a00" + "1" * 61, "b000" + "7" * 60]
+        for manifest in hashes:
+            self.stack.walle("release", "kill", manifest, "--reason", "made up")
+        for beginning, found in (("00", [low]), ("0", [low]), ("a", [first, second]), ("a00", [first, second]), ("b00", [third])):
+            run = self.walle("release", "unkill", beginning, "--reason", "made up")
+            if len(found) == 1:
+                self.assertEqual((run.returncode, found[0] in run.stdout), (0, True), run.stderr)
+                self.stack.walle("release", "kill", found[0], "--reason", "made up")
+            else:
+                self.assertEqual((run.returncode, run.stderr), (2, f"walle: several killed versions begin with {beginning}: {', '.join(found)}\n"))
+        run = self.walle("release", "unkill", "a1", "--reason", "made up")
+        self.assertEqual((run.returncode, run.stderr), (4, "walle: no killed version begins with a1\n"))
+        self.assertIn(nine, self.stack.walle("release", "kills").stdout)
+
     def test_a_draft_is_started_by_its_id(self):
         draft = self.draft()
         dry = self.walle("rollout", "start", draft[:12], "--accept-empty", "--dry-run")

@@ -12,7 +12,7 @@ struct model_case {
     const char *text;
 };
 
-#define WORLD  "world seed=7 devices=12 rooted=2 signer=1 strict=1\n"
+#define WORLD  "world seed=7 devices=12 rooted=2 signer=1\n"
 #define A_OPEN "create rollout=0 version=0 trust=1\nstart rollout=0\n"
 #define A_DONE A_OPEN "promote rollout=0\n"
 #define B_OPEN "create rollout=1 version=1 trust=1\nstart rollout=1\n"
@@ -130,14 +130,14 @@ static const struct model_case cases[] = {
      "expect device=0" NOTHING NONE "expect device=3" NOTHING NONE "expect device=4" NOTHING NONE
      "check\nexpect device=0" B FOLLOWED "expect device=4" B FOLLOWED},
     {"quarantined",
-     "world seed=7 devices=48 rooted=2 signer=1 strict=1\nfails_os os=2 version=1 on=1\n"
+     "world seed=7 devices=48 rooted=2 signer=1\nfails_os os=2 version=1 on=1\n"
      "fails device=2 version=1\n" A_DONE
      "check\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\ncheck\n"
      "expect device=2" A BASELINE "expect device=5" A BASELINE "expect device=0" B FOLLOWED
      "lift rollout=1 os=2\ncheck\nexpect device=2" B FOLLOWED "expect device=5" A BASELINE},
     // Without a baseline it has nothing: what it has it may not keep for its attributes either.
     {"quarantined_first_release",
-     "world seed=7 devices=48 rooted=2 signer=1 strict=1\nfails_os os=2 version=1 on=1\n"
+     "world seed=7 devices=48 rooted=2 signer=1\nfails_os os=2 version=1 on=1\n"
      "fails device=2 version=1\ncreate rollout=1 version=1 trust=1 gate=2\nstart rollout=1\n"
      "check\nexpect device=2" NOTHING NONE "expect device=0" B FOLLOWED},
     // Device 10 is away until the last stage is over, so that the guard has somebody to wait for.
@@ -197,7 +197,7 @@ static const struct model_case cases[] = {
      "unkill version=1\nunkill version=1\ncheck\nexpect device=0" B BASELINE
      "expect device=2" B BASELINE},
     {"release_key_exchanged",
-     "world seed=7 devices=12 rooted=3 signer=1 strict=1\n" A_DONE "check\nrotate root=1\n" B_OPEN
+     "world seed=7 devices=12 rooted=3 signer=1\n" A_DONE "check\nrotate root=1\n" B_OPEN
      "check\nexpect device=0" B FOLLOWED "expect device=3" B FOLLOWED
      "abort rollout=1\ncheck\nexpect device=3" A BASELINE
      "create rollout=2 trust=1\nstart rollout=2\npromote rollout=2\ncheck\n"
@@ -312,6 +312,44 @@ static const struct model_case cases[] = {
     {"why_behind_a_kill",
      WORLD A_DONE "check\n" B_OPEN "check\nundo rollout=0\nkill_version version=1\n"
                   "create rollout=2 ladder=2 trust=1\nstart rollout=2\npause rollout=2\ncheck\n"},
+    // It was led back to what failed on it: it has what it had left for that.
+    {"why_falls_back_to_where_it_was_led_from",
+     "world seed=348874419 devices=1\ncreate rollout=49 version=4 ladder=3\n"
+     "create rollout=54 version=6 ladder=7\nstart rollout=54\n"
+     "fails device=18 version=4 on=1\npromote rollout=54\nround\nstart rollout=49\n"
+     "promote rollout=49\ncheck\n"},
+    // ... also where that had run well there before.
+    {"why_failed_behind_a_way_back",
+     "world seed=498370422 devices=24 rooted=1\nattrs device=8 ring=1\n"
+     "create rollout=9 version=5 target=6 ladder=10 guard=2\nstart rollout=9\n"
+     "simulated rollout=9 failed=1\npromote rollout=9\n"
+     "create rollout=20 version=7 priority=10 ladder=2 floor=1 guard=1\n"
+     "preview rollout=20\npromote rollout=20\ncheck\nresume rollout=19\n"
+     "fails device=9 task=1 version=4 on=1\n"
+     "create rollout=31 priority=10 target=6 ladder=8 guard=2\npromote rollout=20\n"
+     "crash device=17 calls=20\nresume rollout=13\nstart rollout=31\nround\n"
+     "visit device=14\npromote rollout=31\n"
+     "create rollout=34 ladder=10 window=1 trust=1\ncrash device=8 calls=11\n"
+     "visit device=15\ncreate rollout=40 version=7 ladder=1\nresume rollout=33\n"
+     "check\nstart rollout=40\ncheck\n"},
+    // What it left, and refuses since for its floor, did not fail on it.
+    {"why_left_and_then_refused",
+     "world seed=1360858874 devices=24 rooted=3\n"
+     "create rollout=3 version=1 target=6 ladder=7 trust=1\n"
+     "create rollout=4 version=3 ladder=6 floor=1 trust=1\ncreate rollout=5 ladder=7\n"
+     "start rollout=4\ncheck\nstart rollout=3\npromote rollout=3\ncheck\n"
+     "start rollout=5\ncreate rollout=12 version=3 ladder=2 window=1 floor=2\n"
+     "start rollout=12\npromote rollout=4\npromote rollout=12\npromote rollout=12\n"
+     "promote rollout=5\npromote rollout=5\npromote rollout=4\npromote rollout=3\n"
+     "check\nundo rollout=12\ncrash device=13 calls=19\n"
+     "create rollout=28 version=3 priority=1 ladder=4 floor=2\ncheck\n"
+     "abort rollout=24\nvisit device=17\nstart rollout=28\ncheck\n"},
+    // Stopped, and let in by another rollout within the second.
+    {"why_removed_and_offered_at_once",
+     "world seed=155665771 devices=24 rooted=4 signer=1\ncreate rollout=5\n"
+     "start rollout=5\npromote rollout=5\ncreate rollout=13 version=5 ladder=9\n"
+     "preview rollout=13\nkill rollout=5\npromote rollout=13\nround\n"
+     "create rollout=29 version=5 priority=10 ladder=2\nstart rollout=29\ncheck\n"},
     // Which of nine is one too many follows from their ids, so from the seed. Who is away keeps the
     // one that is undone from being over.
     {"undone_beside_as_many_as_may_be",

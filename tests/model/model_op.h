@@ -15,7 +15,7 @@
 
 // X(NAME, text, names of its arguments)
 #define MODEL_OP_MAP(X)                                                                            \
-    X(WORLD, "world", "seed devices rooted signer lease strict")                                   \
+    X(WORLD, "world", "seed devices rooted signer lease")                                          \
     X(CREATE, "create",                                                                            \
       "rollout task version priority target arm ladder window approval floor trust gate pace "     \
       "guard")                                                                                     \

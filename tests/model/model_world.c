@@ -91,11 +91,10 @@ void model_world_push_root(struct model_world *world, uint32_t index)
 void model_world_open(struct model_world *world, const struct model_op *op, const char *home,
                       bool verbose)
 {
-    const int64_t *args = op->args; // seed devices rooted signer lease strict
+    const int64_t *args = op->args; // seed devices rooted signer lease
     memset(world, 0, sizeof(*world));
     (void)snprintf(world->home, sizeof(world->home), "%s", home);
     world->verbose = verbose;
-    world->strict = args[5] != 0;
     world->mono_us = BEGIN_MONO_US;
     world->wall_us = BEGIN_WALL_US;
     world->record.seed = (uint64_t)args[0];

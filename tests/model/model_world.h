@@ -58,7 +58,6 @@ struct model_world {
     bool registered[MODEL_TASKS][MODEL_VERSIONS];
     bool registered_then[MODEL_TASKS][MODEL_VERSIONS]; // at the backup
     bool restored;
-    bool strict; // `why` is held against what the device has, refuses and follows, all of it
     uint32_t device_count;
     struct model_device devices[MODEL_DEVICES_MAX];
     struct model_flight flights[MODEL_ROLLOUTS_MAX];

@@ -3,7 +3,9 @@
 
 #include "posix/posix_internal.h"
 
+#include "base/prng.h"
 #include "base/regular_file.h"
+#include "base/span.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +22,11 @@
 #define DETAIL_MAX       100 // of its text that is shown
 #define FILE_MODE        0600
 #define DIR_MODE         0700
+#define KEY_NAME         "enrolment.key"
+#define KEY_PREFIX       "wek_"
+#define KEY_PREFIX_BYTES 4u
+#define KEY_DRAWS        4u // of 8 bytes
+#define KEY_TEXT_BYTES   (KEY_PREFIX_BYTES + BASE_B64_ENCODED(8u * KEY_DRAWS))
 
 struct attempt {
     struct event_base *base;
@@ -83,12 +90,13 @@ enum base_status posix_credential_set_aside(const char *dir, struct base_error *
     return rename(path, aside) == 0 ? BASE_OK : system_failed(error, aside);
 }
 
-static enum base_status keep(const char *dir, const uint8_t *bytes, size_t size,
-                             struct base_error *error)
+// Replaces DIR/`name`, by way of DIR/`beside`.
+static enum base_status keep(const char *dir, const char *name, const char *beside,
+                             struct base_span bytes, struct base_error *error)
 {
     char path[PATH_MAX];
     char fresh[PATH_MAX];
-    if (!path_of(dir, "credential", path) || !path_of(dir, "credential.new", fresh)) {
+    if (!path_of(dir, name, path) || !path_of(dir, beside, fresh)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
     }
     if (mkdir(dir, DIR_MODE) != 0 && errno != EEXIST) {
@@ -99,7 +107,7 @@ static enum base_status keep(const char *dir, const uint8_t *bytes, size_t size,
     if (fd < 0) {
         return system_failed(error, fresh);
     }
-    bool ok = write(fd, bytes, size) == (ssize_t)size && fsync(fd) == 0;
+    bool ok = write(fd, bytes.data, bytes.size) == (ssize_t)bytes.size && fsync(fd) == 0;
     ok = close(fd) == 0 && ok && rename(fresh, path) == 0;
     int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ok = ok && folder >= 0 && fsync(folder) == 0;
@@ -108,6 +116,54 @@ static enum base_status keep(const char *dir, const uint8_t *bytes, size_t size,
         close(folder);
     }
     return status;
+}
+
+// ---- The key
+
+// The key of an enrolment that was begun before. NOT_FOUND: there is none, or it is cut short.
+static enum base_status key_read(const char *dir, char out[KEY_TEXT_BYTES + 1],
+                                 struct base_error *error)
+{
+    char path[PATH_MAX];
+    int fd = -1;
+    if (!path_of(dir, KEY_NAME, path)) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
+    }
+    BASE_TRY(base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, error));
+    ssize_t size = read(fd, out, KEY_TEXT_BYTES + 1);
+    close(fd);
+    out[KEY_TEXT_BYTES] = '\0';
+    bool ok = size == KEY_TEXT_BYTES && strncmp(out, KEY_PREFIX, KEY_PREFIX_BYTES) == 0 &&
+              wire_credential_ok(base_str_of(out));
+    return ok ? BASE_OK : BASE_ERR_NOT_FOUND;
+}
+
+// On disk before it is sent: after a crash the device asks again as the same.
+static enum base_status key_take(const char *dir, char out[KEY_TEXT_BYTES + 1],
+                                 struct base_error *error)
+{
+    uint64_t draws[KEY_DRAWS];
+    enum base_status status = key_read(dir, out, error);
+    if (status != BASE_ERR_NOT_FOUND) {
+        return status;
+    }
+    for (size_t i = 0; i < KEY_DRAWS; i++) {
+        draws[i] = base_entropy_u64();
+    }
+    memcpy(out, KEY_PREFIX, KEY_PREFIX_BYTES);
+    size_t size = base_b64_encode((const uint8_t *)draws, sizeof(draws), out + KEY_PREFIX_BYTES);
+    out[KEY_PREFIX_BYTES + size] = '\0';
+    return keep(dir, KEY_NAME, KEY_NAME ".new",
+                (struct base_span){(const uint8_t *)out, KEY_PREFIX_BYTES + size}, error);
+}
+
+// It has been answered: what is asked from now on is another enrolment.
+static void key_drop(const char *dir)
+{
+    char path[PATH_MAX];
+    if (path_of(dir, KEY_NAME, path)) {
+        (void)unlink(path);
+    }
 }
 
 // ---- The request
@@ -156,24 +212,26 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
 }
 
 static enum base_status request(struct attempt *attempt, struct h2_client *client,
-                                const struct posix_options *options, struct base_str token)
+                                const struct posix_options *options, struct base_str token,
+                                struct base_str key)
 {
     char bearer[BEARER_MAX];
     char hex[WIRE_DEVICE_HEX + 1];
-    struct h2_header headers[2];
+    struct h2_header headers[3];
     int32_t stream = 0;
     int size = snprintf(bearer, sizeof(bearer), "Bearer %.*s", (int)token.size, token.data);
     if (size < 0 || (size_t)size >= sizeof(bearer)) {
         return BASE_ERR_TOO_LARGE;
     }
     headers[0] = (struct h2_header){BASE_STR("authorization"), {bearer, (size_t)size}};
+    headers[1] = (struct h2_header){BASE_STR("walle-enroll-key"), key};
     wire_device_hex(options->config.device_id, hex);
-    headers[1] = (struct h2_header){BASE_STR("walle-device"), {hex, WIRE_DEVICE_HEX}};
+    headers[2] = (struct h2_header){BASE_STR("walle-device"), {hex, WIRE_DEVICE_HEX}};
     struct h2_request out = {
         .method = BASE_STR("POST"),
         .path = BASE_STR("/v1/enroll"),
         .headers = headers,
-        .header_count = options->config.device_id != 0 ? 2 : 1,
+        .header_count = options->config.device_id != 0 ? 3 : 2,
     };
     return h2_client_request(client, &out, attempt, &stream);
 }
@@ -199,7 +257,7 @@ static enum base_status run(struct attempt *attempt)
 
 // Asks; what came is in `attempt`.
 static enum base_status ask(struct attempt *attempt, const struct posix_options *options,
-                            struct base_str token, struct base_error *error)
+                            struct base_str token, struct base_str key, struct base_error *error)
 {
     struct h2_tls *tls = NULL;
     struct h2_client *client = NULL;
@@ -210,7 +268,7 @@ static enum base_status ask(struct attempt *attempt, const struct posix_options 
         .host = options->host, .port = options->port, .tls = options->tls ? tls : NULL};
     enum base_status status = h2_client_new(attempt->base, &to, &events, &client);
     if (status == BASE_OK) {
-        status = request(attempt, client, options, token);
+        status = request(attempt, client, options, token, key);
     }
     if (status == BASE_OK) {
         status = run(attempt);
@@ -250,12 +308,17 @@ enum base_status posix_enroll(struct event_base *base, const struct posix_option
                               struct base_error *error)
 {
     struct attempt attempt = {.base = base, .ended = BASE_ERR_TIMEOUT};
-    BASE_TRY(ask(&attempt, options, token, error));
+    char key[KEY_TEXT_BYTES + 1];
+    BASE_TRY(key_take(options->dir, key, error));
+    BASE_TRY(ask(&attempt, options, token, base_str_of(key), error));
     if (attempt.status != 201) {
         return refused(&attempt, error);
     }
     if (attempt.size > sizeof(attempt.body) || take(attempt.body, attempt.size, out) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "enrolment: the answer is malformed");
     }
-    return keep(options->dir, attempt.body, attempt.size, error);
+    BASE_TRY(keep(options->dir, "credential", "credential.new",
+                  (struct base_span){attempt.body, attempt.size}, error));
+    key_drop(options->dir);
+    return BASE_OK;
 }

@@ -1,6 +1,8 @@
 // Enrolment of this device: one request to the gateway, and its answer kept in the device's folder.
 //
 // DIR/credential holds the answer as it came (wire/enrolment.h), mode 0600, replaced atomically.
+// Until it does, DIR/enrolment.key holds the key that each try brings: an answer that got lost is
+// given once more.
 #ifndef POSIX_ENROLL_H
 #define POSIX_ENROLL_H
 
@@ -23,7 +25,8 @@ BASE_NODISCARD enum base_status posix_credential_set_aside(const char *dir,
                                                            struct base_error *error);
 // Sends the token and waits, running `base` meanwhile; keeps the answer in options->dir, which is
 // made when absent. The device brings options->config.device_id unless that is 0. DENIED: the
-// gateway refuses (`error` has its status); TIMEOUT, CLOSED, IO: try again later.
+// gateway refuses (`error` has its status); INVALID: the answer, or what stands in the place of the
+// key; TIMEOUT, CLOSED, IO: try again later.
 BASE_NODISCARD enum base_status posix_enroll(struct event_base *base,
                                              const struct posix_options *options,
                                              struct base_str token, struct posix_credential *out,

@@ -4,6 +4,8 @@
 #include "posix/posix_env.h"
 #include "posix/posix_internal.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
@@ -328,6 +330,7 @@ static enum base_status open_sealed(struct posix_kv *kv, const char *path)
 static enum base_status open_env(struct posix_kv *kv, const char *folder, const char *path, int dir,
                                  struct base_error *why)
 {
+    BASE_TRY(base_folder_look(dir, FOLDER, why));
     if (mkdirat(dir, FOLDER, DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }

@@ -180,7 +180,7 @@ enum base_status posix_state_open(struct posix_state *state, int device, const c
     if (mkdirat(device, "state", DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }
-    state->folder = openat(device, "state", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    state->folder = openat(device, "state", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (state->folder < 0) {
         return posix_status_of_errno(errno);
     }
@@ -210,7 +210,8 @@ static enum base_status old_load(struct posix_state *state, uint8_t *out, size_t
     if (status == BASE_ERR_CORRUPT) {
         state->old_form = false;
         posix_state_close(state);
-        state->folder = openat(state->device, "state", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        state->folder =
+            openat(state->device, "state", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
     return status;
 }

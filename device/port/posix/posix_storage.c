@@ -473,6 +473,9 @@ static enum base_status storage_open(struct posix_storage *storage, const char *
     if (status == BASE_OK) {
         status = posix_folder_open(storage->dir, "partial", dir, storage->log, &storage->partial);
     }
+    if (status == BASE_OK && base_folder_look(storage->dir, "state", &why) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s/%s", dir, why.text);
+    }
     if (status == BASE_OK) {
         status = posix_state_open(&storage->state, storage->dir, dir, storage->log);
     }

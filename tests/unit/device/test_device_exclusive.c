@@ -16,7 +16,7 @@
 static struct rig rig;
 static struct personal_rig personal;
 
-// Version 0 has no exclusive files, 1 and 2 have optional ones, 3 requires them.
+// Version 0 has no exclusive files, 1 and 2 have optional ones, 3 and 4 require them.
 static int setup(void **state)
 {
     (void)state;
@@ -28,6 +28,7 @@ static int setup(void **state)
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     personal.exclusive = WIRE_EXCLUSIVE_REQUIRED;
+    rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
     return 0;
@@ -131,6 +132,40 @@ static void test_required_and_not_there(void **state)
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
     expect_ran_with(3, PERSONAL_OWN);
+}
+
+// What was not for it leaves no floor, also over a restart before that is known; what ran does.
+static void test_required_and_not_there_raises_no_floor(void **state)
+{
+    (void)state;
+    install(0, 1);
+    struct rig_statement statement = {
+        .task = TASK, .version = 3, .counter = 3, .floor = 2, .rollout_id = 3};
+    personal.proof_status = 503; // not known yet: that is told, and once is enough
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
+    rig_kill(&rig);
+    rig_boot(&rig);
+    personal.proof_status = 404;
+    rig_checkin(&rig);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
+    rig_checkin(&rig); // offered again, and not tried again
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
+    personal.proof_status = 0;
+    rig.offer_flags = WIRE_OFFER_FLAG_RETRY;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    expect_ran_with(3, PERSONAL_OWN);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
+    rig.offer_flags = 0;
+    personal.proof_status = 404; // the same floor, by another: that it had it before stays
+    statement = (struct rig_statement){
+        .task = TASK, .version = 4, .counter = 4, .floor = 2, .rollout_id = 4};
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
 }
 
 static void test_somebody_elses_leaf_is_refused(void **state)
@@ -274,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_user_leaf_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_made_any, setup, teardown),
         cmocka_unit_test_setup_teardown(test_required_and_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_required_and_not_there_raises_no_floor, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_somebody_elses_leaf_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bent_and_endless_proofs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_gateway_in_trouble_is_asked_again, setup, teardown),

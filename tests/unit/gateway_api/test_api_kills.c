@@ -2,6 +2,8 @@
 // the audit log that names it, who it was, and what comes back when it ends.
 #include "api_kit.h"
 
+#include "svc/kill_rollouts.h"
+
 static const char stages[] = "[{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_"
                              "failure\":0.1,\"min_sample\":5,\"guard_s\":0}]";
 
@@ -169,6 +171,81 @@ static void test_by_is_who_the_token_is(void **state)
     api_kit_done(&released.kit);
 }
 
+static void expect_no_line(struct released *released, const char *id)
+{
+    json_t *line = last_line(released, id, "kill");
+    if (line != NULL) {
+        fail_msg("rollout %s has a line: %s", id, api_text(line, "what"));
+    }
+}
+
+static void command(struct released *released, const char *id, const char *what)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "/api/v1/rollouts/%s/%s", id, what);
+    json_decref(api_call(&released->kit, GW_METHOD_POST, path, "{}", 200));
+}
+
+// No line for a rollout that goes back already, nor for the end of what a later release is in the
+// place of.
+static void test_only_what_it_concerns_has_a_line(void **state)
+{
+    struct released released;
+    char first[WIRE_SHA256_HEX + 1];
+    (void)state;
+    released_init(&released);
+    command(&released, "0000000000000012", "abort");
+    make_rollout(&released, 0x13); // of the same version, and completed after 11
+    command(&released, "0000000000000013", "promote");
+    json_decref(change(&released, "", released.hex, 201));
+    expect_no_line(&released, "0000000000000012");
+    expect_line(&released, "0000000000000011", "kill");
+    expect_line(&released, "0000000000000013", "kill");
+    json_t *back = change(&released, "/lift", released.hex, 200);
+    assert_int_equal(json_integer_value(json_object_get(back, "rollout_count")), 1);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(back, "rollouts"), 0)),
+                        "0000000000000013");
+    json_decref(back);
+    expect_line(&released, "0000000000000011", "kill"); // 13 is in its place
+    expect_line(&released, "0000000000000013", "unkill");
+    expect_no_line(&released, "0000000000000012");
+    // Of a version that was never complete nothing comes back.
+    api_version(&released.kit, "shop", "2.0.0", &released.draft);
+    wire_sha256_hex(&released.draft.manifest, first);
+    command(&released, "0000000000000011", "undo");
+    command(&released, "0000000000000013", "undo");
+    make_rollout(&released, 0x14);
+    json_decref(change(&released, "", first, 201));
+    back = change(&released, "/lift", first, 200);
+    assert_int_equal(json_integer_value(json_object_get(back, "rollout_count")), 0);
+    json_decref(back);
+    expect_line(&released, "0000000000000014", "kill");
+    api_kit_done(&released.kit);
+}
+
+// Half a name is somebody else's: what does not fit beside the person is left out.
+static void test_no_name_is_cut(void **state)
+{
+    static const char person[] = "ana";
+    char by[GW_TRUST_BY_MAX + 1];
+    char name[GW_TRUST_BY_MAX + 1];
+    char expected[GW_TRUST_BY_MAX + 1];
+    size_t fits = GW_TRUST_BY_MAX - strlen(person) - strlen(" ()");
+    (void)state;
+    memset(name, 'n', sizeof(name));
+    struct gw_rollout_who who = {.person = base_str_of(person), .by = {name, fits}};
+    gw_kill_by(&who, by);
+    (void)snprintf(expected, sizeof(expected), "%s (%.*s)", person, (int)fits, name);
+    assert_string_equal(by, expected);
+    assert_int_equal(strlen(by), GW_TRUST_BY_MAX);
+    who.by.size++;
+    gw_kill_by(&who, by);
+    assert_string_equal(by, person);
+    who.by = who.person;
+    gw_kill_by(&who, by);
+    assert_string_equal(by, person);
+}
+
 static void test_an_unknown_version_is_told_apart(void **state)
 {
     static const char nobodys[] =
@@ -199,6 +276,8 @@ int main(void)
         cmocka_unit_test(test_logs_of_its_rollouts_say_it),
         cmocka_unit_test(test_the_audit_log_names_the_version),
         cmocka_unit_test(test_by_is_who_the_token_is),
+        cmocka_unit_test(test_only_what_it_concerns_has_a_line),
+        cmocka_unit_test(test_no_name_is_cut),
         cmocka_unit_test(test_an_unknown_version_is_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,8 @@ static inline void tell_of(struct rig *rig, struct rig_device *device, bool cont
             .version_id = wire_version_id(control ? &old_version : &new_version),
             .rollout_id = ID,
             .fingerprint = wire_outcome_is_failure(kind) ? 4711 : 0,
+            .detail =
+                wire_outcome_is_failure(kind) ? BASE_STR("fell over") : (struct base_str){NULL, 0},
         };
     }
     assert_int_equal(rig_send_report(rig, &report), 204);

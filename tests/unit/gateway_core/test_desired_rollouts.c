@@ -283,6 +283,23 @@ static void say(uint64_t id, enum wire_outcome_kind kind)
     assert_int_equal(rig_report(&rig, &devices[0], &view, &kind, 1), 204);
 }
 
+// ... and why it failed.
+static void say_why(uint64_t id, enum wire_outcome_kind kind, const char *detail)
+{
+    struct gw_rollout_view view;
+    struct rig_device *device = &devices[0];
+    rig_view(&rig, id, &view);
+    struct wire_report report = {
+        .device_id = device->id, .epoch = device->epoch, .first_seq = device->seq++, .count = 1};
+    report.outcomes[0] = (struct wire_outcome){.kind = kind,
+                                               .task_id = wire_task_id(BASE_STR(TASK)),
+                                               .version_id = view.version_id,
+                                               .rollout_id = id,
+                                               .fingerprint = id,
+                                               .detail = base_str_of(detail)};
+    assert_int_equal(rig_send_report(&rig, &report), 204);
+}
+
 static void expect_why(uint64_t version, const char *text)
 {
     struct gw_why_view why;
@@ -346,6 +363,86 @@ static void why_knows_that_what_is_refused_is_not_had(void **state)
     say(1, WIRE_OUTCOME_FAIL_VERIFY);
     expect_why(0, "no open rollout lets it in, and the baselines for it are older than its floor "
                   "allows");
+    rig_done(&rig);
+}
+
+static void expect_has(uint64_t version, uint64_t refused)
+{
+    struct gw_why_view why;
+    struct base_error error = {0};
+    assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
+    assert_true(why.has_version_id == version);
+    assert_true(why.refused_version_id == refused);
+}
+
+// It was ordered back from the second to the first, which failed: so it runs the second again,
+// although that has rolled back there. What comes later counts for more.
+static void why_knows_what_it_fell_back_to(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t first = start(1, "1.0.0", NULL, &full);
+    uint64_t second = start(2, "2.0.0", NULL, &full);
+    say(2, WIRE_OUTCOME_ACTIVATED);
+    expect_has(second, 0);
+    rig_advance_s(&rig, 10);
+    say(2, WIRE_OUTCOME_ROLLED_BACK);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    expect_has(first, 0);
+    say(1, WIRE_OUTCOME_FAIL_EXCEPTION);
+    say(1, WIRE_OUTCOME_ROLLED_BACK);
+    expect_has(second, first);
+    rig_advance_s(&rig, 10);
+    uint64_t third = start(3, "3.0.0", NULL, &full);
+    say(3, WIRE_OUTCOME_ACTIVATED);
+    expect_has(third, first);
+    rig_advance_s(&rig, 10);
+    say(3, WIRE_OUTCOME_FAIL_EXCEPTION); // what it left before the third is not known any more
+    say(3, WIRE_OUTCOME_ROLLED_BACK);
+    expect_has(0, third);
+    rig_done(&rig);
+}
+
+// A refusal is no failure of what ran there, whether it comes before or after it was led back.
+static void why_tells_refusals_from_failures(void **state)
+{
+    (void)state;
+    open_all();
+    (void)start(1, "1.0.0", NULL, &full);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    say(1, WIRE_OUTCOME_ROLLED_BACK);
+    say(1, WIRE_OUTCOME_FAIL_VERIFY);
+    expect_has(0, 0);
+    (void)start(2, "2.0.0", NULL, &full);
+    say_why(2, WIRE_OUTCOME_FAIL_CLOCK, "the statement ran out");
+    say(2, WIRE_OUTCOME_ACTIVATED);
+    say(2, WIRE_OUTCOME_ROLLED_BACK);
+    expect_has(0, 0);
+    rig_advance_s(&rig, 10);
+    uint64_t third = start(3, "3.0.0", NULL, &full);
+    say(3, WIRE_OUTCOME_ACTIVATED);
+    say_why(3, WIRE_OUTCOME_FAIL_EXCEPTION, "it fell over");
+    say(3, WIRE_OUTCOME_ROLLED_BACK);
+    expect_has(0, third);
+    rig_done(&rig);
+}
+
+// Within one second it is stopped in one rollout and let in by another, which came later.
+static void why_knows_what_came_after_a_stop(void **state)
+{
+    (void)state;
+    open_all();
+    (void)start(1, "1.0.0", NULL, &full);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    rig_advance_s(&rig, 10);
+    uint64_t second = start(2, "2.0.0", NULL, &full);
+    say(1, WIRE_OUTCOME_REMOVED);
+    expect_has(0, 0);
+    say(2, WIRE_OUTCOME_ACTIVATED);
+    expect_has(second, 0);
+    rig_advance_s(&rig, 10);
+    say(2, WIRE_OUTCOME_REMOVED);
+    expect_has(0, 0);
     rig_done(&rig);
 }
 
@@ -457,6 +554,9 @@ int main(void)
         cmocka_unit_test(why_blames_the_newer_version_alone),
         cmocka_unit_test(why_knows_what_is_not_for_it),
         cmocka_unit_test(why_knows_that_what_is_refused_is_not_had),
+        cmocka_unit_test(why_knows_what_it_fell_back_to),
+        cmocka_unit_test(why_tells_refusals_from_failures),
+        cmocka_unit_test(why_knows_what_came_after_a_stop),
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
         cmocka_unit_test(what_is_kept_ends_with_its_rollout),

@@ -4,6 +4,7 @@
 
 #define GUARD_S 3600u
 #define FEW     8u
+#define SILENCE_S 120u
 
 static const struct rig_stage full_only[] = {
     {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 200000, 0},
@@ -92,6 +93,77 @@ static void who_fails_late_takes_the_rollout_back(void **state)
     assert_int_equal(state_of(&rig, 0x11), POL_ROLLOUT_ROLLED_BACK);
     assert_true(runs(0) == 0);
     expect_replay(&rig, 0x11);
+    rig_done(&rig);
+}
+
+static void silent(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->guard_s = 0;
+    stage->silence_s = SILENCE_S;
+}
+
+static void unasked(struct pol_stage *stage, uint32_t index)
+{
+    silent(stage, index);
+    stage->silence_s = 0;
+}
+
+// Two have the version when it is taken back, and `lost` of them never come again.
+static void go_back(struct rig *rig, uint64_t id, uint32_t lost)
+{
+    begin(rig, id, full_only, 1);
+    rig_command(rig, id, POL_COMMAND_START, NULL);
+    (void)come(rig, &devices[0], id, good, 2, NULL);
+    (void)come(rig, &devices[1], id, good, 2, NULL);
+    rig_command(rig, id, POL_COMMAND_ABORT, NULL);
+    for (uint32_t i = lost; i < 2; i++) {
+        (void)come(rig, &devices[i], id, good, 2, NULL);
+    }
+    assert_int_equal(state_of(rig, id), POL_ROLLOUT_ROLLING_BACK);
+}
+
+// The way back is over when who is silent is all that is left, or revoked.
+static void who_is_lost_does_not_keep_it_going_back(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_credential revoked;
+    open_known(&rig, silent);
+    go_back(&rig, 0x71, 1);
+    rig_advance_s(&rig, SILENCE_S - 1);
+    assert_int_equal(state_of(&rig, 0x71), POL_ROLLOUT_ROLLING_BACK);
+    rig_advance_s(&rig, 1);
+    assert_int_equal(state_of(&rig, 0x71), POL_ROLLOUT_ROLLED_BACK);
+    expect_replay(&rig, 0x71);
+    rig_done(&rig);
+    // Who comes is waited for, and who cannot come any more is not.
+    open_known(&rig, silent);
+    go_back(&rig, 0x72, 2);
+    rig_advance_s(&rig, SILENCE_S - 1);
+    (void)come(&rig, &devices[0], 0x72, NULL, 0, NULL);
+    rig_advance_s(&rig, SILENCE_S - 1);
+    assert_int_equal(state_of(&rig, 0x72), POL_ROLLOUT_ROLLING_BACK);
+    assert_int_equal(gw_device_revoke(rig.core, devices[0].id, &revoked), BASE_OK);
+    assert_int_equal(state_of(&rig, 0x72), POL_ROLLOUT_ROLLED_BACK);
+    rig_done(&rig);
+    // Who is back already is missed by nobody.
+    open_known(&rig, silent);
+    go_back(&rig, 0x74, 1);
+    for (int i = 0; i < 4; i++) {
+        rig_advance_s(&rig, SILENCE_S - 10);
+        (void)come(&rig, &devices[0], 0x74, NULL, 0, NULL);
+        assert_int_equal(state_of(&rig, 0x74), POL_ROLLOUT_ROLLING_BACK);
+    }
+    rig_done(&rig);
+    // Where nobody is asked about silence, as many intervals as by default.
+    open_known(&rig, unasked);
+    atomic_store(&rig.core->checkin_interval_s, SILENCE_S / GW_STAGE_SILENCE_TIMES);
+    go_back(&rig, 0x73, 1);
+    rig_advance_s(&rig, SILENCE_S - 1);
+    assert_int_equal(state_of(&rig, 0x73), POL_ROLLOUT_ROLLING_BACK);
+    rig_advance_s(&rig, 1);
+    assert_int_equal(state_of(&rig, 0x73), POL_ROLLOUT_ROLLED_BACK);
     rig_done(&rig);
 }
 
@@ -412,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_fails_late_takes_the_rollout_back),
+        cmocka_unit_test(who_is_lost_does_not_keep_it_going_back),
         cmocka_unit_test(everybody_answered_or_the_guard_is_over),
         cmocka_unit_test(a_guard_is_promoted),
         cmocka_unit_test(under_way_is_no_failure),

@@ -114,6 +114,63 @@ static void what_is_held_back_gives_way_to_the_baseline(void **state)
     assert_true(pair()->version_id == third);
 }
 
+static void guarded_at_night(struct pol_stage *stage, uint32_t index)
+{
+    at_night(stage, index);
+    stage->guard_s = 24 * 3600;
+}
+
+// Likewise of a rollout that is guarded: it is a baseline, before which another one lies that
+// everybody should have until its window opens.
+static void what_is_guarded_gives_way_to_the_baseline_before(void **state)
+{
+    (void)state;
+    struct gw_rollout_view view;
+    uint64_t first = complete(1, "1.0.0");
+    rig_settle(&rig);
+    assert_int_equal(come(NULL), 1); // it is known, and outstanding from now on
+    rig.conduct = guarded_at_night;
+    uint64_t second = complete(2, "2.0.0");
+    rig_settle(&rig);
+    rig_view(&rig, 2, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    for (uint32_t i = 0; i < 2; i++) {
+        device.pair_count = 0;
+        if (i == 1) {
+            pair()->version_id = first + 1; // from elsewhere
+        }                                   // else new to the task
+        assert_int_equal(come(NULL), 1);
+        assert_true(pair()->version_id == first);
+        assert_int_equal(come(NULL), 0);
+    }
+    rig_advance_s(&rig, BEFORE_S);
+    assert_int_equal(come(NULL), 1);
+    assert_true(pair()->version_id == second);
+}
+
+// A version that failed before the one that failed last is refused, until it may be tried again.
+static void what_may_be_tried_again_is_wanted(void **state)
+{
+    (void)state;
+    const struct pol_attrs attrs = {NULL, 0};
+    uint8_t mark[sizeof(uint64_t)];
+    struct base_writer writer;
+    const struct wire_profile told = {.refused = mark, .refused_count = 1};
+    uint64_t first = complete(1, "1.0.0");
+    uint64_t second = start(2, "2.0.0");
+    rig_settle(&rig);
+    const struct gw_plan_task *task = gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK)));
+    base_writer_init(&writer, mark, sizeof(mark));
+    base_writer_u64(&writer, wire_profile_version_mark(task->task_id, second));
+    struct gw_device_facts facts = {
+        .device_id = device.id, .have = first, .blocked = first + 1, .told = &told};
+    assert_true(gw_want_of(task, &facts, &attrs).version_id == first);
+    facts.retry = second;
+    assert_true(gw_want_of(task, &facts, &attrs).version_id == second);
+    facts.retry = first + 1; // another one
+    assert_true(gw_want_of(task, &facts, &attrs).version_id == first);
+}
+
 // The interval is told beside it, never the wait as if it were the interval.
 static void a_wait_is_no_interval(void **state)
 {
@@ -282,6 +339,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(what_is_held_back_gives_way_to_the_baseline),
+        CASE(what_is_guarded_gives_way_to_the_baseline_before),
+        CASE(what_may_be_tried_again_is_wanted),
         CASE(a_wait_is_no_interval),
         CASE(what_ran_out_is_offered_to_nobody_and_settles_nobody),
         CASE(what_ran_out_gives_way_to_the_baseline),

@@ -2,6 +2,8 @@
 // the same pace; blocks found again after a restart; what counts, and what does not.
 #include "placebo_kit.h"
 
+#include "svc/causes.h"
+
 // ---- Who is drawn
 
 static void cohorts_are_drawn_at_checkins(void **state)
@@ -83,6 +85,64 @@ static void who_cannot_be_control_is_alone(void **state)
     trial_now(&rig, &trial);
     assert_true(alone > 20);
     assert_int_equal(trial.all[POL_COHORT_UPDATED].offered - trial.compared, alone);
+    rig_done(&rig);
+}
+
+// How the old version fails is no cause of the new one's.
+static void what_control_fails_of_is_no_cause(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct gw_cause cause;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < 20; i++) {
+        if (come(&rig, &devices[i]) == CONTROL) {
+            tell_of(&rig, &devices[i], true, WIRE_OUTCOME_FAIL_EXCEPTION);
+        }
+    }
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_true(view.counts.control_failed > 3);
+    assert_int_equal(gw_cause_get(rig.core, ID, 4711, &cause), BASE_ERR_NOT_FOUND);
+    uint32_t updated = 0;
+    while (place_of(&devices[updated]) != UPDATED) {
+        updated++;
+    }
+    (void)come(&rig, &devices[updated]);
+    tell_of(&rig, &devices[updated], false, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_int_equal(gw_cause_get(rig.core, ID, 4711, &cause), BASE_OK);
+    rig_done(&rig);
+}
+
+// Who was let in by an earlier stage's audience is in the band of the next one's control, and is
+// none: what it says of the version before counts for neither cohort.
+static void who_is_updated_does_not_speak_as_control(void **state)
+{
+    (void)state;
+    static const struct rig_stage stages[] = {
+        {"beta", POL_STAGE_BETA, 10000, "model", "SM-1", 20, 400000, 3600 * SECOND_US},
+        {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3600 * SECOND_US},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+    };
+    struct rig rig;
+    struct gw_rollout_view view;
+    open_fleet(&rig);
+    begin_stages(&rig, stages, 3);
+    uint32_t both = 0;
+    while (place_of(&devices[both]) != CONTROL) {
+        both += 4; // SM-1
+    }
+    assert_int_equal(come(&rig, &devices[both]), UPDATED);
+    tell_of(&rig, &devices[both], false, WIRE_OUTCOME_RAN);
+    rig_command(&rig, ID, POL_COMMAND_PROMOTE, &view);
+    assert_int_equal(view.stage_index, 1);
+    rig_settle(&rig);
+    tell_of(&rig, &devices[both], true, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_int_equal(rig.core->reports_unoffered, 2);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.counts.succeeded, 1);
+    assert_int_equal(view.counts.failed + view.counts.control, 0);
     rig_done(&rig);
 }
 
@@ -230,8 +290,8 @@ static void a_restart_finds_the_same_trial(void **state)
     rig_done(&rig);
 }
 
-// A kill loses what was not written yet: whose offer is lost and who then reports takes no part,
-// who comes again enters anew; nobody is in it twice.
+// A kill loses what was not written yet: whose offer is lost and who then reports takes no part, or
+// is not heard when it speaks of what it had; who comes again enters anew; nobody is in it twice.
 static void a_kill_loses_devices_and_doubles_none(void **state)
 {
     (void)state;
@@ -264,7 +324,7 @@ static void a_kill_loses_devices_and_doubles_none(void **state)
         }
     }
     for (uint32_t i = 0; i < DEVICES; i++) {
-        bool lost = i >= DEVICES / 2 && i % 2 == 1 && place_of(&devices[i]) == CONTROL;
+        bool lost = i >= DEVICES / 2 && place_of(&devices[i]) == CONTROL;
         drawn += lost;
         (void)come(&rig, &devices[i]);
     }
@@ -390,6 +450,55 @@ static void who_was_not_drawn_takes_no_part(void **state)
     trial_now(&rig, &trial);
     assert_int_equal(trial.all[POL_COHORT_UPDATED].offered, proven[UPDATED]);
     assert_int_equal(trial.all[POL_COHORT_CONTROL].offered, proven[CONTROL]);
+    rig_done(&rig);
+}
+
+// Devices in control's part of the fleet that were never offered what they had, and are on record
+// with no version, speak of what they ran: it moves nothing that people see of control. Those who
+// are on record with that very version, and were offered it by a gateway that was killed, count.
+static void who_holds_nothing_is_no_control(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    uint32_t known = 0;
+    uint64_t unknown = 0;
+    open_fleet(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct wire_report report = {
+            .device_id = devices[i].id, .epoch = devices[i].epoch, .first_seq = 1, .count = 1};
+        report.outcomes[0] = (struct wire_outcome){.kind = WIRE_OUTCOME_RAN,
+                                                   .task_id = wire_task_id(BASE_STR(TASK)),
+                                                   .version_id = wire_version_id(&old_version),
+                                                   .rollout_id = BASE_ID};
+        devices[i].seq = 2;
+        // A third ran it, a third ran it and lost it since; nobody has heard of the others.
+        if (i % 3 == 0) {
+            assert_int_equal(rig_send_report(&rig, &report), 204);
+        } else if (i % 3 == 1) {
+            report.count = 2;
+            report.outcomes[1] = report.outcomes[0];
+            report.outcomes[1].kind = WIRE_OUTCOME_ROLLED_BACK;
+            devices[i].seq = 3;
+            assert_int_equal(rig_send_report(&rig, &report), 204);
+        }
+    }
+    begin_stages(&rig, gray_full, 2);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (place_of(&devices[i]) == CONTROL) {
+            tell(&rig, &devices[i], i % 2 == 0 ? WIRE_OUTCOME_RAN : WIRE_OUTCOME_FAIL_CRASH);
+            known += i % 3 == 0;
+            unknown += i % 3 != 0;
+        }
+    }
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_true(known > 10 && unknown > 20);
+    assert_int_equal(view.counts.control, known);
+    assert_int_equal(view.counts.control_activated, known);
+    assert_true(view.counts.control_completed <= known && view.counts.control_failed <= known);
+    assert_int_equal(rig.core->reports_unoffered, 2 * unknown);
+    rig_expect_counts_from_disk(&rig);
     rig_done(&rig);
 }
 
@@ -572,6 +681,8 @@ int main(void)
         cmocka_unit_test(cohorts_are_drawn_at_checkins),
         cmocka_unit_test(beside_another_request_nobody_is_drawn),
         cmocka_unit_test(who_cannot_be_control_is_alone),
+        cmocka_unit_test(what_control_fails_of_is_no_cause),
+        cmocka_unit_test(who_is_updated_does_not_speak_as_control),
         cmocka_unit_test(both_cohorts_keep_one_pace),
         cmocka_unit_test(later_stages_draw_anew),
         cmocka_unit_test(a_restart_finds_the_same_trial),
@@ -579,6 +690,7 @@ int main(void)
         cmocka_unit_test(the_order_within_a_second_does_not_matter),
         cmocka_unit_test(windows_end),
         cmocka_unit_test(who_was_not_drawn_takes_no_part),
+        cmocka_unit_test(who_holds_nothing_is_no_control),
         cmocka_unit_test(bad_versions_stop_and_good_ones_go_on),
         cmocka_unit_test(a_first_release_has_nobody_to_compare_with),
         cmocka_unit_test(a_bad_segment_is_held),

@@ -107,6 +107,37 @@ static void guard_for(uint32_t window_s, uint32_t waits_s)
     rig_done(&rig);
 }
 
+// To its last second: what is said in it still counts.
+static void a_window_ends_with_its_last_second(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    guard_window_s = WINDOW_S;
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    begin_conducted(&rig, guarded_full, 1, guarded);
+    for (uint32_t i = 0; i < 30; i++) {
+        (void)come(&rig, &devices[i]);
+        tell_of(&rig, &devices[i], false, WIRE_OUTCOME_RAN);
+    }
+    rig_advance_s(&rig, WINDOW_S - 10);
+    uint32_t offered_s = gw_core_now_s(rig.core);
+    assert_int_equal(come(&rig, &devices[30]), UPDATED);
+    rig_advance_s(&rig, BLOCK_S + 15);
+    expect_state(&rig, POL_ROLLOUT_GUARDING, POL_REASON_GUARDING);
+    const struct gw_release *release = gw_catalog_find_rollout(rig.core, ID)->release;
+    uint64_t end_s = gw_trial_window_end_s(release, 0, offered_s);
+    rig_advance_s(&rig, end_s - gw_core_now_s(rig.core));
+    expect_state(&rig, POL_ROLLOUT_GUARDING, POL_REASON_GUARDING);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.outstanding, 1);
+    rig_advance_s(&rig, 1);
+    expect_state(&rig, POL_ROLLOUT_COMPLETED, POL_REASON_NOBODY_OUTSTANDING);
+    rig_done(&rig);
+}
+
 static void a_guard_waits_for_windows(void **state)
 {
     (void)state;
@@ -119,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_is_compared_with_a_placebo),
         cmocka_unit_test(a_guard_waits_for_windows),
+        cmocka_unit_test(a_window_ends_with_its_last_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -379,6 +379,27 @@ static void test_two_tasks(void **state)
     rig_exchange_done(&exchange);
 }
 
+// A shadow is let in by the newest stage alone; the version itself by any, the latest first.
+static void test_a_shadow_stage_that_is_over_lets_nobody_in(void **state)
+{
+    (void)state;
+    static struct gw_release release = {
+        .stage_count = 4,
+        .stages = {{.kind = POL_STAGE_GRAY, .max_bucket = POL_BUCKET_COUNT},
+                   {.kind = POL_STAGE_SHADOW, .max_bucket = POL_BUCKET_COUNT},
+                   {.kind = POL_STAGE_SHADOW, .max_bucket = 1},
+                   {.kind = POL_STAGE_FULL, .max_bucket = POL_BUCKET_COUNT}}};
+    uint64_t outside = 1;
+    while (pol_bucket(outside, release.salt) < 1) {
+        outside++;
+    }
+    assert_int_equal(gw_release_lets_in(&release, 1, true, outside, NULL), 1);
+    assert_int_equal(gw_release_lets_in(&release, 2, true, outside, NULL), GW_STAGE_NONE);
+    assert_int_equal(gw_release_lets_in(&release, 3, true, outside, NULL), GW_STAGE_NONE);
+    assert_int_equal(gw_release_lets_in(&release, 2, false, outside, NULL), 0);
+    assert_int_equal(gw_release_lets_in(&release, 3, false, outside, NULL), 3);
+}
+
 static void test_refused_ladders(void **state)
 {
     (void)state;
@@ -424,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_behind_a_gray_stage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_survives_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_two_tasks, setup, teardown),
+        cmocka_unit_test(test_a_shadow_stage_that_is_over_lets_nobody_in),
         cmocka_unit_test_setup_teardown(test_refused_ladders, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tolerance_that_was_not_signed, setup, teardown),
     };

@@ -209,10 +209,90 @@ static void a_block_is_bet_on_when_it_is_over(void **state)
     free(release);
 }
 
+// One block of 80 devices; the last of either cohort failed when it says so (0: not).
+#define HALF 40u
+static void fill_block(struct gw_trial_blocks *blocks, uint32_t control_s, uint32_t updated_s)
+{
+    for (uint32_t i = 0; i < 2 * HALF; i++) {
+        uint32_t failed_s = i == 0 ? control_s : i == 1 ? updated_s : 0;
+        unsigned bits = GW_OUTCOME_OFFERED | GW_OUTCOME_DRAWN;
+        bits |= i % 2 == 0 ? GW_OUTCOME_CONTROL : 0;
+        bits |= failed_s != 0 ? GW_OUTCOME_FAILED : 0;
+        gw_trial_blocks_add(blocks, &(struct gw_trial_entry){.order = i + 1,
+                                                             .segment = 1 + i % SEGMENTS / 4,
+                                                             .offered_s = 3,
+                                                             .failed_s = failed_s,
+                                                             .bits = (uint16_t)bits});
+    }
+}
+
+// The other one is heard of later, and failed earlier, than what was played already.
+static void what_is_heard_late_is_played_in_its_place(void **state)
+{
+    (void)state;
+    struct gw_release *release = make_release();
+    struct gw_trial_blocks *blocks = gw_trial_blocks_new(release);
+    struct gw_trial_blocks *fresh = gw_trial_blocks_new(release);
+    const struct pol_held nobody = {.count = 0};
+    struct gw_trial_look look = {
+        .heard_s = BLOCK_S + 25, .offers_s = BLOCK_S + 25, .held = &nobody};
+    struct gw_trial_entry entry = {
+        .order = 2, .segment = 1, .offered_s = 3, .bits = GW_OUTCOME_OFFERED | GW_OUTCOME_DRAWN};
+    struct pol_trial trial;
+    static struct pol_slices slices;
+    fill_block(blocks, BLOCK_S + 20, 0);
+    fill_block(fresh, BLOCK_S + 20, BLOCK_S + 10);
+    gw_trial_blocks_judged(blocks, &look, &trial);
+    gw_trial_blocks_slices(blocks, &look, &nobody, &slices);
+    assert_int_equal(trial.all[POL_COHORT_CONTROL].failed, 1);
+    gw_trial_blocks_take(blocks, &entry);
+    entry.bits |= GW_OUTCOME_FAILED;
+    entry.failed_s = BLOCK_S + 10;
+    gw_trial_blocks_add(blocks, &entry);
+    expect_equal(blocks, fresh, &look);
+    // And what was played is taken back: it is heard of the device as if it had not failed.
+    gw_trial_blocks_take(blocks, &entry);
+    entry.bits &= (uint16_t)~GW_OUTCOME_FAILED;
+    entry.failed_s = 0;
+    gw_trial_blocks_add(blocks, &entry);
+    gw_trial_blocks_free(fresh);
+    fresh = gw_trial_blocks_new(release);
+    fill_block(fresh, BLOCK_S + 20, 0);
+    expect_equal(blocks, fresh, &look);
+    gw_trial_blocks_free(blocks);
+    gw_trial_blocks_free(fresh);
+    free(release);
+}
+
+// A look that may go less far than the one before finds what it would have found then.
+static void an_earlier_look_sees_no_further(void **state)
+{
+    (void)state;
+    struct gw_release *release = make_release();
+    struct gw_trial_blocks *blocks = gw_trial_blocks_new(release);
+    const struct pol_held nobody = {.count = 0};
+    fill_block(blocks, BLOCK_S + 20, BLOCK_S + 10);
+    for (uint32_t heard_s = BLOCK_S + 25; heard_s >= BLOCK_S; heard_s -= 5) {
+        struct gw_trial_blocks *fresh = gw_trial_blocks_new(release);
+        struct gw_trial_look look = {.heard_s = heard_s, .offers_s = heard_s, .held = &nobody};
+        struct pol_trial trial;
+        fill_block(fresh, BLOCK_S + 20, BLOCK_S + 10);
+        expect_equal(blocks, fresh, &look);
+        gw_trial_blocks_judged(blocks, &look, &trial);
+        assert_int_equal(trial.all[POL_COHORT_CONTROL].failed, heard_s >= BLOCK_S + 20);
+        assert_int_equal(trial.all[POL_COHORT_UPDATED].failed, heard_s >= BLOCK_S + 10);
+        gw_trial_blocks_free(fresh);
+    }
+    gw_trial_blocks_free(blocks);
+    free(release);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(looks_depend_on_what_is_known_alone),
+        cmocka_unit_test(what_is_heard_late_is_played_in_its_place),
+        cmocka_unit_test(an_earlier_look_sees_no_further),
         cmocka_unit_test(a_block_is_bet_on_when_it_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

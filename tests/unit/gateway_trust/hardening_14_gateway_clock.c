@@ -347,6 +347,62 @@ static void test_guards_wait(void **state)
     assert_true(view.guard_left_s > 3600 - 60); // it is no nearer to its end
 }
 
+// Who was under way when the time was moved has its time from then on: the guard does not end for
+// want of anybody who is outstanding, not after a restart either, until that is over.
+static void wait_for_who_was_under_way(int64_t jump)
+{
+    static const struct rig_stage full[] = {
+        {.name = "full",
+         .kind = POL_STAGE_FULL,
+         .max_bucket = 10000,
+         .min_sample = 1,
+         .max_failure_ppm = 500000},
+    };
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    uint32_t offers = 0;
+    rig.certified = true;
+    rig.conduct = guarded;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, NULL, NULL, full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 1, POL_COMMAND_START, &view);
+    rig_settle(&rig);
+    (void)ask(&offers);
+    assert_int_equal(offers, 1); // this one says nothing of it
+    install(1);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    jump_s(jump);
+    assert_int_equal(accept_clock(), 1);
+    assert_int_equal(command(1, POL_COMMAND_RESUME), BASE_OK);
+    rig_settle(&rig);
+    rig_stop(&rig);
+    rig_start(&rig);
+    rig_settle(&rig);
+    pass_s(GW_EXECUTION_TIMEOUT_S - 60);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    assert_int_equal(view.outstanding, 1);
+    pass_s(120);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+    assert_int_equal(view.reason, POL_REASON_NOBODY_OUTSTANDING);
+}
+
+static void test_guards_wait_on_after_a_jump_ahead(void **state)
+{
+    (void)state;
+    wait_for_who_was_under_way((int64_t)JUMP_S);
+}
+
+static void test_guards_wait_on_after_a_jump_back(void **state)
+{
+    (void)state;
+    wait_for_who_was_under_way(-(int64_t)DAY_S);
+}
+
 static void approved(struct pol_stage *stage, uint32_t index)
 {
     stage->approval = index == 0;
@@ -479,6 +535,8 @@ int main(void)
         CASE(test_judges_nothing),
         CASE(test_stages_wait),
         CASE(test_guards_wait),
+        CASE(test_guards_wait_on_after_a_jump_ahead),
+        CASE(test_guards_wait_on_after_a_jump_back),
         CASE(test_first_approvals_wait),
         CASE(test_stages_go_on),
         CASE(test_corrections_count),

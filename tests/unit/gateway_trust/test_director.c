@@ -183,6 +183,27 @@ static void test_lists_what_may_be_offered(void **state)
     assert_int_equal(fetch("/v1/meta/", bytes, sizeof(bytes), &size), 404);
 }
 
+// What was not started yet is approved for nobody.
+static void test_lists_no_drafts(void **state)
+{
+    (void)state;
+    struct wire_sha256 first;
+    struct wire_sha256 second;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_version(&rig, TASK, "2.0.0", &second);
+    assert_int_equal(rig_rollout(&rig, 2, TASK, &second, NULL, NULL, ladder, 2, &view, &error),
+                     BASE_OK);
+    rig_settle(&rig);
+    restart();
+    assert_true(listed(1, &first));
+    assert_false(listed(2, &second));
+    rig_command(&rig, 2, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    assert_true(listed(2, &second));
+}
+
 // Devices of before were told of the counter of a signed way back: it stays listed.
 static void test_counters_of_before_never_go_back(void **state)
 {
@@ -411,6 +432,56 @@ static void test_half_a_kill_is_finished(void **state)
     assert_true(view.state == POL_ROLLOUT_ROLLING_BACK || view.state == POL_ROLLOUT_ROLLED_BACK);
 }
 
+// How many lines of the rollout's log say that its version was killed; each by who did it, and why.
+static uint32_t kill_lines(uint64_t id)
+{
+    static struct gw_rollout_log_view lines[64];
+    uint32_t count = 0;
+    uint32_t kills = 0;
+    bool more = false;
+    assert_int_equal(gw_rollout_log(rig.core, id, 0, TEST_COUNT(lines), lines, &count, &more),
+                     BASE_OK);
+    assert_false(more);
+    for (uint32_t i = 0; i < count; i++) {
+        if (lines[i].kind == GW_LOG_KILL && lines[i].record.action == POL_ACTION_KILL) {
+            assert_string_equal(lines[i].by, "ana");
+            assert_string_equal(lines[i].comment, "x");
+            kills++;
+        }
+    }
+    return kills;
+}
+
+// The list is stored, and the gateway dies before the logs say it: they do after the next start,
+// once, also when it was killed before; not those of rollouts that were back already.
+static void test_a_kill_that_was_cut_off_is_in_the_logs(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct base_error error = {0};
+    bool created = false;
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &manifest);
+    start_rollout(2, &manifest);
+    rig_command(&rig, 2, POL_COMMAND_ABORT, NULL);
+    rig_settle(&rig);
+    start_rollout(3, &manifest);
+    for (uint32_t kills = 1; kills <= 2; kills++) {
+        assert_int_equal(
+            gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+            BASE_OK);
+        assert_int_equal(kill_lines(1), kills - 1);
+        for (int i = 0; i < 2; i++) { // nothing more at the start after it
+            restart();
+            rig_settle(&rig);
+            assert_int_equal(kill_lines(1), kills);
+            assert_int_equal(kill_lines(2), 0);
+            assert_int_equal(kill_lines(3), 1); // it went back with the first
+            rig_advance_s(&rig, 1);
+        }
+        assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+    }
+}
+
 static void kill_one(const struct wire_sha256 *manifest)
 {
     struct base_error error = {0};
@@ -501,6 +572,31 @@ static void test_a_killed_rollouts_version_is_taken_back(void **state)
     start_rollout(2, &manifest);
 }
 
+// With a root of two owners, what too few of them signed leads nobody on, and is not made.
+static void test_releases_are_held_against_the_root(void **state)
+{
+    (void)state;
+    static uint8_t root[WIRE_META_BYTES_MAX];
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    bool created = false;
+    const struct gw_rollout_who who = {.by = BASE_STR("ana")};
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, NULL, NULL, ladder, 2, &view, &error),
+                     BASE_OK);
+    size_t size = make_root(1, 2, root);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    assert_int_not_equal(gw_rollout_command(rig.core, 1, POL_COMMAND_START, &who, &view, &error),
+                         BASE_OK);
+    assert_non_null(strstr(error.text, "stage gray"));
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_DRAFT);
+    assert_int_not_equal(
+        rig_rollout(&rig, 2, TASK, &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
+    assert_int_equal(gw_rollout_get(rig.core, 2, &view), BASE_ERR_NOT_FOUND);
+}
+
 static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
 {
     ask->flags = flags;
@@ -523,6 +619,62 @@ static void expect_director(const struct wire_offers *offers, const struct wire_
     assert_true(out->device_id == DEVICE);
     assert_memory_equal(out->nonce, ask->nonce, sizeof(ask->nonce));
     assert_true(out->order == ask->order + 1);
+}
+
+static void tried(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->gate = (struct pol_gate){.rule = POL_GATE_LOGRANK,
+                                    .alpha_ppm = 50000,
+                                    .beta_ppm = 100000,
+                                    .max_rise_ppm = 200000,
+                                    .min_answered_ppm = 900000,
+                                    .max_failure_ppm = 400000,
+                                    .min_sample = 20};
+    stage->window_s = 100;
+    stage->control_buckets = stage->kind == POL_STAGE_GRAY ? 9000 : 0;
+}
+
+// What orders a device to activate what it has once more is signed as well.
+static void test_marks_are_signed(void **state)
+{
+    (void)state;
+    static const struct rig_stage narrow[] = {
+        {"gray", POL_STAGE_GRAY, 1, NULL, NULL, 20, 400000, 0},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+    };
+    struct wire_sha256 first;
+    struct wire_sha256 second;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_director director;
+    struct wire_ask ask;
+    rig.certified = true;
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_version(&rig, TASK, "2.0.0", &second);
+    rig.conduct = tried;
+    assert_int_equal(rig_rollout(&rig, 2, TASK, &second, NULL, NULL, narrow, 2, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 2, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    rig_device_init(&device, DEVICE);
+    device.marks = true;
+    device.tasks_max = 8;
+    device.interval_s = 300;
+    rig_device_task(&device, TASK)->version_id = wire_version_id(&first);
+    set_nonce(0, 5, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_int_equal(offers.again_count, 1);
+    assert_int_equal(director.count, 0);
+    assert_int_equal(director.again_count, 1);
+    assert_true(director.again[0].task_id == wire_task_id(BASE_STR(TASK)));
+    assert_true(director.again[0].rollout_id == 2);
+    assert_int_equal(director.again[0].attempt, offers.again[0].attempt);
+    rig_exchange_done(&exchange);
 }
 
 static void test_answers_questions(void **state)
@@ -764,16 +916,20 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_lists_what_may_be_offered),
+        CASE(test_lists_no_drafts),
         CASE(test_counters_of_before_never_go_back),
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
+        CASE(test_releases_are_held_against_the_root),
         CASE(test_kills_last),
         CASE(test_a_kill_takes_its_number_with_it),
         CASE(test_half_a_kill_is_finished),
+        CASE(test_a_kill_that_was_cut_off_is_in_the_logs),
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),
         CASE(test_answers_questions),
+        CASE(test_marks_are_signed),
         CASE(test_who_is_settled_has_its_lease_renewed),
         CASE(test_a_kill_is_told_without_an_order),
         CASE(test_what_is_offered_is_signed),
