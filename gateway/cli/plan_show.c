@@ -2,6 +2,7 @@
 #include "cli/plan_show.h"
 
 #include "cli/cli_json.h"
+#include "cli/duration.h"
 #include "cli/ladder.h"
 #include "cli/stage_json.h"
 #include "cli/tolerance_json.h"
@@ -38,9 +39,11 @@ static void print_guard(const json_t *last)
     if (guard_s == 0) {
         puts("With the last stage's pass it is completed (guard 0).");
     } else {
-        printf("Behind the last one it is guarded until nobody is outstanding, for %llu s at "
+        char text[DURATION_TEXT_MAX];
+        bool exact = duration_text(guard_s, text);
+        printf("Behind the last one it is guarded until nobody is outstanding, for %s%s at "
                "most:\nwho fails late takes it back.\n",
-               (unsigned long long)guard_s);
+               exact ? "" : "about ", text);
     }
 }
 
@@ -48,6 +51,7 @@ void plan_show_stages(const json_t *stages)
 {
     size_t index;
     json_t *stage;
+    bool tests = false;
 
     printf("%-3s %-12s %-9s %9s %9s %9s %9s %9s  %-10s %-9s %s\n", "", "stage", "kind", "share",
            "sample", "dwell", "failures", "answered", "rule", "on fail", "on pass");
@@ -64,10 +68,17 @@ void plan_show_stages(const json_t *stages)
                parsed.gate.min_answered_ppm / 1e4, pol_gate_rule_name(parsed.gate.rule),
                pol_on_fail_name(parsed.on_fail), pol_on_pass_name(parsed.on_pass));
         print_shadow(stage);
+        tests = tests || parsed.gate.rule != POL_GATE_THRESHOLD;
     }
-    printf("A stage ends when its sample completed, its dwell passed, the share that has to answer "
-           "did,\nand at most that share failed; above it the rollout stops: every updated device "
-           "goes back,\nor with hold it waits for a person.\n");
+    printf(
+        "A stage ends when its sample completed, its dwell passed, the share that has to answer "
+        "did,\nand at most that share failed; above it, even if all that are under way do well, "
+        "the rollout\nstops: every updated device goes back (roll_back), or it waits for a person "
+        "(hold).\n");
+    if (tests) {
+        printf("With the rules sequential and logrank both are shown by a test that compares with "
+               "devices that\nare not updated.\n");
+    }
     print_guard(json_array_get(stages, json_array_size(stages) - 1));
 }
 

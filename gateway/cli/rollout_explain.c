@@ -3,6 +3,7 @@
 #include "cli/rollout_explain.h"
 
 #include "cli/cli_json.h"
+#include "cli/duration.h"
 #include "cli/rollout_show.h"
 
 #include <string.h>
@@ -71,24 +72,12 @@ unsigned rollout_explain_evidence(FILE *file, const json_t *rollout)
 // ", about 11 minutes"; nothing when nobody knows.
 static void print_wait(FILE *file, uint64_t seconds)
 {
-    static const struct {
-        uint64_t below; // seconds
-        uint64_t unit;
-        const char *name;
-    } units[] = {{120, 1, "seconds"},
-                 {7200, 60, "minutes"},
-                 {172800, 3600, "hours"},
-                 {UINT64_MAX, 86400, "days"}};
-    size_t at = 0;
+    char text[DURATION_TEXT_MAX];
 
-    if (seconds == 0) {
-        return;
+    if (seconds > 0) {
+        (void)duration_text(seconds, text);
+        fprintf(file, ", about %s", text);
     }
-    while (seconds >= units[at].below) {
-        at++;
-    }
-    fprintf(file, ", about %llu %s",
-            (unsigned long long)((seconds + units[at].unit / 2) / units[at].unit), units[at].name);
 }
 
 unsigned rollout_explain_guard(FILE *file, const json_t *rollout)
@@ -317,6 +306,20 @@ static bool in_last_stage(const json_t *rollout)
            json_array_size(json_object_get(rollout, "stages"));
 }
 
+static void say_resume(FILE *file, const json_t *rollout, const char *id)
+{
+    if (!json_is_true(json_object_get(rollout, "stage_failed"))) {
+        fprintf(file, "Go on: walle rollout resume %s\n", id);
+        return;
+    }
+    fprintf(file,
+            "Go on: walle rollout resume %s --accept-risk --reason TEXT\n"
+            "(the stage failed: it is not judged again, and %s)\n",
+            id,
+            in_last_stage(rollout) ? "the version is everybody's at once"
+                                   : "the next one opens at once");
+}
+
 static void say_next(FILE *file, const json_t *rollout)
 {
     const char *state = cli_json_text(rollout, "state", "");
@@ -340,10 +343,7 @@ static void say_next(FILE *file, const json_t *rollout)
         fprintf(file, "Another person than its creator opens the stage: walle rollout approve %s\n",
                 id);
     } else if (strcmp(state, "paused") == 0) {
-        fprintf(file, "Go on: walle rollout resume %s%s\n", id,
-                json_is_true(json_object_get(rollout, "stage_failed"))
-                    ? " --accept-risk --reason TEXT (the stage failed)"
-                    : "");
+        say_resume(file, rollout, id);
     } else if (back) {
         fprintf(file, "How a device failed: walle device why DEVICE --task %s\n",
                 cli_json_text(rollout, "task", "TASK"));

@@ -178,10 +178,12 @@ static void observe(struct gw_core *core, struct gw_rollout *rollout,
                     const struct gw_rollout_counts *seen, const struct pol_counts *counts,
                     const struct pol_decision *decision, uint64_t now_us)
 {
-    rollout->verdict = decision->verdict;
     rollout->reason = decision->reason;
-    rollout->failure_ppm = decision->failure_ppm;
-    rollout->shown = decision->shown;
+    if (rollout->state.state != POL_ROLLOUT_ROLLING_BACK) { // then it is that of the cause
+        rollout->verdict = decision->verdict;
+        rollout->failure_ppm = decision->failure_ppm;
+        rollout->shown = decision->shown;
+    }
     if (!worth_a_line(rollout, counts, decision, now_us)) {
         return;
     }

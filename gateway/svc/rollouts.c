@@ -171,10 +171,12 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     change->line.record.reason = decision->reason;
     next->revision++;
     next->state = decision->next;
-    next->verdict = decision->verdict;
     next->reason = decision->reason;
-    next->failure_ppm = decision->failure_ppm;
-    next->shown = decision->shown;
+    if (decision->action != POL_ACTION_FINISH_ROLL_BACK) { // the verdict is that of the cause
+        next->verdict = decision->verdict;
+        next->failure_ppm = decision->failure_ppm;
+        next->shown = decision->shown;
+    }
     if (decision->action ==
         POL_ACTION_ADVANCE) { // that was the stage before; nobody is in this one
         next->verdict = POL_VERDICT_NO_DATA;

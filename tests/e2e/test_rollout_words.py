@@ -36,8 +36,8 @@ class RolloutWords(unittest.TestCase):
         self.assertRegex(said, r"stage +kind +share +sample +dwell +failures +answered +rule +on fail +on pass\n")
         self.assertRegex(said, r"gray +gray +10% .* 80% +logrank +roll_back pause\n")
         self.assertRegex(said, r"full +full +100% .* 90% +threshold +hold +advance\n")
-        self.assertIn("guarded until nobody is outstanding, for 86400 s at most", said)
-        self.assertIn("for 60 s at most", self.walle("rollout", "plan", "--guard", "60").stdout)
+        self.assertIn("guarded until nobody is outstanding, for 24 hours at most", said)
+        self.assertIn("for 60 seconds at most", self.walle("rollout", "plan", "--guard", "60").stdout)
         self.assertIn("(guard 0)", self.walle("rollout", "plan", "--guard", "0").stdout)
 
     def test_a_dry_run_as_json_says_whether_it_starts(self):

@@ -2,6 +2,7 @@
 // all that is asked for, what is in a sum.
 #include "test_kit.h"
 
+#include "cli/duration.h"
 #include "cli/rollout_cost.h"
 #include "cli/rollout_explain.h"
 #include "cli/rollout_show.h"
@@ -51,6 +52,49 @@ static void expect(const char *text, const char *part)
 {
     if (strstr(text, part) == NULL) {
         fail_msg("not said: %s\nbut: %s", part, text);
+    }
+}
+
+static void spans_are_said_in_their_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t seconds;
+        const char *text;
+        bool exact;
+    } cases[] = {{0, "0 seconds", true},
+                 {1, "1 second", true},
+                 {119, "119 seconds", true},
+                 {120, "2 minutes", true},
+                 {150, "3 minutes", false},
+                 {149, "2 minutes", false},
+                 {7200, "2 hours", true},
+                 {86400, "24 hours", true},
+                 {100000, "28 hours", false},
+                 {172800, "2 days", true},
+                 {UINT64_MAX, "213503982334601 days", false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[DURATION_TEXT_MAX];
+        assert_int_equal(duration_text(cases[i].seconds, text), cases[i].exact);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void a_failed_stage_says_what_accepting_it_does(void **state)
+{
+    (void)state;
+    static const char held[] =
+        "{\"id\": \"aa\", \"state\": \"paused\", \"stage_failed\": true, \"verdict\": \"fail\", "
+        "\"reason_text\": \"now\", \"cause\": {\"reason\": \"x\", \"text\": \"then\"}, \"stage\": "
+        "{\"index\": %d}, \"stages\": [{\"name\": \"gray\"}, {\"name\": \"full\"}]}";
+    for (int last = 0; last < 2; last++) {
+        char json[sizeof(held) + 8];
+        (void)snprintf(json, sizeof(json), held, last);
+        char *text = said(json, explain);
+        expect(text, "Verdict fail: then; now,");
+        expect(text, last ? "not judged again, and the version is everybody's at once"
+                          : "not judged again, and the next one opens at once");
+        free(text);
     }
 }
 
@@ -109,6 +153,8 @@ static void control_stays_with_its_stage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spans_are_said_in_their_unit),
+        cmocka_unit_test(a_failed_stage_says_what_accepting_it_does),
         cmocka_unit_test(one_is_no_plural),
         cmocka_unit_test(huge_evidence_is_told_by_its_size),
         cmocka_unit_test(what_is_silent_is_said),

@@ -1,0 +1,28 @@
+// Spans of time in words. Pure; any thread.
+#include "cli/duration.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+bool duration_text(uint64_t seconds, char out[DURATION_TEXT_MAX])
+{
+    static const struct {
+        uint64_t below; // seconds
+        uint64_t unit;
+        const char *name;
+    } units[] = {{120, 1, "second"},
+                 {7200, 60, "minute"},
+                 {172800, 3600, "hour"},
+                 {UINT64_MAX, 86400, "day"}};
+    size_t at = 0;
+
+    while (seconds >= units[at].below && at + 1 < sizeof(units) / sizeof(units[0])) {
+        at++;
+    }
+    uint64_t count = seconds / units[at].unit;
+    bool exact = seconds % units[at].unit == 0;
+    count += seconds % units[at].unit >= (units[at].unit + 1) / 2 && !exact ? 1 : 0;
+    (void)snprintf(out, DURATION_TEXT_MAX, "%llu %s%s", (unsigned long long)count, units[at].name,
+                   count == 1 ? "" : "s");
+    return exact;
+}
