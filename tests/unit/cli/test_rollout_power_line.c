@@ -69,7 +69,7 @@ static void times_have_the_unit_people_use(void **state)
     static const struct {
         int seconds;
         const char *text;
-    } cases[] = {{1, ", about 1 second\n"},   {119, ", about 119 seconds\n"},
+    } cases[] = {{1, ", about 1 second\n"},    {119, ", about 119 seconds\n"},
                  {120, ", about 2 minutes\n"}, {7199, ", about 120 minutes\n"},
                  {7200, ", about 2 hours\n"},  {172799, ", about 48 hours\n"},
                  {200000, ", about 2 days\n"}};
