@@ -66,6 +66,42 @@ class OddFiles(unittest.TestCase):
         self.assertIn("a device, not a regular file", self.gateway_ends("--set", "tls.client_ca=/dev/null"))
         self.first_start()
 
+    def test_links_in_a_gateways_folder(self):
+        """Nothing is made, emptied or replaced where a link leads, and a store that is away is not one that never was."""
+        self.first_start()
+        for name in ("gateway.lock", "store.mdb-lock", "tunnel/lock"):
+            with self.subTest(name=name):
+                path = self.stack.path("gateway", *name.split("/"))
+                os.unlink(path)
+                self.put(path, "link")
+                self.assertIn(f"{name}: a symbolic link, not a regular file", self.gateway_ends())
+                self.assertFalse(os.path.exists(self.stack.path("elsewhere")))
+                self.take_away(path)
+        kept = self.stack.path("elsewhere")
+        os.mkdir(kept)
+        self.put(os.path.join(kept, "letter"), b"kept")
+        path = self.stack.path("gateway", "tmp")
+        os.rename(path, path + ".before")
+        self.put(path, "link")
+        self.assertIn("gateway/tmp: a symbolic link, not a folder", self.gateway_ends())
+        self.assertEqual(os.listdir(kept), ["letter"])
+        self.take_away(path)
+        os.rename(path + ".before", path)
+        path = self.stack.path("gateway", "blobs")
+        os.rename(path, path + ".before")
+        self.put(path, "pipe")
+        self.assertIn("gateway/blobs: Not a directory", self.gateway_ends())
+        self.take_away(path)
+        os.rename(path + ".before", path)
+        path, away = self.stack.path("gateway", "store.mdb"), self.stack.path("away.mdb")
+        os.rename(path, away)
+        os.symlink(self.stack.path("no.mdb"), path)
+        self.assertIn("gateway/store.mdb: a symbolic link that leads nowhere", self.gateway_ends())
+        os.unlink(path)
+        os.symlink(away, path)
+        self.first_start()
+        self.assertTrue(os.path.islink(path))
+
     def test_a_checkpoint_that_is_a_pipe(self):
         self.first_start()
         for name in ("checkpoint", "checkpoint.old", "checkpoint.new"):
