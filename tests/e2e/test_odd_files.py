@@ -409,6 +409,19 @@ class OddFiles(unittest.TestCase):
             os.rename(path + ".kept", path)
         self.assertEqual(self.device().returncode, 0)
 
+    def test_events_and_features_of_another_kind(self):
+        """The store of a device's pipeline: set aside and made anew in its place, not where a link leads."""
+        self.enrolled()
+        path = self.stack.path("device", "pipeline", "data.mdb")
+        for kind, text in (("link", "a symbolic link"), ("pipe", "a named pipe"), ("folder", "a folder")):
+            with self.subTest(kind=kind):
+                self.put(path, kind)
+                run = self.device()
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertRegex(run.stderr, rf"stored events and features: damaged \(.*data\.mdb: {text}, not a regular file\); set aside")
+                self.assertFalse(os.path.exists(self.stack.path("elsewhere")))
+                self.assertTrue(os.path.isfile(path) and not os.path.islink(path))
+
     def events(self, path, *more):
         return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,
                                "--once", "--events", path, *more], capture_output=True, text=True, timeout=TIMEOUT_S,
