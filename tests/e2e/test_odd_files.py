@@ -233,6 +233,24 @@ class OddFiles(unittest.TestCase):
                 self.assertIn(f"--evidence: {path} is there already", run.stderr)
                 self.take_away(path)
 
+    def test_records_without_an_end(self):
+        """Files with a hole of a tebibyte where lines of records are expected."""
+        rows, hole, folder = self.stack.path("tunnel.csv"), self.stack.path("hole.jsonl"), self.stack.path("holes")
+        self.put(rows, b"device,class,durable,queued,lost\n")
+        self.put(hole, b"")
+        os.truncate(hole, 1 << 40)
+        long = self.put(self.stack.path("long.jsonl"), b"x" * (2 << 20))
+        for path, text in ((hole, "line 1: no text"), (long, "line 1: longer than a record is")):
+            run = subprocess.run([program("walle-fleet-sim"), "law", rows, path], capture_output=True, text=True, timeout=TIMEOUT_S)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(f"{path}, {text}", run.stdout + run.stderr)
+        os.mkdir(folder)
+        os.rename(hole, os.path.join(folder, "hole.jsonl"))
+        run = subprocess.run([program("walle"), "tunnel", "train", "--from", folder, "--out", self.stack.path("dict")], capture_output=True,
+                             text=True, timeout=TIMEOUT_S)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("hole.jsonl: no text", run.stderr)
+
     # ---- Results
 
     def left_alone(self, tool, *arguments, path):
