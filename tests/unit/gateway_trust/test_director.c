@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "http/online_keys.h"
+#include "svc/kill_list.h"
 
 #include "cli/root_edit.h"
 #include "signing/signing.h"
@@ -276,6 +277,8 @@ static void test_versions_never_go_back(void **state)
     assert_true(snapshot.expires_s > gw_core_now_s(rig.core));
 }
 
+static bool two_directors; // the root names a second key for orders, and asks for both
+
 static size_t make_root(uint64_t version, uint32_t signers, uint8_t *out)
 {
     struct root_edit edit = {.version = version, .issued_s = 10, .expires_s = 4000000000u};
@@ -297,6 +300,10 @@ static size_t make_root(uint64_t version, uint32_t signers, uint8_t *out)
     for (int i = 0; i < GW_ONLINE_COUNT; i++) {
         assert_int_equal(root_keys_add(&edit.roles[WIRE_ROLE_TIMESTAMP + i], rig.signer->keys[i]),
                          BASE_OK);
+    }
+    if (two_directors) {
+        assert_int_equal(root_keys_add(&edit.roles[WIRE_ROLE_DIRECTOR], key), BASE_OK);
+        edit.thresholds[WIRE_ROLE_DIRECTOR] = 2;
     }
     struct root_edit_release *release = root_edit_release_of(&edit, "");
     assert_int_equal(root_keys_add(&release->keys, key), BASE_OK);
@@ -352,6 +359,13 @@ static void test_roots_follow_each_other(void **state)
     gw_trust_view(rig.core, &view);
     assert_true(view.root_version == 2);
     assert_true(view.keys_match);
+    two_directors = true; // alone this gateway orders nothing then
+    size = make_root(3, 2, root);
+    two_directors = false;
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    gw_trust_view(rig.core, &view);
+    assert_true(view.root_version == 3);
+    assert_false(view.keys_match);
 }
 
 static void test_kills_last(void **state)
@@ -595,6 +609,30 @@ static void test_releases_are_held_against_the_root(void **state)
     assert_int_not_equal(
         rig_rollout(&rig, 2, TASK, &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
     assert_int_equal(gw_rollout_get(rig.core, 2, &view), BASE_ERR_NOT_FOUND);
+}
+
+// Whose kill it is, a restart finds from the rollouts.
+static void test_a_kill_stays_its_tenants(void **state)
+{
+    (void)state;
+    struct gw_tenant tenant;
+    struct wire_sha256 manifest;
+    struct gw_kill_view view;
+    struct base_error error = {0};
+    bool created = false;
+    assert_int_equal(gw_tenant_create(rig.core, BASE_STR("other"), &tenant, &created, &error),
+                     BASE_OK);
+    rig.tenant = tenant.id;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    kill_one(&manifest);
+    const struct gw_kill *kill = gw_director_kill(&rig.core->director, &manifest);
+    assert_int_equal(kill->tenant, tenant.id);
+    restart();
+    kill = gw_director_kill(&rig.core->director, &manifest);
+    assert_int_equal(kill->tenant, tenant.id);
+    gw_kill_get(rig.core, &manifest, &view);
+    assert_int_equal(view.tenant, tenant.id);
 }
 
 static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
@@ -928,6 +966,7 @@ int main(void)
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),
+        CASE(test_a_kill_stays_its_tenants),
         CASE(test_answers_questions),
         CASE(test_marks_are_signed),
         CASE(test_who_is_settled_has_its_lease_renewed),
