@@ -2,8 +2,8 @@
 // judged, who is under way is no failure, and a person is waited for where the stage says so.
 #include "conduct_kit.h"
 
-#define GUARD_S 3600u
-#define FEW     8u
+#define GUARD_S   3600u
+#define FEW       8u
 #define SILENCE_S 120u
 
 static const struct rig_stage full_only[] = {
