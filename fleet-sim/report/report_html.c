@@ -365,6 +365,28 @@ static void latency_section(const struct sim_run_result *r, struct columns *colu
     (void)fputs("</table>\n", file);
 }
 
+// ---- Words ----
+
+// What states and cohorts of a rollout mean, for a run against a gateway: the lines drawn in the
+// charts are named so.
+static void words_section(const struct sim_run_result *r, FILE *file)
+{
+    if (r->options->local) {
+        return;
+    }
+    (void)fputs(
+        "<h2>Words</h2>\n<p class=note><b>Under way</b>: offered the version, not yet answered, "
+        "and "
+        "still in time: neither good nor bad. The rule <b>threshold</b> stops a version when more "
+        "than its share of those that answered failed, and those under way could not bring it back "
+        "below; it passes one when enough answered. The rule <b>logrank</b> compares with devices "
+        "that are offered the version they have, once more (<b>placebo</b>), each by what is heard "
+        "of it in a window of its own. <b>Guarding</b>: the last stage has passed, everybody is "
+        "let "
+        "in, and who fails late still takes the version back.</p>\n",
+        file);
+}
+
 // ---- Cohorts ----
 
 static void cohort_row(const struct sim_cohort *cohort, double scale, const char *name, FILE *file)
@@ -476,6 +498,7 @@ enum base_status sim_report_html_write(const struct sim_run_result *result, FILE
     latency_section(result, &columns, file);
     rate_chart(result, &columns, file);
     gateway_chart(result, &columns, file);
+    words_section(result, file);
     oracle_section(result, file);
     repeat_section(result, file);
     const struct base_alloc_port *alloc = base_alloc_heap();

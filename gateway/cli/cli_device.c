@@ -120,7 +120,10 @@ static void print_why_rollout(const json_t *item)
     }
     json_array_foreach(json_object_get(item, "states"), index, state)
     {
-        printf("%s%s", index == 0 ? "; " : ", ", cli_shown(json_string_value(state)));
+        const char *name = json_string_value(state);
+        bool control = name != NULL && strcmp(name, "control") == 0;
+        printf("%s%s", index == 0 ? "; " : ", ",
+               control ? "control (told to run what it has once more)" : cli_shown(name));
     }
     if (json_is_string(json_object_get(item, "fingerprint"))) {
         printf("; %s %s [%s]", cli_json_text(item, "last", ""), detail,

@@ -5,6 +5,7 @@
 #include "base/regular_file.h"
 #include "base/visible.h"
 #include "cli/cli_http.h"
+#include "cli/task_hint.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -96,6 +97,9 @@ static enum cli_exit refuse(const struct cli *cli, long status, const json_t *pr
                 "  --token or WALLE_TOKEN takes an operator's token (its text). A gateway's "
                 "first one is in its data folder,\n  admin.token; walle finds it by "
                 "itself for the same user on the same machine\n");
+    }
+    if (status == 404 && strstr(detail, "no such task") != NULL) {
+        task_hint(cli);
     }
     return CLI_EXIT_REFUSED;
 }

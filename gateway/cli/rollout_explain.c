@@ -150,10 +150,11 @@ unsigned rollout_explain_power(FILE *file, const json_t *rollout)
 
 static void say_cohort(FILE *file, const char *name, const json_t *cohort)
 {
-    fprintf(file,
-            "  %s: %llu offered, %llu failed, %llu ok, %llu under way, %llu not answered in time\n",
-            name, whole(cohort, "offered"), whole(cohort, "failed"), whole(cohort, "succeeded"),
-            whole(cohort, "under_way"), whole(cohort, "unanswered"));
+    fprintf(
+        file,
+        "  %s: %llu offered, %llu failed, %llu ok, %llu in their window, %llu not heard of in it\n",
+        name, whole(cohort, "offered"), whole(cohort, "failed"), whole(cohort, "succeeded"),
+        whole(cohort, "under_way"), whole(cohort, "unanswered"));
 }
 
 unsigned rollout_explain_trial(FILE *file, const json_t *rollout)
@@ -310,6 +311,12 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     }
 }
 
+static bool in_last_stage(const json_t *rollout)
+{
+    return whole(json_object_get(rollout, "stage"), "index") + 1 >=
+           json_array_size(json_object_get(rollout, "stages"));
+}
+
 static void say_next(FILE *file, const json_t *rollout)
 {
     const char *state = cli_json_text(rollout, "state", "");
@@ -319,7 +326,10 @@ static void say_next(FILE *file, const json_t *rollout)
     bool done = strcmp(state, "completed") == 0;
 
     if (strcmp(state, "running") == 0 && strcmp(kind, "simulate") != 0) {
-        fprintf(file, "Open the next stage now, its gate unasked: walle rollout promote %s\n", id);
+        fprintf(file, "%s now, its gate unasked: walle rollout promote %s\n",
+                in_last_stage(rollout) ? "End the last stage, and the rollout with it,"
+                                       : "Open the next stage",
+                id);
     } else if (strcmp(state, "draft") == 0) {
         fprintf(file, "Start it: walle rollout start %s\n", id);
     } else if (strcmp(state, "guarding") == 0) {

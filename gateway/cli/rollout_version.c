@@ -40,22 +40,42 @@ static enum cli_exit no_version(const char *task, const char *version, bool with
     return cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task, version);
 }
 
-// The manifest of a registered version by its number; page by page.
-static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
-                                  struct wire_sha256 *out)
+// Which of a task's versions is looked for, and what was found.
+struct search {
+    const char *text; // its number, or how its manifest begins
+    bool by_manifest;
+    uint32_t found;
+    bool without_v; // it is there but for the 'v', which git tags have and versions do not
+    struct wire_sha256 manifest;
+};
+
+static void look_at(struct search *search, const json_t *item)
+{
+    const char *number = cli_json_text(item, "version", "");
+    const char *manifest = cli_json_text(item, "manifest", "");
+    bool is_it = search->by_manifest ? strncmp(manifest, search->text, strlen(search->text)) == 0
+                                     : strcmp(number, search->text) == 0;
+
+    if (is_it && wire_sha256_parse(base_str_of(manifest), &search->manifest) == BASE_OK) {
+        search->found++;
+    }
+    search->without_v =
+        search->without_v || (search->text[0] == 'v' && strcmp(number, search->text + 1) == 0);
+}
+
+// Page by page, to the last: a manifest may begin like another.
+static enum cli_exit search_versions(const struct cli *cli, const char *task, struct search *search)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
     char after[WIRE_SHA256_HEX + 1] = "";
-    bool found = false;
     bool more = true;
-    bool without_v = false;
     enum cli_exit code = CLI_EXIT_OK;
 
     if (!cli_path_add(path, sizeof(path) - 128, task)) {
         return cli_fail(CLI_EXIT_USAGE, "task name too long");
     }
     size_t prefix = strlen(path);
-    while (code == CLI_EXIT_OK && more && !found) {
+    while (code == CLI_EXIT_OK && more && (search->by_manifest || search->found == 0)) {
         json_t *page = NULL;
         size_t index;
         json_t *item;
@@ -64,17 +84,51 @@ static enum cli_exit find_version(const struct cli *cli, const char *task, const
         code = cli_api_call(cli, "GET", path, NULL, &page);
         json_array_foreach(json_object_get(page, "items"), index, item)
         {
-            found = found || (strcmp(cli_json_text(item, "version", ""), version) == 0 &&
-                              wire_sha256_parse(base_str_of(cli_json_text(item, "manifest", "")),
-                                                out) == BASE_OK);
-            without_v = without_v || (version[0] == 'v' &&
-                                      strcmp(cli_json_text(item, "version", ""), version + 1) == 0);
+            look_at(search, item);
         }
         (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
         more = after[0] != '\0';
         json_decref(page);
     }
-    return code != CLI_EXIT_OK || found ? code : no_version(task, version, without_v);
+    return code;
+}
+
+// The manifest of a registered version by its number.
+static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
+                                  struct wire_sha256 *out)
+{
+    struct search search = {.text = version};
+    enum cli_exit code = search_versions(cli, task, &search);
+
+    if (code == CLI_EXIT_OK && search.found == 0) {
+        return no_version(task, version, search.without_v);
+    }
+    *out = search.manifest;
+    return code;
+}
+
+// Whole, or as far as no other of the task's begins so.
+static enum cli_exit find_manifest(const struct cli *cli, const char *task, const char *text,
+                                   struct wire_sha256 *out)
+{
+    struct search search = {.text = text, .by_manifest = true};
+
+    if (wire_sha256_parse(base_str_of(text), out) == BASE_OK) {
+        return CLI_EXIT_OK;
+    }
+    if (text[0] == '\0' || strlen(text) >= WIRE_SHA256_HEX ||
+        strspn(text, "0123456789abcdef") != strlen(text)) {
+        return cli_fail(CLI_EXIT_USAGE, "--manifest takes 64 hex digits, or the first of them");
+    }
+    enum cli_exit code = search_versions(cli, task, &search);
+    if (code == CLI_EXIT_OK && search.found != 1) {
+        return cli_fail(search.found == 0 ? CLI_EXIT_REFUSED : CLI_EXIT_USAGE,
+                        search.found == 0 ? "task %s has no version whose manifest begins with %s"
+                                          : "several versions of task %s begin with %s",
+                        task, text);
+    }
+    *out = search.manifest;
+    return code;
 }
 
 bool rollout_version_given(const struct cli *cli)
@@ -117,8 +171,8 @@ enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
         code = find_version(cli, task, version, &out->manifest);
     } else if (folder != NULL) {
         code = take_build(folder, task, &out->manifest);
-    } else if (wire_sha256_parse(base_str_of(manifest), &out->manifest) != BASE_OK) {
-        code = cli_fail(CLI_EXIT_USAGE, "--manifest takes 64 hex digits");
+    } else {
+        code = find_manifest(cli, task, manifest, &out->manifest);
     }
     return code == CLI_EXIT_OK ? read_registered(cli, task, out) : code;
 }

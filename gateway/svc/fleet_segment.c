@@ -30,17 +30,18 @@ uint64_t gw_segment_of(const struct pol_attrs *attrs, char *text)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const struct pol_attr *attr = find(attrs, names[i]);
         hash = hash * 31 + i;
-        if (attr == NULL) {
-            continue;
+        if (attr != NULL) {
+            hash = base_hash64_seed(attr->value.text.data, attr->value.text.size, hash);
+            any = true;
         }
-        hash = base_hash64_seed(attr->value.text.data, attr->value.text.size, hash);
         if (text != NULL && size < GW_SEGMENT_TEXT_MAX) {
-            int more =
-                snprintf(text + size, GW_SEGMENT_TEXT_MAX + 1 - size, "%s%s=%.*s", any ? " " : "",
-                         names[i], (int)attr->value.text.size, attr->value.text.data);
+            int more = attr == NULL ? snprintf(text + size, GW_SEGMENT_TEXT_MAX + 1 - size,
+                                               "%sno %s", i > 0 ? " " : "", names[i])
+                                    : snprintf(text + size, GW_SEGMENT_TEXT_MAX + 1 - size,
+                                               "%s%s=%.*s", i > 0 ? " " : "", names[i],
+                                               (int)attr->value.text.size, attr->value.text.data);
             size += more > 0 ? (size_t)more : 0;
         }
-        any = true;
     }
     if (text != NULL && !any) {
         text[0] = 0;

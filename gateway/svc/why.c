@@ -337,6 +337,9 @@ static const char *why_not_newer(const struct gw_plan_task *task, const struct g
             return why_refused(item);
         }
         bool paused = open->state.state == POL_ROLLOUT_PAUSED;
+        if (!paused && (item->bits & GW_OUTCOME_CONTROL) != 0) {
+            return "the rollout that it follows has it for control, which keeps what it has";
+        }
         return paused ? "the rollout that it follows is paused"
                       : "the rollout that it follows does not let it in yet";
     }

@@ -117,6 +117,11 @@ class Agents(unittest.TestCase):
         self.assertEqual((counts["control_offered"], counts["control_activated"], counts["control_failed"]), (2 * EACH, 2 * EACH, 0))
         self.assertEqual((control_seen["offered"], control_seen["failed"], control_seen["unanswered"]), (2 * EACH, 0, 0))
         self.assertTrue(view["trial"]["placebo"] and view["trial"]["compares"])
+        why = self.stack.walle("device", "why", f"{control[0][0]:016x}", "--task", TASK).stdout
+        self.assertIn("should run 1.0.1 of shop/score: the rollout that it follows has it for control, which keeps what it has", why)
+        self.assertIn("control (told to run what it has once more)", why)
+        said = self.stack.walle("rollout", "status", trial).stdout
+        self.assertIn(f"trial, control (offered what it has): {2 * EACH} offered, 0 failed, {2 * EACH} ok, 0 in their window, 0 not heard of in it", said)
         self.assertEqual(self.view(first)["counts"]["succeeded"], 4 * EACH, "it is the trial's run, not the first rollout's")
 
     def test_a_failure_of_control_takes_nothing(self):

@@ -136,7 +136,7 @@ class Control(unittest.TestCase):
         rollout = self.start(stack, build, [{"name": "full", "kind": "full", "min_sample": 400, "max_failure": 0.01}])
         for device in ("4", "5", "6", "1", "2"):  # of an os_version below 12, the last two
             self.wake(stack, device.rjust(16, "0"), model="SM-3" if device in "12" else "SM-1")
-        held = "model=SM-3 os=android"
+        held = "model=SM-3 os=android no app_version"
         self.wait_for(stack, rollout, lambda r: r["quarantine"] == [held], "the quarantine")
         line = next(line for line in self.log(stack, rollout) if line["kind"] == "quarantine")
         self.assertEqual([item["name"] for item in line["held"]], [held])

@@ -51,6 +51,24 @@ class RolloutWords(unittest.TestCase):
         self.assertEqual((run.returncode, json.loads(run.stdout)["starts"]), (4, False), run.stderr)
         self.assertNotIn("starts", json.loads(self.walle("rollout", "plan", "-o", "json").stdout))
 
+    def test_what_was_meant_is_asked(self):
+        self.stack.release("shop/score", 1, SCRIPT, FULL)
+        for command in (("task", "get", "shop/scoer"), ("device", "why", "00000000000000d1", "--task", "shop/scor"), ("task", "get", "b")):
+            run = self.walle(*command)
+            self.assertEqual(run.returncode, 4, run.stderr)
+            self.assertEqual("did you mean shop/score?" in run.stderr, command[-1] != "b", run.stderr)
+
+    def test_a_manifest_by_its_beginning(self):
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        manifest = self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["manifest"]
+        self.stack.walle("rollout", "abort", rollout, "--reason", "that was one")
+        other = "f" if manifest[0] != "f" else "e"
+        for text, code, word in ((manifest[:9], 0, ""), (other + manifest[1:9], 4, "no version whose manifest begins with"),
+                                 ("0x12", 2, "64 hex digits, or the first of them")):
+            run = self.walle("rollout", "start", "shop/score", "--manifest", text, "--key", self.stack.path("release.key"), "--stages",
+                             self.stack.path("stages.json"), "--accept-empty", "--dry-run")
+            self.assertEqual((run.returncode, word in run.stderr), (code, True), run.stderr)
+
     # ---- Meanwhile
 
     def test_a_gate_is_explained_whole(self):
@@ -58,7 +76,7 @@ class RolloutWords(unittest.TestCase):
         said = self.explained(rollout)
         self.assertIn("Its gate (threshold) passes when at least 5 devices completed, 75 % of them answered, 0 s have gone by, and at most 50 % of "
                       "them failed.\nA device has 77 s from its offer to answer.\n", said)
-        self.assertIn(f"walle rollout promote {rollout}", said)
+        self.assertIn(f"End the last stage, and the rollout with it, now, its gate unasked: walle rollout promote {rollout}", said)
         self.assertIn(f"walle rollout abort {rollout} --reason TEXT", said)
 
     # ---- Afterwards
@@ -87,8 +105,8 @@ class RolloutWords(unittest.TestCase):
             name = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
             name = f"uid {os.getuid()}"
-        line = self.stack.walle("rollout", "log", rollout).stdout.splitlines()[-1]
-        self.assertRegex(line, rf"by (\S+ \()?{name}\)?: ")
+        log = self.stack.walle("rollout", "log", rollout).stdout.splitlines()
+        self.assertRegex(next(line for line in log if " pause " in line), rf"by (\S+ \()?{name}\)?: ")
 
     def test_why_it_failed_is_kept(self):
         stages = [{**FULL[0], "min_sample": 3, "max_failure": 0, "execution_timeout_s": 2}]

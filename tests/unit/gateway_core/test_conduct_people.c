@@ -141,7 +141,7 @@ static void a_bad_segment_is_taken_out_and_the_rest_goes_on(void **state)
     (void)bad_round(&rig, 0x82);
     rig_view(&rig, 0x82, &view);
     assert_int_equal(view.quarantine_count, 1);
-    assert_string_equal(view.quarantine[0].text, "model=SM-3 os=ios");
+    assert_string_equal(view.quarantine[0].text, "model=SM-3 os=ios no app_version");
     assert_true(view.state == POL_ROLLOUT_RUNNING || view.state == POL_ROLLOUT_COMPLETED);
     rig_stop(&rig); // it stays out
     rig_start(&rig);
@@ -162,9 +162,9 @@ static void a_bad_segment_is_taken_out_and_the_rest_goes_on(void **state)
     struct gw_rollout_who who = {.by = BASE_STR("ana")};
     assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-9"), &who, &view, &error),
                      BASE_ERR_NOT_FOUND);
-    assert_int_equal(
-        gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-3 os=ios"), &who, &view, &error),
-        BASE_OK);
+    assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-3 os=ios no app_version"),
+                                     &who, &view, &error),
+                     BASE_OK);
     assert_int_equal(view.quarantine_count, 0);
     (void)rig_pump(&rig);
     struct rig_device late;
