@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/output_file.h"
+#include "base/regular_file.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -123,9 +124,9 @@ static bool take_line(struct eng_search *search, char *line)
 
 void eng_search_file_read(struct eng_search *search)
 {
-    FILE *file = fopen(search->path, "r");
-    if (!file) {
-        return;
+    FILE *file = NULL;
+    if (base_regular_stream(search->path, &file, NULL) != BASE_OK) {
+        return; // a pipe in its place would be waited for
     }
     char line[512];
     size_t total = 0;

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define SHOWN_MAX 10 // findings told one by one
+#define LAW_LINE_MAX                                                                               \
+    (1024 * 1024 + 4096) // bytes of a line: a record as `walle tunnel export` has it
 
 struct law_record {
     uint64_t device;
@@ -140,41 +142,56 @@ static bool row_parse(const char *text, size_t size, struct law_row *out)
     return ok;
 }
 
+// What is wrong with a line; NULL: it was taken.
+static const char *line_take(struct law_check *check, const char *line, size_t size, bool rows)
+{
+    if (size == 0) { // it begins with a NUL: of a file with a hole perhaps, which may be endless
+        return "no text";
+    }
+    if (size == LAW_LINE_MAX - 1 && line[size - 1] != '\n') {
+        return "longer than a record is";
+    }
+    size -= size > 0 && line[size - 1] == '\n' ? 1 : 0;
+    if (size == 0) {
+        return NULL;
+    }
+    void *item = table_add(rows ? &check->rows : &check->records);
+    if (item == NULL) {
+        return "too many lines";
+    }
+    if (rows) {
+        return row_parse(line, size, item) ? NULL : "no row of a run's tunnel.csv";
+    }
+    return record_parse(line, size, item) ? NULL : "no record of `walle tunnel export`";
+}
+
 // Every line of a file; the first of a table of rows is its head.
 static bool file_read(struct law_check *check, const char *path, bool rows)
 {
     struct base_error error = {0};
     FILE *file = NULL;
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t size = 0;
+    const char *wrong = NULL;
     uint64_t number = 0;
-    bool ok = base_regular_stream(path, &file, &error) == BASE_OK;
-    if (!ok) {
-        (void)fprintf(check->log, "walle-fleet-sim: %s\n", error.text);
+    char *line = malloc(LAW_LINE_MAX);
+    if (line == NULL || base_regular_stream(path, &file, &error) != BASE_OK) {
+        (void)fprintf(check->log, "walle-fleet-sim: %s\n",
+                      line == NULL ? "out of memory" : error.text);
+        free(line);
+        return false;
     }
-    while (ok && (size = getline(&line, &capacity, file)) >= 0) {
+    while (wrong == NULL && fgets(line, LAW_LINE_MAX, file) != NULL) {
         number++;
-        size -= size > 0 && line[size - 1] == '\n' ? 1 : 0;
-        if (size == 0 || (rows && number == 1)) {
-            continue;
+        if (!rows || number > 1) {
+            wrong = line_take(check, line, strlen(line), rows);
         }
-        void *item = table_add(rows ? &check->rows : &check->records);
-        ok = item != NULL &&
-             (rows ? row_parse(line, (size_t)size, item) : record_parse(line, (size_t)size, item));
-        if (!ok) {
-            (void)fprintf(check->log, "walle-fleet-sim: %s, line %llu: %s\n", path,
-                          (unsigned long long)number,
-                          item == NULL ? "too many lines"
-                          : rows       ? "no row of a run's tunnel.csv"
-                                       : "no record of `walle tunnel export`");
-        }
+    }
+    if (wrong != NULL) {
+        (void)fprintf(check->log, "walle-fleet-sim: %s, line %llu: %s\n", path,
+                      (unsigned long long)number, wrong);
     }
     free(line);
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    return ok;
+    (void)fclose(file);
+    return wrong == NULL;
 }
 
 // ---- Comparing

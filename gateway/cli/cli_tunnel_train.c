@@ -139,6 +139,11 @@ static enum base_status file_add(struct gather *gather, const char *path, struct
     gather->files++;
     while (status == BASE_OK && fgets(gather->line, LINE_MAX_BYTES, file) != NULL) {
         size_t size = strlen(gather->line);
+        if (size ==
+            0) { // it begins with a NUL: of a file with a hole perhaps, which may be endless
+            status = base_error_set(error, BASE_ERR_INVALID, "%s: no text", path);
+            break;
+        }
         if (size + 1 == LINE_MAX_BYTES && gather->line[size - 1] != '\n') {
             status = base_error_set(error, BASE_ERR_TOO_LARGE, "%s: a line is longer than %d bytes",
                                     path, LINE_MAX_BYTES);

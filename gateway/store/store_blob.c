@@ -62,6 +62,30 @@ static bool file_path(const struct gw_store *store, const struct wire_sha256 *di
     return gw_store_path(store, out, capacity, "blobs/%.2s/%s", hex, hex);
 }
 
+// What a process before this one left. Never where a link leads: those are somebody else's files.
+static enum base_status empty_tmp(const char *path, struct base_error *error)
+{
+    BASE_TRY(base_folder_look(AT_FDCWD, path, error));
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        int number = errno;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return base_error_set(error, gw_store_status(number), "cannot read %.100s: %s", path,
+                              strerror(number));
+    }
+    struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            (void)unlinkat(fd, entry->d_name, 0);
+        }
+    }
+    closedir(dir);
+    return BASE_OK;
+}
+
 enum base_status gw_store_files_open(struct gw_store *store, struct base_error *error)
 {
     char path[GW_STORE_PATH_MAX];
@@ -72,20 +96,14 @@ enum base_status gw_store_files_open(struct gw_store *store, struct base_error *
             return base_error_set(error, gw_store_status(errno), "cannot make %.100s: %s", path,
                                   strerror(errno));
         }
-    }
-    DIR *dir = opendir(path);
-    if (dir == NULL) {
-        return base_error_set(error, gw_store_status(errno), "cannot read %.100s: %s", path,
-                              strerror(errno));
-    }
-    struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0) {
+            return base_error_set(error, gw_store_status(errno), "%.140s: %s", path,
+                                  strerror(errno));
         }
+        close(fd);
     }
-    closedir(dir);
-    return BASE_OK;
+    return empty_tmp(path, error);
 }
 
 static enum base_status write_all(int fd, const uint8_t *bytes, size_t size)

@@ -4,6 +4,7 @@
 
 #include "base/lmdb_pages.h"
 #include "base/record_seal.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,13 +96,12 @@ enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
     if (size < 0 || (size_t)size >= sizeof(path)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
     }
-    int fd = open(path, O_RDWR | O_CLOEXEC | (to_write ? O_CREAT : 0), 0600);
-    if (fd < 0 && !to_write && errno == ENOENT) {
-        return BASE_OK; // no gateway ever ran here
-    }
-    if (fd < 0) {
-        return base_error_set(error, gw_store_status(errno), "cannot open %.100s: %s", path,
-                              strerror(errno));
+    int fd = -1;
+    enum base_status status =
+        base_regular_open(path, O_RDWR | O_NOFOLLOW | (to_write ? O_CREAT : 0), &fd, error);
+    if (status != BASE_OK) {
+        bool never = status == BASE_ERR_NOT_FOUND && !to_write; // no gateway ever ran here
+        return never ? BASE_OK : status;
     }
     if (flock(fd, (to_write ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
         close(fd);
@@ -190,9 +190,33 @@ static enum base_status check_pages(const char *path, struct base_error *error)
                           "%.90s; restore a copy, or see `walle-store salvage --help`", found.text);
 }
 
+// LMDB would follow a link and write where it leads.
+static enum base_status check_lock(const char *path, struct base_error *error)
+{
+    char lock[GW_STORE_PATH_MAX + 8];
+    struct base_error why = {0};
+    (void)snprintf(lock, sizeof(lock), "%s-lock", path);
+    enum base_status status = base_regular_look(lock, false, &why);
+    return status == BASE_OK || status == BASE_ERR_NOT_FOUND
+               ? BASE_OK
+               : base_error_set(error, status, "%.120s; remove it: it is made anew", why.text);
+}
+
+// Is there no store yet? A link that leads nowhere is one that is away, with its disk perhaps.
+static enum base_status is_missing(const char *path, bool *out_missing, struct base_error *error)
+{
+    struct stat about;
+    *out_missing = access(path, F_OK) != 0 && errno == ENOENT;
+    return *out_missing && lstat(path, &about) == 0
+               ? base_error_set(error, BASE_ERR_INVALID, "%s: a symbolic link that leads nowhere",
+                                path)
+               : BASE_OK;
+}
+
 static enum base_status open_checked(struct gw_store *store, const char *path, uint64_t map_bytes,
                                      uint8_t *out_schema, struct base_error *error)
 {
+    BASE_TRY(check_lock(path, error));
     BASE_TRY(check_pages(path, error));
     BASE_TRY(open_env(store, path, map_bytes, error));
     return open_tables(store, out_schema, error);
@@ -205,7 +229,9 @@ static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
     if (!gw_store_path(store, path, sizeof(path), "store.mdb")) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
     }
-    if (!store->read_only && access(path, F_OK) != 0 && errno == ENOENT) {
+    bool missing = false;
+    BASE_TRY(is_missing(path, &missing, error));
+    if (!store->read_only && missing) {
         BASE_TRY(gw_store_make(path, error));
     }
     uint8_t schema = 0;

@@ -286,8 +286,9 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, boo
     pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = find_hash(core, &hash, now_s);
     bool found = token != NULL && token->view.role == GW_ROLE_ENROL;
-    bool left = found && (asked_again || token->view.uses_max == 0 ||
-                          token->view.uses + token->uses_taken < token->view.uses_max);
+    bool open = found && (asked_again || token->view.uses_max == 0);
+    bool used_up = found && !open && token->view.uses >= token->view.uses_max;
+    bool left = open || (found && token->view.uses + token->uses_taken < token->view.uses_max);
     bool now = left && enrolment_rate(core); // strangers take none of it
     if (now) {
         token->uses_taken += asked_again ? 0 : 1;
@@ -299,9 +300,9 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, boo
     if (!found) {
         return refuse_failed(core, exchange, core->operators->enrolment_failures);
     }
-    if (!left) {
+    if (used_up) {
         gw_reply_problem(exchange, 403, "the enrolment token is used up");
-    } else if (!now) {
+    } else if (!now) { // the last uses are under way, and may come to nothing
         gw_reply_problem(exchange, 429, "too many enrolments at once");
         gw_reply_header(&exchange->reply, BASE_STR("retry-after"), BASE_STR("2"));
     }

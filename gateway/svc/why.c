@@ -229,7 +229,8 @@ static bool is_of(const struct gw_device_outcome *outcome, uint64_t task_id)
     return outcome->task_id == task_id && !outcome->shadow;
 }
 
-// With a task that was removed went whatever was there before.
+// With a task that was removed went whatever was there before. What is heard within the second of
+// the removal came after it, unless what was removed came within that second, too.
 static bool is_gone(const struct past *past)
 {
     if (past->removed == NULL || past->has == NULL) {
@@ -237,7 +238,7 @@ static bool is_gone(const struct past *past)
     }
     uint32_t removed_s = when_s(past->removed);
     return removed_s > past->had_s ||
-           (removed_s == past->had_s && past->removed->offered_s >= past->has->offered_s);
+           (removed_s == past->had_s && past->removed->offered_s >= past->had_s);
 }
 
 static struct past past_of(struct gw_core *core, const struct gw_device_view *device,

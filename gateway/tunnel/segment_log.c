@@ -5,6 +5,7 @@
 #include "tunnel/segment_private.h"
 
 #include "base/check.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +26,14 @@ static enum base_status open_dir(struct gw_segment_log *log, const char *dir,
         return base_error_set(error, gw_segment_errno(errno), "%s: %s", dir, strerror(errno));
     }
     log->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    log->lock_fd =
-        log->dir_fd >= 0 ? openat(log->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (log->lock_fd < 0) {
+    if (log->dir_fd < 0) {
         return base_error_set(error, gw_segment_errno(errno), "%s: %s", dir, strerror(errno));
+    }
+    struct base_error why = {0};
+    enum base_status status = base_regular_openat(
+        log->dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW, &log->lock_fd, &why);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "%.140s/%s", dir, why.text);
     }
     if (flock(log->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         return base_error_set(error, BASE_ERR_BUSY, "%s: another process has it", dir);

@@ -95,7 +95,7 @@ enum base_status gw_segment_make(struct gw_segment_log *log, uint64_t base, int 
     struct gw_segment segment = {.base = base,
                                  .size = GW_SEGMENT_HEAD,
                                  .made_ms = log->clock.wall_us(log->clock.ctx) / 1000};
-    int fd = openat(log->dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = openat(log->dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         return gw_segment_errno(errno);
     }

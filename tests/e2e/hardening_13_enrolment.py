@@ -8,13 +8,14 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
 import unittest
 
 from raw_device import Requests, hexa, metrics, report
-from raw_h2 import Connection, request
+from raw_h2 import DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, Connection, request
 from walle_stack import SOURCE, Stack, program, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
@@ -143,6 +144,28 @@ class Enrolment(unittest.TestCase):
         self.assertEqual((run.returncode, UNPROVEN in run.stderr, uses()), (0, False, 1), run.stderr)
         self.assertEqual(sorted(name for name in os.listdir(self.stack.path("ours")) if "enrol" in name or "credential" in name), ["credential"])
         wait_until(lambda: len(self.stack.api("/api/v1/devices")[1]["items"]) == 1, what="one device")
+
+    def test_an_answer_that_is_too_long(self):
+        """A gateway that is none, or somebody on the way, says more than an enrolment has, in many pieces or in one."""
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        made = HEADERS, END_HEADERS, b"\x08\x03201"
+        for number, pieces in enumerate(([b"\x01" * 16000] * 40, [b"\x01" * 70, b"\x01" * 70, b"\x01" * 70], [b"\x01" * 75, b"\x01"])):
+            with socket.create_server(("127.0.0.1", 0)) as front:
+                command = [program("walle-device"), "--gateway", f"http://127.0.0.1:{front.getsockname()[1]}", "--dir",
+                           self.stack.path(f"long{number}"), "--trust", self.stack.path("release.key.pub"), "--once", "--enroll-token",
+                           self.stack.enroll_token]
+                child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                self.stack.children.append(child)
+                ours, _ = front.accept()
+                with ours:
+                    frames = [(SETTINGS, 0, 0, b""), (*made[:2], 1, made[2]), *((DATA, 0, 1, piece) for piece in pieces), (DATA, END_STREAM, 1, b"")]
+                    ours.sendall(b"".join(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+                                          for kind, flags, stream, payload in frames))
+                    _, said = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, 1, said)
+            self.assertIn("enrolment: ", said)
+            self.assertNotIn("Sanitizer", said)
+            self.assertFalse(os.path.exists(self.stack.path(f"long{number}", "credential")))
 
     def test_what_stands_in_the_place_of_the_key(self):
         os.mkdir(self.stack.path("odd"))

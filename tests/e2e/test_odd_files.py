@@ -66,6 +66,42 @@ class OddFiles(unittest.TestCase):
         self.assertIn("a device, not a regular file", self.gateway_ends("--set", "tls.client_ca=/dev/null"))
         self.first_start()
 
+    def test_links_in_a_gateways_folder(self):
+        """Nothing is made, emptied or replaced where a link leads, and a store that is away is not one that never was."""
+        self.first_start()
+        for name in ("gateway.lock", "store.mdb-lock", "tunnel/lock"):
+            with self.subTest(name=name):
+                path = self.stack.path("gateway", *name.split("/"))
+                os.unlink(path)
+                self.put(path, "link")
+                self.assertIn(f"{name}: a symbolic link, not a regular file", self.gateway_ends())
+                self.assertFalse(os.path.exists(self.stack.path("elsewhere")))
+                self.take_away(path)
+        kept = self.stack.path("elsewhere")
+        os.mkdir(kept)
+        self.put(os.path.join(kept, "letter"), b"kept")
+        path = self.stack.path("gateway", "tmp")
+        os.rename(path, path + ".before")
+        self.put(path, "link")
+        self.assertIn("gateway/tmp: a symbolic link, not a folder", self.gateway_ends())
+        self.assertEqual(os.listdir(kept), ["letter"])
+        self.take_away(path)
+        os.rename(path + ".before", path)
+        path = self.stack.path("gateway", "blobs")
+        os.rename(path, path + ".before")
+        self.put(path, "pipe")
+        self.assertIn("gateway/blobs: Not a directory", self.gateway_ends())
+        self.take_away(path)
+        os.rename(path + ".before", path)
+        path, away = self.stack.path("gateway", "store.mdb"), self.stack.path("away.mdb")
+        os.rename(path, away)
+        os.symlink(self.stack.path("no.mdb"), path)
+        self.assertIn("gateway/store.mdb: a symbolic link that leads nowhere", self.gateway_ends())
+        os.unlink(path)
+        os.symlink(away, path)
+        self.first_start()
+        self.assertTrue(os.path.islink(path))
+
     def test_a_checkpoint_that_is_a_pipe(self):
         self.first_start()
         for name in ("checkpoint", "checkpoint.old", "checkpoint.new"):
@@ -196,6 +232,24 @@ class OddFiles(unittest.TestCase):
                 self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
                 self.assertIn(f"--evidence: {path} is there already", run.stderr)
                 self.take_away(path)
+
+    def test_records_without_an_end(self):
+        """Files with a hole of a tebibyte where lines of records are expected."""
+        rows, hole, folder = self.stack.path("tunnel.csv"), self.stack.path("hole.jsonl"), self.stack.path("holes")
+        self.put(rows, b"device,class,durable,queued,lost\n")
+        self.put(hole, b"")
+        os.truncate(hole, 1 << 40)
+        long = self.put(self.stack.path("long.jsonl"), b"x" * (2 << 20))
+        for path, text in ((hole, "line 1: no text"), (long, "line 1: longer than a record is")):
+            run = subprocess.run([program("walle-fleet-sim"), "law", rows, path], capture_output=True, text=True, timeout=TIMEOUT_S)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(f"{path}, {text}", run.stdout + run.stderr)
+        os.mkdir(folder)
+        os.rename(hole, os.path.join(folder, "hole.jsonl"))
+        run = subprocess.run([program("walle"), "tunnel", "train", "--from", folder, "--out", self.stack.path("dict")], capture_output=True,
+                             text=True, timeout=TIMEOUT_S)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("hole.jsonl: no text", run.stderr)
 
     # ---- Results
 
@@ -372,6 +426,19 @@ class OddFiles(unittest.TestCase):
                     self.take_away(path)
             os.rename(path + ".kept", path)
         self.assertEqual(self.device().returncode, 0)
+
+    def test_events_and_features_of_another_kind(self):
+        """The store of a device's pipeline: set aside and made anew in its place, not where a link leads."""
+        self.enrolled()
+        path = self.stack.path("device", "pipeline", "data.mdb")
+        for kind, text in (("link", "a symbolic link"), ("pipe", "a named pipe"), ("folder", "a folder")):
+            with self.subTest(kind=kind):
+                self.put(path, kind)
+                run = self.device()
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertRegex(run.stderr, rf"stored events and features: damaged \(.*data\.mdb: {text}, not a regular file\); set aside")
+                self.assertFalse(os.path.exists(self.stack.path("elsewhere")))
+                self.assertTrue(os.path.isfile(path) and not os.path.islink(path))
 
     def events(self, path, *more):
         return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,

@@ -295,16 +295,52 @@ static enum pol_desired_rule rule_of(const char *why)
     return POL_DESIRED_NONE;
 }
 
+static bool is_by_have(enum pol_desired_rule rule)
+{
+    return rule == POL_DESIRED_PAUSED || rule == POL_DESIRED_STAYS || rule == POL_DESIRED_KEEPS;
+}
+
+// Is a guarded rollout of the task paused? Then what a device has decides more.
+static bool is_held(const struct model_record *record, int task)
+{
+    bool held = false;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        held = held || (rollout->there && rollout->task == task && rollout->guarding &&
+                        rollout->state == POL_ROLLOUT_PAUSED);
+    }
+    return held;
+}
+
+// Are reports missing that the gateway would need? Of before a copy of either was restored; or it
+// was led by a lease's statement into a rollout whose target shuts it out, of which its word does
+// not count.
+static bool is_blind(const struct model_world *world, const struct model_device *device,
+                     const struct model_answer *answer)
+{
+    return world->restored || device->returned ||
+           (world->lease_s > 0 && answer->rule == POL_DESIRED_KEEPS);
+}
+
 // Does the gateway know what decides? A device that refuses an order for what it believes reports a
 // failure, which is none of the version.
 static bool is_told(const struct model_world *world, const struct model_device *device, int task,
-                    const struct model_answer *answer)
+                    const struct model_facts *facts, const struct model_answer *answer,
+                    const struct told *told)
 {
-    if (!may_wait(world, device) || answer->version < 0) {
-        return true;
+    if (may_wait(world, device) && answer->version >= 0) {
+        const struct model_order order = order_of(world, task, answer);
+        if (model_trust_of(device, &order) != MODEL_TRUST_FOLLOWS) {
+            return false;
+        }
     }
-    const struct model_order order = order_of(world, task, answer);
-    return model_trust_of(device, &order) == MODEL_TRUST_FOLLOWS;
+    bool failed_before = false;
+    for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+        failed_before = failed_before || facts->before[version];
+    }
+    return !is_blind(world, device, answer) ||
+           (!failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
+            facts->floor == 0 && facts->refused < 0 && !is_held(&world->record, task));
 }
 
 static void check_why(struct model_world *world, const struct model_device *device, int task)
@@ -316,7 +352,7 @@ static void check_why(struct model_world *world, const struct model_device *devi
     }
     struct model_answer answer = model_desired(&world->record, task, &facts);
     bool agrees = told.version == answer.version && rule_of(told.why) == answer.rule;
-    if (!agrees && is_told(world, device, task, &answer)) {
+    if (!agrees && is_told(world, device, task, &facts, &answer, &told)) {
         model_world_fail(world, "why",
                          "why says version %d of task %d for device %u, which runs %d and should "
                          "run %d, %s (it refuses %d): %s",

@@ -469,6 +469,7 @@ void model_device_return(struct model_device *device)
 {
     const struct model_saved *saved = &device->saved;
     if (saved->state != NULL && saved->state_bytes > 0) {
+        device->returned = true;
         base_check(device->under.state_save(device->under.ctx, saved->state, saved->state_bytes) ==
                    BASE_OK);
         device->disk.image = saved->image;

@@ -75,6 +75,7 @@ struct model_device {
     struct sim_storage storage;
     struct dev_storage_port under; // the simulator's, behind the counting one
     struct model_saved saved;
+    bool returned; // to what was saved, once or more
     struct base_prng prng;
     struct base_clock_port clock;
     struct dev_ports ports;

@@ -32,6 +32,7 @@ struct attempt {
     struct event_base *base;
     int status;
     enum base_status ended; // BASE_ERR_TIMEOUT until the answer is whole
+    bool too_long;          // for an enrolment
     size_t size;
     uint8_t body[WIRE_ENROLMENT_BYTES_MAX];
     char problem[PROBLEM_MAX + 1];
@@ -185,12 +186,12 @@ static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
         attempt->problem_size += part;
         return;
     }
-    if (size <= sizeof(attempt->body) - attempt->size) {
-        memcpy(attempt->body + attempt->size, bytes, size);
-        attempt->size += size;
-    } else {
-        attempt->size = sizeof(attempt->body) + 1;
+    if (attempt->too_long || size > sizeof(attempt->body) - attempt->size) {
+        attempt->too_long = true; // and stays so: what follows has no place either
+        return;
     }
+    memcpy(attempt->body + attempt->size, bytes, size);
+    attempt->size += size;
 }
 
 static void on_end(void *ctx, void *user, enum base_status status)
@@ -314,7 +315,7 @@ enum base_status posix_enroll(struct event_base *base, const struct posix_option
     if (attempt.status != 201) {
         return refused(&attempt, error);
     }
-    if (attempt.size > sizeof(attempt.body) || take(attempt.body, attempt.size, out) != BASE_OK) {
+    if (attempt.too_long || take(attempt.body, attempt.size, out) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "enrolment: the answer is malformed");
     }
     BASE_TRY(keep(options->dir, "credential", "credential.new",

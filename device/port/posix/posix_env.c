@@ -43,6 +43,10 @@ enum base_status posix_env_check(const char *folder, const char *name, struct ba
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%s: path too long", name);
     }
     BASE_TRY(check_lock(folder, name, error));
+    // LMDB would make it where a link leads.
+    if (base_regular_look(path, false, error) == BASE_ERR_INVALID) {
+        return BASE_ERR_CORRUPT;
+    }
     const struct base_pages_file file = {.path = path, .name = "data.mdb", .plain = true};
     enum base_status status = base_pages_walk(&file, &nobody, error);
     if (status == BASE_ERR_UNSUPPORTED || status == BASE_ERR_INVALID) {

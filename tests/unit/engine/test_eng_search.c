@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -294,6 +295,30 @@ static void what_is_only_measured_is_never_estimated(void **state)
     eng_search_free(search);
 }
 
+// Neither waited for nor written over; the search goes on without what it would have remembered.
+static void a_pipe_in_the_files_place_is_left_alone(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/walle-search-XXXXXX";
+    char path[64];
+    struct stat about;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/cache", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    struct bench bench = {.us = {100, 50, 100}};
+    struct base_clock_port clock;
+    struct eng_search *search = new_search(&bench, &clock, path, 1);
+    size_t index = 9;
+    assert_int_equal(choose(search, "conv", three, 3, &bench, &index), BASE_OK);
+    assert_int_equal(index, 1);
+    assert_int_not_equal(eng_search_save(search), BASE_OK);
+    eng_search_free(search);
+    assert_int_equal(lstat(path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    unlink(path);
+    rmdir(folder);
+}
+
 static void a_choice_that_is_gone_is_made_anew(void **state)
 {
     (void)state;
@@ -500,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_narrow_win_must_repeat_itself),
         cmocka_unit_test(variants_have_a_share_and_are_remembered_unmeasured),
         cmocka_unit_test(what_is_only_measured_is_never_estimated),
+        cmocka_unit_test(a_pipe_in_the_files_place_is_left_alone),
         cmocka_unit_test(a_choice_that_is_gone_is_made_anew),
         cmocka_unit_test(rates_come_back_from_the_file),
         cmocka_unit_test(slow_calibration_comes_off_the_budget),

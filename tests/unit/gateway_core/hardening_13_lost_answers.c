@@ -224,10 +224,40 @@ static void enrol_begin(struct rig *rig, struct rig_exchange *exchange, const st
                         char hex[WIRE_DEVICE_HEX + 1], uint64_t id)
 {
     rig_exchange_init(exchange, GW_METHOD_POST, "/v1/enroll");
+    exchange->exchange.request.enrol_key = base_str_of(KEY);
     exchange->exchange.request.authorization = base_str_of(token->bearer);
     wire_device_hex(id, hex);
     exchange->exchange.request.device = base_str_of(hex);
     gw_core_handle(rig->worker.worker, &exchange->exchange);
+}
+
+// A device asks again before its first try has come to the disk: the last use is not gone for it.
+static void test_asking_again_at_once(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_exchange exchange;
+    char hex[WIRE_DEVICE_HEX + 1];
+    rig_init(&rig);
+    rig.commit_delay_us = 600000000; // the writer waits for company, until something is urgent
+    rig_start(&rig);
+    struct token token = token_make(&rig, 1);
+    enrol_begin(&rig, &exchange, &token, hex, 1);
+    assert_int_equal(enrol(&rig, &token, 1, KEY).status, 429); // later it is answered
+    assert_int_equal(enrol(&rig, &token, 2, OTHER).status, 429);
+    (void)token_make(&rig, 0); // urgent
+    while (!exchange.finished) {
+        (void)rig_pump(&rig);
+    }
+    assert_int_equal(exchange.exchange.reply.status, 201);
+    rig_exchange_done(&exchange);
+    rig_stop(&rig);
+    rig.commit_delay_us = 0;
+    rig_start(&rig);
+    assert_int_equal(enrol(&rig, &token, 1, KEY).status, 201);
+    assert_int_equal(enrol(&rig, &token, 2, OTHER).status, 403);
+    assert_int_equal(uses_of(&rig, &token), 1);
+    rig_done(&rig);
 }
 
 // A token is revoked while uses of it are under way, which write its row as well: both are stored.
@@ -273,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_a_shared_token_takes_over_nobody),
         cmocka_unit_test(test_an_id_that_is_taken),
         cmocka_unit_test(test_a_key_has_a_form),
+        cmocka_unit_test(test_asking_again_at_once),
         cmocka_unit_test(test_a_revocation_beside_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

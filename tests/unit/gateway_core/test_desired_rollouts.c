@@ -443,6 +443,17 @@ static void why_knows_what_came_after_a_stop(void **state)
     rig_advance_s(&rig, 10);
     say(2, WIRE_OUTCOME_REMOVED);
     expect_has(0, 0);
+    // Into what it was in before, longer ago than what is stopped.
+    uint64_t third = start(3, "3.0.0", NULL, &full);
+    say(3, WIRE_OUTCOME_ACTIVATED);
+    rig_advance_s(&rig, 10);
+    (void)start(4, "4.0.0", NULL, &full);
+    say(4, WIRE_OUTCOME_ACTIVATED);
+    rig_advance_s(&rig, 10);
+    say(4, WIRE_OUTCOME_REMOVED);
+    expect_has(0, 0);
+    say(3, WIRE_OUTCOME_ACTIVATED);
+    expect_has(third, 0);
     rig_done(&rig);
 }
 
