@@ -296,7 +296,7 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
             (void)close(fd);
             return cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
         }
-        if (csv && ftell(walk.to) == 0) {
+        if (csv && fseek(walk.to, 0, SEEK_END) == 0 && ftell(walk.to) == 0) {
             fputs(csv_head, walk.to);
         }
     }
