@@ -220,6 +220,8 @@ static void test_roots_follow_each_other(void **state)
     gw_trust_view(rig.core, &view);
     assert_true(view.root_version == 3);
     assert_false(view.keys_match);
+    size = make_root(3, 2, root); // another one of that version
+    assert_int_equal(put_root(root, size, &created), BASE_ERR_ROOT);
 }
 
 // With a root of two owners, what too few of them signed leads nobody on, and is not made.
