@@ -180,7 +180,7 @@ def print_line(line):
     detail = line["detail"]
     print(f"{line['bench']:20} {detail['stopped']:4} of {detail['runs']:5} stopped, {detail['passed']} passed ({line['ours']:.2%}, "
           f"{detail['low']:.2%} to {detail['high']:.2%}; pooled at most {detail['pooled_high']:.2%}), held in {detail['held']}"
-          f"{'' if detail['holds'] else '  TOO MANY'}  {detail['cell']}", flush=True)
+          f"{'' if detail['holds'] else '  NOT SHOWN'}  {detail['cell']}", flush=True)
 
 
 def print_pools(pieces):
