@@ -88,12 +88,18 @@ void gate_fleet_draw(struct gate_fleet *fleet, const struct gate_scenario *scena
     struct base_prng prng;
     base_prng_seed(&prng, seed);
     fleet->scenario = scenario;
+    fleet->seed = seed;
     double low = log(scenario->base_low);
     double high = log(scenario->base_high);
     fleet->base = exp(low + (high - low) * base_prng_unit(&prng));
     for (uint32_t i = 0; i < fleet->count; i++) {
         draw_device(&fleet->devices[i], scenario, fleet->base, &prng);
     }
+}
+
+uint64_t gate_device_id(const struct gate_fleet *fleet, uint32_t index)
+{
+    return base_mix64(fleet->seed * UINT64_C(0x1000003) + index);
 }
 
 bool gate_exposes(const struct gate_fleet *fleet, const struct gate_device *device)

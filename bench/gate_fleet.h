@@ -53,6 +53,7 @@ struct gate_fleet {
     const struct gate_scenario *scenario;
     struct gate_device *devices; // count of them
     uint32_t count;
+    uint64_t seed;
     double base;
 };
 
@@ -60,6 +61,9 @@ struct gate_fleet {
 bool gate_fleet_init(struct gate_fleet *fleet, uint32_t count);
 void gate_fleet_done(struct gate_fleet *fleet);
 void gate_fleet_draw(struct gate_fleet *fleet, const struct gate_scenario *scenario, uint64_t seed);
+
+// A name for a device, which says nothing of its number.
+uint64_t gate_device_id(const struct gate_fleet *fleet, uint32_t index);
 
 // The update is bad for this device's kind: being offered it is an exposure.
 bool gate_exposes(const struct gate_fleet *fleet, const struct gate_device *device);

@@ -1,5 +1,5 @@
 // gate_null HOW FOLDER CELL FIRST RUNS: rollouts of identical versions, FIRST to FIRST + RUNS - 1
-// of a cell of verdict_play.h. HOW: `core` plays them on the gateway's core as it ships, with a
+// of a cell of trial_cell.h. HOW: `core` plays them on the gateway's core as it ships, with a
 // virtual clock; `blocks` on a stage's blocks alone (trial_play.h); `both` on both, and counts
 // where they differ. Prints a line of JSON: how many were ever stopped, had a segment held, passed.
 // FOLDER holds the core's stores while they live; one in memory (/dev/shm) is faster. A run is
@@ -48,10 +48,10 @@ static void free_players(struct players *players)
     trial_play_free(players->blocks);
 }
 
-static bool play(const struct players *players, enum how how, const struct verdict_cell *cell,
+static bool play(const struct players *players, enum how how, const struct trial_cell *cell,
                  uint64_t seed, struct sums *sums)
 {
-    const struct pol_gate gate = verdict_gate();
+    const struct pol_gate gate = trial_cell_gate(cell);
     struct trial_seen seen[2];
     bool ok = trial_script_draw(players->script, cell, seed);
     if (ok && how != BLOCKS) {
@@ -72,7 +72,7 @@ static bool play(const struct players *players, enum how how, const struct verdi
 
 static bool play_all(const struct players *players, enum how how, const uint32_t numbers[NUMBERS])
 {
-    struct verdict_cell cell = verdict_null_cell(numbers[0]);
+    struct trial_cell cell = trial_cell_at(numbers[0]);
     struct sums sums = {0, 0, 0, 0};
     char name[128];
     for (uint32_t i = 0; i < numbers[2]; i++) {
@@ -82,7 +82,7 @@ static bool play_all(const struct players *players, enum how how, const uint32_t
             return false;
         }
     }
-    verdict_cell_name(&cell, name, sizeof(name));
+    trial_cell_name(&cell, name, sizeof(name));
     printf("{\"cell\": %u, \"name\": \"%s\", \"how\": \"%s\", \"first\": %u, \"runs\": %u, "
            "\"stopped\": %u, \"held\": %u, \"passed\": %u, \"differ\": %u}\n",
            numbers[0], name, hows[how], numbers[1], numbers[2], sums.stopped, sums.held,
@@ -103,11 +103,11 @@ int main(int argc, char **argv)
         known = base_str_u64(base_str_of(argv[3 + i]), &number) == BASE_OK && number <= NUMBER_MAX;
         numbers[i] = (uint32_t)number;
     }
-    if (!known || numbers[0] >= VERDICT_CELLS) {
+    if (!known || numbers[0] >= TRIAL_CELLS) {
         (void)fprintf(stderr,
                       "usage: gate_null core|blocks|both FOLDER CELL FIRST RUNS; cells are "
                       "0 to %u\n",
-                      VERDICT_CELLS - 1);
+                      TRIAL_CELLS - 1);
         return 2;
     }
     struct players players;

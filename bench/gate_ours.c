@@ -1,173 +1,328 @@
-// Our gate in the simulated rollout: the rollout machine of policy/ decides on the counts of the
-// open stage, and slices of the fleet are compared each with its own control.
+// Our gate in the simulated rollout, from the parts of the gateway that ships: its tally counts
+// what devices say and forms the blocks of the trial, its silence watches them, and policy/ judges
+// and holds segments. What is left to this file is what the control thread does with them: a look
+// when something is new, and a walk over all devices once in a while.
 //
 // Called by gate_sim.c and its unit test; one thread.
 #include "gate_play.h"
 
 #include "policy/bucket.h"
 #include "policy/rollout.h"
+#include "svc/cohort.h"
+#include "svc/offer_gate.h"
+#include "svc/segment_look.h"
+#include "svc/silence.h"
+#include "svc/tally.h"
 
-// Decisions are asked for whenever counts changed; slices, and silence where nothing else moves,
-// every ten seconds.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Slices are asked about every ten seconds, and whether time alone decides; silence once a minute.
 #define SLOW_STEPS 5u
+#define WALK_STEPS 30u
+#define ROLLOUT    UINT64_C(0x33)
+#define BEGIN_S    UINT32_C(1700000000) // Unix time of step 0
+#define INTERVAL_S 300u                 // GATE_CHECKIN_S
+#define ATTRS_MAX  64u
 
-struct gate_ours gate_ours_standard(void)
+static const uint16_t buckets[GATE_STAGES] = {100, 500, 2000, POL_BUCKET_COUNT};
+
+struct gate_ours gate_ours_standard(enum pol_gate_rule rule)
 {
     // Alpha of 5 % for the rollout, half of it for the first stage, where large faults are found.
     // The rise is what a stage can rule out with its size: 3 points, 1, 0.5; the last stage is
     // everybody and has no control.
-    return (struct gate_ours){.alpha_ppm = {25000, 10000, 10000, 5000},
-                              .beta_ppm = 100000,
+    bool compares = rule == POL_GATE_LOGRANK;
+    return (struct gate_ours){.rule = rule,
+                              .alpha_ppm = {25000, 10000, 10000, 5000},
+                              .beta_ppm = POL_GATE_BETA_PPM,
                               .max_failure_ppm = 50000,
                               .max_rise_ppm = {30000, 10000, 5000, POL_TEST_NOT_ASKED},
                               .min_sample = 200,
                               .min_dwell_s = {2700, 2700, 1800, 1800},
-                              .max_silence_percent = POL_GATE_SILENCE_PERCENT,
-                              .control_ratio = 4};
+                              .window_s = 1800,
+                              .silence_s = compares ? 3 * INTERVAL_S : 0,
+                              .max_silence_percent = compares ? POL_GATE_SILENCE_PERCENT : 0,
+                              .control_ratio = compares ? 10 : 0};
 }
 
-struct play {
-    struct gate_world *world;
-    const struct gate_ours *settings;
-    struct gate_outcome *out;
-    struct pol_stage stages[GATE_STAGES];
-    struct pol_rollout rollout;
-    struct pol_counts counts; // of the last decision
-    double credit;
-    uint64_t offered;             // in earlier stages
-    uint32_t slices[GATE_SLICES]; // failures when the slice was last asked about
+// What the gateway's store would have of a device.
+struct record {
+    uint32_t offered_s;
+    uint32_t answered_s;
+    uint32_t failed_s;
+    uint16_t bits;
+    uint8_t stage;
 };
 
-static const uint16_t buckets[GATE_STAGES] = {100, 500, 2000, 10000};
+struct attrs {
+    uint64_t segment;
+    uint32_t size;
+    uint8_t bytes[ATTRS_MAX];
+};
 
-static uint64_t now_us(const struct play *play)
+struct gate_ours_play {
+    struct gate_world *world;
+    struct gate_outcome *out;
+    struct gw_release *release;
+    struct gw_tally *tally;
+    struct record *records; // by device
+    uint32_t devices_max;
+    struct attrs attrs[GATE_SLICES];
+    struct gw_tally_segment segments[GW_TALLY_SEGMENTS_MAX];
+    struct pol_slices slices;
+    struct pol_rollout rollout;
+    struct pol_held held;
+    double credit;
+    uint64_t offered;       // in earlier stages
+    uint64_t failed;        // heard of, of the open stage
+    uint64_t failed_looked; // ... when slices were asked about last
+    uint32_t news_step;
+};
+
+static void write_attrs(uint32_t slice, struct attrs *out)
 {
-    return (uint64_t)play->world->step * GATE_STEP_S * 1000000u;
+    char model[8];
+    struct wire_attrs attrs = {.count = 1};
+    struct gw_attrs_view view;
+    struct base_writer writer;
+    (void)snprintf(model, sizeof(model), "m%u", slice % 1000);
+    attrs.items[0] = (struct wire_attr){
+        .name = BASE_STR("model"), .type = WIRE_ATTR_STRING, .text = base_str_of(model)};
+    base_writer_init(&writer, out->bytes, sizeof(out->bytes));
+    wire_attrs_write(&writer, &attrs);
+    out->size = (uint32_t)base_writer_size(&writer);
+    if (gw_attrs_view(out->bytes, out->size, &view) == BASE_OK) {
+        out->segment = gw_segment_of(&view.attrs, NULL);
+    }
 }
 
-static const struct gate_stage_tally *open_stage(const struct play *play)
+struct gate_ours_play *gate_ours_new(uint32_t devices_max)
+{
+    struct gate_ours_play *play = calloc(1, sizeof(*play));
+    if (play == NULL) {
+        return NULL;
+    }
+    play->release = calloc(1, sizeof(*play->release));
+    play->records = calloc(devices_max, sizeof(*play->records));
+    play->devices_max = devices_max;
+    if (play->release == NULL || play->records == NULL) {
+        gate_ours_free(play);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < GATE_SLICES; i++) {
+        write_attrs(i, &play->attrs[i]);
+    }
+    return play;
+}
+
+void gate_ours_free(struct gate_ours_play *play)
+{
+    if (play != NULL) {
+        gw_tally_free(play->tally);
+        free(play->release);
+        free(play->records);
+        free(play);
+    }
+}
+
+static uint32_t now_s(const struct gate_ours_play *play)
+{
+    return BEGIN_S + play->world->step * GATE_STEP_S;
+}
+
+static const struct gate_stage_tally *open_stage(const struct gate_ours_play *play)
 {
     return &play->world->stages[play->world->stage_count - 1];
 }
 
-static uint64_t minus(uint64_t a, uint64_t b)
+// ---- What devices say ----
+
+// From what the record said to what it says now.
+static void apply(struct gate_ours_play *play, uint32_t device, const struct record *from,
+                  const struct record *to)
 {
-    return a > b ? a - b : 0;
+    const struct record *there = to->bits != 0 ? to : from;
+    const struct attrs *attrs = &play->attrs[play->world->fleet->devices[device].slice];
+    const struct gw_tally_change change = {
+        .rollout_id = ROLLOUT,
+        .offered_s = there->offered_s,
+        .old_bits = from->bits,
+        .new_bits = to->bits,
+        .stage = there->stage,
+        .attrs = attrs->bytes,
+        .attrs_size = attrs->size,
+        .device_id = gate_device_id(play->world->fleet, device),
+        .segment = attrs->segment,
+        .old_answered_s = from->answered_s,
+        .old_failed_s = from->failed_s,
+        .answered_s = to->answered_s,
+        .failed_s = to->failed_s,
+    };
+    gw_tally_apply(play->tally, &change, 1);
 }
 
-// Counts of the open stage without the slices that are held.
-static struct pol_counts counts_of(const struct play *play)
+static struct record offered(const struct gate_ours_play *play, const struct gate_news *news)
 {
-    const struct gate_stage_tally *stage = open_stage(play);
-    struct pol_counts counts = {
-        .offered = stage->offered,
-        .silent = stage->updated.silent,
-        .hazard = {stage->updated.observed_s, stage->updated.silent},
-        .control_hazard = {stage->control.observed_s, stage->control.silent}};
-    for (uint32_t i = 0; i < GATE_SLICES; i++) {
-        if (!play->world->held_slices[i]) {
-            counts.succeeded += stage->slice_updated[i][0] - stage->slice_updated[i][1];
-            counts.failed += stage->slice_updated[i][1];
-            counts.control.trials += stage->slice_control[i][0];
-            counts.control.failures += stage->slice_control[i][1];
+    unsigned bits = GW_OUTCOME_OFFERED | GW_OUTCOME_PROVEN;
+    if (play->release->stages[news->stage].gate.rule == POL_GATE_LOGRANK) {
+        bits |= GW_OUTCOME_DRAWN;
+        bits |= news->alone ? GW_OUTCOME_ALONE : 0;
+        bits |= news->control ? GW_OUTCOME_CONTROL : 0;
+    }
+    return (struct record){
+        .offered_s = now_s(play), .bits = (uint16_t)bits, .stage = (uint8_t)news->stage};
+}
+
+static void heard(void *ctx, const struct gate_news *news)
+{
+    static const struct record nothing = {.bits = 0};
+    struct gate_ours_play *play = ctx;
+    struct record *record = &play->records[news->device];
+    struct record before = *record;
+    play->news_step = play->world->step;
+    if (news->what == GATE_OFFERED) {
+        if (before.bits != 0) { // it was control of an earlier stage, and begins anew
+            apply(play, news->device, &before, &nothing);
         }
-    }
-    counts.succeeded = minus(counts.succeeded, counts.silent);
-    counts.control.trials = minus(counts.control.trials, stage->control.silent);
-    return counts;
-}
-
-static void hold_slice(struct play *play, uint32_t slice)
-{
-    play->world->held_slices[slice] = true;
-    if (play->out->quarantined++ == 0) {
-        play->out->at_s = gate_world_now_s(play->world);
-    }
-}
-
-// Holds the slices that are shown worse than their own control.
-static void judge_slices(struct play *play)
-{
-    const struct gate_stage_tally *stage = open_stage(play);
-    uint32_t alpha_ppm =
-        play->settings->alpha_ppm[play->world->stage_count - 1] * POL_GATE_SLICES_PERCENT / 100;
-    struct pol_test test = {.max_failure_ppm = POL_TEST_NOT_ASKED,
-                            .max_rise_ppm = POL_TEST_NOT_ASKED - 1,
-                            .alpha_ppm = alpha_ppm};
-    double evidence[GATE_SLICES];
-    bool marked[GATE_SLICES];
-    bool news = false;
-    for (uint32_t i = 0; i < GATE_SLICES; i++) {
-        news = news || stage->slice_updated[i][1] != play->slices[i];
-        play->slices[i] = stage->slice_updated[i][1];
-    }
-    for (uint32_t i = 0; news && i < GATE_SLICES; i++) {
-        struct pol_sample updated = {stage->slice_updated[i][0], stage->slice_updated[i][1]};
-        struct pol_sample control = {stage->slice_control[i][0], stage->slice_control[i][1]};
-        evidence[i] = updated.failures > 0 ? pol_test_judge(&test, &updated, &control).evidence : 0;
-    }
-    if (!news || pol_slices_reject(evidence, GATE_SLICES, alpha_ppm, marked) == 0) {
+        *record = offered(play, news);
+        apply(play, news->device, &nothing, record);
         return;
     }
+    record->bits |= GW_OUTCOME_ACTIVATED;
+    record->bits |= news->what == GATE_FAILED ? GW_OUTCOME_FAILED : GW_OUTCOME_RAN;
+    *(news->what == GATE_FAILED ? &record->failed_s : &record->answered_s) = now_s(play);
+    play->failed += news->what == GATE_FAILED && news->stage == play->rollout.stage_index;
+    apply(play, news->device, &before, record);
+}
+
+static void walk(struct gate_ours_play *play)
+{
+    const struct gw_silence_clock clock = {.now_s = now_s(play), .started_s = BEGIN_S};
+    struct gw_tally_watch found = {.eligible = 0};
+    uint32_t stage = play->rollout.stage_index;
+    for (uint32_t i = 0; i < play->world->fleet->count; i++) {
+        const struct record *record = &play->records[i];
+        if ((record->bits & GW_OUTCOME_DRAWN) == 0 || record->stage != stage) {
+            continue;
+        }
+        const struct gw_silence_device device = {
+            .offered_s = record->offered_s,
+            .last_seen_s = BEGIN_S + (uint32_t)gate_world_seen_s(play->world, i),
+            .interval_s = INTERVAL_S,
+            .bits = record->bits,
+            .stage = record->stage};
+        gw_silence_watch(&clock, play->release, &device, found.trial);
+    }
+    gw_tally_set_watch(play->tally, ROLLOUT, stage, &found);
+}
+
+// ---- Looks ----
+
+// All that came before this step is in.
+static struct gw_trial_look look_of(const struct gate_ours_play *play)
+{
+    return (struct gw_trial_look){.stage = play->rollout.stage_index,
+                                  .heard_s = now_s(play) - 1,
+                                  .offers_s = now_s(play) - GW_TRIAL_LAG_S,
+                                  .held = &play->held};
+}
+
+static uint32_t segments_of(struct gate_ours_play *play)
+{
+    return gw_tally_segments(play->tally, ROLLOUT, play->rollout.stage_index, play->segments,
+                             GW_TALLY_SEGMENTS_MAX);
+}
+
+static void see(struct gate_ours_play *play, struct pol_counts *out)
+{
+    struct gw_rollout_counts seen;
+    struct pol_hazard hazards[POL_COHORT_COUNT];
+    const struct gw_trial_look look = look_of(play);
+    (void)gw_tally_counts(play->tally, ROLLOUT, look.stage, look.heard_s, &seen);
+    gw_counts_judged(&seen, out);
+    if (play->held.count > 0) {
+        gw_segment_discount(play->segments, segments_of(play), &play->held, out);
+    }
+    if (gw_tally_trial(play->tally, ROLLOUT, &look, &out->trial, hazards)) {
+        out->hazard = hazards[POL_COHORT_UPDATED];
+        out->control_hazard = hazards[POL_COHORT_CONTROL];
+    }
+}
+
+static void hold(struct gate_ours_play *play, const struct pol_held *found)
+{
+    struct gate_world *world = play->world;
+    pol_held_add(&play->held, found);
     for (uint32_t i = 0; i < GATE_SLICES; i++) {
-        if (marked[i] && !play->world->held_slices[i]) {
-            hold_slice(play, i);
+        if (pol_held_has(found, play->attrs[i].segment)) {
+            world->held_slices[i] = true;
+            play->out->quarantined++;
+            play->out->at_s =
+                play->out->quarantined == 1 ? gate_world_now_s(world) : play->out->at_s;
         }
     }
 }
 
-// The stage is worse. True: because of one slice, which is held from now on.
-static bool blame_slice(struct play *play)
+static void judge_slices(struct gate_ours_play *play)
 {
-    const struct gate_stage_tally *stage = open_stage(play);
-    const struct pol_gate *gate = &play->stages[play->rollout.stage_index].gate;
-    struct pol_test test = {.max_failure_ppm = gate->max_failure_ppm,
-                            .max_rise_ppm = gate->max_rise_ppm,
-                            .alpha_ppm = gate->alpha_ppm,
-                            .beta_ppm = gate->beta_ppm};
-    struct pol_sample updated[GATE_SLICES] = {{0, 0}};
-    struct pol_sample control[GATE_SLICES] = {{0, 0}};
-    for (uint32_t i = 0; i < GATE_SLICES; i++) {
-        if (!play->world->held_slices[i]) {
-            updated[i] =
-                (struct pol_sample){stage->slice_updated[i][0], stage->slice_updated[i][1]};
-            control[i] =
-                (struct pol_sample){stage->slice_control[i][0], stage->slice_control[i][1]};
-        }
+    static const struct pol_held nobody = {.count = 0};
+    const struct gw_trial_look look = look_of(play);
+    const struct pol_gate *gate = &play->release->stages[look.stage].gate;
+    const struct pol_sample control = {0, 0};
+    struct pol_held found;
+    if (play->failed == play->failed_looked) {
+        return;
     }
-    uint32_t slice = pol_slices_blame(&test, updated, control, GATE_SLICES,
-                                      gate->alpha_ppm * POL_GATE_SLICES_PERCENT / 100);
-    if (slice < GATE_SLICES) {
-        hold_slice(play, slice);
+    play->failed_looked = play->failed;
+    uint32_t count = segments_of(play);
+    if (count < 2) {
+        return;
     }
-    return slice < GATE_SLICES;
+    if (gate->rule == POL_GATE_LOGRANK) {
+        gw_tally_trial_slices(play->tally, ROLLOUT, &look, &nobody, &play->slices);
+    } else {
+        (void)gw_segment_look(play->segments, count, &play->held, &nobody, &play->slices);
+    }
+    pol_slices_judge(gate, &play->slices, &control, &found);
+    hold(play, &found);
 }
 
-static bool changed(const struct pol_counts *a, const struct pol_counts *b)
+// ---- A rollout ----
+
+static void open_next(struct gate_ours_play *play)
 {
-    return a->succeeded != b->succeeded || a->failed != b->failed || a->silent != b->silent ||
-           a->control.trials != b->control.trials || a->control.failures != b->control.failures;
+    struct gate_world *world = play->world;
+    uint32_t stage = play->rollout.stage_index;
+    uint32_t updated;
+    uint32_t all;
+    const struct gw_tally_phase phase = {.stage_now = stage, .open = true, .started = true};
+    uint64_t to = (uint64_t)world->fleet->count * buckets[stage] / POL_BUCKET_COUNT;
+    gw_offer_price(play->release, stage, &updated, &all);
+    gw_tally_set(play->tally, ROLLOUT, &phase);
+    uint64_t control = (uint64_t)world->fleet->count * (all - updated) / POL_BUCKET_COUNT;
+    gate_world_open(world, (uint32_t)to, all > updated ? (uint32_t)control : 0);
+    world->alone_price = (all + updated - 1) / updated;
+    play->failed = 0;
+    play->failed_looked = 0;
 }
 
 // Asks the rollout machine about the open stage. True: the rollout is over.
-static bool decide(struct play *play)
+static bool decide(struct gate_ours_play *play)
 {
-    struct gate_world *world = play->world;
-    bool slow = world->step % SLOW_STEPS == 0;
+    struct pol_counts counts;
+    bool slow = play->world->step % SLOW_STEPS == 0;
     if (slow) {
         judge_slices(play);
     }
-    struct pol_counts counts = counts_of(play);
-    if (!slow && !changed(&counts, &play->counts)) {
+    if (!slow && play->news_step + 1 < play->world->step) { // a look goes by the step before
         return false;
     }
-    play->counts = counts;
+    see(play, &counts);
     struct pol_decision decision =
-        pol_rollout_tick(&play->rollout, play->stages, GATE_STAGES, &counts, now_us(play));
-    if (decision.action == POL_ACTION_ROLL_BACK &&
-        decision.reason != POL_REASON_SILENT_OVER_CONTROL && blame_slice(play)) {
-        return false; // asked again without the slice
-    }
+        pol_rollout_tick(&play->rollout, play->release->stages, GATE_STAGES, &counts,
+                         (uint64_t)now_s(play) * 1000000);
     play->rollout = decision.next;
     if (decision.action == POL_ACTION_ROLL_BACK) {
         play->out->end = GATE_END_STOPPED;
@@ -179,47 +334,93 @@ static bool decide(struct play *play)
     }
     if (decision.action == POL_ACTION_ADVANCE) {
         play->offered += open_stage(play)->offered;
-        uint64_t to = (uint64_t)world->fleet->count * buckets[play->rollout.stage_index];
-        gate_world_open(world, (uint32_t)(to / POL_BUCKET_COUNT));
+        open_next(play);
     }
     return false;
 }
 
-static void prepare(struct play *play)
+static void make_stages(const struct gate_ours *settings, struct pol_stage stages[GATE_STAGES])
 {
-    const struct gate_ours *settings = play->settings;
     for (uint32_t i = 0; i < GATE_STAGES; i++) {
-        play->stages[i] = (struct pol_stage){
-            .kind = i + 1 < GATE_STAGES ? POL_STAGE_GRAY : POL_STAGE_FULL,
+        bool full = i + 1 == GATE_STAGES;
+        uint32_t size = buckets[i] - (i > 0 ? buckets[i - 1] : 0u);
+        stages[i] = (struct pol_stage){
+            .kind = full ? POL_STAGE_FULL : POL_STAGE_GRAY,
             .max_bucket = buckets[i],
+            .control_buckets = full ? 0 : (uint16_t)(size * settings->control_ratio),
+            .window_s = settings->window_s,
+            .execution_timeout_s = settings->window_s,
+            .silence_s = settings->silence_s,
             .gate = {.min_sample = settings->min_sample,
                      .max_failure_ppm = settings->max_failure_ppm,
                      .min_dwell_us = (uint64_t)settings->min_dwell_s[i] * 1000000,
-                     .rule = POL_GATE_SEQUENTIAL,
+                     .rule = settings->rule,
                      .max_rise_ppm = settings->max_rise_ppm[i],
                      .alpha_ppm = settings->alpha_ppm[i],
                      .beta_ppm = settings->beta_ppm,
-                     .max_silence_percent = settings->max_silence_percent}};
+                     .max_silence_percent = settings->max_silence_percent,
+                     .min_answered_ppm = POL_GATE_MIN_ANSWERED_PPM,
+                     .of_offered = true}};
     }
-    struct pol_rollout draft = {.state = POL_ROLLOUT_DRAFT};
-    play->rollout =
-        pol_rollout_command(&draft, play->stages, GATE_STAGES, POL_COMMAND_START, 0).next;
 }
 
-void gate_play_ours(struct gate_world *world, const struct gate_fleet *fleet,
-                    const struct gate_ours *settings, struct gate_outcome *out)
+static bool prepare(struct gate_ours_play *play, const struct gate_ours *settings)
 {
-    struct gate_settings how = {.timeout_s = 3600, .control_ratio = settings->control_ratio};
-    struct play play = {.world = world, .settings = settings, .out = out};
+    static const struct base_hash_key key = {0};
+    const struct pol_rollout draft = {.state = POL_ROLLOUT_DRAFT};
+    struct gw_release *release = play->release;
+    gw_tally_free(play->tally);
+    play->tally = NULL;
+    memset(release, 0, sizeof(*release));
+    release->refs = 1; // never the last one
+    release->id = ROLLOUT;
+    release->checkin_interval_s = INTERVAL_S;
+    release->stage_count = GATE_STAGES;
+    make_stages(settings, release->stages);
+    memset(play->records, 0, play->devices_max * sizeof(*play->records));
+    play->held.count = 0;
+    play->credit = 0;
+    play->offered = 0;
+    play->news_step = 0;
+    play->rollout = pol_rollout_command(&draft, release->stages, GATE_STAGES, POL_COMMAND_START,
+                                        (uint64_t)now_s(play) * 1000000)
+                        .next;
+    return gw_tally_new(&key, &play->tally) == BASE_OK &&
+           gw_tally_add(play->tally, release) == BASE_OK;
+}
+
+// Offers by the ramp are of updated devices; control comes with them.
+static uint64_t offers_now(struct gate_ours_play *play)
+{
+    uint32_t updated;
+    uint32_t all;
+    gw_offer_price(play->release, play->rollout.stage_index, &updated, &all);
+    uint64_t offers = gate_ramp_offers(&play->credit, play->offered + open_stage(play)->offered);
+    return (offers * all + updated - 1) / updated;
+}
+
+bool gate_play_ours(struct gate_ours_play *play, struct gate_world *world,
+                    const struct gate_fleet *fleet, const struct gate_ours *settings,
+                    struct gate_outcome *out)
+{
+    const struct gate_settings how = {
+        .timeout_s = (float)settings->window_s, .heard = heard, .ctx = play};
     *out = (struct gate_outcome){.end = GATE_END_HELD};
-    prepare(&play);
+    play->world = world;
+    play->out = out;
     gate_world_reset(world, fleet, &how);
-    gate_world_open(world, (uint32_t)((uint64_t)fleet->count * buckets[0] / POL_BUCKET_COUNT));
+    if (!prepare(play, settings)) {
+        return false;
+    }
+    open_next(play);
     bool over = false;
     while (!over && world->step + 1 < GATE_STEPS) {
-        uint64_t offered = play.offered + open_stage(&play)->offered;
-        gate_world_step(world, gate_ramp_offers(&play.credit, offered));
-        over = decide(&play);
+        gate_world_step(world, offers_now(play));
+        gw_tally_tick(play->tally, now_s(play));
+        if (settings->silence_s > 0 && world->step % WALK_STEPS == 0) {
+            walk(play);
+        }
+        over = decide(play);
     }
     out->at_s = out->quarantined > 0 ? out->at_s : gate_world_now_s(world);
     if (out->end == GATE_END_COMPLETED) {
@@ -228,4 +429,5 @@ void gate_play_ours(struct gate_world *world, const struct gate_fleet *fleet,
     out->exposed = world->exposed;
     out->harmed = world->harmed;
     out->stage = world->stage_count - 1;
+    return true;
 }

@@ -53,15 +53,15 @@ void gate_hawkbit_name(uint32_t setting, char out[GATE_SETTING_NAME_MAX])
 static struct rule_group group_of(const struct gate_stage_tally *tally)
 {
     return (struct rule_group){.total = tally->to - tally->from,
-                               .finished = tally->updated.completed - tally->updated.failed,
-                               .error = tally->updated.failed};
+                               .finished = tally->completed - tally->failed,
+                               .error = tally->failed};
 }
 
 static void play_hawkbit(struct gate_world *world, const struct gate_fleet *fleet,
                          uint32_t success_percent, struct gate_outcome out[ERRORS_MAX])
 {
     bool stopped[ERRORS_MAX] = {false};
-    gate_world_open(world, stage_end(fleet, 0));
+    gate_world_open(world, stage_end(fleet, 0), 0);
     bool finished = false;
     while (!finished && world->step + 1 < GATE_STEPS) {
         gate_world_step(world, UINT64_MAX);
@@ -83,7 +83,7 @@ static void play_hawkbit(struct gate_world *world, const struct gate_fleet *flee
             last = rule_hawkbit_tick(&lenient, &group);
         }
         if (last == RULE_NEXT && world->stage_count < GATE_STAGES) {
-            gate_world_open(world, stage_end(fleet, world->stage_count));
+            gate_world_open(world, stage_end(fleet, world->stage_count), 0);
         } else {
             finished = last == RULE_NEXT;
         }
@@ -139,8 +139,8 @@ uint64_t gate_ramp_offers(double *credit, uint64_t offered)
 static struct rule_executions executions_of(const struct gate_stage_tally *tally)
 {
     return (struct rule_executions){.notified = tally->offered,
-                                    .succeeded = tally->updated.completed - tally->updated.failed,
-                                    .failed = tally->updated.failed,
+                                    .succeeded = tally->completed - tally->failed,
+                                    .failed = tally->failed,
                                     .timed_out = tally->timed_out};
 }
 
@@ -150,10 +150,10 @@ void gate_play_aws(struct gate_world *world, const struct gate_fleet *fleet,
     struct gate_settings settings = {.pushed = true, .timeout_s = AWS_TIMEOUT_S};
     bool stopped[GATE_AWS_SETTINGS] = {false};
     gate_world_reset(world, fleet, &settings);
-    gate_world_open(world, fleet->count);
+    gate_world_open(world, fleet->count, 0);
     struct gate_stage_tally *job = &world->stages[0];
     double credit = 0;
-    while (world->step + 1 < GATE_STEPS && job->updated.completed < fleet->count * 0.95) {
+    while (world->step + 1 < GATE_STEPS && job->completed < fleet->count * 0.95) {
         gate_world_step(world, gate_ramp_offers(&credit, job->offered));
         struct rule_executions executions = executions_of(job);
         for (uint32_t i = 0; i < GATE_AWS_SETTINGS; i++) {
@@ -213,8 +213,8 @@ static void argo_measure(struct gate_world *world, struct argo_play *play, uint3
     uint64_t failed = 0;
     uint64_t completed = 0;
     for (uint32_t i = 0; i < world->stage_count; i++) {
-        failed += world->stages[i].updated.failed;
-        completed += world->stages[i].updated.completed;
+        failed += world->stages[i].failed;
+        completed += world->stages[i].completed;
     }
     for (uint32_t i = 0; i < ARGO_GROUP; i++) {
         uint32_t window = i / ARGO_THRESHOLDS / ARGO_LIMITS;
@@ -243,7 +243,7 @@ static void play_argo(struct gate_world *world, const struct gate_fleet *fleet, 
 {
     static struct argo_play play;
     play = (struct argo_play){.measured = 0};
-    gate_world_open(world, stage_end(fleet, 0));
+    gate_world_open(world, stage_end(fleet, 0), 0);
     // After the analysis of the last step but one everybody gets it: there is no further analysis.
     while (world->stage_count < GATE_STAGES && world->step + 1 < GATE_STEPS) {
         gate_world_step(world, UINT64_MAX);
@@ -258,7 +258,7 @@ static void play_argo(struct gate_world *world, const struct gate_fleet *fleet, 
             }
             play.failed[1] = play.failed[0];
             play.completed[1] = play.completed[0];
-            gate_world_open(world, stage_end(fleet, world->stage_count));
+            gate_world_open(world, stage_end(fleet, world->stage_count), 0);
         }
     }
     for (uint32_t i = 0; i < ARGO_GROUP; i++) {

@@ -1,13 +1,15 @@
-// Plays one simulated rollout under a rule: ours (the rollout machine of policy/), or one of the
-// rivals' documented rules with every setting of a grid at once.
+// Plays one simulated rollout under a rule: ours, as the gateway has it (its tally, its trials and
+// policy/), or one of the rivals' documented rules with every setting of a grid at once.
 //
-// The four rules see the same fleet. Stages are 1 %, 5 %, 20 % and 100 %; offers of ours and of AWS
+// All rules see the same fleet. Stages are 1 %, 5 %, 20 % and 100 %; offers of ours and of AWS
 // follow the same ramp (50 a minute, doubled every 1,000, at most 1,000), hawkBit and Argo know no
 // rate: devices get the update at their next check-in.
 #ifndef GATE_PLAY_H
 #define GATE_PLAY_H
 
 #include "gate_world.h"
+
+#include "policy/gate.h"
 
 enum gate_end {
     GATE_END_COMPLETED, // everybody has it
@@ -27,19 +29,28 @@ struct gate_outcome {
 
 // Our gate, by stage.
 struct gate_ours {
+    enum pol_gate_rule rule;         // LOGRANK, or THRESHOLD, which reads of the rest what it has
     uint32_t alpha_ppm[GATE_STAGES]; // together that of the rollout
     uint32_t beta_ppm;
     uint32_t max_failure_ppm;
     uint32_t max_rise_ppm[GATE_STAGES];
     uint32_t min_sample;
     uint32_t min_dwell_s[GATE_STAGES]; // longer than silence takes to show
-    uint32_t max_silence_percent;      // hazard against control's
-    double control_ratio;
+    uint32_t window_s;
+    uint32_t silence_s;
+    uint32_t max_silence_percent; // hazard against control's
+    uint32_t control_ratio;       // devices of control for each of a stage
 };
 
-struct gate_ours gate_ours_standard(void);
-void gate_play_ours(struct gate_world *world, const struct gate_fleet *fleet,
-                    const struct gate_ours *settings, struct gate_outcome *out);
+struct gate_ours gate_ours_standard(enum pol_gate_rule rule);
+
+struct gate_ours_play;
+struct gate_ours_play *gate_ours_new(uint32_t devices_max); // NULL: no memory
+void gate_ours_free(struct gate_ours_play *play);           // accepts NULL
+// False: no memory.
+bool gate_play_ours(struct gate_ours_play *play, struct gate_world *world,
+                    const struct gate_fleet *fleet, const struct gate_ours *settings,
+                    struct gate_outcome *out);
 
 // Offers of this step by the ramp that ours and AWS share; fractions are carried in `credit`.
 uint64_t gate_ramp_offers(double *credit, uint64_t offered);

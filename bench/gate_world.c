@@ -1,25 +1,20 @@
-// The event calendar of one simulated rollout. Called by gate_play.c, one world for each rule; one
-// thread.
+// The event calendar of one simulated rollout. Called by gate_play.c and gate_ours.c, one world for
+// each rule; one thread.
 #include "gate_world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum event_kind {
-    EVENT_CHECKIN,        // the device asks, and may be offered the update
-    EVENT_START,          // a pushed update reaches a device that was switched off
-    EVENT_REPORT,         // of the first run
-    EVENT_TIMEOUT,        // no report in time
-    EVENT_GONE,           // an updated device stops checking in
-    EVENT_SILENT,         // ... and is found silent
-    EVENT_CONTROL_DRAW,   // a control device checks in
-    EVENT_CONTROL_REPORT, // ... and completes
-    EVENT_CONTROL_GONE,
-    EVENT_CONTROL_SILENT,
+    EVENT_CHECKIN, // the device asks, and may be offered something
+    EVENT_START,   // a pushed update reaches a device that was switched off
+    EVENT_REPORT,  // of the first run
+    EVENT_TIMEOUT, // no report in time
     EVENT_KIND_COUNT
 };
 
 #define EVENTS_PER_DEVICE 10u
+#define QUEUES_PER_DEVICE 2u // as control, and for the update
 #define NO_EVENT          UINT32_MAX
 
 struct event {
@@ -30,8 +25,17 @@ struct event {
 };
 
 struct state {
-    bool offered;
-    bool reported;
+    bool updated; // was offered the update
+    bool asked;   // was offered anything
+    bool settled; // reported, or timed out
+    uint8_t stage;
+    float seen_s; // offered, or reported
+    float gone_s;
+};
+
+struct waiting {
+    uint32_t device;
+    uint8_t stage;
 };
 
 struct gate_calendar {
@@ -40,10 +44,10 @@ struct gate_calendar {
     uint32_t event_count;
     uint32_t event_max;
     struct state *states;
-    uint32_t *queue; // devices that wait for an offer, in order
-    uint8_t *queue_stage;
+    struct waiting *queue; // devices that wait for an offer, in order
     uint32_t queue_head;
     uint32_t queue_tail;
+    uint32_t queue_max;
     uint32_t device_max;
 };
 
@@ -57,12 +61,11 @@ bool gate_world_init(struct gate_world *world, uint32_t devices_max)
     }
     calendar->device_max = devices_max;
     calendar->event_max = devices_max * EVENTS_PER_DEVICE;
+    calendar->queue_max = devices_max * QUEUES_PER_DEVICE * GATE_STAGES;
     calendar->events = calloc(calendar->event_max, sizeof(*calendar->events));
     calendar->states = calloc(devices_max, sizeof(*calendar->states));
-    calendar->queue = calloc(devices_max, sizeof(*calendar->queue));
-    calendar->queue_stage = calloc(devices_max, sizeof(*calendar->queue_stage));
-    return calendar->events != NULL && calendar->states != NULL && calendar->queue != NULL &&
-           calendar->queue_stage != NULL;
+    calendar->queue = calloc(calendar->queue_max, sizeof(*calendar->queue));
+    return calendar->events != NULL && calendar->states != NULL && calendar->queue != NULL;
 }
 
 void gate_world_done(struct gate_world *world)
@@ -71,7 +74,6 @@ void gate_world_done(struct gate_world *world)
         free(world->calendar->events);
         free(world->calendar->states);
         free(world->calendar->queue);
-        free(world->calendar->queue_stage);
         free(world->calendar);
     }
     *world = (struct gate_world){.fleet = NULL};
@@ -81,7 +83,8 @@ void gate_world_reset(struct gate_world *world, const struct gate_fleet *fleet,
                       const struct gate_settings *settings)
 {
     struct gate_calendar *calendar = world->calendar;
-    *world = (struct gate_world){.fleet = fleet, .settings = *settings, .calendar = calendar};
+    *world = (struct gate_world){
+        .fleet = fleet, .settings = *settings, .alone_price = 1, .calendar = calendar};
     for (uint32_t i = 0; i < GATE_STEPS; i++) {
         calendar->heads[i] = NO_EVENT;
     }
@@ -123,16 +126,29 @@ static double next_checkin(const struct gate_device *device, double from_s)
     return at < device->vanish_s ? at : (double)GATE_NEVER_S;
 }
 
+double gate_world_seen_s(const struct gate_world *world, uint32_t index)
+{
+    const struct gate_device *device = &world->fleet->devices[index];
+    const struct state *state = &world->calendar->states[index];
+    double now = gate_world_now_s(world);
+    double until = now < state->gone_s ? now : state->gone_s;
+    double rounds = (until - device->phase_s) / GATE_CHECKIN_S;
+    double checkin = device->phase_s + (double)(int64_t)rounds * GATE_CHECKIN_S;
+    return rounds > 0 && checkin > state->seen_s ? checkin : state->seen_s;
+}
+
 // ---- Stages ----
 
 static void enqueue(struct gate_world *world, uint32_t device, uint32_t stage)
 {
     struct gate_calendar *calendar = world->calendar;
-    calendar->queue[calendar->queue_tail] = device;
-    calendar->queue_stage[calendar->queue_tail++] = (uint8_t)stage;
+    if (calendar->queue_tail < calendar->queue_max) {
+        calendar->queue[calendar->queue_tail++] =
+            (struct waiting){.device = device, .stage = (uint8_t)stage};
+    }
 }
 
-void gate_world_open(struct gate_world *world, uint32_t to)
+void gate_world_open(struct gate_world *world, uint32_t to, uint32_t control)
 {
     uint32_t index = world->stage_count++;
     struct gate_stage_tally *stage = &world->stages[index];
@@ -140,32 +156,37 @@ void gate_world_open(struct gate_world *world, uint32_t to)
     const struct gate_fleet *fleet = world->fleet;
     stage->from = index > 0 ? world->stages[index - 1].to : 0;
     stage->to = to;
-    for (uint32_t i = stage->from; i < to; i++) {
+    world->control_to = control < fleet->count - to ? to + control : fleet->count;
+    for (uint32_t i = stage->from; i < world->control_to; i++) {
         if (world->settings.pushed) {
             enqueue(world, i, index);
         } else {
             schedule(world, next_checkin(&fleet->devices[i], now), i, EVENT_CHECKIN, index);
         }
     }
-    world->unsettled += to - stage->from;
-    double band = (to - stage->from) * world->settings.control_ratio;
-    for (uint32_t i = to; i < fleet->count && i - to < band; i++) {
-        schedule(world, next_checkin(&fleet->devices[i], now), i, EVENT_CONTROL_DRAW, index);
-    }
 }
 
 // ---- What happens to devices ----
 
-// The update starts on a device.
+static void tell(const struct gate_world *world, const struct gate_news *news)
+{
+    if (world->settings.heard != NULL) {
+        world->settings.heard(world->settings.ctx, news);
+    }
+}
+
+// What it was offered starts on a device.
 static void start(struct gate_world *world, uint32_t index, uint32_t stage)
 {
     const struct gate_device *device = &world->fleet->devices[index];
+    struct state *state = &world->calendar->states[index];
     double now = gate_world_now_s(world);
     double active = now + device->install_s;
     double report = active + device->report_s;
-    double gone = active + device->death_s;
+    double gone = state->updated ? active + device->death_s : device->vanish_s;
     gone = gone < device->vanish_s ? gone : device->vanish_s;
-    bool exposed = gate_exposes(world->fleet, device);
+    state->gone_s = (float)gone;
+    bool exposed = state->updated && gate_exposes(world->fleet, device);
     world->exposed += exposed;
     world->harmed += exposed && gate_harms(device);
     if (report < gone) {
@@ -174,106 +195,69 @@ static void start(struct gate_world *world, uint32_t index, uint32_t stage)
     if (report >= gone || report > now + world->settings.timeout_s) {
         schedule(world, now + world->settings.timeout_s, index, EVENT_TIMEOUT, stage);
     }
-    if (report < gone && !device->fails_after) {
-        schedule(world, gone, index, EVENT_GONE, stage);
-        schedule(world, gone + (double)GATE_SILENCE_S, index, EVENT_SILENT, stage);
-    }
 }
 
-static void offer(struct gate_world *world, uint32_t index, uint32_t stage)
+// What is offered to a device whose turn it is. False: nothing.
+static bool find_offer(const struct gate_world *world, const struct waiting *waiting,
+                       struct gate_news *out)
 {
-    struct state *state = &world->calendar->states[index];
-    const struct gate_device *device = &world->fleet->devices[index];
-    struct gate_stage_tally *tally = &world->stages[stage];
-    if (world->held_slices[device->slice]) {
-        world->unsettled--;
-        return;
+    uint32_t newest = world->stage_count - 1;
+    bool late = waiting->stage < newest;
+    const struct gate_stage_tally *own = &world->stages[waiting->stage];
+    bool compares = world->control_to > world->stages[newest].to;
+    bool updated = waiting->device < own->to;
+    *out = (struct gate_news){.what = GATE_OFFERED,
+                              .device = waiting->device,
+                              .stage = world->settings.heard != NULL ? newest : waiting->stage,
+                              .control = !updated,
+                              .alone = late || !compares};
+    bool taken = world->calendar->states[waiting->device].updated;
+    return !world->held_slices[world->fleet->devices[waiting->device].slice] && !taken &&
+           (updated || !late);
+}
+
+// Returns how many offers it counts for.
+static uint32_t offer(struct gate_world *world, const struct waiting *waiting)
+{
+    const struct gate_device *device = &world->fleet->devices[waiting->device];
+    struct state *state = &world->calendar->states[waiting->device];
+    struct gate_news news;
+    if (!find_offer(world, waiting, &news)) {
+        return 0;
     }
-    state->offered = true;
-    tally->offered++;
+    *state = (struct state){.updated = !news.control,
+                            .asked = true,
+                            .stage = (uint8_t)news.stage,
+                            .seen_s = (float)gate_world_now_s(world)};
+    world->stages[news.stage].offered += !news.control;
+    tell(world, &news);
     if (world->settings.pushed && device->present_s > gate_world_now_s(world)) {
-        schedule(world, device->present_s, index, EVENT_START, stage);
+        schedule(world, device->present_s, waiting->device, EVENT_START, news.stage);
     } else {
-        start(world, index, stage);
+        start(world, waiting->device, news.stage);
     }
+    return news.alone ? world->alone_price : 1;
 }
 
-static void happen_updated(struct gate_world *world, const struct event *event)
+static void report(struct gate_world *world, uint32_t index, struct state *state)
 {
-    struct gate_stage_tally *tally = &world->stages[event->stage];
-    struct state *state = &world->calendar->states[event->device];
-    const struct gate_device *device = &world->fleet->devices[event->device];
-    uint32_t *slice = tally->slice_updated[device->slice];
-    switch ((enum event_kind)event->kind) {
-    case EVENT_REPORT:
-        if (state->reported) {
-            break;
-        }
-        state->reported = true;
-        world->unsettled--;
-        tally->updated.completed++;
-        tally->updated.failed += device->fails_after;
-        tally->updated.watched += !device->fails_after;
-        slice[0]++;
-        slice[1] += device->fails_after;
-        break;
-    case EVENT_TIMEOUT:
-        if (!state->reported) {
-            state->reported = true;
-            world->unsettled--;
-            tally->timed_out++;
-            slice[0]++;
-            slice[1]++;
-        }
-        break;
-    case EVENT_GONE:
-        tally->updated.watched -= state->reported && tally->updated.watched > 0;
-        break;
-    case EVENT_SILENT:
-        tally->updated.silent++;
-        break;
-    default:
-        break;
-    }
-}
-
-static void happen_control(struct gate_world *world, const struct event *event)
-{
-    struct gate_stage_tally *tally = &world->stages[event->stage];
-    struct state *state = &world->calendar->states[event->device];
-    const struct gate_device *device = &world->fleet->devices[event->device];
-    uint32_t *slice = tally->slice_control[device->slice];
-    double now = gate_world_now_s(world);
-    if (event->kind == EVENT_CONTROL_DRAW) {
-        if (!state->offered) {
-            tally->control.watched++;
-            double report = now + device->install_s + device->report_s;
-            schedule(world, report, event->device, EVENT_CONTROL_REPORT, event->stage);
-            schedule(world, device->vanish_s, event->device, EVENT_CONTROL_GONE, event->stage);
-            schedule(world, device->vanish_s + GATE_SILENCE_S, event->device, EVENT_CONTROL_SILENT,
-                     event->stage);
-        }
-        return;
-    }
-    // A device that was admitted meanwhile belongs to the control of an earlier stage only, which
-    // nobody asks any more.
-    if (state->offered) {
-        return;
-    }
-    if (event->kind == EVENT_CONTROL_REPORT && now < device->vanish_s) {
-        tally->control.completed++;
-        tally->control.failed += device->fails_before;
-        slice[0]++;
-        slice[1] += device->fails_before;
-    } else if (event->kind == EVENT_CONTROL_GONE) {
-        tally->control.watched--;
-    } else if (event->kind == EVENT_CONTROL_SILENT) {
-        tally->control.silent++;
-    }
+    const struct gate_device *device = &world->fleet->devices[index];
+    struct gate_stage_tally *tally = &world->stages[state->stage];
+    bool fails = state->updated ? device->fails_after : device->fails_before;
+    state->seen_s = (float)gate_world_now_s(world);
+    tally->completed += state->updated;
+    tally->failed += state->updated && fails;
+    const struct gate_news news = {.what = fails ? GATE_FAILED : GATE_SUCCEEDED,
+                                   .device = index,
+                                   .stage = state->stage,
+                                   .control = !state->updated};
+    tell(world, &news);
 }
 
 static void happen(struct gate_world *world, const struct event *event)
 {
+    struct state *state = &world->calendar->states[event->device];
+    bool current = state->asked && state->stage == event->stage && !state->settled;
     switch ((enum event_kind)event->kind) {
     case EVENT_CHECKIN:
         enqueue(world, event->device, event->stage);
@@ -282,16 +266,17 @@ static void happen(struct gate_world *world, const struct event *event)
         start(world, event->device, event->stage);
         break;
     case EVENT_REPORT:
-    case EVENT_TIMEOUT:
-    case EVENT_GONE:
-    case EVENT_SILENT:
-        happen_updated(world, event);
+        if (current) {
+            state->settled = true;
+            report(world, event->device, state);
+        }
         break;
-    case EVENT_CONTROL_DRAW:
-    case EVENT_CONTROL_REPORT:
-    case EVENT_CONTROL_GONE:
-    case EVENT_CONTROL_SILENT:
-        happen_control(world, event);
+    case EVENT_TIMEOUT:
+        if (current && state->updated) {
+            state->settled =
+                world->settings.heard == NULL; // who hears of reports says for how long
+            world->stages[state->stage].timed_out++;
+        }
         break;
     case EVENT_KIND_COUNT:
         break;
@@ -306,22 +291,18 @@ void gate_world_step(struct gate_world *world, uint64_t offers)
     for (uint32_t i = calendar->heads[world->step]; i != NO_EVENT; i = calendar->events[i].next) {
         happen(world, &calendar->events[i]);
     }
-    for (; offers > 0 && calendar->queue_head < calendar->queue_tail; offers--) {
-        uint32_t at = calendar->queue_head++;
-        offer(world, calendar->queue[at], calendar->queue_stage[at]);
+    uint64_t used = world->owed;
+    while (used < offers && calendar->queue_head < calendar->queue_tail) {
+        used += offer(world, &calendar->queue[calendar->queue_head++]);
     }
-    for (uint32_t i = 0; i < world->stage_count; i++) {
-        struct gate_stage_tally *tally = &world->stages[i];
-        tally->updated.observed_s += (uint64_t)tally->updated.watched * GATE_STEP_S;
-        tally->control.observed_s += (uint64_t)tally->control.watched * GATE_STEP_S;
-    }
+    world->owed = used > offers ? used - offers : 0;
 }
 
 void gate_world_flood(struct gate_world *world)
 {
     for (uint32_t i = 0; i < world->fleet->count; i++) {
         const struct gate_device *device = &world->fleet->devices[i];
-        bool left = !world->calendar->states[i].offered && !world->held_slices[device->slice];
+        bool left = !world->calendar->states[i].updated && !world->held_slices[device->slice];
         bool exposed = left && gate_exposes(world->fleet, device);
         world->exposed += exposed;
         world->harmed += exposed && gate_harms(device);

@@ -10,6 +10,9 @@ fails. What is heard of when depends on the outcome:
 Every rollout has a gateway, a fleet and a seed of its own; its gray stage has 40 % of the devices, and with the rules that
 compare as many as control. It is stopped when the gateway takes it back, ever, until everybody's window is over.
 
+Every rollout is a line of bench/out/rollout_sockets.jsonl, with the build that played it. The part succeeds when `logrank` stopped no
+more than one in 30 rollouts, and in no cell certainly (95 %) more than alpha.
+
 gate.null.sockets.CELL   share of the rollouts stopped with the rule `logrank`; peer: alpha
 gate.null.sockets.CELL.RULE   the same with other rules (--rules)
 """
@@ -20,6 +23,7 @@ import subprocess
 import time
 
 from bench_stack import BenchStack
+from rollout_null import build_of, interval
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TASK = "same"
@@ -33,6 +37,7 @@ ALPHA, MAX_FAILURE, MAX_RISE = 0.05, 0.05, 0.05
 PERCENT = 40
 DEADLINE_S = 600
 RULES = ("logrank", "threshold", "sequential")
+RUNS_PER_STOP = 30
 
 
 # What devices do with both versions, as the simulator's rules: how a run fails, how late successes are; and how long a run may take.
@@ -135,9 +140,11 @@ def play(*arguments, **options):
 def line_of(cell, rule, ends):
     stopped = [end for end in ends if end["stopped"]]
     share = len(stopped) / len(ends)
+    low, high = interval(len(stopped), len(ends))
     return {"bench": f"gate.null.sockets.{cell}" + ("" if rule == "logrank" else "." + rule), "ours": round(share, 4), "peer": "alpha",
             "theirs": ALPHA, "unit": "share stopped", "ratio": round(share / ALPHA, 4), "better": "lower",
-            "detail": {"rule": rule, "runs": len(ends), "passed": sum(end["passed"] for end in ends),
+            "detail": {"rule": rule, "runs": len(ends), "low": round(low, 4), "high": round(high, 4),
+                       "passed": sum(end["passed"] for end in ends),
                        "held": sum(bool(end["quarantine"]) for end in ends),
                        "stops": [{key: end[key] for key in ("seed", "reason", "counts", "trial")} for end in stopped]}}
 
@@ -149,16 +156,26 @@ def run(args):
     rules = args.rules.split(",")
     jobs = [(cell, rule, seed) for rule in rules for cell in CELLS for seed in range(1, runs + 1)]
     print(f"{devices} devices, seeds 1..{runs}, {args.jobs} rollouts at once", flush=True)
+    out = os.path.join(ROOT, "bench", "out")
+    os.makedirs(out, exist_ok=True)
+    build = build_of(os.path.join(os.path.abspath(args.build), "bin", "walle-gateway"))
+    ends = {}
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        ends = list(pool.map(lambda job: play(args.build, *job, devices=devices), jobs))
-    lines = [line_of(cell, rule, [end for job, end in zip(jobs, ends) if job[:2] == (cell, rule)]) for rule in rules for cell in CELLS]
-    os.makedirs(os.path.join(ROOT, "bench", "out"), exist_ok=True)
-    with open(os.path.join(ROOT, "bench", "out", "rollout.jsonl"), "a", encoding="utf-8") as file:
-        for line in lines:
-            file.write(json.dumps(line) + "\n")
-    print(f"{'bench':<36}{'runs':>6}{'stopped':>9}{'passed':>8}{'held':>6}")
+        played = {pool.submit(play, args.build, *job, devices=devices): job for job in jobs}
+        for done in concurrent.futures.as_completed(played):
+            cell, rule, _ = played[done]
+            ends.setdefault((cell, rule), []).append(done.result())
+            with open(os.path.join(out, "rollout_sockets.jsonl"), "a", encoding="utf-8") as file:
+                file.write(json.dumps({"build": build, "cell": cell, "rule": rule, "devices": devices, **done.result()}) + "\n")
+    lines = [line_of(cell, rule, ends[cell, rule]) for rule in rules for cell in CELLS]
+    with open(os.path.join(out, "rollout.jsonl"), "a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    print(f"{'bench':<36}{'runs':>6}{'stopped':>9}{'95 %':>18}{'passed':>8}{'held':>6}")
     for line in lines:
         detail = line["detail"]
-        print(f"{line['bench']:<36}{detail['runs']:>6}{len(detail['stops']):>9}{detail['passed']:>8}{detail['held']:>6}")
-    stopped = sum(len(line["detail"]["stops"]) for line in lines if line["detail"]["rule"] == "logrank")
-    return 0 if stopped <= ALPHA * runs * len(CELLS) else 1
+        print(f"{line['bench']:<36}{detail['runs']:>6}{len(detail['stops']):>9}{detail['low']:>9.1%}{detail['high']:>9.1%}"
+              f"{detail['passed']:>8}{detail['held']:>6}")
+    ours = [line["detail"] for line in lines if line["detail"]["rule"] == "logrank"]
+    stopped, all_of_them = (sum(of) for of in zip(*((len(detail["stops"]), detail["runs"]) for detail in ours))) if ours else (0, 0)
+    certain = any(detail["low"] > ALPHA for detail in ours)
+    return 1 if certain or stopped * RUNS_PER_STOP > all_of_them else 0

@@ -52,7 +52,7 @@ void trial_script_free(struct trial_script *script)
 }
 
 // The first model's devices are the cell's slice.
-static double chance_to_fail(const struct verdict_cell *cell, const struct trial_device *device)
+static double chance_to_fail(const struct trial_cell *cell, const struct trial_device *device)
 {
     bool first = device->model == 0;
     double base = first && cell->slice_base > 0 ? cell->slice_base : cell->base;
@@ -60,7 +60,7 @@ static double chance_to_fail(const struct verdict_cell *cell, const struct trial
     return base + (device->updated ? rise : 0);
 }
 
-static void draw_device(struct trial_script *script, const struct verdict_cell *cell,
+static void draw_device(struct trial_script *script, const struct trial_cell *cell,
                         struct base_prng *prng, uint32_t index)
 {
     struct trial_device *device = &script->devices[index];
@@ -69,7 +69,8 @@ static void draw_device(struct trial_script *script, const struct verdict_cell *
     device->model = (uint8_t)base_prng_below(prng, TRIAL_SCRIPT_MODELS);
     device->updated = bucket < POL_BUCKET_COUNT / 2;
     device->fails = base_prng_unit(prng) < chance_to_fail(cell, device);
-    double seconds = verdict_delay_s(cell, device->fails, prng);
+    double seconds = trial_cell_delay_s(cell, device->fails, prng);
+    seconds += device->updated ? cell->fetch_s : 0;
     bool lost = base_prng_unit(prng) < cell->loss;
     device->next_to_come = script->comes[comes];
     script->comes[comes] = index;
@@ -80,7 +81,7 @@ static void draw_device(struct trial_script *script, const struct verdict_cell *
     }
 }
 
-bool trial_script_draw(struct trial_script *script, const struct verdict_cell *cell, uint64_t seed)
+bool trial_script_draw(struct trial_script *script, const struct trial_cell *cell, uint64_t seed)
 {
     struct base_prng prng;
     if (cell->devices > script->capacity / 2) {

@@ -8,7 +8,7 @@
 #ifndef TRIAL_SCRIPT_H
 #define TRIAL_SCRIPT_H
 
-#include "verdict_play.h"
+#include "trial_cell.h"
 
 #include "policy/rollout.h"
 
@@ -47,7 +47,7 @@ struct trial_script {
 struct trial_script *trial_script_new(uint32_t devices_max); // of both cohorts; NULL: no memory
 void trial_script_free(struct trial_script *script);         // accepts NULL
 // 2 * cell->devices <= devices_max, else false.
-bool trial_script_draw(struct trial_script *script, const struct verdict_cell *cell, uint64_t seed);
+bool trial_script_draw(struct trial_script *script, const struct trial_cell *cell, uint64_t seed);
 // Is there something to look at, at this step? What it brings is judged in the next one; now and
 // then one looks without.
 bool trial_script_is_due(const struct trial_script *script, uint32_t step);

@@ -7,6 +7,16 @@
 
 #define MILLION 1000000u
 
+struct pol_test pol_stage_power_test(const struct pol_gate *gate)
+{
+    struct pol_test test = pol_gate_test(gate);
+    if (gate->rule == POL_GATE_LOGRANK && gate->max_failure_ppm < POL_TEST_NOT_ASKED) {
+        test.max_failure_ppm = POL_TEST_NOT_ASKED;
+        test.alpha_ppm = pol_gate_part(test.alpha_ppm, POL_GATE_RISE_PERCENT);
+    }
+    return test;
+}
+
 static uint32_t measured_ppm(const struct pol_sample *sample)
 {
     double failures =
@@ -25,7 +35,7 @@ static uint64_t seconds_until(uint64_t needed, uint64_t completed, uint64_t in_s
     return seconds < (double)POL_POWER_DEVICES_MAX ? (uint64_t)(seconds + 0.999) : 0;
 }
 
-// What is done: who completed; with LOGRANK, which has evidence of the same strength, who answered.
+// What is done: who completed; with LOGRANK who answered.
 static struct pol_sample done_of(const struct pol_gate *gate, const struct pol_counts *counts,
                                  bool updated)
 {
@@ -43,7 +53,7 @@ bool pol_stage_power(const struct pol_gate *gate, const struct pol_counts *count
     if (gate->rule == POL_GATE_THRESHOLD || gate->max_rise_ppm >= POL_TEST_NOT_ASKED) {
         return false;
     }
-    struct pol_test test = pol_gate_test(gate);
+    struct pol_test test = pol_stage_power_test(gate);
     struct pol_sample control_done = done_of(gate, counts, false);
     struct pol_stage_power power = {.rise_ppm = gate->max_rise_ppm,
                                     .completed = done_of(gate, counts, true).trials,

@@ -5,6 +5,10 @@
 
 #include "policy/gate.h"
 
+// The test whose power is asked about: the gate's questions about failures, at their part of alpha.
+// With LOGRANK the relative one alone, whose bets have evidence of the same strength.
+struct pol_test pol_stage_power_test(const struct pol_gate *gate);
+
 // Control's failure rate while no control device completed.
 #define POL_STAGE_POWER_BASE_PPM 5000u
 

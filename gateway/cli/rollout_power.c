@@ -5,6 +5,7 @@
 #include "cli/stage_json.h"
 
 #include "policy/bucket.h"
+#include "policy/stage_power.h"
 
 #include <math.h>
 
@@ -12,6 +13,11 @@ struct power {
     uint64_t fleet; // 0: not known
     uint32_t base_ppm;
     uint64_t per_hour; // completions; 0: as the stage's devices check in
+};
+
+struct plan {
+    struct pol_stage stages[POL_STAGES_MAX];
+    uint32_t at;
 };
 
 static enum cli_exit read_options(const struct cli *cli, struct power *out)
@@ -32,25 +38,43 @@ static enum cli_exit read_options(const struct cli *cli, struct power *out)
 
 static bool declares(const struct pol_stage *stage)
 {
-    return stage->gate.rule == POL_GATE_SEQUENTIAL &&
+    return stage->gate.rule != POL_GATE_THRESHOLD &&
            stage->gate.max_rise_ppm < POL_TEST_NOT_ASKED &&
            (stage->kind == POL_STAGE_GRAY || stage->kind == POL_STAGE_BETA);
 }
 
-static struct pol_power_plan plan_stage(const struct power *power, const struct pol_stage *stage)
+// Devices that are let in and compared, and their control.
+static void sizes_of(const struct power *power, const struct plan *plan, uint64_t *out_devices,
+                     uint64_t *out_control)
 {
+    const struct pol_stage *stage = &plan->stages[plan->at];
+    struct pol_trial_span span = {.middle = stage->max_bucket};
     uint16_t from;
     uint16_t to;
-    uint64_t devices = power->fleet * stage->max_bucket / POL_BUCKET_COUNT;
+    pol_stage_control_band(stage, &from, &to);
+    if (stage->gate.rule == POL_GATE_LOGRANK) { // those of the stages before are compared no more
+        (void)pol_stage_trial(plan->stages, plan->at, &span);
+        from = span.middle;
+        to = span.to;
+    }
+    *out_devices = power->fleet * (uint64_t)(span.middle - span.from) / POL_BUCKET_COUNT;
+    *out_control = power->fleet * (uint64_t)(to - from) / POL_BUCKET_COUNT;
+}
+
+static struct pol_power_plan plan_stage(const struct power *power, const struct plan *plan,
+                                        uint64_t *out_devices)
+{
+    const struct pol_stage *stage = &plan->stages[plan->at];
+    uint64_t control;
+    sizes_of(power, plan, out_devices, &control);
+    uint64_t devices = *out_devices;
     uint64_t per_hour = devices * 3600 / POWER_CHECKIN_S;
     uint64_t paced = (uint64_t)stage->pace.per_minute * 60;
-    struct pol_test test = pol_gate_test(&stage->gate);
+    struct pol_test test = pol_stage_power_test(&stage->gate);
 
-    pol_stage_control_band(stage, &from, &to);
     per_hour = paced > 0 && paced < per_hour ? paced : per_hour;
     per_hour = power->per_hour > 0 ? power->per_hour : per_hour;
-    return pol_power(&test, devices, power->fleet * (uint64_t)(to - from) / POL_BUCKET_COUNT,
-                     power->base_ppm, stage->gate.max_rise_ppm, per_hour);
+    return pol_power(&test, devices, control, power->base_ppm, stage->gate.max_rise_ppm, per_hour);
 }
 
 // "about 11 minutes".
@@ -69,8 +93,10 @@ static void print_time(FILE *file, uint64_t seconds)
 }
 
 static bool show_stage(FILE *file, const struct power *power, const char *name,
-                       const struct pol_stage *stage)
+                       const struct plan *planned)
 {
+    const struct pol_stage *stage = &planned->stages[planned->at];
+    uint64_t devices = 0;
     double rise = stage->gate.max_rise_ppm / 1e4;
 
     if (stage->kind == POL_STAGE_BETA && file == NULL) {
@@ -80,12 +106,11 @@ static bool show_stage(FILE *file, const struct power *power, const char *name,
         fprintf(file, "stage %s: how many its audience is, is not known here\n", name);
         return false;
     }
-    struct pol_power_plan plan = plan_stage(power, stage);
+    struct pol_power_plan plan = plan_stage(power, planned, &devices);
     if (file == NULL) {
         return plan.can_detect;
     }
-    unsigned long long have =
-        (unsigned long long)(power->fleet * stage->max_bucket / POL_BUCKET_COUNT);
+    unsigned long long have = (unsigned long long)devices;
     if (plan.can_detect) {
         fprintf(file, "to see +%g points at stage %s you need %llu of its %llu devices", rise, name,
                 (unsigned long long)plan.devices, have);
@@ -104,6 +129,7 @@ enum cli_exit rollout_power(const struct cli *cli, const json_t *stages, FILE *f
     enum cli_exit code = read_options(cli, &power);
     bool asked = false;
     bool sees = false;
+    struct plan plan;
     size_t index;
     json_t *json;
 
@@ -112,14 +138,17 @@ enum cli_exit rollout_power(const struct cli *cli, const json_t *stages, FILE *f
     }
     json_array_foreach((json_t *)(uintptr_t)stages, index, json)
     {
-        struct pol_stage stage;
-        stage_json_read(json, &stage);
-        if (!declares(&stage)) {
+        plan.at = (uint32_t)index;
+        struct pol_stage *stage = &plan.stages[plan.at];
+        stage_json_read(json, stage);
+        // How many a beta stage lets in before the others is not known.
+        stage->max_bucket = stage->kind == POL_STAGE_BETA ? 0 : stage->max_bucket;
+        if (!declares(stage)) {
             continue;
         }
         asked = true;
         if (power.fleet > 0) {
-            sees = show_stage(file, &power, cli_json_text(json, "name", "?"), &stage) || sees;
+            sees = show_stage(file, &power, cli_json_text(json, "name", "?"), &plan) || sees;
         }
     }
     *out_sees = !asked || sees;

@@ -45,7 +45,7 @@ void gw_rollout_view_power(struct gw_core *core, const struct gw_rollout *rollou
     const struct pol_stage *stage = &rollout->release->stages[rollout->state.stage_index];
     bool open =
         state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_WAITING || state == POL_ROLLOUT_PAUSED;
-    bool asked = stage->gate.rule == POL_GATE_SEQUENTIAL && stage->kind != POL_STAGE_SIMULATE;
+    bool asked = stage->gate.rule != POL_GATE_THRESHOLD && stage->kind != POL_STAGE_SIMULATE;
     struct gw_rollout_counts seen;
     struct pol_counts counts;
     out->has_power = false;

@@ -7,6 +7,7 @@
 // transaction, of others as many are logged as a replay under other limits wants. What is in
 // quarantine counts no more.
 #include "svc/rollout_state.h"
+#include "svc/segment_look.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,43 +21,6 @@ void gw_rollout_quarantine_tell(struct gw_rollout *rollout)
     }
 }
 
-static bool is_out(const struct gw_rollout *rollout, uint64_t segment)
-{
-    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
-        if (rollout->quarantine[i].segment == segment) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static uint64_t less(uint64_t from, uint64_t what)
-{
-    return from > what ? from - what : 0;
-}
-
-void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,
-                                    struct pol_counts *counts)
-{
-    if (rollout->quarantine_count == 0) {
-        return;
-    }
-    struct gw_tally_segment *segments = calloc(GW_TALLY_SEGMENTS_MAX, sizeof(*segments));
-    uint32_t count = segments == NULL ? 0
-                                      : gw_tally_segments(core->tally, rollout->release->id,
-                                                          rollout->state.stage_index, segments,
-                                                          GW_TALLY_SEGMENTS_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        if (is_out(rollout, segments[i].segment)) {
-            counts->failed = less(counts->failed, segments[i].failed);
-            counts->succeeded = less(counts->succeeded, segments[i].completed - segments[i].failed);
-        }
-    }
-    free(segments);
-}
-
-// ---- Looks
-
 static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
 {
     out->count = rollout->quarantine_count;
@@ -65,30 +29,32 @@ static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
     }
 }
 
-// What the policy is shown of a stage's segments. Returns the failures it may hold some for.
+void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,
+                                    struct pol_counts *counts)
+{
+    if (rollout->quarantine_count == 0) {
+        return;
+    }
+    struct pol_held held;
+    struct gw_tally_segment *segments = calloc(GW_TALLY_SEGMENTS_MAX, sizeof(*segments));
+    uint32_t count = segments == NULL ? 0
+                                      : gw_tally_segments(core->tally, rollout->release->id,
+                                                          rollout->state.stage_index, segments,
+                                                          GW_TALLY_SEGMENTS_MAX);
+    held_now(rollout, &held);
+    gw_segment_discount(segments, count, &held, counts);
+    free(segments);
+}
+
+// ---- Looks
+
+// Each with the whole of control. Returns the failures it may hold some for.
 static uint64_t show(const struct gw_rollout *rollout, const struct gw_tally_segment *segments,
                      uint32_t count, struct pol_slices *out)
 {
     struct pol_held held;
-    uint64_t failed = 0;
     held_now(rollout, &held);
-    out->held_count = held.count;
-    out->count = count;
-    out->failing_count = 0;
-    out->completed = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct gw_tally_segment *segment = &segments[i];
-        if (pol_held_has(&held, segment->segment)) {
-            continue;
-        }
-        out->completed += segment->completed;
-        if (segment->failed > 0 && !pol_held_has(&rollout->lifted, segment->segment)) {
-            failed += segment->failed;
-            out->failing[out->failing_count++] = (struct pol_slice){
-                .name = segment->segment, .seen = {segment->completed, segment->failed}};
-        }
-    }
-    return failed;
+    return gw_segment_look(segments, count, &held, &rollout->lifted, out);
 }
 
 static const struct gw_tally_segment *find(const struct gw_tally_segment *segments, uint32_t count,

@@ -39,25 +39,11 @@ static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout 
     return all.on_version > lost ? all.on_version - lost : 0;
 }
 
-// What of the counts is judged. Devices that fell silent after a success are no success any more.
+// What of the counts is judged.
 static void judged(const struct gw_rollout *rollout, const struct gw_rollout_counts *seen,
                    struct pol_counts *out)
 {
-    *out = (struct pol_counts){
-        .offered = seen->offered,
-        .downloaded = seen->downloaded,
-        .activated = seen->activated,
-        .succeeded = seen->succeeded - seen->silent_succeeded,
-        .failed = seen->failed,
-        .timed_out = seen->timed_out,
-        .silent = seen->silent,
-        .not_applicable = seen->not_applicable,
-        .unproven = seen->unproven,
-        .under_way = seen->under_way,
-        .control = {seen->control_completed - seen->control_silent_done, seen->control_failed},
-        .hazard = {seen->observed_s, seen->silent},
-        .control_hazard = {seen->control_observed_s, seen->control_silent},
-    };
+    gw_counts_judged(seen, out);
     if (seen->control == 0) { // what the stages before have taught about devices left alone
         out->control_hazard = rollout->control_hazard;
     }

@@ -63,3 +63,22 @@ void gw_counts_take(struct gw_rollout_counts *to, const struct gw_rollout_counts
     SUM_FIELDS(TAKE_FIELD)
 #undef TAKE_FIELD
 }
+
+void gw_counts_judged(const struct gw_rollout_counts *seen, struct pol_counts *out)
+{
+    *out = (struct pol_counts){
+        .offered = seen->offered,
+        .downloaded = seen->downloaded,
+        .activated = seen->activated,
+        .succeeded = seen->succeeded - seen->silent_succeeded,
+        .failed = seen->failed,
+        .timed_out = seen->timed_out,
+        .silent = seen->silent,
+        .not_applicable = seen->not_applicable,
+        .unproven = seen->unproven,
+        .under_way = seen->under_way,
+        .control = {seen->control_completed - seen->control_silent_done, seen->control_failed},
+        .hazard = {seen->observed_s, seen->silent},
+        .control_hazard = {seen->control_observed_s, seen->control_silent},
+    };
+}

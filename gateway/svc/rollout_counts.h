@@ -11,6 +11,10 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
 void gw_counts_add(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 void gw_counts_take(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 
+// What of a stage's counts its gate judges. Devices that fell silent after a success are no success
+// any more.
+void gw_counts_judged(const struct gw_rollout_counts *seen, struct pol_counts *out);
+
 // Of the devices offered: those that answered (it ran or failed, or is not for them), whose time to
 // answer is over, or that went away for good.
 static inline uint64_t gw_counts_done(const struct gw_rollout_counts *counts)

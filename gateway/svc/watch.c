@@ -17,6 +17,7 @@
 
 #include "policy/bucket.h"
 #include "svc/device_record.h"
+#include "svc/silence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,7 @@ struct gw_watch {
     uint32_t shard; // where the walk is; GW_DEVICE_TABLE_SHARDS: over
     uint32_t entry;
     uint64_t after; // rollouts up to this id have had their turn
-    uint32_t started_s;
-    uint32_t now_s;
+    struct gw_silence_clock clock;
     struct gw_core *core;
 };
 
@@ -67,7 +67,7 @@ enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out)
     }
     watch->core = core;
     watch->shard = GW_DEVICE_TABLE_SHARDS;
-    watch->started_s = gw_core_now_s(core);
+    watch->clock.started_s = gw_core_now_s(core);
     *out = watch;
     return BASE_OK;
 }
@@ -221,32 +221,10 @@ static uint32_t audience_of(struct gw_watch *watch, struct watched *item, uint32
     return item->audience[attrs_id];
 }
 
-// Since when the device has not been heard of; after a restart nobody is silent at once, for what
-// the disk knows of their last check-in may be an hour old.
-static uint32_t quiet_s(const struct gw_watch *watch, uint32_t last_seen_s)
-{
-    uint32_t from = last_seen_s > watch->started_s ? last_seen_s : watch->started_s;
-    return watch->now_s > from ? watch->now_s - from : 0;
-}
-
 static uint32_t interval_of(const struct gw_watch *watch, const struct gw_device_visit *visit)
 {
     uint32_t said_s = gw_core_checkin_interval_s(watch->core);
     return visit->interval_s > said_s ? visit->interval_s : said_s;
-}
-
-// A stage's silence is meant for devices that check in as the gateway said when the rollout was
-// made; one that does so less often, by its own setting or because it was not told yet, gets as
-// many of its own intervals.
-static uint32_t silence_after_s(const struct gw_release *release, const struct pol_stage *stage,
-                                uint32_t interval_s)
-{
-    uint32_t unit_s = release->checkin_interval_s;
-    if (unit_s == 0 || interval_s <= unit_s) {
-        return stage->silence_s;
-    }
-    uint64_t after_s = (uint64_t)stage->silence_s * interval_s / unit_s;
-    return after_s < UINT32_MAX ? (uint32_t)after_s : UINT32_MAX;
 }
 
 static uint32_t at_least_0(uint32_t to, uint32_t from)
@@ -260,15 +238,16 @@ static void see_updated(const struct gw_watch *watch, struct watched *item,
     uint32_t last_seen_s = visit->last_seen_s;
     const struct pol_stage *stage = &item->release->stages[mark->stage];
     struct gw_tally_watch *figures = &item->figures[mark->stage];
-    uint32_t quiet = quiet_s(watch, last_seen_s);
+    uint32_t quiet = gw_silence_quiet_s(&watch->clock, last_seen_s);
     bool active = (mark->bits & (GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN)) != 0;
     bool done = (mark->bits & (GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED |
                                GW_OUTCOME_RETRY)) != 0;
-    uint32_t age = at_least_0(watch->now_s, mark->offered_s);
+    uint32_t age = at_least_0(watch->clock.now_s, mark->offered_s);
     if (active && !done) {
         bool silent = stage->silence_s > 0 &&
-                      quiet >= silence_after_s(item->release, stage, visit->interval_s);
-        figures->observed_s += at_least_0(silent ? last_seen_s : watch->now_s, mark->activated_s);
+                      quiet >= gw_silence_after_s(item->release, stage, visit->interval_s);
+        figures->observed_s +=
+            at_least_0(silent ? last_seen_s : watch->clock.now_s, mark->activated_s);
         if (silent && (mark->bits & GW_OUTCOME_RAN) != 0) {
             figures->silent++;
             figures->silent_succeeded++;
@@ -277,7 +256,7 @@ static void see_updated(const struct gw_watch *watch, struct watched *item,
         }
     } else if (!active && !done && (mark->bits & GW_OUTCOME_NOT_APPLICABLE) == 0 &&
                stage->offline_expiry_s > 0 && last_seen_s <= mark->offered_s &&
-               at_least_0(watch->now_s, mark->offered_s) >= stage->offline_expiry_s) {
+               at_least_0(watch->clock.now_s, mark->offered_s) >= stage->offline_expiry_s) {
         figures->expired++;
         figures->expired_late += age > stage->execution_timeout_s;
     }
@@ -297,35 +276,24 @@ static void see_control(const struct gw_watch *watch, struct watched *item,
         done = true;
     }
     bool silent = stage->silence_s > 0 && (mark->bits & GW_OUTCOME_FAILED) == 0 &&
-                  quiet_s(watch, visit->last_seen_s) >=
-                      silence_after_s(item->release, stage, visit->interval_s);
+                  gw_silence_quiet_s(&watch->clock, visit->last_seen_s) >=
+                      gw_silence_after_s(item->release, stage, visit->interval_s);
     figures->control_observed_s +=
-        at_least_0(silent ? visit->last_seen_s : watch->now_s, mark->offered_s);
+        at_least_0(silent ? visit->last_seen_s : watch->clock.now_s, mark->offered_s);
     figures->control_silent += silent;
     figures->control_silent_done += silent && done;
 }
 
-// A device that is compared, of either cohort: watched from the end of its block, whether or not it
-// has begun by then, so that both cohorts are watched at the same ages, and for a second at least:
-// who was never heard of again since before it is silent, too. Who failed says no more.
+// A device that is compared, of either cohort.
 static void see_drawn(const struct gw_watch *watch, struct watched *item,
                       const struct gw_device_mark *mark, const struct gw_device_visit *visit)
 {
-    const struct pol_stage *stage = &item->release->stages[mark->stage];
-    uint32_t from_s = gw_trial_block_end_s(item->release, mark->offered_s);
-    bool control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
-    unsigned over =
-        GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_NOT_APPLICABLE;
-    if ((mark->bits & GW_OUTCOME_ALONE) != 0 || (mark->bits & over) != 0 || stage->silence_s == 0 ||
-        watch->now_s < from_s) {
-        return;
-    }
-    struct pol_hazard *hazard =
-        &item->figures[mark->stage].trial[control ? POL_COHORT_CONTROL : POL_COHORT_UPDATED];
-    bool silent = quiet_s(watch, visit->last_seen_s) >=
-                  silence_after_s(item->release, stage, visit->interval_s);
-    hazard->silent += silent;
-    hazard->device_seconds += at_least_0(silent ? visit->last_seen_s : watch->now_s, from_s) + 1;
+    const struct gw_silence_device device = {.offered_s = mark->offered_s,
+                                             .last_seen_s = visit->last_seen_s,
+                                             .interval_s = visit->interval_s,
+                                             .bits = mark->bits,
+                                             .stage = mark->stage};
+    gw_silence_watch(&watch->clock, item->release, &device, item->figures[mark->stage].trial);
 }
 
 // Control that was offered what it has: how many of it are silent is for people.
@@ -335,15 +303,15 @@ static void see_placebo(const struct gw_watch *watch, struct watched *item,
     const struct pol_stage *stage = &item->release->stages[mark->stage];
     struct gw_tally_watch *figures = &item->figures[mark->stage];
     bool silent = stage->silence_s > 0 && (mark->bits & GW_OUTCOME_FAILED) == 0 &&
-                  quiet_s(watch, visit->last_seen_s) >=
-                      silence_after_s(item->release, stage, visit->interval_s);
+                  gw_silence_quiet_s(&watch->clock, visit->last_seen_s) >=
+                      gw_silence_after_s(item->release, stage, visit->interval_s);
     figures->control_silent += silent;
     figures->control_silent_done += silent && (mark->bits & GW_OUTCOME_RAN) != 0;
 }
 
 static bool is_online(const struct gw_watch *watch, const struct gw_device_visit *visit)
 {
-    return quiet_s(watch, visit->last_seen_s) / 2 <= interval_of(watch, visit);
+    return gw_silence_quiet_s(&watch->clock, visit->last_seen_s) / 2 <= interval_of(watch, visit);
 }
 
 static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
@@ -385,7 +353,8 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
 static uint32_t runs_since_s(const struct gw_watch *watch, const struct gw_device_mark *mark)
 {
     uint32_t accepted_s = watch->core->time.accepted_s;
-    bool moved = accepted_s > 0 && (mark->offered_s < accepted_s || mark->offered_s > watch->now_s);
+    bool moved =
+        accepted_s > 0 && (mark->offered_s < accepted_s || mark->offered_s > watch->clock.now_s);
     return moved ? accepted_s : mark->offered_s;
 }
 
@@ -394,8 +363,8 @@ static bool has_time(const struct gw_watch *watch, const struct gw_release *rele
                      const struct gw_device_mark *mark)
 {
     return (mark->bits & GW_OUTCOME_DRAWN) != 0
-               ? watch->now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
-               : at_least_0(watch->now_s, runs_since_s(watch, mark)) <=
+               ? watch->clock.now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
+               : at_least_0(watch->clock.now_s, runs_since_s(watch, mark)) <=
                      release->stages[mark->stage].execution_timeout_s;
 }
 
@@ -419,9 +388,10 @@ static bool is_lost(const struct gw_watch *watch, const struct watched *item,
     struct gw_rollout_counts one;
     gw_tally_contribution(mark->bits, &one);
     uint64_t after_s = stage->silence_s > 0
-                           ? silence_after_s(item->release, stage, visit->interval_s)
+                           ? gw_silence_after_s(item->release, stage, visit->interval_s)
                            : (uint64_t)GW_STAGE_SILENCE_TIMES * interval_of(watch, visit);
-    return one.on_version != 0 && (revoked || quiet_s(watch, visit->last_seen_s) >= after_s);
+    return one.on_version != 0 &&
+           (revoked || gw_silence_quiet_s(&watch->clock, visit->last_seen_s) >= after_s);
 }
 
 static void see_mark(const struct gw_watch *watch, struct watched *item,
@@ -535,7 +505,7 @@ void gw_watch_step(struct gw_watch *watch)
     if (watch->shard == GW_DEVICE_TABLE_SHARDS) {
         begin_walk(watch);
     }
-    watch->now_s = gw_core_now_s(watch->core);
+    watch->clock.now_s = gw_core_now_s(watch->core);
     uint64_t budget = GW_WATCH_WORK;
     while (watch->shard < GW_DEVICE_TABLE_SHARDS && budget > 0) {
         uint32_t seen = gw_device_table_walk(watch->core->table, watch->shard, watch->entry,

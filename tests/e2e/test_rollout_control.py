@@ -181,6 +181,13 @@ class Control(unittest.TestCase):
             self.assertIn(line, self.stack.walle("rollout", verb, rollout).stdout)
         plan = self.stack.walle("rollout", "plan", "--max-rise", "0.05", "--fleet", "100000").stdout
         self.assertRegex(plan, r"to see \+5 points at stage gray-10 you need \d+ of its 10000 devices, about \d+ ")
+        trial = [{"name": name, "kind": "gray", "percent": percent, "rule": "logrank", "control": percent, "max_rise": 0.05}
+                 for name, percent in (("first", 1), ("second", 10))]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(trial, file)
+        plan = self.stack.walle("rollout", "plan", "--stages", path, "--fleet", "100000").stdout
+        self.assertRegex(plan, r"to see \+5 points at stage first you need \d+ of its 1000 devices")
+        self.assertRegex(plan, r"to see \+5 points at stage second you need \d+ of its 9000 devices")  # the first are compared no more
 
     # ---- Killed after every step
 

@@ -42,10 +42,10 @@ struct sums {
     uint64_t control;
 };
 
-static struct sums play_runs(const struct verdict_cell *cell, uint64_t seed, uint32_t runs)
+static struct sums play_runs(const struct trial_cell *cell, uint64_t seed, uint32_t runs)
 {
     struct sums sums = {0, 0, 0, 0};
-    struct pol_gate gate = verdict_gate();
+    const struct pol_gate gate = trial_cell_gate(cell);
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t run = 0; run < runs; run++) {
         struct trial_seen seen;
@@ -68,10 +68,10 @@ static double ceiling(uint32_t runs, double level)
 static void identical_versions_go_on(void **state)
 {
     (void)state;
-    static const struct verdict_cell cells[] = {
-        {.devices = 100, .control = 1, .base = 0.02, .late_s = 60},
-        {.devices = 100, .control = 1, .base = 0.05, .heavy = true, .loss = 0.05},
-        {.devices = 400, .control = 1, .base = 0.02, .late_s = 25},
+    static const struct trial_cell cells[] = {
+        {.devices = 100, .base = 0.02, .late_s = 60},
+        {.devices = 100, .base = 0.05, .heavy = true, .loss = 0.05},
+        {.devices = 400, .base = 0.02, .late_s = 25},
     };
     uint32_t stopped = 0;
     for (uint32_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
@@ -93,16 +93,16 @@ static void identical_versions_go_on(void **state)
 static void the_core_and_its_blocks_agree(void **state)
 {
     (void)state;
-    static const struct verdict_cell cells[] = {
-        {.devices = 100, .control = 1, .base = 0.05, .late_s = 25},
-        {.devices = 400, .control = 1, .base = 0.05, .heavy = true, .loss = 0.05},
-        {.devices = 400, .control = 1, .base = 0.01, .rise = 0.2, .late_s = 8},
-        {.devices = 400, .control = 1, .base = 0.001, .late_s = 2},
+    static const struct trial_cell cells[] = {
+        {.devices = 100, .base = 0.05, .late_s = 25},
+        {.devices = 400, .base = 0.05, .heavy = true, .loss = 0.05},
+        {.devices = 400, .base = 0.01, .rise = 0.2, .late_s = 8},
+        {.devices = 400, .base = 0.001, .late_s = 2},
     };
-    const struct pol_gate gate = verdict_gate();
     uint32_t stopped = 0;
     uint32_t passed = 0;
     for (uint32_t i = 0; i < 4 * sizeof(cells) / sizeof(cells[0]); i++) {
+        const struct pol_gate gate = trial_cell_gate(&cells[i / 4]);
         struct trial_seen seen[2];
         assert_true(trial_script_draw(script, &cells[i / 4], 500 + i));
         core_play_run(play, script, &gate, &seen[0]);
@@ -124,9 +124,9 @@ struct slice_sums {
     uint32_t stopped;
 };
 
-static struct slice_sums play_slices(const struct verdict_cell *cell, uint32_t runs, bool whole)
+static struct slice_sums play_slices(const struct trial_cell *cell, uint32_t runs, bool whole)
 {
-    const struct pol_gate gate = verdict_gate();
+    const struct pol_gate gate = trial_cell_gate(cell);
     struct slice_sums sums = {runs, 0, 0};
     for (uint32_t run = 0; run < runs; run++) {
         struct trial_seen seen;
@@ -147,7 +147,7 @@ static struct slice_sums play_slices(const struct verdict_cell *cell, uint32_t r
 static void segments_are_compared_with_their_own_control(void **state)
 {
     (void)state;
-    struct verdict_cell cell = verdict_null_cell(VERDICT_NULL_CELLS);
+    struct trial_cell cell = trial_cell_at(TRIAL_NULL_CELLS);
     struct slice_sums harmless = play_slices(&cell, 5, false);
     assert_int_equal(harmless.held, 0);
     assert_true(harmless.stopped <= 1);
@@ -166,8 +166,7 @@ static void segments_are_compared_with_their_own_control(void **state)
 static void bad_versions_are_stopped(void **state)
 {
     (void)state;
-    const struct verdict_cell cell = {
-        .devices = 400, .control = 1, .base = 0.01, .rise = 0.2, .late_s = 25};
+    const struct trial_cell cell = {.devices = 400, .base = 0.01, .rise = 0.2, .late_s = 25};
     struct sums sums = play_runs(&cell, 77, 6);
     assert_true(sums.stopped + sums.held >= 6);
 }

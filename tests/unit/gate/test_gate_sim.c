@@ -5,12 +5,13 @@
 #include "gate_play.h"
 
 #define DEVICES      20000u
-#define HEALTHY_RUNS 200u
-#define FAULTY_RUNS  20u
+#define HEALTHY_RUNS 60u
+#define FAULTY_RUNS  12u
 
 struct rig {
     struct gate_fleet fleet;
     struct gate_world world;
+    struct gate_ours_play *ours;
     struct gate_ours settings;
 };
 
@@ -19,30 +20,41 @@ static struct rig rig;
 static int set_up(void **state)
 {
     (void)state;
-    rig.settings = gate_ours_standard();
+    rig.settings = gate_ours_standard(POL_GATE_LOGRANK);
+    rig.ours = gate_ours_new(DEVICES);
     // A fifth of the bench's fleet rules out larger rises.
     rig.settings.max_rise_ppm[0] = 100000;
     rig.settings.max_rise_ppm[1] = 40000;
     rig.settings.max_rise_ppm[2] = 20000;
     rig.settings.min_sample = 100;
     print_message("seeds 1..%u, %u devices\n", HEALTHY_RUNS, DEVICES);
-    return gate_fleet_init(&rig.fleet, DEVICES) && gate_world_init(&rig.world, DEVICES) ? 0 : -1;
+    return rig.ours != NULL && gate_fleet_init(&rig.fleet, DEVICES) &&
+                   gate_world_init(&rig.world, DEVICES)
+               ? 0
+               : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    gate_ours_free(rig.ours);
     gate_world_done(&rig.world);
     gate_fleet_done(&rig.fleet);
     return 0;
 }
 
-static struct gate_outcome play(const char *scenario, uint64_t seed)
+static struct gate_outcome play_rule(const struct gate_ours *settings, const char *scenario,
+                                     uint64_t seed)
 {
     struct gate_outcome outcome;
     gate_fleet_draw(&rig.fleet, gate_scenario_find(scenario), seed);
-    gate_play_ours(&rig.world, &rig.fleet, &rig.settings, &outcome);
+    assert_true(gate_play_ours(rig.ours, &rig.world, &rig.fleet, settings, &outcome));
     return outcome;
+}
+
+static struct gate_outcome play(const char *scenario, uint64_t seed)
+{
+    return play_rule(&rig.settings, scenario, seed);
 }
 
 static void healthy_rollouts_go_on(void **state)
@@ -98,6 +110,20 @@ static void a_bad_slice_is_contained(void **state)
     assert_true(exposed < FAULTY_RUNS * 40);
 }
 
+// The rule that compares nobody: it sees a large fault, and not one within its limit.
+static void a_threshold_sees_what_exceeds_it(void **state)
+{
+    (void)state;
+    struct gate_ours settings = gate_ours_standard(POL_GATE_THRESHOLD);
+    settings.min_sample = rig.settings.min_sample;
+    for (uint32_t run = 1; run <= FAULTY_RUNS; run++) {
+        assert_int_equal(play_rule(&settings, "rise_20", run).end, GATE_END_STOPPED);
+        struct gate_outcome small = play_rule(&settings, "rise_1", run);
+        assert_int_equal(small.end, GATE_END_COMPLETED);
+        assert_int_equal(small.exposed, DEVICES);
+    }
+}
+
 // The same seed gives the same rollout; a rival's grid agrees with itself: a stricter limit never
 // stops later.
 static void runs_repeat(void **state)
@@ -122,6 +148,7 @@ int main(void)
         cmocka_unit_test(healthy_rollouts_go_on),
         cmocka_unit_test(bad_ones_are_caught),
         cmocka_unit_test(a_bad_slice_is_contained),
+        cmocka_unit_test(a_threshold_sees_what_exceeds_it),
         cmocka_unit_test(runs_repeat),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

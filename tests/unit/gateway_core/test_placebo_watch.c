@@ -49,6 +49,8 @@ static void silence_is_compared_with_a_placebo(void **state)
     rig_view(&rig, ID, &view);
     assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
     assert_int_not_equal(view.verdict, POL_VERDICT_FAIL);
+    assert_true(view.has_power && view.power.base_measured);
+    assert_int_equal(view.power.completed, count_of(UPDATED));
     expect_replay(&rig);
     rig_done(&rig);
 

@@ -2,14 +2,18 @@
 #include "test_kit.h"
 
 #include "policy/stage_power.h"
+#include "policy/trial.h"
 
 #include "base/prng.h"
 
-#define SEED  UINT64_C(0x90e3)
-#define RUNS  100u
-#define STAGE 6000u
-#define RATIO 4u // control devices for each updated one
-#define HOUR  UINT64_C(3600000000)
+#define SEED       UINT64_C(0x90e3)
+#define RUNS       100u
+#define STAGE      6000u
+#define RATIO      4u // control devices for each updated one
+#define HOUR       UINT64_C(3600000000)
+#define TRIAL_RUNS 40u
+#define BLOCK      25u    // updated devices of a block
+#define TRIAL      20000u // ... of a stage that is a trial
 
 static const struct pol_gate gate = {.rule = POL_GATE_SEQUENTIAL,
                                      .min_sample = 1,
@@ -107,6 +111,81 @@ static void a_rise_it_says_it_sees_was_stopped(void **state)
     }
 }
 
+// A block of a trial: its devices in any order, each with its fate.
+static void play_block(struct base_prng *prng, double base, double rise, uint32_t ratio,
+                       struct pol_counts *counts)
+{
+    struct pol_block block = {.closed = false};
+    uint32_t left[POL_COHORT_COUNT] = {BLOCK * ratio, BLOCK};
+    for (uint32_t i = 0; i < BLOCK * (ratio + 1); i++) {
+        assert_true(pol_block_offer(&block, i < BLOCK ? POL_COHORT_UPDATED : POL_COHORT_CONTROL));
+    }
+    pol_block_close(&block, 0, &counts->trial.rise);
+    for (uint32_t i = BLOCK * (ratio + 1); i > 0; i--) {
+        enum pol_cohort cohort = base_prng_below(prng, i) < left[POL_COHORT_UPDATED]
+                                     ? POL_COHORT_UPDATED
+                                     : POL_COHORT_CONTROL;
+        left[cohort]--;
+        if (fails(prng, cohort == POL_COHORT_UPDATED ? base + rise : base)) {
+            assert_true(pol_block_fail(&block, cohort, false, 0, &counts->trial.rise));
+        } else {
+            assert_true(pol_block_succeed(&block, cohort));
+        }
+    }
+    pol_trial_add(&counts->trial, &block, true, gate.max_failure_ppm);
+}
+
+// Was a trial stopped by the time the stage said it would have seen the declared rise?
+static bool trial_is_stopped(struct base_prng *prng, double base, double rise, uint32_t ratio,
+                             uint32_t *out_promised)
+{
+    struct pol_counts counts = {0};
+    struct pol_gate asked = gate;
+    bool stopped = false;
+    asked.rule = POL_GATE_LOGRANK;
+    for (uint32_t devices = BLOCK; devices <= TRIAL; devices += BLOCK) {
+        struct pol_judgement judgement;
+        struct pol_stage_power power;
+        struct pol_stage_size size = {TRIAL, TRIAL * ratio, HOUR};
+        play_block(prng, base, rise, ratio, &counts);
+        pol_gate_judge(&asked, &counts, HOUR, &judgement);
+        stopped = stopped || judgement.verdict == POL_VERDICT_FAIL;
+        if (devices % (8 * BLOCK) != 0) {
+            continue;
+        }
+        assert_true(pol_stage_power(&asked, &counts, &size, &power));
+        assert_int_equal(power.completed, devices);
+        *out_promised = devices;
+        if (power.completed >= power.needed) {
+            return stopped;
+        }
+    }
+    return false; // it never said so
+}
+
+static void a_rise_a_trial_says_it_sees_was_stopped(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    static const double bases[] = {0.001, 0.005, 0.01};
+    base_prng_seed(&prng, SEED + 2);
+    for (size_t i = 0; i < 2 * TEST_COUNT(bases); i++) {
+        uint32_t ratio = i % 2 == 0 ? 1 : RATIO;
+        uint32_t stopped = 0;
+        uint64_t devices = 0;
+        for (uint32_t run = 0; run < TRIAL_RUNS; run++) {
+            uint32_t promised;
+            stopped +=
+                trial_is_stopped(&prng, bases[i / 2], gate.max_rise_ppm / 1e6, ratio, &promised);
+            devices += promised;
+        }
+        printf("a trial, base %.1f %%, %u control for each: +1 point seen after %.0f devices, "
+               "stopped by then in %u of %u runs\n",
+               100 * bases[i / 2], ratio, (double)devices / TRIAL_RUNS, stopped, TRIAL_RUNS);
+        assert_true(stopped >= TRIAL_RUNS * 78 / 100); // planned 90 %; less two and a half errors
+    }
+}
+
 // The smallest rise seen by now is seen by now.
 static void what_it_sees_is_stopped(void **state)
 {
@@ -184,7 +263,8 @@ static void at_its_ends(void **state)
     assert_int_equal(power.base_ppm, 5495); // 5.5 of 1001
 }
 
-// A trial of as many devices with as many failures has the same power, whatever is in the counts.
+// A trial of as many devices with as many failures has the same power at the same level, whatever
+// is in the counts.
 static void a_trial_counts_who_answered(void **state)
 {
     (void)state;
@@ -194,22 +274,29 @@ static void a_trial_counts_who_answered(void **state)
     struct pol_stage_power first;
     struct pol_stage_power second;
     struct pol_gate other = gate;
+    struct pol_gate alone = gate; // one question: all of alpha for it
+    alone.max_failure_ppm = POL_TEST_NOT_ASKED;
+    other = alone;
     other.rule = POL_GATE_LOGRANK;
     trial.trial.all[POL_COHORT_UPDATED] = (struct pol_outcomes){900, 3, 397};
     trial.trial.all[POL_COHORT_CONTROL] = (struct pol_outcomes){3600, 9, 1591};
-    assert_true(pol_stage_power(&gate, &counts, &size, &first));
+    assert_true(pol_stage_power(&alone, &counts, &size, &first));
     assert_true(pol_stage_power(&other, &trial, &size, &second));
     assert_int_equal(second.completed, 400);
     assert_int_equal(second.needed, first.needed);
     assert_int_equal(second.sees_ppm, first.sees_ppm);
     assert_int_equal(second.base_ppm, first.base_ppm);
     assert_int_equal(second.seconds, first.seconds);
+    other.max_failure_ppm = gate.max_failure_ppm; // two questions: three quarters of it
+    assert_true(pol_stage_power(&other, &trial, &size, &second));
+    assert_true(second.needed > first.needed);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rise_it_says_it_sees_was_stopped),
+        cmocka_unit_test(a_rise_a_trial_says_it_sees_was_stopped),
         cmocka_unit_test(what_it_sees_is_stopped),
         cmocka_unit_test(at_its_ends),
         cmocka_unit_test(a_trial_counts_who_answered),

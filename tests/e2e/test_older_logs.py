@@ -1,0 +1,105 @@
+"""Logs of older gateways: a store whose rollouts and lines are those of before is served, and `walle rollout replay` finds every verdict
+again by the rule that its rollouts keep."""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+
+import raw_device
+from raw_h2 import Connection, DATA, END_HEADERS, END_STREAM, request
+from walle_stack import SOURCE, Stack, program, wait_until
+
+sys.path.insert(0, os.path.join(SOURCE, "tests"))
+from hostile.invented_reports import CRASHED, RAN_WELL, report  # noqa: E402
+
+SCRIPT = "import walle\nwalle.result(1)\n"
+TASK = "older"
+DEVICES = range(1, 9)
+# Everybody is asked, so that who is under way decides nothing: that is what older rules did not know.
+FULL = {"name": "full", "kind": "full", "min_sample": len(DEVICES), "max_failure": 0.2, "min_dwell_s": 0}
+WENT_BACK = (4,)
+VERSIONS = ((5, 10), (4, 9), (3, 8))  # of lines, and of the releases that were stored with them
+
+
+class OlderLogs(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+        self.seqs = {}
+        self.start()
+        token = self.stack.walle("device", "enroll-token", "--name", "some").stdout.strip()
+        self.credentials = {}
+        for device in DEVICES:
+            status, body = self.post("/v1/enroll", device, ("authorization", "Bearer " + token))
+            self.assertEqual((status, struct.unpack_from("<Q", body, 1)[0]), (201, device))
+            self.credentials[device] = body[10:].decode()
+            status, _ = self.post("/v1/checkin", device, ("walle-credential", self.credentials[device]),
+                                  ("walle-profile", raw_device.profile(os="android")))
+            self.assertIn(status, (200, 204))
+
+    def start(self, again=False):
+        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
+        (self.stack.restart_gateway if again else self.stack.start_gateway)(*arguments)
+
+    def post(self, path, device, *headers, body=b""):
+        with Connection(self.stack.gateway.ports["h2c"]) as connection:
+            stream = connection.headers(request(path, "POST", ("walle-device", f"{device:016x}"), *headers),
+                                        END_HEADERS if body else END_HEADERS | END_STREAM)
+            if body:
+                connection.frame(DATA, END_STREAM, stream, body)
+            return connection.reply(stream)
+
+    def say(self, device, rollout, kinds):
+        first = self.seqs.get(device, 1)
+        status, _ = self.post("/v1/report", device, ("walle-credential", self.credentials[device]),
+                              body=report(device, int(rollout, 16), kinds, first=first))
+        self.assertEqual(status, 204)
+        self.seqs[device] = first + len(kinds)
+
+    def wait_state(self, id_, *states):
+        return wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{id_}")[1]["state"] in states, what=" or ".join(states))
+
+    def replay(self, id_):
+        return json.loads(self.stack.walle("rollout", "replay", id_, "-o", "json").stdout)
+
+    def test_every_verdict_is_found_again(self):
+        passed = self.stack.release(TASK, 1, SCRIPT, [FULL])
+        for device in DEVICES:
+            self.say(device, passed, RAN_WELL)
+        self.wait_state(passed, "completed")
+        failed = self.stack.release(TASK, 2, SCRIPT, [FULL])
+        for device in DEVICES:
+            self.say(device, failed, CRASHED if device > 5 else RAN_WELL)
+        self.wait_state(failed, "rolling_back")
+        for device in DEVICES:
+            self.say(device, failed, WENT_BACK)
+        self.wait_state(failed, "rolled_back")
+        now = {id_: self.replay(id_) for id_ in (passed, failed)}
+        for id_, found in now.items():
+            self.assertEqual(found["differences"], [], id_)
+            self.assertGreater(found["records"], 2)
+        folder, kept = self.stack.path("gateway"), self.stack.path("kept")
+        self.stack.gateway.kill()
+        shutil.copytree(folder, kept)
+        for lines, releases in VERSIONS:
+            shutil.rmtree(folder)
+            shutil.copytree(kept, folder)
+            run = subprocess.run([program("older_store"), folder, str(lines), str(releases), TASK], capture_output=True, text=True,
+                                 check=False)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.start(again=True)
+            for id_, was in now.items():
+                found = self.replay(id_)
+                self.assertEqual((found["differences"], found["records"]), ([], was["records"]), f"lines {lines}, {id_}")
+            self.assertTrue(self.stack.api(f"/api/v1/rollouts/{failed}")[1]["state"] == "rolled_back")
+            # Another limit gives another verdict: it is judged again, not read.
+            run = self.stack.walle("rollout", "replay", failed, "--threshold", "0.9", "-o", "json", check=False)
+            self.assertNotEqual(json.loads(run.stdout)["differences"], [])
+            self.stack.gateway.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()
