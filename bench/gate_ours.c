@@ -297,7 +297,7 @@ static void open_next(struct gate_ours_play *play)
     uint32_t stage = play->rollout.stage_index;
     uint32_t updated;
     uint32_t all;
-    const struct gw_tally_phase phase = {.stage_now = stage, .open = true, .started = true};
+    const struct gw_tally_phase phase = {.stage_now = stage, .open = true, .offers = true};
     uint64_t to = (uint64_t)world->fleet->count * buckets[stage] / POL_BUCKET_COUNT;
     gw_offer_price(play->release, stage, &updated, &all);
     gw_tally_set(play->tally, ROLLOUT, &phase);
