@@ -551,10 +551,6 @@ bool gw_rollout_was_started(struct gw_core *core, struct gw_rollout *rollout)
 
 bool gw_rollout_offers_unmarked(struct gw_core *core, struct gw_rollout *rollout)
 {
-    const struct pol_rollout *state = &rollout->state;
-    if (!gw_rollout_was_started(core, rollout)) {
-        return false;
-    }
-    bool paused = state->state == POL_ROLLOUT_PAUSED && !state->guarding;
-    return is_back(state) ? start_of(core, rollout) == GW_START_FULL : !paused;
+    return gw_rollout_was_started(core, rollout) &&
+           (!is_back(&rollout->state) || start_of(core, rollout) == GW_START_FULL);
 }

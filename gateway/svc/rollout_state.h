@@ -25,8 +25,9 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout);
 // Was a stage of it ever opened? Of one that goes back, or is back, its log tells; remembered.
 bool gw_rollout_was_started(struct gw_core *core, struct gw_rollout *rollout);
 // May a device of its share have been offered it although no mark of that is on record? As long as
-// it is offered (a gateway that was killed had not written all marks down), and of one that was a
-// baseline, whose offers leave none.
+// it is open (a gateway that was killed had not written all marks down; and in a pause, who has the
+// version by another rollout is handed its statement without one), and of one that was a baseline,
+// whose offers leave none.
 bool gw_rollout_offers_unmarked(struct gw_core *core, struct gw_rollout *rollout);
 // Has the release know which segments are kept off it.
 void gw_rollout_quarantine_tell(struct gw_rollout *rollout);
