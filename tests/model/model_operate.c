@@ -231,14 +231,19 @@ static bool agrees(struct model_world *world, const struct model_rollout *expect
                         (state->before_first || state->stage_index == expected->stage)));
 }
 
-// The segments that the gateway has in quarantine: those of an os, for devices say no model.
+#define SEGMENT_OF_OS "no model os=" // and its letter: all that a device says of itself
+#define SEGMENT_END   " no app_version"
+
+// The segments that the gateway has in quarantine: those of an os.
 static uint32_t held_by(const struct gw_rollout *rollout)
 {
     uint32_t held = 0;
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
         const char *text = rollout->quarantine[i].text;
-        bool of_os = strncmp(text, "os=", 3) == 0 && text[3] >= 'a' && text[3] <= 'c';
-        held |= of_os ? UINT32_C(1) << (text[3] - 'a') : 0;
+        char os = strncmp(text, SEGMENT_OF_OS, strlen(SEGMENT_OF_OS)) == 0
+                      ? text[strlen(SEGMENT_OF_OS)]
+                      : '\0';
+        held |= os >= 'a' && os <= 'c' ? UINT32_C(1) << (os - 'a') : 0;
     }
     return held;
 }
@@ -396,7 +401,8 @@ static void lift(struct model_world *world, const struct model_op *op)
     bool again = false;
     (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/lift",
                    model_rollout_id(&world->record, label));
-    (void)snprintf(body, sizeof(body), "{\"segment\":\"os=%c\",\"reason\":\"mended\"}",
+    (void)snprintf(body, sizeof(body),
+                   "{\"segment\":\"" SEGMENT_OF_OS "%c" SEGMENT_END "\",\"reason\":\"mended\"}",
                    (char)('a' + op->args[1]));
     int status = model_call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
     if ((status == 200) != held || (!held && status != 404 && status != 409)) {
