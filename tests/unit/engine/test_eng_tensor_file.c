@@ -259,7 +259,7 @@ static void errors_name_the_file(void **state)
     assert_int_equal(eng_tensor_file_write("/nowhere/x.npy", &list, &error), BASE_ERR_INVALID);
     assert_int_equal(eng_tensor_file_write("/nowhere/x.pb", &list, &error), BASE_ERR_INVALID);
     list.kind = ENG_VALUE_OPTIONAL;
-    assert_int_equal(eng_tensor_file_write("/nowhere/x.pb", &list, &error), BASE_ERR_IO);
+    assert_int_equal(eng_tensor_file_write("/nowhere/x.pb", &list, &error), BASE_ERR_NOT_FOUND);
 }
 
 int main(void)
