@@ -241,6 +241,14 @@ static bool is_gone(const struct past *past)
            (removed_s == past->had_s && past->removed->offered_s >= past->had_s);
 }
 
+// Has it what failed there by another rollout, since then? Then it does not refuse it any more.
+static bool runs_since(const struct past *past)
+{
+    return past->has != NULL && past->has != past->failed &&
+           past->has->version_id == past->failed->version_id &&
+           past->had_s >= past->failed->updated_s;
+}
+
 static struct past past_of(struct gw_core *core, const struct gw_device_view *device,
                            uint64_t task_id)
 {
@@ -279,7 +287,7 @@ static void facts_of(struct gw_core *core, const struct gw_device_view *device, 
         }
         out->floor = floor > out->floor ? floor : out->floor;
     }
-    out->blocked = past.failed != NULL ? past.failed->version_id : 0;
+    out->blocked = past.failed != NULL && !runs_since(&past) ? past.failed->version_id : 0;
     out->have = is_gone(&past) || past.has->version_id == out->blocked ? 0 : past.has->version_id;
 }
 

@@ -382,6 +382,14 @@ static const struct model_case cases[] = {
            "backup\ncreate rollout=3 task=2 version=6 trust=1\nstart rollout=3\ncheck\nrestore\n"
            "create rollout=4 task=1 version=5 trust=1\nstart rollout=4\n"
            "unkill task=2 version=4\ncheck\nexpect device=0 task=1 version=5" FOLLOWED},
+    // Why said that the device refuses what had failed there by another rollout.
+    {"ran_after_a_failure",
+     "world seed=1985102408 devices=1\ncreate rollout=7\nstart rollout=7\n"
+     "create rollout=9 version=1\npromote rollout=7\npromote rollout=7\n"
+     "create rollout=12 version=4\npreview rollout=12\npromote rollout=12\n"
+     "promote rollout=12\nround\ncreate rollout=19 version=1\nstart rollout=19\n"
+     "undo rollout=12\ncheck\nkill rollout=9\ncrash device=5 calls=11\ncreate rollout=31\n"
+     "start rollout=31\ncheck\nattrs device=5 os=1 ring=1\ncheck\n"},
     // A call that was cut off is made again.
     {"kill_cut_off", WORLD A_DONE B_OPEN "check\ncreate rollout=2 version=1 priority=10 trust=1\n"
                                          "start rollout=2\ngateway_dies commit=1\nkill rollout=1\n"
