@@ -42,7 +42,7 @@ static void print_killed(const json_t *entry)
 static void print_entry(const struct cli *cli, const json_t *item)
 {
     unsigned long long seq = (unsigned long long)cli_json_u64(item, "seq");
-    const char *text = cli_json_text(item, "entry", NULL);
+    const char *text = json_string_value(json_object_get(item, "entry")); // parsed, then shown
     json_t *entry = text != NULL ? json_loads(text, 0, NULL) : NULL;
     if (cli->json) {
         (void)json_dumpf(item, stdout, JSON_COMPACT); // a line each, for scripts
@@ -160,7 +160,7 @@ static const char *follow(struct chain *chain, const json_t *item)
     struct wire_sha256 told;
     struct wire_sha256 text;
     struct wire_sha256 own;
-    const char *entry = cli_json_text(item, "entry", NULL);
+    const char *entry = json_string_value(json_object_get(item, "entry")); // as it is, to be hashed
     if (cli_json_u64(item, "seq") != chain->seq + 1) {
         return "an entry is missing before it";
     }

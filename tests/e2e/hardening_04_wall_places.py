@@ -14,7 +14,7 @@ import threading
 import unittest
 
 from hardening_04_wall_agent import running_child
-from test_device_agent import DEVICE, STAGES, TASK
+from test_device_agent import STAGES, TASK
 from walle_stack import Stack, program, wait_until
 
 NOBODY = 65534
@@ -93,7 +93,7 @@ class Places(unittest.TestCase):
             options.update(user=NOBODY, group=NOBODY, extra_groups=[])
         command = [os.path.join(folder, "walle-device") if as_nobody else program("walle-device"), "--gateway",
                    self.stack.gateway.tls_url, "--ca", os.path.join(folder, "cert.pem"), "--enroll-token",
-                   os.path.join(folder, "enroll.token"), "--dir", os.path.join(folder, "data"), "--id", DEVICE, "--trust",
+                   os.path.join(folder, "enroll.token"), "--dir", os.path.join(folder, "data"), "--id", name.encode().hex()[:16].zfill(16), "--trust",
                    os.path.join(folder, "release.key.pub"), *more]
         return command, options
 

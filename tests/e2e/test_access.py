@@ -119,8 +119,12 @@ class Access(unittest.TestCase):
         found = re.match(r"(\d+) entries, unbroken; head (\d+:[0-9a-f]{64})", verified)
         self.assertEqual(found.group(1), "8")
         head = found.group(2)
+        # Named by whoever pleases: shown made visible, hashed as it is.
+        for sign in ("\u007f", "\u0085", "\u00ad", "\u200b", "\u2028", "\u202e", "\ufeff"):
+            self.walle("release", "kill", f"{ord(sign):064x}", "--reason", f"soft{sign}hyphen")
         self.curl("/api/v1/tasks", "--json", '{"name": "later"}', token=releaser)
         self.walle("audit", "verify", "--head", head)
+        self.assertNotIn("\u202e", self.walle("audit", "tail").stdout)
         number, digest = head.split(":")
         other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
         run = self.walle("audit", "verify", "--head", f"{number}:{other}", code=1)

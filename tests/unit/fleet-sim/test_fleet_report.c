@@ -288,7 +288,7 @@ static void files_are_well_formed(void **state)
     assert_files_say_it(folder, timeline.count);
 
     (void)snprintf(options.out, sizeof(options.out), "%s/none", folder);
-    assert_int_equal(sim_result_write(&result, &error), BASE_ERR_IO);
+    assert_int_equal(sim_result_write(&result, &error), BASE_ERR_NOT_FOUND);
     assert_non_null(strstr(error.text, "run.json"));
     sim_mining_free(result.mining);
     sim_timeline_done(&timeline);
