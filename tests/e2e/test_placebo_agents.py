@@ -85,7 +85,7 @@ class Agents(unittest.TestCase):
     def release_both(self):
         """Version 1 on both cohorts' devices, and a trial of version 2 that is open: the trial's id, and the devices of each."""
         first = self.stack.release(TASK, 1, SCRIPT.format(1), FULL)
-        trial = self.stack.release(TASK, 2, SCRIPT.format(2), TRIAL, more=("--no-start",))
+        trial = self.stack.release(TASK, 2, SCRIPT.format(2), TRIAL, more=("--no-start", "--accept-power"))
         salt = mix(int(self.view(trial)["salt"], 16))
         updated, control, number = [], [], 0
         while min(len(updated), len(control)) < 2 * EACH:
