@@ -69,6 +69,19 @@ void gw_clock_guard_begin(struct gw_clock_guard *guard, const struct gw_clock_lo
     doubt(guard, recorded_us > 0 ? GW_CLOCK_AWAY_MAX_US : INT64_MAX);
 }
 
+void gw_clock_guard_still_ahead(struct gw_clock_guard *guard, uint64_t recorded_us,
+                                uint64_t doubted_us)
+{
+    uint64_t right_us = doubted_us - sooner(doubted_us, GW_CLOCK_STEP_MAX_US);
+    if (guard->doubt != GW_CLOCK_SURE || guard->last.wall_us < right_us ||
+        right_us <= recorded_us) {
+        return;
+    }
+    guard->offset_us = recorded_us - guard->last.steady_us;
+    guard->ahead_us = ahead_of(guard);
+    doubt(guard, right_us - recorded_us);
+}
+
 // A correction within the allowance. Time does not go back: it goes at half its pace until it is
 // where the wall clock is.
 static void correct(struct gw_clock_guard *guard, uint64_t passed_us)

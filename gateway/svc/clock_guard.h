@@ -52,6 +52,11 @@ struct gw_clock_guard {
 // program was built, 0: not known.
 void gw_clock_guard_begin(struct gw_clock_guard *guard, const struct gw_clock_look *now,
                           uint64_t recorded_us, uint64_t born_us);
+// Behind gw_clock_guard_begin: the process before this one had seen the wall clock jump forward,
+// and last at `doubted_us`. Unless it shows an earlier time now, nobody has set it right: the time
+// is in doubt again, from `recorded_us` on.
+void gw_clock_guard_still_ahead(struct gw_clock_guard *guard, uint64_t recorded_us,
+                                uint64_t doubted_us);
 // Several times a minute. True: a doubt began, ended, or has another reason: the wall clock turned
 // again.
 bool gw_clock_guard_look(struct gw_clock_guard *guard, const struct gw_clock_look *now);

@@ -13,6 +13,7 @@
 
 #define ROW_TIME     "clock"
 #define ROW_ACCEPTED "clock_accepted"
+#define ROW_DOUBTED  "clock_doubted" // what it showed when it was ahead last; 0: it was sure since
 #define SECOND_US    1000000u
 
 // ---- Any thread
@@ -97,6 +98,7 @@ struct clock_op {
     struct gw_store_op op;
     bool accepted;
     uint8_t bytes[8];
+    uint8_t doubted[8];
 };
 
 static enum base_status clock_apply(struct gw_store_txn *txn, struct gw_store_op *self)
@@ -104,18 +106,27 @@ static enum base_status clock_apply(struct gw_store_txn *txn, struct gw_store_op
     const struct clock_op *row = (const struct clock_op *)self;
     struct gw_key time = gw_key_text(ROW_TIME);
     struct gw_key accepted = gw_key_text(ROW_ACCEPTED);
+    struct gw_key doubted = gw_key_text(ROW_DOUBTED);
+    BASE_TRY(gw_store_txn_put(txn, GW_TABLE_META, &doubted, row->doubted, sizeof(row->doubted)));
     if (row->accepted) {
         BASE_TRY(gw_store_txn_put(txn, GW_TABLE_META, &accepted, row->bytes, sizeof(row->bytes)));
     }
     return gw_store_txn_put(txn, GW_TABLE_META, &time, row->bytes, sizeof(row->bytes));
 }
 
+static void put_u64(uint8_t out[8], uint64_t value)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, 8);
+    base_writer_u64(&writer, value);
+}
+
 static enum base_status record(struct gw_core *core, uint64_t time_us, bool accepted)
 {
+    const struct gw_clock_guard *guard = &core->time.guard;
     struct clock_op row = {.op = {.apply = clock_apply}, .accepted = accepted};
-    struct base_writer writer;
-    base_writer_init(&writer, row.bytes, sizeof(row.bytes));
-    base_writer_u64(&writer, time_us);
+    put_u64(row.bytes, time_us);
+    put_u64(row.doubted, guard->doubt == GW_CLOCK_AHEAD ? guard->last.wall_us : 0);
     core->time.recorded_us = time_us; // also when it fails: the next one is not at every tick
     return gw_audit_submit_wait(core, &row.op);
 }
@@ -153,7 +164,10 @@ enum base_status gw_core_clock_begin(struct gw_core *core, uint64_t born_s)
     BASE_TRY(recorded(core, ROW_TIME, &core->time.recorded_us));
     BASE_TRY(recorded(core, ROW_ACCEPTED, &accepted_us));
     core->time.accepted_s = (uint32_t)(accepted_us / SECOND_US);
+    uint64_t doubted_us = 0;
+    BASE_TRY(recorded(core, ROW_DOUBTED, &doubted_us));
     gw_clock_guard_begin(&core->time.guard, &now, core->time.recorded_us, born_s * SECOND_US);
+    gw_clock_guard_still_ahead(&core->time.guard, core->time.recorded_us, doubted_us);
     tell(core);
     if (core->time.guard.doubt != GW_CLOCK_SURE) {
         doubt_began(core);
@@ -177,9 +191,11 @@ void gw_core_clock_step(struct gw_core *core)
     } else if (changed) {
         base_log_info(core->log, "clock", "the wall clock is back: the time is sure again");
     }
-    uint64_t time_us = gw_core_now_us(core);
-    if (time->guard.doubt == GW_CLOCK_SURE && time_us >= time->recorded_us + GW_CLOCK_RECORD_US &&
-        record(core, time_us, false) != BASE_OK) {
+    // A doubt outlasts the process: it may end before the clock is right, or accepted.
+    uint64_t time_us = gw_core_sure_us(core);
+    bool due =
+        time->guard.doubt == GW_CLOCK_SURE && time_us >= time->recorded_us + GW_CLOCK_RECORD_US;
+    if ((changed || due) && record(core, time_us, false) != BASE_OK) {
         base_log_debug(core->log, "clock", "the time could not be recorded");
     }
 }

@@ -194,6 +194,40 @@ static void test_at_the_start(void **state)
     assert_int_equal(time_us(), NOW + 2000 * DAY);
 }
 
+// A start is no acceptance: a clock that was ahead, and was not set back, is ahead still.
+static void test_a_doubt_outlasts_a_start(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t wall, doubted;
+        enum gw_clock_doubt doubt;
+    } cases[] = {
+        {NOW + 3 * DAY, 0, GW_CLOCK_SURE},
+        {NOW + 3 * DAY, NOW + 3 * DAY, GW_CLOCK_AHEAD},
+        {NOW + 5 * DAY, NOW + 3 * DAY, GW_CLOCK_AHEAD},
+        {NOW + 3 * DAY - 299 * SECOND, NOW + 3 * DAY, GW_CLOCK_AHEAD},
+        {NOW + 2 * DAY, NOW + 3 * DAY, GW_CLOCK_SURE}, // it was away for two days, and set right
+        {NOW - 301 * SECOND, NOW + 3 * DAY, GW_CLOCK_BEHIND},
+        {NOW + 31 * DAY, NOW + 3 * DAY, GW_CLOCK_AHEAD},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(cases[i].wall, NOW, 0);
+        gw_clock_guard_still_ahead(&guard, NOW, cases[i].doubted);
+        if (guard.doubt != cases[i].doubt ||
+            (guard.doubt == GW_CLOCK_AHEAD && (sure_us() != NOW || time_us() != NOW))) {
+            fail_msg("case %zu: %s, %llu", i, gw_clock_doubt_name(guard.doubt),
+                     (unsigned long long)time_us());
+        }
+    }
+    begin(NOW + 3 * DAY, NOW, 0);
+    gw_clock_guard_still_ahead(&guard, NOW, NOW + 3 * DAY);
+    pass(60 * SECOND);
+    assert_int_equal(guard.doubt, GW_CLOCK_AHEAD);
+    assert_true(jump(-2 * (int64_t)DAY)); // what is right is anywhere between
+    assert_int_equal(guard.doubt, GW_CLOCK_SURE);
+    assert_int_equal(time_us(), now.wall_us);
+}
+
 static int64_t any_step(struct base_prng *prng)
 {
     static const int64_t sizes[] = {
@@ -248,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_steps_add_up),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_at_the_start),
+        cmocka_unit_test(test_a_doubt_outlasts_a_start),
         cmocka_unit_test(test_rules_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

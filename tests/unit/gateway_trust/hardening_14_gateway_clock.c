@@ -525,6 +525,35 @@ static void test_what_ran_out_is_not_offered(void **state)
     assert_int_equal(offers, 0);
 }
 
+// A start is no acceptance; the clock that is set right, or accepted, is believed over starts, too.
+static void test_a_doubt_outlasts_a_start(void **state)
+{
+    (void)state;
+    const int64_t days_s = 3 * 86400;
+    pass_s(10);
+    jump_s(days_s);
+    assert_int_equal(doubt(), GW_CLOCK_AHEAD);
+    uint64_t sure_s = signed_s();
+    for (int i = 0; i < 2; i++) {
+        rig_stop(&rig);
+        rig_start(&rig);
+        pass_s(10);
+        assert_int_equal(doubt(), GW_CLOCK_AHEAD);
+        assert_in_range(signed_s(), sure_s, sure_s + 60);
+    }
+    jump_s(-days_s);
+    assert_int_equal(doubt(), GW_CLOCK_SURE);
+    jump_s(days_s);
+    assert_int_equal(doubt(), GW_CLOCK_AHEAD);
+    (void)accept_clock();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(doubt(), GW_CLOCK_SURE);
+        rig_stop(&rig);
+        rig_start(&rig);
+        pass_s(10);
+    }
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -544,6 +573,7 @@ int main(void)
         CASE(test_started_behind),
         CASE(test_ahead_from_the_beginning),
         CASE(test_what_ran_out_is_not_offered),
+        CASE(test_a_doubt_outlasts_a_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
