@@ -328,7 +328,6 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
     task->accepted = release->manifest;
     task->accepted_bytes = (uint32_t)release->manifest_bytes;
     task->accepted_by = (struct dev_approval){release->release_counter, release->rollout_id};
-    task->floor_lift = 0;
     if (news) {
         task->newest = task->accepted_by;
         task->newest_manifest = task->accepted;

@@ -60,6 +60,7 @@ struct sim_sessions;
 struct sim_options {
     uint32_t devices;
     uint64_t seed;
+    uint64_t installation; // of `run`, drawn: its devices begin without what the last run's had
     uint32_t threads;
     uint32_t real_every;
     uint32_t awake_max;  // devices in memory at once, over all threads

@@ -233,8 +233,8 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     device->disk.real = awake->real;
     awake->storage = (struct sim_storage){
         .store = shard->store, .disk = &device->disk, .alloc = shard->ledger.alloc};
-    base_prng_seed(&awake->prng,
-                   sim_draw(options->seed + device->wakes, number, SIM_STREAM_RUNTIME));
+    base_prng_seed(&awake->prng, sim_draw((options->seed ^ options->installation) + device->wakes,
+                                          number, SIM_STREAM_RUNTIME));
     draw = sim_draw(options->seed + device->wakes, number, SIM_STREAM_KILL);
     if ((draw >> 32) * 1000000 >> 32 < options->kill_ppm) {
         awake->kill_after = 1 + (uint32_t)(draw % KILL_TICKS_SPREAD);

@@ -7,6 +7,7 @@
 
 #include "base/gateway_note.h"
 #include "base/private_file.h"
+#include "base/prng.h"
 #include "base/regular_file.h"
 #include "policy/expr.h"
 #include "policy/target_text.h"
@@ -661,6 +662,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "the first word is run, simulate or tunnel (see --help)");
+    } else {
+        out->installation = base_entropy_u64();
     }
     bool help = strcmp(argv[1], "--help") == 0;
     const struct argp parser = {

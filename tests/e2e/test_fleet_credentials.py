@@ -100,6 +100,17 @@ class Credentials(unittest.TestCase):
         self.assertEqual(totals["exclusive_runs"], totals["runs"] - 1)
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]))
 
+    def test_reports_of_a_second_run_are_news(self):
+        """Its devices have the ids of the first, and begin without its state: another epoch of their reports."""
+        self.start()
+        for number, more in ((1, ()), (2, ("--credentials", self.stack.path("fleet1", "credentials")))):
+            rollout = self.release(f"1.{number}.0", {}, script="")
+            fleet = self.fleet(3, *more, enrol=number == 1, out=f"fleet{number}")
+            wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]["succeeded"] == 3,
+                       what=f"three runs of version {number}")
+            self.stop(fleet, f"fleet{number}")
+            self.stack.walle("rollout", "promote", rollout)
+
     def test_a_run_finds_the_credentials_of_the_last_one(self):
         self.start()
         self.stop_when_known(self.fleet(20), 20)

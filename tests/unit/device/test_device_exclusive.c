@@ -168,6 +168,26 @@ static void test_required_and_not_there_raises_no_floor(void **state)
     assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
 }
 
+// Nor do two of them, of which the first was given up for the second.
+static void test_two_that_are_not_for_it_raise_no_floor(void **state)
+{
+    (void)state;
+    install(0, 1);
+    struct rig_statement statement = {
+        .task = TASK, .version = 3, .counter = 3, .floor = 2, .rollout_id = 3};
+    personal.proof_status = 503;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
+    personal.proof_status = 404;
+    statement = (struct rig_statement){
+        .task = TASK, .version = 4, .counter = 4, .floor = 3, .rollout_id = 4};
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
+}
+
 static void test_somebody_elses_leaf_is_refused(void **state)
 {
     (void)state;
@@ -309,6 +329,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_user_leaf_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_made_any, setup, teardown),
         cmocka_unit_test_setup_teardown(test_required_and_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_that_are_not_for_it_raise_no_floor, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_required_and_not_there_raises_no_floor, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_somebody_elses_leaf_is_refused, setup, teardown),
