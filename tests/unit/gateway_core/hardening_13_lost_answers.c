@@ -160,6 +160,14 @@ static void test_a_shared_token_takes_over_nobody(void **state)
         assert_int_equal(others[i].status, 201);
         assert_string_not_equal(others[i].credential, ours.credential);
     }
+    char one[GW_SECRET_TEXT_BYTES + 1];
+    char other[GW_SECRET_TEXT_BYTES + 1];
+    assert_int_equal(gw_enrol_key_credential(base_str_of(KEY), base_str_of(token.bearer), 1, one),
+                     BASE_OK);
+    assert_string_equal(one, ours.credential);
+    assert_int_equal(
+        gw_enrol_key_credential(base_str_of(KEY), base_str_of(second.bearer), 1, other), BASE_OK);
+    assert_string_not_equal(one, other);
     assert_int_equal(uses_of(&rig, &token), 3);
     // An agent of before, which has become one that brings a key.
     struct answer before = enrol(&rig, &token, 5, NULL);
