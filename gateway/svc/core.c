@@ -153,6 +153,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_core_clock_begin(core, options->born_s));
     BASE_TRY(gw_tally_new(&core->hash_key, &core->tally));
     gw_tally_tick(core->tally, gw_core_sure_s(core));
+    gw_tally_time_moved(core->tally, core->time.accepted_s);
     BASE_TRY(gw_attr_pool_new(&core->hash_key, &core->pool));
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->hash_key, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));

@@ -263,6 +263,8 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
                   (long long)(*out_moved_us / (int64_t)SECOND_US));
     core->time.accepted_s = gw_core_now_s(core);
+    gw_tally_tick(core->tally, core->time.accepted_s);
+    gw_tally_time_moved(core->tally, core->time.accepted_s);
     enum base_status status = record(core, gw_core_now_us(core), true);
     if (status == BASE_OK) {
         status = move_rollouts(core, *out_moved_us, &who, out_paused);

@@ -6,7 +6,6 @@
 #include "svc/devices.h"
 
 #include "base/check.h"
-#include "base/prng.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -273,11 +272,11 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
     return entry != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-// One word for both. A device that chooses its digest so that two meet keeps news from itself
-// alone: no key is needed.
-static uint64_t settled_key(uint64_t digest, uint64_t signature)
+// One word for both.
+static uint64_t settled_key(const struct gw_device_table *table, uint64_t digest,
+                            uint64_t signature)
 {
-    return base_mix64(digest) ^ signature;
+    return base_keyed64_pair(&table->shards[0].key, digest, signature);
 }
 
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
@@ -288,7 +287,7 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
     if (entry != NULL) {
         entry->settled = true;
-        entry->settled_key = settled_key(digest, signature);
+        entry->settled_key = settled_key(table, digest, signature);
     }
     pthread_mutex_unlock(&shard->lock);
 }
@@ -300,8 +299,8 @@ bool gw_device_table_touch_settled(struct gw_device_table *table,
     uint64_t hash;
     struct gw_device_shard *shard = shard_lock(table, touch->device_id, &hash);
     const struct gw_device_entry *entry = touch_entry(table, shard, hash, touch);
-    bool settled =
-        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
+    bool settled = entry != NULL && entry->settled &&
+                   entry->settled_key == settled_key(table, digest, signature);
     pthread_mutex_unlock(&shard->lock);
     return settled;
 }
@@ -312,8 +311,8 @@ bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, 
     uint64_t hash;
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     const struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
-    bool settled =
-        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
+    bool settled = entry != NULL && entry->settled &&
+                   entry->settled_key == settled_key(table, digest, signature);
     pthread_mutex_unlock(&shard->lock);
     return settled;
 }

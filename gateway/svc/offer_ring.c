@@ -12,15 +12,34 @@ struct gw_offer_slot {
     uint32_t count;
 };
 
-void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s)
+void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s, uint32_t from_s)
 {
+    ring->from_s = from_s;
     ring->timeout_s = timeout_s;
     ring->width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
+}
+
+// Where those are who were offered it at `offered_s`.
+static uint32_t number_of(const struct gw_offer_ring *ring, uint32_t offered_s)
+{
+    return (offered_s > ring->from_s ? offered_s : ring->from_s) / ring->width_s;
+}
+
+void gw_offer_ring_renew(struct gw_offer_ring *ring, uint32_t from_s)
+{
+    free(ring->slots);
+    ring->from_s = from_s;
+    ring->slots = ring->pending > 0 ? calloc(RING_SLOTS, sizeof(ring->slots[0])) : NULL;
+    if (ring->slots != NULL) { // without memory they are late: the careful side
+        uint32_t number = number_of(ring, from_s);
+        ring->slots[number % RING_SLOTS] = (struct gw_offer_slot){number, (uint32_t)ring->pending};
+    }
 }
 
 void gw_offer_ring_add(struct gw_offer_ring *ring, uint32_t now_s, uint32_t offered_s)
 {
     ring->pending++;
+    offered_s = offered_s > ring->from_s ? offered_s : ring->from_s;
     if ((uint64_t)offered_s + ring->timeout_s + ring->width_s <= now_s) {
         return;
     }
@@ -30,7 +49,7 @@ void gw_offer_ring_add(struct gw_offer_ring *ring, uint32_t now_s, uint32_t offe
             return; // then it counts as timed out at once: the careful side
         }
     }
-    uint32_t number = offered_s / ring->width_s;
+    uint32_t number = number_of(ring, offered_s);
     struct gw_offer_slot *slot = &ring->slots[number % RING_SLOTS];
     if (slot->number > number) {
         return; // long past
@@ -47,7 +66,7 @@ void gw_offer_ring_take(struct gw_offer_ring *ring, uint32_t offered_s)
     if (ring->slots == NULL) {
         return;
     }
-    uint32_t number = offered_s / ring->width_s;
+    uint32_t number = number_of(ring, offered_s);
     struct gw_offer_slot *slot = &ring->slots[number % RING_SLOTS];
     if (slot->number == number && slot->count > 0) {
         slot->count--;

@@ -14,11 +14,14 @@ struct gw_offer_slot;
 struct gw_offer_ring {
     uint32_t width_s; // of a slot
     uint32_t timeout_s;
+    uint32_t from_s; // offers from before count as of then
     uint64_t pending;
     struct gw_offer_slot *slots; // NULL while nobody waits who may be in time
 };
 
-void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s);
+void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s, uint32_t from_s);
+// The time was moved: all that wait have their time anew, from `from_s` on.
+void gw_offer_ring_renew(struct gw_offer_ring *ring, uint32_t from_s);
 // One more waits; late at once when its time was over at `now_s`.
 void gw_offer_ring_add(struct gw_offer_ring *ring, uint32_t now_s, uint32_t offered_s);
 // One waits no more.

@@ -1,7 +1,6 @@
 // Counters per rollout and stage, failure fingerprints and slices. The mutex in struct gw_tally
-// guards everything; the writer thread, the control thread and metrics come here.
-//
-// Timed-out devices are not events either: see offer_ring.h.
+// guards everything; the writer thread, the control thread and metrics come here. Who runs out of
+// time is no event either: see offer_ring.h.
 #include "svc/tally.h"
 
 #include "base/check.h"
@@ -74,6 +73,7 @@ struct gw_tally {
     uint32_t count;
     uint32_t capacity;
     uint32_t now_s;
+    uint32_t from_s; // since when the time is as somebody accepted it; 0: nobody did
     uint32_t tidied; // index of the next rollout to look at
 };
 
@@ -89,12 +89,13 @@ enum base_status gw_tally_new(const struct base_hash_key *key, struct gw_tally *
     return BASE_OK;
 }
 
-static void tidy(struct rollout_tally *rollout, uint32_t now_s)
+static void each_ring(struct rollout_tally *rollout,
+                      void (*visit)(struct gw_offer_ring *ring, uint32_t time_s), uint32_t time_s)
 {
     for (uint32_t k = 0; k < rollout->stage_count; k++) {
-        gw_offer_ring_tidy(&rollout->stages[k].waiting, now_s);
+        visit(&rollout->stages[k].waiting, time_s);
         if (rollout->unproven != NULL) {
-            gw_offer_ring_tidy(&rollout->unproven[k].waiting, now_s);
+            visit(&rollout->unproven[k].waiting, time_s);
         }
     }
 }
@@ -107,7 +108,7 @@ void gw_tally_free(struct gw_tally *tally)
     HASH_CLEAR(hh, tally->by_id);
     for (uint32_t i = 0; i < tally->count; i++) {
         struct rollout_tally *rollout = tally->by_index[i];
-        tidy(rollout, UINT32_MAX);
+        each_ring(rollout, gw_offer_ring_tidy, UINT32_MAX);
         free(rollout->unproven);
         free(rollout->fingerprints);
         gw_value_slices_free(rollout->slices);
@@ -129,10 +130,11 @@ static struct rollout_tally *find(struct gw_tally *tally, uint64_t id)
     return rollout;
 }
 
-static void begin_stages(const struct gw_release *release, struct stage_tally *stages)
+static void begin_stages(const struct gw_release *release, struct stage_tally *stages,
+                         uint32_t from_s)
 {
     for (uint32_t i = 0; i < release->stage_count; i++) {
-        gw_offer_ring_init(&stages[i].waiting, release->stages[i].execution_timeout_s);
+        gw_offer_ring_init(&stages[i].waiting, release->stages[i].execution_timeout_s, from_s);
     }
 }
 
@@ -146,7 +148,7 @@ static struct stage_tally *stages_of(struct rollout_tally *rollout, enum gw_stan
         rollout->unproven = calloc(POL_STAGES_MAX, sizeof(rollout->unproven[0]));
         rollout->unproven_lost = rollout->unproven == NULL;
         if (rollout->unproven != NULL) {
-            begin_stages(rollout->release, rollout->unproven);
+            begin_stages(rollout->release, rollout->unproven, rollout->stages[0].waiting.from_s);
         }
     }
     return rollout->unproven;
@@ -188,7 +190,7 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     rollout->id = id;
     rollout->index = tally->count;
     rollout->stage_count = release->stage_count;
-    begin_stages(release, rollout->stages);
+    begin_stages(release, rollout->stages, tally->from_s);
     rollout->open = true;
     unsigned hash = (unsigned)base_keyed64_u64(&tally->key, id);
     HASH_ADD_BYHASHVALUE(hh, tally->by_id, id, sizeof(rollout->id), hash, rollout);
@@ -269,7 +271,17 @@ void gw_tally_tick(struct gw_tally *tally, uint32_t now_s)
     tally->now_s = now_s;
     for (uint32_t i = 0; i < TIDY_ROLLOUTS && i < tally->count; i++) {
         tally->tidied = tally->tidied < tally->count ? tally->tidied : 0;
-        tidy(tally->by_index[tally->tidied++], now_s);
+        each_ring(tally->by_index[tally->tidied++], gw_offer_ring_tidy, now_s);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+void gw_tally_time_moved(struct gw_tally *tally, uint32_t from_s)
+{
+    pthread_mutex_lock(&tally->lock);
+    tally->from_s = from_s;
+    for (uint32_t i = 0; i < tally->count; i++) {
+        each_ring(tally->by_index[i], gw_offer_ring_renew, from_s);
     }
     pthread_mutex_unlock(&tally->lock);
 }

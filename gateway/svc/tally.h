@@ -97,6 +97,9 @@ void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, const struct gw_t
 // Tells the time, and gives back memory of offers that nobody can answer in time any more: of some
 // rollouts at each call. To be called before records are loaded, and at every tick.
 void gw_tally_tick(struct gw_tally *tally, uint32_t now_s);
+// Somebody accepted another time, at `from_s`: who waits has the execution timeout anew, from then.
+// 0: nobody ever did. To be called before records are loaded, and at each acceptance.
+void gw_tally_time_moved(struct gw_tally *tally, uint32_t from_s);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
 uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index); // 0: no such index

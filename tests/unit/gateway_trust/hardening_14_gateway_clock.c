@@ -302,6 +302,50 @@ static void test_stages_wait(void **state)
     assert_int_equal(view.stage_index, after);
 }
 
+static void expect_waiting(uint64_t under_way, uint64_t timed_out)
+{
+    struct gw_rollout_view view;
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.counts.under_way, under_way);
+    assert_int_equal(view.counts.timed_out, timed_out);
+}
+
+// Who was under way before the time was accepted has its time anew, also over a restart: else the
+// acceptance itself would fail the stage.
+static void test_who_is_under_way_has_its_time_anew(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    uint32_t offers = 0;
+    rig.certified = true;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    install(1);
+    for (int i = 0; i < 4; i++) {
+        (void)ask(&offers);
+        assert_int_equal(offers, 1);
+    }
+    pass_s(10);
+    expect_waiting(4, 0);
+    jump_s(3 * (int64_t)DAY_S);
+    expect_waiting(4, 0);
+    assert_int_equal(accept_clock(), 1);
+    pass_s(10);
+    for (int restarted = 0; restarted < 2; restarted++) {
+        expect_waiting(4, 0);
+        rig_view(&rig, 1, &view);
+        assert_int_equal(view.state, POL_ROLLOUT_PAUSED);
+        assert_int_not_equal(view.verdict, POL_VERDICT_FAIL);
+        rig_stop(&rig);
+        rig_start(&rig);
+        rig_settle(&rig);
+    }
+    assert_int_equal(command(1, POL_COMMAND_RESUME), BASE_OK);
+    pass_s(2 * view.execution_timeout_s);
+    expect_waiting(0, 4);
+}
+
 static void guarded(struct pol_stage *stage, uint32_t index)
 {
     (void)index;
@@ -564,6 +608,7 @@ int main(void)
         CASE(test_judges_nothing),
         CASE(test_stages_wait),
         CASE(test_guards_wait),
+        CASE(test_who_is_under_way_has_its_time_anew),
         CASE(test_guards_wait_on_after_a_jump_ahead),
         CASE(test_guards_wait_on_after_a_jump_back),
         CASE(test_first_approvals_wait),
