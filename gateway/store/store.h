@@ -65,7 +65,8 @@
     X(TRUST, "trust")                                                                              \
     X(EXCLUSIVE, "exclusive")                                                                      \
     X(USERS, "users")                                                                              \
-    X(TUNNEL_DICTS, "tunnel_dicts")
+    X(TUNNEL_DICTS, "tunnel_dicts")                                                                \
+    X(PAST, "past_outcomes")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,
@@ -161,6 +162,10 @@ BASE_NODISCARD enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum 
 BASE_NODISCARD enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
                                                  const struct gw_key *key, const void *value,
                                                  size_t size);
+// As gw_store_read_scan; `visit` may not write.
+BASE_NODISCARD enum base_status gw_store_txn_scan(struct gw_store_txn *txn, enum gw_table table,
+                                                  const struct gw_key *from,
+                                                  gw_store_visit_fn visit, void *ctx);
 // OK also when there was nothing.
 BASE_NODISCARD enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,
                                                     const struct gw_key *key);

@@ -129,6 +129,9 @@ uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const ch
     for (int i = 0; i < GW_TABLE_COUNT; i++) {
         struct gw_store_read *read;
         check.table = (enum gw_table)i;
+        if (store->tables[i] == GW_STORE_NO_TABLE) {
+            continue;
+        }
         if (gw_store_read_begin(store, &read) != BASE_OK) {
             find(&check, "%s: cannot read", gw_table_name(check.table));
             continue;

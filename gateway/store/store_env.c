@@ -162,6 +162,10 @@ static enum base_status open_tables(struct gw_store *store, uint8_t *out_schema,
     for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
         rc = mdb_dbi_open(txn, gw_table_name((enum gw_table)i), store->read_only ? 0u : MDB_CREATE,
                           &store->tables[i]);
+        if (rc == MDB_NOTFOUND && store->read_only) {
+            store->tables[i] = GW_STORE_NO_TABLE;
+            rc = 0;
+        }
     }
     enum base_status status = rc == 0 ? read_schema(store, txn, out_schema, error) : BASE_OK;
     if (rc == 0 && status == BASE_OK) {

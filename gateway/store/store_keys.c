@@ -19,6 +19,7 @@ bool gw_table_spares(enum gw_table table)
     case GW_TABLE_BLOBS:
     case GW_TABLE_DEVICES:
     case GW_TABLE_OUTCOMES:
+    case GW_TABLE_PAST:
     case GW_TABLE_IDEMPOTENCY:
     case GW_TABLE_CAUSES:
     case GW_TABLE_USERS:

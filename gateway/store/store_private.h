@@ -5,6 +5,7 @@
 #include "store/bell.h"
 #include "store/store.h"
 
+#include <limits.h>
 #include <lmdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -65,6 +66,8 @@ struct gw_store {
     _Atomic bool full; // the last group found no room
 };
 
+// In place of a table that is younger than a store which is only read.
+#define GW_STORE_NO_TABLE UINT_MAX
 enum base_status gw_store_status(int rc);
 // A key's bytes in hexadecimal, for logs and findings; cut at GW_STORE_KEY_MAX bytes.
 #define GW_STORE_KEY_HEX (2 * GW_STORE_KEY_MAX + 1)
@@ -74,6 +77,9 @@ void *gw_store_writer_main(void *arg);
 // NOT_FOUND where the table can do without it, else CORRUPT.
 enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
                                      MDB_val value, struct base_span *out);
+// What gw_store_read_scan says, in any transaction.
+enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_table table,
+                               const struct gw_key *from, gw_store_visit_fn visit, void *ctx);
 // Puts a value with its seal; flags of mdb_put. An LMDB code.
 int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
                         struct base_span bytes, unsigned flags);

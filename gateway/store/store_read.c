@@ -103,15 +103,21 @@ enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table tab
 {
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
+    if (read->store->tables[table] == GW_STORE_NO_TABLE) {
+        return BASE_ERR_NOT_FOUND;
+    }
     int rc = mdb_get(read->txn, read->store->tables[table], &k, &v);
     return rc == 0 ? gw_store_open_value(read->store, table, k, v, out) : gw_store_status(rc);
 }
 
-enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
-                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
+enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_table table,
+                               const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
 {
+    if (store->tables[table] == GW_STORE_NO_TABLE) {
+        return BASE_OK;
+    }
     MDB_cursor *cursor = NULL;
-    int rc = mdb_cursor_open(read->txn, read->store->tables[table], &cursor);
+    int rc = mdb_cursor_open(txn, store->tables[table], &cursor);
     if (rc != 0) {
         return gw_store_status(rc);
     }
@@ -121,7 +127,7 @@ enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table ta
     enum base_status status = BASE_OK;
     while (rc == 0) {
         struct base_span value;
-        status = gw_store_open_value(read->store, table, k, v, &value);
+        status = gw_store_open_value(store, table, k, v, &value);
         bool spared = status == BASE_ERR_NOT_FOUND; // damaged, and left out
         if (!spared &&
             (status != BASE_OK || !visit(ctx, (struct base_span){k.mv_data, k.mv_size}, value))) {
@@ -134,9 +140,18 @@ enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table ta
     return rc == MDB_NOTFOUND || rc == 0 ? status : gw_store_status(rc);
 }
 
+enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
+                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
+{
+    return gw_store_scan(read->store, read->txn, table, from, visit, ctx);
+}
+
 uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)
 {
     MDB_stat stat;
+    if (read->store->tables[table] == GW_STORE_NO_TABLE) {
+        return 0;
+    }
     int rc = mdb_stat(read->txn, read->store->tables[table], &stat);
     return rc == 0 ? stat.ms_entries : 0;
 }

@@ -258,6 +258,13 @@ enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
     return status == BASE_ERR_CORRUPT ? txn_result(txn, MDB_CORRUPTED) : status;
 }
 
+enum base_status gw_store_txn_scan(struct gw_store_txn *txn, enum gw_table table,
+                                   const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
+{
+    enum base_status status = gw_store_scan(txn->store, txn->txn, table, from, visit, ctx);
+    return status == BASE_OK ? BASE_OK : txn_result(txn, MDB_CORRUPTED);
+}
+
 enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
                                   const struct gw_key *key, const void *value, size_t size)
 {

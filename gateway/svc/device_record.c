@@ -20,6 +20,24 @@
 #define FLAG_EPOCH     1u
 #define FLAG_PROVEN    2u
 
+void gw_record_outcome_write(struct base_writer *writer, const struct gw_record_outcome *outcome)
+{
+    base_writer_u64(writer, outcome->rollout_id);
+    base_writer_u64(writer, outcome->fingerprint);
+    base_writer_u32(writer, outcome->offered_s);
+    base_writer_u32(writer, outcome->updated_s);
+    base_writer_u32(writer, outcome->activated_s);
+    base_writer_u8(writer, outcome->stage);
+    base_writer_u8(writer, outcome->tries);
+    base_writer_u16(writer, outcome->bits);
+    base_writer_u8(writer, outcome->last_kind);
+    if ((outcome->bits & GW_OUTCOME_DRAWN) != 0) {
+        base_writer_u32(writer, outcome->answered_s);
+        base_writer_u32(writer, outcome->failed_s);
+        base_writer_u64(writer, outcome->segment);
+    }
+}
+
 size_t gw_device_record_encode(const struct gw_device_record *record,
                                uint8_t out[GW_DEVICE_RECORD_BYTES_MAX])
 {
@@ -38,25 +56,29 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
     base_writer_bytes(&writer, record->attrs, record->attrs_size);
     base_writer_varint(&writer, record->outcome_count);
     for (uint32_t i = 0; i < record->outcome_count; i++) {
-        const struct gw_record_outcome *outcome = &record->outcomes[i];
-        base_writer_u64(&writer, outcome->rollout_id);
-        base_writer_u64(&writer, outcome->fingerprint);
-        base_writer_u32(&writer, outcome->offered_s);
-        base_writer_u32(&writer, outcome->updated_s);
-        base_writer_u32(&writer, outcome->activated_s);
-        base_writer_u8(&writer, outcome->stage);
-        base_writer_u8(&writer, outcome->tries);
-        base_writer_u16(&writer, outcome->bits);
-        base_writer_u8(&writer, outcome->last_kind);
-        if ((outcome->bits & GW_OUTCOME_DRAWN) != 0) {
-            base_writer_u32(&writer, outcome->answered_s);
-            base_writer_u32(&writer, outcome->failed_s);
-            base_writer_u64(&writer, outcome->segment);
-        }
+        gw_record_outcome_write(&writer, &record->outcomes[i]);
     }
     // 34 + 2 + 512 + 1 + 32 * 49 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
+}
+
+enum base_status gw_record_outcome_read(struct base_reader *reader, struct gw_record_outcome *out)
+{
+    out->rollout_id = base_reader_u64(reader);
+    out->fingerprint = base_reader_u64(reader);
+    out->offered_s = base_reader_u32(reader);
+    out->updated_s = base_reader_u32(reader);
+    out->activated_s = base_reader_u32(reader);
+    out->stage = base_reader_u8(reader);
+    out->tries = base_reader_u8(reader);
+    out->bits = base_reader_u16(reader);
+    out->last_kind = base_reader_u8(reader);
+    bool drawn = (out->bits & GW_OUTCOME_DRAWN) != 0;
+    out->answered_s = drawn ? base_reader_u32(reader) : 0;
+    out->failed_s = drawn ? base_reader_u32(reader) : 0;
+    out->segment = drawn ? base_reader_u64(reader) : 0;
+    return out->stage < 16 ? BASE_OK : BASE_ERR_CORRUPT;
 }
 
 enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
@@ -81,23 +103,7 @@ enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
     base_reader_copy(&reader, out->attrs, out->attrs_size);
     out->outcome_count = (uint32_t)base_reader_varint_max(&reader, GW_DEVICE_OUTCOMES_MAX);
     for (uint32_t i = 0; i < out->outcome_count; i++) {
-        struct gw_record_outcome *outcome = &out->outcomes[i];
-        outcome->rollout_id = base_reader_u64(&reader);
-        outcome->fingerprint = base_reader_u64(&reader);
-        outcome->offered_s = base_reader_u32(&reader);
-        outcome->updated_s = base_reader_u32(&reader);
-        outcome->activated_s = base_reader_u32(&reader);
-        outcome->stage = base_reader_u8(&reader);
-        outcome->tries = base_reader_u8(&reader);
-        outcome->bits = base_reader_u16(&reader);
-        outcome->last_kind = base_reader_u8(&reader);
-        bool drawn = (outcome->bits & GW_OUTCOME_DRAWN) != 0;
-        outcome->answered_s = drawn ? base_reader_u32(&reader) : 0;
-        outcome->failed_s = drawn ? base_reader_u32(&reader) : 0;
-        outcome->segment = drawn ? base_reader_u64(&reader) : 0;
-        if (outcome->stage >= 16) {
-            return BASE_ERR_CORRUPT;
-        }
+        BASE_TRY(gw_record_outcome_read(&reader, &out->outcomes[i]));
     }
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

@@ -5,7 +5,11 @@
 
 #include "svc/devices.h"
 
-#define GW_DEVICE_RECORD_BYTES_MAX 2304u
+#define GW_DEVICE_RECORD_BYTES_MAX  2304u
+#define GW_RECORD_OUTCOME_BYTES_MAX 49u
+
+struct base_reader;
+struct base_writer;
 
 struct gw_record_outcome {
     uint64_t rollout_id;
@@ -43,6 +47,10 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
 // CORRUPT.
 BASE_NODISCARD enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
                                                         struct gw_device_record *out);
+void gw_record_outcome_write(struct base_writer *writer, const struct gw_record_outcome *outcome);
+// CORRUPT; whether there were bytes enough is the reader's to say.
+BASE_NODISCARD enum base_status gw_record_outcome_read(struct base_reader *reader,
+                                                       struct gw_record_outcome *out);
 struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
                                                 uint64_t rollout_id);
 // What an outcome does to the bits. Of control that was offered nothing it changes only whether it

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define GW_DEVICE_OUTCOMES_MAX                                                                     \
-    32u // rollouts remembered of one device; the oldest finished go first
+    32u // rollouts in a device's record; beyond, the oldest finished get rows of their own
 
 struct gw_core;
 

@@ -1,6 +1,7 @@
 // Devices between memory and store: loading at start, the background flush, and operators' views.
 // Control thread; the flush's apply runs on the writer thread while the control thread waits.
 #include "svc/causes.h"
+#include "svc/past_outcomes.h"
 #include "svc/record_edit.h"
 
 #include <stdlib.h>
@@ -79,6 +80,40 @@ struct load {
     uint64_t corrupt;
 };
 
+// What an outcome adds to an empty tally.
+static struct gw_tally_change change_of(const struct gw_record_outcome *outcome, uint64_t device_id,
+                                        const uint8_t *attrs, size_t attrs_size)
+{
+    bool failed = (outcome->bits & GW_OUTCOME_FAILED) != 0;
+    return (struct gw_tally_change){
+        .rollout_id = outcome->rollout_id,
+        .fingerprint = outcome->fingerprint,
+        .device_id = device_id,
+        .segment = outcome->segment,
+        .answered_s = outcome->answered_s,
+        .failed_s = outcome->failed_s,
+        .offered_s = outcome->offered_s,
+        .stage = outcome->stage,
+        .new_bits = outcome->bits,
+        .kind = failed && outcome->last_kind >= WIRE_OUTCOME_FIRST_FAILURE ? outcome->last_kind : 0,
+        .attrs = attrs,
+        .attrs_size = (uint32_t)attrs_size,
+    };
+}
+
+static struct gw_device_mark mark_of(const struct gw_record_outcome *outcome,
+                                     const struct gw_tally_rollout *rollout)
+{
+    return (struct gw_device_mark){
+        .rollout = rollout->index,
+        .offered_s = outcome->offered_s,
+        .activated_s = outcome->activated_s,
+        .bits = outcome->bits,
+        .stage = outcome->stage & 15u,
+        .tries = outcome->tries & 15u,
+    };
+}
+
 static void load_outcomes(struct gw_core *core, const struct gw_device_record *record,
                           struct gw_device_snapshot *snapshot)
 {
@@ -92,34 +127,42 @@ static void load_outcomes(struct gw_core *core, const struct gw_device_record *r
         if (!gw_tally_find(core->tally, outcome->rollout_id, &rollout)) {
             continue;
         }
-        bool failed = (outcome->bits & GW_OUTCOME_FAILED) != 0;
-        changes[count++] = (struct gw_tally_change){
-            .rollout_id = outcome->rollout_id,
-            .fingerprint = outcome->fingerprint,
-            .device_id = snapshot->device_id,
-            .segment = outcome->segment,
-            .answered_s = outcome->answered_s,
-            .failed_s = outcome->failed_s,
-            .offered_s = outcome->offered_s,
-            .stage = outcome->stage,
-            .new_bits = outcome->bits,
-            .kind =
-                failed && outcome->last_kind >= WIRE_OUTCOME_FIRST_FAILURE ? outcome->last_kind : 0,
-            .attrs = attrs,
-            .attrs_size = (uint32_t)attrs_size,
-        };
+        changes[count++] = change_of(outcome, snapshot->device_id, attrs, attrs_size);
         if (rollout.open && snapshot->mark_count < GW_DEVICE_MARKS_MAX) {
-            snapshot->marks[snapshot->mark_count++] = (struct gw_device_mark){
-                .rollout = rollout.index,
-                .offered_s = outcome->offered_s,
-                .activated_s = outcome->activated_s,
-                .bits = outcome->bits,
-                .stage = outcome->stage & 15u,
-                .tries = outcome->tries & 15u,
-            };
+            snapshot->marks[snapshot->mark_count++] = mark_of(outcome, &rollout);
         }
     }
     gw_tally_apply(core->tally, changes, count);
+}
+
+// After the devices: it counts with what is known of its device.
+static bool load_past(void *ctx, struct base_span key, struct base_span value)
+{
+    struct load *load = ctx;
+    struct gw_core *core = load->core;
+    struct gw_record_outcome outcome;
+    struct gw_tally_rollout rollout;
+    struct gw_device_snapshot device = {.mark_count = 0};
+    uint64_t device_id;
+    if (gw_past_decode(key, value, &device_id, &outcome) != BASE_OK) {
+        load->corrupt++;
+        return true;
+    }
+    if (!gw_tally_find(core->tally, outcome.rollout_id, &rollout)) {
+        return true;
+    }
+    const uint8_t *attrs = NULL;
+    size_t attrs_size = 0;
+    if (gw_device_table_get(core->table, device_id, &device)) {
+        attrs = gw_attr_pool_get(core->pool, device.attrs_id, &attrs_size);
+    }
+    struct gw_tally_change change = change_of(&outcome, device_id, attrs, attrs_size);
+    gw_tally_apply(core->tally, &change, 1);
+    if (rollout.open) { // it goes back
+        struct gw_device_mark mark = mark_of(&outcome, &rollout);
+        gw_device_table_follow(core->table, device_id, &mark);
+    }
+    return true;
 }
 
 static bool load_device(void *ctx, struct base_span key, struct base_span value)
@@ -173,6 +216,9 @@ enum base_status gw_devices_load(struct gw_core *core, struct base_error *error)
     BASE_TRY(gw_store_read_begin(core->store, &read));
     struct gw_key from = gw_key_u64(0);
     enum base_status status = gw_store_read_scan(read, GW_TABLE_DEVICES, &from, load_device, &load);
+    if (status == BASE_OK && load.status == BASE_OK) {
+        status = gw_store_read_scan(read, GW_TABLE_PAST, &from, load_past, &load);
+    }
     if (status == BASE_OK && load.status == BASE_OK) {
         status = gw_store_read_scan(read, GW_TABLE_OUTCOMES, &from, load_archive, &load);
     }

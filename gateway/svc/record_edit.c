@@ -2,13 +2,15 @@
 // had to grow, so nothing outside `edit` and the transaction is touched.
 //
 // A record remembers GW_DEVICE_OUTCOMES_MAX rollouts. When it is full, the oldest finished one
-// leaves it; its contribution moves to the outcomes table in the same transaction, so that the
-// counters computed from the store stay the same. Devices that do not count have rows of their own
-// there: under their stage and POL_STAGES_MAX more.
+// moves to a row of its own in the same transaction (svc/past_outcomes.h), so that the counters
+// computed from the store stay the same. When a record ends, what its device contributed moves to
+// the outcomes table. Devices that do not count have rows of their own there: under their stage and
+// POL_STAGES_MAX more.
 #include "svc/record_edit.h"
 
 #include "base/check.h"
 #include "base/cursor.h"
+#include "svc/past_outcomes.h"
 
 #include <string.h>
 
@@ -181,11 +183,19 @@ enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
     return BASE_OK;
 }
 
-// Moves the contribution of an outcome into the outcomes table.
-static enum base_status archive(struct gw_record_edit *edit,
-                                const struct gw_record_outcome *outcome, bool counted)
+// How the device counts in a rollout it has been in.
+static bool is_counted(const struct gw_record_edit *edit, const struct gw_record_outcome *outcome)
 {
-    uint64_t row = outcome->stage + (counted ? 0 : POL_STAGES_MAX);
+    struct gw_tally_rollout rollout;
+    return !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) ||
+           gw_release_standing(rollout.release, outcome->bits) == GW_STANDING_COUNTED;
+}
+
+// Adds the contribution of an outcome to the outcomes table.
+static enum base_status archive(struct gw_record_edit *edit,
+                                const struct gw_record_outcome *outcome)
+{
+    uint64_t row = outcome->stage + (is_counted(edit, outcome) ? 0 : POL_STAGES_MAX);
     struct gw_key key = gw_key_u64_u64(outcome->rollout_id, row);
     struct gw_rollout_counts counts = {0};
     struct gw_rollout_counts one;
@@ -204,29 +214,40 @@ static enum base_status archive(struct gw_record_edit *edit,
     return gw_store_txn_put(edit->txn, GW_TABLE_OUTCOMES, &key, bytes, sizeof(bytes));
 }
 
-// How the device counts in a rollout of its record.
-static bool is_counted(const struct gw_record_edit *edit, const struct gw_record_outcome *outcome)
+static bool copy_first(void *ctx, const struct gw_record_outcome *outcome)
 {
-    struct gw_tally_rollout rollout;
-    return !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) ||
-           gw_release_standing(rollout.release, outcome->bits) == GW_STANDING_COUNTED;
+    *(struct gw_record_outcome *)ctx = *outcome;
+    return false;
+}
+
+// One past outcome at a time: what is read goes with the next write.
+static enum base_status archive_past(struct gw_record_edit *edit)
+{
+    for (;;) {
+        struct gw_record_outcome first = {.rollout_id = 0};
+        BASE_TRY(gw_past_each(edit->txn, edit->device_id, copy_first, &first));
+        if (first.rollout_id == 0) {
+            return BASE_OK;
+        }
+        BASE_TRY(archive(edit, &first));
+        BASE_TRY(gw_past_delete(edit->txn, edit->device_id, first.rollout_id));
+    }
 }
 
 enum base_status gw_record_edit_archive(struct gw_record_edit *edit)
 {
     for (uint32_t i = 0; i < edit->record.outcome_count; i++) {
-        const struct gw_record_outcome *outcome = &edit->record.outcomes[i];
-        BASE_TRY(archive(edit, outcome, is_counted(edit, outcome)));
+        BASE_TRY(archive(edit, &edit->record.outcomes[i]));
     }
     edit->record.outcome_count = 0;
-    return BASE_OK;
+    return archive_past(edit);
 }
 
+// The finished outcome that was longest ago moves out of the record. False: all are open.
 static bool make_room(struct gw_record_edit *edit)
 {
     struct gw_device_record *record = &edit->record;
     uint32_t oldest = GW_DEVICE_OUTCOMES_MAX;
-    bool counted = true;
     for (uint32_t i = 0; i < record->outcome_count; i++) {
         struct gw_tally_rollout rollout;
         bool known = gw_tally_find(edit->core->tally, record->outcomes[i].rollout_id, &rollout);
@@ -234,12 +255,10 @@ static bool make_room(struct gw_record_edit *edit)
         if (!open && (oldest == GW_DEVICE_OUTCOMES_MAX ||
                       record->outcomes[i].updated_s < record->outcomes[oldest].updated_s)) {
             oldest = i;
-            counted = !known || gw_release_standing(rollout.release, record->outcomes[i].bits) ==
-                                    GW_STANDING_COUNTED;
         }
     }
     if (oldest == GW_DEVICE_OUTCOMES_MAX ||
-        archive(edit, &record->outcomes[oldest], counted) != BASE_OK) {
+        gw_past_put(edit->txn, edit->device_id, &record->outcomes[oldest]) != BASE_OK) {
         return false;
     }
     record->outcome_count--;
@@ -248,10 +267,27 @@ static bool make_room(struct gw_record_edit *edit)
     return true;
 }
 
+struct gw_record_outcome *gw_record_edit_find(struct gw_record_edit *edit, uint64_t rollout_id)
+{
+    struct gw_device_record *record = &edit->record;
+    struct gw_record_outcome *outcome = gw_device_record_find(record, rollout_id);
+    struct gw_record_outcome past;
+    // Nothing has left a record that was never full.
+    if (outcome != NULL || record->outcome_count < GW_DEVICE_OUTCOMES_MAX ||
+        gw_past_get(edit->txn, edit->device_id, rollout_id, &past) != BASE_OK || !make_room(edit) ||
+        gw_past_delete(edit->txn, edit->device_id, rollout_id) != BASE_OK) {
+        return outcome;
+    }
+    outcome = &record->outcomes[record->outcome_count++];
+    *outcome = past;
+    edit->dirty = true;
+    return outcome;
+}
+
 struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, uint64_t rollout_id,
                                                  uint8_t stage, uint32_t offered_s, uint16_t bits)
 {
-    struct gw_record_outcome *outcome = gw_device_record_find(&edit->record, rollout_id);
+    struct gw_record_outcome *outcome = gw_record_edit_find(edit, rollout_id);
     if (outcome != NULL) {
         return outcome;
     }

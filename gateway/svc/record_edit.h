@@ -26,6 +26,9 @@ struct gw_record_edit {
 // last seen, offers). `snapshot` NULL: look the device up in the table.
 BASE_NODISCARD enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
                                                      const struct gw_device_snapshot *snapshot);
+// The device's outcome in a rollout, brought back when it had left the record. NULL: there is none,
+// or the record is full of open rollouts.
+struct gw_record_outcome *gw_record_edit_find(struct gw_record_edit *edit, uint64_t rollout_id);
 // The device's outcome in a rollout, made when it is not there: entered at `offered_s` in `stage`
 // with `bits`. NULL: the record is full of open rollouts.
 struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, uint64_t rollout_id,
@@ -41,7 +44,8 @@ void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome 
 // The device has shown who it is. The first time, what is known of its reports' numbers goes:
 // strangers may have sent them.
 void gw_record_edit_prove(struct gw_record_edit *edit);
-// Moves what every outcome counts into the outcomes table: the record is about to go.
+// Moves what every outcome counts, past ones too, into the outcomes table: the record is about to
+// go.
 BASE_NODISCARD enum base_status gw_record_edit_archive(struct gw_record_edit *edit);
 // Puts the record when it is dirty.
 BASE_NODISCARD enum base_status gw_record_edit_end(struct gw_record_edit *edit);

@@ -16,6 +16,7 @@
 #include "svc/report_intake.h"
 
 #include "svc/causes.h"
+#include "svc/past_outcomes.h"
 #include "svc/record_edit.h"
 
 #include <stdlib.h>
@@ -169,25 +170,43 @@ static bool would_offer(const struct gw_record_edit *edit, const struct gw_tally
                                        edit->device_id, attrs);
 }
 
-// Does the record say that the device is on the version it speaks of? A placebo is of what a device
-// has, and a device may say that it has anything.
+struct holding {
+    const struct gw_record_edit *edit;
+    const struct wire_outcome *said;
+    bool found;
+};
+
+// Does the outcome say that the device is on the version it speaks of? Then none more is looked at.
+static bool look_on(void *ctx, const struct gw_record_outcome *outcome)
+{
+    struct holding *holding = ctx;
+    const struct wire_outcome *said = holding->said;
+    struct gw_tally_rollout rollout;
+    const unsigned lost =
+        GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_CONTROL | GW_OUTCOME_SHADOW;
+    bool has = (outcome->bits & (GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN)) != 0 &&
+               (outcome->bits & lost) == 0;
+    holding->found = has &&
+                     gw_tally_find(holding->edit->core->tally, outcome->rollout_id, &rollout) &&
+                     rollout.release->task_id == said->task_id &&
+                     rollout.release->version_id == said->version_id;
+    return !holding->found;
+}
+
+// Is the device on record with the version it speaks of? A placebo is of what a device has, and a
+// device may say that it has anything.
 static bool is_known_to_have(const struct gw_record_edit *edit, const struct wire_outcome *said)
 {
     const struct gw_device_record *record = &edit->record;
-    for (uint32_t i = 0; i < record->outcome_count; i++) {
-        const struct gw_record_outcome *outcome = &record->outcomes[i];
-        struct gw_tally_rollout rollout;
-        const unsigned lost =
-            GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_CONTROL | GW_OUTCOME_SHADOW;
-        bool has = (outcome->bits & (GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN)) != 0 &&
-                   (outcome->bits & lost) == 0;
-        if (has && gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) &&
-            rollout.release->task_id == said->task_id &&
-            rollout.release->version_id == said->version_id) {
-            return true;
-        }
+    struct holding holding = {.edit = edit, .said = said};
+    for (uint32_t i = 0; i < record->outcome_count && !holding.found; i++) {
+        (void)look_on(&holding, &record->outcomes[i]);
     }
-    return false;
+    enum base_status status = BASE_OK;
+    if (!holding.found && record->outcome_count == GW_DEVICE_OUTCOMES_MAX) {
+        status = gw_past_each(edit->txn, edit->device_id, look_on, &holding);
+    }
+    return status == BASE_OK && holding.found;
 }
 
 // Was the device offered what it speaks of? A control device was offered what it had, and nothing
@@ -277,7 +296,7 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         job->unknown++;
         return BASE_OK;
     }
-    struct gw_record_outcome *outcome = gw_device_record_find(&edit->record, key);
+    struct gw_record_outcome *outcome = gw_record_edit_find(edit, key);
     unsigned proven = job->proven ? GW_OUTCOME_PROVEN : 0;
     bool counts = gw_release_standing(rollout.release, proven) == GW_STANDING_COUNTED;
     bool placebo = is_placebo(&rollout, outcome, said);

@@ -216,6 +216,57 @@ static void test_expiry(void **state)
     rig_done(&rig);
 }
 
+static uint64_t past_rows(struct rig *rig)
+{
+    struct gw_store_read *read;
+    assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
+    uint64_t count = gw_store_read_count(read, GW_TABLE_PAST);
+    gw_store_read_end(read);
+    return count;
+}
+
+// What left its record because that was full ends with it, counted; its neighbours' stays.
+static void test_past_outcomes_expire_with_their_record(void **state)
+{
+    (void)state;
+    const uint32_t rollouts = GW_DEVICE_OUTCOMES_MAX + 3;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    char name[32];
+    rig_init(&rig);
+    rig.only_proven = true;
+    rig_start(&rig);
+    for (uint32_t i = 0; i < rollouts; i++) {
+        snprintf(name, sizeof(name), "task-%u", i);
+        rig_baseline(&rig, name, 100 + i, NULL, NULL, &v1);
+        rig_view(&rig, 100 + i, &view);
+        for (uint64_t id = 1; id <= 3; id++) {
+            rig.certified = id == 2;
+            struct rig_device device;
+            rig_device_init(&device, id);
+            device.seq = 1 + 2 * i;
+            assert_int_equal(rig_report(&rig, &device, &view, ran, 2), 204);
+        }
+        rig.certified = false;
+        rig_advance_s(&rig, 2);
+    }
+    assert_int_equal(past_rows(&rig), 9);
+    rig_advance_s(&rig, 31 * DAY_S);
+    assert_int_equal(devices(&rig), 1);
+    assert_int_equal(past_rows(&rig), 3);
+    for (int restart = 0; restart < 2; restart++) {
+        for (uint32_t i = 0; i < rollouts; i++) {
+            rig_view(&rig, 100 + i, &view);
+            assert_int_equal(view.counts.succeeded, 1);
+            assert_int_equal(view.counts.unproven, 2);
+        }
+        rig_stop(&rig);
+        rig_start(&rig);
+    }
+    rig_done(&rig);
+}
+
 // A device that is known by a credential is kept, whether or not it ever showed it; so is one that
 // was revoked, and is ended when its credential is forgotten.
 static void test_known_ones_do_not_expire(void **state)
@@ -258,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_trusted_fleets_are_known),
         cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_expiry),
+        cmocka_unit_test(test_past_outcomes_expire_with_their_record),
         cmocka_unit_test(test_known_ones_do_not_expire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,7 +200,7 @@ static void test_full_store_is_507(void **state)
     rig_done(&rig);
 }
 
-static void test_old_outcomes_move_to_the_archive(void **state)
+static void test_old_outcomes_move_out_of_the_record(void **state)
 {
     (void)state;
     struct rig rig;
@@ -228,6 +228,102 @@ static void test_old_outcomes_move_to_the_archive(void **state)
             assert_int_equal(view.counts.succeeded, 1);
             assert_int_equal(view.counts.offered, 1);
         }
+        rig_stop(&rig);
+        rig_start(&rig);
+    }
+    rig_done(&rig);
+}
+
+// ---- More rollouts than a record remembers
+
+#define MANY (GW_DEVICE_OUTCOMES_MAX + 4)
+
+static void make_many(struct rig *rig)
+{
+    struct wire_sha256 v1;
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "task-%u", i);
+        rig_baseline(rig, name, 100 + i, NULL, NULL, &v1);
+    }
+}
+
+static void report_all(struct rig *rig, struct rig_device *device,
+                       const enum wire_outcome_kind *kinds, uint32_t count)
+{
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct gw_rollout_view view;
+        rig_view(rig, 100 + i, &view);
+        assert_int_equal(rig_report(rig, device, &view, kinds, count), 204);
+        rig_advance_s(rig, 2);
+    }
+}
+
+static void expect_all(struct rig *rig, uint64_t succeeded, uint64_t failed)
+{
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct gw_rollout_view view;
+        rig_view(rig, 100 + i, &view);
+        assert_int_equal(view.counts.offered, 1);
+        assert_int_equal(view.counts.succeeded, succeeded);
+        assert_int_equal(view.counts.failed, failed);
+    }
+}
+
+// One device that speaks of more ended rollouts than its record holds, again and again.
+static void test_ended_rollouts_are_counted_once(void **state)
+{
+    (void)state;
+    static const enum wire_outcome_kind bad[] = {WIRE_OUTCOME_FAIL_CRASH};
+    struct rig rig;
+    struct rig_device device;
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_device_init(&device, 9);
+    make_many(&rig);
+    for (int round = 0; round < 6; round++) {
+        report_all(&rig, &device, steps, 3);
+        expect_all(&rig, 1, 0);
+    }
+    rig_stop(&rig);
+    rig_start(&rig);
+    expect_all(&rig, 1, 0);
+    report_all(&rig, &device, bad, 1); // what it did before is remembered: it is one device
+    expect_all(&rig, 0, 1);
+    rig_stop(&rig);
+    rig_start(&rig);
+    expect_all(&rig, 0, 1);
+    assert_int_equal(gw_store_check(rig.core->store, NULL, NULL), 0);
+    rig_done(&rig);
+}
+
+// What a device went back from goes out of the count of those that have it, however long ago the
+// device spoke of it, and a restart changes nothing of what is shown.
+static void test_who_left_the_record_is_known_to_go_back(void **state)
+{
+    (void)state;
+    static const enum wire_outcome_kind back[] = {WIRE_OUTCOME_ROLLED_BACK};
+    struct rig rig;
+    struct gw_rollout_view before;
+    struct gw_rollout_view view;
+    struct rig_device device;
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_device_init(&device, 9);
+    make_many(&rig);
+    report_all(&rig, &device, steps, 2);
+    rig_view(&rig, 100, &before);
+    assert_int_equal(before.counts.on_version, 1);
+    rig_stop(&rig);
+    rig_start(&rig);
+    rig_view(&rig, 100, &view);
+    assert_memory_equal(&view.counts, &before.counts, sizeof(view.counts));
+    assert_int_equal(rig_report(&rig, &device, &view, back, 1), 204);
+    for (int restart = 0; restart < 2; restart++) {
+        rig_view(&rig, 100, &view);
+        assert_int_equal(view.counts.on_version, 0);
+        assert_int_equal(view.counts.rolled_back, 1);
+        assert_int_equal(view.counts.offered, 1);
         rig_stop(&rig);
         rig_start(&rig);
     }
@@ -396,7 +492,9 @@ int main(void)
         cmocka_unit_test(test_damaged_content_blames_no_version),
         cmocka_unit_test(test_bad_reports),
         cmocka_unit_test(test_full_store_is_507),
-        cmocka_unit_test(test_old_outcomes_move_to_the_archive),
+        cmocka_unit_test(test_old_outcomes_move_out_of_the_record),
+        cmocka_unit_test(test_ended_rollouts_are_counted_once),
+        cmocka_unit_test(test_who_left_the_record_is_known_to_go_back),
         cmocka_unit_test(test_kill_loses_nothing_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

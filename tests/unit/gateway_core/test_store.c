@@ -365,21 +365,99 @@ static void test_one_process_at_a_time(void **state)
     gw_store_close(store);
 }
 
-// Writes a schema number that this program does not know, as a later version would.
-static void test_other_schema_is_refused(void **state)
+// Opens the store's file as another version of the program would.
+static MDB_env *open_raw(const char *table, MDB_txn **out_txn, MDB_dbi *out_dbi)
 {
-    (void)state;
-    gw_store_close(open_store(0, 0));
     MDB_env *env;
-    MDB_txn *txn;
-    MDB_dbi meta;
     char path[128];
     snprintf(path, sizeof(path), "%s/store.mdb", dir);
     assert_int_equal(mdb_env_create(&env), 0);
     assert_int_equal(mdb_env_set_maxdbs(env, GW_TABLE_COUNT), 0);
     assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
-    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
-    assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, out_txn), 0);
+    assert_int_equal(mdb_dbi_open(*out_txn, table, 0, out_dbi), 0);
+    return env;
+}
+
+// A store from before there was such a table can be looked at, without a change to it.
+static void test_younger_table_is_empty(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(0, 0);
+    assert_int_equal(put_wait(store, 1, 100), BASE_OK);
+    gw_store_close(store);
+    MDB_txn *txn;
+    MDB_dbi past;
+    MDB_env *env = open_raw(gw_table_name(GW_TABLE_PAST), &txn, &past);
+    assert_int_equal(mdb_drop(txn, past, 1), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+    struct gw_store_options options = {.dir = dir, .read_only = true};
+    struct base_error error = {0};
+    struct gw_store_read *read;
+    struct base_span value;
+    struct gw_key key = gw_key_u64(1);
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    assert_true(has(store, 1, 100));
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    assert_int_equal(gw_store_read_begin(store, &read), BASE_OK);
+    assert_int_equal(gw_store_read_count(read, GW_TABLE_PAST), 0);
+    assert_int_equal(gw_store_read_get(read, GW_TABLE_PAST, &key, &value), BASE_ERR_NOT_FOUND);
+    assert_int_equal(gw_store_read_scan(read, GW_TABLE_PAST, &key, NULL, NULL), BASE_OK);
+    gw_store_read_end(read);
+    gw_store_close(store);
+    gw_store_close(open_store(0, 0)); // which makes it
+}
+
+struct scan {
+    struct gw_store_op op;
+    uint64_t ids[8];
+    uint32_t count;
+    uint32_t limit;
+};
+
+static bool scan_visit(void *ctx, struct base_span key, struct base_span value)
+{
+    struct scan *scan = ctx;
+    assert_int_equal(value.size, 100);
+    assert_true(gw_key_read_u64(key.data, key.size, 0, &scan->ids[scan->count]));
+    return ++scan->count < scan->limit;
+}
+
+static enum base_status scan_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    uint8_t value[100] = {0};
+    struct gw_key key = gw_key_u64(3);
+    BASE_TRY(gw_store_txn_put(txn, GW_TABLE_DEVICES, &key, value, sizeof(value)));
+    return gw_store_txn_scan(txn, GW_TABLE_DEVICES, &key, scan_visit, self);
+}
+
+// A scan within a write sees what the write did, from its key on, until it is told to end.
+static void test_scan_within_a_write(void **state)
+{
+    (void)state;
+    static const uint64_t all[] = {3, 4, 6};
+    struct gw_store *store = open_store(0, 0);
+    assert_int_equal(put_wait(store, 2, 100), BASE_OK);
+    assert_int_equal(put_wait(store, 4, 100), BASE_OK);
+    assert_int_equal(put_wait(store, 6, 100), BASE_OK);
+    for (uint32_t limit = 1; limit <= 4; limit++) {
+        struct scan scan = {.op = {.apply = scan_apply}, .limit = limit};
+        assert_int_equal(gw_store_submit_wait(store, &scan.op), BASE_OK);
+        assert_int_equal(scan.count, limit < 3 ? limit : 3);
+        assert_memory_equal(scan.ids, all, scan.count * sizeof(all[0]));
+    }
+    gw_store_close(store);
+}
+
+// Writes a schema number that this program does not know, as a later version would.
+static void test_other_schema_is_refused(void **state)
+{
+    (void)state;
+    gw_store_close(open_store(0, 0));
+    MDB_txn *txn;
+    MDB_dbi meta;
+    MDB_env *env = open_raw("meta", &txn, &meta);
     struct gw_key key = gw_key_text("schema");
     uint8_t schema = GW_STORE_SCHEMA + 1;
     MDB_val k = {key.size, key.bytes};
@@ -446,6 +524,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_leftovers_are_removed, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_one_process_at_a_time, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_other_schema_is_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_younger_table_is_empty, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_scan_within_a_write, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_bad_directories, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_compact, make_dir, remove_dir),
     };
