@@ -1,30 +1,23 @@
 // Commands about what came through the tunnel: tail, export, stat. One thread.
 //
-// An export goes on where it stopped: the place is kept beside the file (FILE.next), written after
-// the lines it stands for are on disk. A crash between the two repeats lines, it never loses one.
+// An export goes on where it stopped (cli/export_file.h), and has each record once.
 #include "cli/cli.h"
-#include "cli/cli_files.h"
 #include "cli/cli_json.h"
+#include "cli/export_file.h"
 
 #include "base/clock.h"
-#include "base/output_file.h"
-#include "base/regular_file.h"
 #include "base/str.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define PAGE_RECORDS  1000u
 #define TAIL_DEFAULT  20u
 #define FOLLOW_MS     500u
 #define TIMEOUT_S_MAX (30u * 86400)
-#define PLACE_MAX     64
-#define FILE_PATH_MAX 4096
 
 static const char csv_head[] = "at,received_ms,wall_ms,device,class,epoch,batch,seq,task,upload,"
                                "schema,format,record\n";
@@ -127,8 +120,9 @@ static void put_record(FILE *to, enum form form, const json_t *item)
 
 struct walk {
     FILE *to;
+    const char *name; // of what it is, for errors
     enum form form;
-    char place[PLACE_MAX];
+    char place[EXPORT_PLACE_MAX];
     uint64_t records;
     bool more;
 };
@@ -154,16 +148,16 @@ static enum cli_exit put_page(const struct cli *cli, struct walk *walk, uint64_t
     walk->more = json_is_true(json_object_get(page, "more"));
     json_decref(page);
     if (fflush(walk->to) != 0 || ferror(walk->to)) {
-        return cli_fail(CLI_EXIT_LOCAL, "cannot write: %s", strerror(errno));
+        return cli_fail(CLI_EXIT_LOCAL, "cannot write %s: %s", walk->name, strerror(errno));
     }
     return CLI_EXIT_OK;
 }
 
-static enum cli_exit end_place(const struct cli *cli, char out[PLACE_MAX])
+static enum cli_exit end_place(const struct cli *cli, char out[EXPORT_PLACE_MAX])
 {
     json_t *root = NULL;
     enum cli_exit code = cli_api_call(cli, "GET", "/api/v1/tunnel", NULL, &root);
-    (void)snprintf(out, PLACE_MAX, "%s", cli_json_text(root, "end", ""));
+    (void)snprintf(out, EXPORT_PLACE_MAX, "%s", cli_json_text(root, "end", ""));
     json_decref(root);
     return code;
 }
@@ -174,7 +168,8 @@ enum cli_exit cli_tunnel_tail(struct cli *cli)
 {
     uint64_t limit = 0;
     uint64_t timeout_s = 0;
-    struct walk walk = {.to = stdout, .form = cli->json ? FORM_JSON : FORM_PEOPLE};
+    struct walk walk = {
+        .to = stdout, .name = "standard output", .form = cli->json ? FORM_JSON : FORM_PEOPLE};
     enum cli_exit code = cli_option_u64(cli, CLI_OPTION_LIMIT, TAIL_DEFAULT, PAGE_RECORDS, &limit);
     if (code == CLI_EXIT_OK) {
         code = cli_option_u64(cli, CLI_OPTION_TIMEOUT, TIMEOUT_S_MAX, TIMEOUT_S_MAX, &timeout_s);
@@ -211,111 +206,65 @@ static bool ends_with(const char *text, const char *end)
     return size >= tail && strcmp(text + size - tail, end) == 0;
 }
 
-static bool side_path(const char *path, const char *end, char out[FILE_PATH_MAX])
+// Page by page, each with its place.
+static enum cli_exit export_pages(const struct cli *cli, struct walk *walk,
+                                  struct export_file *file)
 {
-    int size = snprintf(out, FILE_PATH_MAX, "%s%s", path, end);
-    return size > 0 && size < FILE_PATH_MAX;
-}
-
-static enum cli_exit load_place(const char *path, char out[PLACE_MAX])
-{
-    char side[FILE_PATH_MAX];
-    if (!side_path(path, ".next", side)) {
-        return cli_fail(CLI_EXIT_USAGE, "--out is too long");
-    }
     struct base_error error = {0};
-    uint8_t *text = NULL;
-    size_t size = 0;
-    enum base_status status = cli_file_read_own(side, PLACE_MAX - 1, &text, &size, &error);
-    if (status == BASE_ERR_NOT_FOUND) {
-        return CLI_EXIT_OK; // a new one
-    }
-    if (status != BASE_OK) {
-        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
-    }
-    (void)snprintf(out, PLACE_MAX, "%.*s", (int)strcspn((const char *)text, "\n"),
-                   (const char *)text);
-    free(text);
-    return CLI_EXIT_OK;
-}
-
-static enum cli_exit save_place(const char *path, const char *place)
-{
-    char side[FILE_PATH_MAX];
-    struct base_output_file out;
-    struct base_error error = {0};
-    if (!side_path(path, ".next", side)) {
-        return cli_fail(CLI_EXIT_USAGE, "--out is too long");
-    }
-    enum base_status status = base_output_open(&out, side, &error);
-    if (status == BASE_OK) {
-        bool good = fprintf(out.file, "%s\n", place) > 0 && fflush(out.file) == 0 &&
-                    fsync(fileno(out.file)) == 0;
-        status =
-            good ? BASE_OK : base_error_set(&error, BASE_ERR_IO, "%s: %s", side, strerror(errno));
-        status = base_output_close(&out, status, &error);
-    }
-    return status == BASE_OK ? CLI_EXIT_OK : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
-}
-
-static enum cli_exit export_pages(const struct cli *cli, struct walk *walk, const char *path)
-{
     enum cli_exit code = CLI_EXIT_OK;
     do {
         code = put_page(cli, walk, PAGE_RECORDS);
-        if (code == CLI_EXIT_OK && path != NULL) {
-            code = fsync(fileno(walk->to)) == 0
-                       ? save_place(path, walk->place)
-                       : cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
+        if (code == CLI_EXIT_OK && file != NULL) {
+            memcpy(file->place, walk->place, sizeof(file->place));
+            if (export_file_keep(file, &error) != BASE_OK) {
+                code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+            }
         }
     } while (code == CLI_EXIT_OK && walk->more);
     return code;
 }
 
+static enum cli_exit say_exported(const struct cli *cli, const struct walk *walk)
+{
+    if (cli->json) {
+        return cli_show_take(
+            CLI_EXIT_OK,
+            json_pack("{s:I, s:s}", "records", (json_int_t)walk->records, "next", walk->place));
+    }
+    printf("%llu records; the next export goes on behind them\n",
+           (unsigned long long)walk->records);
+    return CLI_EXIT_OK;
+}
+
 enum cli_exit cli_tunnel_export(struct cli *cli)
 {
     const char *path = cli->values[CLI_OPTION_OUT];
+    const char *after = cli->values[CLI_OPTION_AFTER];
     bool csv = path != NULL && ends_with(path, ".csv");
-    struct walk walk = {.to = stdout, .form = csv ? FORM_CSV : FORM_JSON};
-    enum cli_exit code = path != NULL ? load_place(path, walk.place) : CLI_EXIT_OK;
-    if (code != CLI_EXIT_OK) {
-        return code;
-    }
-    if (cli_given(cli, CLI_OPTION_AFTER)) {
-        (void)snprintf(walk.place, sizeof(walk.place), "%s", cli->values[CLI_OPTION_AFTER]);
-    }
+    struct walk walk = {
+        .to = stdout, .name = "standard output", .form = csv ? FORM_CSV : FORM_JSON};
+    struct export_file file;
+    struct base_error error = {0};
     if (path != NULL) {
-        struct base_error error = {0};
-        int fd = -1;
-        if (base_regular_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, &fd, &error) !=
-            BASE_OK) {
+        if (export_file_open(&file, path, &error) != BASE_OK) {
             return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
         }
-        walk.to = fdopen(fd, "a");
-        if (walk.to == NULL) {
-            (void)close(fd);
-            return cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
-        }
-        if (csv && fseek(walk.to, 0, SEEK_END) == 0 && ftell(walk.to) == 0) {
+        walk.to = file.to;
+        walk.name = path;
+        memcpy(walk.place, file.place, sizeof(walk.place));
+        if (csv && file.fresh) {
             fputs(csv_head, walk.to);
         }
     }
-    code = export_pages(cli, &walk, path);
+    if (cli_given(cli, CLI_OPTION_AFTER)) {
+        (void)snprintf(walk.place, sizeof(walk.place), "%s", after);
+    }
+    enum cli_exit code = export_pages(cli, &walk, path != NULL ? &file : NULL);
     if (path == NULL) {
         return code;
     }
-    if (fclose(walk.to) != 0 && code == CLI_EXIT_OK) {
-        code = cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
-    }
-    if (code == CLI_EXIT_OK && cli->json) {
-        return cli_show_take(
-            code, json_pack("{s:I, s:s}", "records", (json_int_t)walk.records, "next", walk.place));
-    }
-    if (code == CLI_EXIT_OK) {
-        printf("%llu records; the next export goes on behind them\n",
-               (unsigned long long)walk.records);
-    }
-    return code;
+    export_file_close(&file);
+    return code == CLI_EXIT_OK ? say_exported(cli, &walk) : code;
 }
 
 // ---- stat
