@@ -2,10 +2,10 @@
 // its slots; see credentials.h for who calls from where.
 //
 //   credential row := u8 version, u8 state, u16 tenant, hash[32], u64 enrolled_s, u64 changed_s,
-//                     u64 token_id
+//                     u64 token_id[, u32 resets]
 //
 // Version 2 is a pending one that was made of the device's key (svc/enrol_key.h), version 1 any
-// other.
+// other; 3 and 4 are the same of a device that was reset, and hold how often.
 #include "svc/credentials.h"
 
 #include "svc/audit.h"
@@ -19,9 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION       1
-#define ROW_VERSION_KEYED 2
-#define SLOTS_FIRST       16u
+#define ROW_VERSION             1
+#define ROW_VERSION_KEYED       2
+#define ROW_VERSION_RESET       3
+#define ROW_VERSION_RESET_KEYED 4
+#define SLOTS_FIRST             16u
 
 struct slot {
     uint64_t device_id;
@@ -57,20 +59,30 @@ const char *gw_credential_state_name(enum gw_credential_state state)
     return (unsigned)state < GW_CREDENTIAL_STATE_COUNT ? names[state] : "unknown";
 }
 
-void gw_credential_encode(const struct gw_credential *credential,
-                          uint8_t out[GW_CREDENTIAL_ROW_BYTES])
+static uint8_t version_of(bool keyed, bool reset)
+{
+    return reset ? (keyed ? ROW_VERSION_RESET_KEYED : ROW_VERSION_RESET)
+                 : (keyed ? ROW_VERSION_KEYED : ROW_VERSION);
+}
+
+size_t gw_credential_encode(const struct gw_credential *credential,
+                            uint8_t out[GW_CREDENTIAL_ROW_MAX])
 {
     struct base_writer writer;
-    base_writer_init(&writer, out, GW_CREDENTIAL_ROW_BYTES);
+    base_writer_init(&writer, out, GW_CREDENTIAL_ROW_MAX);
     bool keyed = credential->keyed && credential->state == GW_CREDENTIAL_PENDING;
-    base_writer_u8(&writer, keyed ? ROW_VERSION_KEYED : ROW_VERSION);
+    base_writer_u8(&writer, version_of(keyed, credential->resets > 0));
     base_writer_u8(&writer, (uint8_t)credential->state);
     base_writer_u16(&writer, credential->tenant);
     base_writer_bytes(&writer, credential->hash.bytes, WIRE_SHA256_BYTES);
     base_writer_u64(&writer, credential->enrolled_s);
     base_writer_u64(&writer, credential->changed_s);
     base_writer_u64(&writer, credential->token_id);
-    base_check(writer.status == BASE_OK && base_writer_size(&writer) == GW_CREDENTIAL_ROW_BYTES);
+    if (credential->resets > 0) {
+        base_writer_u32(&writer, credential->resets);
+    }
+    base_check(writer.status == BASE_OK);
+    return base_writer_size(&writer);
 }
 
 enum base_status gw_credential_decode(const uint8_t *bytes, size_t size, struct gw_credential *out)
@@ -85,8 +97,11 @@ enum base_status gw_credential_decode(const uint8_t *bytes, size_t size, struct 
     credential.enrolled_s = base_reader_u64(&reader);
     credential.changed_s = base_reader_u64(&reader);
     credential.token_id = base_reader_u64(&reader);
-    credential.keyed = version == ROW_VERSION_KEYED;
-    if (base_reader_finish(&reader) != BASE_OK || (version != ROW_VERSION && !credential.keyed) ||
+    credential.keyed = version == ROW_VERSION_KEYED || version == ROW_VERSION_RESET_KEYED;
+    bool reset = version == ROW_VERSION_RESET || version == ROW_VERSION_RESET_KEYED;
+    credential.resets = reset ? base_reader_u32(&reader) : 0;
+    if (base_reader_finish(&reader) != BASE_OK || version == 0 ||
+        version > ROW_VERSION_RESET_KEYED || reset != (credential.resets > 0) ||
         (credential.keyed && state != GW_CREDENTIAL_PENDING) ||
         state >= GW_CREDENTIAL_STATE_COUNT) {
         return BASE_ERR_CORRUPT;
@@ -301,7 +316,7 @@ struct note_op {
 static enum base_status note_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct note_op *note = (struct note_op *)self;
-    uint8_t row[GW_CREDENTIAL_ROW_BYTES];
+    uint8_t row[GW_CREDENTIAL_ROW_MAX];
     struct gw_key key = gw_key_u64(note->device_id);
     struct base_span value;
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_CREDENTIALS, &key, &value);
@@ -318,8 +333,8 @@ static enum base_status note_apply(struct gw_store_txn *txn, struct gw_store_op 
     if (note->skipped) {
         return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
     }
-    gw_credential_encode(&note->credential, row);
-    return gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row));
+    size_t size = gw_credential_encode(&note->credential, row);
+    return gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, size);
 }
 
 static void note_done(struct gw_store_op *self, enum base_status status)
@@ -426,7 +441,7 @@ void gw_admission_refuse(struct gw_exchange *exchange, enum gw_admission admissi
     }
 }
 
-// ---- Control thread
+// ---- What operators see and do
 
 uint16_t gw_device_tenant(struct gw_core *core, uint64_t device_id)
 {
@@ -464,7 +479,7 @@ struct change_op {
 static enum base_status change_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct change_op *change = (struct change_op *)self;
-    uint8_t row[GW_CREDENTIAL_ROW_BYTES];
+    uint8_t row[GW_CREDENTIAL_ROW_MAX];
     struct gw_key key = gw_key_u64(change->device_id);
     struct base_span value;
     struct gw_credential credential = {0};
@@ -478,13 +493,16 @@ static enum base_status change_apply(struct gw_store_txn *txn, struct gw_store_o
     credential.state = change->state;
     credential.changed_s = change->now_s;
     memset(&credential.hash, 0, sizeof(credential.hash)); // what it had opens nothing any more
-    gw_credential_encode(&credential, row);
+    if (change->state == GW_CREDENTIAL_NONE && credential.resets < UINT32_MAX) {
+        credential.resets++;
+    }
     change->credential = credential;
     // What enrols under this id next may be another machine, in other hands.
     if (change->state == GW_CREDENTIAL_NONE) {
         BASE_TRY(gw_device_user_forget(txn, change->device_id));
     }
-    return gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row));
+    size_t size = gw_credential_encode(&credential, row);
+    return gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, size);
 }
 
 static enum base_status change(struct gw_core *core, uint64_t device_id,

@@ -21,7 +21,7 @@
 #define GW_CREDENTIAL_SHARDS     64u
 #define GW_CREDENTIAL_HASH_BYTES 13u // of the SHA-256, in memory
 #define GW_CREDENTIALS_MAX       (64u * 1024 * 1024)
-#define GW_CREDENTIAL_ROW_BYTES  60u
+#define GW_CREDENTIAL_ROW_MAX    64u
 
 struct gw_core;
 struct gw_worker;
@@ -46,11 +46,13 @@ struct gw_credential {
     uint64_t enrolled_s;
     uint64_t changed_s;
     uint64_t token_id; // enrolment token; 0: none
+    uint32_t resets;   // how often it was reset: none of its credentials comes back
     bool keyed;        // PENDING: made of the device's key, and given again to who has that alone
 };
 
-void gw_credential_encode(const struct gw_credential *credential,
-                          uint8_t out[GW_CREDENTIAL_ROW_BYTES]);
+// Bytes written.
+size_t gw_credential_encode(const struct gw_credential *credential,
+                            uint8_t out[GW_CREDENTIAL_ROW_MAX]);
 BASE_NODISCARD enum base_status gw_credential_decode(const uint8_t *bytes, size_t size,
                                                      struct gw_credential *out);
 
@@ -95,14 +97,17 @@ void gw_admission_refuse(struct gw_exchange *exchange, enum gw_admission admissi
 // POST /v1/enroll.
 void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
+// ---- On any thread
+
+// What is on disk. NOT_FOUND: nothing is stored of it.
+BASE_NODISCARD enum base_status gw_credential_get(struct gw_core *core, uint64_t device_id,
+                                                  struct gw_credential *out);
+
 // ---- On the control thread
 
 uint16_t gw_device_tenant(struct gw_core *core, uint64_t device_id);
 enum gw_credential_state gw_device_credential(struct gw_core *core, uint64_t device_id);
 
-// NOT_FOUND: nothing is stored of it.
-BASE_NODISCARD enum base_status gw_credential_get(struct gw_core *core, uint64_t device_id,
-                                                  struct gw_credential *out);
 // Refused from now on, streams end. A device never seen may be revoked as well.
 BASE_NODISCARD enum base_status gw_device_revoke(struct gw_core *core, uint64_t device_id,
                                                  struct gw_credential *out);

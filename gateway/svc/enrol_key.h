@@ -14,11 +14,17 @@
 
 // Has it the form of a key?
 bool gw_enrol_key_ok(struct base_str key);
-// The credential of device `device_id` that enrols with `key`; `authorization` is the request's,
-// with its token. INVALID: one of them has not its form.
-BASE_NODISCARD enum base_status gw_enrol_key_credential(struct base_str key,
-                                                        struct base_str authorization,
-                                                        uint64_t device_id,
+// Who enrols: a device `id` that was reset `resets` times; `authorization` is the request's, with
+// its token.
+struct gw_enrol_who {
+    struct base_str key;
+    struct base_str authorization;
+    uint64_t id;
+    uint32_t resets;
+};
+
+// Its credential: another one after each reset. INVALID: key or token have not their form.
+BASE_NODISCARD enum base_status gw_enrol_key_credential(const struct gw_enrol_who *who,
                                                         char out_text[GW_SECRET_TEXT_BYTES + 1]);
 // Id `draw` (below GW_ENROL_KEY_DRAWS) of a device that brings a key and no id. Never 0.
 uint64_t gw_enrol_key_id(struct base_str key, uint32_t draw);

@@ -59,12 +59,22 @@ static bool may_replace(struct enrol_job *job, const struct gw_credential *old)
     return job->again || (old->state == GW_CREDENTIAL_NONE && old->tenant == now->tenant);
 }
 
+// What a key made holds for the resets there were when it was asked for; a random one for any.
+// False: the device was reset meanwhile.
+static bool follows_resets(struct enrol_job *job, uint32_t resets)
+{
+    if (!job->credential.keyed) {
+        job->credential.resets = resets;
+    }
+    return job->credential.resets == resets;
+}
+
 static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct enrol_job *job = (struct enrol_job *)self;
-    uint8_t row[GW_CREDENTIAL_ROW_BYTES];
+    uint8_t row[GW_CREDENTIAL_ROW_MAX];
     uint8_t token_row[GW_TOKEN_ROW_MAX];
-    struct gw_credential old;
+    struct gw_credential old = {0};
     struct base_span value;
     struct gw_key key = gw_key_u64(job->device_id);
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_CREDENTIALS, &key, &value);
@@ -83,16 +93,16 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
             return BASE_ERR_EXISTS;
         }
     }
-    if (!job->again && !job->taken) {
-        return BASE_ERR_BUSY; // what it asked for again was reset meanwhile: it is a new one
+    if (!follows_resets(job, old.resets) || (!job->again && !job->taken)) {
+        return BASE_ERR_BUSY; // what it asked for (again) was reset meanwhile: it is a new one
     }
-    gw_credential_encode(&job->credential, row);
-    BASE_TRY(gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row)));
+    size_t size = gw_credential_encode(&job->credential, row);
+    BASE_TRY(gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, size));
     if (!job->again && !job->counted) { // a group may be applied more than once
         gw_access_enrolment_count(job->worker->core, job->credential.token_id);
         job->counted = true;
     }
-    size_t size = gw_operators_token_row(job->worker->core, job->credential.token_id, token_row);
+    size = gw_operators_token_row(job->worker->core, job->credential.token_id, token_row);
     key = gw_key_u64(job->credential.token_id);
     return size == 0 ? BASE_OK : gw_store_txn_put(txn, GW_TABLE_TOKENS, &key, token_row, size);
 }
@@ -139,14 +149,17 @@ static void enrol_done(struct gw_store_op *self, enum base_status status)
     job->worker->post(job->worker->post_ctx, &job->message);
 }
 
-// What a device with a key is given under this id, in `out`. True: it was given that before, and
-// has not shown it.
+// What a device with a key is given under this id, in `out`, after the resets in `out_resets`.
+// True: it was given that before, and has not shown it.
 static bool make_of_key(struct gw_core *core, const struct gw_request *request, uint64_t device_id,
-                        char out[GW_SECRET_TEXT_BYTES + 1])
+                        uint32_t *out_resets, char out[GW_SECRET_TEXT_BYTES + 1])
 {
     struct wire_sha256 hash;
-    return gw_enrol_key_credential(request->enrol_key, request->authorization, device_id, out) ==
-               BASE_OK &&
+    struct gw_credential stored;
+    // Unreadable: taken as never reset, which the writer refuses where it is not so.
+    *out_resets = gw_credential_get(core, device_id, &stored) == BASE_OK ? stored.resets : 0;
+    struct gw_enrol_who who = {request->enrol_key, request->authorization, device_id, *out_resets};
+    return gw_enrol_key_credential(&who, out) == BASE_OK &&
            gw_secret_hash(base_str_of(out), GW_SECRET_DEVICE, &hash) &&
            gw_credentials_pending_as(core->credentials, device_id, &hash);
 }
@@ -156,11 +169,12 @@ static bool make_of_key(struct gw_core *core, const struct gw_request *request, 
 static uint64_t draw_id(struct gw_core *core, const struct gw_request *request)
 {
     char secret[GW_SECRET_TEXT_BYTES + 1];
+    uint32_t resets = 0;
     uint64_t id = 0;
     for (uint32_t i = 0; request->enrol_key.size > 0 && i < GW_ENROL_KEY_DRAWS; i++) {
         id = gw_enrol_key_id(request->enrol_key, i);
         if (gw_credentials_state(core->credentials, id) == GW_CREDENTIAL_NONE ||
-            make_of_key(core, request, id, secret)) {
+            make_of_key(core, request, id, &resets, secret)) {
             return id;
         }
     }
@@ -240,8 +254,8 @@ void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    bool again =
-        job->credential.keyed && make_of_key(core, &exchange->request, job->device_id, job->secret);
+    bool again = job->credential.keyed && make_of_key(core, &exchange->request, job->device_id,
+                                                      &job->credential.resets, job->secret);
     job->taken = !again;
     if (!gw_access_enrolment(core, exchange, again, &job->credential.token_id,
                              &job->credential.tenant)) {

@@ -31,10 +31,9 @@ static void fuzz_token(const uint8_t *data, size_t size)
 static void fuzz_credential(const uint8_t *data, size_t size)
 {
     struct gw_credential credential;
-    uint8_t row[GW_CREDENTIAL_ROW_BYTES];
+    uint8_t row[GW_CREDENTIAL_ROW_MAX];
     if (gw_credential_decode(data, size, &credential) == BASE_OK) {
-        gw_credential_encode(&credential, row);
-        same(data, size, row, sizeof(row));
+        same(data, size, row, gw_credential_encode(&credential, row));
     }
 }
 

@@ -162,11 +162,11 @@ static void test_a_shared_token_takes_over_nobody(void **state)
     }
     char one[GW_SECRET_TEXT_BYTES + 1];
     char other[GW_SECRET_TEXT_BYTES + 1];
-    assert_int_equal(gw_enrol_key_credential(base_str_of(KEY), base_str_of(token.bearer), 1, one),
-                     BASE_OK);
+    struct gw_enrol_who who = {base_str_of(KEY), base_str_of(token.bearer), 1, 0};
+    assert_int_equal(gw_enrol_key_credential(&who, one), BASE_OK);
     assert_string_equal(one, ours.credential);
-    assert_int_equal(
-        gw_enrol_key_credential(base_str_of(KEY), base_str_of(second.bearer), 1, other), BASE_OK);
+    who.authorization = base_str_of(second.bearer);
+    assert_int_equal(gw_enrol_key_credential(&who, other), BASE_OK);
     assert_string_not_equal(one, other);
     assert_int_equal(uses_of(&rig, &token), 3);
     // An agent of before, which has become one that brings a key.
@@ -225,6 +225,49 @@ static void test_a_key_has_a_form(void **state)
     assert_int_equal(uses_of(&rig, &token), 0);
     assert_int_equal(enrol(&rig, &token, 1, "").status, 201); // none
     rig_done(&rig);
+}
+
+// An operator resets a device: what it had is dead for good, also for who brings the very key,
+// token and id that it was made of, however often; the new one comes again when its answer is lost.
+static void test_a_reset_is_for_good(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {KEY, NULL};
+    for (size_t i = 0; i < 4; i++) { // with and without a key; shown before the reset, or never
+        const char *key = keys[i % 2];
+        char dead[3][GW_SECRET_TEXT_BYTES + 1];
+        struct gw_credential row;
+        struct rig rig;
+        rig_init(&rig);
+        rig_start(&rig);
+        struct token token = token_make(&rig, 0);
+        for (size_t turn = 0; turn < 3; turn++) {
+            struct answer now = enrol(&rig, &token, 1, key);
+            assert_int_equal(now.status, 201);
+            struct answer again = enrol(&rig, &token, 1, key);
+            assert_int_equal(again.status, 201);
+            if (key != NULL) {
+                assert_string_equal(again.credential, now.credential);
+            }
+            for (size_t before = 0; before < turn; before++) {
+                assert_string_not_equal(again.credential, dead[before]);
+                assert_int_equal(checkin(&rig, 1, dead[before]), 401);
+            }
+            if (i < 2) {
+                assert_int_equal(checkin(&rig, 1, again.credential), 204);
+                settle(&rig);
+            }
+            memcpy(dead[turn], again.credential, sizeof(dead[turn]));
+            if (turn == 1) {
+                assert_int_equal(gw_device_revoke(rig.core, 1, &row), BASE_OK);
+            }
+            assert_int_equal(gw_device_forget(rig.core, 1, &row), BASE_OK);
+            assert_int_equal(checkin(&rig, 1, dead[turn]), 401);
+            rig_stop(&rig);
+            rig_start(&rig);
+        }
+        rig_done(&rig);
+    }
 }
 
 // Begins one; it is not over before something else makes the writer go.
@@ -311,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_a_shared_token_takes_over_nobody),
         cmocka_unit_test(test_an_id_that_is_taken),
         cmocka_unit_test(test_a_key_has_a_form),
+        cmocka_unit_test(test_a_reset_is_for_good),
         cmocka_unit_test(test_asking_again_at_once),
         cmocka_unit_test(test_a_revocation_beside_uses),
     };
