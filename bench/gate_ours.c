@@ -74,6 +74,7 @@ struct gate_ours_play {
     struct pol_slices slices;
     struct pol_rollout rollout;
     struct pol_held held;
+    struct pol_hazard taught; // by control of the stages before
     double credit;
     uint64_t offered;       // in earlier stages
     uint64_t failed;        // heard of, of the open stage
@@ -246,8 +247,7 @@ static void see(struct gate_ours_play *play, struct pol_counts *out)
         gw_segment_discount(play->segments, segments_of(play), &play->held, out);
     }
     if (gw_tally_trial(play->tally, ROLLOUT, &look, &out->trial, hazards)) {
-        out->hazard = hazards[POL_COHORT_UPDATED];
-        out->control_hazard = hazards[POL_COHORT_CONTROL];
+        gw_silence_judged(play->release, look.stage, hazards, &play->taught, out);
     }
 }
 
@@ -320,6 +320,7 @@ static bool decide(struct gate_ours_play *play)
         return false;
     }
     see(play, &counts);
+    uint32_t stage = play->rollout.stage_index;
     struct pol_decision decision =
         pol_rollout_tick(&play->rollout, play->release->stages, GATE_STAGES, &counts,
                          (uint64_t)now_s(play) * 1000000);
@@ -333,6 +334,7 @@ static bool decide(struct gate_ours_play *play)
         return true;
     }
     if (decision.action == POL_ACTION_ADVANCE) {
+        gw_silence_keep(play->release, stage, &counts, &play->taught);
         play->offered += open_stage(play)->offered;
         open_next(play);
     }
@@ -379,6 +381,7 @@ static bool prepare(struct gate_ours_play *play, const struct gate_ours *setting
     make_stages(settings, release->stages);
     memset(play->records, 0, play->devices_max * sizeof(*play->records));
     play->held.count = 0;
+    play->taught = (struct pol_hazard){0, 0};
     play->credit = 0;
     play->offered = 0;
     play->news_step = 0;

@@ -6,6 +6,7 @@
 // about, and grows with the logarithm of the fleet.
 #include "svc/offer_gate.h"
 #include "svc/rollout_state.h"
+#include "svc/silence.h"
 #include "svc/simulation.h"
 
 #include <string.h>
@@ -79,8 +80,7 @@ static void judge_trial(struct gw_core *core, const struct gw_rollout *rollout,
     struct pol_hazard hazards[POL_COHORT_COUNT];
     gw_rollout_look(core, rollout, &held, &look);
     if (gw_tally_trial(core->tally, rollout->release->id, &look, &out->trial, hazards)) {
-        out->hazard = hazards[POL_COHORT_UPDATED];
-        out->control_hazard = hazards[POL_COHORT_CONTROL];
+        gw_silence_judged(rollout->release, look.stage, hazards, &rollout->control_hazard, out);
     }
 }
 

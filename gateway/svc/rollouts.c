@@ -10,6 +10,7 @@
 #include "svc/operators.h"
 #include "svc/reach.h"
 #include "svc/rollout_state.h"
+#include "svc/silence.h"
 #include "svc/simulation.h"
 #include "svc/statement_check.h"
 
@@ -156,12 +157,8 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
 {
     struct gw_rollout *next = &change->next;
     change->line.record.counts = *counts;
-    if (next->state.stage_index != decision->next.stage_index &&
-        counts->control.trials > 0) { // what this stage's control taught is kept for the next
-        next->control_hazard.device_seconds += counts->control_hazard.device_seconds;
-        next->control_hazard.silent += counts->control_hazard.silent;
-    }
     if (next->state.stage_index != decision->next.stage_index) {
+        gw_silence_keep(next->release, next->state.stage_index, counts, &next->control_hazard);
         next->lifted.count = 0;
     }
     enum pol_rollout_state before = next->state.state;

@@ -28,12 +28,23 @@ struct gw_silence_device {
     uint8_t stage;
 };
 
-// Adds a device that is compared, of either cohort, to what is known of its cohort. It is watched
-// from the end of its block, whether or not it has begun by then, so that both cohorts are watched
-// at the same ages, and for a second at least: who was never heard of again since before it is
-// silent, too. Who failed says no more.
+// Adds a device of a trial to what is known of its cohort. In a stage that compares, those that are
+// compared are watched, from the end of their block, whether or not they have begun by then, so
+// that both cohorts are watched at the same ages, and for a second at least: who was never heard of
+// again since before it is silent, too. In a stage that compares nobody all are, as updated ones,
+// from their offer: each check-in stands for the interval behind it, so that a young installation
+// shows no more than an old one. Time counts as far as it is known by now who fell silent in it,
+// and not within gw_silence_after_s of the gateway's start. Who failed says no more.
 void gw_silence_watch(const struct gw_silence_clock *clock, const struct gw_release *release,
                       const struct gw_silence_device *device,
                       struct pol_hazard hazards[POL_COHORT_COUNT]);
+// What of a stage with the rule LOGRANK is judged: both cohorts, or, where it compares nobody, all
+// of its devices and `before`, what control of the stages before has taught.
+void gw_silence_judged(const struct gw_release *release, uint32_t stage,
+                       const struct pol_hazard hazards[POL_COHORT_COUNT],
+                       const struct pol_hazard *before, struct pol_counts *out);
+// A stage is over: what its own control has taught is added to *before.
+void gw_silence_keep(const struct gw_release *release, uint32_t stage,
+                     const struct pol_counts *counts, struct pol_hazard *before);
 
 #endif

@@ -60,6 +60,103 @@ static void silence_is_compared_with_a_placebo(void **state)
     rig_done(&rig);
 }
 
+static const struct rig_stage gray_then_all[] = {
+    {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3 * SILENCE_S * SECOND_US},
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 3 * SILENCE_S * SECOND_US},
+};
+
+static uint32_t stage_of(struct rig *rig)
+{
+    struct gw_rollout_view view;
+    rig_view(rig, ID, &view);
+    return view.stage_index;
+}
+
+// Everybody comes, who got something is well; for so long.
+static void all_live(struct rig *rig, uint32_t for_s)
+{
+    for (uint32_t lived_s = 0; lived_s < for_s; lived_s += 100) {
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            enum drawn drawn = come(rig, &devices[i]);
+            if (drawn != NOTHING) {
+                tell_of(rig, &devices[i], drawn == CONTROL, WIRE_OUTCOME_RAN);
+            }
+        }
+        rig_advance_s(rig, 100);
+        rig_settle(rig);
+        rig_settle(rig);
+    }
+}
+
+static void in_the_last_stage(struct rig *rig, uint32_t live_s)
+{
+    open_fleet(rig);
+    begin_conducted(rig, gray_then_all, 2, watched);
+    all_live(rig, 3 * SILENCE_S);
+    for (uint32_t i = 0; i < 10 && stage_of(rig) == 0; i++) {
+        all_live(rig, 100);
+    }
+    assert_int_equal(stage_of(rig), 1);
+    all_live(rig, live_s);
+}
+
+static void nobody_comes(struct rig *rig)
+{
+    for (uint32_t waited_s = 0; waited_s <= SILENCE_S + BLOCK_S; waited_s += 100) {
+        rig_advance_s(rig, 100);
+        rig_settle(rig);
+        rig_settle(rig);
+    }
+}
+
+// A stage of everybody has no control: silence is compared with what control of the stages before
+// has taught, also after a restart.
+static void silence_of_everybody_is_compared_with_earlier_control(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    for (int restarted = 0; restarted < 2; restarted++) {
+        in_the_last_stage(&rig, 100);
+        gw_rollout_seen(rig.core, gw_catalog_find_rollout(rig.core, ID), &seen, &counts);
+        assert_int_equal(counts.control_hazard.silent, 0);
+        assert_true(counts.control_hazard.device_seconds > 0);
+        if (restarted) {
+            rig_stop(&rig);
+            rig_start(&rig);
+        }
+        nobody_comes(&rig);
+        assert_int_equal(reason_back(&rig), POL_REASON_SILENT_OVER_CONTROL);
+        expect_replay(&rig);
+        rig_done(&rig);
+    }
+
+    in_the_last_stage(&rig, 4 * SILENCE_S);
+    struct gw_rollout_view view;
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+static const struct rig_stage all_at_once[] = {
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 3 * SILENCE_S * SECOND_US},
+};
+
+// Where there never was control nobody knows what silence is usual.
+static void silence_without_control_is_not_asked(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_fleet(&rig);
+    begin_conducted(&rig, all_at_once, 1, watched);
+    all_live(&rig, 100);
+    nobody_comes(&rig);
+    assert_int_equal(reason_back(&rig), POL_REASON_NONE);
+    rig_done(&rig);
+}
+
 static uint32_t guard_window_s;
 
 static void guarded(struct pol_stage *stage, uint32_t index)
@@ -151,6 +248,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_is_compared_with_a_placebo),
+        cmocka_unit_test(silence_of_everybody_is_compared_with_earlier_control),
+        cmocka_unit_test(silence_without_control_is_not_asked),
         cmocka_unit_test(a_guard_waits_for_windows),
         cmocka_unit_test(a_window_ends_with_its_last_second),
     };
