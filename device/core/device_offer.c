@@ -336,12 +336,20 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
     runtime->dirty = true;
 }
 
-// How far is noted, until the version is in place: it may turn out not to be for this device.
-static void raise_floor(struct dev_runtime *runtime, struct dev_task *task, uint64_t floor)
+// The floor that a followed statement names stands beside it until the version ran well: it may
+// turn out not to be for this device, or to be bad.
+static void note_floor(struct dev_runtime *runtime, struct dev_task *task,
+                       const struct wire_release *release, bool is_new)
 {
-    task->floor_lift += floor - task->floor;
-    task->floor = floor;
-    runtime->dirty = true;
+    if (is_new || release->floor > task->accepted_floor) {
+        runtime->dirty = runtime->dirty || task->accepted_floor != release->floor;
+        task->accepted_floor = release->floor;
+    }
+    if (says_the_same(&task->active_by, &task->active, release) &&
+        release->floor > task->active_floor) {
+        task->active_floor = release->floor;
+        runtime->dirty = true;
+    }
 }
 
 // False: it changed nothing.
@@ -354,13 +362,8 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
         return false; // an older approval is no reason to try again what failed here
     }
     uint8_t state = task->state;
-    bool tries = is_new || retry || !failed_here;
-    bool raised = tries && release->floor > task->floor;
     if (is_new) {
         accept(runtime, task, release);
-    }
-    if (raised) {
-        raise_floor(runtime, task, release->floor);
     }
     dev_lease_grant(runtime, task, release);
     if (task->shadow) {
@@ -368,10 +371,8 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
     } else {
         follow_install(runtime, task, release, is_new, retry);
     }
-    if (wire_sha256_equal(&task->active, &task->accepted)) {
-        task->floor_lift = 0;
-    }
-    return is_new || raised || task->state != state;
+    note_floor(runtime, task, release, is_new);
+    return is_new || task->state != state;
 }
 
 // What a verified release tells of the time.

@@ -143,20 +143,12 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
     dev_outcome(runtime, &outcome);
 }
 
-// What cannot run here is no reason to refuse what ran before.
-static void floor_give_back(struct dev_task *task)
-{
-    task->floor -= task->floor_lift;
-    task->floor_lift = 0;
-}
-
 // This version can never run here: refuse it from now on.
 void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
                      enum base_status code, const char *why)
 {
     if (!dev_pull_repairing(runtime)) {
         dev_slot_block(runtime, task_of(runtime), wire_version_id(&task_of(runtime)->accepted));
-        floor_give_back(task_of(runtime));
         dev_garbage_made(runtime);
     }
     give_up(runtime, kind, code, why);

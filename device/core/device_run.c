@@ -224,7 +224,8 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
         task->failure_mark = 0;
         enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // allowed wherever a version is active
-        if (task->runs == 0) {          // later successes are no news
+        dev_slot_ran(task);
+        if (task->runs == 0) { // later successes are no news
             dev_outcome(runtime, outcome);
         }
     } else if (failure_is_news(task, end)) {

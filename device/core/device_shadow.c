@@ -231,6 +231,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
         dev_shadow_fail(runtime, shadow);
         return;
     }
+    dev_slot_ran(shadow);
     if (shadow->runs == (shadow->slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
         say(runtime, shadow, WIRE_OUTCOME_SHADOW_AGREED, end, &difference);
     }

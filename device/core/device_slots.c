@@ -44,6 +44,11 @@ enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event eve
     return BASE_OK;
 }
 
+void dev_slot_ran(struct dev_task *task)
+{
+    task->floor = task->active_floor > task->floor ? task->active_floor : task->floor;
+}
+
 // Of a shadow only that it is here and how it compares is worth a word: it was never in charge.
 static void say(struct dev_runtime *runtime, const struct dev_task *task,
                 enum wire_outcome_kind kind, const struct wire_sha256 *version, uint64_t rollout_id)
@@ -87,6 +92,7 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
     task->active_personal = *personal;
     task->active_rollout = rollout_id;
     task->active_by = (struct dev_approval){0};
+    task->active_floor = 0;
     task->placebo = false;
     task->again_next = (struct dev_again){0};
     active_begin(task);
@@ -193,7 +199,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     task->active_by = task->accepted_by;
-    task->floor_lift = 0;
+    task->active_floor = task->accepted_floor;
     task->moved = true;
     activated(runtime, task, manifest);
 }
@@ -326,7 +332,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
 void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->accepted_by = (struct dev_approval){0};
-    task->floor_lift = 0;
+    task->accepted_floor = 0;
     memset(&task->accepted, 0, sizeof(task->accepted));
     task->accepted_bytes = 0;
     task->failure_reported = false;

@@ -15,21 +15,22 @@
 //             u64 blocked, varint last_run_s, varint every_s, varint runs, u8
 //             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), u8 again (1: a mark
 //             was followed, 2: it is of the active version, 4: one is to be followed; 8: the
-//             accepted statement raised the floor), [1: u64 rollout, u8 attempt], [4: likewise],
-//             [8: varint floor_lift], [shadow: u16 slow_percent, u16 memory_percent, varint
-//             shadow_us, varint beside_us, tolerances (wire/tolerance.h)], [active[32], u64
-//             rollout], [kept[32], u64 rollout], [accepted[32], varint manifest_bytes], personal
-//             manifests of active, kept and accepted as told: sha256[32], the last with varint
-//             bytes
+//             accepted statement names a floor, 16: that of the active version does), [1: u64
+//             rollout, u8 attempt], [4: likewise], [8: varint], [16: varint], [shadow: u16
+//             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us, tolerances
+//             (wire/tolerance.h)], [active[32], u64 rollout], [kept[32], u64 rollout],
+//             [accepted[32], varint manifest_bytes], personal manifests of active, kept and
+//             accepted as told: sha256[32], the last with varint bytes
 //   approval := varint counter, [not 0: u64 rollout, u8 kind (1; records of before also have 2 and
 //   3:
 //               a statement that ordered back, or ended the task)]
 //
-// "WLD9" knows no marks. "WLD8" has 4 x u64 refused and no interval. "WLD7" has no order either,
-// and of a task a u8 kind before accepted_stage and one varint counter in place of floor and
-// approvals: those of the last statement, whose u64 rollout is before manifest_bytes. No floor was
-// known then. "WLD6" has one u64 in place of the two, the highest time that anybody signed: it is
-// taken for the gateway's word, which does not last.
+// "WLDA" took a floor from what did not run yet: its 8 is followed by how much of the floor is by
+// the accepted statement, and it has no 16. "WLD9" knows no marks. "WLD8" has 4 x u64 refused and
+// no interval. "WLD7" has no order either, and of a task a u8 kind before accepted_stage and one
+// varint counter in place of floor and approvals: those of the last statement, whose u64 rollout is
+// before manifest_bytes. No floor was known then. "WLD6" has one u64 in place of the two, the
+// highest time that anybody signed: it is taken for the gateway's word, which does not last.
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -38,9 +39,10 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD" // and the version, 10 as A
+#define MAGIC          "WLD" // and the version, 10 as A, 11 as B
 #define MAGIC_BYTES    4
-#define VERSION        10
+#define VERSION        11
+#define VERSION_RAN    11 // the first whose floors are of what ran
 #define VERSION_AGAIN  10 // the first that knows marks
 #define VERSION_STAND  9  // the first that knows which refusals stand, and the interval
 #define VERSION_FLOOR  8  // the first that knows floors and approvals
@@ -69,7 +71,8 @@
 #define AGAIN_FOLLOWED 1u
 #define AGAIN_PLACEBO  2u
 #define AGAIN_NEXT     4u
-#define FLOOR_LIFTED   8u
+#define FLOOR_ACCEPTED 8u
+#define FLOOR_ACTIVE   16u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
@@ -139,7 +142,8 @@ static uint8_t again_flags(const struct dev_task *task)
     flags |= task->again.rollout_id != 0 ? AGAIN_FOLLOWED : 0;
     flags |= task->placebo ? AGAIN_PLACEBO : 0;
     flags |= task->again_next.rollout_id != 0 ? AGAIN_NEXT : 0;
-    flags |= task->floor_lift != 0 ? FLOOR_LIFTED : 0;
+    flags |= task->accepted_floor != 0 ? FLOOR_ACCEPTED : 0;
+    flags |= task->active_floor != 0 ? FLOOR_ACTIVE : 0;
     return (uint8_t)flags;
 }
 
@@ -171,8 +175,11 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_u8(writer, again_flags(task));
     again_write(writer, &task->again);
     again_write(writer, &task->again_next);
-    if (task->floor_lift != 0) {
-        base_writer_varint(writer, task->floor_lift);
+    if (task->accepted_floor != 0) {
+        base_writer_varint(writer, task->accepted_floor);
+    }
+    if (task->active_floor != 0) {
+        base_writer_varint(writer, task->active_floor);
     }
     if (task->shadow) {
         base_writer_u16(writer, task->slow_percent);
@@ -262,12 +269,35 @@ static void again_read(struct base_reader *reader, struct dev_again *again, bool
     }
 }
 
-static void marks_read(struct base_reader *reader, struct dev_task *task)
+// What an older record took for the floor, but for the accepted statement, is one that waits.
+static void lift_read(struct base_reader *reader, struct dev_task *task)
+{
+    uint64_t lift = base_reader_varint(reader);
+    if (lift == 0 || lift > task->floor) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return;
+    }
+    task->accepted_floor = task->floor;
+    task->floor -= lift;
+}
+
+static void floors_read(struct base_reader *reader, struct dev_task *task, uint8_t flags,
+                        uint8_t version)
+{
+    if (version < VERSION_RAN && (flags & FLOOR_ACCEPTED) != 0) {
+        lift_read(reader, task);
+    } else if (version >= VERSION_RAN) {
+        task->accepted_floor = (flags & FLOOR_ACCEPTED) != 0 ? base_reader_varint(reader) : 0;
+        task->active_floor = (flags & FLOOR_ACTIVE) != 0 ? base_reader_varint(reader) : 0;
+    }
+}
+
+static void marks_read(struct base_reader *reader, struct dev_task *task, uint8_t version)
 {
     uint8_t flags = base_reader_u8(reader);
     again_read(reader, &task->again, (flags & AGAIN_FOLLOWED) != 0);
     again_read(reader, &task->again_next, (flags & AGAIN_NEXT) != 0);
-    task->floor_lift = (flags & FLOOR_LIFTED) != 0 ? base_reader_varint(reader) : 0;
+    floors_read(reader, task, flags, version);
     task->placebo = (flags & AGAIN_PLACEBO) != 0;
     task->unproven |= (flags & AGAIN_NEXT) != 0 ? DEV_UNPROVEN_ACTIVE : 0;
     if (flags != again_flags(task)) {
@@ -340,7 +370,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     uint8_t personal = base_reader_u8(reader);
     if (version >= VERSION_AGAIN) {
-        marks_read(reader, task);
+        marks_read(reader, task, version);
     }
     task->shadow = (flags & TASK_SHADOW) != 0;
     task->triggered = (flags & TASK_TRIGGERED) != 0;
@@ -385,9 +415,9 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
 static bool approvals_valid(const struct dev_task *task)
 {
     uint64_t newest = task->newest.counter;
-    bool lifted = task->floor_lift <= task->floor &&
-                  (task->floor_lift == 0 || task->accepted_by.counter != 0);
-    return lifted && task->floor <= newest && task->accepted_by.counter <= newest &&
+    bool named = task->accepted_floor <= task->accepted_by.counter &&
+                 task->active_floor <= task->active_by.counter;
+    return named && task->floor <= newest && task->accepted_by.counter <= newest &&
            task->active_by.counter <= newest && task->kept_by.counter <= newest;
 }
 
@@ -497,7 +527,7 @@ static uint8_t version_of(uint8_t letter)
     if (letter >= '0' && letter <= '9') {
         return (uint8_t)(letter - '0');
     }
-    return letter == 'A' ? 10 : 0;
+    return letter == 'A' || letter == 'B' ? (uint8_t)(letter - 'A' + 10) : 0;
 }
 
 enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)

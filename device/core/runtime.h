@@ -139,8 +139,9 @@ struct dev_again {
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
 struct dev_task {
     uint64_t id;
-    uint64_t floor;              // no release below it is followed
-    uint64_t floor_lift;         // so much of it by `accepted`, which was not in place yet
+    uint64_t floor;              // no release below it is followed: of what ran well here
+    uint64_t active_floor;       // that the statement of `active` names; the task's once that ran
+    uint64_t accepted_floor;     // likewise of `accepted`
     struct wire_sha256 active;   // runs
     struct wire_sha256 kept;     // last good one beside it
     struct wire_sha256 accepted; // named by the last accepted statement
@@ -187,13 +188,13 @@ struct dev_task {
     struct wire_tolerances tolerances;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
-    uint64_t run_due_us;   // UINT64_MAX: not due
-    uint64_t failure_mark; // of the last failure reported for the active version; 0: none
-    struct dev_beside beside;
     uint8_t references; // runs of the active version for this shadow alone
     bool reference;     // the run that is due is one of these
     bool over;          // this shadow is to be dropped
     bool leftover; // content of a pull that was given up is there, for when it is offered again
+    uint64_t run_due_us;   // UINT64_MAX: not due
+    uint64_t failure_mark; // of the last failure reported for the active version; 0: none
+    struct dev_beside beside;
     // Content (device_repair.c).
     uint8_t unproven;       // versions whose content is to be hashed again
     uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
@@ -456,7 +457,7 @@ struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \
-    (1 + WIRE_TASK_NAME_MAX + 20 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
+    (1 + WIRE_TASK_NAME_MAX + 21 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
      WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * (DEV_STATE_TASK_MAX + DEV_PAST_BYTES_MAX) +    \
@@ -497,6 +498,8 @@ BASE_NODISCARD enum base_status dev_manifest_open(struct dev_runtime *runtime,
 void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest);
 // Applies `event`; CONFLICT when the machine does not allow it, and nothing changed.
 BASE_NODISCARD enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event);
+// The active version ran well: the floor that its statement names is the task's.
+void dev_slot_ran(struct dev_task *task);
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest);
 // The version failed here, and is refused from now on, as is what failed before it.

@@ -122,12 +122,13 @@ static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
     return count;
 }
 
-// The oldest release that may follow on the device: what it took names one.
+// The oldest release that may follow on the device: what ran well there names one, but not to who
+// is control of it.
 static uint64_t floor_of(struct gw_core *core, const struct gw_device_outcome *outcome)
 {
-    const unsigned took = GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN;
+    const unsigned ran = outcome->bits & (GW_OUTCOME_RAN | GW_OUTCOME_CONTROL);
     const struct gw_rollout *rollout =
-        (outcome->bits & took) != 0 ? gw_catalog_find_rollout(core, outcome->rollout_id) : NULL;
+        ran == GW_OUTCOME_RAN ? gw_catalog_find_rollout(core, outcome->rollout_id) : NULL;
     return rollout != NULL ? rollout->release->floor : 0;
 }
 

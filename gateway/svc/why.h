@@ -45,7 +45,7 @@ struct gw_why_view {
     uint64_t refused_version_id; // failed there last; 0: none
     uint32_t refused_before_count;
     uint64_t refused_before[GW_WHY_REFUSED_MAX]; // versions that failed there before
-    uint64_t floor;                              // of what it ran: it follows no release below
+    uint64_t floor;                              // of what ran well: it follows no release below
     uint64_t should_version_id;                  // 0: nothing
     char should_version[GW_VERSION_TEXT_MAX +
                         1];  // its number; empty: nothing, or not known any more

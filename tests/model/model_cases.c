@@ -113,6 +113,28 @@ static const struct model_case cases[] = {
      WORLD "fails device=2 version=1 on=1\nfails device=3 version=1 on=1\n" A_DONE
            "check\ncreate rollout=1 version=1 floor=2 trust=1\nstart rollout=1\ncheck\n"
            "expect device=2" A BASELINE "expect device=3" A BASELINE "expect device=4" B FOLLOWED},
+    // What failed on trial leaves no floor: who tried it has a way back, who ran it has not.
+    {"failed_with_a_floor_and_the_baseline_killed",
+     WORLD "fails device=2 version=2 on=1\nfails device=3 version=2 on=1\n" A_DONE
+           "create rollout=1 version=1 floor=1 trust=1\nstart rollout=1\npromote rollout=1\n"
+           "check\ncreate rollout=2 version=2 floor=1 trust=1\nstart rollout=2\ncheck\n"
+           "expect device=2" B BASELINE "expect device=4 version=2" FOLLOWED
+           "abort rollout=2\ncheck\nexpect device=4" B BASELINE
+           "kill_version version=1\ncheck\nexpect device=2" A BASELINE "expect device=3" A BASELINE
+           "expect device=4" NOTHING NONE},
+    {"failed_with_a_floor_of_its_own_and_the_baseline_killed",
+     WORLD "fails device=2 version=2 on=1\nfails device=3 version=2 on=1\n" A_DONE
+           "create rollout=1 version=1 floor=1 trust=1\nstart rollout=1\npromote rollout=1\n"
+           "check\ncreate rollout=2 version=2 floor=2 trust=1\nstart rollout=2\ncheck\n"
+           "expect device=2" B BASELINE "abort rollout=2\nkill rollout=1\ncheck\n"
+           "expect device=2" A BASELINE "expect device=3" A BASELINE
+           "reboot device=2\ncheck\nexpect device=2" A BASELINE},
+    {"away_while_its_baseline_is_killed",
+     WORLD "fails device=2 version=2 on=1\n" A_DONE
+           "create rollout=1 version=1 floor=1 trust=1\nstart rollout=1\npromote rollout=1\n"
+           "check\ncreate rollout=2 version=2 floor=1 trust=1\nstart rollout=2\ncrash device=2 "
+           "calls=12\nround\ncrash device=2 calls=20\nround\naway device=2 on=1\n"
+           "abort rollout=2\nkill rollout=1\naway device=2\ncheck\nexpect device=2" A BASELINE},
     // It is about 22:13 UTC as a world begins; the window is open from 22:00 for four hours.
     {"window_closed", WORLD A_DONE
      "check\nsleep seconds=36000\ncreate rollout=1 version=1 window=1 trust=1\n"

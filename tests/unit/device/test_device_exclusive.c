@@ -144,7 +144,7 @@ static void test_required_and_not_there_raises_no_floor(void **state)
     personal.proof_status = 503; // not known yet: that is told, and once is enough
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
-    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
     rig_kill(&rig);
     rig_boot(&rig);
     personal.proof_status = 404;
@@ -178,7 +178,7 @@ static void test_two_that_are_not_for_it_raise_no_floor(void **state)
     personal.proof_status = 503;
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
-    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
+    assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
     personal.proof_status = 404;
     statement = (struct rig_statement){
         .task = TASK, .version = 4, .counter = 4, .floor = 3, .rollout_id = 4};

@@ -610,7 +610,7 @@ static void test_older_record(void **state)
     rig->runtime->dirty = true;
     rig_run(rig, 1);
     restart();
-    assert_int_equal(storage->state[3], 'A');
+    assert_int_equal(storage->state[3], 'B');
     assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
     rig_kill(rig); // an order that led back approved nothing
     boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));

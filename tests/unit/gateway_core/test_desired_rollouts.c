@@ -356,6 +356,7 @@ static void why_knows_that_what_is_refused_is_not_had(void **state)
     (void)complete(2, "2.0.0", NULL);
     rig_advance_s(&rig, 10);
     say(2, WIRE_OUTCOME_ACTIVATED);
+    say(2, WIRE_OUTCOME_RAN);
     rig_command(&rig, 2, POL_COMMAND_UNDO, NULL);
     rig_advance_s(&rig, 10);
     say(2, WIRE_OUTCOME_REMOVED);

@@ -1,0 +1,82 @@
+"""The newest completed version is killed after a bad one over it was aborted: real agents on which that failed go back to what was
+before both, and what they report is no failure of the old release. Those on which it ran well are kept by its floor, and told of."""
+import re
+import subprocess
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+from walle_stack import Stack, program, wait_until
+
+TASK = "shop/score"
+SCRIPT = "import walle\nwalle.result({})\n"
+BAD = "import walle\nif walle.device.get('broken'):\n    raise RuntimeError('broken here')\nwalle.result(3)\n"
+FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "max_failure": 1, "guard_s": 0}]
+DEVICES = [(number, number % 2 == 0, number < 4) for number in range(1, 5)]  # id, has the root, B fails on it
+
+
+class WayBack(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+        self.stack.start_gateway("--set", "rollout.tick_ms=50", "--set", "device.checkin_interval_s=10")
+        path, walle = self.stack.path, self.stack.walle
+        for name in ("a", "release"):
+            walle("key", "new", "--out", path(name + ".key"))
+        walle("root", "init", "--out", path("root.1"), "--key", path("a.key"), "--release", path("release.key.pub"))
+        walle("root", "push", path("root.1"))
+
+    def view(self, rollout):
+        return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]
+
+    def wake(self, device):
+        """The version that it runs when it has done what is to be done; None: nothing."""
+        number, rooted, broken = device
+        trust = ("--root", self.stack.path("root.1")) if rooted else ("--trust", self.stack.path("release.key.pub"))
+        run = subprocess.run(
+            [program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir",
+             self.stack.path(f"d{number}"), "--id", f"{number:016x}", *trust, "--once", *(("--attr", "broken=yes") if broken else ())],
+            capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        found = re.search(rf"^state {TASK} active ([0-9a-f]{{64}})", run.stdout, re.M)
+        return found.group(1) if found and set(found.group(1)) != {"0"} else None
+
+    def settle(self, should):
+        """Every device comes to the version that `should` says of it."""
+        def come(device):
+            seen = []
+            for _ in range(6):
+                seen.append(self.wake(device))
+                if seen[-1] == should(device) and len(seen) > 1 and seen[-2] == seen[-1]:
+                    return
+            self.fail(f"device {device} ran {seen}, should run {should(device)}")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(come, DEVICES))
+
+    def completed(self, number):
+        rollout = self.stack.release(TASK, number, SCRIPT.format(number), FULL)
+        manifest = self.view(rollout)["manifest"]
+        self.settle(lambda _: manifest)
+        wait_until(lambda: self.view(rollout)["state"] == "completed", what=f"version {number} is completed")
+        return rollout, manifest
+
+    def test_kill_behind_an_abort(self):
+        old, first = self.completed(1)
+        newest, second = self.completed(2)
+        bad = self.stack.release(TASK, 3, BAD, [{**FULL[0], "min_sample": 1000}])
+        third = self.view(bad)["manifest"]
+        self.settle(lambda device: second if device[2] else third)
+        self.stack.walle("rollout", "abort", bad, "--reason", "fails")
+        self.settle(lambda _: second)
+        self.stack.walle("rollout", "kill", newest, "--reason", "leaks")
+        self.settle(lambda device: first if device[2] else None)
+        for number, _, broken in DEVICES:
+            why = self.stack.api(f"/api/v1/devices/{number:016x}/why?task={self.stack.quoted(TASK)}")[1]
+            self.assertEqual((why["should_rollout"], why["floor"]), (old if broken else None, 1 if broken else 2), why)
+        again = self.stack.walle("rollout", "start", TASK, "--version", "1.0.1", "--key", self.stack.path("release.key"), "--stages",
+                                 self.stack.path("stages.json")).stdout
+        self.assertRegex(again, r"^[0-9a-f]{16}")
+        self.settle(lambda _: first)
+
+
+if __name__ == "__main__":
+    unittest.main()
