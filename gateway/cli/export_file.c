@@ -5,6 +5,7 @@
 
 #include "base/output_file.h"
 #include "base/regular_file.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +37,11 @@ static enum base_status load(struct export_file *file, uint64_t *out_length, boo
     }
     const char *text = (const char *)bytes;
     size_t place = strcspn(text, " \n");
-    char *end = NULL;
-    errno = 0;
-    uint64_t length = text[place] == ' ' ? strtoull(text + place + 1, &end, 10) : LENGTH_UNKNOWN;
-    bool good = place < EXPORT_PLACE_MAX && errno == 0 && (end == NULL || *end == '\n');
+    size_t end = place + strcspn(text + place, "\n");
+    const struct base_str number = {text + place + 1, end > place ? end - place - 1 : 0};
+    uint64_t length = LENGTH_UNKNOWN;
+    bool good =
+        place < EXPORT_PLACE_MAX && (end == place || base_str_u64(number, &length) == BASE_OK);
     if (good) {
         (void)snprintf(file->place, sizeof(file->place), "%.*s", (int)place, text);
         *out_length = length;

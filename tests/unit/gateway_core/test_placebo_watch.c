@@ -61,8 +61,8 @@ static void silence_is_compared_with_a_placebo(void **state)
 }
 
 static const struct rig_stage gray_then_all[] = {
-    {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3 * SILENCE_S * SECOND_US},
-    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 3 * SILENCE_S * SECOND_US},
+    {"gray", POL_STAGE_GRAY, SHARE, NULL, NULL, 20, 400000, 3 * SILENCE_S *SECOND_US},
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 3 * SILENCE_S *SECOND_US},
 };
 
 static uint32_t stage_of(struct rig *rig)
@@ -141,7 +141,7 @@ static void silence_of_everybody_is_compared_with_earlier_control(void **state)
 }
 
 static const struct rig_stage all_at_once[] = {
-    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 3 * SILENCE_S * SECOND_US},
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 3 * SILENCE_S *SECOND_US},
 };
 
 // Where there never was control nobody knows what silence is usual.
