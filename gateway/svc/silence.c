@@ -20,8 +20,8 @@ uint32_t gw_silence_after_s(const struct gw_release *release, const struct pol_s
     return after_s < UINT32_MAX ? (uint32_t)after_s : UINT32_MAX;
 }
 
-// Of a device that is compared with nobody in a stage that compares nobody: so many seconds does one
-// check-in stand for, after which it may fall silent.
+// Of a device that is compared with nobody in a stage that compares nobody: so many seconds does
+// one check-in stand for, after which it may fall silent.
 static uint32_t interval_of(const struct gw_release *release,
                             const struct gw_silence_device *device, uint32_t after_s)
 {

@@ -151,12 +151,12 @@ static void what_is_not_known_yet_is_not_counted(void **state)
         uint32_t offered_s = BEGIN_S;
         uint32_t from_s = stage == 0 ? gw_trial_block_end_s(&release, offered_s) : offered_s;
         struct gw_silence_clock clock = {.now_s = from_s + SILENCE_S - 1, .started_s = BEGIN_S - 1};
-        const struct gw_silence_device device = {
-            .offered_s = offered_s,
-            .last_seen_s = offered_s,
-            .interval_s = INTERVAL_S,
-            .bits = GW_OUTCOME_DRAWN | (stage == 0 ? 0 : GW_OUTCOME_ALONE),
-            .stage = stage};
+        const struct gw_silence_device device = {.offered_s = offered_s,
+                                                 .last_seen_s = offered_s,
+                                                 .interval_s = INTERVAL_S,
+                                                 .bits = GW_OUTCOME_DRAWN |
+                                                         (stage == 0 ? 0 : GW_OUTCOME_ALONE),
+                                                 .stage = stage};
         struct pol_hazard found[POL_COHORT_COUNT] = {{0, 0}, {0, 0}};
         gw_silence_watch(&clock, &release, &device, found);
         assert_int_equal(found[POL_COHORT_UPDATED].device_seconds, 0);
