@@ -262,9 +262,13 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     tell(core);
     base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
                   (long long)(*out_moved_us / (int64_t)SECOND_US));
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        gw_rollout_time_moved(core, core->catalog.rollouts[i], *out_moved_us);
+    }
     core->time.accepted_s = gw_core_now_s(core);
     gw_tally_tick(core->tally, core->time.accepted_s);
     gw_tally_time_moved(core->tally, core->time.accepted_s);
+    gw_watch_time_moved(core->watch);
     enum base_status status = record(core, gw_core_now_us(core), true);
     if (status == BASE_OK) {
         status = move_rollouts(core, *out_moved_us, &who, out_paused);

@@ -97,7 +97,8 @@ struct gw_rollout {
     struct gw_segments_asked segments_asked; // when they were last looked at
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
-    bool halted; // it has to go back, but that could not be stored yet: no new offers
+    int64_t moved_s; // of its trial's time (svc/trial_blocks.h)
+    bool halted;     // it has to go back, but that could not be stored yet: no new offers
     enum gw_rollout_start start; // rollout_state.c's
 };
 
@@ -257,6 +258,9 @@ void gw_core_clock_init(struct gw_core *core);
 BASE_NODISCARD enum base_status gw_core_clock_begin(struct gw_core *core, uint64_t born_s);
 // At each tick: looks at the clocks, records the time now and then.
 void gw_core_clock_step(struct gw_core *core);
+// The time moved by so much: a trial's time goes on as if it had not. In memory alone, at once;
+// gw_rollout_move stores it.
+void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us);
 // A rollout's times when the time moved by so much, as if it had not. The store's codes.
 BASE_NODISCARD enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout,
                                                 int64_t by_us);
@@ -412,8 +416,9 @@ enum base_status gw_rollouts_load(struct gw_core *core, struct base_error *error
 // ---- The walk over all devices: the control thread's
 
 enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out);
-void gw_watch_free(struct gw_watch *watch); // accepts NULL
-void gw_watch_step(struct gw_watch *watch); // at each tick
+void gw_watch_free(struct gw_watch *watch);       // accepts NULL
+void gw_watch_step(struct gw_watch *watch);       // at each tick
+void gw_watch_time_moved(struct gw_watch *watch); // another time was accepted
 
 // ---- Devices
 

@@ -98,6 +98,9 @@ bool gw_offer_admit(struct gw_core *core, const struct gw_offer_ask *ask, uint32
                                    .bits = bits_of(ask, fresh),
                                    .stage = want->stage & 15u,
                                    .dirty = 1};
+    if ((offer.bits & GW_OUTCOME_DRAWN) != 0) {
+        offer.offered_s = gw_trial_time_s(ask->now_s, rollout.moved_s);
+    }
     if (was_offered(mark, offer.bits) && !(fresh && ask->draw->control)) {
         return true;
     }

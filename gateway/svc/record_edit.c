@@ -310,6 +310,14 @@ static uint64_t segment_of(const struct gw_device_record *record)
                : 0;
 }
 
+static uint32_t trial_now_s(const struct gw_record_edit *edit,
+                            const struct gw_record_outcome *outcome)
+{
+    struct gw_tally_rollout rollout;
+    bool known = gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout);
+    return gw_trial_time_s(edit->now_s, known ? rollout.moved_s : 0);
+}
+
 // When the device of a trial was first heard to have succeeded, and failed.
 static void note_times(const struct gw_record_edit *edit, struct gw_record_outcome *outcome,
                        uint16_t bits)
@@ -321,10 +329,10 @@ static void note_times(const struct gw_record_edit *edit, struct gw_record_outco
         outcome->segment = segment_of(&edit->record);
     }
     if ((bits & GW_OUTCOME_RAN) != 0 && outcome->answered_s == 0) {
-        outcome->answered_s = edit->now_s;
+        outcome->answered_s = trial_now_s(edit, outcome);
     }
     if ((bits & GW_OUTCOME_FAILED) != 0 && outcome->failed_s == 0) {
-        outcome->failed_s = edit->now_s;
+        outcome->failed_s = trial_now_s(edit, outcome);
     }
 }
 

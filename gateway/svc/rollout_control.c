@@ -62,11 +62,12 @@ void gw_rollout_look(const struct gw_core *core, const struct gw_rollout *rollou
                      struct pol_held *held, struct gw_trial_look *out)
 {
     uint32_t flushed_s = core->control.flushed_s;
+    uint32_t offers_s = flushed_s > GW_TRIAL_LAG_S ? flushed_s - GW_TRIAL_LAG_S : 0;
     held_now(rollout, held);
     *out = (struct gw_trial_look){
         .stage = rollout->state.stage_index,
-        .heard_s = gw_core_heard_s(core),
-        .offers_s = flushed_s > GW_TRIAL_LAG_S ? flushed_s - GW_TRIAL_LAG_S : 0,
+        .heard_s = gw_trial_time_s(gw_core_heard_s(core), rollout->moved_s),
+        .offers_s = gw_trial_time_s(offers_s, rollout->moved_s),
         .held = held,
     };
 }

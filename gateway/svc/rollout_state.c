@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION    6
+#define ROW_VERSION    7
 #define ROW_OLDEST     4
 #define LINE_VERSION   6
 #define LINE_UNDER_WAY 5 // the first with those that are under way
@@ -39,8 +39,10 @@
     (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX + GW_TRIAL_BYTES_MAX + GW_RISES_BYTES_MAX)
 #define TASK_BYTES_MAX 256
 
-#define ROW_EVIDENCE 5  // the first that tells where the result of a simulation came from
-#define ROW_CAUSE    6  // the first with the cause of an end, and how a simulation failed
+#define ROW_EVIDENCE 5 // the first that tells where the result of a simulation came from
+#define ROW_CAUSE    6 // the first with the cause of an end, and how a simulation failed
+#define ROW_MOVED    7 // the first that tells by how much its time was moved
+#define MOVED_MAX_S  (INT64_C(1) << 45)
 #define ROW_EMPTY    2u // flag
 
 #define LINES_BACK 4u // of a rollout's log, at a time, to find what it was before it turned back
@@ -134,6 +136,7 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->revision);
     base_writer_u64(&writer, rollout->control_hazard.device_seconds);
     base_writer_u64(&writer, rollout->control_hazard.silent);
+    base_writer_u64(&writer, (uint64_t)rollout->moved_s);
     gw_row_text_write(&writer, rollout->created_by, GW_LOG_BY_MAX);
     base_writer_u8(&writer, (uint8_t)rollout->quarantine_count);
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
@@ -163,6 +166,17 @@ static void read_simulation(struct base_reader *reader, uint8_t version, struct 
     }
 }
 
+// Seconds, within what a clock can show.
+static int64_t read_moved(struct base_reader *reader)
+{
+    int64_t moved_s = (int64_t)base_reader_u64(reader);
+    if (moved_s < -MOVED_MAX_S || moved_s > MOVED_MAX_S) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return 0;
+    }
+    return moved_s;
+}
+
 enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
                                    struct gw_rollout **out_rollout, struct base_error *error)
 {
@@ -189,6 +203,7 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->revision = base_reader_u64(&reader);
     rollout->control_hazard.device_seconds = base_reader_u64(&reader);
     rollout->control_hazard.silent = base_reader_u64(&reader);
+    rollout->moved_s = version >= ROW_MOVED ? read_moved(&reader) : 0;
     gw_row_text_read(&reader, rollout->created_by, GW_LOG_BY_MAX);
     rollout->quarantine_count = read_enum(&reader, GW_QUARANTINE_MAX + 1);
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {

@@ -215,7 +215,8 @@ static void tell_tally(struct gw_core *core, struct gw_rollout *rollout)
 {
     const struct gw_tally_phase phase = {.stage_now = rollout->state.stage_index,
                                          .open = !gw_rollout_is_closed(rollout),
-                                         .offers = gw_rollout_offers_unmarked(core, rollout)};
+                                         .offers = gw_rollout_offers_unmarked(core, rollout),
+                                         .moved_s = rollout->moved_s};
     gw_tally_set(core->tally, rollout->release->id, &phase);
 }
 
@@ -717,9 +718,24 @@ static uint64_t moved(uint64_t at_us, int64_t by_us)
     return by_us < 0 && to_us > at_us ? 1 : to_us; // before 1970
 }
 
+static bool moves(const struct gw_rollout *rollout)
+{
+    return rollout->state.state != POL_ROLLOUT_DRAFT && !gw_rollout_is_closed(rollout);
+}
+
+void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
+{
+    if (moves(rollout)) {
+        // Rounded down, a trial's time never goes back.
+        int64_t part_us = by_us % 1000000;
+        rollout->moved_s += by_us / 1000000 - (part_us < 0);
+        tell_tally(core, rollout);
+    }
+}
+
 enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
 {
-    if (rollout->state.state == POL_ROLLOUT_DRAFT || gw_rollout_is_closed(rollout)) {
+    if (!moves(rollout)) {
         return BASE_OK;
     }
     struct gw_rollout_change change;

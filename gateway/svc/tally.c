@@ -48,6 +48,7 @@ struct rollout_tally {
     uint32_t stage_now;
     uint64_t lost; // while it goes back, since lost_since_us
     uint64_t lost_since_us;
+    int64_t moved_s; // of the trial's time
     uint16_t tenant;
     bool open;
     bool offers;
@@ -237,6 +238,7 @@ static void set_one(struct rollout_tally *rollout, const struct gw_tally_phase *
     rollout->stage_now = gw_release_stage(rollout->release, phase->stage_now, shadow);
     rollout->open = phase->open;
     rollout->offers = phase->offers;
+    rollout->moved_s = phase->moved_s;
 }
 
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
@@ -299,6 +301,7 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
             .shadow = rollout->real != NULL,
             .release = rollout->release,
             .tenant = rollout->tenant,
+            .moved_s = rollout->moved_s,
         };
     }
     pthread_mutex_unlock(&tally->lock);
@@ -483,6 +486,14 @@ static void note_trial(struct rollout_tally *rollout, const struct gw_tally_chan
     gw_trial_blocks_add(rollout->trial, &entry);
 }
 
+// Devices of a trial have its times.
+static uint32_t waits_since_s(const struct rollout_tally *rollout,
+                              const struct gw_tally_change *change)
+{
+    bool drawn = ((change->old_bits | change->new_bits) & GW_OUTCOME_DRAWN) != 0;
+    return drawn ? gw_trial_gateway_s(change->offered_s, rollout->moved_s) : change->offered_s;
+}
+
 static void apply_standing(const struct gw_tally *tally, struct rollout_tally *rollout,
                            const struct gw_tally_change *change, enum gw_standing standing,
                            uint16_t old_bits, uint16_t new_bits)
@@ -500,10 +511,11 @@ static void apply_standing(const struct gw_tally *tally, struct rollout_tally *r
     gw_counts_add(&stage->counts, &after);
     bool was_pending = is_pending(&before);
     bool now_pending = is_pending(&after);
+    uint32_t offered_s = waits_since_s(rollout, change);
     if (was_pending && !now_pending) {
-        gw_offer_ring_take(&stage->waiting, change->offered_s);
+        gw_offer_ring_take(&stage->waiting, offered_s);
     } else if (!was_pending && now_pending) {
-        gw_offer_ring_add(&stage->waiting, tally->now_s, change->offered_s);
+        gw_offer_ring_add(&stage->waiting, tally->now_s, offered_s);
     }
     bool was_complete = before.succeeded + before.failed > 0;
     bool completed = !was_complete && after.succeeded + after.failed > 0;

@@ -56,6 +56,7 @@ struct gw_tally_rollout {
     bool shadow;                      // it is known by gw_shadow_key
     const struct gw_release *release; // lives as long as the tally
     uint16_t tenant;                  // only whose devices are believed
+    int64_t moved_s;                  // of its trial's time (svc/trial_blocks.h)
 };
 
 // Where a rollout is.
@@ -63,6 +64,7 @@ struct gw_tally_phase {
     uint32_t stage_now;
     bool open;   // not yet completed or rolled back
     bool offers; // gw_rollout_offers_unmarked
+    int64_t moved_s;
 };
 
 // What the control thread's walk over all devices found for one stage (watch.c): what depends on

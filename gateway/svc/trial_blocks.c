@@ -123,6 +123,19 @@ uint64_t gw_trial_blocks_lost(const struct gw_trial_blocks *blocks)
     return blocks->lost;
 }
 
+// ---- Time
+
+uint32_t gw_trial_gateway_s(uint32_t trial_s, int64_t moved_s)
+{
+    int64_t time_s = (int64_t)trial_s + moved_s;
+    return time_s < 0 ? 0 : time_s < UINT32_MAX ? (uint32_t)time_s : UINT32_MAX;
+}
+
+uint32_t gw_trial_time_s(uint32_t gateway_s, int64_t moved_s)
+{
+    return gw_trial_gateway_s(gateway_s, -moved_s);
+}
+
 // ---- Places
 
 // Stage, number of the block's seconds, alone or not: in the order in which blocks are begun.

@@ -65,6 +65,12 @@ void gw_trial_blocks_judged(struct gw_trial_blocks *blocks, const struct gw_tria
 void gw_trial_blocks_slices(struct gw_trial_blocks *blocks, const struct gw_trial_look *look,
                             const struct pol_held *lifted, struct pol_slices *out);
 
+// A trial goes by its rollout's own time, which no acceptance of another time moves: the gateway's,
+// less what was accepted since the rollout began (`moved_s`). All times of devices in a trial are
+// such, and those of a look.
+uint32_t gw_trial_time_s(uint32_t gateway_s, int64_t moved_s);
+uint32_t gw_trial_gateway_s(uint32_t trial_s, int64_t moved_s); // the other way
+
 // When the block of a device ends that was offered then, and its window in a stage.
 uint32_t gw_trial_block_end_s(const struct gw_release *release, uint32_t offered_s);
 uint64_t gw_trial_window_end_s(const struct gw_release *release, uint32_t stage,

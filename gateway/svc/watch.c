@@ -39,8 +39,9 @@ struct watched {
     uint16_t control_from;
     uint16_t control_to;
     bool admits;
-    bool back;     // it goes back: who of its devices is lost is all that is looked for
-    uint64_t lost; // ... have the version, and are silent or revoked
+    bool back;       // it goes back: who of its devices is lost is all that is looked for
+    uint64_t lost;   // ... have the version, and are silent or revoked
+    int64_t moved_s; // of its trial's time
     struct gw_tally_watch figures[POL_STAGES_MAX];
     // By attrs_id: is the device targeted, and by which stages' audiences?
     uint32_t known;
@@ -90,6 +91,13 @@ void gw_watch_free(struct gw_watch *watch)
         free(watch->slots);
         free(watch);
     }
+}
+
+// Nobody is silent for what the time did; what was found by the other time holds no more.
+void gw_watch_time_moved(struct gw_watch *watch)
+{
+    end_walk(watch);
+    watch->clock.started_s = gw_core_now_s(watch->core);
 }
 
 // ---- Beginning a walk
@@ -150,6 +158,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .since_us = rollout->state.stage_since_us,
         .admits = rollout->state.state != POL_ROLLOUT_PAUSED,
         .back = rollout->state.state == POL_ROLLOUT_ROLLING_BACK,
+        .moved_s = rollout->moved_s,
     };
     if (item->back) {
         item->since_us = rollout->rollback_since_us;
@@ -232,6 +241,13 @@ static uint32_t at_least_0(uint32_t to, uint32_t from)
     return to > from ? to - from : 0;
 }
 
+// When it was offered it. Devices of a trial have its times.
+static uint32_t entered_s(const struct watched *item, const struct gw_device_mark *mark)
+{
+    return (mark->bits & GW_OUTCOME_DRAWN) != 0 ? gw_trial_gateway_s(mark->offered_s, item->moved_s)
+                                                : mark->offered_s;
+}
+
 static void see_updated(const struct gw_watch *watch, struct watched *item,
                         const struct gw_device_mark *mark, const struct gw_device_visit *visit)
 {
@@ -242,7 +258,8 @@ static void see_updated(const struct gw_watch *watch, struct watched *item,
     bool active = (mark->bits & (GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN)) != 0;
     bool done = (mark->bits & (GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED |
                                GW_OUTCOME_RETRY)) != 0;
-    uint32_t age = at_least_0(watch->clock.now_s, mark->offered_s);
+    uint32_t offered_s = entered_s(item, mark);
+    uint32_t age = at_least_0(watch->clock.now_s, offered_s);
     if (active && !done) {
         bool silent = stage->silence_s > 0 &&
                       quiet >= gw_silence_after_s(item->release, stage, visit->interval_s);
@@ -255,8 +272,8 @@ static void see_updated(const struct gw_watch *watch, struct watched *item,
             figures->silent++; // later it counts as timed out
         }
     } else if (!active && !done && (mark->bits & GW_OUTCOME_NOT_APPLICABLE) == 0 &&
-               stage->offline_expiry_s > 0 && last_seen_s <= mark->offered_s &&
-               at_least_0(watch->clock.now_s, mark->offered_s) >= stage->offline_expiry_s) {
+               stage->offline_expiry_s > 0 && last_seen_s <= offered_s &&
+               age >= stage->offline_expiry_s) {
         figures->expired++;
         figures->expired_late += age > stage->execution_timeout_s;
     }
@@ -288,7 +305,7 @@ static void see_control(const struct gw_watch *watch, struct watched *item,
 static void see_drawn(const struct gw_watch *watch, struct watched *item,
                       const struct gw_device_mark *mark, const struct gw_device_visit *visit)
 {
-    const struct gw_silence_device device = {.offered_s = mark->offered_s,
+    const struct gw_silence_device device = {.offered_s = entered_s(item, mark),
                                              .last_seen_s = visit->last_seen_s,
                                              .interval_s = visit->interval_s,
                                              .bits = mark->bits,
@@ -359,13 +376,16 @@ static uint32_t runs_since_s(const struct gw_watch *watch, const struct gw_devic
 }
 
 // May what a device says that was offered it then still count?
-static bool has_time(const struct gw_watch *watch, const struct gw_release *release,
+static bool has_time(const struct gw_watch *watch, const struct watched *item,
                      const struct gw_device_mark *mark)
 {
-    return (mark->bits & GW_OUTCOME_DRAWN) != 0
-               ? watch->clock.now_s <= gw_trial_window_end_s(release, mark->stage, mark->offered_s)
-               : at_least_0(watch->clock.now_s, runs_since_s(watch, mark)) <=
-                     release->stages[mark->stage].execution_timeout_s;
+    const struct gw_release *release = item->release;
+    if ((mark->bits & GW_OUTCOME_DRAWN) != 0) {
+        return gw_trial_time_s(watch->clock.now_s, item->moved_s) <=
+               gw_trial_window_end_s(release, mark->stage, mark->offered_s);
+    }
+    return at_least_0(watch->clock.now_s, runs_since_s(watch, mark)) <=
+           release->stages[mark->stage].execution_timeout_s;
 }
 
 // Has it been offered the version, not answered, and may in time?
@@ -375,7 +395,7 @@ static bool is_under_way(const struct gw_watch *watch, const struct watched *ite
     struct gw_rollout_counts one;
     gw_tally_contribution(mark->bits, &one);
     return one.offered != 0 && one.succeeded == 0 && one.failed == 0 && one.not_applicable == 0 &&
-           one.rolled_back == 0 && has_time(watch, item->release, mark);
+           one.rolled_back == 0 && has_time(watch, item, mark);
 }
 
 // Has it the version of a rollout that goes back, and will hardly come for another soon? Where

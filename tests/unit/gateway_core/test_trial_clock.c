@@ -1,0 +1,161 @@
+// Trials on the gateway as it ships, through an acceptance of another time: what entered by the
+// clock that was wrong, and what comes by the right one, is judged as if the clock had been right.
+#include "placebo_kit.h"
+
+#include "svc/control.h"
+
+#define DAY_S     INT64_C(86400)
+#define SILENCE_S 600u
+
+static void accept_jump(struct rig *rig, int64_t by_s)
+{
+    struct base_error error = {0};
+    int64_t moved_us = 0;
+    uint32_t paused = 0;
+    if (by_s == 0) {
+        return;
+    }
+    rig->wall_us += (uint64_t)(by_s * (int64_t)SECOND_US);
+    rig_settle(rig);
+    assert_int_equal(gw_clock_accept(rig->core, BASE_STR("ana"), BASE_STR("it is right"), &moved_us,
+                                     &paused, &error),
+                     BASE_OK);
+    assert_int_equal(paused, 1);
+    rig_command(rig, ID, POL_COMMAND_RESUME, NULL);
+    rig_settle(rig);
+}
+
+static void come_from(struct rig *rig, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        (void)come(rig, &devices[i]);
+    }
+    rig_settle(rig);
+}
+
+// Every fourth of the updated fails, all others are well.
+static void tell_from(struct rig *rig, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        if (place_of(&devices[i]) != NOTHING) {
+            bool fails = place_of(&devices[i]) == UPDATED && i % 4 == 1;
+            tell(rig, &devices[i], fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN);
+        }
+    }
+    rig_settle(rig);
+}
+
+// Some have answered when the clock jumps, some answer then, some come then.
+static void play(int64_t by_s, bool restarted, struct pol_trial out[3])
+{
+    struct rig rig;
+    open_trial(&rig);
+    come_from(&rig, 0, 100);
+    rig_advance_s(&rig, 20);
+    tell_from(&rig, 0, 30);
+    rig_advance_s(&rig, 20);
+    accept_jump(&rig, by_s);
+    if (restarted) {
+        rig_stop(&rig);
+        rig_start(&rig);
+        rig_settle(&rig);
+    }
+    tell_from(&rig, 30, 70);
+    come_from(&rig, 100, 200);
+    rig_advance_s(&rig, 20);
+    trial_now(&rig, &out[0]);
+    tell_from(&rig, 100, 180);
+    rig_advance_s(&rig, BLOCK_S + WINDOW_S - 40);
+    trial_now(&rig, &out[1]);
+    rig_advance_s(&rig, 2 * WINDOW_S);
+    trial_now(&rig, &out[2]);
+    expect_replay(&rig);
+    rig_done(&rig);
+}
+
+static void a_trial_is_the_same_through_an_acceptance(void **state)
+{
+    (void)state;
+    static const int64_t jumps[] = {3 * DAY_S, 1000, -1000, -3 * DAY_S};
+    struct pol_trial right[3];
+    play(0, false, right);
+    assert_true(right[0].all[POL_COHORT_UPDATED].failed > 0);
+    assert_true(right[0].over[POL_COHORT_UPDATED].offered == 0);
+    assert_true(right[1].over[POL_COHORT_UPDATED].offered > 0);
+    assert_true(right[2].over[POL_COHORT_UPDATED].offered >
+                right[1].over[POL_COHORT_UPDATED].offered);
+    for (uint32_t i = 0; i < 2 * sizeof(jumps) / sizeof(jumps[0]); i++) {
+        struct pol_trial seen[3];
+        print_message("by %lld s%s\n", (long long)jumps[i / 2], i % 2 != 0 ? ", restarted" : "");
+        play(jumps[i / 2], i % 2 != 0, seen);
+        for (uint32_t k = 0; k < 3; k++) {
+            expect_same(&seen[k], &right[k]);
+        }
+    }
+}
+
+static void watched(struct pol_stage *stage, uint32_t index)
+{
+    conduct(stage, index);
+    stage->silence_s = SILENCE_S;
+    stage->guard_s = 24 * 3600;
+    stage->gate.max_silence_percent = 100;
+}
+
+static const struct rig_stage guarded_full[] = {
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 400000, 0},
+};
+
+// Who was heard of before the time moved is not silent for that; for whom a guard waits has the
+// rest of its window.
+static void nobody_is_late_by_an_acceptance(int64_t by_s)
+{
+    struct rig rig;
+    struct gw_rollout_view view;
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    begin_conducted(&rig, guarded_full, 1, watched);
+    for (uint32_t i = 0; i < 40; i++) {
+        (void)come(&rig, &devices[i]);
+        tell_of(&rig, &devices[i], false, WIRE_OUTCOME_RAN);
+    }
+    rig_advance_s(&rig, WINDOW_S - 10);
+    assert_int_equal(come(&rig, &devices[40]), UPDATED);
+    rig_advance_s(&rig, BLOCK_S + 15);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    accept_jump(&rig, by_s);
+    rig_settle(&rig);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_GUARDING);
+    assert_int_equal(view.outstanding, 1);
+    assert_int_equal(view.counts.silent, 0);
+    rig_advance_s(&rig, WINDOW_S);
+    rig_settle(&rig);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+    assert_int_equal(view.counts.silent, 0);
+    rig_done(&rig);
+}
+
+static void a_guard_waits_through_an_acceptance(void **state)
+{
+    (void)state;
+    nobody_is_late_by_an_acceptance(1000);
+    nobody_is_late_by_an_acceptance(-1000);
+    nobody_is_late_by_an_acceptance(3 * DAY_S);
+    nobody_is_late_by_an_acceptance(-3 * DAY_S);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trial_is_the_same_through_an_acceptance),
+        cmocka_unit_test(a_guard_waits_through_an_acceptance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
