@@ -275,6 +275,9 @@ static enum cli_exit export_pages(const struct cli *cli, struct walk *walk, cons
 enum cli_exit cli_tunnel_export(struct cli *cli)
 {
     const char *path = cli->values[CLI_OPTION_OUT];
+    if (path != NULL && strcmp(path, "-") == 0) {
+        path = NULL; // standard output, which keeps no place
+    }
     bool csv = path != NULL && ends_with(path, ".csv");
     struct walk walk = {.to = stdout, .form = csv ? FORM_CSV : FORM_JSON};
     enum cli_exit code = path != NULL ? load_place(path, walk.place) : CLI_EXIT_OK;
@@ -287,9 +290,11 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
     if (path != NULL) {
         struct base_error error = {0};
         int fd = -1;
-        if (base_regular_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, &fd, &error) !=
-            BASE_OK) {
-            return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+        enum base_status status =
+            base_regular_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, &fd, &error);
+        if (status != BASE_OK) {
+            return cli_fail(CLI_EXIT_LOCAL, "%s%s", error.text,
+                            status == BASE_ERR_INVALID ? "; --out - is standard output" : "");
         }
         walk.to = fdopen(fd, "a");
         if (walk.to == NULL) {
