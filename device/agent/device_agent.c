@@ -343,8 +343,10 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         agent->options.dir = text;
         break;
     case OPTION_ID:
-        if (wire_device_parse(base_str_of(text), &config->device_id) != BASE_OK) {
-            argp_error(state, "--id: '%s' is not 16 lower-case hex digits", text);
+        if (wire_device_parse(base_str_of(text), &config->device_id) != BASE_OK ||
+            config->device_id == 0) {
+            argp_error(state, "--id: '%s' is not 16 lower-case hex digits, one of them not 0",
+                       text);
         }
         agent->have_id = true;
         break;

@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 struct event_source {
@@ -24,18 +26,36 @@ struct event_source {
     bool pipe; // by its name
     bool ended;
     bool broken;
-    bool skipping;  // the rest of a line that was too long
-    size_t skipped; // bytes of that
-    bool waiting;   // said that nobody writes to the pipe
+    bool skipping;     // the rest of a line that was too long
+    size_t skipped;    // bytes of that
+    bool waiting;      // said that nobody writes to the pipe
+    uint64_t bad_said; // `stats.bad` when a bad line was last told
+    uint64_t bad_said_us;
     size_t size;
     char bytes[EVENT_LINE_MAX + 1];
 };
 
+// A file of anything else has no line that is good: the log is not filled with it.
 static void say_bad(struct event_source *source, const char *why)
 {
-    source->stats.bad++;
-    base_log_warn(source->options.log, "events", "line %llu: %s",
-                  (unsigned long long)source->stats.lines, why);
+    uint64_t now_us = base_clock_mono_us();
+    uint64_t untold = source->stats.bad++ - source->bad_said;
+    if (source->stats.bad > EVENT_SOURCE_BAD_SAID &&
+        now_us - source->bad_said_us < EVENT_SOURCE_BAD_GAP_S * 1000000ull) {
+        return;
+    }
+    source->bad_said = source->stats.bad;
+    source->bad_said_us = now_us;
+    if (untold > 0) {
+        base_log_warn(source->options.log, "events", "line %llu: %s; %llu bad before it not told",
+                      (unsigned long long)source->stats.lines, why, (unsigned long long)untold);
+    } else {
+        base_log_warn(source->options.log, "events", "line %llu: %s%s",
+                      (unsigned long long)source->stats.lines, why,
+                      source->stats.bad == EVENT_SOURCE_BAD_SAID
+                          ? "; from here on bad lines are told once a minute"
+                          : "");
+    }
 }
 
 static void line_take(struct event_source *source, struct base_str text)
@@ -143,7 +163,12 @@ static bool fill(struct event_source *source)
         source->size += (size_t)got;
         return true;
     }
-    if (got == 0 ? !awaits_writer(source) : errno != EAGAIN && errno != EINTR) {
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+        base_log_error(source->options.log, "events", "%s: %s", source->options.path,
+                       strerror(errno));
+        source->broken = true;
+        source->ended = true;
+    } else if (got == 0 && !awaits_writer(source)) {
         end(source);
     }
     return false;
@@ -163,6 +188,22 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+// A regular file of a disk? What the kernel makes up may never end (/proc/kmsg), be no text
+// (/proc/self/mem), or be taken from its other readers.
+static enum base_status check_kept(int fd, const char *path, struct base_error *error)
+{
+    struct statfs about;
+    BASE_TRY(base_regular_check(fd, path, error));
+    if (fstatfs(fd, &about) != 0) {
+        return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
+    }
+    bool made_up = about.f_type == PROC_SUPER_MAGIC || about.f_type == SYSFS_MAGIC ||
+                   about.f_type == DEBUGFS_MAGIC || about.f_type == TRACEFS_MAGIC;
+    return made_up ? base_error_set(error, BASE_ERR_INVALID,
+                                    "%.200s: made up by the kernel, not a file of events", path)
+                   : BASE_OK;
+}
+
 // Standard input, a file, or a pipe, which goes on until it is closed. A device has no end.
 // *out_pipe: a pipe with a name, which somebody may open for writing later.
 static enum base_status source_open(const char *path, int *out_fd, bool *out_pipe,
@@ -176,7 +217,7 @@ static enum base_status source_open(const char *path, int *out_fd, bool *out_pip
         return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
     }
     *out_pipe = !given && S_ISFIFO(about.st_mode);
-    return given || *out_pipe ? BASE_OK : base_regular_check(*out_fd, path, error);
+    return given || *out_pipe ? BASE_OK : check_kept(*out_fd, path, error);
 }
 
 enum base_status event_source_new(struct event_base *base,

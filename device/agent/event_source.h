@@ -3,7 +3,7 @@
 //
 // A pipe that nobody has opened for writing is waited for; it ends when all who wrote have closed
 // it. A line that is too long is skipped and said; what goes on without an end of line is no file
-// of events, and ends there.
+// of events, and ends there; what the kernel makes up (/proc) is none either, and is refused.
 #ifndef EVENT_SOURCE_H
 #define EVENT_SOURCE_H
 
@@ -14,7 +14,9 @@
 #define EVENT_SOURCE_LINES   32 // recorded at once, then others get their turn
 #define EVENT_SOURCE_WAIT_MS 20 // when a pipe has nothing
 #define EVENT_SOURCE_SKIP_MAX                                                                      \
-    (1024u * 1024) // bytes of a line that is too long: then it is the last
+    (1024u * 1024)                // bytes of a line that is too long: then it is the last
+#define EVENT_SOURCE_BAD_SAID  10 // bad lines that are told one by one, then
+#define EVENT_SOURCE_BAD_GAP_S 60 // the latest once in so many seconds, with how many there were
 
 struct event_base;
 struct event_source;
@@ -22,7 +24,7 @@ struct event_source;
 struct event_source_stats {
     uint64_t lines;
     uint64_t recorded;
-    uint64_t bad; // each is logged
+    uint64_t bad;
 };
 
 struct event_source_options {
@@ -33,7 +35,8 @@ struct event_source_options {
     void (*ended)(void *ctx, bool broken); // nothing more is read; broken: it is no file of events
 };
 
-// IO, NOMEM; `error` says the file. `options` is copied.
+// INVALID: neither a regular file nor a pipe; IO, NOMEM; `error` says the file. `options` is
+// copied.
 BASE_NODISCARD enum base_status event_source_new(struct event_base *base,
                                                  const struct event_source_options *options,
                                                  struct event_source **out,

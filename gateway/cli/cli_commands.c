@@ -252,7 +252,8 @@ const struct cli_command cli_commands[] = {
     {"tunnel", "export", "",
      "Write records to a file, as JSON lines or CSV; the next export goes on behind them.",
      "  walle tunnel export --out records.jsonl\n"
-     "  walle tunnel export --task shop/page-view --out views.csv",
+     "  walle tunnel export --task shop/page-view --out views.csv\n"
+     "  walle tunnel export --out - | head -n 1            # standard output; no place is kept",
      CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(DEVICE) | CLI_BIT(AFTER) | CLI_BIT(OUT), 0, 0,
      cli_tunnel_export},
     {"tunnel", "stat", "", "Show the tunnel's log, uploads and counters.", "  walle tunnel stat",

@@ -240,6 +240,9 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
 {
     const char *path = cli->values[CLI_OPTION_OUT];
     const char *after = cli->values[CLI_OPTION_AFTER];
+    if (path != NULL && strcmp(path, "-") == 0) {
+        path = NULL; // standard output, which keeps no place
+    }
     bool csv = path != NULL && ends_with(path, ".csv");
     struct walk walk = {
         .to = stdout, .name = "standard output", .form = csv ? FORM_CSV : FORM_JSON};
@@ -247,7 +250,9 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
     struct base_error error = {0};
     if (path != NULL) {
         if (export_file_open(&file, path, &error) != BASE_OK) {
-            return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+            bool device = strncmp(path, "/dev/", 5) == 0;
+            return cli_fail(CLI_EXIT_LOCAL, "%s%s", error.text,
+                            device ? "; --out - is standard output" : "");
         }
         walk.to = file.to;
         walk.name = path;

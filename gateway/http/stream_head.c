@@ -80,8 +80,9 @@ static int refused(struct gw_stream *stream, const char **out_detail)
     struct gw_http_worker *worker = stream->conn->worker;
     if (work->refuse_status != 0) {
         *out_detail = work->refuse_status == 400
-                          ? "host differs from :authority, origin or sec-fetch-site has two "
-                            "values, or a length is no number"
+                          ? "host differs from :authority; origin or sec-fetch-site has two "
+                            "values; walle-device, walle-credential, walle-enroll-key or "
+                            "authorization is there twice; or a length is no number"
                           : "request headers are over a limit";
         return work->refuse_status;
     }

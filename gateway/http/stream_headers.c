@@ -165,6 +165,14 @@ static void note_field(struct gw_stream_work *work, struct base_str name, struct
     }
 }
 
+// A field that says who asks. A second one, the same too, is no client's of ours: which would be
+// looked at, and which is the upstream told of?
+static bool says_who(const struct gw_request *request, const struct base_str *place)
+{
+    return place == &request->device || place == &request->credential ||
+           place == &request->enrol_key || place == &request->authorization;
+}
+
 // What a browser says of a page it says once. Two values: which would be looked at?
 static bool contradicts(const struct gw_request *request, const struct base_str *place,
                         struct base_str value)
@@ -199,13 +207,13 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
     bool first = place == NULL || place->data == NULL;
     if (place != NULL && first) {
         *place = keep(work, value);
-    } else if (place != NULL && contradicts(&work->exchange.request, place, value)) {
+    } else if (place != NULL && (says_who(&work->exchange.request, place) ||
+                                 contradicts(&work->exchange.request, place, value))) {
         work->refuse_status = 400;
     }
-    // A device's secrets are for this gateway alone; the upstream is told of one device.
-    bool passes = place != &work->exchange.request.credential &&
-                  place != &work->exchange.request.enrol_key &&
-                  (first || place != &work->exchange.request.device);
+    // A device's secrets are for this gateway alone.
+    bool passes =
+        place != &work->exchange.request.credential && place != &work->exchange.request.enrol_key;
     if (work->forward && passes) {
         forward(work, name, value);
     }

@@ -28,7 +28,7 @@ class AtTheHeaders(unittest.TestCase):
         cls.gateway = cls.stack.start_gateway("--set", "admin.token_file=" + cls.stack.path("admin.token"),
                                               "--set", "ddi.token_file=" + cls.stack.path("ddi.token"))
         cls.viewer = cls.walle("token", "new", "--name", "eye", "--role", "viewer").stdout.strip()
-        enrol = cls.walle("device", "enroll-token", "--name", "fleet").stdout.strip()
+        cls.enrol_token = enrol = cls.walle("device", "enroll-token", "--name", "fleet").stdout.strip()
         cls.credential = cls.enrol(enrol, DEVICE)
         cls.enrol(enrol, "00000000000000bb")
         cls.walle("device", "revoke", "00000000000000bb")
@@ -109,6 +109,26 @@ class AtTheHeaders(unittest.TestCase):
                 (404, "PUT", "/default/controller/v1/box/nothing", ("authorization", "GatewayToken a-long-enough-ddi-token"))):
             with self.subTest(f"{wanted} {method} {path} {fields}"):
                 self.assertEqual(self.asked(method, path, *fields)[0], wanted)
+
+    def test_who_somebody_is_is_said_once(self):
+        """Two of a field that says who asks: refused, whichever comes first, and when they are the same."""
+        key = "wek_" + "A" * 43
+        fields = {"walle-device": (DEVICE, "00000000000000bb"), "walle-credential": (self.credential, "wdt_" + "x" * 43),
+                  "walle-enroll-key": (key, "wek_" + "B" * 42 + "A"), "authorization": ("Bearer " + self.enrol_token, "Bearer x")}
+        right = [(name, values[0]) for name, values in fields.items()]
+        for name, (good, bad) in fields.items():
+            others = [field for field in right if field[0] != name]
+            for first, second in ((good, bad), (bad, good), (good, good), ("", good)):
+                for method, path in (("POST", "/v1/enroll"), ("POST", "/v1/report"), ("POST", "/v1/checkin"), ("GET", "/elsewhere")):
+                    with self.subTest(name=name, first=first, second=second, path=path):
+                        status, text = self.asked(method, path, *others, (name, first), (name, second))
+                        self.assertEqual(status, 400, text)
+
+    def test_nobody_enrols_as_the_id_that_means_none(self):
+        token = bearer(self.enrol_token)
+        status, text = self.asked("POST", "/v1/enroll", token, ("walle-device", "0" * 16))
+        self.assertEqual(status, 400, text)
+        self.assertIn("walle-device: not 0000000000000000, which is no device's id", text)
 
     def test_who_may_is_heard_to_the_end(self):
         content = os.urandom(3 << 20)

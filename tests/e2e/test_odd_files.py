@@ -297,6 +297,10 @@ class OddFiles(unittest.TestCase):
         rows = self.stack.path("rows.csv")
         self.left_alone("walle", "tunnel", "export", "--out", rows, *gateway, path=rows)
         self.left_alone("walle", "tunnel", "export", "--out", rows, *gateway, path=rows + ".next")
+        run = self.stack.walle("tunnel", "export", "--out", "-", *gateway)  # standard output: no file of that name
+        self.assertEqual((run.stdout, run.stderr, os.path.exists("-.next")), ("", "", False))
+        run = self.stack.walle("tunnel", "export", "--out", "/dev/stdout", *gateway, check=False)
+        self.assertIn("/dev/stdout: a symbolic link, not a regular file; --out - is standard output", run.stderr)
         source, built = self.stack.path("source"), self.stack.path("built")
         os.mkdir(source)
         self.put(os.path.join(source, "task.json"), b'{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}')
@@ -346,10 +350,26 @@ class OddFiles(unittest.TestCase):
 
     def test_events_come_from_what_has_an_end(self):
         self.enrolled()
-        for path, text in (("/dev/zero", "a device"), (self.stack.path("device"), "a folder")):
-            run = self.device("--events", path)
-            self.assertEqual(run.returncode, 1, run.stderr)
-            self.assertIn(f"{path}: {text}, not a regular file", run.stderr)
+        for path, text in (("/dev/zero", "a device, not a regular file"), (self.stack.path("device"), "a folder, not a regular file"),
+                           ("/proc/self/mem", "made up by the kernel, not a file of events"),
+                           ("/proc/self/status", "made up by the kernel, not a file of events")):
+            with self.subTest(path=path):
+                run = self.device("--events", path)
+                self.assertEqual(run.returncode, 1, run.stderr)
+                self.assertIn(f"{path}: {text}", run.stderr)
+                self.assertNotIn(": line ", run.stderr)
+
+    def test_a_file_of_no_events_does_not_fill_the_log(self):
+        self.enrolled()
+        bad, good = 20000, b'{"kind":"click","page":"item","item":"i-1"}\n'
+        path = self.put(self.stack.path("events"), b"nonsense\n" * bad + good)
+        run = self.events(path)
+        self.assertEqual(run.returncode, 0, run.stderr[-2000:])
+        said = [line for line in run.stderr.splitlines() if ": line " in line]
+        self.assertGreaterEqual(len(said), 10)  # the first are told one by one
+        self.assertLess(len(said), 100)
+        self.assertIn(f"line 10: ", said[9])
+        self.assertIn(f"{bad + 1} lines, 1 recorded, {bad} bad", run.stderr)
 
     def device(self, *arguments):
         return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,
