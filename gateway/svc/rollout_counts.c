@@ -82,3 +82,23 @@ void gw_counts_judged(const struct gw_rollout_counts *seen, struct pol_counts *o
         .control_hazard = {seen->control_observed_s, seen->control_silent},
     };
 }
+
+void gw_counts_add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
+{
+    gw_counts_add(to, from);
+    to->timed_out += from->timed_out;
+    to->under_way += from->under_way;
+    to->expired += from->expired;
+    to->silent += from->silent;
+    to->silent_succeeded += from->silent_succeeded;
+    to->observed_s += from->observed_s;
+    to->control_silent += from->control_silent;
+    to->control_silent_done += from->control_silent_done;
+    to->control_observed_s += from->control_observed_s;
+    to->unproven += from->unproven;
+    to->unproven_completed += from->unproven_completed;
+    to->unproven_failed += from->unproven_failed;
+    // Stages overlap: the widest tells how many there are.
+    to->eligible = from->eligible > to->eligible ? from->eligible : to->eligible;
+    to->online = from->online > to->online ? from->online : to->online;
+}

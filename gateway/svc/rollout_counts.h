@@ -9,6 +9,8 @@
 void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
 // The sums over devices alone: not what depends on time, and nothing of those who do not count.
 void gw_counts_add(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
+// All of them: of a stage or a shadow beside another.
+void gw_counts_add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 void gw_counts_take(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 
 // What of a stage's counts its gate judges. Devices that fell silent after a success are no success

@@ -83,4 +83,10 @@ BASE_NODISCARD enum base_status gw_rollout_decode(const uint8_t *bytes, size_t s
 BASE_NODISCARD enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
                                                        struct gw_rollout_log_view *out);
 
+// The wall clock may have gone back since the rollout was stored: a stage did not begin in the
+// future. At start; the log line is noted.
+void gw_rollout_mend_clock(struct gw_core *core, struct gw_rollout *rollout);
+// Tells the tally which stage the rollout is in, whether it is open, offers, and its time.
+void gw_rollout_tell_tally(struct gw_core *core, struct gw_rollout *rollout);
+
 #endif

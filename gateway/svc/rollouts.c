@@ -211,7 +211,7 @@ static void take_back(struct gw_task *task, struct gw_rollout *rollout)
     }
 }
 
-static void tell_tally(struct gw_core *core, struct gw_rollout *rollout)
+void gw_rollout_tell_tally(struct gw_core *core, struct gw_rollout *rollout)
 {
     const struct gw_tally_phase phase = {.stage_now = rollout->state.stage_index,
                                          .open = !gw_rollout_is_closed(rollout),
@@ -312,7 +312,7 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
     count_end(core, rollout, change);
     *rollout = change->next;
     task->release_counter = change->task_counter;
-    tell_tally(core, rollout);
+    gw_rollout_tell_tally(core, rollout);
     if (gw_rollout_is_closed(rollout) != was_closed || is_base(rollout) != was_base) {
         relink_task(core, task);
     }
@@ -686,69 +686,6 @@ struct load {
     enum base_status status;
 };
 
-// The wall clock may have gone back meanwhile; a stage did not begin in the future.
-static void mend_clock(struct gw_core *core, struct gw_rollout *rollout)
-{
-    uint64_t now_us = gw_core_now_us(core);
-    if (rollout->rollback_since_us > now_us) {
-        rollout->rollback_since_us = now_us;
-    }
-    if (gw_rollout_is_closed(rollout)) {
-        return;
-    }
-    uint64_t last = gw_rollout_last_line(core, rollout->release->id, rollout->log_seq + 1);
-    rollout->log_seq = last > rollout->log_seq ? last : rollout->log_seq;
-    if (rollout->state.stage_since_us <= now_us) {
-        return;
-    }
-    rollout->state.stage_since_us = now_us;
-    struct gw_rollout_change change;
-    gw_rollout_begin(core, rollout, GW_LOG_CLOCK, NULL, &change);
-    change.line.record.kind = POL_RECORD_CLOCK;
-    change.line.record.now_us = now_us;
-    change.line.record.after = rollout->state;
-    change.line.revision = rollout->revision;
-    rollout->log_seq = change.line.seq;
-    gw_rollout_note(core, rollout->release->id, &change.line);
-}
-
-static uint64_t moved(uint64_t at_us, int64_t by_us)
-{
-    uint64_t to_us = at_us + (uint64_t)by_us;
-    return by_us < 0 && to_us > at_us ? 1 : to_us; // before 1970
-}
-
-static bool moves(const struct gw_rollout *rollout)
-{
-    return rollout->state.state != POL_ROLLOUT_DRAFT && !gw_rollout_is_closed(rollout);
-}
-
-void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
-{
-    if (moves(rollout)) {
-        // Rounded down, a trial's time never goes back.
-        int64_t part_us = by_us % 1000000;
-        rollout->moved_s += by_us / 1000000 - (part_us < 0);
-        tell_tally(core, rollout);
-    }
-}
-
-enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
-{
-    if (!moves(rollout)) {
-        return BASE_OK;
-    }
-    struct gw_rollout_change change;
-    gw_rollout_begin(core, rollout, GW_LOG_CLOCK, NULL, &change);
-    change.next.state.stage_since_us = moved(rollout->state.stage_since_us, by_us);
-    if (rollout->rollback_since_us > 0) {
-        change.next.rollback_since_us = moved(rollout->rollback_since_us, by_us);
-    }
-    change.line.record.kind = POL_RECORD_CLOCK;
-    change.line.record.now_us = change.next.state.stage_since_us;
-    return gw_rollout_commit(core, rollout, &change);
-}
-
 static enum base_status load_one(struct gw_core *core, struct base_span value,
                                  struct base_error *error)
 {
@@ -768,9 +705,9 @@ static enum base_status load_one(struct gw_core *core, struct base_span value,
         free(rollout);
         return status;
     }
-    mend_clock(core, rollout);
+    gw_rollout_mend_clock(core, rollout);
     gw_tally_own(core->tally, release->id, rollout->task->tenant);
-    tell_tally(core, rollout);
+    gw_rollout_tell_tally(core, rollout);
     link_rollout(rollout);
     gw_rollout_quarantine_tell(rollout);
     gw_rollout_hand_out(core, rollout);

@@ -615,26 +615,6 @@ static void stage_counts(const struct rollout_tally *rollout, uint32_t stage, ui
     }
 }
 
-static void add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
-{
-    gw_counts_add(to, from);
-    to->timed_out += from->timed_out;
-    to->under_way += from->under_way;
-    to->expired += from->expired;
-    to->silent += from->silent;
-    to->silent_succeeded += from->silent_succeeded;
-    to->observed_s += from->observed_s;
-    to->control_silent += from->control_silent;
-    to->control_silent_done += from->control_silent_done;
-    to->control_observed_s += from->control_observed_s;
-    to->unproven += from->unproven;
-    to->unproven_completed += from->unproven_completed;
-    to->unproven_failed += from->unproven_failed;
-    // Stages overlap: the widest tells how many there are.
-    to->eligible = from->eligible > to->eligible ? from->eligible : to->eligible;
-    to->online = from->online > to->online ? from->online : to->online;
-}
-
 // With those whose shadow is in it.
 static void whole_stage(const struct rollout_tally *rollout, uint32_t stage, uint32_t now_s,
                         struct gw_rollout_counts *out)
@@ -643,7 +623,7 @@ static void whole_stage(const struct rollout_tally *rollout, uint32_t stage, uin
     stage_counts(rollout, stage, now_s, out);
     if (rollout->shadow != NULL) {
         stage_counts(rollout->shadow, stage, now_s, &shadows);
-        add_all(out, &shadows);
+        gw_counts_add_all(out, &shadows);
     }
 }
 
@@ -705,7 +685,7 @@ bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage
         if (stage == i || stage == GW_TALLY_STAGE_ALL) {
             struct gw_rollout_counts one;
             whole_stage(rollout, i, now_s, &one);
-            add_all(out, &one);
+            gw_counts_add_all(out, &one);
         }
     }
     pthread_mutex_unlock(&tally->lock);
