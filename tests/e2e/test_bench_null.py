@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""What `./bench/run rollout --only null` makes of counts: a quick run says of too few rollouts that they are too few, a full one takes
+them for a failure, and both fail where a level is exceeded. The rollouts are told, not played."""
+import argparse
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["WALLE_SOURCE"], "bench"))
+import rollout_null  # noqa: E402  pylint: disable=wrong-import-position
+
+LARGE = {cell for cell, devices in rollout_null.cells() if devices == 20000}
+
+
+class Told(rollout_null.Pieces):
+    """Pieces whose rollouts were stopped as `share(cell)` says; `left` is what is due of a stop by now."""
+    share = staticmethod(lambda cell: 0.0)
+    differ = 0
+
+    def play(self, how, cell, first, runs):
+        due = getattr(self, "due", {})
+        self.due = due
+        due[how, cell] = due.get((how, cell), 0.0) + self.share(cell) * runs
+        stopped = int(due[how, cell])
+        due[how, cell] -= stopped
+        return {"build": self.build, "cell": cell, "name": f"cell {cell}", "how": how, "first": first, "runs": runs, "stopped": stopped,
+                "held": 0, "passed": 0, "differ": self.differ}
+
+
+class BenchNull(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        os.makedirs(os.path.join(self.folder, "bin"))
+        os.makedirs(os.path.join(self.folder, "out"))
+        with open(os.path.join(self.folder, "bin", "gate_null"), "w", encoding="ascii") as file:
+            file.write("told")
+        for name, value in (("HERE", rollout_null.HERE), ("Pieces", rollout_null.Pieces)):
+            self.addCleanup(setattr, rollout_null, name, value)
+        rollout_null.HERE = self.folder
+
+    def run_of(self, quick, share, differ=0):
+        class These(Told):
+            pass
+        These.share, These.differ = staticmethod(share), differ
+        rollout_null.Pieces = These
+        said = io.StringIO()
+        args = argparse.Namespace(quick=quick, build=self.folder, jobs=1, null_out=os.path.join(self.folder, f"{len(os.listdir(self.folder))}.jsonl"))
+        with contextlib.redirect_stdout(said):
+            result = rollout_null.run(args)
+        return result, said.getvalue()
+
+    def test_nothing_is_wrong(self):
+        for quick in (True, False):
+            result, said = self.run_of(quick, lambda cell: 0.01 if rollout_null.has_failures(cell) else 0.0)
+            self.assertEqual(result, 0, said)
+            self.assertNotIn("NOT SHOWN", said)
+            self.assertNotIn("WORSE", said)
+
+    def test_too_few_to_say(self):
+        def some(cell):
+            return 0.049 if cell in LARGE and rollout_null.has_failures(cell) else 0.0
+        result, said = self.run_of(True, some)
+        self.assertEqual(result, 0, said)
+        self.assertIn("too few runs to say", said)
+        result, said = self.run_of(False, some)
+        self.assertEqual(result, 1, said)
+        self.assertIn("NOT SHOWN", said)
+
+    def test_worse(self):
+        for quick in (True, False):
+            result, said = self.run_of(quick, lambda cell: 0.3 if rollout_null.has_failures(cell) else 0.0)
+            self.assertEqual(result, 1, said)
+            self.assertIn("WORSE", said)
+
+    def test_both_ways_differ(self):
+        for quick in (True, False):
+            self.assertEqual(self.run_of(quick, lambda cell: 0.0, differ=1)[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
