@@ -6,6 +6,7 @@
 #include "ports/sim_credentials.h"
 
 #include "base/cursor.h"
+#include "base/prng.h"
 #include "base/regular_file.h"
 
 #include <errno.h>
@@ -18,7 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MODE 0600
+#define FILE_MODE         0600
+#define VERSION_PLAIN     1 // without a secret
+#define PLAIN_BYTES       16u
+#define SECRET_DRAW_BYTES 8u
 
 static const uint8_t magic[8] = {'W', 'S', 'I', 'M', 'C', 'R', 'E', 'D'};
 
@@ -26,6 +30,7 @@ struct sim_credentials {
     int fd;
     uint8_t *map;
     size_t map_bytes;
+    size_t header_bytes;
     uint32_t devices;
 };
 
@@ -35,18 +40,24 @@ static enum base_status failed(struct base_error *error, const char *path, int n
                           strerror(number));
 }
 
-static bool is_header(const uint8_t bytes[SIM_CREDENTIALS_HEADER_BYTES])
+// Bytes of the header that these begin, by its version; 0: they are none.
+static size_t header_of(const uint8_t bytes[PLAIN_BYTES])
 {
     static const uint8_t zeros[7] = {0};
     struct base_reader reader;
     uint8_t word[sizeof(magic)];
     uint8_t rest[sizeof(zeros)];
-    base_reader_init(&reader, bytes, SIM_CREDENTIALS_HEADER_BYTES);
+    base_reader_init(&reader, bytes, PLAIN_BYTES);
     base_reader_copy(&reader, word, sizeof(word));
     uint8_t version = base_reader_u8(&reader);
     base_reader_copy(&reader, rest, sizeof(rest));
-    return base_reader_finish(&reader) == BASE_OK && memcmp(word, magic, sizeof(magic)) == 0 &&
-           version == SIM_CREDENTIALS_VERSION && memcmp(rest, zeros, sizeof(zeros)) == 0;
+    if (base_reader_finish(&reader) != BASE_OK || memcmp(word, magic, sizeof(magic)) != 0 ||
+        memcmp(rest, zeros, sizeof(zeros)) != 0) {
+        return 0;
+    }
+    return version == SIM_CREDENTIALS_VERSION ? SIM_CREDENTIALS_HEADER_BYTES
+           : version == VERSION_PLAIN         ? PLAIN_BYTES
+                                              : 0;
 }
 
 static bool write_header(int fd)
@@ -56,23 +67,30 @@ static bool write_header(int fd)
     base_writer_init(&writer, bytes, sizeof(bytes));
     base_writer_bytes(&writer, magic, sizeof(magic));
     base_writer_u8(&writer, SIM_CREDENTIALS_VERSION);
+    base_writer_init(&writer, bytes + PLAIN_BYTES, SIM_CREDENTIALS_SECRET_BYTES);
+    for (size_t i = 0; i < SIM_CREDENTIALS_SECRET_BYTES; i += SECRET_DRAW_BYTES) {
+        base_writer_u64(&writer, base_entropy_u64());
+    }
     return pwrite(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes);
 }
 
 // A file that somebody else made is looked at before anything is written to it.
-static enum base_status check_file(int fd, const char *path, uint64_t size,
+static enum base_status check_file(int fd, const char *path, uint64_t size, size_t *out_header,
                                    struct base_error *error)
 {
-    uint8_t header[SIM_CREDENTIALS_HEADER_BYTES];
+    uint8_t header[PLAIN_BYTES];
     if (size == 0) {
+        *out_header = SIM_CREDENTIALS_HEADER_BYTES;
         return write_header(fd) ? BASE_OK : failed(error, path, errno);
     }
-    if (pread(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header) || !is_header(header) ||
-        (size - sizeof(header)) % SIM_CREDENTIAL_RECORD_BYTES != 0) {
+    bool read = pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header);
+    size_t bytes = read ? header_of(header) : 0;
+    if (bytes == 0 || size < bytes || (size - bytes) % SIM_CREDENTIAL_RECORD_BYTES != 0) {
         return base_error_set(error, BASE_ERR_CORRUPT,
                               "%.100s: not credentials of a virtual fleet (version %d)", path,
                               SIM_CREDENTIALS_VERSION);
     }
+    *out_header = bytes;
     return BASE_OK;
 }
 
@@ -84,9 +102,10 @@ static enum base_status map_file(struct sim_credentials *credentials, const char
     if (fstat(credentials->fd, &about) != 0) {
         return failed(error, path, errno);
     }
-    BASE_TRY(check_file(credentials->fd, path, (uint64_t)about.st_size, error));
+    BASE_TRY(check_file(credentials->fd, path, (uint64_t)about.st_size, &credentials->header_bytes,
+                        error));
     size_t bytes =
-        SIM_CREDENTIALS_HEADER_BYTES + (size_t)credentials->devices * SIM_CREDENTIAL_RECORD_BYTES;
+        credentials->header_bytes + (size_t)credentials->devices * SIM_CREDENTIAL_RECORD_BYTES;
     int number =
         (uint64_t)about.st_size < bytes ? posix_fallocate(credentials->fd, 0, (off_t)bytes) : 0;
     if (number != 0) {
@@ -142,9 +161,14 @@ void sim_credentials_close(struct sim_credentials *credentials)
 
 static uint8_t *record_of(const struct sim_credentials *credentials, uint32_t device)
 {
-    return device < credentials->devices ? credentials->map + SIM_CREDENTIALS_HEADER_BYTES +
+    return device < credentials->devices ? credentials->map + credentials->header_bytes +
                                                (size_t)device * SIM_CREDENTIAL_RECORD_BYTES
                                          : NULL;
+}
+
+const uint8_t *sim_credentials_secret(const struct sim_credentials *credentials)
+{
+    return credentials->header_bytes == PLAIN_BYTES ? NULL : credentials->map + PLAIN_BYTES;
 }
 
 uint64_t sim_credentials_owner(const struct sim_credentials *credentials, uint32_t device)

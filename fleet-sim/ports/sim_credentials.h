@@ -5,8 +5,11 @@
 // whatever becomes of the process, and a million devices cost 72 MiB of pages the system may write
 // out, no file each.
 //
-//   file   := "WSIMCRED", u8 version(1), 7 zeros, record for each device of the fleet
+//   file   := "WSIMCRED", u8 version(2), 7 zeros, secret[32], record for each device of the fleet
 //   record := text[64] behind which zeros follow, u64 device id (0: no credential)
+//
+// The secret is drawn when the file is made: what devices bring to their enrolment is made of it,
+// the same in a run that is started anew. Version 1, which has none, is read and written as it is.
 //
 // Threads. Opened and closed by the coordinator; a device's record is read and written by the
 // thread of its shard alone.
@@ -16,8 +19,9 @@
 #include "base/error.h"
 #include "wire/enrolment.h"
 
-#define SIM_CREDENTIALS_VERSION      1
-#define SIM_CREDENTIALS_HEADER_BYTES 16u
+#define SIM_CREDENTIALS_VERSION      2
+#define SIM_CREDENTIALS_HEADER_BYTES 48u
+#define SIM_CREDENTIALS_SECRET_BYTES 32u
 #define SIM_CREDENTIAL_RECORD_BYTES  (WIRE_CREDENTIAL_MAX + 8u)
 
 struct sim_credentials;
@@ -29,6 +33,10 @@ BASE_NODISCARD enum base_status sim_credentials_open(const char *path, uint32_t 
                                                      struct base_error *error);
 void sim_credentials_close(struct sim_credentials *credentials); // accepts NULL
 
+// What the fleet's enrolment keys are made of, SIM_CREDENTIALS_SECRET_BYTES; NULL: a file of
+// version
+// 1. Valid until the file is closed.
+const uint8_t *sim_credentials_secret(const struct sim_credentials *credentials);
 // Whose the record of device number `device` is; 0: nobody's yet.
 uint64_t sim_credentials_owner(const struct sim_credentials *credentials, uint32_t device);
 // The credential of this device; empty: none, or what is there is no credential. Valid until the

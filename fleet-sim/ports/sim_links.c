@@ -265,10 +265,13 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     uint32_t count = 0;
     char range[40];
     headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    bool enrols = exchange->kind == SIM_EXCHANGE_ENROL;
     if (exchange->credential.size > 0) {
-        headers[count++] = (struct h2_header){BASE_STR("walle-credential"), exchange->credential};
+        headers[count++] =
+            (struct h2_header){enrols ? BASE_STR("walle-enroll-key") : BASE_STR("walle-credential"),
+                               exchange->credential};
     }
-    if (exchange->kind == SIM_EXCHANGE_ENROL) {
+    if (enrols) {
         headers[count++] =
             (struct h2_header){BASE_STR("authorization"), base_str_of(links->bearer)};
     }

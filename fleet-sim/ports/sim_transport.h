@@ -26,7 +26,8 @@ struct sim_exchange {
     uint32_t device;            // index in the shard
     uint32_t id;                // the runtime's name for it
     uint64_t started_us;        // when it was handed to the transport
-    struct base_str credential; // shown; empty: none. Valid until the exchange ends
+    struct base_str credential; // shown, or of an enrolment its key; empty: none. Valid until the
+                                // exchange ends
     enum sim_exchange_kind kind;
     bool open;
     bool body_owned; // `body` is on the heap, for this exchange alone

@@ -2,6 +2,10 @@
 // boots, over the connection that carries everything else, and shows it from then on. Called by
 // fleet_device.c, on the shard's thread.
 //
+// As a device it brings a key of its own (`walle-enroll-key`), the same until it has its answer and
+// another one for another enrolment: the SHA-256 of the fleet's secret, its id and the credential
+// that is taken no more. So nothing has to be kept of an enrolment that is under way.
+//
 // The runtime knows nothing of it, as on a phone: a credential is the transport's. A slot whose
 // device enrols keeps what it needs where the runtime will be.
 #include "run/fleet_enrol.h"
@@ -11,6 +15,9 @@
 #include <string.h>
 
 #define PATH               "/v1/enroll"
+#define KEY_PREFIX         "wek_"
+#define KEY_PREFIX_BYTES   4u
+#define KEY_TEXT_BYTES     (KEY_PREFIX_BYTES + BASE_B64_ENCODED(WIRE_SHA256_BYTES))
 #define STATUS_MADE        201
 #define STATUS_CONFLICT    409
 #define STATUS_TOO_MANY    429
@@ -28,6 +35,7 @@ struct sim_enrolling {
     uint64_t deadline_us;
     size_t size; // of the body; more than there is room for: it is no enrolment
     uint8_t body[WIRE_ENROLMENT_BYTES_MAX];
+    char key[KEY_TEXT_BYTES + 1];
 };
 _Static_assert(sizeof(struct sim_enrolling) <= SIM_ENROLLING_BYTES_MAX, "see fleet_enrol.h");
 
@@ -46,6 +54,33 @@ bool sim_enrol_needed(const struct sim_awake *awake)
             awake->shard->devices[awake->device].enrol_anew);
 }
 
+// Empty: the fleet has no secret.
+static struct base_str make_key(const struct sim_awake *awake, char out[KEY_TEXT_BYTES + 1])
+{
+    const struct dev_crypto_port *crypto = &awake->shard->real_crypto;
+    const uint8_t *secret = sim_credentials_secret(awake->shard->credentials);
+    struct base_str before = sim_awake_credential(awake);
+    struct dev_hash_state state;
+    struct base_writer writer;
+    struct wire_sha256 made;
+    uint8_t id[sizeof(awake->id)];
+    if (secret == NULL) {
+        return BASE_STR("");
+    }
+    base_writer_init(&writer, id, sizeof(id));
+    base_writer_u64(&writer, awake->id);
+    crypto->hash_begin(crypto->ctx, &state, NULL);
+    crypto->hash_update(crypto->ctx, &state, secret, SIM_CREDENTIALS_SECRET_BYTES);
+    crypto->hash_update(crypto->ctx, &state, id, sizeof(id));
+    if (before.size > 0) {
+        crypto->hash_update(crypto->ctx, &state, (const uint8_t *)before.data, before.size);
+    }
+    crypto->hash_end(crypto->ctx, &state, &made);
+    memcpy(out, KEY_PREFIX, KEY_PREFIX_BYTES);
+    size_t size = base_b64_encode(made.bytes, sizeof(made.bytes), out + KEY_PREFIX_BYTES);
+    return (struct base_str){out, KEY_PREFIX_BYTES + size};
+}
+
 void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
 {
     struct sim_shard *shard = awake->shard;
@@ -58,8 +93,11 @@ void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
     *enrolling = (struct sim_enrolling){.exchange = &awake->exchanges[0]};
     enrolling->deadline_us =
         now_us + (timeout_ms > 0 ? timeout_ms : TIMEOUT_DEFAULT_MS) * UINT64_C(1000);
-    *enrolling->exchange = (struct sim_exchange){
-        .owner = awake, .device = awake->device, .started_us = now_us, .kind = SIM_EXCHANGE_ENROL};
+    *enrolling->exchange = (struct sim_exchange){.owner = awake,
+                                                 .device = awake->device,
+                                                 .started_us = now_us,
+                                                 .credential = make_key(awake, enrolling->key),
+                                                 .kind = SIM_EXCHANGE_ENROL};
     awake->enrolling = enrolling;
     enrolling->ended = shard->transport.start(shard->transport.ctx, enrolling->exchange, &request);
     enrolling->exchange->open = enrolling->ended == BASE_OK;

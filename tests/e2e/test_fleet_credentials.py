@@ -116,8 +116,8 @@ class Credentials(unittest.TestCase):
         self.stop_when_known(self.fleet(20), 20)
         with open(self.stack.path("fleet", "credentials"), "rb") as file:
             kept = file.read()
-        self.assertEqual((kept[:16], len(kept)), (b"WSIMCRED\x01" + bytes(7), 16 + 20 * 72))
-        self.assertEqual({f"{struct.unpack_from('<Q', kept, 16 + 72 * at + 64)[0]:016x}" for at in range(20)}, set(self.known()))
+        self.assertEqual((kept[:16], len(kept)), (b"WSIMCRED\x02" + bytes(7), 48 + 20 * 72))
+        self.assertEqual({f"{struct.unpack_from('<Q', kept, 48 + 72 * at + 64)[0]:016x}" for at in range(20)}, set(self.known()))
         self.assertEqual(os.stat(self.stack.path("fleet", "credentials")).st_mode & 0o777, 0o600)
         # The same devices without a token, and ten more of them with one.
         credentials = ("--credentials", self.stack.path("fleet", "credentials"))
@@ -135,7 +135,7 @@ class Credentials(unittest.TestCase):
         wait_until(lambda: os.path.exists(self.stack.path("first", "timeline.csv")) or "s: online" in self.log("first"), what="the first run")
         wait_until(lambda: "another run has it" in self.said(*credentials), what="the lock of the first run")
         self.stop(fleet, "first")
-        for bad in (b"x" * 16, kept[:16] + b"x", b"WSIMCRED\x02" + kept[9:], kept[:8]):
+        for bad in (b"x" * 16, kept[:16] + b"x", b"WSIMCRED\x03" + kept[9:], kept[:8]):
             with open(self.stack.path("bad"), "wb") as file:
                 file.write(bad)
             self.refused("not credentials of a virtual fleet", "--credentials", self.stack.path("bad"))
@@ -179,6 +179,43 @@ class Credentials(unittest.TestCase):
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]))
         # The gateway gave some credentials twice: the answer was lost with the device.
         self.assertGreaterEqual(result["latency_us"]["enrolment"]["count"], 200)
+
+    def keys_shown(self, port, name):
+        """What the devices of one run show somebody who answers nothing that is an enrolment: {device: keys}."""
+        with open(self.stack.path(name + ".wire"), "w+", encoding="utf-8") as log:
+            peer = self.stack.spawn_path("nghttpd", "-v", "--no-tls", "-a", "127.0.0.1", "-d", self.stack.folder, str(port), stdout=log)
+
+            def seen():
+                log.seek(0)
+                text = re.sub(r"\x1b\[[0-9;]*m", "", log.read())
+                shown = {}
+                for stream in re.findall(r"recv \(stream_id=(\d+)\) :path: /v1/enroll", text):
+                    fields = dict(re.findall(rf"recv \(stream_id={stream}(?:, sensitive)?\) ([a-z-]+): (\S+)", text))
+                    shown.setdefault(fields.get("walle-device"), set()).add(fields.get("walle-enroll-key"))
+                return shown
+
+            wait_until(lambda: "listen" in (log.seek(0), log.read())[1], what="nghttpd")
+            fleet = self.fleet(3, "--threads", "1", "--credentials", self.stack.path("kept"), out=name)
+            shown = wait_until(lambda: (lambda now: now if len(now) == 3 else None)(seen()), what="three enrolments")
+            fleet.send_signal(signal.SIGTERM)
+            fleet.wait(60)
+            peer.kill()
+            peer.wait()
+            return shown
+
+    def test_a_device_brings_its_key(self):
+        """As a real one: drawn before its first try, the same until it is answered, also in another run."""
+        self.start()
+        port = self.stack.gateway.ports["h2c"]
+        self.stack.gateway.stop()
+        first = self.keys_shown(port, "first")
+        keys = set().union(*first.values())
+        self.assertEqual(len(keys), 3, first)
+        for key in keys:
+            self.assertRegex(key or "", r"^wek_[A-Za-z0-9_-]{43}$")
+        self.assertEqual(self.keys_shown(port, "second"), first)
+        self.stack.restart_gateway()
+        self.stop_when_known(self.fleet(3, "--credentials", self.stack.path("kept"), out="third"), 3, "third")
 
     def test_strangers_and_the_revoked_are_refused(self):
         self.start()

@@ -93,6 +93,44 @@ static void test_kept_over_runs_and_growth(void **state)
     sim_credentials_close(NULL);
 }
 
+// Keys of enrolments are made of a file's secret: its own, and the same in every run.
+static void test_a_file_has_a_secret(void **state)
+{
+    (void)state;
+    uint8_t first[SIM_CREDENTIALS_SECRET_BYTES];
+    for (int run = 0; run < 2; run++) {
+        struct sim_credentials *credentials = open_for(1);
+        assert_non_null(sim_credentials_secret(credentials));
+        if (run == 0) {
+            memcpy(first, sim_credentials_secret(credentials), sizeof(first));
+        }
+        assert_memory_equal(sim_credentials_secret(credentials), first, sizeof(first));
+        sim_credentials_close(credentials);
+    }
+    assert_int_equal(unlink(path), 0);
+    struct sim_credentials *other = open_for(1);
+    assert_memory_not_equal(sim_credentials_secret(other), first, sizeof(first));
+    sim_credentials_close(other);
+}
+
+// A file of version 1 keeps what it holds, and has none.
+static void test_a_file_of_before(void **state)
+{
+    (void)state;
+    uint8_t record[SIM_CREDENTIAL_RECORD_BYTES] = "wdt_before";
+    record[WIRE_CREDENTIAL_MAX] = 7;
+    overwrite(0, "WSIMCRED\1\0\0\0\0\0\0\0", 16);
+    overwrite(16, record, sizeof(record));
+    for (int run = 0; run < 2; run++) {
+        struct sim_credentials *credentials = open_for(2);
+        assert_null(sim_credentials_secret(credentials));
+        expect(credentials, 0, 7, "wdt_before");
+        expect(credentials, 1, 8, run == 0 ? "" : "wdt_since");
+        assert_int_equal(sim_credentials_put(credentials, 1, 8, BASE_STR("wdt_since")), BASE_OK);
+        sim_credentials_close(credentials);
+    }
+}
+
 static void test_nobodys_record_is_overwritten(void **state)
 {
     (void)state;
@@ -154,6 +192,7 @@ static void test_what_is_no_such_file(void **state)
         {"W", 1},
         {"WSIMCRED\1\0\0\0\0\0\0", 15},
         {"WSIMCRED\2\0\0\0\0\0\0\0", 16},
+        {"WSIMCRED\3\0\0\0\0\0\0\0", 16},
         {"WSIMCRED\1\0\0\0\0\0\0\1", 16},
         {"wsimcred\1\0\0\0\0\0\0\0", 16},
         {"WSIMCRED\1\0\0\0\0\0\0\0x", 17},
@@ -220,6 +259,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_kept_over_runs_and_growth, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_has_a_secret, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_of_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobodys_record_is_overwritten, setup, teardown),
         cmocka_unit_test_setup_teardown(test_torn_and_damaged_records, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_run_at_a_time, setup, teardown),
