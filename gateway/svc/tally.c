@@ -783,7 +783,7 @@ void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_vie
     if (rollout != NULL) {
         for (uint32_t i = 0; i < rollout->stage_count && i < view->stage_count; i++) {
             whole_stage(rollout, i, now_s, &view->stages[i].counts);
-            add_all(&view->counts, &view->stages[i].counts);
+            gw_counts_add_all(&view->counts, &view->stages[i].counts);
         }
         view_fingerprints(rollout, view);
         gw_value_slices_view(rollout->slices, view);
