@@ -6,6 +6,7 @@
 #include "policy/bucket.h"
 #include "policy/expr.h"
 #include "svc/device_record.h"
+#include "svc/past_outcomes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -630,6 +631,21 @@ struct recount {
     struct gw_rollout_counts counts;
 };
 
+static void recount_outcome(struct recount *recount, const struct gw_record_outcome *outcome)
+{
+    struct gw_rollout_counts one;
+    if (gw_release_standing(recount->release, outcome->bits) != GW_STANDING_COUNTED) {
+        recount->unproven += (outcome->bits & GW_OUTCOME_CONTROL) == 0;
+        return;
+    }
+    gw_tally_contribution(outcome->bits, &one);
+    recount->counts.offered += one.offered;
+    recount->counts.activated += one.activated;
+    recount->counts.succeeded += one.succeeded;
+    recount->counts.failed += one.failed;
+    recount->counts.rolled_back += one.rolled_back;
+}
+
 static bool recount_device(void *ctx, struct base_span key, struct base_span value)
 {
     struct recount *recount = ctx;
@@ -639,20 +655,22 @@ static bool recount_device(void *ctx, struct base_span key, struct base_span val
     const uint64_t keys[2] = {recount->rollout_id, gw_shadow_key(recount->rollout_id)};
     for (int i = 0; i < 2; i++) {
         const struct gw_record_outcome *outcome = gw_device_record_find(&record, keys[i]);
-        if (outcome == NULL) {
-            continue;
+        if (outcome != NULL) {
+            recount_outcome(recount, outcome);
         }
-        struct gw_rollout_counts one;
-        if (gw_release_standing(recount->release, outcome->bits) != GW_STANDING_COUNTED) {
-            recount->unproven += (outcome->bits & GW_OUTCOME_CONTROL) == 0;
-            continue;
-        }
-        gw_tally_contribution(outcome->bits, &one);
-        recount->counts.offered += one.offered;
-        recount->counts.activated += one.activated;
-        recount->counts.succeeded += one.succeeded;
-        recount->counts.failed += one.failed;
-        recount->counts.rolled_back += one.rolled_back;
+    }
+    return true;
+}
+
+static bool recount_past(void *ctx, struct base_span key, struct base_span value)
+{
+    struct recount *recount = ctx;
+    struct gw_record_outcome outcome;
+    uint64_t device_id;
+    assert_int_equal(gw_past_decode(key, value, &device_id, &outcome), BASE_OK);
+    if (outcome.rollout_id == recount->rollout_id ||
+        outcome.rollout_id == gw_shadow_key(recount->rollout_id)) {
+        recount_outcome(recount, &outcome);
     }
     return true;
 }
@@ -668,6 +686,8 @@ void rig_expect_counts_from_disk(struct rig *rig)
         assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
         assert_int_equal(
             gw_store_read_scan(read, GW_TABLE_DEVICES, &from, recount_device, &recount), BASE_OK);
+        assert_int_equal(gw_store_read_scan(read, GW_TABLE_PAST, &from, recount_past, &recount),
+                         BASE_OK);
         gw_store_read_end(read);
         struct gw_rollout_counts told;
         assert_true(gw_tally_counts(rig->core->tally, recount.rollout_id, GW_TALLY_STAGE_ALL,
