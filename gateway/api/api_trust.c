@@ -221,7 +221,10 @@ void gw_api_unkill(struct gw_core *core, struct gw_api_call *call)
     struct base_error error = {0};
     struct gw_kill_back back;
     char hex[WIRE_SHA256_HEX + 1];
-    enum base_status status = gw_trust_unkill(core, &call->digest, &error);
+    char by[GW_TRUST_BY_MAX + 1];
+    gw_kill_by(&call->who, by);
+    enum base_status status =
+        gw_trust_unkill(core, &call->digest, base_str_of(by), call->who.comment, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "kill");
         return;

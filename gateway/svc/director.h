@@ -166,12 +166,16 @@ BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
                                               struct base_str by, struct base_str reason,
                                               bool *out_created, struct base_error *error);
 // Takes a version off the kill list. It may be released anew, and a rollout that had completed is
-// a baseline again, to which devices go back; one that the kill ended stays so. NOT_FOUND, FULL,
-// IO.
-BASE_NODISCARD enum base_status
-gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest, struct base_error *error);
-// At start, once rollouts and kills are loaded: a kill that the end of the process cut off between
-// its commits is finished.
+// a baseline again, to which devices go back; one that the kill ended stays so. That this is still
+// to be said in logs (gw_kill_note_end) is stored with it, by whom and why. NOT_FOUND, FULL, IO.
+BASE_NODISCARD enum base_status gw_trust_unkill(struct gw_core *core,
+                                                const struct wire_sha256 *manifest,
+                                                struct base_str by, struct base_str reason,
+                                                struct base_error *error);
+// The logs say it.
+void gw_trust_unkill_said(struct gw_core *core, const struct wire_sha256 *manifest);
+// At start, once rollouts and kills are loaded: a kill, or its end, that the end of the process cut
+// off between its commits is finished.
 void gw_trust_finish_kills(struct gw_core *core);
 
 // ---- Worker's thread

@@ -5,6 +5,7 @@
 //   trust[u64 2]              := u8 1, u64 timestamp_version, u64 issued_s, varint count,
 //                                count x { text8 scenario, u64 version, u64 issued_s, sha256[32] }
 //   trust[u64 3, manifest]    := u8 1, u64 time_us, text8 by, text8 reason
+//   trust[u64 4, manifest]    := likewise: the end of a kill, until the rollouts' logs say it
 //
 // Control thread.
 #include "svc/director.h"
@@ -24,6 +25,7 @@
 #define ROW_ROOT        1
 #define ROW_STATE       2
 #define ROW_KILL        3
+#define ROW_KILL_END    4
 #define STATE_BYTES_MAX (64 + WIRE_TIMESTAMP_SCENARIOS_MAX * (1 + WIRE_SCENARIO_MAX + 16 + 32))
 #define KILL_BYTES_MAX  (16 + GW_TRUST_BY_MAX + GW_TRUST_REASON_MAX)
 
@@ -277,11 +279,9 @@ static enum base_status read_state(struct gw_director *director, struct base_spa
     return BASE_OK;
 }
 
-// Rows come in the order of their keys.
-static enum base_status read_kill(struct gw_director *director, struct base_span key,
-                                  struct base_span value)
+static enum base_status kill_decode(struct base_span key, struct base_span value,
+                                    struct gw_kill *kill)
 {
-    struct gw_kill *kill = &director->kills[director->kill_count];
     struct base_reader reader;
     base_reader_init(&reader, value.data, value.size);
     if (base_reader_u8(&reader) != ROW_VERSION) {
@@ -294,8 +294,19 @@ static enum base_status read_kill(struct gw_director *director, struct base_span
     kill->told = GW_KILL_UNNEEDED;
     kill->tenant = GW_TENANT_EVERY; // gw_trust_finish_kills knows better
     memcpy(kill->manifest.bytes, key.data + 9, WIRE_SHA256_BYTES);
-    director->kill_count++;
     return reader.status == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
+static bool is_kill_key(struct base_span key)
+{
+    return key.size == 9 + WIRE_SHA256_BYTES;
+}
+
+// Rows come in the order of their keys.
+static enum base_status read_kill(struct gw_director *director, struct base_span key,
+                                  struct base_span value)
+{
+    return kill_decode(key, value, &director->kills[director->kill_count++]);
 }
 
 struct reading {
@@ -316,9 +327,10 @@ static bool read_row(void *ctx, struct base_span key, struct base_span value)
         reading->status = read_root(director, value);
     } else if (kind == ROW_STATE) {
         reading->status = read_state(director, value);
-    } else if (kind == ROW_KILL && key.size == 9 + WIRE_SHA256_BYTES &&
-               director->kill_count < GW_KILLS_MAX) {
+    } else if (kind == ROW_KILL && is_kill_key(key) && director->kill_count < GW_KILLS_MAX) {
         reading->status = read_kill(director, key, value);
+    } else if (kind == ROW_KILL_END && is_kill_key(key)) {
+        return true; // gw_trust_finish_kills
     } else {
         reading->status = BASE_ERR_CORRUPT;
     }
@@ -616,13 +628,20 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
 }
 
 enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest,
+                                 struct base_str by, struct base_str reason,
                                  struct base_error *error)
 {
-    const struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest)};
+    struct gw_kill end = {.manifest = *manifest, .time_us = gw_core_now_us(core)};
+    uint8_t bytes[KILL_BYTES_MAX];
+    struct row rows[] = {{.key = gw_key_u64_sha(ROW_KILL, manifest)},
+                         {.key = gw_key_u64_sha(ROW_KILL_END, manifest), .bytes = bytes}};
     if (!gw_director_kills(core, manifest)) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "the version is not on the kill list");
     }
-    enum base_status status = store_kills(core, &row, 1);
+    base_str_copy(by, end.by, sizeof(end.by));
+    base_str_copy(reason, end.reason, sizeof(end.reason));
+    enum base_status status = kill_encode(&end, bytes, &rows[1].size);
+    status = status == BASE_OK ? store_kills(core, rows, 2) : status;
     if (status != BASE_OK) {
         return base_error_set(error, status, "the change could not be stored: %s",
                               base_status_text(status));
@@ -632,8 +651,56 @@ enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 
     return BASE_OK;
 }
 
+void gw_trust_unkill_said(struct gw_core *core, const struct wire_sha256 *manifest)
+{
+    const struct row row = {.key = gw_key_u64_sha(ROW_KILL_END, manifest)};
+    enum base_status status = rows_put(core, &row, 1);
+    if (status != BASE_OK) { // the next start looks into the logs
+        base_log_debug(core->log, "director", "the end of a kill stays noted: %s",
+                       base_status_text(status));
+    }
+}
+
+static bool read_end(void *ctx, struct base_span key, struct base_span value)
+{
+    struct gw_kill *end = ctx;
+    uint64_t kind = 0;
+    bool is_end = gw_key_read_u64(key.data, key.size, 0, &kind) && kind == ROW_KILL_END;
+    if (!is_end || !is_kill_key(key) || kill_decode(key, value, end) != BASE_OK) {
+        end->time_us = 0;
+    }
+    return false;
+}
+
+// An end that the logs do not say yet. False: there is none.
+static bool next_end(struct gw_core *core, struct gw_kill *out)
+{
+    struct gw_key from = gw_key_u64(ROW_KILL_END);
+    struct gw_store_read *read = NULL;
+    out->time_us = 0;
+    if (gw_store_read_begin(core->store, &read) != BASE_OK) {
+        return false;
+    }
+    enum base_status status = gw_store_read_scan(read, GW_TABLE_TRUST, &from, read_end, out);
+    gw_store_read_end(read);
+    return status == BASE_OK && out->time_us != 0;
+}
+
+// One is cut off at most, unless logs could not be written; an end that is there again after it was
+// said could not be taken away, and waits for another start.
+static void finish_ends(struct gw_core *core)
+{
+    struct gw_kill end;
+    struct gw_kill before = {.time_us = 0};
+    while (next_end(core, &end) && !wire_sha256_equal(&end.manifest, &before.manifest)) {
+        gw_kill_finish_end(core, &end);
+        before = end;
+    }
+}
+
 void gw_trust_finish_kills(struct gw_core *core)
 {
+    finish_ends(core);
     struct gw_director *director = &core->director;
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         struct gw_rollout *rollout = core->catalog.rollouts[i];

@@ -45,8 +45,8 @@ enum base_status gw_kill_put(struct gw_core *core, const struct wire_sha256 *man
     return gw_trust_list(core, manifest, base_str_of(by), who->comment, out_created, error);
 }
 
-// The line decides nothing: the rollout is what it was.
-static void note(struct gw_core *core, struct gw_rollout *rollout, enum pol_action action,
+// The line decides nothing: the rollout is what it was. False: it is not on disk.
+static bool note(struct gw_core *core, struct gw_rollout *rollout, enum pol_action action,
                  const struct gw_rollout_who *who)
 {
     struct gw_rollout_change change;
@@ -60,13 +60,15 @@ static void note(struct gw_core *core, struct gw_rollout *rollout, enum pol_acti
     if (gw_rollout_commit(core, rollout, &change) != BASE_OK) {
         base_log_error(core->log, "rollouts", "%s: the log of rollout %016llx lacks a kill",
                        rollout->release->task, (unsigned long long)rollout->release->id);
+        return false;
     }
+    return true;
 }
 
-static bool is_noted(struct gw_core *core, const struct gw_rollout *rollout,
-                     const struct gw_kill *kill)
+static bool is_noted(struct gw_core *core, const struct gw_rollout *rollout, enum pol_action action,
+                     uint64_t since_us)
 {
-    struct gw_log_wish wish = {GW_LOG_KILL, POL_ACTION_KILL, kill->time_us};
+    struct gw_log_wish wish = {GW_LOG_KILL, action, since_us};
     return gw_rollout_log_has(core, rollout->release->id, &wish);
 }
 
@@ -76,7 +78,7 @@ static void note_all(struct gw_core *core, const struct wire_sha256 *manifest,
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         struct gw_rollout *rollout = core->catalog.rollouts[i];
         if (is_of(rollout, manifest) && !goes_back(rollout)) {
-            note(core, rollout, POL_ACTION_KILL, who);
+            (void)note(core, rollout, POL_ACTION_KILL, who);
         }
     }
 }
@@ -120,8 +122,8 @@ void gw_kill_finish(struct gw_core *core, struct gw_rollout *rollout, const stru
                                           .comment = base_str_of(kill->reason)};
     const struct gw_rollout_who gateway = {
         .by = BASE_STR("gateway"), .comment = BASE_STR("finished at start: it was cut off")};
-    if (!goes_back(rollout) && !is_noted(core, rollout, kill)) {
-        note(core, rollout, POL_ACTION_KILL, &killer);
+    if (!goes_back(rollout) && !is_noted(core, rollout, POL_ACTION_KILL, kill->time_us)) {
+        (void)note(core, rollout, POL_ACTION_KILL, &killer);
     }
     if (!gw_rollout_is_closed(rollout)) {
         abort_one(core, rollout, &gateway);
@@ -155,13 +157,36 @@ void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
     }
 }
 
+// In the logs that do not say it since then.
+static void note_end(struct gw_core *core, const struct wire_sha256 *manifest, uint64_t since_us,
+                     const struct gw_rollout_who *who)
+{
+    bool said = true;
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog.rollouts[i];
+        if (comes_back(core, rollout, manifest) &&
+            !is_noted(core, rollout, POL_ACTION_HOLD, since_us)) {
+            said = note(core, rollout, POL_ACTION_HOLD, who) && said;
+        }
+    }
+    if (said) {
+        gw_trust_unkill_said(core, manifest);
+    }
+}
+
 void gw_kill_note_end(struct gw_core *core, const struct wire_sha256 *manifest,
                       const struct gw_rollout_who *who)
 {
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
-        if (comes_back(core, rollout, manifest)) {
-            note(core, rollout, POL_ACTION_HOLD, who);
-        }
+    note_end(core, manifest, UINT64_MAX, who); // no line is of later
+}
+
+void gw_kill_finish_end(struct gw_core *core, const struct gw_kill *end)
+{
+    const struct gw_rollout_who who = {.by = base_str_of(end->by),
+                                       .comment = base_str_of(end->reason)};
+    if (gw_director_kills(core, &end->manifest)) { // again
+        gw_trust_unkill_said(core, &end->manifest);
+    } else {
+        note_end(core, &end->manifest, end->time_us, &who);
     }
 }

@@ -34,8 +34,10 @@ struct gw_kill_back {
 };
 void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
                   struct gw_kill_back *out);
-// A line in the log of each of those.
+// A line in the log of each of those; then it is said (gw_trust_unkill_said).
 void gw_kill_note_end(struct gw_core *core, const struct wire_sha256 *manifest,
                       const struct gw_rollout_who *who);
+// What the end of the process cut off of that, at the next start.
+void gw_kill_finish_end(struct gw_core *core, const struct gw_kill *end);
 
 #endif

@@ -2,6 +2,14 @@
 #include "director_kit.h"
 
 #include "svc/kill_list.h"
+#include "svc/kill_rollouts.h"
+
+// The first half of a kill's end.
+static enum base_status unkill(const struct wire_sha256 *manifest)
+{
+    struct base_error error = {0};
+    return gw_trust_unkill(rig.core, manifest, BASE_STR("ana"), BASE_STR("x"), &error);
+}
 
 static void test_kills_last(void **state)
 {
@@ -52,7 +60,7 @@ static void test_a_kill_takes_its_number_with_it(void **state)
     fetch_timestamp(&after);
     assert_true(after.version > before.version);
     assert_int_equal(after.kill_count, 1);
-    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+    assert_int_equal(unkill(&manifest), BASE_OK);
     before = after;
     restart();
     fetch_timestamp(&after);
@@ -81,8 +89,9 @@ static void test_half_a_kill_is_finished(void **state)
     assert_true(view.state == POL_ROLLOUT_ROLLING_BACK || view.state == POL_ROLLOUT_ROLLED_BACK);
 }
 
-// How many lines of the rollout's log say that its version was killed; each by who did it, and why.
-static uint32_t kill_lines(uint64_t id)
+// How many lines of the rollout's log say that its version was killed, or is no more; each by who
+// did it, and why.
+static uint32_t lines_of(uint64_t id, enum pol_action action)
 {
     static struct gw_rollout_log_view lines[64];
     uint32_t count = 0;
@@ -92,13 +101,18 @@ static uint32_t kill_lines(uint64_t id)
                      BASE_OK);
     assert_false(more);
     for (uint32_t i = 0; i < count; i++) {
-        if (lines[i].kind == GW_LOG_KILL && lines[i].record.action == POL_ACTION_KILL) {
+        if (lines[i].kind == GW_LOG_KILL && lines[i].record.action == action) {
             assert_string_equal(lines[i].by, "ana");
             assert_string_equal(lines[i].comment, "x");
             kills++;
         }
     }
     return kills;
+}
+
+static uint32_t kill_lines(uint64_t id)
+{
+    return lines_of(id, POL_ACTION_KILL);
 }
 
 // The list is stored, and the gateway dies before the logs say it: they do after the next start,
@@ -127,8 +141,51 @@ static void test_a_kill_that_was_cut_off_is_in_the_logs(void **state)
             assert_int_equal(kill_lines(3), 1); // it went back with the first
             rig_advance_s(&rig, 1);
         }
-        assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+        assert_int_equal(unkill(&manifest), BASE_OK);
     }
+}
+
+// So is the end of a kill: of what is a baseline again by it, once, unless it is killed again.
+static void test_an_end_that_was_cut_off_is_in_the_logs(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct base_error error = {0};
+    bool created = false;
+    const struct gw_rollout_who ana = {.by = BASE_STR("ana"), .comment = BASE_STR("x")};
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &manifest);
+    start_rollout(2, &manifest);
+    for (uint32_t ends = 1; ends <= 3; ends++) {
+        assert_int_equal(
+            gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+            BASE_OK);
+        rig_settle(&rig);
+        rig_advance_s(&rig, 1);
+        assert_int_equal(unkill(&manifest), BASE_OK);
+        assert_int_equal(lines_of(1, POL_ACTION_HOLD), ends - 1);
+        if (ends == 3) { // not cut off
+            gw_kill_note_end(rig.core, &manifest, &ana);
+        }
+        for (int i = 0; i < 2; i++) { // nothing more at the start after it
+            restart();
+            rig_settle(&rig);
+            assert_int_equal(lines_of(1, POL_ACTION_HOLD), ends);
+            assert_int_equal(lines_of(2, POL_ACTION_HOLD), 0); // it went back with the first
+            rig_advance_s(&rig, 1);
+        }
+    }
+    assert_int_equal(
+        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        BASE_OK);
+    assert_int_equal(unkill(&manifest), BASE_OK);
+    assert_int_equal(
+        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        BASE_OK);
+    restart();
+    assert_int_equal(unkill(&manifest), BASE_OK);
+    gw_kill_note_end(rig.core, &manifest, &ana);
+    restart();
+    assert_int_equal(lines_of(1, POL_ACTION_HOLD), 4);
 }
 
 // What nobody approved takes no place on devices, and none that a kill would need.
@@ -171,15 +228,14 @@ static void test_a_kill_is_taken_back(void **state)
     struct wire_sha256 manifest;
     struct wire_timestamp before;
     struct wire_timestamp after;
-    struct base_error error = {0};
     rig_version(&rig, TASK, "1.0.0", &manifest);
     start_rollout(1, &manifest);
     kill_one(&manifest);
     rig_settle(&rig);
     fetch_timestamp(&before);
     uint64_t stored = rig.core->director.timestamp_version;
-    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
-    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_ERR_NOT_FOUND);
+    assert_int_equal(unkill(&manifest), BASE_OK);
+    assert_int_equal(unkill(&manifest), BASE_ERR_NOT_FOUND);
     rig_settle(&rig);
     fetch_timestamp(&after);
     assert_true(after.version > before.version && before.version == stored);
@@ -196,13 +252,12 @@ static void test_a_killed_rollouts_version_is_taken_back(void **state)
 {
     (void)state;
     struct wire_sha256 manifest;
-    struct base_error error = {0};
     rig_version(&rig, TASK, "1.0.0", &manifest);
     start_rollout(1, &manifest);
     for (int i = 0; i < 2; i++) {
         rig_command(&rig, 1, POL_COMMAND_KILL, NULL);
         assert_true(gw_director_kills(rig.core, &manifest));
-        assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+        assert_int_equal(unkill(&manifest), BASE_OK);
         restart();
         assert_false(gw_director_kills(rig.core, &manifest));
     }
@@ -241,6 +296,7 @@ int main(void)
         CASE(test_a_kill_takes_its_number_with_it),
         CASE(test_half_a_kill_is_finished),
         CASE(test_a_kill_that_was_cut_off_is_in_the_logs),
+        CASE(test_an_end_that_was_cut_off_is_in_the_logs),
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
         CASE(test_a_killed_rollouts_version_is_taken_back),

@@ -226,7 +226,8 @@ static void test_a_full_list_is_read_back(void **state)
     assert_int_equal(told_count(), 0);
     assert_int_equal(kill_made_up(GW_KILLS_MAX, &error), BASE_ERR_LIMIT);
     manifest = made_up(7);
-    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+    assert_int_equal(gw_trust_unkill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &error),
+                     BASE_OK);
     killed(other, OFFERED, &manifest);
     assert_true(told(&manifest));
     assert_int_equal(rig.core->director.kill_count, GW_KILLS_MAX);
