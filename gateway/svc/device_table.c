@@ -138,19 +138,22 @@ static bool grow_more(struct gw_device_shard *shard, struct gw_device_entry *ent
     return true;
 }
 
+// A place for one more. False: it is in too many, or there is no memory.
+static bool make_place(struct gw_device_table *table, struct gw_device_shard *shard,
+                       struct gw_device_entry *entry)
+{
+    if (entry->mark_count < GW_SHARD_MARKS + entry->more_count) {
+        return true;
+    }
+    drop_closed_marks(table, entry);
+    return entry->mark_count < GW_SHARD_MARKS + entry->more_count ||
+           (entry->mark_count < GW_DEVICE_MARKS_MAX && grow_more(shard, entry));
+}
+
 static bool add_mark(struct gw_device_table *table, struct gw_device_shard *shard,
                      struct gw_device_entry *entry, struct gw_device_mark mark)
 {
-    if (find_mark(entry, mark.rollout) != NULL) {
-        return false;
-    }
-    if (entry->mark_count == GW_SHARD_MARKS + entry->more_count) {
-        drop_closed_marks(table, entry);
-    }
-    if (entry->mark_count >= GW_DEVICE_MARKS_MAX) {
-        return false;
-    }
-    if (entry->mark_count == GW_SHARD_MARKS + entry->more_count && !grow_more(shard, entry)) {
+    if (find_mark(entry, mark.rollout) != NULL || !make_place(table, shard, entry)) {
         return false;
     }
     *mark_at(entry, entry->mark_count++) = mark;
@@ -396,6 +399,16 @@ bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uin
     }
     pthread_mutex_unlock(&shard->lock);
     return mark != NULL;
+}
+
+bool gw_device_table_make_place(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool made = entry == NULL || make_place(table, shard, entry);
+    pthread_mutex_unlock(&shard->lock);
+    return made;
 }
 
 bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id)

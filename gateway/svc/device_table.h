@@ -99,6 +99,9 @@ bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uin
                           struct gw_device_mark *out);
 // Is it in as many open rollouts as it can be?
 bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id);
+// Makes a place for one more mark of the device. False: it is full, or there is no memory. Nobody
+// who is not in the table has marks: true.
+bool gw_device_table_make_place(struct gw_device_table *table, uint64_t device_id);
 // Was it offered an open rollout, and has not activated it or ended with it?
 bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id);
 // Told that it may try again; counts once for each failure.

@@ -104,7 +104,7 @@ bool gw_offer_admit(struct gw_core *core, const struct gw_offer_ask *ask, uint32
     if (was_offered(mark, offer.bits) && !(fresh && ask->draw->control)) {
         return true;
     }
-    if (mark == NULL && gw_device_table_is_full(core->table, device_id)) {
+    if (mark == NULL && !gw_device_table_make_place(core->table, device_id)) {
         wait_at_most(wait_s, GW_HELD_WAIT_S); // what it did in this one would be in no count
         return false;
     }
