@@ -5,6 +5,18 @@
 
 #define DEFAULT_PORT 8443
 
+// A path, a user or a blank is no part of a name that is looked up and shown as who answers.
+static bool is_host(struct base_str host)
+{
+    for (size_t i = 0; i < host.size; i++) {
+        unsigned char c = (unsigned char)host.data[i];
+        if (c <= ' ' || c >= 0x7f || strchr("/?#@\\\"<>", c) != NULL) {
+            return false;
+        }
+    }
+    return host.size > 0 && host.size < AGENT_URL_HOST_MAX;
+}
+
 const char *agent_url_parse(const char *text, char host_out[AGENT_URL_HOST_MAX],
                             struct posix_mirror *out)
 {
@@ -30,7 +42,7 @@ const char *agent_url_parse(const char *text, char host_out[AGENT_URL_HOST_MAX],
         }
         host.size = size;
     }
-    if (host.size == 0 || host.size >= AGENT_URL_HOST_MAX) {
+    if (!is_host(host)) {
         return "has no valid host";
     }
     memcpy(host_out, host.data, host.size);
