@@ -8,15 +8,15 @@ ever stopped, beside alpha, with its 95 % interval (Wilson), and the share in wh
 Of each size 24 cells are played, a third of all: with every lost share each rate meets two delays, and the sizes share the six delays
 of a rate among them, so that every value of every axis is seen with every size and every pair of rate, delay and loss with one.
 Besides, two cells have a segment that always failed six times as often as the others: nothing is to be held there either.
-The ten cells with the largest shares are then played 10,000 times on the stage's blocks and the policy alone (bench/trial_play.h),
-and a hundredth of those on both, which must agree exactly.
+The ten cells with the largest shares, and those whose interval reaches above alpha, are then played 10,000 times on the stage's blocks
+and the policy alone (bench/trial_play.h), and a hundredth of those on both, which must agree exactly.
 
 Sixteen cells more have a version that is worse by max_rise or fails at max_failure: what is counted there is how often it passes,
 beside beta, on the blocks alone.
 
-What holds. A cell passes when its own share is at most its level, and so is the upper end of the 95 % interval of what it is judged
-with: its own rollouts where these are 10,000, else those of all cells of its size. A cell of base rate 0 can hardly be stopped: such
-cells are pooled apart, and lend nothing to the others.
+What holds. A cell passes when its share is at most its level, and so is the upper end of its 95 % interval: that of its own rollouts,
+or of its 10,000 on the blocks. The two cells with a segment are judged together. A cell of base rate 0 can hardly be stopped: the sums
+show such cells apart.
 
 A quick run has too few rollouts for the upper ends of intervals. It fails where a level is exceeded by more than chance brings (in one
 of ten thousand cells that are at their level); else it says of a cell that does not pass that the runs are too few to say.
@@ -34,7 +34,7 @@ import subprocess
 HERE = os.path.dirname(os.path.abspath(__file__))
 RATES = DELAYS = 6
 SIZES = (100, 1000, 20000)
-RUNS = {100: 1000, 1000: 300, 20000: 50}
+RUNS = {100: 1000, 1000: 600, 20000: 180}
 SLICES = (216, 217)  # cells with a segment that always failed more
 SLICES_RUNS = 60
 BAD = range(218, 234)  # a version that may not pass
@@ -126,12 +126,17 @@ def slices_pieces(share):
 
 
 def worst_of(pieces):
-    """The cells whose share of stopped rollouts is largest; of equal ones those with more devices."""
+    """The cells whose share of stopped rollouts is largest, of equal ones those with more devices, and all that need more evidence."""
     def rank(item):
         cell, devices = item
         found = pieces.sum("core", cell)
         return (found["stopped"] / max(1, found["runs"]), devices)
-    return [cell for cell, _ in sorted(cells(), key=rank, reverse=True)[:WORST]]
+
+    def unsure(cell):
+        found = pieces.sum("core", cell)
+        return interval(found["stopped"], found["runs"])[1] > ALPHA
+    ranked = [cell for cell, _ in sorted(cells(), key=rank, reverse=True)]
+    return ranked[:WORST] + [cell for cell in ranked[WORST:] if unsure(cell)]
 
 
 def worst_pieces(worst, share):
@@ -153,15 +158,15 @@ def has_failures(cell):
     return cell >= RATES * DELAYS * len(SIZES) * 2 or cell % RATES > 0
 
 
-def pool_of(cell):
-    """The cells whose rollouts a cell is judged with: all of its size, those where nobody fails apart."""
-    devices = dict(cells())[cell]
-    return [other for other, size in cells() if size == devices and has_failures(other) == has_failures(cell)]
+def evidence_for(pieces, cell):
+    """What a cell is judged with: its rollouts on the blocks where there are some."""
+    blocks = pieces.sum("blocks", cell)
+    return blocks if blocks["runs"] > 0 else pieces.sum("core", cell)
 
 
-def verdict(found, pool, what, level):
+def verdict(found, evidence, what, level):
     """What the docstring says under `What holds`."""
-    return found[what] / found["runs"] <= level and interval(pool[what], pool["runs"])[1] <= level
+    return found[what] / found["runs"] <= level and interval(evidence[what], evidence["runs"])[1] <= level
 
 
 def exceeds(hits, runs, level):
@@ -172,20 +177,22 @@ def exceeds(hits, runs, level):
     return hits > level * runs and sum(chance(k) for k in range(hits, runs + 1)) < CHANCE
 
 
-def line_of(pieces, how, cell, name, pool=None):
-    """`pool`: the cells it is judged with; None: itself."""
-    found, lent = pieces.sum(how, cell), pieces.sum(how, *(pool or [cell]))
+def line_of(pieces, how, cell, name, evidence=None):
+    """`evidence`: what it is judged with; None: its own rollouts."""
+    found = pieces.sum(how, cell)
+    evidence = evidence or found
     what, level, peer, unit = ("passed", BETA, "beta", "passed") if cell in BAD else ("stopped", ALPHA, "alpha", "stopped")
     low, high = interval(found[what], found["runs"])
     held = interval(found["held"], found["runs"])
     share = found[what] / found["runs"]
-    holds = verdict(found, lent, what, level) and found["held"] / found["runs"] <= ALPHA * SLICES_PART
+    holds = verdict(found, evidence, what, level) and found["held"] / found["runs"] <= ALPHA * SLICES_PART
     worse = exceeds(found[what], found["runs"], level) or exceeds(found["held"], found["runs"], ALPHA * SLICES_PART)
     return {"bench": name, "ours": round(share, 4), "peer": peer, "theirs": level, "unit": f"share of rollouts {unit}",
             "ratio": round(share / level, 4), "better": "lower",
             "detail": {"cell": next(line["name"] for line in pieces.lines if line["cell"] == cell), "build": pieces.build,
                        "runs": found["runs"], "stopped": found["stopped"], "low": round(low, 4), "high": round(high, 4),
-                       "pooled_runs": lent["runs"], "pooled_high": round(interval(lent[what], lent["runs"])[1], 4), "holds": holds, "worse": worse,
+                       "judged_runs": evidence["runs"], "judged_high": round(interval(evidence[what], evidence["runs"])[1], 4),
+                       "holds": holds, "worse": worse,
                        "held": found["held"], "held_low": round(held[0], 4), "held_high": round(held[1], 4), "passed": found["passed"]}}
 
 
@@ -193,7 +200,7 @@ def print_line(line, quick):
     detail = line["detail"]
     doubt = "WORSE" if detail["worse"] else "too few runs to say" if quick else "NOT SHOWN"
     print(f"{line['bench']:20} {detail['stopped']:4} of {detail['runs']:5} stopped, {detail['passed']} passed ({line['ours']:.2%}, "
-          f"{detail['low']:.2%} to {detail['high']:.2%}; pooled at most {detail['pooled_high']:.2%}), held in {detail['held']}"
+          f"{detail['low']:.2%} to {detail['high']:.2%}; by {detail['judged_runs']} at most {detail['judged_high']:.2%}), held in {detail['held']}"
           f"{'' if detail['holds'] else '  ' + doubt}  {detail['cell']}", flush=True)
 
 
@@ -215,11 +222,11 @@ def run(args):
     pieces.play_all(bad_pieces(share))
     pieces.play_all(grid_pieces(share))
     pieces.play_all(slices_pieces(share))
-    lines = [line_of(pieces, "blocks", cell, f"gate.null.bad.{cell}") for cell in BAD]
-    lines += [line_of(pieces, "core", cell, f"gate.null.{cell}", pool_of(cell)) for cell, _ in cells()]
-    lines += [line_of(pieces, "core", cell, f"gate.null.slice.{cell}", SLICES) for cell in SLICES]
     worst = worst_of(pieces)
     pieces.play_all(worst_pieces(worst, share))
+    lines = [line_of(pieces, "blocks", cell, f"gate.null.bad.{cell}") for cell in BAD]
+    lines += [line_of(pieces, "core", cell, f"gate.null.{cell}", evidence_for(pieces, cell)) for cell, _ in cells()]
+    lines += [line_of(pieces, "core", cell, f"gate.null.slice.{cell}", pieces.sum("core", *SLICES)) for cell in SLICES]
     lines += [line_of(pieces, "blocks", cell, f"gate.null.worst.{cell}") for cell in worst]
     differ = sum(line["differ"] for line in pieces.lines)
     for line in lines:

@@ -16,14 +16,14 @@ LARGE = {cell for cell, devices in rollout_null.cells() if devices == 20000}
 
 
 class Told(rollout_null.Pieces):
-    """Pieces whose rollouts were stopped as `share(cell)` says; `left` is what is due of a stop by now."""
-    share = staticmethod(lambda cell: 0.0)
+    """Pieces whose rollouts were stopped as `share(cell, how)` says; `left` is what is due of a stop by now."""
+    share = staticmethod(lambda cell, how: 0.0)
     differ = 0
 
     def play(self, how, cell, first, runs):
         due = getattr(self, "due", {})
         self.due = due
-        due[how, cell] = due.get((how, cell), 0.0) + self.share(cell) * runs
+        due[how, cell] = due.get((how, cell), 0.0) + self.share(cell, how) * runs
         stopped = int(due[how, cell])
         due[how, cell] -= stopped
         return {"build": self.build, "cell": cell, "name": f"cell {cell}", "how": how, "first": first, "runs": runs, "stopped": stopped,
@@ -56,13 +56,13 @@ class BenchNull(unittest.TestCase):
 
     def test_nothing_is_wrong(self):
         for quick in (True, False):
-            result, said = self.run_of(quick, lambda cell: 0.01 if rollout_null.has_failures(cell) else 0.0)
+            result, said = self.run_of(quick, lambda cell, how: 0.01 if rollout_null.has_failures(cell) else 0.0)
             self.assertEqual(result, 0, said)
             self.assertNotIn("NOT SHOWN", said)
             self.assertNotIn("WORSE", said)
 
     def test_too_few_to_say(self):
-        def some(cell):
+        def some(cell, how):  # pylint: disable=unused-argument
             return 0.049 if cell in LARGE and rollout_null.has_failures(cell) else 0.0
         result, said = self.run_of(True, some)
         self.assertEqual(result, 0, said)
@@ -71,15 +71,27 @@ class BenchNull(unittest.TestCase):
         self.assertEqual(result, 1, said)
         self.assertIn("NOT SHOWN", said)
 
+    def test_more_evidence(self):
+        """What a cell's own rollouts leave open its 10,000 on the blocks decide."""
+        def few(cell, how):
+            return 0.0 if cell not in LARGE or not rollout_null.has_failures(cell) else 0.03 if how == "core" else 0.01
+        result, said = self.run_of(False, few)
+        self.assertEqual(result, 0, said)
+        self.assertEqual(said.count("gate.null.worst."), len([cell for cell in LARGE if rollout_null.has_failures(cell)]))
+        result, said = self.run_of(False, lambda cell, how: 0.03 if few(cell, how) else 0.0)
+        self.assertEqual(result, 0, said)
+        result, said = self.run_of(False, lambda cell, how: (0.03 if how == "core" else 0.06) if few(cell, how) else 0.0)
+        self.assertEqual(result, 1, said)
+
     def test_worse(self):
         for quick in (True, False):
-            result, said = self.run_of(quick, lambda cell: 0.3 if rollout_null.has_failures(cell) else 0.0)
+            result, said = self.run_of(quick, lambda cell, how: 0.3 if rollout_null.has_failures(cell) else 0.0)
             self.assertEqual(result, 1, said)
             self.assertIn("WORSE", said)
 
     def test_both_ways_differ(self):
         for quick in (True, False):
-            self.assertEqual(self.run_of(quick, lambda cell: 0.0, differ=1)[0], 1)
+            self.assertEqual(self.run_of(quick, lambda cell, how: 0.0, differ=1)[0], 1)
 
 
 if __name__ == "__main__":
