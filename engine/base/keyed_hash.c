@@ -50,3 +50,13 @@ uint64_t base_keyed64(const struct base_hash_key *key, const void *bytes, size_t
     base_sip_word(v, read_rest(at, left, size >= 8) | (uint64_t)(size & 0xff) << 56);
     return base_sip_end(v);
 }
+
+struct base_pair_key base_pair_key_of(const struct base_hash_key *key)
+{
+    uint64_t words[4];
+    for (uint64_t i = 0; i < 4; i++) {
+        words[i] = base_keyed64_u64(key, i);
+    }
+    return (struct base_pair_key){.a = (unsigned __int128)words[0] << 64 | words[1],
+                                  .b = (unsigned __int128)words[2] << 64 | words[3]};
+}

@@ -88,4 +88,28 @@ static inline uint64_t base_keyed64_pair(const struct base_hash_key *key, uint64
     return base_sip_end(v);
 }
 
+// ---- One word for two numbers, to compare and not to place
+//
+// The top half of a * first + b * second modulo 2^128 under two secret numbers of 128 bits: a
+// multiplication as in Dietzfelbinger, "Universal hashing and k-wise independent random variables
+// via integer arithmetic without primes" (STACS 1996). Two pairs that differ have the same word
+// under at most one of 2^63 keys: the difference of the sums is any number of one class modulo 2^t,
+// t < 64, each as often, 2^(128 - t) of them; the top halves are the same only where it lies within
+// 2^64 of 0, as at most 2^(65 - t) of them do. The word shows the key to whoever sees many: it
+// leaves the process no more than the key does.
+
+struct base_pair_key {
+    unsigned __int128 a;
+    unsigned __int128 b;
+};
+
+// From the tables' key.
+struct base_pair_key base_pair_key_of(const struct base_hash_key *key);
+
+static inline uint64_t base_pair_word(const struct base_pair_key *key, uint64_t first,
+                                      uint64_t second)
+{
+    return (uint64_t)((key->a * first + key->b * second) >> 64);
+}
+
 #endif

@@ -14,6 +14,7 @@
 
 struct gw_device_table {
     struct gw_device_shard shards[GW_DEVICE_TABLE_SHARDS];
+    struct base_pair_key settled;
     bool (*is_open)(void *ctx, uint32_t rollout);
     void *ctx;
     _Atomic uint64_t count;
@@ -32,6 +33,7 @@ enum base_status gw_device_table_new(bool (*is_open)(void *ctx, uint32_t rollout
         return BASE_ERR_NOMEM;
     }
     memset(table, 0, sizeof(*table));
+    table->settled = base_pair_key_of(key);
     table->is_open = is_open;
     table->ctx = ctx;
     for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
@@ -275,11 +277,11 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
     return entry != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-// One word for both.
+// One word for both: whoever chooses digests, or attributes, does not find two that share it.
 static uint64_t settled_key(const struct gw_device_table *table, uint64_t digest,
                             uint64_t signature)
 {
-    return base_keyed64_pair(&table->shards[0].key, digest, signature);
+    return base_pair_word(&table->settled, digest, signature);
 }
 
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,

@@ -1,9 +1,12 @@
 // The keyed hash is SipHash-1-3: the reference's vectors, whose message n is the bytes 0 .. n - 1
 // under the key 00 .. 0f; the short forms say the same; another key says something else.
+// The word of a pair is checked against a slow product, and for pairs that somebody would choose.
 #include "base/keyed_hash.h"
 #include "base/prng.h"
 
 #include "test_kit.h"
+
+#include <stdlib.h>
 
 static const struct base_hash_key reference = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
 
@@ -66,12 +69,119 @@ static void test_key_decides(void **state)
     assert_true(zero.k0 == 0 && zero.k1 == 0);
 }
 
+// ---- The word of a pair
+
+#define KEYS  8u
+#define PAIRS 4096u // of a family
+
+struct pair {
+    uint64_t first;
+    uint64_t second;
+};
+
+// Adds a * number modulo 2^128, by hand: a bit of the number at a time, lowest word first.
+static void add_product(uint64_t sum[2], unsigned __int128 a, uint64_t number)
+{
+    for (unsigned shift = 0; shift < 64; shift++) {
+        if ((number >> shift & 1) == 0) {
+            continue;
+        }
+        uint64_t low = (uint64_t)a << shift;
+        uint64_t high = (uint64_t)(a >> 64) << shift;
+        high |= shift > 0 ? (uint64_t)a >> (64 - shift) : 0;
+        sum[0] += low;
+        sum[1] += high + (sum[0] < low ? 1 : 0);
+    }
+}
+
+static uint64_t slow_word(const struct base_pair_key *key, struct pair pair)
+{
+    uint64_t sum[2] = {0, 0};
+    add_product(sum, key->a, pair.first);
+    add_product(sum, key->b, pair.second);
+    return sum[1];
+}
+
+// What somebody would choose who looks for two pairs that share a word: i is below PAIRS.
+static struct pair chosen(uint32_t family, uint32_t i)
+{
+    uint64_t n = i;
+    switch (family) {
+    case 0:
+        return (struct pair){n, 0};
+    case 1:
+        return (struct pair){0, n};
+    case 2: // the top bits alone
+        return (struct pair){n << 52, 7};
+    case 3:
+        return (struct pair){7, n << 52};
+    case 4: // one sum
+        return (struct pair){n, UINT64_MAX - n};
+    case 5: // one difference
+        return (struct pair){n, n + 1000};
+    case 6: // one exclusive or
+        return (struct pair){n, n ^ UINT64_C(0x9e3779b97f4a7c15)};
+    case 7: // small ones, and the two swapped
+        return (struct pair){n / 64, n % 64};
+    case 8: // one bit each
+        return (struct pair){UINT64_C(1) << n / 64, UINT64_C(1) << n % 64};
+    default: // runs of ones
+        return (struct pair){UINT64_MAX << n / 64, UINT64_MAX >> n % 64};
+    }
+}
+#define FAMILIES 10u
+
+static int compare_words(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// The fast form is the slow one's, and no two pairs of a family share a word, under any of the
+// keys.
+static void test_pairs(void **state)
+{
+    (void)state;
+    static uint64_t words[PAIRS];
+    struct base_prng prng;
+    base_prng_seed(&prng, 11);
+    struct base_random_port port = base_prng_port(&prng);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        struct base_hash_key drawn = base_hash_key_draw(k == 0 ? NULL : &port);
+        struct base_pair_key key = base_pair_key_of(&drawn);
+        for (uint32_t family = 0; family < FAMILIES; family++) {
+            for (uint32_t i = 0; i < PAIRS; i++) {
+                struct pair pair = chosen(family, i);
+                words[i] = base_pair_word(&key, pair.first, pair.second);
+                assert_int_equal(words[i], slow_word(&key, pair));
+            }
+            qsort(words, PAIRS, sizeof(words[0]), compare_words);
+            for (uint32_t i = 1; i < PAIRS; i++) {
+                assert_true(words[i - 1] < words[i]);
+            }
+        }
+    }
+}
+
+static void test_pair_keys(void **state)
+{
+    (void)state;
+    const struct base_hash_key zero = {0, 0};
+    struct base_pair_key a = base_pair_key_of(&zero);
+    struct base_pair_key b = base_pair_key_of(&reference);
+    assert_true(a.a != a.b && b.a != b.b && a.a != b.a && a.b != b.b);
+    assert_true(a.a >> 64 != 0 && a.b >> 64 != 0 && (uint64_t)a.a != 0 && (uint64_t)a.b != 0);
+    assert_true(base_pair_word(&a, 1, 2) != base_pair_word(&b, 1, 2));
+    assert_true(base_pair_word(&b, 1, 2) != base_pair_word(&b, 2, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference_vectors),
-        cmocka_unit_test(test_short_forms),
-        cmocka_unit_test(test_key_decides),
+        cmocka_unit_test(test_reference_vectors), cmocka_unit_test(test_short_forms),
+        cmocka_unit_test(test_key_decides),       cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_pair_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
