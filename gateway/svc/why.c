@@ -186,6 +186,7 @@ struct past {
     const struct gw_device_outcome *has;     // activated last, and not left; NULL: nothing is
     const struct gw_device_outcome *removed; // ... removed last
     const struct gw_device_outcome *failed;  // ... failed on trial last
+    const struct gw_device_outcome *left;    // ... went back from last
     uint32_t had_s;                          // when it had it
 };
 
@@ -202,23 +203,37 @@ static void note_past(struct gw_core *core, const struct gw_device_outcome *outc
         (past->removed == NULL || when_s(outcome) >= when_s(past->removed))) {
         past->removed = outcome;
     }
+    bool back = (outcome->bits & left) == GW_OUTCOME_ROLLED_BACK && !is_refusal(outcome->last_kind);
+    if (back && (past->left == NULL || outcome->updated_s >= past->left->updated_s)) {
+        past->left = outcome;
+    }
     if (is_given_up(core, outcome) &&
         (past->failed == NULL || outcome->updated_s >= past->failed->updated_s)) {
         past->failed = outcome;
     }
 }
 
-// Was it left for the version that failed on trial? Then that is what the device went back to,
-// whatever the order was to which it had left it.
+// Was the rollout `to` approved before the one that was left? Only then is a device told to have
+// gone back, when it goes from one into the other.
+static bool leads_back(struct gw_core *core, const struct gw_device_outcome *left,
+                       const struct gw_device_outcome *to)
+{
+    const struct gw_rollout *before = gw_catalog_find_rollout(core, left->rollout_id);
+    const struct gw_rollout *after = gw_catalog_find_rollout(core, to->rollout_id);
+    return before != NULL && after != NULL &&
+           after->release->release_counter < before->release->release_counter;
+}
+
+// Was it left for the version `from`, which failed on trial or was taken back? Then that is what
+// the device went back to, whatever the order was to which it had left it.
 static bool is_fallen_back_to(struct gw_core *core, const struct gw_device_outcome *outcome,
-                              const struct past *past)
+                              const struct past *past, const struct gw_device_outcome *from)
 {
     const unsigned ran_and_left = GW_OUTCOME_ACTIVATED | GW_OUTCOME_ROLLED_BACK;
     bool left = (outcome->bits & ran_and_left) == ran_and_left &&
                 (outcome->bits & GW_OUTCOME_REMOVED) == 0 && !is_given_up(core, outcome);
-    if (!left || outcome->version_id == past->failed->version_id ||
-        outcome->updated_s < past->failed->offered_s ||
-        outcome->updated_s > past->failed->updated_s) {
+    if (!left || !leads_back(core, outcome, from) || outcome->version_id == from->version_id ||
+        outcome->updated_s < from->offered_s || outcome->updated_s > from->updated_s) {
         return false;
     }
     return past->has == NULL || outcome->updated_s > past->had_s ||
@@ -250,6 +265,49 @@ static bool runs_since(const struct past *past)
            past->had_s >= past->failed->updated_s;
 }
 
+static void fall_back(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
+                      const struct gw_device_outcome *from, struct past *past)
+{
+    for (uint32_t i = 0; i < device->outcome_count && from != NULL; i++) {
+        const struct gw_device_outcome *outcome = &device->outcomes[i];
+        if (is_of(outcome, task_id) && is_fallen_back_to(core, outcome, past, from)) {
+            past->has = outcome;
+            past->had_s = outcome->updated_s;
+        }
+    }
+}
+
+static bool is_claimed(const struct gw_plan_task *task, uint64_t version_id)
+{
+    for (uint32_t i = 0; i < task->open_count + task->base_count; i++) {
+        bool open = i < task->open_count;
+        uint8_t number = (uint8_t)(open ? i : GW_PLAN_OPEN_MAX + i - task->open_count);
+        if (gw_plan_claim_release(task, number)->version_id == version_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What ran well, is in a rollout still, and was left for nothing that the device may have, goes on
+// by another rollout of the version whose target shuts the device out: who keeps a version on a
+// lease is handed that one's statement, and what it says of it counts nowhere.
+static void keep_on(const struct gw_plan_task *task, struct past *past)
+{
+    const unsigned well = GW_OUTCOME_RAN | GW_OUTCOME_FAILED;
+    const struct gw_device_outcome *left = past->left;
+    if (task == NULL || left == NULL || (left->bits & well) != GW_OUTCOME_RAN ||
+        (past->removed != NULL && when_s(past->removed) >= left->updated_s) ||
+        !is_claimed(task, left->version_id)) {
+        return;
+    }
+    if (past->has == NULL ||
+        (past->had_s <= left->updated_s && !is_claimed(task, past->has->version_id))) {
+        past->has = left;
+        past->had_s = left->updated_s;
+    }
+}
+
 static struct past past_of(struct gw_core *core, const struct gw_device_view *device,
                            uint64_t task_id)
 {
@@ -259,13 +317,11 @@ static struct past past_of(struct gw_core *core, const struct gw_device_view *de
             note_past(core, &device->outcomes[i], &past);
         }
     }
-    for (uint32_t i = 0; i < device->outcome_count && past.failed != NULL; i++) {
-        const struct gw_device_outcome *outcome = &device->outcomes[i];
-        if (is_of(outcome, task_id) && is_fallen_back_to(core, outcome, &past)) {
-            past.has = outcome;
-            past.had_s = outcome->updated_s;
-        }
+    fall_back(core, device, task_id, past.failed, &past);
+    if (past.left != past.failed) {
+        fall_back(core, device, task_id, past.left, &past);
     }
+    keep_on(gw_plan_find(core->plan, task_id), &past);
     return past;
 }
 

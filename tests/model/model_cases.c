@@ -354,6 +354,48 @@ static const struct model_case cases[] = {
      "create rollout=34 ladder=10 window=1 trust=1\ncrash device=8 calls=11\n"
      "visit device=15\ncreate rollout=40 version=7 ladder=1\nresume rollout=33\n"
      "check\nstart rollout=40\ncheck\n"},
+    // It was led back from the third to the second, and that was killed: it has the third again.
+    {"why_went_back_twice",
+     "world seed=1689807592 devices=1 rooted=4 signer=1\n"
+     "create rollout=8 version=5\npreview rollout=8\npromote rollout=8\n"
+     "create rollout=15 version=4\npromote rollout=8\npromote rollout=8\n"
+     "create rollout=20 version=4 ladder=2\npreview rollout=20\n"
+     "create rollout=27 version=5 ladder=9\ncreate rollout=28 version=2\n"
+     "start rollout=28\nstart rollout=27\npromote rollout=27\npromote rollout=28\n"
+     "check\npromote rollout=20\nvisit device=21\npromote rollout=27\n"
+     "pause rollout=27\nkill rollout=15\ncheck\n"},
+    // It fell back to the first before it went on to the third: it has that again.
+    {"why_fell_back_and_went_on",
+     "world seed=926842078 devices=24 rooted=2 signer=1\n"
+     "create rollout=14 version=4\nstart rollout=14\npromote rollout=14\n"
+     "promote rollout=14\nvisit device=17\ncreate rollout=22 version=5 guard=2\n"
+     "start rollout=22\npromote rollout=22\nvisit device=3\n"
+     "create rollout=23 version=7 ladder=9\ncrash device=16 calls=24\n"
+     "start rollout=23\ncheck\nkill rollout=22\npromote rollout=23\n"
+     "promote rollout=23\npromote rollout=23\n"
+     "create rollout=30 version=7 ladder=9\npreview rollout=30\nundo rollout=23\n"
+     "create rollout=42 version=4\nstart rollout=42\ncheck\n"},
+    // On a lease it keeps the version by a rollout that is not for it, where its word counts
+    // nowhere.
+    {"why_keeps_by_a_rollout_of_others",
+     "world seed=415841194 devices=4 rooted=4 signer=1 lease=3600\n"
+     "create rollout=6 target=4\npreview rollout=6\ncreate rollout=8\n"
+     "start rollout=8\npromote rollout=8\npromote rollout=8\n"
+     "create rollout=10 task=1 version=7 ladder=9\npromote rollout=8\n"
+     "start rollout=10\nround\nundo rollout=8\npromote rollout=10\ncheck\n"},
+    // ... also where it had another version before, which is nowhere now.
+    {"why_keeps_by_a_rollout_of_others_and_had_another",
+     "world seed=1840366015 devices=1 rooted=4 signer=1 lease=3600\n"
+     "create rollout=8 version=5\ncreate rollout=12 version=4 target=5\n"
+     "preview rollout=12\nstart rollout=8\ncreate rollout=17 version=4 ladder=3\n"
+     "check\nstart rollout=17\nabort rollout=8\ncheck\nabort rollout=17\ncheck\n"},
+    // ... but not what it lost with its lease.
+    {"why_lost_it_with_its_lease",
+     "world seed=2006620963 devices=16 rooted=3 signer=1 lease=3600\n"
+     "create rollout=17 task=1 version=4\nstart rollout=17\npromote rollout=17\n"
+     "promote rollout=17\npromote rollout=17\n"
+     "create rollout=27 task=1 version=3 ladder=4\npreview rollout=27\n"
+     "undo rollout=17\npause rollout=27\nsleep seconds=5169\ncheck\n"},
     // What it left, and refuses since for its floor, did not fail on it.
     {"why_left_and_then_refused",
      "world seed=1360858874 devices=24 rooted=3\n"

@@ -312,22 +312,16 @@ static bool is_held(const struct model_record *record, int task)
     return held;
 }
 
-// Are reports missing that the gateway would need? Of before a copy of either was restored; or it
-// was led by a lease's statement into a rollout whose target shuts it out, of which its word does
-// not count.
-static bool is_blind(const struct model_world *world, const struct model_device *device,
-                     const struct model_answer *answer)
-{
-    return world->restored || device->returned ||
-           (world->lease_s > 0 && answer->rule == POL_DESIRED_KEEPS);
-}
-
-// Does the gateway know what decides? A device that refuses an order for what it believes reports a
-// failure, which is none of the version.
+// Does the gateway know what decides? It always does, but for reports that went with what was
+// restored from a copy of it or of the device. There a device that refuses an order for what it
+// believes reports a failure, too, which is none of the version.
 static bool is_told(const struct model_world *world, const struct model_device *device, int task,
                     const struct model_facts *facts, const struct model_answer *answer,
                     const struct told *told)
 {
+    if (!world->restored && !device->returned) {
+        return true;
+    }
     if (may_wait(world, device) && answer->version >= 0) {
         const struct model_order order = order_of(world, task, answer);
         if (model_trust_of(device, &order) != MODEL_TRUST_FOLLOWS) {
@@ -338,9 +332,8 @@ static bool is_told(const struct model_world *world, const struct model_device *
     for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
         failed_before = failed_before || facts->before[version];
     }
-    return !is_blind(world, device, answer) ||
-           (!failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
-            facts->floor == 0 && facts->refused < 0 && !is_held(&world->record, task));
+    return !failed_before && !is_by_have(answer->rule) && !is_by_have(rule_of(told->why)) &&
+           facts->floor == 0 && facts->refused < 0 && !is_held(&world->record, task);
 }
 
 static void check_why(struct model_world *world, const struct model_device *device, int task)

@@ -333,6 +333,48 @@ static void a_failed_stage_holds_nobody(void **state)
     assert_null(gw_want_held(&task, &want, &facts, &attrs)); // it has something else
 }
 
+static const struct gw_statement *held_as(const char *os, uint64_t have,
+                                          enum pol_desired_rule *out_rule)
+{
+    const struct pol_attr items[] = {
+        {.name = {"os", 2},
+         .value = {.type = POL_TYPE_STRING, .text = {os, (uint32_t)strlen(os)}}}};
+    const struct pol_attrs attrs = {items, 1};
+    const struct gw_plan_task *task = gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK)));
+    const struct gw_device_facts facts = {.device_id = device.id, .have = have};
+    struct gw_want want = gw_want_of(task, &facts, &attrs);
+    *out_rule = want.rule;
+    return gw_want_held(task, &want, &facts, &attrs);
+}
+
+// Who keeps a version because its attributes alone changed goes on with it on a lease, too: whether
+// a target shuts it out or an audience.
+static void who_keeps_a_version_holds_it(void **state)
+{
+    (void)state;
+    static const struct rig_stage some = {"some", POL_STAGE_FULL, 10000, "os", "a", 1, 1000000, 0};
+    struct wire_sha256 manifests[2];
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    enum pol_desired_rule rule;
+    rig_version(&rig, TASK, "1.0.0", &manifests[0]);
+    rig_version(&rig, TASK, "2.0.0", &manifests[1]);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifests[0], "os", "a", &full, 1, &view, &error),
+                     BASE_OK);
+    assert_int_equal(rig_rollout(&rig, 2, TASK, &manifests[1], NULL, NULL, &some, 1, &view, &error),
+                     BASE_OK);
+    for (uint64_t id = 1; id <= 2; id++) {
+        rig_command(&rig, id, POL_COMMAND_START, NULL);
+        rig_settle(&rig);
+        uint64_t version_id = wire_version_id(&manifests[id - 1]);
+        assert_non_null(held_as("b", version_id, &rule));
+        assert_int_equal(rule, POL_DESIRED_KEEPS);
+        assert_null(held_as("b", version_id + 1, &rule)); // it has something else
+    }
+    assert_non_null(held_as("a", wire_version_id(&manifests[0]), &rule));
+    assert_int_equal(rule, POL_DESIRED_FOLLOWED);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -348,6 +390,7 @@ int main(void)
         CASE(what_is_kept_is_of_its_arm),
         CASE(a_failed_stage_holds_nobody),
         CASE(a_stage_that_is_held_goes_on),
+        CASE(who_keeps_a_version_holds_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
