@@ -82,8 +82,9 @@ void gw_clock_guard_still_ahead(struct gw_clock_guard *guard, uint64_t recorded_
     doubt(guard, right_us - recorded_us);
 }
 
-// A correction within the allowance. Time does not go back: it goes at half its pace until it is
-// where the wall clock is.
+// A correction within the allowance. Time neither goes back nor leaps, for whoever waits by it has
+// waited no longer: it goes at half its pace, or a little faster, until it is where the wall clock
+// is.
 static void correct(struct gw_clock_guard *guard, uint64_t passed_us)
 {
     uint64_t by_us = distance(guard->ahead_us);
@@ -92,6 +93,7 @@ static void correct(struct gw_clock_guard *guard, uint64_t passed_us)
         guard->floor_us = gw_clock_guard_time_us(guard, guard->last.steady_us);
         guard->offset_us -= by_us;
     } else {
+        by_us = sooner(by_us, passed_us / GW_CLOCK_HASTE);
         guard->offset_us += by_us;
     }
     guard->allowance_us -= by_us;
@@ -108,14 +110,16 @@ static bool come_back(struct gw_clock_guard *guard)
     uint64_t most_us = since                 ? guard->allowance_us
                        : guard->ahead_us < 0 ? GW_CLOCK_STEP_MAX_US
                                              : guard->ahead_max_us;
-    uint64_t left_us = since ? guard->allowance_us - sooner(off_us, most_us) : GW_CLOCK_STEP_MAX_US;
     if (off_us > most_us) {
         enum gw_clock_doubt before = guard->doubt;
         guard->doubt = reason(guard);
         return guard->doubt != before;
     }
-    follow(guard);
-    guard->allowance_us = left_us;
+    if (since) {
+        guard->doubt = GW_CLOCK_SURE; // what is left is a correction
+    } else {
+        follow(guard);
+    }
     return true;
 }
 

@@ -2,9 +2,11 @@
 //
 // What the gateway signs leads devices in time, and what it judges waits for time, so a wall clock
 // that jumps must lead neither. It is compared with a steady clock, which no operator and no NTP
-// sets, and at the start with the last time that was recorded. Corrections count as they come: up
-// to GW_CLOCK_STEP_MAX_US at once, and one part in GW_CLOCK_DRIFT of the time that passes. More is
-// a jump: the time is in doubt. It goes on by the steady clock then, but is not to be signed:
+// sets, and at the start with the last time that was recorded. Corrections count: up to
+// GW_CLOCK_STEP_MAX_US at once, and one part in GW_CLOCK_DRIFT of the time that passes. They are
+// not taken in one step, which would be the end of what is waited for seconds: the time goes faster
+// by one part in GW_CLOCK_HASTE, or at half its pace, until it is the wall clock's. More is a jump:
+// the time is in doubt. It goes on by the steady clock then, but is not to be signed:
 // gw_clock_guard_sure_us stands still at the last time that was sure. The doubt ends when the wall
 // clock comes back to where it should be, or when an operator accepts it.
 //
@@ -18,6 +20,7 @@
 
 #define GW_CLOCK_STEP_MAX_US UINT64_C(300000000) // 5 minutes
 #define GW_CLOCK_DRIFT       100u                // corrections: at most 36 s an hour
+#define GW_CLOCK_HASTE       8u                  // 5 minutes are made up in 40
 #define GW_CLOCK_AWAY_MAX_US                                                                       \
     UINT64_C(2592000000000) // not running for so long, 30 days, is plausible
 

@@ -346,6 +346,50 @@ static void test_who_is_under_way_has_its_time_anew(void **state)
     expect_waiting(0, 4);
 }
 
+static void impatient(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->execution_timeout_s = 20;
+}
+
+// A correction that counts, of more than a stage's whole timeout: who is under way is not timed out
+// by it, for it has hardly waited by the clock that nobody sets.
+static void test_a_correction_times_nobody_out(void **state)
+{
+    (void)state;
+    static const struct rig_stage hasty[] = {{.name = "full",
+                                              .kind = POL_STAGE_FULL,
+                                              .max_bucket = 10000,
+                                              .min_sample = 1,
+                                              .max_failure_ppm = 500000}};
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    uint32_t offers = 0;
+    rig.certified = true;
+    rig.conduct = impatient;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 1, TASK, &manifest, NULL, NULL, hasty, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 1, POL_COMMAND_START, &view);
+    rig_settle(&rig);
+    for (int i = 0; i < 4; i++) {
+        (void)ask(&offers);
+        assert_int_equal(offers, 1);
+    }
+    pass_s(2);
+    jump_s(240);
+    for (int i = 0; i < 10; i++) { // 12 s of its 20
+        pass_s(1);
+        expect_waiting(4, 0);
+        rig_view(&rig, 1, &view);
+        assert_int_not_equal(view.verdict, POL_VERDICT_FAIL);
+    }
+    assert_int_equal(doubt(), GW_CLOCK_SURE);
+    pass_s(40);
+    expect_waiting(0, 4);
+}
+
 static void guarded(struct pol_stage *stage, uint32_t index)
 {
     (void)index;
@@ -609,6 +653,7 @@ int main(void)
         CASE(test_stages_wait),
         CASE(test_guards_wait),
         CASE(test_who_is_under_way_has_its_time_anew),
+        CASE(test_a_correction_times_nobody_out),
         CASE(test_guards_wait_on_after_a_jump_ahead),
         CASE(test_guards_wait_on_after_a_jump_back),
         CASE(test_first_approvals_wait),
