@@ -122,7 +122,11 @@ void gw_api_task_get(struct gw_core *core, struct gw_api_call *call)
         gw_api_failed(core, call, status, NULL, "no such task");
         return;
     }
-    gw_api_answer_take(call, 200, gw_view_task(&view));
+    struct gw_floored floored;
+    gw_floored_of(core, view.task_id, &floored);
+    json_t *answer = gw_view_task(&view);
+    (void)json_object_set_new(answer, "floored", gw_view_floored(&floored));
+    gw_api_answer_take(call, 200, answer);
 }
 
 void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)

@@ -106,6 +106,15 @@ json_t *gw_view_task(const struct gw_task_view *view)
                      "baseline", baseline);
 }
 
+json_t *gw_view_floored(const struct gw_floored *view)
+{
+    return view->devices == 0
+               ? json_null()
+               : json_pack("{s:o, s:I, s:I, s:I}", "rollout", gw_json_hex(view->rollout), "floor",
+                           (json_int_t)view->floor, "baseline", (json_int_t)view->baseline,
+                           "devices", (json_int_t)view->devices);
+}
+
 json_t *gw_view_version(const struct gw_version_view *view)
 {
     return json_pack("{s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "manifest",

@@ -3,6 +3,7 @@
 #define GW_API_VIEWS_H
 
 #include "svc/devices.h"
+#include "svc/floored.h"
 #include "svc/kill_list.h"
 #include "svc/operators.h"
 #include "svc/rollouts.h"
@@ -15,6 +16,7 @@ json_t *gw_view_time(uint64_t wall_us); // ISO 8601
 json_t *gw_view_text(const char *text);
 json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view);
 json_t *gw_view_task(const struct gw_task_view *view);
+json_t *gw_view_floored(const struct gw_floored *view); // null without devices
 json_t *gw_view_version(const struct gw_version_view *view);
 // `version` is the semantic version's text, NULL when not known.
 // As evidence of a simulation names it; null when it is too long for that.

@@ -1,6 +1,7 @@
 // Commands `release ...`: the kill list. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/floored_warning.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,7 @@ enum cli_exit cli_release_kill(struct cli *cli)
 
     if (code == CLI_EXIT_OK) {
         warn_of_unknown(kill);
+        floored_warning(cli, json_string_value(json_object_get(kill, "task")));
     }
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, kill);

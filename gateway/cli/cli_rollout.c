@@ -1,6 +1,7 @@
 // Commands about rollouts that exist: status, list, log, the operator's commands. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/floored_warning.h"
 #include "cli/rollout_evidence.h"
 #include "cli/rollout_explain.h"
 #include "cli/rollout_show.h"
@@ -218,17 +219,22 @@ static enum cli_exit post(struct cli *cli, const char *tail, json_t *body, json_
 }
 
 // As above, and shows it.
+static enum cli_exit show_line_take(const struct cli *cli, json_t *rollout)
+{
+    if (cli->json) {
+        return cli_show_take(CLI_EXIT_OK, rollout);
+    }
+    rollout_show_line(stdout, rollout);
+    json_decref(rollout);
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
 {
     json_t *rollout = NULL;
     enum cli_exit code = post(cli, tail, body, &rollout);
 
-    if (code == CLI_EXIT_OK && !cli->json) {
-        rollout_show_line(stdout, rollout);
-        json_decref(rollout);
-        return code;
-    }
-    return cli_show_take(code, rollout);
+    return code == CLI_EXIT_OK ? show_line_take(cli, rollout) : cli_show_take(code, rollout);
 }
 
 enum cli_exit cli_rollout_pause(struct cli *cli)
@@ -241,9 +247,22 @@ enum cli_exit cli_rollout_promote(struct cli *cli)
     return post_take(cli, "/promote", json_object());
 }
 
+// Takes back what devices have.
+static enum cli_exit take_back(struct cli *cli, const char *tail)
+{
+    json_t *rollout = NULL;
+    enum cli_exit code = post(cli, tail, json_object(), &rollout);
+
+    if (code != CLI_EXIT_OK) {
+        return cli_show_take(code, rollout);
+    }
+    floored_warning(cli, json_string_value(json_object_get(rollout, "task")));
+    return show_line_take(cli, rollout);
+}
+
 enum cli_exit cli_rollout_abort(struct cli *cli)
 {
-    return post_take(cli, "/abort", json_object());
+    return take_back(cli, "/abort");
 }
 
 enum cli_exit cli_rollout_approve(struct cli *cli)
@@ -253,7 +272,7 @@ enum cli_exit cli_rollout_approve(struct cli *cli)
 
 enum cli_exit cli_rollout_undo(struct cli *cli)
 {
-    return post_take(cli, "/undo", json_object());
+    return take_back(cli, "/undo");
 }
 
 enum cli_exit cli_rollout_lift(struct cli *cli)
@@ -266,7 +285,7 @@ enum cli_exit cli_rollout_lift(struct cli *cli)
 
 enum cli_exit cli_rollout_kill(struct cli *cli)
 {
-    return post_take(cli, "/kill", json_object());
+    return take_back(cli, "/kill");
 }
 
 enum cli_exit cli_rollout_resume(struct cli *cli)

@@ -65,9 +65,14 @@ class WayBack(unittest.TestCase):
         bad = self.stack.release(TASK, 3, BAD, [{**FULL[0], "min_sample": 1000}])
         third = self.view(bad)["manifest"]
         self.settle(lambda device: second if device[2] else third)
-        self.stack.walle("rollout", "abort", bad, "--reason", "fails")
+        said = self.stack.walle("rollout", "abort", bad, "--reason", "fails").stderr
+        self.assertNotIn("warning", said, "what is left is not below a floor")
         self.settle(lambda _: second)
-        self.stack.walle("rollout", "kill", newest, "--reason", "leaks")
+        said = self.stack.walle("rollout", "kill", newest, "--reason", "leaks").stderr
+        self.assertRegex(said, rf"warning: 1 device on which rollout {bad} ran well follows nothing older than release 2 of {TASK}, and what is left is "
+                               r"release 1: nothing of it runs there until something newer is released\n  walle rollout start shop/score --version 1\.0\.1 ")
+        said = self.stack.walle("release", "kill", third, "--reason", "fails", "-o", "json").stderr
+        self.assertRegex(said, rf"warning: 1 device on which rollout {bad} ran well")
         self.settle(lambda device: first if device[2] else None)
         for number, _, broken in DEVICES:
             why = self.stack.api(f"/api/v1/devices/{number:016x}/why?task={self.stack.quoted(TASK)}")[1]
