@@ -367,6 +367,23 @@ static void gates_at_their_ends(void **state)
     assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_MATCHED);
 }
 
+static void exactly_the_minimum_is_enough(void **state)
+{
+    (void)state;
+    const struct row_block row = {{3000, 0, 3000}, {3000, 0, 3000}, true};
+    for (uint32_t missing = 0; missing < 2; missing++) {
+        struct pol_gate gate = standard;
+        struct pol_counts counts = {.offered = 0};
+        struct pol_judgement found;
+        gate.min_sample = 3000 + missing;
+        add_block(&counts.trial, &gate, &row, true);
+        pol_gate_judge(&gate, &counts, 0, &found);
+        assert_int_equal(found.verdict, missing ? INCONCLUSIVE : PASS);
+        assert_int_equal(found.reason,
+                         missing ? POL_REASON_SAMPLE_TOO_SMALL : POL_REASON_EVIDENCE_GOOD);
+    }
+}
+
 static void add_alone(struct pol_trial *trial, uint32_t count, uint32_t failed)
 {
     struct pol_block block = {.offered = {0, count}, .alone = true};
@@ -639,6 +656,7 @@ int main(void)
         cmocka_unit_test(each_question_has_its_part_of_alpha),
         cmocka_unit_test(what_passes_by_the_page),
         cmocka_unit_test(gates_at_their_ends),
+        cmocka_unit_test(exactly_the_minimum_is_enough),
         cmocka_unit_test(refusals_are_no_trials),
         cmocka_unit_test(who_is_alone_is_not_compared),
         cmocka_unit_test(silence_is_asked_too),
