@@ -8,6 +8,7 @@
 #include "model/model_store.h"
 #include "report/behaviour_report.h"
 #include "report/evidence_file.h"
+#include "report/latency_text.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
 #include "run/gateway_watch.h"
@@ -613,11 +614,14 @@ static void print_summary(const struct sim_fleet *fleet)
     if (trust[0] != 0) {
         (void)fprintf(log, "  trust       %s\n", trust);
     }
+    char checkin[SIM_LATENCY_TEXT_MAX];
+    char lag[SIM_LATENCY_TEXT_MAX];
     (void)fprintf(log,
-                  "  rate        %.0f devices/s from offer to first run; check-in p99 %.1f ms, lag "
-                  "p99 %.1f ms\n",
-                  r->rate, (double)base_hist_quantile(&r->latencies.checkin_us, 0.99) / 1000,
-                  (double)base_hist_quantile(&r->latencies.lag_us, 0.99) / 1000);
+                  "  rate        %.0f devices/s from offer to first run; check-in p99 %s, lag p99 "
+                  "%s\n",
+                  r->rate,
+                  sim_latency_text(base_hist_quantile(&r->latencies.checkin_us, 0.99), checkin),
+                  sim_latency_text(base_hist_quantile(&r->latencies.lag_us, 0.99), lag));
     sim_behaviour_print(r, log);
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
