@@ -454,6 +454,36 @@ static bool goal_missed(const struct sim_fleet *fleet)
     return options->coverage_ppm > 0 && fleet->goal_s < 0;
 }
 
+// Of a simulation that failed by its figures: the limit, what was measured, how most devices
+// failed.
+static void tell_figures(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    double percent =
+        result->completed > 0 ? 100.0 * (double)result->failed / (double)result->completed : 0;
+    const struct sim_failure *top = NULL;
+    uint32_t most = 0;
+    if (result->completed == 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "no device ran the version");
+        return;
+    }
+    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
+        if (wire_outcome_is_failure((enum wire_outcome_kind)i) &&
+            result->failed_as[i] > result->failed_as[most]) {
+            most = i;
+        }
+    }
+    top = sim_failures_top(&result->failures, result->focus, (enum wire_outcome_kind)most);
+    (void)snprintf(
+        result->cause, SIM_CAUSE_MAX,
+        "%llu of %llu devices failed, %.2f %%: at most %.2f %% may (--max-failure); most "
+        "often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
+        (unsigned long long)result->failed, (unsigned long long)result->completed, percent,
+        (double)fleet->options->max_failure_ppm / 1e4, (unsigned long long)result->failed_as[most],
+        wire_outcome_name((enum wire_outcome_kind)most),
+        top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+}
+
 // Tallies of all shards, and the law over all devices; its rows go beside the reports.
 static void behaviour_gather(struct sim_fleet *fleet)
 {
@@ -527,7 +557,12 @@ static void gather(struct sim_fleet *fleet)
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
-    result->passed = !find_cause(fleet) && result->verdict.holds && !goal_missed(fleet);
+    bool caused = find_cause(fleet);
+    bool missed = goal_missed(fleet);
+    if (!caused && missed && fleet->options->local) {
+        tell_figures(fleet);
+    }
+    result->passed = !caused && !missed && result->verdict.holds;
 }
 
 // What devices have for themselves: credentials and exclusive files.
