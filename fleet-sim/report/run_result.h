@@ -40,7 +40,7 @@ struct sim_run_result {
     struct sim_failures failures;
     bool whole;                // every device went through the version
     char ended[160];           // why the run ended
-    char cause[SIM_CAUSE_MAX]; // why it failed, where that is no oracle's and no figure's
+    char cause[SIM_CAUSE_MAX]; // why it failed, where that is no oracle's
     bool passed;
 };
 

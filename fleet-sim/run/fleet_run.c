@@ -8,6 +8,7 @@
 #include "model/model_store.h"
 #include "report/behaviour_report.h"
 #include "report/evidence_file.h"
+#include "report/latency_text.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
 #include "run/gateway_watch.h"
@@ -453,6 +454,36 @@ static bool goal_missed(const struct sim_fleet *fleet)
     return options->coverage_ppm > 0 && fleet->goal_s < 0;
 }
 
+// Of a simulation that failed by its figures: the limit, what was measured, how most devices
+// failed.
+static void tell_figures(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    double percent =
+        result->completed > 0 ? 100.0 * (double)result->failed / (double)result->completed : 0;
+    const struct sim_failure *top = NULL;
+    uint32_t most = 0;
+    if (result->completed == 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "no device ran the version");
+        return;
+    }
+    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
+        if (wire_outcome_is_failure((enum wire_outcome_kind)i) &&
+            result->failed_as[i] > result->failed_as[most]) {
+            most = i;
+        }
+    }
+    top = sim_failures_top(&result->failures, result->focus, (enum wire_outcome_kind)most);
+    (void)snprintf(
+        result->cause, SIM_CAUSE_MAX,
+        "%llu of %llu devices failed, %.2f %%: at most %.2f %% may (--max-failure); most "
+        "often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
+        (unsigned long long)result->failed, (unsigned long long)result->completed, percent,
+        (double)fleet->options->max_failure_ppm / 1e4, (unsigned long long)result->failed_as[most],
+        wire_outcome_name((enum wire_outcome_kind)most),
+        top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+}
+
 // Tallies of all shards, and the law over all devices; its rows go beside the reports.
 static void behaviour_gather(struct sim_fleet *fleet)
 {
@@ -526,7 +557,12 @@ static void gather(struct sim_fleet *fleet)
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
-    result->passed = !find_cause(fleet) && result->verdict.holds && !goal_missed(fleet);
+    bool caused = find_cause(fleet);
+    bool missed = goal_missed(fleet);
+    if (!caused && missed && fleet->options->local) {
+        tell_figures(fleet);
+    }
+    result->passed = !caused && !missed && result->verdict.holds;
 }
 
 // What devices have for themselves: credentials and exclusive files.
@@ -613,11 +649,14 @@ static void print_summary(const struct sim_fleet *fleet)
     if (trust[0] != 0) {
         (void)fprintf(log, "  trust       %s\n", trust);
     }
+    char checkin[SIM_LATENCY_TEXT_MAX];
+    char lag[SIM_LATENCY_TEXT_MAX];
     (void)fprintf(log,
-                  "  rate        %.0f devices/s from offer to first run; check-in p99 %.1f ms, lag "
-                  "p99 %.1f ms\n",
-                  r->rate, (double)base_hist_quantile(&r->latencies.checkin_us, 0.99) / 1000,
-                  (double)base_hist_quantile(&r->latencies.lag_us, 0.99) / 1000);
+                  "  rate        %.0f devices/s from offer to first run; check-in p99 %s, lag p99 "
+                  "%s\n",
+                  r->rate,
+                  sim_latency_text(base_hist_quantile(&r->latencies.checkin_us, 0.99), checkin),
+                  sim_latency_text(base_hist_quantile(&r->latencies.lag_us, 0.99), lag));
     sim_behaviour_print(r, log);
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &r->verdict.oracle[i];

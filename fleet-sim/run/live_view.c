@@ -2,6 +2,7 @@
 #include "run/live_view.h"
 
 #include "base/terminal.h"
+#include "report/latency_text.h"
 
 #include <string.h>
 
@@ -88,14 +89,18 @@ static void draw_terminal(struct sim_live *live, const struct sim_options *optio
         lines++;
     }
     lines += draw_versions(live, options, row, versions);
+    char p50[SIM_LATENCY_TEXT_MAX];
+    char p99[SIM_LATENCY_TEXT_MAX];
+    char lag[SIM_LATENCY_TEXT_MAX];
     (void)fprintf(live->file,
-                  "  check-ins %.0f/s, requests %.0f/s, errors %.0f/s   check-in p50 %.1f ms p99 "
-                  "%.1f ms   lag p99 %.1f ms",
+                  "  check-ins %.0f/s, requests %.0f/s, errors %.0f/s   check-in p50 %s p99 %s   "
+                  "lag p99 %s",
                   rate((double)row->checkins, (double)live->last.checkins, span_s),
                   rate((double)row->requests, (double)live->last.requests, span_s),
                   rate((double)row->request_errors, (double)live->last.request_errors, span_s),
-                  (double)row->checkin_p50_us / 1000, (double)row->checkin_p99_us / 1000,
-                  (double)row->lag_p99_us / 1000);
+                  sim_latency_text(row->checkin_p50_us, p50),
+                  sim_latency_text(row->checkin_p99_us, p99),
+                  sim_latency_text(row->lag_p99_us, lag));
     end_line(live->file);
     lines++;
     if (row->gateway.requests_total >= 0) {
@@ -129,9 +134,11 @@ static void draw_line(struct sim_live *live, const struct sim_row *row,
     if (watch != NULL && watch->known) {
         (void)fprintf(live->file, ", rollout %s at %s", watch->state, watch->stage);
     }
-    (void)fprintf(live->file, ", check-in p99 %.1f ms, lag p99 %.1f ms, errors %llu\n",
-                  (double)row->checkin_p99_us / 1000, (double)row->lag_p99_us / 1000,
-                  (unsigned long long)row->request_errors);
+    char p99[SIM_LATENCY_TEXT_MAX];
+    char lag[SIM_LATENCY_TEXT_MAX];
+    (void)fprintf(live->file, ", check-in p99 %s, lag p99 %s, errors %llu\n",
+                  sim_latency_text(row->checkin_p99_us, p99),
+                  sim_latency_text(row->lag_p99_us, lag), (unsigned long long)row->request_errors);
 }
 
 void sim_live_draw(struct sim_live *live, const struct sim_options *options,

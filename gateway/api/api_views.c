@@ -424,6 +424,16 @@ json_t *gw_view_target(const struct pol_target *target)
     return out != NULL ? out : json_null();
 }
 
+// Among whom the failed are counted (failure_ratio).
+static const char *failure_of(const struct gw_rollout_view *view)
+{
+    uint32_t last = view->stage_count > 0 ? view->stage_count - 1 : 0;
+    const struct gw_rollout_stage_view *stage =
+        &view->stages[view->stage_index < last ? view->stage_index : last];
+    bool trial = stage->conduct.gate.rule == POL_GATE_LOGRANK && stage->kind != POL_STAGE_SIMULATE;
+    return trial ? "offered" : "completed";
+}
+
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
     json_t *root = json_pack(
@@ -450,6 +460,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||
          json_object_set_new(root, "trial", trial_object(view)) != 0 ||
+         json_object_set_new(root, "failure_of", json_string(failure_of(view))) != 0 ||
          json_object_set_new(root, "cause", cause_object(view)) != 0 ||
          json_object_set_new(root, "guard", guard_object(view)) != 0 ||
          json_object_set_new(root, "paged", json_boolean(view->paged)) != 0 ||

@@ -39,7 +39,10 @@ const struct cli_command cli_commands[] = {
     {"release", "kill", "SHA256",
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'\n"
-     "SHA256 is the version's manifest: walle task get TASK lists them",
+     "SHA256 is the version's manifest: walle task get TASK lists them. Every open rollout of the\n"
+     "version goes back, and none may be started; devices run what else is meant for them, or\n"
+     "nothing, and hear of it at their next check-in, through a hint at once.\n"
+     "The way back: walle release unkill SHA256. walle release kills lists what is killed.",
      COMMAND_BITS, 1, 1, cli_release_kill},
     {"release", "kills", "",
      "List the killed versions: who killed them, when and why, and the rollouts that ended so.",
@@ -48,8 +51,10 @@ const struct cli_command cli_commands[] = {
     {"release", "unkill", "SHA256",
      "Take a version off the kill list: it may be released again, and where a rollout of it had "
      "completed it is a baseline again, to which devices go back.",
-     "  walle release unkill 1174d64d... --reason 'the wrong hash'", COMMAND_BITS, 1, 1,
-     cli_release_unkill},
+     "  walle release unkill 1174d64d... --reason 'the wrong hash'\n"
+     "No rollout goes on by itself: one that the kill ended stays as it is. To bring the version\n"
+     "to devices again start a new one: walle rollout start TASK.",
+     COMMAND_BITS, 1, 1, cli_release_unkill},
     {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",
      "  walle task init hello\n"
      "  git init -q -b page-view shop && walle task init shop     # branch and tag will name it",
@@ -167,8 +172,15 @@ const struct cli_command cli_commands[] = {
      cli_rollout_undo},
     {"rollout", "kill", "ID",
      "Stop the version everywhere, whatever the state, until release unkill.",
-     "  walle rollout kill 00c0ffee00c0ffee --reason 'leaks data'", COMMAND_BITS, 1, 1,
-     cli_rollout_kill},
+     "  walle rollout kill 00c0ffee00c0ffee --reason 'leaks data'\n"
+     "  walle release kills                                      # its manifest, who, when, why\n"
+     "  walle release unkill 1174d64d... --reason 'it does not'  # the way back\n"
+     "Devices stop and remove the version, in whatever rollout they got it, and run what else is\n"
+     "meant for them, or nothing. The version is on the kill list, as by release kill: its other\n"
+     "open rollouts go back too, and none may be started until walle release unkill. That lets it\n"
+     "be released again; this rollout does not go on by itself. To go back in this rollout alone:\n"
+     "walle rollout abort, or undo when it is completed.",
+     COMMAND_BITS, 1, 1, cli_rollout_kill},
     {"rollout", "lift", "ID", "Let a segment in again that was put in quarantine.",
      "  walle rollout lift 00c0ffee00c0ffee --segment 'model=SM-1 os=android app_version=9.2'",
      CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(SEGMENT), 1, 1, cli_rollout_lift},

@@ -157,16 +157,14 @@ static void print_log_line(const json_t *item)
 {
     const char *by = cli_json_text(item, "by", "");
     const char *comment = cli_json_text(item, "comment", "");
-    const json_t *counts = json_object_get(item, "counts");
 
-    printf("%4llu %s %-10s %-16s -> %-12s stage %llu  %s %s (%.2f %% of %llu failed)",
+    printf("%4llu %s %-10s %-16s -> %-12s stage %llu  %s %s (",
            (unsigned long long)cli_json_u64(item, "seq"), cli_json_text(item, "time", "?"),
            cli_json_text(item, "kind", "?"), cli_json_text(item, "what", "?"),
            cli_json_text(item, "state", "?"), (unsigned long long)cli_json_u64(item, "stage_index"),
-           cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"),
-           100 * json_number_value(json_object_get(item, "failure_ratio")),
-           (unsigned long long)(cli_json_u64(counts, "succeeded") + cli_json_u64(counts, "failed") +
-                                cli_json_u64(counts, "timed_out")));
+           cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"));
+    rollout_show_failed(stdout, item);
+    putchar(')');
     if (by[0] != '\0' || comment[0] != '\0') {
         printf("  by %s: %s", by[0] != '\0' ? by : "-", comment);
     }

@@ -104,8 +104,21 @@ void rollout_show_verdict(FILE *file, const json_t *rollout)
         fprintf(file, "; %s", now);
     }
     if (!none) {
-        fprintf(file, ", %.2f %% had failed by then", 100 * ratio_of(rollout));
+        fprintf(file, ", %.2f %% of the %s in the stage had failed by then",
+                100 * ratio_of(rollout), cli_json_text(rollout, "failure_of", "completed"));
     }
+}
+
+void rollout_show_failed(FILE *file, const json_t *turn)
+{
+    const json_t *counts = json_object_get(turn, "counts");
+    const json_t *updated = json_object_get(json_object_get(counts, "trial"), "updated");
+    unsigned long long completed =
+        count(counts, "succeeded") + count(counts, "failed") + count(counts, "timed_out");
+
+    fprintf(file, "%.2f %% of %llu %s had failed", 100 * ratio_of(turn),
+            updated != NULL ? count(updated, "offered") : completed,
+            updated != NULL ? "offered" : "completed");
 }
 
 // The state, and whether the version is killed, which every state may be.

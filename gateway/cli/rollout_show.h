@@ -11,6 +11,8 @@
 unsigned rollout_show(FILE *file, const json_t *rollout);
 // The last verdict and why, and the share it was found at, when there was one; no end of a line.
 void rollout_show_verdict(FILE *file, const json_t *rollout);
+// Of a turn of the log: the share that had failed, among how many of whom; no end of a line.
+void rollout_show_failed(FILE *file, const json_t *turn);
 // One line with the essence; for logs of what changes.
 // Where the result of a simulate stage came from, and how virtual devices failed; returns the
 // number of lines, none where there is no result.

@@ -2,6 +2,7 @@
 #include "cli/rollout_story.h"
 
 #include "cli/cli_json.h"
+#include "cli/rollout_show.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -71,21 +72,18 @@ static enum cli_exit find_turn(const struct cli *cli, const char *id, json_t **o
 
 static void tell(FILE *file, const json_t *rollout, const json_t *turn)
 {
-    const json_t *counts = json_object_get(turn, "counts");
     const json_t *stage = json_array_get(json_object_get(rollout, "stages"),
                                          (size_t)cli_json_u64(turn, "stage_index"));
     const char *by = cli_json_text(turn, "by", "");
     const char *comment = cli_json_text(turn, "comment", "");
-    uint64_t done = cli_json_u64(counts, "succeeded") + cli_json_u64(counts, "failed") +
-                    cli_json_u64(counts, "timed_out");
 
     fprintf(file, "%s %s, in stage %s: %s", turn_word(cli_json_text(turn, "state", "")),
             cli_json_text(turn, "time", "?"), cli_json_text(stage, "name", "?"),
             cli_json_text(turn, "reason_text", "?"));
     if (strcmp(cli_json_text(turn, "verdict", "no_data"), "no_data") != 0) {
-        fprintf(file, " (%.2f %% of %llu had failed)",
-                100 * json_number_value(json_object_get(turn, "failure_ratio")),
-                (unsigned long long)done);
+        fputs(" (", file);
+        rollout_show_failed(file, turn);
+        fputc(')', file);
     }
     if (by[0] != '\0' || comment[0] != '\0') {
         fprintf(file, ", by %s%s%s", by[0] != '\0' ? by : "-", comment[0] != '\0' ? ": " : "",

@@ -178,6 +178,9 @@ class Fleet(unittest.TestCase):
                 (("--bad", f"{BAD} => exception"), 1, "os_version"),
                 (("--bad", "region == latam => exception @ 50%", "--max-failure", "50%"), 0, "too few failures to name a slice"),
                 (("--bad", "all => crash", "--max-failure", "10%"), 1, "FAILED"),
+                # By itself: the limit, what was measured, how most failed, and what to do next.
+                (("--bad", "all => exception"), 1, "200 of 200 devices failed, 100.00 %: at most 1.00 % may (--max-failure); most often, on 200, "),
+                (("--bad", "all => exception"), 1, "next: walle task run "),
                 (("--bad", "os ~ android => crash"), 2, "column 4"),
                 (("--devices", "0"), 2, "--devices"),
                 (("--no-such-option",), 2, ""),

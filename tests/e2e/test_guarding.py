@@ -2,13 +2,11 @@
 stage is held, a passed one waits for a person, and a guard ends."""
 import json
 import os
-import struct
 import subprocess
 import sys
 import unittest
 
 import raw_device
-from raw_h2 import Connection, DATA, END_HEADERS, END_STREAM, request
 from walle_stack import SOURCE, Stack, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
@@ -24,37 +22,21 @@ class Guarding(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
-        self.start()
+        self.stack.start_hasty_gateway()
         self.releases = 0
         self.seqs = {}
-        token = self.stack.walle("device", "enroll-token", "--name", "some").stdout.strip()
-        self.credentials = {}
+        self.credentials = self.stack.enrol(DEVICES)
         for device in DEVICES:
-            status, body = self.post("/v1/enroll", device, ("authorization", "Bearer " + token))
-            self.assertEqual((status, struct.unpack_from("<Q", body, 1)[0]), (201, device))
-            self.credentials[device] = body[10:].decode()
             self.come(device)
 
-    def start(self, again=False):
-        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
-        (self.stack.restart_gateway if again else self.stack.start_gateway)(*arguments)
-
-    def post(self, path, device, *headers, body=b""):
-        with Connection(self.stack.gateway.ports["h2c"]) as connection:
-            stream = connection.headers(request(path, "POST", ("walle-device", f"{device:016x}"), *headers),
-                                        END_HEADERS if body else END_HEADERS | END_STREAM)
-            if body:
-                connection.frame(DATA, END_STREAM, stream, body)
-            return connection.reply(stream)
-
     def come(self, device):
-        status, _ = self.post("/v1/checkin", device, ("walle-credential", self.credentials[device]),
+        status, _ = self.stack.post("/v1/checkin", device, ("walle-credential", self.credentials[device]),
                               ("walle-profile", raw_device.profile(os="android")))
         self.assertIn(status, (200, 204))
 
     def say(self, device, rollout, kinds):
         first = self.seqs.get(device, 1)
-        status, _ = self.post("/v1/report", device, ("walle-credential", self.credentials[device]),
+        status, _ = self.stack.post("/v1/report", device, ("walle-credential", self.credentials[device]),
                               body=report(device, int(rollout, 16), kinds, first=first))
         self.assertEqual(status, 204)
         self.seqs[device] = first + len(kinds)
@@ -92,7 +74,7 @@ class Guarding(unittest.TestCase):
                                    "--watch", "--until", "completed", "--timeout", "120", stdout=subprocess.PIPE, text=True)
         self.assertIn("guarding: 7 devices outstanding, about 24 hours left at most", self.stack.walle("rollout", "status", id_).stdout)
         self.stack.gateway.kill()  # it is guarded over a crash
-        self.start(again=True)
+        self.stack.start_hasty_gateway(again=True)
         for device in DEVICES[1:]:
             self.say(device, id_, CRASHED)
         self.wait_state(id_, "rolling_back")

@@ -3,13 +3,11 @@ again by the rule that its rollouts keep."""
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import unittest
 
 import raw_device
-from raw_h2 import Connection, DATA, END_HEADERS, END_STREAM, request
 from walle_stack import SOURCE, Stack, program, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
@@ -29,32 +27,16 @@ class OlderLogs(unittest.TestCase):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
         self.seqs = {}
-        self.start()
-        token = self.stack.walle("device", "enroll-token", "--name", "some").stdout.strip()
-        self.credentials = {}
+        self.stack.start_hasty_gateway()
+        self.credentials = self.stack.enrol(DEVICES)
         for device in DEVICES:
-            status, body = self.post("/v1/enroll", device, ("authorization", "Bearer " + token))
-            self.assertEqual((status, struct.unpack_from("<Q", body, 1)[0]), (201, device))
-            self.credentials[device] = body[10:].decode()
-            status, _ = self.post("/v1/checkin", device, ("walle-credential", self.credentials[device]),
+            status, _ = self.stack.post("/v1/checkin", device, ("walle-credential", self.credentials[device]),
                                   ("walle-profile", raw_device.profile(os="android")))
             self.assertIn(status, (200, 204))
 
-    def start(self, again=False):
-        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
-        (self.stack.restart_gateway if again else self.stack.start_gateway)(*arguments)
-
-    def post(self, path, device, *headers, body=b""):
-        with Connection(self.stack.gateway.ports["h2c"]) as connection:
-            stream = connection.headers(request(path, "POST", ("walle-device", f"{device:016x}"), *headers),
-                                        END_HEADERS if body else END_HEADERS | END_STREAM)
-            if body:
-                connection.frame(DATA, END_STREAM, stream, body)
-            return connection.reply(stream)
-
     def say(self, device, rollout, kinds):
         first = self.seqs.get(device, 1)
-        status, _ = self.post("/v1/report", device, ("walle-credential", self.credentials[device]),
+        status, _ = self.stack.post("/v1/report", device, ("walle-credential", self.credentials[device]),
                               body=report(device, int(rollout, 16), kinds, first=first))
         self.assertEqual(status, 204)
         self.seqs[device] = first + len(kinds)
@@ -90,7 +72,7 @@ class OlderLogs(unittest.TestCase):
             run = subprocess.run([program("older_store"), folder, str(lines), str(releases), TASK], capture_output=True, text=True,
                                  check=False)
             self.assertEqual(run.returncode, 0, run.stderr)
-            self.start(again=True)
+            self.stack.start_hasty_gateway(again=True)
             for id_, was in now.items():
                 found = self.replay(id_)
                 self.assertEqual((found["differences"], found["records"]), ([], was["records"]), f"lines {lines}, {id_}")

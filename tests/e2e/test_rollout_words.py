@@ -117,7 +117,7 @@ class RolloutWords(unittest.TestCase):
         said = self.explained(rollout)
         found = re.search(r"It went back 20\S+Z, in stage full: (.*)\.\n", said)
         self.assertIsNotNone(found, said)
-        self.assertEqual(found.group(1), "failure ratio over the gate (100.00 % of 3 had failed)")
+        self.assertEqual(found.group(1), "failure ratio over the gate (100.00 % of 3 completed had failed)")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,14 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import threading
 import time
 import urllib.parse
+
+from raw_h2 import Connection, DATA, END_HEADERS, END_STREAM, request
 
 BIN = os.environ.get("WALLE_BIN", "build/dev/bin")
 SOURCE = os.environ.get("WALLE_SOURCE", os.getcwd())
@@ -158,6 +161,31 @@ class Stack:
         """A new process on the same data folder and the same ports."""
         ports = self.gateway.ports
         return self.start_gateway(*arguments, h2c_port=ports["h2c"], tls_port=ports["tls"])
+
+    def start_hasty_gateway(self, again=False):
+        """One that judges and is asked often; `again`: a new process, as restart_gateway."""
+        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
+        return (self.restart_gateway if again else self.start_gateway)(*arguments)
+
+    def post(self, path, device, *headers, body=b""):
+        """A request of a device, its number in walle-device: (status, body)."""
+        with Connection(self.gateway.ports["h2c"]) as connection:
+            stream = connection.headers(request(path, "POST", ("walle-device", f"{device:016x}"), *headers),
+                                        END_HEADERS if body else END_HEADERS | END_STREAM)
+            if body:
+                connection.frame(DATA, END_STREAM, stream, body)
+            return connection.reply(stream)
+
+    def enrol(self, devices):
+        """Enrols devices by their numbers, with a token of their own: {number: credential}."""
+        token = self.walle("device", "enroll-token", "--name", "some").stdout.strip()
+        found = {}
+        for device in devices:
+            status, body = self.post("/v1/enroll", device, ("authorization", "Bearer " + token))
+            if status != 201 or struct.unpack_from("<Q", body, 1)[0] != device:
+                raise AssertionError(f"device {device}: {status} {body!r}")
+            found[device] = body[10:].decode()
+        return found
 
     def walle(self, *arguments, check=True, timeout_s=120, reaching=False):
         """Runs walle. Rollouts of tests mostly start before the first device comes; `reaching`: not this one. And devices of tests

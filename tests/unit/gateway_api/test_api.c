@@ -468,6 +468,7 @@ static void test_failed_simulation_stops(void **state)
     assert_true(strcmp(name, "rolling_back") == 0 || strcmp(name, "rolled_back") == 0);
     assert_string_equal(api_text(rollout, "verdict"), "fail");
     assert_true(json_number_value(json_object_get(rollout, "failure_ratio")) == 0.8);
+    assert_string_equal(api_text(rollout, "failure_of"), "completed");
     json_decref(rollout);
     api_kit_done(&kit);
 }
