@@ -34,7 +34,7 @@ import subprocess
 HERE = os.path.dirname(os.path.abspath(__file__))
 RATES = DELAYS = 6
 SIZES = (100, 1000, 20000)
-RUNS = {100: 1000, 1000: 600, 20000: 180}
+RUNS = {100: 1000, 1000: 300, 20000: 80}
 SLICES = (216, 217)  # cells with a segment that always failed more
 SLICES_RUNS = 60
 BAD = range(218, 234)  # a version that may not pass
