@@ -266,9 +266,7 @@ const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const s
     if (!held || (open && leases_end(&task->open[want->number].state, want->release))) {
         return NULL;
     }
-    // Whom only its attributes keep off: those of the share's, whatever the audience is.
-    const struct pol_attrs *asked = want->rule == POL_DESIRED_KEEPS ? NULL : attrs;
     const struct gw_statement *statement =
-        stage_statement(task, want->number, facts->device_id, asked);
+        stage_statement(task, want->number, facts->device_id, attrs);
     return refuses_more(facts) && is_refused(statement, facts) ? NULL : statement;
 }

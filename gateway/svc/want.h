@@ -54,9 +54,9 @@ bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draf
                    const struct gw_device_facts *facts, const struct pol_attrs *attrs);
 
 // The statement by which a device that has what it should goes on with it: of the latest stage that
-// lets it in, or whose share does, when its attributes alone stand against that (KEEPS; it may be
-// that of another rollout of the version than the one by which it came: what the device says of
-// that counts nowhere). NULL: it has something else, or an open stage failed and is not held.
+// lets it in, also when the target shuts it out (KEEPS; it may be that of another rollout of the
+// version than the one by which it came: what the device says of that counts nowhere). NULL: it has
+// something else, no audience has it, or an open stage failed and is not held.
 const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,
                                         const struct gw_device_facts *facts,
                                         const struct pol_attrs *attrs);
