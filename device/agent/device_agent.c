@@ -7,6 +7,7 @@
 #include "agent_descriptors.h"
 #include "agent_faults.h"
 #include "agent_isolation.h"
+#include "agent_root.h"
 #include "agent_url.h"
 #include "attr_option.h"
 #include "event_source.h"
@@ -217,21 +218,12 @@ static void trust_parse(struct argp_state *state, struct agent *agent, const cha
 static void root_parse(struct argp_state *state, struct agent *agent, const char *path)
 {
     struct base_error error = {0};
-    FILE *file = NULL;
-    if (base_regular_stream(path, &file, &error) != BASE_OK) {
-        argp_error(state, "--root: cannot read '%s': %s", path, error.text);
+    struct dev_config *config = &agent->options.config;
+    if (agent_root_read(path, agent->root, &config->root_bytes, &error) != BASE_OK) {
+        argp_error(state, "--root: %s", error.text);
         return;
     }
-    size_t size = fread(agent->root, 1, sizeof(agent->root), file);
-    (void)fclose(file);
-    struct wire_envelope envelope;
-    if (wire_envelope_parse(agent->root, size, &envelope) != BASE_OK ||
-        envelope.type != WIRE_ENVELOPE_TYPE_ROOT) {
-        argp_error(state, "--root: %s does not hold a root", path);
-        return;
-    }
-    agent->options.config.root = agent->root;
-    agent->options.config.root_bytes = size;
+    config->root = agent->root;
 }
 
 // Who reads the key is the device, to every gateway.
@@ -734,7 +726,7 @@ static int agent_run(struct agent *agent)
     int result = EXIT_FAILURE;
     if (terminate != NULL && interrupt != NULL && event_add(terminate, NULL) == 0 &&
         event_add(interrupt, NULL) == 0) {
-        if (identify(agent) && live(agent)) {
+        if (identify(agent) && agent_root_keep(&agent->options, &agent->log) && live(agent)) {
             tasks_print(agent);
             stats_print(agent);
             behaviour_print(agent);

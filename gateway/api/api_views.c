@@ -401,6 +401,14 @@ static json_t *guard_object(const struct gw_rollout_view *view)
                           : json_null();
 }
 
+// Failures above the rule, of a rollout that no gate judges any more; null otherwise.
+static json_t *late_object(const struct gw_rollout_view *view)
+{
+    return view->late ? json_pack("{s:I, s:I}", "failed", (json_int_t)view->late_failed,
+                                  "completed", (json_int_t)view->late_completed)
+                      : json_null();
+}
+
 // Why it goes or went back, or was paused; null otherwise.
 static json_t *cause_object(const struct gw_rollout_view *view)
 {
@@ -463,6 +471,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
          json_object_set_new(root, "failure_of", json_string(failure_of(view))) != 0 ||
          json_object_set_new(root, "cause", cause_object(view)) != 0 ||
          json_object_set_new(root, "guard", guard_object(view)) != 0 ||
+         json_object_set_new(root, "late", late_object(view)) != 0 ||
          json_object_set_new(root, "paged", json_boolean(view->paged)) != 0 ||
          json_object_set_new(root, "passed", json_boolean(view->passed)) != 0 ||
          json_object_set_new(root, "power", power_object(view)) != 0)) {

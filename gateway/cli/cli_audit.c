@@ -26,16 +26,19 @@ static enum cli_exit get_page(const struct cli *cli, uint64_t after, uint64_t li
 
 // ---- tail
 
-// Which version a change of the kill list is about.
-static void print_killed(const json_t *entry)
+// Which version a change of the kill list is about; of anything else that has one, whose task.
+static void print_subject(const json_t *entry)
 {
-    const json_t *kill = json_object_get(entry, "after");
+    const json_t *subject = json_object_get(entry, "after");
 
-    kill = json_is_object(kill) ? kill : json_object_get(entry, "before");
+    subject = json_is_object(subject) ? subject : json_object_get(entry, "before");
+    const char *task = cli_json_text(subject, "task", NULL);
     if (strncmp(cli_json_text(entry, "path", ""), "/api/v1/kills", 13) == 0 &&
-        json_is_object(kill)) {
-        printf(" of %s (%s %s)", cli_json_text(kill, "manifest", "?"),
-               cli_json_text(kill, "task", "no task here"), cli_json_text(kill, "version", ""));
+        json_is_object(subject)) {
+        printf(" of %s (%s %s)", cli_json_text(subject, "manifest", "?"),
+               task != NULL ? task : "no task here", cli_json_text(subject, "version", ""));
+    } else if (task != NULL) {
+        printf(" of %s", task);
     }
 }
 
@@ -56,7 +59,7 @@ static void print_entry(const struct cli *cli, const json_t *item)
         printf("%llu %s %s (%s) %s %s", seq, cli_json_text(entry, "time", "?"),
                cli_json_text(actor, "name", "nobody known"), cli_json_text(actor, "role", "-"),
                cli_json_text(entry, "method", "?"), cli_json_text(entry, "path", "?"));
-        print_killed(entry);
+        print_subject(entry);
         printf(" %s %llu%s%s%s%s\n", cli_json_text(entry, "outcome", "?"),
                (unsigned long long)cli_json_u64(entry, "status"), detail != NULL ? ": " : "",
                detail != NULL ? detail : "", reason != NULL ? " because: " : "",

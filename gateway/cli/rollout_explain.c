@@ -83,8 +83,16 @@ static void print_wait(FILE *file, uint64_t seconds)
 unsigned rollout_explain_guard(FILE *file, const json_t *rollout)
 {
     const json_t *guard = json_object_get(rollout, "guard");
+    const json_t *late = json_object_get(rollout, "late");
     unsigned long long outstanding = whole(guard, "outstanding");
 
+    if (json_is_object(late)) {
+        fprintf(file,
+                "  FAILS LATE: %llu of %llu that ran it failed, more than the last stage may, and "
+                "no gate judges it any more: walle rollout undo %s\n",
+                whole(late, "failed"), whole(late, "completed"), cli_json_text(rollout, "id", "?"));
+        return 1;
+    }
     if (!json_is_object(guard) || strcmp(cli_json_text(rollout, "state", ""), "guarding") != 0) {
         return 0;
     }

@@ -99,6 +99,7 @@ struct gw_rollout {
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
     int64_t moved_s; // of its trial's time (svc/trial_blocks.h)
     bool halted;     // it has to go back, but that could not be stored yet: no new offers
+    bool late_said;  // that it fails although it is completed (late_failures.h)
     enum gw_rollout_start start; // rollout_state.c's
 };
 
@@ -240,6 +241,8 @@ struct gw_core {
     _Atomic uint64_t rollouts_rolled_back; // began to go back
     _Atomic uint64_t rollouts_held;        // failed, and wait for a person
     _Atomic uint64_t guards_over;          // completed although devices were outstanding
+    _Atomic uint64_t rollouts_late;        // completed, and failing now
+    uint64_t late_looked_us;               // when they were last looked for
 };
 
 // Microseconds that go back only when an operator accepts a wall clock that is behind, and continue

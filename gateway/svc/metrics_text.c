@@ -271,6 +271,9 @@ static void add_rollouts(struct text *text, struct gw_core *core)
     value(text, "guards_over_total", "counter",
           "Rollouts that completed when their guard was over, with devices outstanding.",
           atomic_load_explicit(&core->guards_over, memory_order_relaxed));
+    value(text, "rollouts_failing_late", "gauge",
+          "Rollouts that completed and have more failures now than their last stage may.",
+          atomic_load_explicit(&core->rollouts_late, memory_order_relaxed));
 }
 
 static void add_director(struct text *text, const struct gw_director *director)

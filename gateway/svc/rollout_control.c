@@ -4,6 +4,7 @@
 // anything follows from it. Counts that decided nothing are noted in the log when they moved the
 // verdict or its reason, or when they grew enough: so the log alone tells how every decision came
 // about, and grows with the logarithm of the fleet.
+#include "svc/late_failures.h"
 #include "svc/offer_gate.h"
 #include "svc/rollout_state.h"
 #include "svc/silence.h"
@@ -333,5 +334,6 @@ bool gw_rollouts_tick(struct gw_core *core)
         changed = gw_rollout_tick_one(core, rollout) || changed;
         gw_rollout_hand_out(core, rollout);
     }
+    gw_late_step(core);
     return changed;
 }

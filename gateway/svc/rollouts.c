@@ -7,6 +7,7 @@
 
 #include "svc/director.h"
 #include "svc/kill_rollouts.h"
+#include "svc/late_failures.h"
 #include "svc/operators.h"
 #include "svc/reach.h"
 #include "svc/rollout_state.h"
@@ -95,6 +96,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         out->stages[i].conduct.audience = (struct pol_target){0};
     }
     gw_tally_view(core->tally, gw_core_now_s(core), out);
+    out->late = gw_late_failures(core, rollout, &out->late_failed, &out->late_completed);
     out->simulation = rollout->simulation;
     if (release->stages[0].kind == POL_STAGE_SIMULATE &&
         gw_simulation_counts(&rollout->simulation)) {

@@ -204,6 +204,9 @@ struct gw_rollout_view {
     bool has_power; // a stage is open whose gate declares a rise
     struct pol_stage_power power;
     struct gw_rollout_trial_view trial;
+    bool late; // completed, and failing more than its last stage may (late_failures.h)
+    uint64_t late_failed;
+    uint64_t late_completed;
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;

@@ -89,6 +89,25 @@ class Guarding(unittest.TestCase):
         self.assertIn(f"rollout {id_} is rolling_back", self.stack.gateway.log_text())
         self.replays(id_)
 
+    def test_failures_behind_the_guard_are_said(self):
+        """A person ended the guard; seven of eight fail after it: in the status, the log and a metric, until it is taken back."""
+        id_ = self.release("--guard", "86400")
+        self.say(1, id_, RAN_WELL)
+        self.wait_state(id_, "guarding")
+        self.stack.walle("rollout", "promote", id_)
+        self.wait_state(id_, "completed")
+        self.assertIsNone(self.rollout(id_)["late"])
+        self.assertEqual(self.metric("walle_rollouts_failing_late"), 0)
+        for device in DEVICES[1:]:
+            self.come(device)
+            self.say(device, id_, CRASHED)
+        wait_until(lambda: self.metric("walle_rollouts_failing_late") == 1, what="the metric")
+        self.assertEqual(self.rollout(id_)["late"], {"failed": 7, "completed": 8})
+        self.assertIn("FAILS LATE: 7 of 8 that ran it failed", self.stack.walle("rollout", "status", id_, check=False).stdout)
+        self.assertRegex(self.stack.gateway.log_text(), rf"rollout {id_}: it is completed, and [1-7] of [2-8] devices failed")
+        self.stack.walle("rollout", "undo", id_, "--reason", "it fails")
+        wait_until(lambda: self.metric("walle_rollouts_failing_late") == 0, what="the end of it")
+
     def test_promoted_with_devices_under_way(self):
         """They were said to be silent, and failed, as soon as nobody judged them any more."""
         id_ = self.release(stages=[{**FULL, "min_sample": 100}])

@@ -381,6 +381,26 @@ class OddFiles(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         return self.stack.path("device", "credential")
 
+    def test_a_root_of_another_gateway(self):
+        """A device says which root it is born with, and is not silently given another."""
+        self.stack.start_gateway()
+        for name in ("mine", "theirs"):
+            key = self.stack.path(name + ".key")
+            self.stack.walle("key", "new", "--out", key)
+            self.stack.walle("root", "init", "--key", key, "--release", key + ".pub", "--out", self.stack.path(name))
+
+        def born(root):
+            return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), "--root",
+                                   self.stack.path(root), "--id", "00000000000000ab", "--once"], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+        first = born("mine")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertRegex(first.stderr, r"born with root 1 \([0-9a-f]{16}\)")
+        other = born("theirs")
+        self.assertEqual(other.returncode, 1, other.stderr)
+        self.assertRegex(other.stderr, r"--root is another root 1 \([0-9a-f]{16}\) than the one this device was born with \([0-9a-f]{16}\)")
+        self.assertEqual(born("mine").returncode, 0)
+
     def test_a_credential_of_another_kind(self):
         path = self.enrolled()
         for kind, text in (("pipe", "a named pipe"), ("folder", "a folder"), ("link", "a symbolic link")):

@@ -108,6 +108,14 @@ class RolloutWords(unittest.TestCase):
         log = self.stack.walle("rollout", "log", rollout).stdout.splitlines()
         self.assertRegex(next(line for line in log if " pause " in line), rf"by (\S+ \()?{name}\)?: ")
 
+    def test_the_audit_log_names_the_task(self):
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        self.stack.walle("rollout", "pause", rollout, "--reason", "look")
+        log = self.stack.walle("audit", "tail").stdout.splitlines()
+        for path in ("/api/v1/rollouts", f"/api/v1/rollouts/{rollout}/pause"):
+            line = next(line for line in log if f" POST {path} " in line)
+            self.assertIn(f" POST {path} of shop/score", line)
+
     def test_why_it_failed_is_kept(self):
         stages = [{**FULL[0], "min_sample": 3, "max_failure": 0, "execution_timeout_s": 2}]
         rollout = self.stack.release("shop/score", 1, SCRIPT, stages, more=("--trust-unproven",))

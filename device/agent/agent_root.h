@@ -1,0 +1,23 @@
+// The root that a device is born with (--root FILE), and that it stays the same.
+//
+// A device believes the chain that begins with its first root. Started with another one, of another
+// gateway, it would silently keep to the old chain, or begin a new one; so the folder remembers
+// which it was, in DIR/root.born: its version and SHA-256.
+#ifndef AGENT_ROOT_H
+#define AGENT_ROOT_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "posix/posix_port.h"
+#include "wire/root.h"
+
+// The root in a file. INVALID: there is none, IO.
+BASE_NODISCARD enum base_status agent_root_read(const char *path, uint8_t out[WIRE_META_BYTES_MAX],
+                                                size_t *out_size, struct base_error *error);
+// Says which root is in use (none: there is nothing to say), and remembers it in the device's
+// folder, which is made. One of another version may be a newer one of the same chain: it is said
+// that it changed. False, and the log says why: the device was born with another of this version,
+// or the folder cannot be read or written.
+bool agent_root_keep(const struct posix_options *options, const struct base_log *log);
+
+#endif
