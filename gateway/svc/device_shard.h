@@ -17,18 +17,13 @@
 
 _Static_assert(WIRE_PROFILE_TASKS_MAX < 1 << GW_ROOM_BITS, "what a profile may say is kept");
 
+// What every check-in looks at stands together, in front.
 struct gw_device_entry {
     uint64_t device_id;
     uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
-    uint64_t report_seq;
-    struct gw_device_mark *more; // places of those after the first GW_SHARD_MARKS, or NULL
-    struct gw_device_mark marks[GW_SHARD_MARKS];
-    uint32_t epoch;
     uint32_t attrs_id;
-    uint32_t first_seen_s;
     uint32_t last_seen_s;
     uint32_t saved_seen_s;
-    uint32_t next_dirty; // of one that was removed: the next such
     uint32_t interval_s; // between its check-ins; 0: not said
     uint8_t mark_count;
     uint8_t more_count;
@@ -39,6 +34,12 @@ struct gw_device_entry {
     bool has_epoch : 1;
     bool proven : 1;
     bool used : 1; // it was not removed
+    uint32_t epoch;
+    uint64_t report_seq;
+    struct gw_device_mark *more; // places of those after the first GW_SHARD_MARKS, or NULL
+    struct gw_device_mark marks[GW_SHARD_MARKS];
+    uint32_t first_seen_s;
+    uint32_t next_dirty; // of one that was removed: the next such
 };
 
 struct gw_device_shard {
