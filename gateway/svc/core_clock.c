@@ -262,8 +262,11 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     tell(core);
     base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
                   (long long)(*out_moved_us / (int64_t)SECOND_US));
+    // Rounded down, so that a trial's time never goes back.
+    int64_t part_us = *out_moved_us % (int64_t)SECOND_US;
+    int64_t moved_s = *out_moved_us / (int64_t)SECOND_US - (part_us < 0);
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        gw_rollout_time_moved(core, core->catalog.rollouts[i], *out_moved_us);
+        gw_rollout_time_moved(core, core->catalog.rollouts[i], moved_s);
     }
     core->time.accepted_s = gw_core_now_s(core);
     gw_tally_tick(core->tally, core->time.accepted_s);

@@ -260,7 +260,7 @@ BASE_NODISCARD enum base_status gw_core_clock_begin(struct gw_core *core, uint64
 void gw_core_clock_step(struct gw_core *core);
 // The time moved by so much: a trial's time goes on as if it had not. In memory alone, at once;
 // gw_rollout_move stores it.
-void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us);
+void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_s);
 // A rollout's times when the time moved by so much, as if it had not. The store's codes.
 BASE_NODISCARD enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout,
                                                 int64_t by_us);

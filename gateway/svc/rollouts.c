@@ -1,8 +1,7 @@
 // Rollouts: creation, commands, the controller. Control thread; see rollouts.h.
 //
 // Every change goes the same way: the policy decides, the change and its log line are written in
-// one transaction, and only then memory follows and the workers get a new plan. A crash in between
-// loses nothing: the next start reads the new state.
+// one transaction, then memory follows and workers get a new plan. A crash in between loses nothing.
 #include "svc/rollouts.h"
 
 #include "svc/director.h"
@@ -718,24 +717,15 @@ static uint64_t moved(uint64_t at_us, int64_t by_us)
     return by_us < 0 && to_us > at_us ? 1 : to_us; // before 1970
 }
 
-static bool moves(const struct gw_rollout *rollout)
+void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_s)
 {
-    return rollout->state.state != POL_ROLLOUT_DRAFT && !gw_rollout_is_closed(rollout);
-}
-
-void gw_rollout_time_moved(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
-{
-    if (moves(rollout)) {
-        // Rounded down, a trial's time never goes back.
-        int64_t part_us = by_us % 1000000;
-        rollout->moved_s += by_us / 1000000 - (part_us < 0);
-        tell_tally(core, rollout);
-    }
+    rollout->moved_s += by_s;
+    tell_tally(core, rollout);
 }
 
 enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
 {
-    if (!moves(rollout)) {
+    if (rollout->state.state == POL_ROLLOUT_DRAFT || gw_rollout_is_closed(rollout)) {
         return BASE_OK;
     }
     struct gw_rollout_change change;

@@ -1,17 +1,12 @@
-// Counters per rollout and stage, failure fingerprints and slices. The mutex in struct gw_tally
-// guards everything; the writer thread, the control thread and metrics come here. Who runs out of
-// time is no event either: see offer_ring.h.
+// Counters per rollout and stage, failure fingerprints and slices, guarded by the mutex in struct
+// gw_tally. Who runs out of time is no event either: see offer_ring.h.
 #include "svc/tally.h"
 
-#include "base/check.h"
 #include "svc/cohort.h"
 #include "svc/offer_ring.h"
-#include "svc/rollout_counts.h"
-#include "svc/trial_blocks.h"
 #include "svc/value_slices.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // A table that cannot grow leaves hh.tbl NULL instead of ending the process.
@@ -486,14 +481,6 @@ static void note_trial(struct rollout_tally *rollout, const struct gw_tally_chan
     gw_trial_blocks_add(rollout->trial, &entry);
 }
 
-// Devices of a trial have its times.
-static uint32_t waits_since_s(const struct rollout_tally *rollout,
-                              const struct gw_tally_change *change)
-{
-    bool drawn = ((change->old_bits | change->new_bits) & GW_OUTCOME_DRAWN) != 0;
-    return drawn ? gw_trial_gateway_s(change->offered_s, rollout->moved_s) : change->offered_s;
-}
-
 static void apply_standing(const struct gw_tally *tally, struct rollout_tally *rollout,
                            const struct gw_tally_change *change, enum gw_standing standing,
                            uint16_t old_bits, uint16_t new_bits)
@@ -511,7 +498,8 @@ static void apply_standing(const struct gw_tally *tally, struct rollout_tally *r
     gw_counts_add(&stage->counts, &after);
     bool was_pending = is_pending(&before);
     bool now_pending = is_pending(&after);
-    uint32_t offered_s = waits_since_s(rollout, change);
+    bool drawn = ((old_bits | new_bits) & GW_OUTCOME_DRAWN) != 0; // by its trial's time
+    uint32_t offered_s = gw_trial_gateway_s(change->offered_s, drawn ? rollout->moved_s : 0);
     if (was_pending && !now_pending) {
         gw_offer_ring_take(&stage->waiting, offered_s);
     } else if (!was_pending && now_pending) {
