@@ -1,7 +1,7 @@
 // Rollouts: creation, commands, the controller. Control thread; see rollouts.h.
 //
 // Every change goes the same way: the policy decides, the change and its log line are written in
-// one transaction, then memory follows and workers get a new plan. A crash in between loses nothing.
+// one transaction, then memory follows and workers get a new plan. A crash loses nothing.
 #include "svc/rollouts.h"
 
 #include "svc/director.h"
