@@ -180,6 +180,46 @@ static void both_cohorts_keep_one_pace(void **state)
     rig_done(&rig);
 }
 
+static struct rig_device device_in(uint16_t bucket)
+{
+    struct rig_device device;
+    uint64_t id = 1;
+    while (pol_bucket(id, base_mix64(ID)) != bucket) {
+        id++;
+    }
+    rig_device_init(&device, id);
+    rig_device_attr(&device, "model", "SM-1");
+    device.marks = true;
+    device.tasks_max = 32;
+    device.interval_s = 300;
+    has_old(&device);
+    return device;
+}
+
+// The first and the last bucket of each cohort.
+static void cohorts_at_their_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t bucket;
+        enum drawn drawn;
+    } rows[] = {{0, UPDATED},
+                {SHARE - 1, UPDATED},
+                {SHARE, CONTROL},
+                {SHARE + BAND - 1, CONTROL},
+                {SHARE + BAND, NOTHING}};
+    struct rig rig;
+    open_trial(&rig);
+    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rig_device device = device_in(rows[i].bucket);
+        enum drawn drawn = come(&rig, &device);
+        if (drawn != rows[i].drawn) {
+            fail_msg("bucket %u: %d, not %d", rows[i].bucket, drawn, rows[i].drawn);
+        }
+    }
+    rig_done(&rig);
+}
+
 // Control of a stage is drawn anew in the next one, where it is updated or control again; who was
 // let in before is compared no more.
 static void later_stages_draw_anew(void **state)
@@ -710,6 +750,7 @@ int main(void)
         cmocka_unit_test(what_control_fails_of_is_no_cause),
         cmocka_unit_test(who_is_updated_does_not_speak_as_control),
         cmocka_unit_test(both_cohorts_keep_one_pace),
+        cmocka_unit_test(cohorts_at_their_ends),
         cmocka_unit_test(later_stages_draw_anew),
         cmocka_unit_test(a_restart_finds_the_same_trial),
         cmocka_unit_test(a_kill_loses_devices_and_doubles_none),

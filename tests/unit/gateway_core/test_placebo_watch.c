@@ -237,6 +237,41 @@ static void a_window_ends_with_its_last_second(void **state)
     rig_done(&rig);
 }
 
+static void counted(struct pol_stage *stage, uint32_t index)
+{
+    (void)index;
+    stage->guard_s = 24 * 3600;
+}
+
+// With the other rules it is the execution timeout, to its last second.
+static void a_timeout_ends_with_its_last_second(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    rig_init(&rig);
+    rig_start(&rig);
+    make_devices();
+    begin_conducted(&rig, guarded_full, 1, counted);
+    assert_int_equal(come(&rig, &devices[30]), UPDATED);
+    uint64_t end_s = gw_core_now_s(rig.core);
+    for (uint32_t i = 0; i < 30; i++) {
+        (void)come(&rig, &devices[i]);
+        tell_of(&rig, &devices[i], false, WIRE_OUTCOME_RAN);
+    }
+    rig_view(&rig, ID, &view);
+    end_s += view.execution_timeout_s;
+    rig_advance_s(&rig, 5);
+    expect_state(&rig, POL_ROLLOUT_GUARDING, POL_REASON_GUARDING);
+    rig_advance_s(&rig, end_s - gw_core_now_s(rig.core));
+    expect_state(&rig, POL_ROLLOUT_GUARDING, POL_REASON_GUARDING);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.outstanding, 1);
+    rig_advance_s(&rig, 1);
+    expect_state(&rig, POL_ROLLOUT_COMPLETED, POL_REASON_NOBODY_OUTSTANDING);
+    rig_done(&rig);
+}
+
 static void a_guard_waits_for_windows(void **state)
 {
     (void)state;
@@ -252,6 +287,7 @@ int main(void)
         cmocka_unit_test(silence_without_control_is_not_asked),
         cmocka_unit_test(a_guard_waits_for_windows),
         cmocka_unit_test(a_window_ends_with_its_last_second),
+        cmocka_unit_test(a_timeout_ends_with_its_last_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,10 @@ static void a_block_is_bet_on_when_it_is_over(void **state)
     gw_trial_blocks_judged(blocks, &look, &trial);
     assert_int_equal(trial.rise.wealth[0], 0); // not all offers are in
     look.offers_s = BLOCK_S;
+    look.heard_s = BLOCK_S - 1;
+    gw_trial_blocks_judged(blocks, &look, &trial);
+    assert_int_equal(trial.rise.wealth[0], 0); // nor all reports
+    look.heard_s = BLOCK_S;
     gw_trial_blocks_judged(blocks, &look, &trial);
     assert_int_equal(trial.all[POL_COHORT_UPDATED].failed, 100);
     assert_int_not_equal(trial.rise.wealth[0], 0);
@@ -205,6 +209,66 @@ static void a_block_is_bet_on_when_it_is_over(void **state)
     assert_int_equal(trial.over[POL_COHORT_UPDATED].failed, 100);
     assert_int_equal(gw_trial_block_end_s(release, 3), BLOCK_S);
     assert_int_equal(gw_trial_block_end_s(release, BLOCK_S), 2 * BLOCK_S);
+    gw_trial_blocks_free(blocks);
+    free(release);
+}
+
+// What is heard of in the last second of a window counts, and no later.
+static void a_window_has_its_last_second(void **state)
+{
+    (void)state;
+    static const struct pol_held nobody = {.count = 0};
+    struct gw_release *release = make_release();
+    const uint32_t end_s = BLOCK_S + WINDOW_S;
+    for (uint32_t late_s = 0; late_s < 2; late_s++) {
+        struct gw_trial_blocks *blocks = gw_trial_blocks_new(release);
+        for (uint32_t i = 0; i < 2; i++) {
+            unsigned bits = GW_OUTCOME_OFFERED | GW_OUTCOME_DRAWN;
+            bits |= i == 0 ? GW_OUTCOME_FAILED : GW_OUTCOME_RAN;
+            gw_trial_blocks_add(blocks,
+                                &(struct gw_trial_entry){.order = i,
+                                                         .offered_s = 3,
+                                                         .answered_s = i == 1 ? end_s + late_s : 0,
+                                                         .failed_s = i == 0 ? end_s + late_s : 0,
+                                                         .bits = (uint16_t)bits});
+        }
+        const struct gw_trial_look look = {
+            .heard_s = end_s + 1, .offers_s = end_s + 1, .held = &nobody};
+        struct pol_trial trial;
+        gw_trial_blocks_judged(blocks, &look, &trial);
+        const struct pol_outcomes *over = &trial.over[POL_COHORT_UPDATED];
+        assert_int_equal(over->offered, 2);
+        assert_int_equal(over->failed, late_s == 0);
+        assert_int_equal(over->succeeded, late_s == 0);
+        gw_trial_blocks_free(blocks);
+    }
+    free(release);
+}
+
+// A segment is one of those that are judged when somebody of it was updated.
+static void a_segment_of_control_alone_is_none(void **state)
+{
+    (void)state;
+    static const struct pol_held nobody = {.count = 0};
+    static struct pol_slices slices;
+    struct gw_release *release = make_release();
+    struct gw_trial_blocks *blocks = gw_trial_blocks_new(release);
+    for (uint32_t i = 0; i < 3; i++) {
+        unsigned bits = GW_OUTCOME_OFFERED | GW_OUTCOME_DRAWN | GW_OUTCOME_FAILED;
+        gw_trial_blocks_add(blocks, &(struct gw_trial_entry){
+                                        .order = i,
+                                        .segment = i == 0 ? 7 : 8,
+                                        .offered_s = 3,
+                                        .failed_s = 5,
+                                        .bits = (uint16_t)(bits | (i < 2 ? GW_OUTCOME_CONTROL : 0)),
+                                    });
+    }
+    const struct gw_trial_look look = {.heard_s = BLOCK_S, .offers_s = BLOCK_S, .held = &nobody};
+    gw_trial_blocks_slices(blocks, &look, &nobody, &slices);
+    assert_int_equal(slices.count, 1);
+    assert_int_equal(slices.failing_count, 1);
+    assert_int_equal(slices.failing[0].name, 8);
+    assert_int_equal(slices.failing[0].seen.trials, 1);
     gw_trial_blocks_free(blocks);
     free(release);
 }
@@ -294,6 +358,8 @@ int main(void)
         cmocka_unit_test(what_is_heard_late_is_played_in_its_place),
         cmocka_unit_test(an_earlier_look_sees_no_further),
         cmocka_unit_test(a_block_is_bet_on_when_it_is_over),
+        cmocka_unit_test(a_window_has_its_last_second),
+        cmocka_unit_test(a_segment_of_control_alone_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,7 @@ static void tell_from(struct rig *rig, uint32_t from, uint32_t to)
 static void play(int64_t by_s, bool restarted, struct pol_trial out[3])
 {
     struct rig rig;
+    struct gw_rollout_view view;
     open_trial(&rig);
     come_from(&rig, 0, 100);
     rig_advance_s(&rig, 20);
@@ -70,6 +71,12 @@ static void play(int64_t by_s, bool restarted, struct pol_trial out[3])
     rig_advance_s(&rig, 2 * WINDOW_S);
     trial_now(&rig, &out[2]);
     expect_replay(&rig);
+    rig_view(&rig, ID, &view);
+    assert_true(view.counts.under_way > 0);
+    rig_advance_s(&rig, 2 * view.execution_timeout_s);
+    rig_settle(&rig);
+    rig_view(&rig, ID, &view);
+    assert_int_equal(view.counts.under_way, 0); // for people, too, it has its time and no more
     rig_done(&rig);
 }
 
