@@ -13,11 +13,15 @@
 
 #define TASK       "shop/score"
 #define FLAGS_AT   43u // of a row: after version, state, verdict, reason, failure_ppm, three times
-#define ROW_NOW    6u
+#define ROW_NOW    7u
+#define ROW_RECENT 6u
 #define ROW_MIDDLE 5u // lacks how devices failed, and the cause of an end
 #define ROW_BEFORE 4u
 #define RESULT     (1 + 5 * 8 + WIRE_SHA256_BYTES + 4) // with empty texts, as in between
 #define NEWS       (8 + 1 + 1)
+// Behind the cause: numbers that both had, and by how much its time was moved.
+#define NUMBERS (4 * 8)
+#define MOVED   8
 
 static const struct rig_stage stages[] = {
     {"simulate", POL_STAGE_SIMULATE, 10000, NULL, NULL, 10, 100000, 0},
@@ -74,7 +78,10 @@ static void make_old(const struct row *row, bool has, uint64_t completed, uint64
     base_writer_u8(&writer, has);
     base_writer_u64(&writer, completed);
     base_writer_u64(&writer, failed);
-    base_writer_bytes(&writer, row->bytes + FLAGS_AT + now, row->size - FLAGS_AT - now);
+    size_t at = FLAGS_AT + now;
+    base_writer_bytes(&writer, row->bytes + at, NUMBERS);
+    at += NUMBERS + MOVED;
+    base_writer_bytes(&writer, row->bytes + at, row->size - at);
     assert_int_equal(writer.status, BASE_OK);
     out->size = base_writer_size(&writer);
 }
@@ -84,8 +91,20 @@ static void make_middle(const struct row *row, struct row *out)
     size_t at = FLAGS_AT + 1 + RESULT;
     *out = *row;
     out->bytes[0] = ROW_MIDDLE;
-    memmove(out->bytes + at, out->bytes + at + NEWS, row->size - at - NEWS);
-    out->size = row->size - NEWS;
+    memmove(out->bytes + at, out->bytes + at + NEWS, NUMBERS);
+    size_t left = row->size - at - NEWS - NUMBERS - MOVED;
+    memcpy(out->bytes + at + NUMBERS, row->bytes + row->size - left, left);
+    out->size = at + NUMBERS + left;
+}
+
+// ... and one that knows the cause, and nothing of a moved time.
+static void make_recent(const struct row *row, struct row *out)
+{
+    size_t at = FLAGS_AT + 1 + RESULT + NEWS + NUMBERS;
+    *out = *row;
+    out->bytes[0] = ROW_RECENT;
+    memmove(out->bytes + at, out->bytes + at + MOVED, row->size - at - MOVED);
+    out->size = row->size - MOVED;
 }
 
 static void test_rows_from_before(void **state)
@@ -114,6 +133,12 @@ static void test_rows_from_before(void **state)
     assert_int_equal(gw_rollout_decode(old.bytes, old.size, &middle, NULL), BASE_OK);
     assert_int_equal(middle->cause, POL_REASON_NONE);
     assert_int_equal(middle->simulation.class_count, 0);
+    assert_int_equal(middle->release->id, 0x11);
+    gw_release_unref(middle->release);
+    free(middle);
+    make_recent(&row, &old);
+    assert_int_equal(gw_rollout_decode(old.bytes, old.size, &middle, NULL), BASE_OK);
+    assert_int_equal(middle->moved_s, 0);
     assert_int_equal(middle->release->id, 0x11);
     gw_release_unref(middle->release);
     free(middle);
