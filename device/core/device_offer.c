@@ -154,6 +154,14 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     return BASE_OK;
 }
 
+// Is it older than what ran well here? A fault of whoever offers it, and none of the version's.
+static bool is_below_floor(struct dev_runtime *runtime, const struct wire_release *release)
+{
+    struct dev_task memory;
+    const struct dev_task *task = known_of(runtime, release, &memory);
+    return task != NULL && release->release_counter < task->floor;
+}
+
 static enum wire_outcome_kind kind_of(enum base_status status)
 {
     if (dev_trust_is_late(status)) {
@@ -214,8 +222,9 @@ static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire
         return;
     }
     char detail[WIRE_REPORT_DETAIL_MAX];
+    bool older = status == BASE_ERR_ROLLBACK && is_below_floor(runtime, release);
     struct wire_outcome outcome = {
-        .kind = kind_of(status),
+        .kind = older ? WIRE_OUTCOME_NOT_APPLICABLE : kind_of(status),
         .task_id = wire_release_task_id(release),
         .version_id = wire_version_id(&release->manifest),
         .rollout_id = release->rollout_id,

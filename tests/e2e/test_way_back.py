@@ -74,6 +74,9 @@ class WayBack(unittest.TestCase):
         said = self.stack.walle("release", "kill", third, "--reason", "fails", "-o", "json").stderr
         self.assertRegex(said, rf"warning: 1 device on which rollout {bad} ran well")
         self.settle(lambda device: first if device[2] else None)
+        counts = self.view(old)["counts"]
+        self.assertEqual((counts["succeeded"], counts["failed"]), (len(DEVICES), 0), "whom its floor keeps off is no failure of what is older")
+        self.assertIsNone(self.view(old)["late"])
         for number, _, broken in DEVICES:
             why = self.stack.api(f"/api/v1/devices/{number:016x}/why?task={self.stack.quoted(TASK)}")[1]
             self.assertEqual((why["should_rollout"], why["floor"]), (old if broken else None, 1 if broken else 2), why)
