@@ -1,20 +1,24 @@
 // See agent_root.h. Called while the agent reads its arguments, and before its runtime starts.
 #include "agent_root.h"
 
+#include "base/hash.h"
 #include "base/output_file.h"
 #include "base/regular_file.h"
+#include "base/str.h"
 #include "device/port.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define NAME      "root.born"
 #define DIR_MODE  0700
-#define TEXT_MAX  (24u + 2u * WIRE_SHA256_BYTES) // a version, a blank, a hash, the end of the line
-#define SHORT_HEX 16                             // characters of a hash that are shown
+#define TEXT_MAX  (48u + WIRE_SHA256_HEX) // a version, a hash, a check of them
+#define SHORT_HEX 16                      // characters of a hash that are shown
 
 enum base_status agent_root_read(const char *path, uint8_t out[WIRE_META_BYTES_MAX],
                                  size_t *out_size, struct base_error *error)
@@ -32,15 +36,19 @@ enum base_status agent_root_read(const char *path, uint8_t out[WIRE_META_BYTES_M
     return BASE_OK;
 }
 
-// "VERSION SHA256" and the end of the line; false: these bytes are no root.
-static bool describe(const uint8_t *bytes, size_t size, uint64_t *out_version, char out[TEXT_MAX])
+struct born {
+    uint64_t version;
+    char hex[WIRE_SHA256_HEX + 1];
+};
+
+// False: these bytes are no root.
+static bool describe(const uint8_t *bytes, size_t size, struct born *out)
 {
     const struct dev_crypto_port *crypto = dev_crypto_openssl();
     struct wire_envelope envelope;
     struct wire_root root;
     struct wire_sha256 digest;
     struct dev_hash_state state;
-    char hex[WIRE_SHA256_HEX + 1];
     if (wire_envelope_parse(bytes, size, &envelope) != BASE_OK ||
         wire_root_parse(envelope.payload, envelope.payload_bytes, &root) != BASE_OK) {
         return false;
@@ -48,67 +56,81 @@ static bool describe(const uint8_t *bytes, size_t size, uint64_t *out_version, c
     crypto->hash_begin(crypto->ctx, &state, NULL);
     crypto->hash_update(crypto->ctx, &state, bytes, size);
     crypto->hash_end(crypto->ctx, &state, &digest);
-    wire_sha256_hex(&digest, hex);
-    hex[WIRE_SHA256_HEX] = '\0';
-    *out_version = root.version;
-    (void)snprintf(out, TEXT_MAX, "%llu %s\n", (unsigned long long)root.version, hex);
+    out->version = root.version;
+    wire_sha256_hex(&digest, out->hex);
+    out->hex[WIRE_SHA256_HEX] = '\0';
     return true;
 }
 
-// What the folder remembers; empty: nothing yet.
-static enum base_status recall(const char *path, char out[TEXT_MAX], struct base_error *error)
+// "VERSION SHA256 CHECK" and the end of the line; CHECK tells damage from another root.
+static size_t text_of(const struct born *born, char out[TEXT_MAX])
 {
-    FILE *file = NULL;
-    enum base_status status = base_regular_stream(path, &file, error);
-    out[0] = '\0';
-    if (status == BASE_OK) {
-        out[fread(out, 1, TEXT_MAX - 1, file)] = '\0';
-        (void)fclose(file);
-    }
-    return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
+    int size = snprintf(out, TEXT_MAX, "%llu %s", (unsigned long long)born->version, born->hex);
+    uint64_t check = base_hash64(out, (size_t)size);
+    return (size_t)(size + snprintf(out + size, TEXT_MAX - (size_t)size, " %016llx\n",
+                                    (unsigned long long)check));
 }
 
-static const char *hash_in(const char *text)
+// What the folder remembers. False: nothing yet, or nothing that makes sense.
+static enum base_status recall(const char *path, struct born *out, bool *out_known,
+                               struct base_error *error)
 {
-    const char *blank = strchr(text, ' ');
-    return blank != NULL ? blank + 1 : text;
+    char text[TEXT_MAX];
+    char again[TEXT_MAX];
+    int fd = -1;
+    *out_known = false;
+    enum base_status status = base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, error);
+    if (status != BASE_OK) {
+        return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
+    }
+    ssize_t size = read(fd, text, sizeof(text));
+    (void)close(fd);
+    const char *blank = size > 0 ? memchr(text, ' ', (size_t)size) : NULL;
+    if (blank == NULL || text + size - blank - 1 < WIRE_SHA256_HEX) {
+        return BASE_OK;
+    }
+    const struct base_str number = {text, (size_t)(blank - text)};
+    memcpy(out->hex, blank + 1, WIRE_SHA256_HEX);
+    out->hex[WIRE_SHA256_HEX] = '\0';
+    *out_known = base_str_u64(number, &out->version) == BASE_OK &&
+                 text_of(out, again) == (size_t)size && memcmp(again, text, (size_t)size) == 0;
+    return BASE_OK;
 }
 
 static enum base_status keep(const char *dir, const struct dev_config *config,
                              const struct base_log *log, struct base_error *error)
 {
     char path[PATH_MAX];
-    char now[TEXT_MAX];
-    char before[TEXT_MAX];
-    uint64_t version = 0;
+    char text[TEXT_MAX];
+    struct born now;
+    struct born before;
+    bool known = false;
     int length = snprintf(path, sizeof(path), "%s/" NAME, dir);
     if (length < 0 || (size_t)length >= sizeof(path) ||
-        !describe(config->root, config->root_bytes, &version, now)) {
+        !describe(config->root, config->root_bytes, &now)) {
         return base_error_set(error, BASE_ERR_INVALID, "--root: no root, or --dir is too long");
     }
-    BASE_TRY(recall(path, before, error));
-    size_t same = (size_t)(hash_in(now) - now); // the version and the blank
-    bool first = before[0] == '\0';
-    bool changed = !first && strcmp(before, now) != 0;
-    if (changed && strncmp(before, now, same) == 0) {
+    BASE_TRY(recall(path, &before, &known, error));
+    bool changed = known && strcmp(before.hex, now.hex) != 0;
+    if (changed && before.version == now.version) {
         return base_error_set(error, BASE_ERR_CONFLICT,
                               "--root is another root %llu (%.16s) than the one this device was "
                               "born with (%.16s): of another gateway? It takes that one, or a "
                               "--dir of its own",
-                              (unsigned long long)version, hash_in(now), hash_in(before));
+                              (unsigned long long)now.version, now.hex, before.hex);
     }
     if (changed) {
-        base_log_warn(log, "device", "the root of --root changed: %llu (%.*s), and was %.*s (%.*s)",
-                      (unsigned long long)version, SHORT_HEX, hash_in(now),
-                      (int)strcspn(before, " "), before, SHORT_HEX, hash_in(before));
+        base_log_warn(log, "device", "the root of --root changed: %llu (%.*s), and was %llu (%.*s)",
+                      (unsigned long long)now.version, SHORT_HEX, now.hex,
+                      (unsigned long long)before.version, SHORT_HEX, before.hex);
     } else {
-        base_log_info(log, "device", "born with root %llu (%.*s)", (unsigned long long)version,
-                      SHORT_HEX, hash_in(now));
+        base_log_info(log, "device", "born with root %llu (%.*s)", (unsigned long long)now.version,
+                      SHORT_HEX, now.hex);
     }
     if (mkdir(dir, DIR_MODE) != 0 && errno != EEXIST) {
         return base_error_set(error, BASE_ERR_IO, "%.200s: %s", dir, strerror(errno));
     }
-    return first || changed ? base_output_write(path, now, strlen(now), error) : BASE_OK;
+    return known && !changed ? BASE_OK : base_output_write(path, text, text_of(&now, text), error);
 }
 
 bool agent_root_keep(const struct posix_options *options, const struct base_log *log)

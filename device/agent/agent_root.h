@@ -2,7 +2,8 @@
 //
 // A device believes the chain that begins with its first root. Started with another one, of another
 // gateway, it would silently keep to the old chain, or begin a new one; so the folder remembers
-// which it was, in DIR/root.born: its version and SHA-256.
+// which it was, in DIR/root.born: its version and SHA-256, and a check of both: damage is no other
+// root, and is written anew.
 #ifndef AGENT_ROOT_H
 #define AGENT_ROOT_H
 

@@ -11,6 +11,7 @@
 #include "agent_url.h"
 #include "attr_option.h"
 #include "event_source.h"
+#include "base/process_start.h"
 #include "base/terminal.h"
 
 #include "posix/posix_enroll.h"
@@ -746,6 +747,7 @@ static int agent_run(struct agent *agent)
 
 int main(int argc, char **argv)
 {
+    base_process_start();
     base_terminal_guard();
     static struct agent agent;
     const struct argp argp = {

@@ -2,6 +2,7 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
+#include "base/process_start.h"
 #include "base/terminal.h"
 
 #include "base/alloc.h"
@@ -324,6 +325,7 @@ static const struct eng_cli_command *find_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    base_process_start();
     base_terminal_guard();
     static struct eng_cli cli = {
         .rtol = TOLERANCE_R,

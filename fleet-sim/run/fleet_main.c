@@ -1,6 +1,7 @@
 // walle-fleet-sim: the program. Options, signals, and the run; `walle-fleet-sim tunnel` is the law
 // of the tunnel on a fleet of its own, `walle-fleet-sim law` compares a run with the gateway's log.
 #include "run/fleet_law.h"
+#include "base/process_start.h"
 #include "base/terminal.h"
 #include "run/fleet_options.h"
 #include "run/fleet_run.h"
@@ -22,6 +23,7 @@ static void on_signal(int number)
 
 int main(int argc, char **argv)
 {
+    base_process_start();
     base_terminal_guard();
     if (argc > 1 && strcmp(argv[1], "tunnel") == 0) {
         return sim_tunnel_law(argc - 1, argv + 1, stdout);

@@ -4,6 +4,7 @@
 // Parsing happens twice: a first pass finds where the command's words start (options every command
 // takes may stand before them), the second reads the rest with exactly the options of that command.
 #include "cli/cli.h"
+#include "base/process_start.h"
 #include "base/likeness.h"
 #include "base/terminal.h"
 #include "cli/cli_http.h"
@@ -322,6 +323,7 @@ static void take_format(struct cli *cli)
 
 int main(int argc, char **argv)
 {
+    base_process_start();
     base_terminal_guard();
     static struct cli cli;
 

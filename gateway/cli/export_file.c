@@ -45,7 +45,7 @@ static enum base_status load(struct export_file *file, uint64_t *out_length, boo
     if (good) {
         (void)snprintf(file->place, sizeof(file->place), "%.*s", (int)place, text);
         *out_length = length;
-        *out_known = true;
+        *out_known = place > 0 || end > place;
     }
     free(bytes);
     return good ? BASE_OK
@@ -78,7 +78,34 @@ static enum base_status settle(struct export_file *file, int fd, uint64_t length
                               file->path, (unsigned long long)size, (unsigned long long)length,
                               file->side);
     }
+    uint8_t last = '\n';
+    if (size > length && length > 0 && pread(fd, &last, 1, (off_t)length - 1) != 1) {
+        return failed(file->path, error);
+    }
+    if (last != '\n') {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "%s has no end of a line where %s says that the last export ended",
+                              file->path, file->side);
+    }
+    file->length = length != LENGTH_UNKNOWN ? length : size;
     return size > length && ftruncate(fd, (off_t)length) != 0 ? failed(file->path, error) : BASE_OK;
+}
+
+// Does the path still name what is written to? Who took the file away has what was kept of it; the
+// rest goes, since the next export writes it again.
+static enum base_status check_same(struct export_file *file, const struct stat *mine,
+                                   struct base_error *error)
+{
+    struct stat there;
+    if (lstat(file->path, &there) == 0 && there.st_ino == mine->st_ino &&
+        there.st_dev == mine->st_dev) {
+        return BASE_OK;
+    }
+    (void)ftruncate(fileno(file->to), (off_t)file->length);
+    return base_error_set(error, BASE_ERR_CONFLICT,
+                          "%s was taken away while this export wrote to it; the next one goes on "
+                          "behind what it had kept",
+                          file->path);
 }
 
 enum base_status export_file_open(struct export_file *file, const char *path,
@@ -92,7 +119,7 @@ enum base_status export_file_open(struct export_file *file, const char *path,
     if (size < 0 || size >= EXPORT_PATH_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%.80s...: the path is too long", path);
     }
-    BASE_TRY(base_regular_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, &fd, error));
+    BASE_TRY(base_regular_open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, &fd, error));
     enum base_status status = BASE_OK;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         status = errno == EWOULDBLOCK
@@ -129,10 +156,12 @@ enum base_status export_file_keep(struct export_file *file, struct base_error *e
         fstat(fileno(file->to), &found) != 0) {
         return failed(file->path, error);
     }
+    BASE_TRY(check_same(file, &found, error));
     BASE_TRY(base_output_open(&side, file->side, error));
     bool good =
         fprintf(side.file, "%s %llu\n", file->place, (unsigned long long)found.st_size) > 0 &&
         fflush(side.file) == 0 && fsync(fileno(side.file)) == 0;
+    file->length = (uint64_t)found.st_size;
     return base_output_close(&side, good ? BASE_OK : failed(file->side, error), error);
 }
 

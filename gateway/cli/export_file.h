@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -20,6 +21,7 @@ struct export_file {
     const char *path;
     char side[EXPORT_PATH_MAX];
     char place[EXPORT_PLACE_MAX]; // where to go on; "": at the beginning
+    uint64_t length;              // what of it was kept
     bool fresh;                   // there is nothing in it yet
 };
 
@@ -29,7 +31,8 @@ struct export_file {
 // shorter than the last export left it, or no export's; TOO_LARGE: the path; FULL, IO, NOMEM.
 BASE_NODISCARD enum base_status export_file_open(struct export_file *file, const char *path,
                                                  struct base_error *error);
-// What was written is durable, and the next export goes on at file->place. FULL, IO.
+// What was written is durable, and the next export goes on at file->place. CONFLICT: somebody took
+// the file away meanwhile, and what was written since it was last kept is gone from it; FULL, IO.
 BASE_NODISCARD enum base_status export_file_keep(struct export_file *file,
                                                  struct base_error *error);
 // What was written since it was last kept is not part of the file.

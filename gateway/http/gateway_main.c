@@ -2,6 +2,7 @@
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
 #include "api/api.h"
+#include "base/process_start.h"
 #include "base/version.h"
 #include "base/terminal.h"
 #include "ddi/ddi.h"
@@ -490,6 +491,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
 
 int main(int argc, char **argv)
 {
+    base_process_start();
     base_terminal_guard();
     static const struct argp argp = {options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct arguments arguments = {.dir = "walle-data"};

@@ -2,6 +2,7 @@
 // compact, and salvage, which alone writes there. One thread.
 #include "store/store.h"
 
+#include "base/process_start.h"
 #include "base/terminal.h"
 
 #include <argp.h>
@@ -111,6 +112,7 @@ static int salvage(const char *dir)
 
 int main(int argc, char **argv)
 {
+    base_process_start();
     base_terminal_guard();
     static const struct argp argp = {
         .parser = parse_argument,

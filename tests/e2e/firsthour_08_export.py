@@ -139,6 +139,32 @@ class Export(unittest.TestCase):
             file.write("x" * 70)
         self.assertIn("no place of an export", self.export("moved.jsonl", check=False).stderr)
 
+    def test_a_file_that_is_taken_away_while_it_is_written(self):
+        """What was kept of it is there, once; the next export goes on behind that in a new file."""
+        path = self.stack.path("going.jsonl")
+        with subprocess.Popen(self.command("going.jsonl"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+            while child.poll() is None and not (os.path.exists(path) and os.path.getsize(path) > len(self.whole) // 5):
+                pass
+            child.send_signal(signal.SIGSTOP)
+            os.rename(path, self.stack.path("taken.jsonl"))
+            child.send_signal(signal.SIGCONT)
+            said = child.communicate(timeout=120)[1]
+        self.assertIn("was taken away while this export wrote to it", said)
+        self.assertEqual(child.returncode, 5)
+        self.export("going.jsonl")
+        self.assertTrue((self.read("taken.jsonl") + self.read("going.jsonl")).startswith(self.whole))
+
+    def test_what_is_no_place_cuts_nothing(self):
+        self.export("kept.jsonl")
+        before = self.read("kept.jsonl")
+        with open(self.stack.path("kept.jsonl.next"), encoding="utf-8") as file:
+            place = file.read().split()[0]
+        for text, said in (("", "is there, and"), ("\n", "is there, and"), (f"{place} 7\n", "has no end of a line where"), (f"{place} x\n", "no place of an export")):
+            with open(self.stack.path("kept.jsonl.next"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertIn(said, self.export("kept.jsonl", check=False).stderr)
+            self.assertEqual(self.read("kept.jsonl"), before)
+
     def test_places_of_older_versions(self):
         """They had no length: the file stays as it is."""
         self.export("older.jsonl")

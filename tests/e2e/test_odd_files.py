@@ -400,6 +400,23 @@ class OddFiles(unittest.TestCase):
         self.assertEqual(other.returncode, 1, other.stderr)
         self.assertRegex(other.stderr, r"--root is another root 1 \([0-9a-f]{16}\) than the one this device was born with \([0-9a-f]{16}\)")
         self.assertEqual(born("mine").returncode, 0)
+        path = self.stack.path("device", "root.born")
+        with open(path, "rb") as file:
+            kept = file.read()
+        for damage in (b"", kept[:20], kept[:10] + bytes([kept[10] ^ 1]) + kept[11:], kept[:-2], os.urandom(5000)):
+            with self.subTest(damage=damage[:80]):
+                with open(path, "wb") as file:
+                    file.write(damage)
+                run = born("mine")  # it is no other root, and written anew
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("born with root 1", run.stderr)
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), kept)
+        os.remove(path)
+        os.symlink(self.stack.path("theirs"), path)
+        run = born("mine")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("root.born: a symbolic link", run.stderr)
 
     def test_a_credential_of_another_kind(self):
         path = self.enrolled()
