@@ -29,11 +29,11 @@ void gw_floored_of(struct gw_core *core, uint64_t task_id, struct gw_floored *ou
                              gw_core_sure_s(core), &counts)) {
             continue;
         }
-        if (counts.succeeded > out->devices) {
+        if (counts.ran > out->devices) {
             *out = (struct gw_floored){.rollout = rollout->release->id,
                                        .floor = rollout->release->floor,
                                        .baseline = baseline->release->release_counter,
-                                       .devices = counts.succeeded};
+                                       .devices = counts.ran};
         }
     }
 }

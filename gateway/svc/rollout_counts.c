@@ -28,6 +28,7 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
     out->failed = failed;
     out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed;
     out->succeeded = ran && !failed && out->retrying == 0;
+    out->ran = ran && !shadow;
     out->not_applicable = gw_outcome_is_not_for_it(bits);
     out->rolled_back = back;
     out->on_version = activated && !back && !failed;
@@ -39,6 +40,7 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
     X(downloaded)                                                                                  \
     X(activated)                                                                                   \
     X(succeeded)                                                                                   \
+    X(ran)                                                                                         \
     X(failed)                                                                                      \
     X(not_applicable)                                                                              \
     X(rolled_back)                                                                                 \

@@ -66,6 +66,7 @@ struct gw_rollout_counts {
     uint64_t downloaded;
     uint64_t activated;
     uint64_t succeeded; // ran and never failed
+    uint64_t ran;       // ran well at least once, whatever came later: it is their floor
     uint64_t failed;
     uint64_t timed_out; // offered longer ago than the execution timeout, not completed since
     uint64_t under_way; // offered, not completed, and within that time: neither good nor bad

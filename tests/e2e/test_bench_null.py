@@ -18,16 +18,21 @@ LARGE = {cell for cell, devices in rollout_null.cells() if devices == 20000}
 class Told(rollout_null.Pieces):
     """Pieces whose rollouts were stopped as `share(cell, how)` says; `left` is what is due of a stop by now."""
     share = staticmethod(lambda cell, how: 0.0)
+    held = staticmethod(lambda cell: 0.0)
     differ = 0
 
+    def count(self, key, more):
+        """Whole ones of what is due by now."""
+        self.due = getattr(self, "due", {})
+        self.due[key] = self.due.get(key, 0.0) + more
+        whole = int(self.due[key])
+        self.due[key] -= whole
+        return whole
+
     def play(self, how, cell, first, runs):
-        due = getattr(self, "due", {})
-        self.due = due
-        due[how, cell] = due.get((how, cell), 0.0) + self.share(cell, how) * runs
-        stopped = int(due[how, cell])
-        due[how, cell] -= stopped
+        stopped = self.count((how, cell), self.share(cell, how) * runs)
         return {"build": self.build, "cell": cell, "name": f"cell {cell}", "how": how, "first": first, "runs": runs, "stopped": stopped,
-                "held": 0, "passed": 0, "differ": self.differ}
+                "held": self.count((how, cell, "held"), self.held(cell) * runs if how == "core" else 0), "passed": 0, "differ": self.differ}
 
 
 class BenchNull(unittest.TestCase):
@@ -43,9 +48,10 @@ class BenchNull(unittest.TestCase):
             self.addCleanup(setattr, rollout_null, name, value)
         rollout_null.HERE = self.folder
 
-    def run_of(self, quick, share, differ=0):
+    def run_of(self, quick, share, differ=0, held=lambda cell: 0.0):
         class These(Told):
             pass
+        These.held = staticmethod(held)
         These.share, These.differ = staticmethod(share), differ
         rollout_null.Pieces = These
         said = io.StringIO()
@@ -88,6 +94,19 @@ class BenchNull(unittest.TestCase):
             result, said = self.run_of(quick, lambda cell, how: 0.3 if rollout_null.has_failures(cell) else 0.0)
             self.assertEqual(result, 1, said)
             self.assertIn("WORSE", said)
+
+    def test_segments_that_are_held(self):
+        large = min(LARGE)
+        one = 1 / rollout_null.RUNS[20000] + 1e-6
+        for held, result in ((lambda cell: one if cell == large else 0.0, 0), (lambda cell: 10 * one if cell == large else 0.0, 1),
+                             (lambda cell: one if cell in LARGE else 0.0, 1)):
+            self.assertEqual(self.run_of(False, lambda cell, how: 0.0, held=held)[0], result)
+
+    def test_a_piece_is_known_by_its_rollouts(self):
+        pieces = Told(os.path.join(self.folder, "some.jsonl"), os.path.join(self.folder, "bin", "gate_null"), self.folder, 1)
+        pieces.play_all([("core", 0, 0, 10)])
+        self.assertTrue(pieces.has("core", 0, 0, 10))
+        self.assertFalse(pieces.has("core", 0, 0, 100))
 
     def test_both_ways_differ(self):
         for quick in (True, False):

@@ -1,0 +1,76 @@
+// Who is kept from the baseline by its floor: devices on which a version ran well that was taken
+// back later, whatever became of it there.
+#include "core_rig.h"
+
+#include "svc/floored.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define TASK "shop/score"
+
+static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1000000, 0, 0};
+
+static void says(struct rig *rig, uint64_t id, const enum wire_outcome_kind *kinds, uint32_t count)
+{
+    struct gw_rollout_view view;
+    struct rig_device device;
+    rig_view(rig, 0x33, &view);
+    rig_device_init(&device, id);
+    assert_int_equal(rig_report(rig, &device, &view, kinds, count), 204);
+}
+
+static void expect_floored(struct rig *rig, uint64_t rollout, uint64_t devices)
+{
+    struct gw_floored floored;
+    gw_floored_of(rig->core, wire_task_id(BASE_STR(TASK)), &floored);
+    assert_int_equal(floored.rollout, rollout);
+    assert_int_equal(floored.devices, devices);
+}
+
+static void test_whoever_ran_it_well_is_counted(void **state)
+{
+    (void)state;
+    static const enum wire_outcome_kind ran[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN};
+    static const enum wire_outcome_kind later[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN,
+                                                   WIRE_OUTCOME_FAIL_CRASH};
+    static const enum wire_outcome_kind never[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_FAIL_CRASH};
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct wire_sha256 v3;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_baseline(&rig, TASK, 0x11, NULL, NULL, &v1);
+    rig_baseline(&rig, TASK, 0x22, NULL, NULL, &v1);
+    static const uint64_t floors[] = {2};
+    rig.floors = floors;
+    rig_version(&rig, TASK, "3.0.0", &v3);
+    assert_int_equal(rig_rollout(&rig, 0x33, TASK, &v3, NULL, NULL, &full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 0x33, POL_COMMAND_START, NULL);
+    says(&rig, 1, ran, 2);
+    says(&rig, 2, later, 3);
+    says(&rig, 3, never, 2);
+    rig_settle(&rig);
+    rig_view(&rig, 0x33, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_ROLLING_BACK); // by itself
+    expect_floored(&rig, 0, 0);                             // the baseline is not below the floor
+    rig_command(&rig, 0x22, POL_COMMAND_UNDO, NULL);
+    expect_floored(&rig, 0x33, 2);
+    rig_stop(&rig);
+    rig_start(&rig);
+    expect_floored(&rig, 0x33, 2);
+    rig_done(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whoever_ran_it_well_is_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
