@@ -101,19 +101,6 @@ static struct gw_tally_change change_of(const struct gw_record_outcome *outcome,
     };
 }
 
-static struct gw_device_mark mark_of(const struct gw_record_outcome *outcome,
-                                     const struct gw_tally_rollout *rollout)
-{
-    return (struct gw_device_mark){
-        .rollout = rollout->index,
-        .offered_s = outcome->offered_s,
-        .activated_s = outcome->activated_s,
-        .bits = outcome->bits,
-        .stage = outcome->stage & 15u,
-        .tries = outcome->tries & 15u,
-    };
-}
-
 static void load_outcomes(struct gw_core *core, const struct gw_device_record *record,
                           struct gw_device_snapshot *snapshot)
 {
@@ -129,7 +116,7 @@ static void load_outcomes(struct gw_core *core, const struct gw_device_record *r
         }
         changes[count++] = change_of(outcome, snapshot->device_id, attrs, attrs_size);
         if (rollout.open && snapshot->mark_count < GW_DEVICE_MARKS_MAX) {
-            snapshot->marks[snapshot->mark_count++] = mark_of(outcome, &rollout);
+            snapshot->marks[snapshot->mark_count++] = gw_record_mark(outcome, &rollout);
         }
     }
     gw_tally_apply(core->tally, changes, count);
@@ -159,7 +146,7 @@ static bool load_past(void *ctx, struct base_span key, struct base_span value)
     struct gw_tally_change change = change_of(&outcome, device_id, attrs, attrs_size);
     gw_tally_apply(core->tally, &change, 1);
     if (rollout.open) { // it goes back
-        struct gw_device_mark mark = mark_of(&outcome, &rollout);
+        struct gw_device_mark mark = gw_record_mark(&outcome, &rollout);
         gw_device_table_follow(core->table, device_id, &mark);
     }
     return true;

@@ -267,6 +267,19 @@ static bool make_room(struct gw_record_edit *edit)
     return true;
 }
 
+struct gw_device_mark gw_record_mark(const struct gw_record_outcome *outcome,
+                                     const struct gw_tally_rollout *rollout)
+{
+    return (struct gw_device_mark){
+        .rollout = rollout->index,
+        .offered_s = outcome->offered_s,
+        .activated_s = outcome->activated_s,
+        .bits = outcome->bits,
+        .stage = outcome->stage & 15u,
+        .tries = outcome->tries & 15u,
+    };
+}
+
 struct gw_record_outcome *gw_record_edit_find(struct gw_record_edit *edit, uint64_t rollout_id)
 {
     struct gw_device_record *record = &edit->record;

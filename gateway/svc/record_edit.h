@@ -26,6 +26,9 @@ struct gw_record_edit {
 // last seen, offers). `snapshot` NULL: look the device up in the table.
 BASE_NODISCARD enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
                                                      const struct gw_device_snapshot *snapshot);
+// What the device table has to know of an outcome.
+struct gw_device_mark gw_record_mark(const struct gw_record_outcome *outcome,
+                                     const struct gw_tally_rollout *rollout);
 // The device's outcome in a rollout, brought back when it had left the record. NULL: there is none,
 // or the record is full of open rollouts.
 struct gw_record_outcome *gw_record_edit_find(struct gw_record_edit *edit, uint64_t rollout_id);

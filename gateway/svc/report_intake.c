@@ -99,14 +99,7 @@ static bool may_retry(const struct gw_tally_rollout *rollout,
 static void note_mark(struct report_job *job, const struct gw_tally_rollout *rollout,
                       const struct gw_record_outcome *outcome)
 {
-    struct gw_device_mark mark = {
-        .rollout = rollout->index,
-        .offered_s = outcome->offered_s,
-        .activated_s = outcome->activated_s,
-        .bits = outcome->bits,
-        .stage = outcome->stage & 15u,
-        .tries = outcome->tries & 15u,
-    };
+    const struct gw_device_mark mark = gw_record_mark(outcome, rollout);
     for (uint32_t i = 0; i < job->mark_count; i++) {
         if (job->marks[i].rollout == mark.rollout) {
             job->marks[i] = mark;
