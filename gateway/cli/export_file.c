@@ -87,7 +87,7 @@ static enum base_status settle(struct export_file *file, int fd, uint64_t length
                               "%s has no end of a line where %s says that the last export ended",
                               file->path, file->side);
     }
-    file->length = length != LENGTH_UNKNOWN ? length : size;
+    file->length = size < length ? size : length; // shorter: empty, and begun anew
     return size > length && ftruncate(fd, (off_t)length) != 0 ? failed(file->path, error) : BASE_OK;
 }
 

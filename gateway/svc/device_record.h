@@ -47,6 +47,7 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
 // CORRUPT.
 BASE_NODISCARD enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
                                                         struct gw_device_record *out);
+// At most GW_RECORD_OUTCOME_BYTES_MAX bytes; the writer says whether they fitted.
 void gw_record_outcome_write(struct base_writer *writer, const struct gw_record_outcome *outcome);
 // CORRUPT; whether there were bytes enough is the reader's to say.
 BASE_NODISCARD enum base_status gw_record_outcome_read(struct base_reader *reader,

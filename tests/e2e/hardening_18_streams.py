@@ -6,6 +6,7 @@ import resource
 import subprocess
 import unittest
 
+from evil_gateway import free_port
 from walle_stack import Stack, program, wait_until
 
 
@@ -22,7 +23,7 @@ class Streams(unittest.TestCase):
 
     def test_a_gateway_without_streams_writes(self):
         folder = self.stack.path("gateway")
-        port = 20000 + os.getpid() % 20000
+        port = free_port()
         child = subprocess.Popen([program("walle-gateway"), "--log", "debug", "--dir", folder, "--tls", "none", "--h2c", f"127.0.0.1:{port}",
                                   "--workers", "1"], preexec_fn=closed)
         self.addCleanup(child.wait)
