@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define INDEX_FIRST 256u
+#define CHUNK_ALIGN 64u // a line of the cache
+
+_Static_assert(sizeof(struct gw_device_chunk) % CHUNK_ALIGN == 0, "as aligned_alloc wants it");
 
 void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *key)
 {
@@ -53,6 +56,24 @@ struct gw_device_entry *gw_shard_find(struct gw_device_shard *shard, uint64_t ha
     return entry;
 }
 
+void gw_shard_prefetch_place(const struct gw_device_shard *shard, uint64_t hash)
+{
+    if (shard->index_size != 0) {
+        __builtin_prefetch(&shard->index[(uint32_t)hash & (shard->index_size - 1)]);
+    }
+}
+
+void gw_shard_prefetch_entry(const struct gw_device_shard *shard, uint64_t hash)
+{
+    if (shard->index_size == 0) {
+        return;
+    }
+    uint32_t number = shard->index[(uint32_t)hash & (shard->index_size - 1)];
+    if (number != GW_NO_ENTRY) {
+        __builtin_prefetch(gw_shard_entry(shard, number), 1);
+    }
+}
+
 static bool grow_index(struct gw_device_shard *shard)
 {
     uint32_t wanted = shard->index_size == 0 ? INDEX_FIRST : shard->index_size * 2;
@@ -80,13 +101,13 @@ static bool grow_index(struct gw_device_shard *shard)
 
 static bool grow_chunks(struct gw_device_shard *shard)
 {
-    struct gw_device_entry **chunks =
+    struct gw_device_chunk **chunks =
         realloc(shard->chunks, ((size_t)shard->chunk_count + 1) * sizeof(chunks[0]));
     if (chunks == NULL) {
         return false;
     }
     shard->chunks = chunks;
-    struct gw_device_entry *chunk = malloc(GW_SHARD_CHUNK * sizeof(*chunk));
+    struct gw_device_chunk *chunk = aligned_alloc(CHUNK_ALIGN, sizeof(*chunk));
     if (chunk == NULL) {
         return false;
     }
@@ -99,7 +120,7 @@ static uint32_t take_number(struct gw_device_shard *shard)
 {
     uint32_t number = shard->free_first;
     if (number != GW_NO_ENTRY) {
-        shard->free_first = gw_shard_entry(shard, number)->next_dirty;
+        shard->free_first = *gw_shard_next(shard, number);
         return number;
     }
     if (shard->count == shard->chunk_count * GW_SHARD_CHUNK && !grow_chunks(shard)) {
@@ -128,8 +149,7 @@ struct gw_device_entry *gw_shard_add(struct gw_device_shard *shard, uint64_t has
     shard->index[at] = number;
     shard->live++;
     struct gw_device_entry *entry = gw_shard_entry(shard, number);
-    *entry =
-        (struct gw_device_entry){.device_id = device_id, .next_dirty = GW_NO_ENTRY, .used = true};
+    *entry = (struct gw_device_entry){.device_id = device_id, .used = true};
     return entry;
 }
 
@@ -173,7 +193,8 @@ void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entr
     close_hole(shard, at);
     shard->extra_marks -= entry->more_count;
     free(entry->more);
-    *entry = (struct gw_device_entry){.next_dirty = shard->free_first};
+    *entry = (struct gw_device_entry){0};
+    *gw_shard_next(shard, number) = shard->free_first;
     shard->free_first = number;
     shard->live--;
 }

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOUCH_BATCH 256u
+
 struct gw_device_table {
     struct gw_device_shard shards[GW_DEVICE_TABLE_SHARDS];
     struct base_pair_key settled;
@@ -56,15 +58,20 @@ void gw_device_table_free(struct gw_device_table *table)
 
 // ---- One shard, its mutex held
 
+static uint32_t shard_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> 58);
+}
+_Static_assert(GW_DEVICE_TABLE_SHARDS == 64, "the shard is the hash's top 6 bits");
+
 static struct gw_device_shard *shard_lock(struct gw_device_table *table, uint64_t device_id,
                                           uint64_t *out_hash)
 {
     *out_hash = base_keyed64_u64(&table->shards[0].key, device_id);
-    struct gw_device_shard *shard = &table->shards[*out_hash >> 58];
+    struct gw_device_shard *shard = &table->shards[shard_of(*out_hash)];
     pthread_mutex_lock(&shard->lock);
     return shard;
 }
-_Static_assert(GW_DEVICE_TABLE_SHARDS == 64, "the shard is the hash's top 6 bits");
 
 static struct gw_device_entry *add(struct gw_device_table *table, struct gw_device_shard *shard,
                                    uint64_t hash, uint64_t device_id)
@@ -87,11 +94,11 @@ static void set_dirty(struct gw_device_table *table, struct gw_device_shard *sha
     }
     uint32_t number = gw_shard_number(shard, entry);
     entry->dirty = true;
-    entry->next_dirty = GW_NO_ENTRY;
+    *gw_shard_next(shard, number) = GW_NO_ENTRY;
     if (shard->dirty_last == GW_NO_ENTRY) {
         shard->dirty_first = number;
     } else {
-        gw_shard_entry(shard, shard->dirty_last)->next_dirty = number;
+        *gw_shard_next(shard, shard->dirty_last) = number;
     }
     shard->dirty_last = number;
     atomic_fetch_add_explicit(&table->dirty, 1, memory_order_relaxed);
@@ -232,19 +239,66 @@ static struct gw_device_entry *touch_entry(struct gw_device_table *table,
     return entry;
 }
 
-static void touch_one(struct gw_device_table *table, const struct gw_device_touch *touch)
+// Touches of one shard, which is locked once: where they stand is asked of memory for all of them
+// before the first is looked at, so that they do not wait for it one after the other.
+struct touch_group {
+    const struct gw_device_touch *touches;
+    const uint64_t *hashes;
+    const uint16_t *order; // of `count` touches, as they came
+    uint32_t count;
+};
+
+static void touch_group(struct gw_device_table *table, struct gw_device_shard *shard,
+                        const struct touch_group *group)
 {
-    uint64_t hash;
-    struct gw_device_shard *shard = shard_lock(table, touch->device_id, &hash);
-    (void)touch_entry(table, shard, hash, touch);
+    pthread_mutex_lock(&shard->lock);
+    for (uint32_t i = 0; i < group->count; i++) {
+        gw_shard_prefetch_place(shard, group->hashes[group->order[i]]);
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        gw_shard_prefetch_entry(shard, group->hashes[group->order[i]]);
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint16_t at = group->order[i];
+        (void)touch_entry(table, shard, group->hashes[at], &group->touches[at]);
+    }
     pthread_mutex_unlock(&shard->lock);
+}
+
+// At most TOUCH_BATCH, sorted by shard (counting sort: a device's stay in order).
+static void touch_batch(struct gw_device_table *table, const struct gw_device_touch *touches,
+                        uint32_t count)
+{
+    uint64_t hashes[TOUCH_BATCH];
+    uint16_t order[TOUCH_BATCH];
+    uint16_t ends[GW_DEVICE_TABLE_SHARDS + 1] = {0};
+    base_assert(count <= TOUCH_BATCH);
+    for (uint32_t i = 0; i < count; i++) {
+        hashes[i] = base_keyed64_u64(&table->shards[0].key, touches[i].device_id);
+        ends[shard_of(hashes[i]) + 1]++;
+    }
+    for (uint32_t s = 1; s < GW_DEVICE_TABLE_SHARDS; s++) {
+        ends[s + 1] = (uint16_t)(ends[s + 1] + ends[s]);
+    }
+    for (uint32_t i = 0; i < count; i++) { // ends[s] goes from where shard s begins to its end
+        order[ends[shard_of(hashes[i])]++] = (uint16_t)i;
+    }
+    uint32_t begin = 0;
+    for (uint32_t s = 0; s < GW_DEVICE_TABLE_SHARDS; s++) {
+        if (ends[s] > begin) {
+            touch_group(table, &table->shards[s],
+                        &(struct touch_group){touches, hashes, &order[begin], ends[s] - begin});
+        }
+        begin = ends[s];
+    }
 }
 
 void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
                            uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        touch_one(table, &touches[i]);
+    for (uint32_t done = 0; done < count; done += TOUCH_BATCH) {
+        uint32_t left = count - done;
+        touch_batch(table, touches + done, left < TOUCH_BATCH ? left : TOUCH_BATCH);
     }
 }
 
@@ -597,7 +651,7 @@ static uint32_t take_shard(struct gw_device_table *table, struct gw_device_shard
     pthread_mutex_lock(&shard->lock);
     while (shard->dirty_first != GW_NO_ENTRY && count < capacity) {
         struct gw_device_entry *entry = gw_shard_entry(shard, shard->dirty_first);
-        shard->dirty_first = entry->next_dirty;
+        shard->dirty_first = *gw_shard_next(shard, shard->dirty_first);
         if (shard->dirty_first == GW_NO_ENTRY) {
             shard->dirty_last = GW_NO_ENTRY;
         }
@@ -686,8 +740,8 @@ uint64_t gw_device_table_bytes(struct gw_device_table *table)
     for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
         struct gw_device_shard *shard = &table->shards[i];
         pthread_mutex_lock(&shard->lock);
-        bytes += (uint64_t)shard->chunk_count * (GW_SHARD_CHUNK * sizeof(struct gw_device_entry) +
-                                                 sizeof(struct gw_device_entry *));
+        bytes += (uint64_t)shard->chunk_count *
+                 (sizeof(struct gw_device_chunk) + sizeof(struct gw_device_entry *));
         bytes += (uint64_t)shard->index_size * sizeof(uint32_t);
         bytes += (uint64_t)shard->extra_marks * sizeof(struct gw_device_mark);
         pthread_mutex_unlock(&shard->lock);
@@ -726,7 +780,7 @@ bool gw_device_table_validate(struct gw_device_table *table)
                                      entry->device_id) == entry;
         }
         for (uint32_t at = shard->dirty_first; at != GW_NO_ENTRY && listed <= shard->count;
-             at = gw_shard_entry(shard, at)->next_dirty) {
+             at = *gw_shard_next(shard, at)) {
             listed++;
         }
         ok = ok && flagged == listed && live == shard->live;

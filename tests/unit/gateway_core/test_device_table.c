@@ -71,6 +71,47 @@ static void test_a_million_devices(void **state)
     gw_device_table_free(table);
 }
 
+// Devices that are seen together leave the table as if each had come alone: the last of a device
+// counts, and what is new is given in the order of each shard.
+static void test_seen_together(void **state)
+{
+    (void)state;
+    enum { TOUCHES = 3000, DEVICES = 700 };
+    static struct gw_device_touch touches[TOUCHES];
+    struct gw_device_table *tables[2];
+    uint32_t none = 0;
+    struct base_prng prng;
+    base_prng_seed(&prng, 11);
+    for (uint32_t i = 0; i < TOUCHES; i++) {
+        uint64_t device = base_mix64(base_prng_below(&prng, DEVICES));
+        touches[i] = (struct gw_device_touch){device, 1 + i, 1000 + i, device % 3 == 0, i % 5};
+    }
+    for (uint32_t t = 0; t < 2; t++) {
+        assert_int_equal(gw_device_table_new(all_open, &none, &key, &tables[t]), BASE_OK);
+    }
+    gw_device_table_touch(tables[0], touches, TOUCHES);
+    for (uint32_t i = 0; i < TOUCHES; i++) {
+        gw_device_table_touch(tables[1], &touches[i], 1);
+    }
+    static struct gw_device_snapshot taken[2][DEVICES];
+    uint32_t counts[2];
+    for (uint32_t t = 0; t < 2; t++) {
+        assert_true(gw_device_table_validate(tables[t]));
+        counts[t] = gw_device_table_take_dirty(tables[t], taken[t], DEVICES);
+        assert_int_equal(gw_device_table_dirty(tables[t]), 0);
+        gw_device_table_free(tables[t]);
+    }
+    assert_int_equal(counts[0], counts[1]);
+    for (uint32_t i = 0; i < counts[0]; i++) {
+        assert_int_equal(taken[0][i].device_id, taken[1][i].device_id);
+        assert_int_equal(taken[0][i].attrs_id, taken[1][i].attrs_id);
+        assert_int_equal(taken[0][i].first_seen_s, taken[1][i].first_seen_s);
+        assert_int_equal(taken[0][i].last_seen_s, taken[1][i].last_seen_s);
+        assert_int_equal(taken[0][i].interval_s, taken[1][i].interval_s);
+        assert_int_equal(taken[0][i].proven, taken[1][i].proven);
+    }
+}
+
 // What a profile may say is kept as it was said.
 static void test_room_is_kept_whole(void **state)
 {
@@ -344,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_million_devices),
+        cmocka_unit_test(test_seen_together),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_settled),
         cmocka_unit_test(test_strangers_with_a_proven_id),
