@@ -268,6 +268,7 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     core->time.accepted_s = gw_core_now_s(core);
     gw_tally_tick(core->tally, core->time.accepted_s);
     gw_tally_time_moved(core->tally, core->time.accepted_s);
+    gw_device_table_time_moved(core->table, core->time.accepted_s);
     gw_watch_time_moved(core->watch);
     enum base_status status = record(core, gw_core_now_us(core), true);
     if (status == BASE_OK) {

@@ -198,3 +198,19 @@ void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entr
     shard->free_first = number;
     shard->live--;
 }
+
+static uint32_t not_after(uint32_t time_s, uint32_t now_s)
+{
+    return time_s < now_s ? time_s : now_s;
+}
+
+void gw_shard_time_moved(struct gw_device_shard *shard, uint32_t now_s)
+{
+    pthread_mutex_lock(&shard->lock);
+    for (uint32_t i = 0; i < shard->count; i++) {
+        struct gw_device_entry *entry = gw_shard_entry(shard, i);
+        entry->last_seen_s = not_after(entry->last_seen_s, now_s);
+        entry->saved_seen_s = not_after(entry->saved_seen_s, now_s);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}

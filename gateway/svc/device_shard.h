@@ -88,6 +88,8 @@ void gw_shard_prefetch_entry(const struct gw_device_shard *shard, uint64_t hash)
 struct gw_device_entry *gw_shard_add(struct gw_device_shard *shard, uint64_t hash,
                                      uint64_t device_id);
 uint32_t gw_shard_number(const struct gw_device_shard *shard, const struct gw_device_entry *entry);
+// Nothing was seen later than `now_s`: the time went back. Takes the mutex itself.
+void gw_shard_time_moved(struct gw_device_shard *shard, uint32_t now_s);
 // Forgets one that is not dirty.
 void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entry);
 

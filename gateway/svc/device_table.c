@@ -302,6 +302,13 @@ void gw_device_table_touch(struct gw_device_table *table, const struct gw_device
     }
 }
 
+void gw_device_table_time_moved(struct gw_device_table *table, uint32_t now_s)
+{
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        gw_shard_time_moved(&table->shards[i], now_s);
+    }
+}
+
 enum base_status gw_device_table_load(struct gw_device_table *table,
                                       const struct gw_device_snapshot *from)
 {

@@ -76,6 +76,8 @@ void gw_device_table_free(struct gw_device_table *table);
 // the numbers of reports are forgotten: strangers may have sent them.
 void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
                            uint32_t count);
+// The time was set back to `now_s`: no device was seen later.
+void gw_device_table_time_moved(struct gw_device_table *table, uint32_t now_s);
 // At start, from a record: what the disk knows.
 BASE_NODISCARD enum base_status gw_device_table_load(struct gw_device_table *table,
                                                      const struct gw_device_snapshot *from);

@@ -168,7 +168,8 @@ static bool load_device(void *ctx, struct base_span key, struct base_span value)
     snapshot.has_epoch = record.has_epoch;
     snapshot.proven = record.proven;
     snapshot.first_seen_s = record.first_seen_s;
-    snapshot.last_seen_s = record.last_seen_s;
+    uint32_t now_s = gw_core_now_s(core); // the time may have gone back since
+    snapshot.last_seen_s = record.last_seen_s < now_s ? record.last_seen_s : now_s;
     snapshot.interval_s = record.interval_s;
     snapshot.attrs_id =
         gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size, record.proven);
