@@ -204,6 +204,18 @@ static enum base_status check_kept(int fd, const char *path, struct base_error *
                    : BASE_OK;
 }
 
+// Standard input is others' too, and so is what is set for it: a pipe is opened anew, for that does
+// not block here alone. What cannot be is shared as it is.
+static int open_input(void)
+{
+    struct stat about;
+    int fd = -1;
+    if (fstat(STDIN_FILENO, &about) == 0 && S_ISFIFO(about.st_mode)) {
+        fd = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    }
+    return fd >= 0 ? fd : dup(STDIN_FILENO);
+}
+
 // Standard input, a file, or a pipe, which goes on until it is closed. A device has no end.
 // *out_pipe: a pipe with a name, which somebody may open for writing later.
 static enum base_status source_open(const char *path, int *out_fd, bool *out_pipe,
@@ -211,7 +223,7 @@ static enum base_status source_open(const char *path, int *out_fd, bool *out_pip
 {
     struct stat about;
     bool given = strcmp(path, "-") == 0;
-    *out_fd = given ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *out_fd = given ? open_input() : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*out_fd < 0 || evutil_make_socket_nonblocking(*out_fd) != 0 ||
         fstat(*out_fd, &about) != 0) {
         return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));

@@ -162,3 +162,9 @@ enum base_status wire_device_parse(struct base_str hex, uint64_t *out_device_id)
     *out_device_id = id;
     return BASE_OK;
 }
+
+enum base_status wire_device_parse_own(struct base_str hex, uint64_t *out_device_id)
+{
+    BASE_TRY(wire_device_parse(hex, out_device_id));
+    return *out_device_id != 0 ? BASE_OK : BASE_ERR_INVALID;
+}

@@ -40,5 +40,8 @@ uint64_t wire_shadow_task_id(uint64_t task_id);
 
 void wire_device_hex(uint64_t device_id, char out[WIRE_DEVICE_HEX + 1]);
 BASE_NODISCARD enum base_status wire_device_parse(struct base_str hex, uint64_t *out_device_id);
+// The same of the id that a request says is its own: 0 is no device's.
+#define WIRE_DEVICE_OWN_EXPECTED "16 hex digits expected, not all 0"
+BASE_NODISCARD enum base_status wire_device_parse_own(struct base_str hex, uint64_t *out_device_id);
 
 #endif

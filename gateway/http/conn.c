@@ -17,6 +17,7 @@
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -755,9 +756,22 @@ static bool linger_on(struct gw_conn *conn)
     return conn->sending.waits;
 }
 
+// After a time in which the worker did not run: what came meanwhile is heard before anybody is
+// called slow.
+static bool is_unheard(const struct gw_conn *conn)
+{
+    int bytes = 0;
+    return conn->worker->late && conn->state != GW_CONN_LINGER && conn->paused_ms == 0 &&
+           ioctl(conn->fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 void gw_conn_on_timer(struct gw_conn *conn)
 {
     uint64_t now_ms = conn->worker->now_ms;
+    if (is_unheard(conn)) {
+        gw_wheel_set(&conn->worker->wheel, &conn->timer, now_ms + GW_WORKER_TICK_MS);
+        return;
+    }
     if (conn->state == GW_CONN_OPEN && !conn->failed) {
         check_open(conn, now_ms);
         gw_wheel_set(&conn->worker->wheel, &conn->timer, next_check(conn, now_ms));

@@ -37,7 +37,7 @@ struct gw_tls_identity *gw_tls_identity_of(const SSL *ssl)
     }
     const X509_NAME *subject = X509_get_subject_name(certificate);
     if (!field(subject, NID_commonName, name, sizeof(name), &size) ||
-        wire_device_parse((struct base_str){name, size}, &device_id) != BASE_OK) {
+        wire_device_parse_own((struct base_str){name, size}, &device_id) != BASE_OK) {
         return NULL;
     }
     struct gw_tls_identity *identity = calloc(1, sizeof(*identity));

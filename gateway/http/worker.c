@@ -196,6 +196,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     struct gw_http_worker *worker = ctx;
     gw_http_worker_now(worker);
+    worker->late = worker->tick_ms != 0 && worker->now_ms - worker->tick_ms >= GW_WORKER_LATE_MS;
+    worker->tick_ms = worker->now_ms;
     gw_wheel_advance(&worker->wheel, worker->now_ms, on_timer, NULL);
     for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
         if (worker->listeners[i] != NULL) {

@@ -38,6 +38,7 @@ struct gw_stream_work;
 #define GW_WORKER_LISTENERS    2
 #define GW_WORKER_POOL_MAX     1024 // stream objects kept for reuse
 #define GW_WORKER_TICK_MS      100
+#define GW_WORKER_LATE_MS      1000 // between two ticks: the worker did not run
 #define GW_WORKER_SHED_MS      400 // between two looks for connections that have to go
 
 enum gw_worker_state {
@@ -101,6 +102,8 @@ struct gw_http_worker {
     uint64_t shed_ms;       // when to look again
     uint64_t now_us;        // of the current event
     uint64_t now_ms;
+    uint64_t tick_ms; // of the last tick; 0: there was none
+    bool late;        // the tick came much later than it should: others had the machine
 
     struct gw_conn *conns;
     struct gw_conn *dirty; // have something to write

@@ -417,8 +417,8 @@ static bool is_admitted(struct gw_core *core, struct gw_exchange *exchange)
     if (exchange->request.device.size == 0 && !core->device_auth_required) {
         return true;
     }
-    if (wire_device_parse(exchange->request.device, &device_id) != BASE_OK) {
-        gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
+    if (wire_device_parse_own(exchange->request.device, &device_id) != BASE_OK) {
+        gw_reply_problem(exchange, 400, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
         return false;
     }
     enum gw_admission admission = gw_device_admit(core, &exchange->request, device_id, &tenant);

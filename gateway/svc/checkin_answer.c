@@ -20,8 +20,8 @@
 enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_request *request,
                                  struct gw_checkin *out, const char **out_problem)
 {
-    if (wire_device_parse(request->device, &out->device_id) != BASE_OK) {
-        *out_problem = "walle-device: 16 hex digits expected";
+    if (wire_device_parse_own(request->device, &out->device_id) != BASE_OK) {
+        *out_problem = "walle-device: " WIRE_DEVICE_OWN_EXPECTED;
         return BASE_ERR_INVALID;
     }
     out->admission = gw_device_admit(worker->core, request, out->device_id, &out->tenant);

@@ -194,15 +194,11 @@ static bool take_id(struct gw_core *core, struct gw_exchange *exchange, uint64_t
         return false;
     }
     if (request->device.size > 0) {
-        if (wire_device_parse(request->device, out) != BASE_OK) {
-            gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
+        if (wire_device_parse_own(request->device, out) != BASE_OK) {
+            gw_reply_problem(exchange, 400, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
             return false;
         }
-        if (*out == 0) {
-            gw_reply_problem(exchange, 400,
-                             "walle-device: not 0000000000000000, which is no device's id");
-        }
-        return *out != 0;
+        return true;
     }
     if (core->random.next == NULL) {
         gw_reply_problem(exchange, 400, "walle-device: missing");

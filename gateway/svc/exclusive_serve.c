@@ -114,8 +114,8 @@ static bool ask(struct gw_worker *worker, struct gw_exchange *exchange, struct q
         gw_reply_problem(exchange, 400, "exclusive files are named by ROOT or ROOT/SHA256 in hex");
         return false;
     }
-    if (wire_device_parse(request->device, &question->device_id) != BASE_OK) {
-        gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
+    if (wire_device_parse_own(request->device, &question->device_id) != BASE_OK) {
+        gw_reply_problem(exchange, 400, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
         return false;
     }
     enum gw_admission admission = admit(worker->core, request, question);

@@ -41,9 +41,9 @@ bool gw_report_head(struct gw_worker *worker, struct gw_exchange *exchange, stru
     if (request->device.size == 0) {
         return true;
     }
-    if (wire_device_parse(request->device, &device_id) != BASE_OK) {
+    if (wire_device_parse_own(request->device, &device_id) != BASE_OK) {
         gw_count(&worker->stats.reports_bad, 1);
-        gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
+        gw_reply_problem(exchange, 400, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
         return refuse(exchange);
     }
     enum gw_admission admission = gw_device_admit(worker->core, request, device_id, &tenant);
@@ -88,7 +88,7 @@ bool gw_core_prove(struct gw_worker *worker, struct gw_exchange *exchange, struc
         return true;
     }
     bool named = request->device.size > 0;
-    if ((named && wire_device_parse(request->device, &device_id) != BASE_OK) ||
+    if ((named && wire_device_parse_own(request->device, &device_id) != BASE_OK) ||
         (!named && !request->has_certificate)) {
         gw_admission_refuse(exchange, GW_ADMISSION_UNKNOWN);
         return refuse(exchange);

@@ -488,8 +488,12 @@ static bool check_report(struct gw_worker *worker, struct gw_exchange *exchange,
         refuse(worker, exchange, 400, "body: not a report");
         return false;
     }
+    if (report->device_id == 0) {
+        refuse(worker, exchange, 400, "body: 0 is no device's id");
+        return false;
+    }
     uint64_t device_id;
-    if (request->device.size > 0 && (wire_device_parse(request->device, &device_id) != BASE_OK ||
+    if (request->device.size > 0 && (wire_device_parse_own(request->device, &device_id) != BASE_OK ||
                                      device_id != report->device_id)) {
         refuse(worker, exchange, 400, "walle-device differs from the report's device");
         return false;

@@ -13,8 +13,8 @@ void gw_tunnel_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     enum gw_admission admission;
     if (!atomic_load_explicit(&core->ready, memory_order_relaxed)) {
         gw_reply_busy(exchange, core->retry_after_s); // draining: another one, or later
-    } else if (wire_device_parse(exchange->request.device, &device_id) != BASE_OK) {
-        gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
+    } else if (wire_device_parse_own(exchange->request.device, &device_id) != BASE_OK) {
+        gw_reply_problem(exchange, 400, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
     } else if ((admission = gw_device_admit(core, &exchange->request, device_id, &tenant)) !=
                GW_ADMITTED) {
         gw_admission_refuse(exchange, admission);

@@ -1,7 +1,11 @@
-"""A body has a time to be whole, whatever its size: keeping the least rate does not stretch it."""
+"""A body has a time to be whole, whatever its size: keeping the least rate does not stretch it. And a gateway that did not run for
+a while does not take its own time for that of others."""
+import os
+import signal
+import time
 import unittest
 
-from raw_h2 import DATA, END_HEADERS, HEADERS, Connection, request, status_of
+from raw_h2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, Connection, request, status_of
 from walle_stack import Stack
 
 
@@ -25,6 +29,26 @@ class Deadline(unittest.TestCase):
                 self.assertEqual(self.trickle(conn, stream), 408)
                 conn.socket.settimeout(60)
                 self.assertEqual(conn.get("/healthz")[0], 200)
+
+    def test_what_came_while_the_gateway_stood_still(self):
+        """It was suspended, or others had the machine: who had sent all in time is answered."""
+        with Stack() as stack:
+            gateway = stack.start_gateway("--set", "timeouts.handshake_ms=1500", "--set", "timeouts.body_total_ms=1500")
+            port = gateway.ports["h2c"]
+            for _ in range(3):
+                with Connection(port) as whole, Connection(port, preface=False) as fresh:
+                    self.assertEqual(whole.get("/healthz")[0], 200)  # ... and both connections are accepted
+                    stream = whole.headers(request("/v1/report", "POST"), END_HEADERS)
+                    whole.frame(DATA, 0, stream, b"b")
+                    self.assertEqual(whole.get("/healthz")[0], 200)
+                    os.kill(gateway.process.pid, signal.SIGSTOP)
+                    fresh.raw(PREFACE)
+                    fresh.frame(SETTINGS, 0, 0)
+                    whole.frame(DATA, END_STREAM, stream, b"b")
+                    time.sleep(2)
+                    os.kill(gateway.process.pid, signal.SIGCONT)
+                    self.assertEqual(fresh.get("/healthz")[0], 200)
+                    self.assertEqual(status_of(whole.wait(HEADERS, stream).payload), 400)
 
 
 if __name__ == "__main__":

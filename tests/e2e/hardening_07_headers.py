@@ -124,11 +124,22 @@ class AtTheHeaders(unittest.TestCase):
                         status, text = self.asked(method, path, *others, (name, first), (name, second))
                         self.assertEqual(status, 400, text)
 
-    def test_nobody_enrols_as_the_id_that_means_none(self):
+    def test_nobody_is_the_device_whose_id_means_none(self):
         token = bearer(self.enrol_token)
         status, text = self.asked("POST", "/v1/enroll", token, ("walle-device", "0" * 16))
         self.assertEqual(status, 400, text)
-        self.assertIn("walle-device: not 0000000000000000, which is no device's id", text)
+        self.assertIn("walle-device: 16 hex digits expected, not all 0", text)
+        for method, path in (("POST", "/v1/report"), ("POST", "/v1/tunnel")):
+            with self.subTest(path=path):
+                status, text = self.asked(method, path, ("walle-device", "0" * 16), ("walle-profile", "AAAA"))
+                self.assertEqual(status, 400, text)
+                self.assertIn("not all 0", text)
+        with Connection(self.gateway.ports["h2c"]) as conn:
+            stream = conn.headers(request("/v1/checkin", "POST", ("walle-device", "0" * 16), ("walle-profile", "AAAA")),
+                                  END_HEADERS | END_STREAM)
+            status, body = conn.reply(stream)
+            self.assertEqual(status, 400, body)
+            self.assertIn(b"not all 0", body)
 
     def test_who_may_is_heard_to_the_end(self):
         content = os.urandom(3 << 20)

@@ -129,6 +129,19 @@ static void test_damaged_content_blames_no_version(void **state)
     rig_done(&rig);
 }
 
+static void expect_refused(struct rig *rig, struct base_str device, const uint8_t *body,
+                           size_t size)
+{
+    struct rig_exchange exchange;
+    rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/report");
+    exchange.exchange.request.device = device;
+    exchange.exchange.request.body = body;
+    exchange.exchange.request.body_bytes = size;
+    rig_run(rig, &exchange);
+    assert_int_equal(exchange.exchange.reply.status, 400);
+    rig_exchange_done(&exchange);
+}
+
 static void test_bad_reports(void **state)
 {
     (void)state;
@@ -140,13 +153,7 @@ static void test_bad_reports(void **state)
     start_rollout(&rig, &view);
     static const uint8_t bodies[][8] = {{0}, {1, 2, 3}, {9, 9, 9, 9, 9, 9, 9, 9}};
     for (size_t i = 0; i < 3; i++) {
-        struct rig_exchange exchange;
-        rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/report");
-        exchange.exchange.request.body = bodies[i];
-        exchange.exchange.request.body_bytes = i == 0 ? 0 : sizeof(bodies[i]);
-        rig_run(&rig, &exchange);
-        assert_int_equal(exchange.exchange.reply.status, 400);
-        rig_exchange_done(&exchange);
+        expect_refused(&rig, (struct base_str){NULL, 0}, bodies[i], i == 0 ? 0 : sizeof(bodies[i]));
     }
     // Unknown rollouts are acknowledged and counted apart.
     rig_device_init(&device, 6);
@@ -160,14 +167,11 @@ static void test_bad_reports(void **state)
     uint8_t body[128];
     size_t size;
     assert_int_equal(wire_report_encode(&report, body, sizeof(body), &size), BASE_OK);
-    struct rig_exchange exchange;
-    rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/report");
-    exchange.exchange.request.device = BASE_STR("0000000000000007");
-    exchange.exchange.request.body = body;
-    exchange.exchange.request.body_bytes = size;
-    rig_run(&rig, &exchange);
-    assert_int_equal(exchange.exchange.reply.status, 400);
-    rig_exchange_done(&exchange);
+    expect_refused(&rig, BASE_STR("0000000000000007"), body, size);
+    // Nobody's id.
+    report.device_id = 0;
+    assert_int_equal(wire_report_encode(&report, body, sizeof(body), &size), BASE_OK);
+    expect_refused(&rig, (struct base_str){NULL, 0}, body, size);
     rig_done(&rig);
 }
 
