@@ -39,7 +39,7 @@ struct gw_stream_work;
 #define GW_WORKER_POOL_MAX     1024 // stream objects kept for reuse
 #define GW_WORKER_TICK_MS      100
 #define GW_WORKER_LATE_MS      1000 // between two ticks: the worker did not run
-#define GW_WORKER_SHED_MS      400 // between two looks for connections that have to go
+#define GW_WORKER_SHED_MS      400  // between two looks for connections that have to go
 
 enum gw_worker_state {
     GW_WORKER_RUNNING,

@@ -493,8 +493,9 @@ static bool check_report(struct gw_worker *worker, struct gw_exchange *exchange,
         return false;
     }
     uint64_t device_id;
-    if (request->device.size > 0 && (wire_device_parse_own(request->device, &device_id) != BASE_OK ||
-                                     device_id != report->device_id)) {
+    if (request->device.size > 0 &&
+        (wire_device_parse_own(request->device, &device_id) != BASE_OK ||
+         device_id != report->device_id)) {
         refuse(worker, exchange, 400, "walle-device differs from the report's device");
         return false;
     }

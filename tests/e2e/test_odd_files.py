@@ -497,10 +497,20 @@ class OddFiles(unittest.TestCase):
                 self.assertFalse(os.path.exists(self.stack.path("elsewhere")))
                 self.assertTrue(os.path.isfile(path) and not os.path.islink(path))
 
-    def events(self, path, *more):
+    def events(self, path, *more, stdin=subprocess.DEVNULL):
         return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,
-                               "--once", "--events", path, *more], capture_output=True, text=True, timeout=TIMEOUT_S,
-                              stdin=subprocess.DEVNULL)
+                               "--once", "--events", path, *more], capture_output=True, text=True, timeout=TIMEOUT_S, stdin=stdin)
+
+    def test_a_pipe_of_others_is_left_as_it_was(self):
+        """Standard input is shared with whoever gave it: nothing is set for them."""
+        self.enrolled()
+        read_end, write_end = os.pipe()
+        with os.fdopen(read_end) as pipe:
+            os.write(write_end, b'{"kind":"click","page":"item","item":"i-1"}\n')
+            os.close(write_end)
+            run = self.events("-", stdin=pipe)
+            self.assertIn("1 lines, 1 recorded", run.stderr)
+            self.assertTrue(os.get_blocking(read_end))
 
     def test_events_without_an_end(self):
         """A line has a bound, and what goes on for ever without an end of line is no file of events."""
