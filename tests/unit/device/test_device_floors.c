@@ -1,35 +1,23 @@
 // Floors: a device follows nothing older than what statements of versions that ran well on it name.
 // One that was tried and failed, was withdrawn while it was brought, or was never more than an
 // offer leaves no floor; one that ran well does for good, whoever orders back or stops.
-#include "role_rig.h"
-
-#include "core/runtime.h"
+#include "orders_kit.h"
 
 #include "base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define TASK             "demo/score"
-#define CALLS_MAX        900
-#define EVERY_S          3600u
-#define STAGE_FULL       3
-#define OLD              0u // was before A
-#define A                1u
-#define B                2u // whose statement names A as the oldest that may follow
-#define COUNTER(version) ((version) + 1u)
-
-static struct role_rig roles;
-static struct rig *rig = &roles.rig;
+#define CALLS_MAX 900
+#define EVERY_S   3600u
+#define OLD       0u // was before A
+#define A         1u
+#define B         2u // whose statement names A as the oldest that may follow
 
 static int setup(void **state)
 {
     (void)state;
+    names_floors = true;
     role_rig_init(&roles, 0);
     for (uint32_t i = 0; i < 4; i++) {
         rig_version_add(rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
@@ -38,49 +26,10 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    role_rig_done(&roles);
-    return 0;
-}
-
-// Each names the one before it, as the baseline of the time.
-static struct rig_statement approval(uint32_t version)
-{
-    return (struct rig_statement){.task = TASK,
-                                  .version = version,
-                                  .counter = COUNTER(version),
-                                  .floor = version,
-                                  .rollout_id = 0x10 + version,
-                                  .stage = STAGE_FULL,
-                                  .signers = 3};
-}
-
-static void release(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    role_release(&roles, &statement);
-    rig_checkin(rig);
-}
-
-static void order(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    rig_offer(rig, &statement);
-    rig_checkin(rig);
-}
-
 static void stop(void)
 {
     rig_offer_stop(rig, TASK);
     rig_checkin(rig);
-}
-
-static void restart(void)
-{
-    rig_kill(rig);
-    rig_boot(rig);
 }
 
 static uint64_t task_floor(void)
