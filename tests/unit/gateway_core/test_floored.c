@@ -82,20 +82,30 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     gw_floored_of(rig.core, task_id, &floored); // there is no such task
     assert_int_equal(floored.devices, 0);
     rig_baseline(&rig, TASK, 0x11, NULL, NULL, &v1);
-    says(&rig, 0x11, 1, ran, 2);
+    for (uint64_t id = 1; id <= 3; id++) {
+        says(&rig, 0x11, id, ran, 2);
+    }
     rig_settle(&rig);
     expect_floored(&rig, 0, 0);
     rig_command(&rig, 0x11, POL_COMMAND_UNDO, NULL);
-    expect_floored(&rig, 0x11, 1);
+    expect_floored(&rig, 0x11, 3);
+    rig_advance_s(&rig, GW_EXECUTION_TIMEOUT_S + 1);
+    rig_settle(&rig); // it is back
+    expect_floored(&rig, 0x11, 3);
     gw_floored_of(rig.core, task_id, &floored);
     assert_int_equal(floored.baseline, 0);
     rig_baseline(&rig, TASK, 0x22, NULL, NULL, &v1);
     expect_floored(&rig, 0, 0);
-    says(&rig, 0x22, 2, ran, 2);
-    says(&rig, 0x22, 3, ran, 2);
+    says(&rig, 0x22, 4, ran, 2);
+    rig_baseline(&rig, "shop/other", 0x44, NULL, NULL, &v1);
+    for (uint64_t id = 11; id <= 14; id++) {
+        says(&rig, 0x44, id, ran, 2);
+    }
     rig_settle(&rig);
+    rig_command(&rig, 0x44, POL_COMMAND_UNDO, NULL); // of another task
+    expect_floored(&rig, 0, 0);
     rig_command(&rig, 0x22, POL_COMMAND_KILL, NULL);
-    expect_floored(&rig, 0x22, 2); // the most
+    expect_floored(&rig, 0x11, 3); // of those that were taken back, the one with the most
     gw_floored_of(rig.core, task_id, &floored);
     assert_int_equal(floored.baseline, 0);
     rig_done(&rig);
