@@ -320,6 +320,12 @@ static enum base_status parse_who(struct gw_api_call *call, const struct gw_json
     return gw_json_text(root, "by", false, GW_LOG_BY_MAX, &call->who.by, error);
 }
 
+// What takes away a version that was everybody's is not done without a word.
+static bool needs_reason(enum pol_command command)
+{
+    return command == POL_COMMAND_KILL || command == POL_COMMAND_UNDO;
+}
+
 static enum base_status parse_command(struct gw_api_call *call, struct base_error *error)
 {
     static const char *const names[] = {"reason",       "by",          "accept_risk",
@@ -340,6 +346,10 @@ static enum base_status parse_command(struct gw_api_call *call, struct base_erro
     BASE_TRY(gw_json_bool(&root, "accept_empty", &call->who.accept_empty, error));
     if (call->who.accept_empty && call->command != POL_COMMAND_START) {
         return base_error_set(error, BASE_ERR_INVALID, "accept_empty: only start takes it");
+    }
+    if (needs_reason(call->command) && call->who.comment.size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "reason: %s needs one",
+                              pol_command_name(call->command));
     }
     if (!accept_risk) {
         return BASE_OK;

@@ -43,6 +43,13 @@ bool cli_gives_reason(const struct cli *cli)
     return reason != NULL && reason[strspn(reason, " \t\r\n")] != '\0';
 }
 
+enum cli_exit cli_check_reason(const struct cli *cli)
+{
+    return cli_gives_reason(cli)
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: the audit log keeps it");
+}
+
 const char *cli_option_name(enum cli_option option)
 {
     return option_names[option];

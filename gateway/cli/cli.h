@@ -162,6 +162,8 @@ enum cli_exit cli_fail(enum cli_exit code, const char *format, ...) BASE_PRINTF(
 bool cli_given(const struct cli *cli, enum cli_option option);
 // --reason, with something in it?
 bool cli_gives_reason(const struct cli *cli);
+// ... for what is not done without one: a usage error, said on standard error.
+enum cli_exit cli_check_reason(const struct cli *cli);
 const char *cli_option_name(enum cli_option option);
 // Value of a numeric option, `fallback` when it was not given. A bad number is a usage error, said
 // on standard error.

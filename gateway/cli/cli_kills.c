@@ -10,12 +10,12 @@
 static enum cli_exit change_kills_take(struct cli *cli, const char *path, json_t *body,
                                        json_t **out_answer)
 {
-    if (!cli_gives_reason(cli)) {
-        json_decref(body);
-        return cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: the audit log keeps it");
+    enum cli_exit code = cli_check_reason(cli);
+
+    if (code == CLI_EXIT_OK) {
+        cli_add_who(cli, body);
+        code = cli_api_call(cli, "POST", path, body, out_answer);
     }
-    cli_add_who(cli, body);
-    enum cli_exit code = cli_api_call(cli, "POST", path, body, out_answer);
     json_decref(body);
     return code;
 }

@@ -270,7 +270,9 @@ enum cli_exit cli_rollout_approve(struct cli *cli)
 
 enum cli_exit cli_rollout_undo(struct cli *cli)
 {
-    return take_back(cli, "/undo");
+    enum cli_exit code = cli_check_reason(cli);
+
+    return code == CLI_EXIT_OK ? take_back(cli, "/undo") : code;
 }
 
 enum cli_exit cli_rollout_lift(struct cli *cli)
@@ -283,7 +285,9 @@ enum cli_exit cli_rollout_lift(struct cli *cli)
 
 enum cli_exit cli_rollout_kill(struct cli *cli)
 {
-    return take_back(cli, "/kill");
+    enum cli_exit code = cli_check_reason(cli);
+
+    return code == CLI_EXIT_OK ? take_back(cli, "/kill") : code;
 }
 
 enum cli_exit cli_rollout_resume(struct cli *cli)

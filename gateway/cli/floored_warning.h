@@ -1,4 +1,5 @@
-// The warning behind a kill or a way back: devices that their floor keeps from what is left.
+// The warning behind a kill or a way back: devices for which nothing is left, there being no
+// baseline or one below their floor.
 #ifndef CLI_FLOORED_WARNING_H
 #define CLI_FLOORED_WARNING_H
 

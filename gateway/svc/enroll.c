@@ -93,7 +93,7 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
             return BASE_ERR_EXISTS;
         }
     }
-    if (!follows_resets(job, old.resets) || (!job->again && !job->taken)) {
+    if (!follows_resets(job, old.resets)) {
         return BASE_ERR_BUSY; // what it asked for (again) was reset meanwhile: it is a new one
     }
     size_t size = gw_credential_encode(&job->credential, row);

@@ -1,4 +1,5 @@
-// Who is kept from the baseline by its floor; see floored.h. Called by the API's handlers.
+// Who has nothing left, by its floor or for want of a baseline; see floored.h. Called by the API's
+// handlers.
 #include "svc/floored.h"
 
 #include "svc/core_private.h"
@@ -18,12 +19,12 @@ void gw_floored_of(struct gw_core *core, uint64_t task_id, struct gw_floored *ou
 {
     const struct gw_task *task = gw_catalog_find_task(core, task_id);
     const struct gw_rollout *baseline = task != NULL ? gw_task_baseline(core, task) : NULL;
+    uint64_t left = baseline != NULL ? baseline->release->release_counter : 0;
     memset(out, 0, sizeof(*out));
-    for (uint32_t i = 0; i < core->catalog.rollout_count && baseline != NULL; i++) {
+    for (uint32_t i = 0; i < core->catalog.rollout_count && task != NULL; i++) {
         const struct gw_rollout *rollout = core->catalog.rollouts[i];
         struct gw_rollout_counts counts;
-        if (rollout->task != task ||
-            rollout->release->floor <= baseline->release->release_counter ||
+        if (rollout->task != task || (baseline != NULL && rollout->release->floor <= left) ||
             !is_taken_back(core, rollout) ||
             !gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
                              gw_core_sure_s(core), &counts)) {
@@ -32,7 +33,7 @@ void gw_floored_of(struct gw_core *core, uint64_t task_id, struct gw_floored *ou
         if (counts.ran > out->devices) {
             *out = (struct gw_floored){.rollout = rollout->release->id,
                                        .floor = rollout->release->floor,
-                                       .baseline = baseline->release->release_counter,
+                                       .baseline = left,
                                        .devices = counts.ran};
         }
     }

@@ -1,14 +1,13 @@
 """Control devices of a stage, as real agents: each runs once more what it has, for the rollout and for nobody else; a failure there
 takes nothing from it, and neither does a kill."""
-import json
-import os
 import re
 import signal
 import subprocess
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from walle_stack import Stack, program, wait_until
+from rooted_agents import RootedAgents
+from walle_stack import wait_until
 
 TASK = "shop/score"
 SCRIPT = "import walle\nif walle.device.get('broken'):\n    raise RuntimeError('broken here')\nwalle.result({})\n"
@@ -26,20 +25,7 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-class Agents(unittest.TestCase):
-    def setUp(self):
-        self.stack = Stack()
-        self.addCleanup(self.stack.__exit__)
-        self.stack.start_gateway("--set", "rollout.tick_ms=50", "--set", "device.checkin_interval_s=10")
-        path, walle = self.stack.path, self.stack.walle
-        for name in ("a", "release"):
-            walle("key", "new", "--out", path(name + ".key"))
-        walle("root", "init", "--out", path("root.1"), "--key", path("a.key"), "--release", path("release.key.pub"))
-        walle("root", "push", path("root.1"))
-
-    def view(self, rollout):
-        return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]
-
+class Agents(RootedAgents):
     def await_view(self, rollout, what, test):
         """The rollout's view once the test holds."""
         seen = []
@@ -53,18 +39,11 @@ class Agents(unittest.TestCase):
             raise AssertionError(f"{error}: {seen[0]['counts']} {seen[0]['trial']}") from error
         return seen[0]
 
-    def command(self, device, *more, once=True):
-        number, rooted = device
-        trust = ("--root", self.stack.path("root.1")) if rooted else ("--trust", self.stack.path("release.key.pub"))
-        return [program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir",
-                self.stack.path(f"d{number:016x}"), "--id", f"{number:016x}", *trust, *(("--once",) if once else ()), *more]
-
     def wake(self, device, *more):
         """Lets it do what is to be done: (results of its runs, version it has, one before, what it says)."""
-        run = subprocess.run(self.command(device, *more), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        found = re.search(rf"^state {TASK} active ([0-9a-f]{{64}}) previous ([0-9a-f]{{64}})", run.stdout, re.M)
-        return re.findall(r" ran \d+ us (.*)$", run.stdout, re.M), *(found.groups() if found else (None, None)), run.stderr
+        printed, said = self.run_once(*device, *more)
+        found = re.search(rf"^state {TASK} active ([0-9a-f]{{64}}) previous ([0-9a-f]{{64}})", printed, re.M)
+        return re.findall(r" ran \d+ us (.*)$", printed, re.M), *(found.groups() if found else (None, None)), said
 
     @staticmethod
     def each(look, devices):
@@ -140,7 +119,7 @@ class Agents(unittest.TestCase):
         first, trial, _, control = self.release_both()
         one = self.view(first)["manifest"]
         for device in control:
-            child = self.stack.spawn_path(*self.command(device, once=False), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            child = self.stack.spawn_path(*self.command(*device, once=False), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             line = child.stdout.readline()
             while " ran " not in line:
                 line = child.stdout.readline()

@@ -1,11 +1,11 @@
 """The newest completed version is killed after a bad one over it was aborted: real agents on which that failed go back to what was
 before both, and what they report is no failure of the old release. Those on which it ran well are kept by its floor, and told of."""
 import re
-import subprocess
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from walle_stack import Stack, program, wait_until
+from rooted_agents import RootedAgents
+from walle_stack import wait_until
 
 TASK = "shop/score"
 SCRIPT = "import walle\nwalle.result({})\n"
@@ -14,30 +14,12 @@ FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "max_f
 DEVICES = [(number, number % 2 == 0, number < 4) for number in range(1, 5)]  # id, has the root, B fails on it
 
 
-class WayBack(unittest.TestCase):
-    def setUp(self):
-        self.stack = Stack()
-        self.addCleanup(self.stack.__exit__)
-        self.stack.start_gateway("--set", "rollout.tick_ms=50", "--set", "device.checkin_interval_s=10")
-        path, walle = self.stack.path, self.stack.walle
-        for name in ("a", "release"):
-            walle("key", "new", "--out", path(name + ".key"))
-        walle("root", "init", "--out", path("root.1"), "--key", path("a.key"), "--release", path("release.key.pub"))
-        walle("root", "push", path("root.1"))
-
-    def view(self, rollout):
-        return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]
-
+class WayBack(RootedAgents):
     def wake(self, device):
         """The version that it runs when it has done what is to be done; None: nothing."""
         number, rooted, broken = device
-        trust = ("--root", self.stack.path("root.1")) if rooted else ("--trust", self.stack.path("release.key.pub"))
-        run = subprocess.run(
-            [program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir",
-             self.stack.path(f"d{number}"), "--id", f"{number:016x}", *trust, "--once", *(("--attr", "broken=yes") if broken else ())],
-            capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        found = re.search(rf"^state {TASK} active ([0-9a-f]{{64}})", run.stdout, re.M)
+        printed, _ = self.run_once(number, rooted, *(("--attr", "broken=yes") if broken else ()))
+        found = re.search(rf"^state {TASK} active ([0-9a-f]{{64}})", printed, re.M)
         return found.group(1) if found and set(found.group(1)) != {"0"} else None
 
     def settle(self, should):
@@ -84,6 +66,22 @@ class WayBack(unittest.TestCase):
                                  self.stack.path("stages.json")).stdout
         self.assertRegex(again, r"^[0-9a-f]{16}")
         self.settle(lambda _: first)
+
+    def test_the_only_baseline_goes(self):
+        """A kill and an undo say why, and tell of the devices that are left with nothing."""
+        rollout, manifest = self.completed(1)
+        for command in ("kill", "undo"):
+            for reason in ((), ("--reason", " ")):
+                run = self.stack.walle("rollout", command, rollout, *reason, check=False)
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertIn("--reason TEXT is missing", run.stderr)
+        self.assertEqual(self.view(rollout)["state"], "completed")
+        nothing = rf"warning: no completed release of {TASK} is left: nothing of it runs on the {len(DEVICES)} devices on which rollout {rollout} ran well"
+        self.assertRegex(self.stack.walle("rollout", "undo", rollout, "--reason", "sales fell").stderr, nothing)
+        self.settle(lambda _: None)
+        self.assertRegex(self.stack.walle("release", "kill", manifest, "--reason", "leaks").stderr, nothing)
+        self.assertEqual(self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}")[1]["floored"],
+                         {"rollout": rollout, "floor": 0, "baseline": None, "devices": len(DEVICES)})
 
 
 if __name__ == "__main__":

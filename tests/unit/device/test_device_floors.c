@@ -1,34 +1,23 @@
 // Floors: a device follows nothing older than what statements of versions that ran well on it name.
 // One that was tried and failed, was withdrawn while it was brought, or was never more than an
 // offer leaves no floor; one that ran well does for good, whoever orders back or stops.
-#include "role_rig.h"
-
-#include "core/runtime.h"
+#include "orders_kit.h"
 
 #include "base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define TASK             "demo/score"
-#define CALLS_MAX        900
-#define STAGE_FULL       3
-#define OLD              0u // was before A
-#define A                1u
-#define B                2u // whose statement names A as the oldest that may follow
-#define COUNTER(version) ((version) + 1u)
-
-static struct role_rig roles;
-static struct rig *rig = &roles.rig;
+#define CALLS_MAX 900
+#define EVERY_S   3600u
+#define OLD       0u // was before A
+#define A         1u
+#define B         2u // whose statement names A as the oldest that may follow
 
 static int setup(void **state)
 {
     (void)state;
+    names_floors = true;
     role_rig_init(&roles, 0);
     for (uint32_t i = 0; i < 4; i++) {
         rig_version_add(rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
@@ -37,49 +26,10 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    role_rig_done(&roles);
-    return 0;
-}
-
-// Each names the one before it, as the baseline of the time.
-static struct rig_statement approval(uint32_t version)
-{
-    return (struct rig_statement){.task = TASK,
-                                  .version = version,
-                                  .counter = COUNTER(version),
-                                  .floor = version,
-                                  .rollout_id = 0x10 + version,
-                                  .stage = STAGE_FULL,
-                                  .signers = 3};
-}
-
-static void release(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    role_release(&roles, &statement);
-    rig_checkin(rig);
-}
-
-static void order(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    rig_offer(rig, &statement);
-    rig_checkin(rig);
-}
-
 static void stop(void)
 {
     rig_offer_stop(rig, TASK);
     rig_checkin(rig);
-}
-
-static void restart(void)
-{
-    rig_kill(rig);
-    rig_boot(rig);
 }
 
 static uint64_t task_floor(void)
@@ -216,7 +166,66 @@ static void test_approved_again(void **state)
     expect_refused(OLD, A);
 }
 
+// The next stage's statement may name a higher floor, of the same approval: that counts from the
+// next run that ends well, however many did before.
+static void test_named_higher_while_it_runs(void **state)
+{
+    (void)state;
+    begin();
+    uint32_t again = rig_version_add(rig, TASK, 1, 100, WIRE_RUNTIME_ABI, EVERY_S);
+    struct rig_statement statement = approval(again);
+    statement.floor = COUNTER(OLD);
+    statement.stage = STAGE_FULL - 1;
+    role_release(&roles, &statement);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), again);
+    assert_int_equal(rig->versions[again].runs, 1);
+    assert_true(task_floor() == COUNTER(OLD));
+    statement.floor = COUNTER(A);
+    statement.stage = STAGE_FULL;
+    rig_offer(rig, &statement);
+    rig->hold_runs = true;
+    rig_checkin(rig);
+    assert_true(task_floor() == COUNTER(OLD));
+    rig->hold_runs = false;
+    mem_clock_advance(&rig->port, EVERY_S * UINT64_C(2000000));
+    rig_checkin(rig);
+    assert_true(rig->versions[again].runs > 1);
+    assert_true(task_floor() == COUNTER(A));
+    expect_refused(OLD, (int)again);
+}
+
 // ---- Kills of the process
+
+// In the middle of a stop: what is stored is whole at every instant, and the floor is in it.
+static void test_killed_anywhere_in_a_stop(void **state)
+{
+    (void)state;
+    uint64_t n = 1;
+    bool killed = true;
+    for (; killed && n < CALLS_MAX; n++) {
+        begin();
+        rig->versions[B].ends = WIRE_OUTCOME_RAN;
+        release(B);
+        rig_offer_stop(rig, TASK);
+        rig->port.kill_at = rig->port.calls + n;
+        rig_checkin(rig);
+        killed = rig->port.killed;
+        rig_kill(rig);
+        rig->port.kill_at = 0;
+        rig_boot(rig);
+        assert_true(task_floor() == COUNTER(A));
+        rig_checkin(rig);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, TASK), -1);
+        assert_true(task_floor() == COUNTER(A));
+        order(OLD);
+        assert_int_equal(rig_active(rig, TASK), -1);
+        role_rig_done(&roles);
+        (void)setup(NULL);
+    }
+    assert_true(n > 3 && n < CALLS_MAX);
+}
 
 // Between the offer of a bad version, its trial and the way back: wherever the device dies, it is
 // on A in the end, may still go back, and said so once.
@@ -294,9 +303,18 @@ static size_t found(const struct mem_storage *storage, const uint8_t *bytes, siz
     return at;
 }
 
+static void seal(struct mem_storage *storage)
+{
+    size_t covered = storage->state_bytes - sizeof(uint64_t);
+    struct base_writer writer;
+    base_writer_init(&writer, storage->state + covered, sizeof(uint64_t));
+    base_writer_u64(&writer, base_hash64(storage->state, covered));
+    assert_int_equal(writer.status, BASE_OK);
+}
+
 // Makes the record what the format before would have: there the floor was that of what is brought,
-// and by how much was noted.
-static void make_older(struct mem_storage *storage)
+// and by how much was noted. Returns where.
+static uint8_t *make_older(struct mem_storage *storage)
 {
     static const uint8_t floor_and_newest[] = {COUNTER(OLD), COUNTER(B), 0x10 + B, 0, 0};
     static const uint8_t waiting[] = {8 + 16, COUNTER(A), COUNTER(OLD)};
@@ -308,11 +326,8 @@ static void make_older(struct mem_storage *storage)
     memmove(lift + 2, lift + 3, behind);
     storage->state_bytes--;
     storage->state[3] = 'A';
-    size_t covered = storage->state_bytes - sizeof(uint64_t);
-    struct base_writer writer;
-    base_writer_init(&writer, storage->state + covered, sizeof(uint64_t));
-    base_writer_u64(&writer, base_hash64(storage->state, covered));
-    assert_int_equal(writer.status, BASE_OK);
+    seal(storage);
+    return lift + 1;
 }
 
 static void test_older_record(void **state)
@@ -323,7 +338,7 @@ static void test_older_record(void **state)
     release(B);
     rig_kill(rig);
     assert_int_equal(rig->port.storage.state[3], 'B');
-    make_older(&rig->port.storage);
+    (void)make_older(&rig->port.storage);
     rig_boot(rig);
     assert_int_equal(rig_active(rig, TASK), A);
     assert_true(task_floor() == COUNTER(OLD));
@@ -332,6 +347,75 @@ static void test_older_record(void **state)
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), B);
     assert_true(task_floor() == COUNTER(A));
+}
+
+static void decode(enum base_status wanted)
+{
+    struct mem_storage *storage = &rig->port.storage;
+    seal(storage);
+    assert_int_equal(dev_state_decode(rig->runtime, storage->state, storage->state_bytes), wanted);
+}
+
+// A floor of the statement that is brought is a part of that of before, and not nothing.
+static void test_older_record_with_a_bad_floor(void **state)
+{
+    (void)state;
+    begin();
+    rig->blob_status = 503;
+    release(B);
+    uint8_t *lift = make_older(&rig->port.storage);
+    decode(BASE_OK);
+    assert_true(rig->runtime->tasks[0].floor == COUNTER(OLD));
+    *lift = 0;
+    decode(BASE_ERR_CORRUPT);
+    *lift = COUNTER(A); // all of it
+    decode(BASE_OK);
+    assert_true(rig->runtime->tasks[0].floor == 0);
+    *lift = COUNTER(A) + 1;
+    decode(BASE_ERR_CORRUPT);
+}
+
+// More than there was, where the newest approval is so high that no other rule is broken.
+static void test_older_record_with_a_floor_from_nothing(void **state)
+{
+    (void)state;
+    struct mem_storage *storage = &rig->port.storage;
+    begin();
+    rig->blob_status = 503;
+    release(B);
+    struct dev_task *task = &rig->runtime->tasks[0];
+    task->newest.counter = UINT64_MAX;
+    task->active_floor = 0;
+    task->accepted_floor = task->floor + 1; // which was how much, before
+    assert_int_equal(dev_state_encode(rig->runtime, storage->state, sizeof(storage->state),
+                                      &storage->state_bytes),
+                     BASE_OK);
+    decode(BASE_OK);
+    storage->state[3] = 'A';
+    decode(BASE_ERR_CORRUPT);
+}
+
+// No statement names a floor above its own approval.
+static void test_record_with_a_floor_above_its_approval(void **state)
+{
+    (void)state;
+    struct mem_storage *storage = &rig->port.storage;
+    begin();
+    rig->blob_status = 503;
+    release(B);
+    for (int i = 0; i < 5; i++) {
+        struct dev_task *task = &rig->runtime->tasks[0];
+        struct dev_task before = *task;
+        task->accepted_floor = i < 2 ? COUNTER(B) + (uint64_t)i : before.accepted_floor;
+        task->active_floor = i == 2 || i == 3 ? COUNTER(A) + (uint64_t)i - 2 : before.active_floor;
+        task->floor = i == 4 ? COUNTER(B) + 1 : before.floor;
+        assert_int_equal(dev_state_encode(rig->runtime, storage->state, sizeof(storage->state),
+                                          &storage->state_bytes),
+                         BASE_OK);
+        decode(i == 0 || i == 2 ? BASE_OK : BASE_ERR_CORRUPT);
+        rig->runtime->tasks[0] = before;
+        rig->runtime->task_count = 1;
+    }
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -345,9 +429,14 @@ int main(void)
         CASE(test_ran_well),
         CASE(test_failed_above_what_ran_well),
         CASE(test_approved_again),
+        CASE(test_named_higher_while_it_runs),
+        CASE(test_killed_anywhere_in_a_stop),
         CASE(test_killed_anywhere),
         CASE(test_killed_anywhere_and_well),
         CASE(test_older_record),
+        CASE(test_older_record_with_a_bad_floor),
+        CASE(test_older_record_with_a_floor_from_nothing),
+        CASE(test_record_with_a_floor_above_its_approval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

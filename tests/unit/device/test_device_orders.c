@@ -1,27 +1,15 @@
 // Orders: a signed statement is an approval, and the director says which approved version runs,
 // forwards or back. What leads back needs no newer signature and does not run out; what is not
 // approved, below the floor, or said by anybody else changes nothing.
-#include "role_rig.h"
-
-#include "core/runtime.h"
+#include "orders_kit.h"
 
 #include "base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define TASK       "demo/score"
-#define CALLS_MAX  600
-#define STAGE_FULL 3
-
-static struct role_rig roles;
-static struct rig *rig = &roles.rig;
+#define CALLS_MAX 600
 
 static int setup(void **state)
 {
@@ -33,45 +21,12 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    role_rig_done(&roles);
-    return 0;
-}
-
-// Version N was approved under counter N + 1 in rollout 0x10 + N. No floor.
-static struct rig_statement approval(uint32_t version)
-{
-    return (struct rig_statement){.task = TASK,
-                                  .version = version,
-                                  .counter = version + 1,
-                                  .rollout_id = 0x10 + version,
-                                  .stage = STAGE_FULL,
-                                  .signers = 3};
-}
-
-static void release(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    role_release(&roles, &statement);
-    rig_checkin(rig);
-    assert_int_equal(rig_active(rig, TASK), (int)version);
-}
-
-static void order(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    rig_offer(rig, &statement);
-    rig_checkin(rig);
-}
-
 // A device on version 1 that keeps version 0.
 static void begin(void)
 {
     rig_boot(rig);
-    release(0);
-    release(1);
+    install(0);
+    install(1);
     assert_int_equal(rig_kept(rig, TASK), 0);
 }
 
@@ -89,12 +44,6 @@ static void expect_code(enum base_status status, int active)
                  base_status_name(status));
     }
     assert_int_equal(rig_active(rig, TASK), active);
-}
-
-static void restart(void)
-{
-    rig_kill(rig);
-    rig_boot(rig);
 }
 
 // ---- Back and forth
@@ -127,7 +76,7 @@ static void test_back_to_what_is_gone_and_forwards(void **state)
 {
     (void)state;
     begin();
-    release(2);
+    install(2);
     order(0);
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x12);
@@ -148,7 +97,7 @@ static void test_back_into_another_rollout(void **state)
 {
     (void)state;
     rig_boot(rig);
-    release(0);
+    install(0);
     struct rig_statement newer = approval(1);
     newer.counter = 9;
     role_release(&roles, &newer);
@@ -172,7 +121,7 @@ static void test_back_to_an_older_approval_of_the_same_version(void **state)
 {
     (void)state;
     rig_boot(rig);
-    release(0);
+    install(0);
     struct rig_statement again = approval(0);
     again.counter = 7;
     again.rollout_id = 0x77;
@@ -193,12 +142,12 @@ static void test_what_failed_here_is_not_tried_by_an_order_back(void **state)
     (void)state;
     rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     rig_boot(rig);
-    release(0);
+    install(0);
     struct rig_statement bad = approval(1);
     role_release(&roles, &bad);
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0);
-    release(2);
+    install(2);
     uint32_t failed = rig->versions[1].runs;
     order(1);
     assert_int_equal(rig_active(rig, TASK), 2);
@@ -220,7 +169,7 @@ static void test_the_way_back_does_not_run_out(void **state)
     first.expires_s = now_s + 60;
     role_release(&roles, &first);
     rig_checkin(rig);
-    release(1);
+    install(1);
     mem_clock_advance(&rig->port, 3600 * 1000000ull);
     rig_offer(rig, &first);
     rig_checkin(rig);
@@ -239,8 +188,8 @@ static void test_below_the_floor(void **state)
 {
     (void)state;
     rig_boot(rig);
-    release(0);
-    release(1);
+    install(0);
+    install(1);
     struct rig_statement third = approval(2);
     third.floor = 2;
     role_release(&roles, &third);
@@ -288,7 +237,7 @@ static void test_killed_or_not_approved(void **state)
 {
     (void)state;
     begin();
-    release(2);
+    install(2);
     struct rig_statement unsigned_enough = approval(0);
     unsigned_enough.signers = 1; // one key for all devices
     rig_offer(rig, &unsigned_enough);
@@ -467,13 +416,13 @@ static void test_snapshots_beside_a_shadow(void **state)
 {
     (void)state;
     rig_boot(rig);
-    release(0);
+    install(0);
     struct rig_statement shadow = approval(1);
     shadow.shadow = true;
     role_release(&roles, &shadow);
     rig_checkin(rig);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
-    release(2); // needs the snapshot that came after
+    install(2); // needs the snapshot that came after
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 0);
 }
 
@@ -496,7 +445,7 @@ static void killed_anywhere(bool stop)
     for (; killed && n < CALLS_MAX; n++) {
         (void)setup(NULL);
         begin();
-        release(2); // so that version 0 is to be brought
+        install(2); // so that version 0 is to be brought
         uint64_t before = orders();
         give_order(stop);
         rig->port.kill_at = rig->port.calls + n;
@@ -701,7 +650,7 @@ static void test_record_after_a_signed_order(void **state)
         struct rig_statement way_back = approval(0); // still listed: the newest that was
         way_back.counter = 3;
         role_release(&roles, &way_back);
-        release(next); // what was approved runs, forwards or back
+        install(next); // what was approved runs, forwards or back
         assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), next < rows[i].active ? 1 : 0);
         restart();
         assert_int_equal(rig_active(rig, TASK), (int)next);

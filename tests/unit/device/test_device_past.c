@@ -1,21 +1,8 @@
 // What a device remembers of what it runs no more: versions that failed there, and tasks that were
 // stopped, whose places are free.
-#include "role_rig.h"
+#include "orders_kit.h"
 
-#include "core/runtime.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define TASK       "demo/score"
-#define OTHER      "demo/other"
-#define STAGE_FULL 3
-
-static struct role_rig roles;
-static struct rig *rig = &roles.rig;
+#define OTHER "demo/other"
 
 static int setup(void **state)
 {
@@ -27,39 +14,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    role_rig_done(&roles);
-    return 0;
-}
-
-// Version N was approved under counter N + 1 in rollout 0x10 + N. No floor.
-static struct rig_statement approval(uint32_t version)
-{
-    return (struct rig_statement){.task = TASK,
-                                  .version = version,
-                                  .counter = version + 1,
-                                  .rollout_id = 0x10 + version,
-                                  .stage = STAGE_FULL,
-                                  .signers = 3};
-}
-
-static void release(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    role_release(&roles, &statement);
-    rig_checkin(rig);
-    assert_int_equal(rig_active(rig, TASK), (int)version);
-}
-
-static void order(uint32_t version)
-{
-    struct rig_statement statement = approval(version);
-    rig_offer(rig, &statement);
-    rig_checkin(rig);
-}
-
 // The last outcome is a refusal below the floor, or of another content.
 static void expect_rollback(void)
 {
@@ -67,12 +21,6 @@ static void expect_rollback(void)
     const struct rig_outcome *last = &rig->ledger[rig->ledger_count - 1];
     assert_true(last->outcome.fingerprint == (uint64_t)(-(int64_t)BASE_ERR_ROLLBACK));
     assert_int_equal(rig_active(rig, TASK), -1);
-}
-
-static void restart(void)
-{
-    rig_kill(rig);
-    rig_boot(rig);
 }
 
 // Two failed here: neither is tried again by what was approved before, and both are told; until
@@ -84,7 +32,7 @@ static void test_all_that_failed_here_is_refused(void **state)
     rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     rig->versions[2].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     rig_boot(rig);
-    release(0);
+    install(0);
     for (uint32_t version = 1; version <= 2; version++) {
         struct rig_statement bad = approval(version);
         role_release(&roles, &bad);
@@ -121,7 +69,7 @@ static void test_a_stopped_task_gives_its_place_back(void **state)
     rig->config.tasks_max = 1;
     uint32_t other = rig_version_add(rig, OTHER, 1, 100, WIRE_RUNTIME_ABI, 0);
     rig_boot(rig);
-    release(0);
+    install(0);
     struct rig_statement raised = approval(1);
     raised.floor = 2;
     role_release(&roles, &raised);
@@ -168,7 +116,7 @@ static void test_a_stopped_task_refuses_what_failed(void **state)
     (void)state;
     rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     rig_boot(rig);
-    release(0);
+    install(0);
     struct rig_statement bad = approval(1);
     role_release(&roles, &bad);
     rig_checkin(rig);

@@ -16,6 +16,7 @@ struct expectation {
 };
 
 #define ROLLOUT "00000000000000aa"
+#define REASON  "{\"reason\":\"r\"}"
 #define DEVICE  "0000000000000042"
 
 static const char digest[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -49,8 +50,8 @@ static const struct expectation matrix[] = {
     {"POST rollouts/*/promote", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/promote", "{}"},
     {"POST rollouts/*/abort", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/abort", "{}"},
     {"POST rollouts/*/approve", GW_ROLE_APPROVER, 404, 404, "rollouts/" ROLLOUT "/approve", "{}"},
-    {"POST rollouts/*/undo", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/undo", "{}"},
-    {"POST rollouts/*/kill", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/kill", "{}"},
+    {"POST rollouts/*/undo", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/undo", REASON},
+    {"POST rollouts/*/kill", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/kill", REASON},
     {"POST rollouts/*/lift", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/lift",
      "{\"segment\":\"os=x\"}"},
     {"GET tunnel", GW_ROLE_VIEWER, 0, 0, "tunnel", NULL},

@@ -183,7 +183,33 @@ static void command(struct released *released, const char *id, const char *what)
 {
     char path[96];
     snprintf(path, sizeof(path), "/api/v1/rollouts/%s/%s", id, what);
-    json_decref(api_call(&released->kit, GW_METHOD_POST, path, "{}", 200));
+    json_decref(api_call(&released->kit, GW_METHOD_POST, path, "{\"reason\":\"fails\"}", 200));
+}
+
+// What takes away a version that was everybody's says why, and is not done without; a rollout that
+// is under way is stopped at once.
+static void test_no_kill_and_no_undo_without_a_reason(void **state)
+{
+    static const char *const silent[] = {"{}", "{\"by\":\"ana\"}", "{\"reason\":\"\"}",
+                                         "{\"reason\":\" \\t\"}"};
+    static const char *const paths[] = {"/api/v1/rollouts/0000000000000011/undo",
+                                        "/api/v1/rollouts/0000000000000011/kill"};
+    struct released released;
+    (void)state;
+    released_init(&released);
+    for (size_t i = 0; i < 2 * sizeof(silent) / sizeof(silent[0]); i++) {
+        json_t *problem = api_call(&released.kit, GW_METHOD_POST, paths[i % 2], silent[i / 2], 400);
+        assert_memory_equal(api_text(problem, "detail"), "reason: ", 8);
+        json_decref(problem);
+    }
+    expect_no_line(&released, "0000000000000011");
+    json_t *rollout =
+        api_call(&released.kit, GW_METHOD_GET, "/api/v1/rollouts/0000000000000011", NULL, 200);
+    assert_string_equal(api_text(rollout, "state"), "completed");
+    json_decref(rollout);
+    json_decref(api_call(&released.kit, GW_METHOD_POST, "/api/v1/rollouts/0000000000000012/abort",
+                         "{}", 200));
+    api_kit_done(&released.kit);
 }
 
 // No line for a rollout that goes back already, nor for the end of what a later release is in the
@@ -277,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_the_audit_log_names_the_version),
         cmocka_unit_test(test_by_is_who_the_token_is),
         cmocka_unit_test(test_only_what_it_concerns_has_a_line),
+        cmocka_unit_test(test_no_kill_and_no_undo_without_a_reason),
         cmocka_unit_test(test_no_name_is_cut),
         cmocka_unit_test(test_an_unknown_version_is_told_apart),
     };

@@ -311,6 +311,94 @@ static void test_asking_again_at_once(void **state)
     rig_done(&rig);
 }
 
+// What it asked for was reset before it came to the disk: it is not given what the reset has ended,
+// and the count of resets never goes back.
+static void test_a_reset_while_it_asks(void **state)
+{
+    (void)state;
+    for (int pending = 0; pending < 2; pending++) { // it asks for a new one; for the one it has
+        struct gw_credential row;
+        struct rig rig;
+        struct rig_exchange exchange;
+        char hex[WIRE_DEVICE_HEX + 1];
+        rig_init(&rig);
+        rig_start(&rig);
+        struct token token = token_make(&rig, 3);
+        struct answer first = enrol(&rig, &token, 1, KEY);
+        assert_int_equal(first.status, 201);
+        if (pending == 0) {
+            assert_int_equal(gw_device_forget(rig.core, 1, &row), BASE_OK);
+        }
+        rig_stop(&rig);
+        rig.commit_delay_us = 600000000; // the writer waits for company, until something is urgent
+        rig_start(&rig);
+        enrol_begin(&rig, &exchange, &token, hex, 1);
+        assert_true(token.id > 1); // the rows of a group are written in this order
+        assert_int_equal(gw_device_forget(rig.core, 1, &row), BASE_OK);
+        while (!exchange.finished) {
+            (void)rig_pump(&rig);
+        }
+        assert_int_equal(exchange.exchange.reply.status, 503);
+        rig_exchange_done(&exchange);
+        assert_int_equal(gw_credential_get(rig.core, 1, &row), BASE_OK);
+        assert_int_equal(row.state, GW_CREDENTIAL_NONE);
+        assert_int_equal(row.resets, 2 - pending);
+        assert_int_equal(uses_of(&rig, &token), 1);
+        rig_stop(&rig);
+        rig.commit_delay_us = 0;
+        rig_start(&rig);
+        struct answer since = enrol(&rig, &token, 1, KEY);
+        assert_int_equal(since.status, 201);
+        assert_string_not_equal(since.credential, first.credential);
+        assert_int_equal(uses_of(&rig, &token), 2);
+        assert_int_equal(enrol(&rig, &token, 2, OTHER).status, 201); // nothing is taken for good
+        assert_int_equal(uses_of(&rig, &token), 3);
+        rig_done(&rig);
+    }
+}
+
+// Who asks again takes no use, and so gives none back: not that which another device has under way.
+static void test_asking_again_gives_no_use_back(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_exchange exchange;
+    uint64_t token_id = 0;
+    uint16_t tenant = 0;
+    rig_init(&rig);
+    rig_start(&rig);
+    struct token token = token_make(&rig, 2);
+    assert_int_equal(enrol(&rig, &token, 1, KEY).status, 201);
+    rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/enroll");
+    exchange.exchange.request.authorization = base_str_of(token.bearer);
+    assert_true(gw_access_enrolment(rig.core, &exchange.exchange, false, &token_id, &tenant));
+    assert_int_equal(enrol(&rig, &token, 1, KEY).status, 201);
+    assert_int_equal(enrol(&rig, &token, 2, OTHER).status, 429); // the last one is under way
+    gw_access_enrolment_undo(rig.core, token_id, false);
+    assert_int_equal(enrol(&rig, &token, 2, OTHER).status, 201);
+    assert_int_equal(uses_of(&rig, &token), 2);
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
+// Nothing can be made for it, there being no randomness just now: the use is not gone for that.
+static void test_no_room_costs_no_use(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    rig_start(&rig);
+    struct token token = token_make(&rig, 1);
+    struct base_random_port random = rig.core->random;
+    rig.core->random.next = NULL;
+    assert_int_equal(enrol(&rig, &token, 1, NULL).status, 503);
+    rig.core->random = random;
+    assert_int_equal(uses_of(&rig, &token), 0);
+    assert_int_equal(enrol(&rig, &token, 1, NULL).status, 201);
+    assert_int_equal(uses_of(&rig, &token), 1);
+    rig_done(&rig);
+}
+
 // A token is revoked while uses of it are under way, which write its row as well: both are stored.
 static void test_a_revocation_beside_uses(void **state)
 {
@@ -356,6 +444,9 @@ int main(void)
         cmocka_unit_test(test_a_key_has_a_form),
         cmocka_unit_test(test_a_reset_is_for_good),
         cmocka_unit_test(test_asking_again_at_once),
+        cmocka_unit_test(test_a_reset_while_it_asks),
+        cmocka_unit_test(test_asking_again_gives_no_use_back),
+        cmocka_unit_test(test_no_room_costs_no_use),
         cmocka_unit_test(test_a_revocation_beside_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,6 +162,28 @@ static void test_accepted(void **state)
     assert_int_equal(time_us(), NOW); // back, since an operator says so
 }
 
+// A wall clock that comes back near to where it should be ends the doubt; what is left is a
+// correction, and no leap, in either direction.
+static void test_coming_back_is_no_leap(void **state)
+{
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        begin(NOW, 0, 0);
+        pass(10 * SECOND);
+        assert_true(jump(sign * (int64_t)(400 * SECOND)));
+        uint64_t before = time_us();
+        assert_true(jump(-sign * (int64_t)(300 * SECOND)));
+        assert_int_equal(guard.doubt, GW_CLOCK_SURE);
+        assert_int_equal(time_us(), before);
+        assert_int_equal(sure_us(), before);
+        pass(80 * SECOND);
+        uint64_t near = before + (sign > 0 ? 90 : 40) * SECOND;
+        assert_in_range(time_us(), near - SECOND, near + SECOND);
+        pass(8 * 100 * SECOND);
+        assert_int_equal(time_us(), now.wall_us);
+    }
+}
+
 // {recorded, wall clock at the start, what comes of it}
 static void test_at_the_start(void **state)
 {
@@ -285,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_walking_is_not_followed),
         cmocka_unit_test(test_steps_add_up),
         cmocka_unit_test(test_accepted),
+        cmocka_unit_test(test_coming_back_is_no_leap),
         cmocka_unit_test(test_at_the_start),
         cmocka_unit_test(test_a_doubt_outlasts_a_start),
         cmocka_unit_test(test_rules_hold),

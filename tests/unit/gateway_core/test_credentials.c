@@ -133,6 +133,45 @@ static void expect_doors(struct rig *rig, uint64_t id, int refusal)
     }
 }
 
+// A row that says how often its device was reset says it of one that was.
+static void test_rows_are_read_as_written(void **state)
+{
+    (void)state;
+    uint8_t row[GW_CREDENTIAL_ROW_MAX];
+    for (unsigned i = 0; i < 4; i++) {
+        struct gw_credential written = {.state = GW_CREDENTIAL_PENDING,
+                                        .tenant = 3,
+                                        .enrolled_s = 4,
+                                        .changed_s = 5,
+                                        .token_id = 6,
+                                        .keyed = (i & 1) != 0,
+                                        .resets = i / 2 * 7};
+        struct gw_credential read = {0};
+        written.hash.bytes[31] = 8;
+        size_t size = gw_credential_encode(&written, row);
+        assert_int_equal(gw_credential_decode(row, size, &read), BASE_OK);
+        assert_int_equal(read.resets, written.resets);
+        assert_int_equal(read.keyed, written.keyed);
+        assert_int_equal(read.token_id, 6);
+        assert_int_equal(read.hash.bytes[31], 8);
+        assert_int_equal(gw_credential_decode(row, size - 1, &read), BASE_ERR_CORRUPT);
+        if (written.resets > 0) {
+            memset(row + size - sizeof(uint32_t), 0, sizeof(uint32_t));
+            assert_int_equal(gw_credential_decode(row, size, &read), BASE_ERR_CORRUPT);
+        }
+        written.state = GW_CREDENTIAL_TOKEN; // shown: by which key it was made is over
+        size = gw_credential_encode(&written, row);
+        assert_int_equal(gw_credential_decode(row, size, &read), BASE_OK);
+        assert_false(read.keyed);
+        row[0]++;
+        assert_int_equal(gw_credential_decode(row, size, &read), BASE_ERR_CORRUPT);
+        row[0] = 0;
+        assert_int_equal(gw_credential_decode(row, size, &read), BASE_ERR_CORRUPT);
+        row[0] = 5;
+        assert_int_equal(gw_credential_decode(row, size, &read), BASE_ERR_CORRUPT);
+    }
+}
+
 static void settle(struct rig *rig)
 {
     for (int i = 0; i < 3; i++) {
@@ -641,6 +680,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_credential_opens_every_door),
         cmocka_unit_test(test_required_keeps_strangers_out),
+        cmocka_unit_test(test_rows_are_read_as_written),
         cmocka_unit_test(test_enrolment_is_guarded),
         cmocka_unit_test(test_refused_enrolments_are_no_uses),
         cmocka_unit_test(test_enrolment_has_a_rate),

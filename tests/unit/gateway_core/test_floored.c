@@ -13,11 +13,14 @@
 
 static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1000000, 0, 0};
 
-static void says(struct rig *rig, uint64_t id, const enum wire_outcome_kind *kinds, uint32_t count)
+static const enum wire_outcome_kind ran[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN};
+
+static void says(struct rig *rig, uint64_t rollout, uint64_t id,
+                 const enum wire_outcome_kind *kinds, uint32_t count)
 {
     struct gw_rollout_view view;
     struct rig_device device;
-    rig_view(rig, 0x33, &view);
+    rig_view(rig, rollout, &view);
     rig_device_init(&device, id);
     assert_int_equal(rig_report(rig, &device, &view, kinds, count), 204);
 }
@@ -33,7 +36,6 @@ static void expect_floored(struct rig *rig, uint64_t rollout, uint64_t devices)
 static void test_whoever_ran_it_well_is_counted(void **state)
 {
     (void)state;
-    static const enum wire_outcome_kind ran[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN};
     static const enum wire_outcome_kind later[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN,
                                                    WIRE_OUTCOME_FAIL_CRASH};
     static const enum wire_outcome_kind never[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_FAIL_CRASH};
@@ -52,9 +54,9 @@ static void test_whoever_ran_it_well_is_counted(void **state)
     assert_int_equal(rig_rollout(&rig, 0x33, TASK, &v3, NULL, NULL, &full, 1, &view, &error),
                      BASE_OK);
     rig_command(&rig, 0x33, POL_COMMAND_START, NULL);
-    says(&rig, 1, ran, 2);
-    says(&rig, 2, later, 3);
-    says(&rig, 3, never, 2);
+    says(&rig, 0x33, 1, ran, 2);
+    says(&rig, 0x33, 2, later, 3);
+    says(&rig, 0x33, 3, never, 2);
     rig_settle(&rig);
     rig_view(&rig, 0x33, &view);
     assert_int_equal(view.state, POL_ROLLOUT_ROLLING_BACK); // by itself
@@ -67,10 +69,53 @@ static void test_whoever_ran_it_well_is_counted(void **state)
     rig_done(&rig);
 }
 
+// Without a baseline nothing is left for whoever ran what was taken back, whatever its floor.
+static void test_nothing_is_left_without_a_baseline(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_floored floored;
+    uint64_t task_id = wire_task_id(BASE_STR(TASK));
+    rig_init(&rig);
+    rig_start(&rig);
+    gw_floored_of(rig.core, task_id, &floored); // there is no such task
+    assert_int_equal(floored.devices, 0);
+    rig_baseline(&rig, TASK, 0x11, NULL, NULL, &v1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        says(&rig, 0x11, id, ran, 2);
+    }
+    rig_settle(&rig);
+    expect_floored(&rig, 0, 0);
+    rig_command(&rig, 0x11, POL_COMMAND_UNDO, NULL);
+    expect_floored(&rig, 0x11, 3);
+    rig_advance_s(&rig, GW_EXECUTION_TIMEOUT_S + 1);
+    rig_settle(&rig); // it is back
+    expect_floored(&rig, 0x11, 3);
+    gw_floored_of(rig.core, task_id, &floored);
+    assert_int_equal(floored.baseline, 0);
+    rig_baseline(&rig, TASK, 0x22, NULL, NULL, &v1);
+    expect_floored(&rig, 0, 0);
+    says(&rig, 0x22, 4, ran, 2);
+    rig_baseline(&rig, "shop/other", 0x44, NULL, NULL, &v1);
+    for (uint64_t id = 11; id <= 14; id++) {
+        says(&rig, 0x44, id, ran, 2);
+    }
+    rig_settle(&rig);
+    rig_command(&rig, 0x44, POL_COMMAND_UNDO, NULL); // of another task
+    expect_floored(&rig, 0, 0);
+    rig_command(&rig, 0x22, POL_COMMAND_KILL, NULL);
+    expect_floored(&rig, 0x11, 3); // of those that were taken back, the one with the most
+    gw_floored_of(rig.core, task_id, &floored);
+    assert_int_equal(floored.baseline, 0);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whoever_ran_it_well_is_counted),
+        cmocka_unit_test(test_nothing_is_left_without_a_baseline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

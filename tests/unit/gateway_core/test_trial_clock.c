@@ -203,12 +203,136 @@ static void silence_is_found_after_a_jump_back(void **state)
     assert_int_equal(silent_after(-3 * DAY_S, true), 40);
 }
 
+static void only_watched(struct pol_stage *stage, uint32_t index)
+{
+    conduct(stage, index);
+    stage->silence_s = SILENCE_S;
+    stage->execution_timeout_s = 6 * SILENCE_S;
+    stage->gate.max_silence_percent = 100;
+}
+
+static struct rig_device *updated_device(uint32_t nth)
+{
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        if (place_of(&devices[i]) == UPDATED && nth-- == 0) {
+            return &devices[i];
+        }
+    }
+    return NULL;
+}
+
+// Devices that were offered it by the time before have been in the trial no longer by that: one
+// falls silent in time, and another is watched for as long as it was.
+static void ages_are_the_same_through_an_acceptance(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    open_fleet(&rig);
+    begin_conducted(&rig, gray_full, 2, only_watched);
+    struct rig_device *silent = updated_device(0);
+    struct rig_device *comes = updated_device(1);
+    assert_int_equal(come(&rig, silent), UPDATED);
+    tell(&rig, silent, WIRE_OUTCOME_DOWNLOADED);
+    assert_int_equal(come(&rig, comes), UPDATED);
+    tell(&rig, comes, WIRE_OUTCOME_DOWNLOADED);
+    rig_settle(&rig);
+    accept_jump(&rig, 3 * DAY_S);
+    for (uint32_t waited_s = 0; waited_s <= SILENCE_S + 2 * BLOCK_S; waited_s += BLOCK_S) {
+        rig_advance_s(&rig, BLOCK_S);
+        (void)come(&rig, comes);
+        rig_settle(&rig);
+        rig_settle(&rig); // by the walk of the tick before
+    }
+    gw_rollout_seen(rig.core, gw_catalog_find_rollout(rig.core, ID), &seen, &counts);
+    assert_int_equal(seen.silent, 1);
+    assert_int_equal(counts.hazard.silent, 1);
+    assert_in_range(counts.hazard.device_seconds, 1, 4 * SILENCE_S);
+    rig_done(&rig);
+}
+
+static int64_t tally_moved_s(struct rig *rig)
+{
+    struct gw_tally_rollout known;
+    assert_true(gw_tally_find(rig->core->tally, ID, &known));
+    return known.moved_s;
+}
+
+// A trial's time never goes back by what is less than a second, and who counts by it knows at once.
+static void parts_of_a_second_are_rounded_down(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t by_us, moved_s;
+    } steps[] = {{-1500000, -2}, {1500000, -1}, {1999999, 0}, {-1, -1},    {1000000, 0},
+                 {-1000000, -1}, {1000000, 0},  {999999, 0},  {2000000, 2}};
+    struct rig rig;
+    open_trial(&rig);
+    struct gw_rollout *rollout = gw_catalog_find_rollout(rig.core, ID);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        gw_rollout_time_moved(rig.core, rollout, steps[i].by_us);
+        assert_int_equal(rollout->moved_s, steps[i].moved_s);
+        assert_int_equal(tally_moved_s(&rig), steps[i].moved_s);
+    }
+    rig_done(&rig);
+}
+
+// A rollout that goes back waits for its devices as long as it would have, whichever way the time
+// moved, and however often the gateway is started.
+static void a_way_back_waits_through_an_acceptance(void **state)
+{
+    (void)state;
+    static const int64_t jumps[] = {0, 3 * DAY_S, -3 * DAY_S};
+    for (size_t i = 0; i < 2 * sizeof(jumps) / sizeof(jumps[0]); i++) {
+        struct rig rig;
+        struct gw_rollout_view view;
+        struct base_error error = {0};
+        int64_t moved_us = 0;
+        uint32_t paused = 0;
+        open_trial(&rig);
+        struct rig_device *device = updated_device(0);
+        assert_int_equal(come(&rig, device), UPDATED);
+        tell(&rig, device, WIRE_OUTCOME_RAN);
+        rig_settle(&rig);
+        rig_command(&rig, ID, POL_COMMAND_ABORT, NULL);
+        rig_settle(&rig);
+        rig.wall_us += (uint64_t)(jumps[i / 2] * (int64_t)SECOND_US);
+        rig_settle(&rig);
+        assert_int_equal(gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"),
+                                         &moved_us, &paused, &error),
+                         BASE_OK);
+        assert_int_equal(moved_us / (int64_t)SECOND_US, jumps[i / 2]);
+        if (i % 2 != 0) {
+            rig_stop(&rig);
+            rig_start(&rig);
+        }
+        rig_settle(&rig);
+        rig_view(&rig, ID, &view);
+        assert_int_equal(view.state, POL_ROLLOUT_ROLLING_BACK);
+        rig_advance_s(&rig, view.execution_timeout_s - 60);
+        (void)come(&rig, device); // it is heard of, and does not go back
+        rig_settle(&rig);
+        rig_view(&rig, ID, &view);
+        assert_int_equal(view.state, POL_ROLLOUT_ROLLING_BACK);
+        rig_advance_s(&rig, 120);
+        rig_settle(&rig);
+        rig_settle(&rig);
+        rig_view(&rig, ID, &view);
+        assert_int_equal(view.state, POL_ROLLOUT_ROLLED_BACK);
+        rig_done(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trial_is_the_same_through_an_acceptance),
         cmocka_unit_test(a_guard_waits_through_an_acceptance),
         cmocka_unit_test(silence_is_found_after_a_jump_back),
+        cmocka_unit_test(ages_are_the_same_through_an_acceptance),
+        cmocka_unit_test(parts_of_a_second_are_rounded_down),
+        cmocka_unit_test(a_way_back_waits_through_an_acceptance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
