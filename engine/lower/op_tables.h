@@ -29,7 +29,9 @@ extern const struct eng_op_table eng_ops_control;
 extern const struct eng_op_table eng_ops_random;
 extern const struct eng_op_table eng_ops_signal;
 extern const struct eng_op_table eng_ops_vision;
+extern const struct eng_op_table eng_ops_image;
 extern const struct eng_op_table eng_ops_text;
+extern const struct eng_op_table eng_ops_strings;
 extern const struct eng_op_table eng_ops_ml;
 
 #endif

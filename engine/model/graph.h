@@ -27,7 +27,7 @@
 // Opsets before 7 are read with the meaning of 7; a node in a form that 7 no longer has is refused.
 #define ENG_OPSET_MIN  1
 #define ENG_OPSET_FULL 7
-#define ENG_OPSET_MAX  17
+#define ENG_OPSET_MAX  22
 
 struct eng_graph;
 struct eng_op; // lower/lower.h

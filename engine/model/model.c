@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"
+#include "lower/op_forms.h"
 #include "model/fold_bn.h"
 #include "model/model_file.h"
 #include "model/model_key.h"
@@ -72,6 +73,7 @@ static enum base_status build(struct eng_model *model, const struct eng_model_op
         .size = size,
         .mappings = model->mappings,
         .find_op = eng_op_find,
+        .check_op = eng_op_form_check,
         .allow_unknown = options != NULL && options->allow_unknown,
         .alloc = base_alloc_heap(),
     };

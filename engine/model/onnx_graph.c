@@ -288,6 +288,9 @@ static bool constant_content(const struct eng_node *node, struct eng_array *out)
         return false;
     }
     const struct eng_attr *attr = &node->attrs[0];
+    if (strncmp(attr->name, "value", 5) != 0) {
+        return false;
+    }
     *out = (struct eng_array){0};
     out->data = (void *)(uintptr_t)&attr->u;
     switch (attr->kind) {

@@ -8,7 +8,7 @@
 
 #define SCRATCH_CHUNK_BYTES ((size_t)64 << 10)
 #define IR_VERSION_MIN      3
-#define IR_VERSION_MAX      8
+#define IR_VERSION_MAX      10
 
 // protobuf-c's allocator over the scratch arena: bounded, released as a whole.
 struct proto_heap {
@@ -122,6 +122,9 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
                                   local ? "functions defined in the model are not supported%s%.40s"
                                         : "this operator is not supported%s%.40s",
                                   node->domain[0] != '\0' ? ", domain " : "", node->domain);
+        }
+        if (node->impl != NULL && options->check_op != NULL) {
+            BASE_TRY(options->check_op(node, onnx->error));
         }
         for (uint32_t a = 0; a < node->attr_count; a++) {
             if (node->attrs[a].kind == ENG_ATTR_GRAPH) {

@@ -19,11 +19,15 @@ struct eng_mappings;
 // Finds who lowers an operator: eng_op_find, or a test's own.
 typedef const struct eng_op *(*eng_op_find_fn)(const char *domain, const char *name, int32_t opset);
 
+// Refuses a node that its operator does not describe: eng_op_form_check, or NULL.
+typedef enum base_status (*eng_op_check_fn)(const struct eng_node *node, struct base_error *error);
+
 struct eng_read_options {
     const void *bytes;
     size_t size;
     struct eng_mappings *mappings; // for external data
     eng_op_find_fn find_op;
+    eng_op_check_fn check_op;            // nodes of operators that find_op knows
     bool allow_unknown;                  // nodes find_op does not know stay without impl
     const struct base_alloc_port *alloc; // for what the load itself needs
 };

@@ -389,6 +389,7 @@ struct eng_random {
 enum eng_resize_fn { ENG_RESIZE_NEAREST, ENG_RESIZE_LINEAR, ENG_RESIZE_CUBIC };
 enum eng_resize_coord {
     ENG_COORD_HALF_PIXEL,
+    ENG_COORD_HALF_PIXEL_SYMMETRIC, // about the middle, also where a scale gives no whole size
     ENG_COORD_PYTORCH_HALF_PIXEL,
     ENG_COORD_TF_HALF_PIXEL, // half pixels without the shift back
     ENG_COORD_ALIGN_CORNERS,
@@ -401,7 +402,8 @@ enum eng_resize_round {
     ENG_ROUND_FLOOR,
     ENG_ROUND_CEIL
 };
-// PLAIN layout, every dim may be resized (separable).
+// PLAIN layout, every dim may be resized (separable). antialias: where a dim becomes smaller,
+// linear and cubic weights reach over 1 / scale times as many elements.
 struct eng_resize {
     enum eng_resize_fn fn;
     enum eng_resize_coord coord;
@@ -409,10 +411,10 @@ struct eng_resize {
     float scale[ENG_RANK_MAX];
     float roi_begin[ENG_RANK_MAX], roi_end[ENG_RANK_MAX];
     float cubic_a, extrapolation;
-    bool exclude_outside;
+    bool exclude_outside, antialias;
 };
 struct eng_grid_sample {
-    uint8_t mode;    /* 0 bilinear 1 nearest 2 bicubic */
+    uint8_t mode;    /* 0 linear 1 nearest 2 cubic (two spatial dims only) */
     uint8_t padding; /* 0 zeros 1 border 2 reflection */
     bool align_corners;
 };

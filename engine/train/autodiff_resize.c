@@ -58,6 +58,9 @@ enum base_status ad_rule_resize(struct eng_ad *ad, const struct eng_command *com
     if (inner == 0 || (in.dtype != ENG_F32 && in.dtype != ENG_F64)) {
         return ad_refuse(ad, command, "of nothing, or of half precision");
     }
+    if (resize->antialias) {
+        return ad_refuse(ad, command, "with antialias");
+    }
     for (uint32_t d = 0; d < in.rank; d++) {
         inner /= out.dims[d];
         if (!eng_resize_is_identity(resize, d, in.dims[d], out.dims[d])) {

@@ -1,8 +1,16 @@
-"""The ONNX project's own test cases through `walle-engine check --onnx-cases`: none may fail, and a named number passes."""
+"""The ONNX project's own test cases through `walle-engine check --onnx-cases`: none may fail, and a named number passes.
+
+By hand, on the cases of another release: `test_engine_cases.py --cases FOLDER [--opsets 18-22]`, FOLDER being
+onnx/backend/test/data/node of a checkout, counts them and prints what is refused, why, and what is wrong."""
+import argparse
+import collections
 import os
 import re
 import subprocess
+import sys
 import unittest
+
+import onnx
 
 from walle_stack import program
 
@@ -54,5 +62,40 @@ class Cases(unittest.TestCase):
         self.run_folder("node", "--threads", "2", "--no-merge", "--no-fuse")
 
 
+def opset_of(folder, name):
+    model = onnx.load(os.path.join(folder, name, "model.onnx"), load_external_data=False)
+    return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+
+
+def measure(folder, first, last):
+    """Prints what became of the cases of these opsets; the number of wrong ones."""
+    run = subprocess.run([program("walle-engine"), "check", "--onnx-cases", "--verbose", folder], capture_output=True,
+                         text=True, timeout=1000)
+    outcomes = re.findall(r"^(passed|amended|unsupported|failed) ([^\s:]+):?(?: (.*))?$", run.stdout, re.M)
+    counts, why = collections.Counter(), collections.defaultdict(list)
+    for outcome, name, said in outcomes:
+        if first <= opset_of(folder, name) <= last:
+            counts[outcome] += 1
+            reason = re.sub(r"^(node|value|output) '[^']*'", r"\1", said)
+            why[outcome, reason if outcome != "failed" else said].append(name)
+    print(f"{folder}, opsets {first} to {last}: {sum(counts.values())} cases: {counts['passed']} passed, "
+          f"{counts['amended']} amended, {counts['unsupported']} refused, {counts['failed']} wrong")
+    for (outcome, reason), names in sorted(why.items(), key=lambda item: -len(item[1])):
+        if outcome != "passed":
+            print(f"{len(names):4} {outcome}: {reason} ({names[0]}{', ...' if len(names) > 1 else ''})")
+    return counts["failed"]
+
+
+def measure_asked():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("--opsets", default="0-1000")
+    asked = parser.parse_args()
+    first, _, last = asked.opsets.partition("-")
+    return measure(asked.cases, int(first), int(last or first))
+
+
 if __name__ == "__main__":
+    if any(word.startswith("--cases") for word in sys.argv[1:]):
+        sys.exit(measure_asked() > 0)
     unittest.main()

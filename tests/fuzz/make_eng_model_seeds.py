@@ -128,11 +128,33 @@ def recurrent():
                  [weights("w", 1, 8, 2), weights("r", 1, 8, 2)]), 14
 
 
+def newer():
+    nodes = [
+        helper.make_node("GroupNormalization", ["x", "four", "four"], ["a"], num_groups=2),
+        helper.make_node("Pad", ["a", "pads", "", "last"], ["b"], mode="wrap"),
+        helper.make_node("Resize", ["b", "", "", "sizes"], ["c"], mode="linear", antialias=1, axes=[-1],
+                         keep_aspect_ratio_policy="not_larger"),
+        helper.make_node("Gelu", ["c"], ["d"], approximate="tanh"),
+        helper.make_node("Split", ["d"], ["y", "e"], axis=1, num_outputs=2),
+        helper.make_node("ReduceMax", ["e", "last"], ["f"]),
+        helper.make_node("Mish", ["f"], ["z"]),
+        helper.make_node("Col2Im", ["x", "image", "block"], ["image_of_x"], pads=[0, 1, 0, 1]),
+        helper.make_node("DequantizeLinear", ["q", "scales"], ["r"], axis=1, block_size=2),
+        helper.make_node("StringSplit", ["text"], ["words", "counts"], maxsplit=2),
+        helper.make_node("CenterCropPad", ["r", "block"], ["s"], axes=[0, 1]),
+    ]
+    outputs = [value(name, None) for name in ("y", "z", "image_of_x", "s")]
+    return graph(nodes, [value("x", [1, 4, 6])], outputs + [value("words", None, TensorProto.STRING)],
+                 [typed("four", F32, [4], [1.0, 2.0, 3.0, 4.0]), ints("pads", 2, 9), ints("last", -1), ints("sizes", 5), ints("image", 3, 2),
+                  ints("block", 2, 2), typed("q", TensorProto.INT16, [2, 3], [1, 2, 3, 4, 5, 6]),
+                  typed("scales", F32, [2, 2], [0.5, 1.0, 1.5, 2.0]), typed("text", TensorProto.STRING, [2], [b"a b c d", b""])]), 21
+
+
 def models():
-    for make in (conv, shapes, attention, branch, loop, types, moves, recurrent):
+    for make in (conv, shapes, attention, branch, loop, types, moves, recurrent, newer):
         made, opset = make()
         model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)])
-        model.ir_version = 3 if make is conv else 8
+        model.ir_version = {conv: 3, newer: 10}.get(make, 8)
         yield make.__name__ + ".onnx", model.SerializeToString()
 
 

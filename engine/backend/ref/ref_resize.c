@@ -38,6 +38,8 @@ static double source_of(const struct axis *a, int64_t i)
         return a->out > 1
                    ? a->roi_begin * last + x * (a->roi_end - a->roi_begin) * last / (a->resized - 1)
                    : 0.5 * (a->roi_begin + a->roi_end) * last;
+    case ENG_COORD_HALF_PIXEL_SYMMETRIC:
+        return (x + 0.5) / a->scale - 0.5 + (1 - (double)a->out / a->resized) * (double)a->in / 2;
     case ENG_COORD_TF_HALF_PIXEL:
         return (x + 0.5) / a->scale;
     case ENG_COORD_PYTORCH_HALF_PIXEL:
@@ -119,6 +121,61 @@ bool eng_resize_is_identity(const struct eng_resize *resize, uint32_t dim, int64
     return is_identity(&a);
 }
 
+// Whether the axis is made smaller with weights that reach over more elements.
+static bool is_wide(const struct axis *a)
+{
+    return a->resize->antialias && a->resize->fn != ENG_RESIZE_NEAREST && a->scale < 1;
+}
+
+// Weights of the elements from *out_first on, *out_count of them, for a place of the result. They
+// add up to 1. Places outside count for the edges, or not at all.
+static void wide_weights(const struct axis *a, int64_t i, double *weights, int64_t *out_first,
+                         int64_t *out_count)
+{
+    const struct eng_resize *r = a->resize;
+    double reach = (r->fn == ENG_RESIZE_LINEAR ? 1 : 2) / a->scale, x = source_of(a, i), sum = 0;
+    double begin = floor(x - reach) + 1, end = ceil(x + reach);
+    int64_t first = eng_ref_clamp(eng_ref_to_i64(begin), 0, a->in - 1);
+    int64_t last = eng_ref_clamp(eng_ref_to_i64(end) - 1, 0, a->in - 1);
+    for (int64_t k = first; k <= last; k++) {
+        weights[k - first] = 0;
+    }
+    for (double place = begin; place < end; place++) {
+        double d = fabs(place - x) * a->scale;
+        double weight = r->fn == ENG_RESIZE_CUBIC ? cubic(d, (double)r->cubic_a)
+                        : d < 1                   ? 1 - d
+                                                  : 0;
+        int64_t at = eng_ref_clamp(eng_ref_to_i64(place), 0, a->in - 1);
+        if (!r->exclude_outside || (double)at == place) {
+            weights[at - first] += weight;
+            sum += weight;
+        }
+    }
+    for (int64_t k = first; k <= last && sum != 0; k++) {
+        weights[k - first] /= sum;
+    }
+    *out_first = first;
+    *out_count = last - first + 1;
+}
+
+static void resize_axis_wide(const struct axis *a, const double *from, double *to, int64_t outer,
+                             int64_t inner, double *weights)
+{
+    for (int64_t i = 0; i < a->out; i++) {
+        int64_t first = 0, count = 0;
+        wide_weights(a, i, weights, &first, &count);
+        for (int64_t o = 0; o < outer; o++) {
+            for (int64_t j = 0; j < inner; j++) {
+                double sum = 0;
+                for (int64_t k = 0; k < count; k++) {
+                    sum += weights[k] * from[(o * a->in + first + k) * inner + j];
+                }
+                to[(o * a->out + i) * inner + j] = sum;
+            }
+        }
+    }
+}
+
 // [outer, in, inner] -> [outer, out, inner].
 static void resize_axis(const struct axis *a, const double *from, double *to, int64_t outer,
                         int64_t inner)
@@ -171,6 +228,7 @@ static enum base_status run_resize(const struct eng_step *step, const struct eng
         return base_error_set(run->error, BASE_ERR_INVALID, "nothing can be resized to something");
     }
     double *from = run->scratch, *to = from + largest_stage(step);
+    double *weights = to + largest_stage(step);
     for (int64_t i = 0; i < inner; i++) {
         from[i] = eng_ref_load(in->dtype, eng_ref_in(step, run, 0), i);
     }
@@ -178,7 +236,11 @@ static enum base_status run_resize(const struct eng_step *step, const struct eng
         struct axis a = axis_of(step->command->u.resize, d, in->dims[d], out->dims[d]);
         inner /= a.in;
         if (!is_identity(&a)) {
-            resize_axis(&a, from, to, outer, inner);
+            if (is_wide(&a)) {
+                resize_axis_wide(&a, from, to, outer, inner, weights);
+            } else {
+                resize_axis(&a, from, to, outer, inner);
+            }
             double *swapped = from;
             from = to;
             to = swapped;
@@ -198,7 +260,8 @@ static enum base_status setup_resize(const struct eng_prepare *ctx, struct eng_s
     if (in->rank != out->rank || (eng_desc_count(in) == 0 && eng_desc_count(out) != 0)) {
         return eng_ref_refuse(ctx, step, "something out of nothing");
     }
-    return eng_ref_scratch(step, largest_stage(step), 2 * sizeof(double));
+    // Two stages, and the weights of one place, which are no more than one dimension.
+    return eng_ref_scratch(step, largest_stage(step), 3 * sizeof(double));
 }
 
 const struct eng_ref_kernel eng_ref_resize[] = {

@@ -1,5 +1,6 @@
 // Sampling of images at real positions: grid sampling, region-of-interest align and pooling.
-// Images are PLAIN [N, C, H, W]. Reference kernels; run on the session's thread.
+// Images are PLAIN [N, C, H, W]; grids also sample volumes [N, C, D, H, W].
+// Reference kernels; run on the session's thread.
 #include "backend/ref/ref.h"
 
 struct image {
@@ -86,39 +87,78 @@ static double bicubic(const struct eng_grid_sample *grid, const struct image *im
     return sum;
 }
 
-static double sample(const struct eng_grid_sample *grid, const struct image *image, double y,
-                     double x)
+// Where coordinate x in -1..1 lies in a row of `size` elements.
+static double place_of(const struct eng_grid_sample *grid, double x, int64_t size)
 {
-    double h = (double)image->height, w = (double)image->width;
-    y = grid->align_corners ? (y + 1) / 2 * (h - 1) : ((y + 1) * h - 1) / 2;
-    x = grid->align_corners ? (x + 1) / 2 * (w - 1) : ((x + 1) * w - 1) / 2;
-    if (grid->mode == SAMPLE_BICUBIC) {
-        return bicubic(grid, image, y, x);
-    }
-    y = padded(grid, y, image->height);
-    x = padded(grid, x, image->width);
+    double n = (double)size;
+    return grid->align_corners ? (x + 1) / 2 * (n - 1) : ((x + 1) * n - 1) / 2;
+}
+
+// At padded positions of one image.
+static double in_plane(const struct eng_grid_sample *grid, const struct image *image, double y,
+                       double x)
+{
     return grid->mode == SAMPLE_NEAREST ? at_whole(image, nearbyint(y), nearbyint(x))
                                         : bilinear(image, y, x);
 }
 
+static double sample(const struct eng_grid_sample *grid, const struct image *image, double y,
+                     double x)
+{
+    y = place_of(grid, y, image->height);
+    x = place_of(grid, x, image->width);
+    if (grid->mode == SAMPLE_BICUBIC) {
+        return bicubic(grid, image, y, x);
+    }
+    return in_plane(grid, image, padded(grid, y, image->height), padded(grid, x, image->width));
+}
+
+// A volume is `depth` images that follow each other; `at` is x, y, z.
+static double sample_volume(const struct eng_grid_sample *grid, const struct image *first,
+                            int64_t depth, const double *at)
+{
+    double x = padded(grid, place_of(grid, at[0], first->width), first->width);
+    double y = padded(grid, place_of(grid, at[1], first->height), first->height);
+    double z = padded(grid, place_of(grid, at[2], depth), depth), sum = 0;
+    double near = grid->mode == SAMPLE_NEAREST ? nearbyint(z) : floor(z);
+    for (int i = 0; i < (grid->mode == SAMPLE_NEAREST ? 1 : 2); i++) {
+        double plane = near + i;
+        double weight = grid->mode == SAMPLE_NEAREST ? 1 : 1 - fabs(z - plane);
+        if (plane >= 0 && plane < (double)depth && weight != 0) {
+            struct image image = *first;
+            image.first += (int64_t)plane * image.height * image.width;
+            sum += weight * in_plane(grid, &image, y, x);
+        }
+    }
+    return sum;
+}
+
 static enum base_status run_grid_sample(const struct eng_step *step, const struct eng_run *run)
 {
+    const struct eng_grid_sample *params = &step->command->u.grid_sample;
     const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
     const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
     struct image image = {.dtype = in->dtype,
                           .data = eng_ref_in(step, run, 0),
-                          .height = in->dims[2],
-                          .width = in->dims[3]};
+                          .height = in->dims[in->rank - 2],
+                          .width = in->dims[in->rank - 1]};
     const void *grid = eng_ref_in(step, run, 1);
     enum eng_dtype grid_type = eng_ref_in_type(step, 1);
-    int64_t area = out->dims[2] * out->dims[3];
+    int64_t spatial = (int64_t)in->rank - 2, places = 1;
+    int64_t depth = spatial == 3 ? in->dims[2] : 1;
+    for (uint32_t d = 2; d < out->rank; d++) {
+        places *= out->dims[d];
+    }
     for (int64_t i = 0; i < eng_desc_count(out); i++) {
-        int64_t nc = i / area, place = nc / out->dims[1] * area + i % area;
-        image.first = nc * image.height * image.width;
-        double x = eng_ref_load(grid_type, grid, 2 * place);
-        double y = eng_ref_load(grid_type, grid, 2 * place + 1);
+        int64_t nc = i / places, place = nc / out->dims[1] * places + i % places;
+        double at[3] = {0};
+        for (int64_t k = 0; k < spatial; k++) {
+            at[k] = eng_ref_load(grid_type, grid, spatial * place + k);
+        }
+        image.first = nc * depth * image.height * image.width;
         eng_ref_store(out->dtype, eng_ref_out(step, run, 0), i,
-                      sample(&step->command->u.grid_sample, &image, y, x));
+                      spatial == 3 ? sample_volume(params, &image, depth, at)
+                                   : sample(params, &image, at[1], at[0]));
     }
     return BASE_OK;
 }

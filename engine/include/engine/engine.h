@@ -1,4 +1,4 @@
-// The tensor engine: runs ONNX models (opsets 7 to 17) on this machine.
+// The tensor engine: runs ONNX models (opsets 7 to 22) on this machine.
 //
 // Lifetimes, longest first:
 //   model    the file, parsed, with its weights (memory-mapped) and everything sessions may share:

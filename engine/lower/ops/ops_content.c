@@ -450,8 +450,8 @@ static enum base_status lower_nms(struct eng_lower *l, const struct eng_node *no
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("NonZero", 9, 17, CONTROL, lower_non_zero),
-    ENG_OP_ROW("Unique", 11, 17, CONTROL, lower_unique),
-    ENG_OP_ROW("NonMaxSuppression", 10, 17, CONTROL, lower_nms),
+    ENG_OP_ROW("NonZero", 9, ENG_OPSET_MAX, CONTROL, lower_non_zero),
+    ENG_OP_ROW("Unique", 11, ENG_OPSET_MAX, CONTROL, lower_unique),
+    ENG_OP_ROW("NonMaxSuppression", 10, ENG_OPSET_MAX, CONTROL, lower_nms),
 };
 const struct eng_op_table eng_ops_content = ENG_OP_TABLE(rows);

@@ -393,9 +393,9 @@ static enum base_status lower_scan8(struct eng_lower *l, const struct eng_node *
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("If", 1, 17, CONTROL, lower_if),
-    ENG_OP_ROW("Loop", 1, 17, CONTROL, lower_loop),
+    ENG_OP_ROW("If", 1, ENG_OPSET_MAX, CONTROL, lower_if),
+    ENG_OP_ROW("Loop", 1, ENG_OPSET_MAX, CONTROL, lower_loop),
     ENG_OP_ROW("Scan", 8, 8, CONTROL, lower_scan8),
-    ENG_OP_ROW("Scan", 9, 17, CONTROL, lower_scan),
+    ENG_OP_ROW("Scan", 9, ENG_OPSET_MAX, CONTROL, lower_scan),
 };
 const struct eng_op_table eng_ops_control = ENG_OP_TABLE(rows);

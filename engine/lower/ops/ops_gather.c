@@ -347,11 +347,11 @@ static enum base_status lower_one_hot(struct eng_lower *l, const struct eng_node
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("Gather", 1, 17, ATOMIC, lower_gather),
-    ENG_OP_ROW("Compress", 9, 17, TRANSFORM, lower_compress),
-    ENG_OP_ROW("GatherElements", 11, 17, ATOMIC, lower_gather_elements),
-    ENG_OP_ROW("GatherND", 11, 17, COMPOSITE, lower_gather_nd),
-    ENG_OP_ROW("ReverseSequence", 10, 17, COMPOSITE, lower_reverse_sequence),
-    ENG_OP_ROW("OneHot", 9, 17, ATOMIC, lower_one_hot),
+    ENG_OP_ROW("Gather", 1, ENG_OPSET_MAX, ATOMIC, lower_gather),
+    ENG_OP_ROW("Compress", 9, ENG_OPSET_MAX, TRANSFORM, lower_compress),
+    ENG_OP_ROW("GatherElements", 11, ENG_OPSET_MAX, ATOMIC, lower_gather_elements),
+    ENG_OP_ROW("GatherND", 11, ENG_OPSET_MAX, COMPOSITE, lower_gather_nd),
+    ENG_OP_ROW("ReverseSequence", 10, ENG_OPSET_MAX, COMPOSITE, lower_reverse_sequence),
+    ENG_OP_ROW("OneHot", 9, ENG_OPSET_MAX, ATOMIC, lower_one_hot),
 };
 const struct eng_op_table eng_ops_gather = ENG_OP_TABLE(rows);

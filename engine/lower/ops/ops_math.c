@@ -26,6 +26,7 @@ static const struct unary_rule unary_rules[] = {
     {"Asinh", ENG_ASINH, NN_TYPES_FLOAT, NULL, NULL, 0, 0},
     {"Atan", ENG_ATAN, NN_TYPES_FLOAT, NULL, NULL, 0, 0},
     {"Atanh", ENG_ATANH, NN_TYPES_FLOAT, NULL, NULL, 0, 0},
+    {"BitwiseNot", ENG_BIT_NOT, NN_TYPES_INT, NULL, NULL, 0, 0},
     {"Ceil", ENG_CEIL, NN_TYPES_FLOAT, NULL, NULL, 0, 0},
     {"Celu", ENG_CELU, NN_TYPES_FLOAT, "alpha", NULL, 1.0f, 0},
     {"Cos", ENG_COS, NN_TYPES_FLOAT, NULL, NULL, 0, 0},
@@ -83,6 +84,35 @@ static enum base_status lower_unary(struct eng_lower *l, const struct eng_node *
     return eng_lower_output(l, node, 0, y);
 }
 
+static enum base_status lower_gelu(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t y;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    struct eng_string text = eng_node_string(node, "approximate", "none");
+    bool is_tanh = eng_string_is(text, "tanh");
+    if (!is_tanh && !eng_string_is(text, "none")) {
+        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "approximate '%.*s' is not known",
+                              (int)(text.size > 32 ? 32 : text.size), text.at);
+    }
+    BASE_TRY(eng_nn_unary(l, is_tanh ? ENG_GELU_TANH : ENG_GELU, x, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+// x * tanh(softplus(x)).
+static enum base_status lower_mish(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t y;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_unary(l, ENG_SOFTPLUS, x, &y));
+    BASE_TRY(eng_nn_unary(l, ENG_TANH, y, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, y, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
 static enum base_status lower_is_inf(struct eng_lower *l, const struct eng_node *node)
 {
     uint32_t x;
@@ -104,6 +134,9 @@ struct binary_rule {
 static const struct binary_rule binary_rules[] = {
     {"Add", ENG_ADD, NN_TYPES_NUMERIC},
     {"And", ENG_AND, NN_TYPE(BOOL)},
+    {"BitwiseAnd", ENG_AND, NN_TYPES_INT},
+    {"BitwiseOr", ENG_OR, NN_TYPES_INT},
+    {"BitwiseXor", ENG_XOR, NN_TYPES_INT},
     {"Div", ENG_DIV, NN_TYPES_NUMERIC},
     {"Equal", ENG_EQUAL, NN_TYPES_NUMERIC | NN_TYPE(BOOL)},
     {"Greater", ENG_GREATER, NN_TYPES_NUMERIC},
@@ -163,8 +196,10 @@ static enum base_status lower_binary(struct eng_lower *l, const struct eng_node 
     uint32_t y;
     struct eng_desc a_desc;
     struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, rule->types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, rule->types, &b, &b_desc));
+    bool text = rule->fn == ENG_EQUAL && node->opset >= 19; // strings are compared since then
+    uint32_t types = rule->types | (text ? NN_TYPE(STRING) : 0);
+    BASE_TRY(eng_nn_input(l, node, 0, types, &a, &a_desc));
+    BASE_TRY(eng_nn_input(l, node, 1, types, &b, &b_desc));
     BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
     BASE_TRY(legacy_broadcast(l, node, &a_desc, &b_desc, &b));
     BASE_TRY(eng_emit_binary(l, node, rule->fn, a, b, &y));
@@ -451,6 +486,10 @@ static const struct eng_op rows[] = {
     NN_ROW("Atan", 7, ATOMIC, lower_unary),
     NN_ROW("Atanh", 9, ATOMIC, lower_unary),
     NN_ROW("BitShift", 11, ATOMIC, lower_bit_shift),
+    NN_ROW("BitwiseAnd", 18, ATOMIC, lower_binary),
+    NN_ROW("BitwiseNot", 18, ATOMIC, lower_unary),
+    NN_ROW("BitwiseOr", 18, ATOMIC, lower_binary),
+    NN_ROW("BitwiseXor", 18, ATOMIC, lower_binary),
     NN_ROW("Ceil", 7, ATOMIC, lower_unary),
     NN_ROW("Celu", 12, ATOMIC, lower_unary),
     NN_ROW("Clip", 7, ATOMIC, lower_clip),
@@ -463,6 +502,7 @@ static const struct eng_op rows[] = {
     NN_ROW("Erf", 9, ATOMIC, lower_unary),
     NN_ROW("Exp", 7, ATOMIC, lower_unary),
     NN_ROW("Floor", 7, ATOMIC, lower_unary),
+    NN_ROW("Gelu", 20, ATOMIC, lower_gelu),
     NN_ROW("Greater", 7, ATOMIC, lower_binary),
     NN_ROW("GreaterOrEqual", 12, ATOMIC, lower_binary),
     NN_ROW("HardSigmoid", 7, ATOMIC, lower_unary),
@@ -477,6 +517,7 @@ static const struct eng_op rows[] = {
     NN_ROW("Max", 7, ATOMIC, lower_variadic),
     NN_ROW("Mean", 7, COMPOSITE, lower_variadic),
     NN_ROW("Min", 7, ATOMIC, lower_variadic),
+    NN_ROW("Mish", 18, COMPOSITE, lower_mish),
     NN_ROW("Mod", 10, ATOMIC, lower_mod),
     NN_ROW("Mul", 7, ATOMIC, lower_binary),
     NN_ROW("Neg", 7, ATOMIC, lower_unary),

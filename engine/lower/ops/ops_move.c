@@ -83,44 +83,79 @@ static enum base_status lower_concat(struct eng_lower *l, const struct eng_node 
     return eng_lower_output(l, node, 0, out);
 }
 
+// Sizes of the parts when the node names none: equal ones, since opset 18 `num_outputs` of them, of
+// which the last may be smaller.
+static enum base_status even_parts(struct eng_lower *l, const struct eng_node *node, int64_t dim,
+                                   int64_t *parts)
+{
+    int64_t count = (int64_t)node->output_count;
+    bool named = node->opset >= 18;
+    if (named && eng_node_int(node, "num_outputs", 0) != count) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "attribute num_outputs is %lld, it has %lld outputs and no split",
+                              (long long)eng_node_int(node, "num_outputs", 0), (long long)count);
+    }
+    int64_t part = count == 0 ? 0 : (dim + count - 1) / count;
+    int64_t last = dim - part * (count - 1);
+    if (count == 0 || last < 0 || (!named && last != part)) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "dimension %lld does not split into %lld %s parts", (long long)dim,
+                              (long long)count, named ? "" : "equal");
+    }
+    for (int64_t i = 0; i < count; i++) {
+        parts[i] = i + 1 < count ? part : last;
+    }
+    return BASE_OK;
+}
+
+// Sizes of the parts along a dimension, one an output.
+static enum base_status split_parts(struct eng_lower *l, const struct eng_node *node, int64_t dim,
+                                    const int64_t **out)
+{
+    uint32_t count = 0;
+    BASE_TRY(eng_lower_ints_of(l, node, 1, "split", out, &count));
+    if (*out == NULL) {
+        int64_t *parts = eng_lower_alloc(l, (node->output_count + 1) * sizeof(*parts));
+        if (parts == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        *out = parts;
+        return even_parts(l, node, dim, parts);
+    }
+    if (count != node->output_count || eng_node_attr(node, "num_outputs") != NULL) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "split has %u sizes for %u outputs%s",
+                              count, node->output_count,
+                              count == node->output_count ? " and num_outputs is given too" : "");
+    }
+    return BASE_OK;
+}
+
 static enum base_status lower_split(struct eng_lower *l, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t axis = 0;
     const int64_t *parts = NULL;
-    uint32_t count = 0;
     BASE_TRY(eng_lower_input(l, node, 0, &x));
     struct eng_desc in = *eng_lower_desc(l, x);
     BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
-    BASE_TRY(eng_lower_ints_of(l, node, 1, "split", &parts, &count));
-    if (parts != NULL && count != node->output_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "split has %u sizes for %u outputs", count,
-                              node->output_count);
-    }
-    int64_t outputs = (int64_t)node->output_count;
-    if (parts == NULL && (outputs == 0 || in.dims[axis] % outputs != 0)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
-                              "dimension %lld does not split into %u equal parts",
-                              (long long)in.dims[axis], node->output_count);
-    }
+    BASE_TRY(split_parts(l, node, in.dims[axis], &parts));
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX];
     for (uint32_t d = 0; d < in.rank; d++) {
         steps[d] = 1;
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
-        int64_t part = parts != NULL ? parts[i] : in.dims[axis] / outputs;
         struct eng_desc desc = in;
-        desc.dims[axis] = part;
-        if (part < 0 || part > in.dims[axis] - starts[axis]) {
+        desc.dims[axis] = parts[i];
+        if (parts[i] < 0 || parts[i] > in.dims[axis] - starts[axis]) {
             return eng_lower_fail(l, node, BASE_ERR_INVALID,
                                   "part %u of %lld does not fit into dimension %lld", i,
-                                  (long long)part, (long long)in.dims[axis]);
+                                  (long long)parts[i], (long long)in.dims[axis]);
         }
         uint32_t out = ENG_NONE;
         BASE_TRY(eng_lower_slice(l, x, starts, steps, desc.dims, &out));
         BASE_TRY(eng_lower_output(l, node, i, out));
-        starts[axis] += part;
+        starts[axis] += parts[i];
     }
     if (starts[axis] != in.dims[axis]) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "sizes add up to %lld of %lld",
@@ -434,13 +469,13 @@ static enum base_status lower_trilu(struct eng_lower *l, const struct eng_node *
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("Transpose", 1, 17, TRANSFORM, lower_transpose),
-    ENG_OP_ROW("Concat", 1, 17, TRANSFORM, lower_concat),
-    ENG_OP_ROW("Split", 1, 17, TRANSFORM, lower_split),
-    ENG_OP_ROW("Slice", 1, 17, TRANSFORM, lower_slice),
-    ENG_OP_ROW("Tile", 1, 17, TRANSFORM, lower_tile),
-    ENG_OP_ROW("DepthToSpace", 1, 17, TRANSFORM, lower_depth_to_space),
-    ENG_OP_ROW("SpaceToDepth", 1, 17, TRANSFORM, lower_space_to_depth),
-    ENG_OP_ROW("Trilu", 14, 17, TRANSFORM, lower_trilu),
+    ENG_OP_ROW("Transpose", 1, ENG_OPSET_MAX, TRANSFORM, lower_transpose),
+    ENG_OP_ROW("Concat", 1, ENG_OPSET_MAX, TRANSFORM, lower_concat),
+    ENG_OP_ROW("Split", 1, ENG_OPSET_MAX, TRANSFORM, lower_split),
+    ENG_OP_ROW("Slice", 1, ENG_OPSET_MAX, TRANSFORM, lower_slice),
+    ENG_OP_ROW("Tile", 1, ENG_OPSET_MAX, TRANSFORM, lower_tile),
+    ENG_OP_ROW("DepthToSpace", 1, ENG_OPSET_MAX, TRANSFORM, lower_depth_to_space),
+    ENG_OP_ROW("SpaceToDepth", 1, ENG_OPSET_MAX, TRANSFORM, lower_space_to_depth),
+    ENG_OP_ROW("Trilu", 14, ENG_OPSET_MAX, TRANSFORM, lower_trilu),
 };
 const struct eng_op_table eng_ops_move = ENG_OP_TABLE(rows);

@@ -289,6 +289,79 @@ static enum base_status lower_layer_norm(struct eng_lower *l, const struct eng_n
     return eng_lower_output(l, node, 0, out[0]);
 }
 
+// Halves become float32: their squares and small epsilons leave their range.
+static enum base_status widen(struct eng_lower *l, uint32_t *x, struct eng_desc *desc)
+{
+    if (desc->dtype != ENG_F64) {
+        BASE_TRY(eng_emit_cast(l, *x, ENG_F32, x));
+        desc->dtype = ENG_F32;
+    }
+    return BASE_OK;
+}
+
+// Scale or bias of a group normalisation as the first dims of [groups, channels / groups, rest]: a
+// number a channel, before opset 21 a number a group.
+static enum base_status group_param(struct eng_lower *l, const struct eng_node *node,
+                                    uint32_t input, const struct eng_desc *x, int64_t groups,
+                                    uint32_t *out)
+{
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, input, NN_TYPES_FLOAT, out, &desc));
+    BASE_TRY(eng_nn_same_type(l, node, input, desc.dtype, x->dtype));
+    int64_t wanted = node->opset < 21 ? groups : x->dims[1];
+    if (desc.rank != 1 || desc.dims[0] != wanted) {
+        char text[64];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s, %lld numbers wanted",
+                              input, eng_desc_text(&desc, text, sizeof(text)), (long long)wanted);
+    }
+    struct eng_desc to = eng_nn_desc3(desc.dtype, groups, wanted / groups, 1);
+    return eng_nn_reshape(l, *out, &to, out);
+}
+
+// Each group of channels of one image is normalised by its own mean and deviation.
+static enum base_status lower_group_norm(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t scale;
+    uint32_t bias;
+    uint32_t y;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    int64_t groups = eng_node_int(node, "num_groups", 0);
+    if (desc.rank < 2 || groups < 1 || desc.dims[1] % groups != 0) {
+        char text[72];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %s, attribute num_groups %lld",
+                              eng_desc_text(&desc, text, sizeof(text)), (long long)groups);
+    }
+    BASE_TRY(group_param(l, node, 1, &desc, groups, &scale));
+    BASE_TRY(group_param(l, node, 2, &desc, groups, &bias));
+    struct eng_desc wide = desc;
+    BASE_TRY(widen(l, &x, &wide));
+    BASE_TRY(eng_emit_cast(l, scale, wide.dtype, &scale));
+    BASE_TRY(eng_emit_cast(l, bias, wide.dtype, &bias));
+    struct eng_desc grouped = {
+        .dtype = wide.dtype,
+        .rank = 4,
+        .dims = {desc.dims[0], groups, desc.dims[1] / groups, eng_nn_product(&desc, 2, desc.rank)},
+    };
+    struct eng_command command = {.op = ENG_OP_NORM};
+    command.u.norm = (struct eng_norm){
+        .groups = desc.dims[0] * groups,
+        .n = eng_nn_product(&grouped, 2, 4),
+        .scale_inner = 1,
+        .scale_count = 1,
+        .epsilon = eng_node_float(node, "epsilon", 1e-5f),
+    };
+    uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
+    BASE_TRY(eng_nn_reshape(l, x, &grouped, &inputs[0]));
+    BASE_TRY(eng_emit(l, &command, inputs, 3, &grouped, 1, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, bias, &y));
+    BASE_TRY(eng_nn_reshape(l, y, &wide, &y));
+    BASE_TRY(eng_emit_cast(l, y, desc.dtype, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
 static enum base_status lower_lp_norm(struct eng_lower *l, const struct eng_node *node)
 {
     uint32_t x;
@@ -306,16 +379,6 @@ static enum base_status lower_lp_norm(struct eng_lower *l, const struct eng_node
     BASE_TRY(eng_nn_reduce_axis(l, fn, x, axis, true, &y));
     BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, y, &y));
     return eng_lower_output(l, node, 0, y);
-}
-
-// Halves become float32: their squares and small epsilons leave their range.
-static enum base_status widen(struct eng_lower *l, uint32_t *x, struct eng_desc *desc)
-{
-    if (desc->dtype != ENG_F64) {
-        BASE_TRY(eng_emit_cast(l, *x, ENG_F32, x));
-        desc->dtype = ENG_F32;
-    }
-    return BASE_OK;
 }
 
 // Across channels: x / (bias + alpha * mean of squares over `size` channels)^beta. The mean is an
@@ -409,6 +472,7 @@ static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *no
 // clang-format off
 static const struct eng_op rows[] = {
     NN_ROW("BatchNormalization", 7, COMPOSITE, lower_batch_norm),
+    NN_ROW("GroupNormalization", 18, ATOMIC, lower_group_norm),
     NN_ROW("InstanceNormalization", 7, ATOMIC, lower_instance_norm),
     NN_ROW("LRN", 7, COMPOSITE, lower_lrn),
     NN_ROW("LayerNormalization", 17, ATOMIC, lower_layer_norm),

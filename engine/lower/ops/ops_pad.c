@@ -1,19 +1,19 @@
 // Pad in all its modes as regions. Constant zeros are what a virtual tensor leaves unwritten, other
 // constants are slabs read with stride 0 from one element, edge and reflect are slabs read with
-// strides 0 and -1.
+// strides 0 and -1, wrap with stride 1.
 //
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
 #include <string.h>
 
-enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE };
+enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 // Part of one dimension of the result: `count` places from `to` on read from `from` in steps.
 struct pad_piece {
     int64_t to, from, step, count;
 };
-#define PAD_PIECES_MAX 64 // of one dimension: reflections of reflections included
+#define PAD_PIECES_MAX 64 // of one dimension: reflections of reflections, repeats included
 struct pad_axis {
     struct pad_piece pieces[PAD_PIECES_MAX];
     uint32_t count;
@@ -55,6 +55,43 @@ static enum base_status pad_value(struct eng_lower *l, const struct eng_node *no
     return eng_lower_plain(l, tensor, &args->value);
 }
 
+// Pads of the axes that input 3 names; of all axes when it is not there.
+static enum base_status pad_sizes(struct eng_lower *l, const struct eng_node *node,
+                                  const struct eng_desc *in, struct pad_args *args)
+{
+    const int64_t *pads = NULL;
+    const int64_t *axes = NULL;
+    uint32_t count = 0;
+    uint32_t axis_count = in->rank;
+    uint32_t tensor = ENG_NONE;
+    BASE_TRY(eng_lower_ints_of(l, node, 1, node->opset < 2 ? "paddings" : "pads", &pads, &count));
+    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
+    if (tensor != ENG_NONE) {
+        BASE_TRY(eng_lower_ints(l, node, tensor, &axes, &axis_count));
+    }
+    if (count != 2 * (uint64_t)axis_count) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u pads for %u %s", count, axis_count,
+                              axes != NULL ? "axes" : "dimensions");
+    }
+    bool seen[ENG_RANK_MAX] = {false};
+    for (uint32_t i = 0; i < axis_count; i++) {
+        uint32_t d = 0;
+        BASE_TRY(eng_lower_axis(l, node, axes != NULL ? axes[i] : (int64_t)i, in->rank, &d));
+        args->begin[d] = pads[i];
+        args->end[d] = pads[axis_count + i];
+        if (seen[d]) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is given twice", d);
+        }
+        if (args->begin[d] < -ENG_ELEMENTS_MAX || args->begin[d] > ENG_ELEMENTS_MAX ||
+            args->end[d] < -ENG_ELEMENTS_MAX || args->end[d] > ENG_ELEMENTS_MAX) {
+            return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "pads of axis %u: %lld and %lld", d,
+                                  (long long)args->begin[d], (long long)args->end[d]);
+        }
+        seen[d] = true;
+    }
+    return BASE_OK;
+}
+
 static enum base_status pad_args(struct eng_lower *l, const struct eng_node *node,
                                  const struct eng_desc *in, struct pad_args *args)
 {
@@ -65,26 +102,13 @@ static enum base_status pad_args(struct eng_lower *l, const struct eng_node *nod
         args->mode = PAD_REFLECT;
     } else if (eng_string_is(mode, "edge")) {
         args->mode = PAD_EDGE;
+    } else if (eng_string_is(mode, "wrap") && node->opset >= 19) {
+        args->mode = PAD_WRAP;
     } else {
         return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "mode '%.*s' is not known",
                               (int)(mode.size > 32 ? 32 : mode.size), mode.at);
     }
-    const int64_t *pads = NULL;
-    uint32_t count = 0;
-    BASE_TRY(eng_lower_ints_of(l, node, 1, node->opset < 2 ? "paddings" : "pads", &pads, &count));
-    if (count != 2 * in->rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u pads for %u dimensions", count,
-                              in->rank);
-    }
-    for (uint32_t d = 0; d < in->rank; d++) {
-        args->begin[d] = pads[d];
-        args->end[d] = pads[in->rank + d];
-        if (args->begin[d] < -ENG_ELEMENTS_MAX || args->begin[d] > ENG_ELEMENTS_MAX ||
-            args->end[d] < -ENG_ELEMENTS_MAX || args->end[d] > ENG_ELEMENTS_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "pads of axis %u: %lld and %lld", d,
-                                  (long long)args->begin[d], (long long)args->end[d]);
-        }
-    }
+    BASE_TRY(pad_sizes(l, node, in, args));
     return pad_value(l, node, in, args);
 }
 
@@ -112,6 +136,24 @@ static enum base_status reflect_pieces(struct pad_axis *axis, int64_t n, int64_t
     return BASE_OK;
 }
 
+// The same when reading begins anew at each end.
+static enum base_status wrap_pieces(struct pad_axis *axis, int64_t n, int64_t first, int64_t at,
+                                    int64_t to, int64_t count)
+{
+    while (count > 0) {
+        if (axis->count == PAD_PIECES_MAX) {
+            return BASE_ERR_LIMIT;
+        }
+        int64_t phase = ((at % n) + n) % n;
+        int64_t run = n - phase < count ? n - phase : count;
+        axis->pieces[axis->count++] = (struct pad_piece){to, first + phase, 1, run};
+        at += run;
+        to += run;
+        count -= run;
+    }
+    return BASE_OK;
+}
+
 // Pieces of one dimension outside the middle; the middle is the first piece.
 static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begin, int64_t end,
                                    struct pad_axis *axis)
@@ -128,6 +170,10 @@ static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begi
     if (mode == PAD_REFLECT && kept > 1) {
         BASE_TRY(reflect_pieces(axis, kept, cut, -before, 0, before));
         return reflect_pieces(axis, kept, cut, kept, before + kept, after);
+    }
+    if (mode == PAD_WRAP) { // of at least one element: pad_axes
+        BASE_TRY(wrap_pieces(axis, kept, cut, -before, 0, before));
+        return wrap_pieces(axis, kept, cut, kept, before + kept, after);
     }
     axis->pieces[1] = (struct pad_piece){0, cut, 0, before};
     axis->pieces[2] = (struct pad_piece){before + kept, cut + kept - 1, 0, after};
@@ -204,7 +250,7 @@ static enum base_status pad_axes(struct eng_lower *l, const struct eng_node *nod
         }
         if (pad_pieces(args->mode, in->dims[d], begin, end, &axes[d]) != BASE_OK) {
             return eng_lower_fail(l, node, BASE_ERR_LIMIT,
-                                  "axis %u: dimension %lld is reflected more than %d times", d,
+                                  "axis %u: dimension %lld is repeated more than %d times", d,
                                   (long long)in->dims[d], PAD_PIECES_MAX);
         }
     }
@@ -216,7 +262,7 @@ static enum base_status lower_pad(struct eng_lower *l, const struct eng_node *no
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
     struct eng_desc in;
-    struct pad_args args;
+    struct pad_args args = {0};
     BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
     BASE_TRY(pad_args(l, node, &in, &args));
     struct pad_axis *axes = eng_lower_alloc(l, ENG_RANK_MAX * sizeof(*axes));
@@ -240,6 +286,6 @@ static enum base_status lower_pad(struct eng_lower *l, const struct eng_node *no
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("Pad", 1, 17, TRANSFORM, lower_pad),
+    ENG_OP_ROW("Pad", 1, ENG_OPSET_MAX, TRANSFORM, lower_pad),
 };
 const struct eng_op_table eng_ops_pad = ENG_OP_TABLE(rows);

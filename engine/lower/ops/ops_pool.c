@@ -7,6 +7,18 @@
 
 #include <string.h>
 
+// Since opset 19 what a last window of ceil_mode reaches beyond the pads counts as padding too.
+static void count_overhang(const struct eng_window *window, const int64_t *in,
+                           struct eng_pool *pool)
+{
+    for (uint32_t i = 0; i < window->spatial; i++) {
+        int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
+        int64_t end = (window->out[i] - 1) * window->stride[i] + reach;
+        int64_t pad = end - in[i] - pool->pad_begin[i];
+        pool->pad_end[i] = pad > pool->pad_end[i] ? pad : pool->pad_end[i];
+    }
+}
+
 static enum base_status lower_pool(struct eng_lower *l, const struct eng_node *node)
 {
     uint32_t x;
@@ -42,6 +54,9 @@ static enum base_status lower_pool(struct eng_lower *l, const struct eng_node *n
         pool.dilation[i] = window.dilation[i];
         pool.pad_begin[i] = window.pad_begin[i];
         pool.pad_end[i] = window.pad_end[i];
+    }
+    if (node->opset >= 19 && ceil_mode && pool.count_include_pad) {
+        count_overhang(&window, desc.dims + 2, &pool);
     }
     bool indices = is_max && eng_lower_wants(l, node, 1);
     BASE_TRY(eng_emit_pool(l, node, &pool, window.out, x, &y[0], indices ? &y[1] : NULL));

@@ -1,10 +1,40 @@
-// Quantisation: to and from 8 bits, and the quantised product and convolution.
+// Quantisation: to and from 8 and 16 bits, and the quantised product and convolution.
 //
 // Handlers are called by lowering, node by node, on the planning thread. Everything is composed of
 // casts, elementwise commands and products; rounding is half to even.
 #include "lower/ops/nn_kit.h"
 
-// A scale or zero point of one element, or one per element of `axis` of a tensor of `rank` dims.
+// A scale or zero point for each block of `size` elements along `axis`: repeated to x's shape.
+static enum base_status block_param(struct eng_lower *l, const struct eng_node *node,
+                                    uint32_t input, const struct eng_desc *x, uint32_t axis,
+                                    int64_t size, uint32_t *out)
+{
+    struct eng_desc desc = *eng_lower_desc(l, *out);
+    struct eng_desc wide = {.dtype = desc.dtype, .rank = desc.rank + 1};
+    bool fits = desc.rank == x->rank && wide.rank <= ENG_RANK_MAX && size > 0;
+    for (uint32_t d = 0; fits && d < desc.rank; d++) {
+        int64_t blocks = d == axis ? x->dims[d] / size + (x->dims[d] % size != 0) : x->dims[d];
+        fits = desc.dims[d] == blocks;
+        wide.dims[d <= axis ? d : d + 1] = desc.dims[d];
+    }
+    if (!fits) {
+        char text[72];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "input %u is %s for blocks of %lld along axis %u", input,
+                              eng_desc_text(&desc, text, sizeof(text)), (long long)size, axis);
+    }
+    wide.dims[axis + 1] = 1;
+    BASE_TRY(eng_nn_reshape(l, *out, &wide, out));
+    // A last block may be cut: no more is repeated than there is.
+    wide.dims[axis + 1] = size < x->dims[axis] ? size : x->dims[axis];
+    BASE_TRY(eng_lower_expand(l, *out, &wide, out));
+    desc.dims[axis] *= wide.dims[axis + 1];
+    BASE_TRY(eng_nn_reshape(l, *out, &desc, out));
+    return eng_nn_part(l, *out, axis, 0, x->dims[axis], out);
+}
+
+// A scale or zero point of one element, or one per element of `axis` of a tensor of `rank` dims, or
+// one for each block (attribute block_size) of that axis.
 static enum base_status quant_param(struct eng_lower *l, const struct eng_node *node,
                                     uint32_t input, uint32_t types, const struct eng_desc *x,
                                     int64_t axis, uint32_t *out)
@@ -16,6 +46,12 @@ static enum base_status quant_param(struct eng_lower *l, const struct eng_node *
     }
     struct eng_desc to = {.dtype = desc.dtype};
     int64_t count = eng_desc_count(&desc);
+    int64_t block = eng_node_int(node, "block_size", 0);
+    if (block != 0) {
+        uint32_t at;
+        BASE_TRY(eng_lower_axis(l, node, axis, x->rank, &at));
+        return block_param(l, node, input, x, at, block, out);
+    }
     if (desc.rank > 1) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has rank %u, expected 0 or 1",
                               input, desc.rank);
@@ -44,9 +80,43 @@ static enum base_status saturate(struct eng_lower *l, const struct eng_node *nod
         BASE_TRY(eng_nn_fold(l, zero, &zero));
         BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, zero, &y));
     }
-    float low = to == ENG_I8 ? -128.0f : 0.0f;
-    BASE_TRY(eng_emit_unary(l, ENG_CLIP, low, low + 255.0f, y, &y));
+    float low = to == ENG_I8 ? -128.0f : to == ENG_I16 ? -32768.0f : 0.0f;
+    float steps = to == ENG_I8 || to == ENG_U8 ? 255.0f : 65535.0f;
+    BASE_TRY(eng_emit_unary(l, ENG_CLIP, low, low + steps, y, &y));
     return eng_emit_cast(l, y, to, out);
+}
+
+// Since opset 19 scales may be halves, since 21 integers of 16 bits.
+static uint32_t scale_types(const struct eng_node *node)
+{
+    return node->opset < 19 ? NN_TYPE(F32) : NN_TYPE(F32) | NN_TYPE(F16) | NN_TYPE(BF16);
+}
+
+static uint32_t quant_types(const struct eng_node *node)
+{
+    return node->opset < 21 ? NN_TYPES_BYTE : NN_TYPES_BYTE | NN_TYPE(I16) | NN_TYPE(U16);
+}
+
+// The type of what a node quantizes to: that of the zero point, else attribute output_dtype.
+static enum base_status quant_output(struct eng_lower *l, const struct eng_node *node,
+                                     uint32_t zero, enum eng_dtype *out)
+{
+    int64_t named = eng_node_int(node, "output_dtype", 0);
+    enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(l, zero)->dtype : ENG_U8;
+    if (named == 0) {
+        *out = to;
+        return BASE_OK;
+    }
+    if (named < 0 || named >= ENG_DTYPE_COUNT || !((quant_types(node) >> named) & 1)) {
+        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "output_dtype %lld is not supported",
+                              (long long)named);
+    }
+    if (zero != ENG_NONE && (int64_t)to != named) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "output_dtype %lld, a zero point of %s",
+                              (long long)named, eng_dtype_name(to));
+    }
+    *out = (enum eng_dtype)named;
+    return BASE_OK;
 }
 
 static enum base_status lower_quantize(struct eng_lower *l, const struct eng_node *node)
@@ -56,15 +126,17 @@ static enum base_status lower_quantize(struct eng_lower *l, const struct eng_nod
     uint32_t zero;
     uint32_t y;
     struct eng_desc desc;
+    enum eng_dtype to = ENG_UNDEFINED;
     int64_t axis = eng_node_int(node, "axis", 1);
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPE(F32) | NN_TYPE(I32), &x, &desc));
-    BASE_TRY(quant_param(l, node, 1, NN_TYPE(F32), &desc, axis, &scale));
-    BASE_TRY(quant_param(l, node, 2, NN_TYPES_BYTE, &desc, axis, &zero));
+    BASE_TRY(eng_nn_input(l, node, 0, scale_types(node) | NN_TYPE(I32), &x, &desc));
+    BASE_TRY(quant_param(l, node, 1, scale_types(node), &desc, axis, &scale));
+    BASE_TRY(quant_param(l, node, 2, quant_types(node), &desc, axis, &zero));
     if (scale == ENG_NONE) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
     }
-    enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(l, zero)->dtype : ENG_U8;
+    BASE_TRY(quant_output(l, node, zero, &to));
     BASE_TRY(eng_emit_cast(l, x, ENG_F32, &x));
+    BASE_TRY(eng_emit_cast(l, scale, ENG_F32, &scale));
     BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, scale, &y));
     BASE_TRY(saturate(l, node, y, zero, to, &y));
     return eng_lower_output(l, node, 0, y);
@@ -72,7 +144,7 @@ static enum base_status lower_quantize(struct eng_lower *l, const struct eng_nod
 
 static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_node *node)
 {
-    const uint32_t types = NN_TYPES_BYTE | NN_TYPE(I32);
+    const uint32_t types = quant_types(node) | NN_TYPE(I32);
     uint32_t x;
     uint32_t scale;
     uint32_t zero;
@@ -80,12 +152,13 @@ static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_n
     struct eng_desc desc;
     int64_t axis = eng_node_int(node, "axis", 1);
     BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
-    BASE_TRY(quant_param(l, node, 1, NN_TYPE(F32), &desc, axis, &scale));
+    BASE_TRY(quant_param(l, node, 1, scale_types(node), &desc, axis, &scale));
     BASE_TRY(quant_param(l, node, 2, types, &desc, axis, &zero));
     if (scale == ENG_NONE) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
     }
-    // Bytes are exact in float32; the difference of two int32 is taken before it is rounded.
+    const enum eng_dtype to = eng_lower_desc(l, scale)->dtype;
+    // 8 and 16 bits are exact in float32; the difference of two int32 is taken before rounding.
     enum eng_dtype work = desc.dtype == ENG_I32 ? ENG_I32 : ENG_F32;
     BASE_TRY(eng_emit_cast(l, x, work, &y));
     if (zero != ENG_NONE) {
@@ -95,7 +168,9 @@ static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_n
         BASE_TRY(eng_emit_binary(l, node, ENG_SUB, y, zero, &y));
     }
     BASE_TRY(eng_emit_cast(l, y, ENG_F32, &y));
+    BASE_TRY(eng_emit_cast(l, scale, ENG_F32, &scale));
     BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(eng_emit_cast(l, y, to, &y));
     return eng_lower_output(l, node, 0, y);
 }
 
@@ -133,6 +208,9 @@ static enum base_status lower_dynamic_quantize(struct eng_lower *l, const struct
     return eng_lower_output(l, node, 2, zero);
 }
 
+// Scales of QLinearMatMul; they may be halves since opset 21.
+static const uint32_t matmul_scales[3] = {1, 4, 6};
+
 // a_scale * b_scale / y_scale. Several values belong to the dim that `rank_after` others follow.
 static enum base_status rescale(struct eng_lower *l, const struct eng_node *node,
                                 const uint32_t inputs[3], const uint32_t rank_after[3],
@@ -141,7 +219,10 @@ static enum base_status rescale(struct eng_lower *l, const struct eng_node *node
     uint32_t scales[3];
     for (uint32_t i = 0; i < 3; i++) {
         struct eng_desc desc;
-        BASE_TRY(eng_nn_input(l, node, inputs[i], NN_TYPE(F32), &scales[i], &desc));
+        bool halves = node->opset >= 21 && inputs == matmul_scales;
+        uint32_t types = halves ? NN_TYPES_FLOAT & ~NN_TYPE(F64) : NN_TYPE(F32);
+        BASE_TRY(eng_nn_input(l, node, inputs[i], types, &scales[i], &desc));
+        BASE_TRY(eng_emit_cast(l, scales[i], ENG_F32, &scales[i]));
         struct eng_desc to = {.dtype = ENG_F32};
         if (eng_desc_count(&desc) != 1) {
             if (desc.rank != 1) {
@@ -186,12 +267,11 @@ static enum base_status requantize(struct eng_lower *l, const struct eng_node *n
 
 static enum base_status lower_qlinear_matmul(struct eng_lower *l, const struct eng_node *node)
 {
-    static const uint32_t scales[3] = {1, 4, 6};
     static const uint32_t rank_after[3] = {1, 0, 1};
     uint32_t scale;
     uint32_t y;
     BASE_TRY(eng_nn_integer_matmul(l, node, 0, 2, 3, 5, &y));
-    BASE_TRY(rescale(l, node, scales, rank_after, &scale));
+    BASE_TRY(rescale(l, node, matmul_scales, rank_after, &scale));
     BASE_TRY(requantize(l, node, y, scale, 7, 1, &y));
     return eng_lower_output(l, node, 0, y);
 }

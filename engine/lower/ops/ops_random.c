@@ -137,11 +137,11 @@ static enum base_status lower_multinomial(struct eng_lower *l, const struct eng_
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("RandomNormal", 1, 17, ATOMIC, lower_normal),
-    ENG_OP_ROW("RandomUniform", 1, 17, ATOMIC, lower_uniform),
-    ENG_OP_ROW("RandomNormalLike", 1, 17, ATOMIC, lower_normal_like),
-    ENG_OP_ROW("RandomUniformLike", 1, 17, ATOMIC, lower_uniform_like),
-    ENG_OP_ROW("Bernoulli", 15, 17, ATOMIC, lower_bernoulli),
-    ENG_OP_ROW("Multinomial", 7, 17, ATOMIC, lower_multinomial),
+    ENG_OP_ROW("RandomNormal", 1, ENG_OPSET_MAX, ATOMIC, lower_normal),
+    ENG_OP_ROW("RandomUniform", 1, ENG_OPSET_MAX, ATOMIC, lower_uniform),
+    ENG_OP_ROW("RandomNormalLike", 1, ENG_OPSET_MAX, ATOMIC, lower_normal_like),
+    ENG_OP_ROW("RandomUniformLike", 1, ENG_OPSET_MAX, ATOMIC, lower_uniform_like),
+    ENG_OP_ROW("Bernoulli", 15, ENG_OPSET_MAX, ATOMIC, lower_bernoulli),
+    ENG_OP_ROW("Multinomial", 7, ENG_OPSET_MAX, ATOMIC, lower_multinomial),
 };
 const struct eng_op_table eng_ops_random = ENG_OP_TABLE(rows);

@@ -41,7 +41,13 @@ static enum base_status read_axes(struct eng_lower *l, const struct eng_node *no
     return BASE_OK;
 }
 
-// The axes are an attribute, for ReduceSum an input since opset 13.
+// Whether the operator at this opset also takes bool: the largest is "any", the smallest "all".
+static bool reduces_bool(const struct eng_node *node, enum eng_reduce_fn fn)
+{
+    return node->opset >= 20 && (fn == ENG_REDUCE_MAX || fn == ENG_REDUCE_MIN);
+}
+
+// The axes are an attribute, since opset 18 (ReduceSum: 13) an input.
 static enum base_status lower_reduce(struct eng_lower *l, const struct eng_node *node)
 {
     enum eng_reduce_fn fn = ENG_REDUCE_COUNT;
@@ -56,7 +62,8 @@ static enum base_status lower_reduce(struct eng_lower *l, const struct eng_node 
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_NUMERIC, &x, &desc));
+    uint32_t types = NN_TYPES_NUMERIC | (reduces_bool(node, fn) ? NN_TYPE(BOOL) : 0);
+    BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
     const int64_t *list;
     uint32_t list_count;
     BASE_TRY(eng_lower_ints_of(l, node, 1, "axes", &list, &list_count));
@@ -67,7 +74,9 @@ static enum base_status lower_reduce(struct eng_lower *l, const struct eng_node 
     uint32_t count = 0;
     BASE_TRY(read_axes(l, node, list, list_count, desc.rank, axes, &count));
     bool keep_dims = eng_node_int(node, "keepdims", 1) != 0;
+    BASE_TRY(eng_emit_cast(l, x, desc.dtype == ENG_BOOL ? ENG_U8 : desc.dtype, &x));
     BASE_TRY(eng_emit_reduce(l, fn, x, axes, count, keep_dims, &y));
+    BASE_TRY(eng_emit_cast(l, y, desc.dtype, &y));
     return eng_lower_output(l, node, 0, y);
 }
 

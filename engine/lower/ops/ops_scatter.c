@@ -114,7 +114,7 @@ static enum base_status lower_scatter_nd(struct eng_lower *l, const struct eng_n
 
 static const struct eng_op rows[] = {
     ENG_OP_ROW("Scatter", 9, 10, COMPOSITE, lower_scatter_elements),
-    ENG_OP_ROW("ScatterElements", 11, 17, COMPOSITE, lower_scatter_elements),
-    ENG_OP_ROW("ScatterND", 11, 17, COMPOSITE, lower_scatter_nd),
+    ENG_OP_ROW("ScatterElements", 11, ENG_OPSET_MAX, COMPOSITE, lower_scatter_elements),
+    ENG_OP_ROW("ScatterND", 11, ENG_OPSET_MAX, COMPOSITE, lower_scatter_nd),
 };
 const struct eng_op_table eng_ops_scatter = ENG_OP_TABLE(rows);

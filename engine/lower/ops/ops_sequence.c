@@ -389,17 +389,17 @@ static enum base_status lower_get_element(struct eng_lower *l, const struct eng_
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("SequenceConstruct", 11, 17, TRANSFORM, lower_construct),
-    ENG_OP_ROW("SequenceEmpty", 11, 17, TRANSFORM, lower_empty),
-    ENG_OP_ROW("SequenceInsert", 11, 17, TRANSFORM, lower_insert),
-    ENG_OP_ROW("SequenceErase", 11, 17, TRANSFORM, lower_erase),
-    ENG_OP_ROW("SequenceAt", 11, 17, TRANSFORM, lower_at),
-    ENG_OP_ROW("SequenceLength", 11, 17, TRANSFORM, lower_length),
-    ENG_OP_ROW("SplitToSequence", 11, 17, TRANSFORM, lower_split_to_sequence),
-    ENG_OP_ROW("ConcatFromSequence", 11, 17, TRANSFORM, lower_concat_from_sequence),
-    ENG_OP_ROW("SequenceMap", 17, 17, CONTROL, lower_map),
-    ENG_OP_ROW("Optional", 15, 17, TRANSFORM, lower_optional),
-    ENG_OP_ROW("OptionalHasElement", 15, 17, TRANSFORM, lower_has_element),
-    ENG_OP_ROW("OptionalGetElement", 15, 17, TRANSFORM, lower_get_element),
+    ENG_OP_ROW("SequenceConstruct", 11, ENG_OPSET_MAX, TRANSFORM, lower_construct),
+    ENG_OP_ROW("SequenceEmpty", 11, ENG_OPSET_MAX, TRANSFORM, lower_empty),
+    ENG_OP_ROW("SequenceInsert", 11, ENG_OPSET_MAX, TRANSFORM, lower_insert),
+    ENG_OP_ROW("SequenceErase", 11, ENG_OPSET_MAX, TRANSFORM, lower_erase),
+    ENG_OP_ROW("SequenceAt", 11, ENG_OPSET_MAX, TRANSFORM, lower_at),
+    ENG_OP_ROW("SequenceLength", 11, ENG_OPSET_MAX, TRANSFORM, lower_length),
+    ENG_OP_ROW("SplitToSequence", 11, ENG_OPSET_MAX, TRANSFORM, lower_split_to_sequence),
+    ENG_OP_ROW("ConcatFromSequence", 11, ENG_OPSET_MAX, TRANSFORM, lower_concat_from_sequence),
+    ENG_OP_ROW("SequenceMap", 17, ENG_OPSET_MAX, CONTROL, lower_map),
+    ENG_OP_ROW("Optional", 15, ENG_OPSET_MAX, TRANSFORM, lower_optional),
+    ENG_OP_ROW("OptionalHasElement", 15, ENG_OPSET_MAX, TRANSFORM, lower_has_element),
+    ENG_OP_ROW("OptionalGetElement", 15, ENG_OPSET_MAX, TRANSFORM, lower_get_element),
 };
 const struct eng_op_table eng_ops_sequence = ENG_OP_TABLE(rows);

@@ -429,16 +429,16 @@ static enum base_status lower_eye_like(struct eng_lower *l, const struct eng_nod
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("Shape", 1, 17, TRANSFORM, lower_shape),
-    ENG_OP_ROW("Size", 1, 17, TRANSFORM, lower_size),
-    ENG_OP_ROW("Reshape", 1, 17, TRANSFORM, lower_reshape),
-    ENG_OP_ROW("Flatten", 1, 17, TRANSFORM, lower_flatten),
-    ENG_OP_ROW("Squeeze", 1, 17, TRANSFORM, lower_squeeze),
-    ENG_OP_ROW("Unsqueeze", 1, 17, TRANSFORM, lower_unsqueeze),
-    ENG_OP_ROW("Constant", 1, 17, TRANSFORM, lower_constant),
-    ENG_OP_ROW("ConstantOfShape", 9, 17, TRANSFORM, lower_constant_of_shape),
-    ENG_OP_ROW("Expand", 8, 17, TRANSFORM, lower_expand),
-    ENG_OP_ROW("Range", 11, 17, TRANSFORM, lower_range),
-    ENG_OP_ROW("EyeLike", 9, 17, TRANSFORM, lower_eye_like),
+    ENG_OP_ROW("Shape", 1, ENG_OPSET_MAX, TRANSFORM, lower_shape),
+    ENG_OP_ROW("Size", 1, ENG_OPSET_MAX, TRANSFORM, lower_size),
+    ENG_OP_ROW("Reshape", 1, ENG_OPSET_MAX, TRANSFORM, lower_reshape),
+    ENG_OP_ROW("Flatten", 1, ENG_OPSET_MAX, TRANSFORM, lower_flatten),
+    ENG_OP_ROW("Squeeze", 1, ENG_OPSET_MAX, TRANSFORM, lower_squeeze),
+    ENG_OP_ROW("Unsqueeze", 1, ENG_OPSET_MAX, TRANSFORM, lower_unsqueeze),
+    ENG_OP_ROW("Constant", 1, ENG_OPSET_MAX, TRANSFORM, lower_constant),
+    ENG_OP_ROW("ConstantOfShape", 9, ENG_OPSET_MAX, TRANSFORM, lower_constant_of_shape),
+    ENG_OP_ROW("Expand", 8, ENG_OPSET_MAX, TRANSFORM, lower_expand),
+    ENG_OP_ROW("Range", 11, ENG_OPSET_MAX, TRANSFORM, lower_range),
+    ENG_OP_ROW("EyeLike", 9, ENG_OPSET_MAX, TRANSFORM, lower_eye_like),
 };
 const struct eng_op_table eng_ops_shape = ENG_OP_TABLE(rows);

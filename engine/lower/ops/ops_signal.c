@@ -263,6 +263,17 @@ static enum base_status check_signal(struct eng_lower *l, const struct eng_node 
     return BASE_OK;
 }
 
+// The axis is an attribute (1 by default), since opset 20 an input (the last before the parts).
+static enum base_status dft_axis(struct eng_lower *l, const struct eng_node *node, uint32_t rank,
+                                 uint32_t *out)
+{
+    int64_t axis = node->opset < 20 ? eng_node_int(node, "axis", 1) : -2;
+    if (node->opset >= 20 && eng_lower_has(l, node, 2)) {
+        BASE_TRY(eng_input_int(l, node, 2, &axis));
+    }
+    return eng_lower_axis(l, node, axis, rank, out);
+}
+
 static enum base_status lower_dft(struct eng_lower *l, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
@@ -270,7 +281,7 @@ static enum base_status lower_dft(struct eng_lower *l, const struct eng_node *no
     BASE_TRY(eng_lower_input(l, node, 0, &x));
     struct eng_desc in = *eng_lower_desc(l, x);
     BASE_TRY(check_signal(l, node, &in, 2));
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 1), in.rank, &axis));
+    BASE_TRY(dft_axis(l, node, in.rank, &axis));
     struct dft dft = {.parts = in.dims[in.rank - 1],
                       .length = in.dims[axis],
                       .inverse = eng_node_int(node, "inverse", 0) != 0};
@@ -357,11 +368,11 @@ static enum base_status lower_stft(struct eng_lower *l, const struct eng_node *n
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("HannWindow", 17, 17, COMPOSITE, lower_hann),
-    ENG_OP_ROW("HammingWindow", 17, 17, COMPOSITE, lower_hamming),
-    ENG_OP_ROW("BlackmanWindow", 17, 17, COMPOSITE, lower_blackman),
-    ENG_OP_ROW("MelWeightMatrix", 17, 17, COMPOSITE, lower_mel),
-    ENG_OP_ROW("DFT", 17, 17, COMPOSITE, lower_dft),
-    ENG_OP_ROW("STFT", 17, 17, COMPOSITE, lower_stft),
+    ENG_OP_ROW("HannWindow", 17, ENG_OPSET_MAX, COMPOSITE, lower_hann),
+    ENG_OP_ROW("HammingWindow", 17, ENG_OPSET_MAX, COMPOSITE, lower_hamming),
+    ENG_OP_ROW("BlackmanWindow", 17, ENG_OPSET_MAX, COMPOSITE, lower_blackman),
+    ENG_OP_ROW("MelWeightMatrix", 17, ENG_OPSET_MAX, COMPOSITE, lower_mel),
+    ENG_OP_ROW("DFT", 17, ENG_OPSET_MAX, COMPOSITE, lower_dft),
+    ENG_OP_ROW("STFT", 17, ENG_OPSET_MAX, COMPOSITE, lower_stft),
 };
 const struct eng_op_table eng_ops_signal = ENG_OP_TABLE(rows);

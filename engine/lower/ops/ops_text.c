@@ -428,7 +428,7 @@ static enum base_status lower_vectorizer(struct eng_lower *l, const struct eng_n
 }
 
 static const struct eng_op rows[] = {
-    ENG_OP_ROW("StringNormalizer", 10, 17, CONTROL, lower_normalizer),
-    ENG_OP_ROW("TfIdfVectorizer", 9, 17, CONTROL, lower_vectorizer),
+    ENG_OP_ROW("StringNormalizer", 10, ENG_OPSET_MAX, CONTROL, lower_normalizer),
+    ENG_OP_ROW("TfIdfVectorizer", 9, ENG_OPSET_MAX, CONTROL, lower_vectorizer),
 };
 const struct eng_op_table eng_ops_text = ENG_OP_TABLE(rows);

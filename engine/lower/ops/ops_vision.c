@@ -42,6 +42,7 @@ static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *
                                          {"cubic", ENG_RESIZE_CUBIC}};
     static const struct named coords[] = {
         {"half_pixel", ENG_COORD_HALF_PIXEL},
+        {"half_pixel_symmetric", ENG_COORD_HALF_PIXEL_SYMMETRIC},
         {"pytorch_half_pixel", ENG_COORD_PYTORCH_HALF_PIXEL},
         {"align_corners", ENG_COORD_ALIGN_CORNERS},
         {"asymmetric", ENG_COORD_ASYMMETRIC},
@@ -67,6 +68,38 @@ static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *
     resize->cubic_a = eng_node_float(node, "cubic_coeff_a", -0.75F);
     resize->extrapolation = eng_node_float(node, "extrapolation_value", 0);
     resize->exclude_outside = eng_node_int(node, "exclude_outside", 0) != 0;
+    resize->antialias = eng_node_int(node, "antialias", 0) != 0;
+    if (resize->antialias && resize->coord == ENG_COORD_TF_CROP) {
+        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+                              "antialias with tf_crop_and_resize is not known");
+    }
+    return BASE_OK;
+}
+
+// The axes that scales, sizes and roi have numbers for.
+struct resize_axes {
+    uint32_t axis[ENG_RANK_MAX];
+    uint32_t count;
+};
+
+static enum base_status resize_axes(struct eng_lower *l, const struct eng_node *node, uint32_t rank,
+                                    struct resize_axes *out)
+{
+    const int64_t *list = eng_node_ints(node, "axes", &out->count);
+    bool seen[ENG_RANK_MAX] = {false};
+    out->count = list == NULL ? rank : out->count;
+    if (out->count > rank) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u axes of an input of rank %u",
+                              out->count, rank);
+    }
+    for (uint32_t i = 0; i < out->count; i++) {
+        BASE_TRY(eng_lower_axis(l, node, list != NULL ? list[i] : (int64_t)i, rank, &out->axis[i]));
+        if (seen[out->axis[i]]) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is given twice",
+                                  out->axis[i]);
+        }
+        seen[out->axis[i]] = true;
+    }
     return BASE_OK;
 }
 
@@ -90,20 +123,23 @@ static enum base_status read_reals(struct eng_lower *l, const struct eng_node *n
 }
 
 static enum base_status resize_roi(struct eng_lower *l, const struct eng_node *node, uint32_t rank,
-                                   struct eng_resize *resize)
+                                   const struct resize_axes *axes, struct eng_resize *resize)
 {
     struct eng_array roi;
     bool has = false;
     if (resize->coord != ENG_COORD_TF_CROP) {
         return BASE_OK;
     }
-    BASE_TRY(read_reals(l, node, 1, 2 * rank, &roi, &has));
+    BASE_TRY(read_reals(l, node, 1, 2 * axes->count, &roi, &has));
     if (!has) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
     }
     for (uint32_t d = 0; d < rank; d++) {
-        resize->roi_begin[d] = (float)eng_content_real(&roi, d);
-        resize->roi_end[d] = (float)eng_content_real(&roi, rank + d);
+        resize->roi_end[d] = 1;
+    }
+    for (uint32_t i = 0; i < axes->count; i++) {
+        resize->roi_begin[axes->axis[i]] = (float)eng_content_real(&roi, i);
+        resize->roi_end[axes->axis[i]] = (float)eng_content_real(&roi, axes->count + i);
     }
     return BASE_OK;
 }
@@ -125,40 +161,92 @@ static enum base_status scaled_dim(struct eng_lower *l, const struct eng_node *n
     return BASE_OK;
 }
 
-// Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
-static enum base_status resize_dims(struct eng_lower *l, const struct eng_node *node,
-                                    const struct eng_desc *in, uint32_t scales_input,
+// Dims that keep the proportions of the axes: the largest that fit into the sizes, or the smallest
+// that cover them.
+static enum base_status keep_aspect(struct eng_lower *l, const struct eng_node *node,
+                                    const struct eng_desc *in, const struct resize_axes *axes,
                                     struct eng_resize *resize, struct eng_desc *out)
+{
+    static const struct named policies[] = {{"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}};
+    int policy = 0;
+    BASE_TRY(PICK(l, node, "keep_aspect_ratio_policy", "stretch", policies, &policy));
+    if (policy == 0) {
+        return BASE_OK;
+    }
+    double scale = 0;
+    for (uint32_t i = 0; i < axes->count; i++) {
+        uint32_t d = axes->axis[i];
+        double next = (double)out->dims[d] / (double)in->dims[d];
+        scale = i == 0 || (policy == 1 ? next < scale : next > scale) ? next : scale;
+    }
+    for (uint32_t i = 0; i < axes->count; i++) {
+        uint32_t d = axes->axis[i];
+        double size = floor(scale * (double)in->dims[d] + 0.5);
+        if (!(size >= 0 && size <= (double)ENG_ELEMENTS_MAX)) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "scale %g of dimension %lld", scale,
+                                  (long long)in->dims[d]);
+        }
+        out->dims[d] = (int64_t)size;
+        resize->scale[d] = (float)scale;
+    }
+    return BASE_OK;
+}
+
+// Output dims from sizes; *has says whether there are any.
+static enum base_status resize_sizes(struct eng_lower *l, const struct eng_node *node,
+                                     const struct eng_desc *in, const struct resize_axes *axes,
+                                     struct eng_resize *resize, struct eng_desc *out, bool *has)
 {
     const int64_t *sizes = NULL;
     uint32_t count = 0;
     uint32_t tensor = ENG_NONE;
+    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
+    *has = tensor != ENG_NONE && eng_desc_count(eng_lower_desc(l, tensor)) > 0;
+    if (!*has) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_lower_ints(l, node, tensor, &sizes, &count));
+    if (count != axes->count) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
+                              axes->count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t d = axes->axis[i];
+        if (sizes[i] < 0 || (in->dims[d] == 0 && sizes[i] != 0)) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
+                                  (long long)sizes[i], d, (long long)in->dims[d]);
+        }
+        out->dims[d] = sizes[i];
+        resize->scale[d] = in->dims[d] == 0 ? 1 : (float)((double)sizes[i] / (double)in->dims[d]);
+    }
+    return keep_aspect(l, node, in, axes, resize, out);
+}
+
+// Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
+static enum base_status resize_dims(struct eng_lower *l, const struct eng_node *node,
+                                    const struct eng_desc *in, const struct resize_axes *axes,
+                                    uint32_t scales_input, struct eng_resize *resize,
+                                    struct eng_desc *out)
+{
+    uint32_t count = 0;
     struct eng_array scales = {0};
     bool has = false;
-    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
-    if (tensor != ENG_NONE && eng_desc_count(eng_lower_desc(l, tensor)) > 0) {
-        BASE_TRY(eng_lower_ints(l, node, tensor, &sizes, &count));
-        if (count != in->rank) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
-                                  in->rank);
-        }
-    } else {
-        const float *list = eng_node_floats(node, "scales", &count);
-        BASE_TRY(read_reals(l, node, scales_input, in->rank, &scales, &has));
-        if (!has && (list == NULL || count != in->rank)) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
-        }
-        for (uint32_t d = 0; d < in->rank; d++) {
-            resize->scale[d] = has ? (float)eng_content_real(&scales, d) : list[d];
-        }
-    }
     for (uint32_t d = 0; d < in->rank; d++) {
-        if (sizes != NULL) {
-            out->dims[d] = sizes[d];
-            resize->scale[d] = (float)((double)sizes[d] / (double)in->dims[d]);
-        } else {
-            BASE_TRY(scaled_dim(l, node, resize, d, in->dims[d], &out->dims[d]));
-        }
+        resize->scale[d] = 1;
+    }
+    BASE_TRY(resize_sizes(l, node, in, axes, resize, out, &has));
+    if (has) {
+        return eng_desc_allow(l, node, out);
+    }
+    const float *list = eng_node_floats(node, "scales", &count);
+    BASE_TRY(read_reals(l, node, scales_input, axes->count, &scales, &has));
+    if (!has && (list == NULL || count != axes->count)) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
+    }
+    for (uint32_t i = 0; i < axes->count; i++) {
+        uint32_t d = axes->axis[i];
+        resize->scale[d] = has ? (float)eng_content_real(&scales, i) : list[i];
+        BASE_TRY(scaled_dim(l, node, resize, d, in->dims[d], &out->dims[d]));
         if (in->dims[d] == 0 && out->dims[d] != 0) {
             return eng_lower_fail(l, node, BASE_ERR_INVALID, "dimension %u is empty", d);
         }
@@ -214,6 +302,7 @@ static enum base_status resize(struct eng_lower *l, const struct eng_node *node,
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
     struct eng_desc in;
+    struct resize_axes axes;
     struct eng_resize *params = eng_lower_alloc(l, sizeof(*params));
     if (params == NULL) {
         return BASE_ERR_NOMEM;
@@ -221,9 +310,10 @@ static enum base_status resize(struct eng_lower *l, const struct eng_node *node,
     memset(params, 0, sizeof(*params));
     BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
     BASE_TRY(resize_mode(l, node, params));
-    BASE_TRY(resize_roi(l, node, in.rank, params));
+    BASE_TRY(resize_axes(l, node, in.rank, &axes));
+    BASE_TRY(resize_roi(l, node, in.rank, &axes, params));
     struct eng_desc desc = in;
-    BASE_TRY(resize_dims(l, node, &in, scales_input, params, &desc));
+    BASE_TRY(resize_dims(l, node, &in, &axes, scales_input, params, &desc));
     if (is_repeat(params, &in, &desc)) {
         BASE_TRY(repeat_regions(l, x, &in, &desc, &out));
         return eng_lower_output(l, node, 0, out);
@@ -247,9 +337,27 @@ static enum base_status lower_resize(struct eng_lower *l, const struct eng_node 
 
 // --- GridSample
 
+// An image of two or three spatial dims, a grid of as many coordinates a place.
+static enum base_status check_grid(struct eng_lower *l, const struct eng_node *node,
+                                   const struct eng_desc *in, const struct eng_desc *at)
+{
+    uint32_t spatial = in->rank - 2;
+    bool fits = (in->rank == 4 || (in->rank == 5 && node->opset >= 20)) && at->rank == in->rank &&
+                at->dims[0] == in->dims[0] && at->dims[at->rank - 1] == (int64_t)spatial;
+    if (fits && (eng_desc_count(at) == 0 || eng_dims_product(in->dims, 2, in->rank) > 0)) {
+        return BASE_OK;
+    }
+    char first[64];
+    char second[64];
+    return eng_lower_fail(l, node, BASE_ERR_INVALID, "image %s, grid %s",
+                          eng_desc_text(in, first, sizeof(first)),
+                          eng_desc_text(at, second, sizeof(second)));
+}
+
 static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_node *node)
 {
-    static const struct named modes[] = {{"bilinear", 0}, {"nearest", 1}, {"bicubic", 2}};
+    static const struct named old_modes[] = {{"bilinear", 0}, {"nearest", 1}, {"bicubic", 2}};
+    static const struct named modes[] = {{"linear", 0}, {"nearest", 1}, {"cubic", 2}};
     static const struct named paddings[] = {{"zeros", 0}, {"border", 1}, {"reflection", 2}};
     uint32_t x = ENG_NONE;
     uint32_t grid = ENG_NONE;
@@ -259,23 +367,27 @@ static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_
     BASE_TRY(eng_lower_input(l, node, 1, &grid));
     struct eng_desc in = *eng_lower_desc(l, x);
     struct eng_desc at = *eng_lower_desc(l, grid);
-    if (in.rank != 4 || at.rank != 4 || at.dims[0] != in.dims[0] || at.dims[3] != 2 ||
-        (eng_desc_count(&at) > 0 && in.dims[2] * in.dims[3] == 0)) {
-        char first[64];
-        char second[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "image %s, grid %s",
-                              eng_desc_text(&in, first, sizeof(first)),
-                              eng_desc_text(&at, second, sizeof(second)));
+    BASE_TRY(check_grid(l, node, &in, &at));
+    if (node->opset < 20) {
+        BASE_TRY(PICK(l, node, "mode", "bilinear", old_modes, &mode));
+    } else {
+        BASE_TRY(PICK(l, node, "mode", "linear", modes, &mode));
     }
-    BASE_TRY(PICK(l, node, "mode", "bilinear", modes, &mode));
+    if (mode == 2 && in.rank != 4) {
+        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+                              "mode 'cubic' is for two spatial dimensions, there are %u",
+                              in.rank - 2);
+    }
     BASE_TRY(PICK(l, node, "padding_mode", "zeros", paddings, &padding));
     struct eng_command command = {.op = ENG_OP_GRID_SAMPLE};
     command.node = node->index;
     command.u.grid_sample.mode = (uint8_t)mode;
     command.u.grid_sample.padding = (uint8_t)padding;
     command.u.grid_sample.align_corners = eng_node_int(node, "align_corners", 0) != 0;
-    struct eng_desc desc =
-        eng_desc_of(in.dtype, (int64_t[]){in.dims[0], in.dims[1], at.dims[1], at.dims[2]}, 4);
+    struct eng_desc desc = in;
+    for (uint32_t d = 2; d < in.rank; d++) {
+        desc.dims[d] = at.dims[d - 1];
+    }
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_desc_allow(l, node, &desc));
     BASE_TRY(eng_emit(l, &command, (uint32_t[]){x, grid}, 2, &desc, 1, &out));
@@ -337,8 +449,8 @@ static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_no
 static const struct eng_op rows[] = {
     ENG_OP_ROW("Upsample", 7, 9, TRANSFORM, lower_resize10),
     ENG_OP_ROW("Resize", 10, 10, ATOMIC, lower_resize10),
-    ENG_OP_ROW("Resize", 11, 17, ATOMIC, lower_resize),
-    ENG_OP_ROW("GridSample", 16, 17, ATOMIC, lower_grid_sample),
-    ENG_OP_ROW("RoiAlign", 10, 17, ATOMIC, lower_roi_align),
+    ENG_OP_ROW("Resize", 11, ENG_OPSET_MAX, ATOMIC, lower_resize),
+    ENG_OP_ROW("GridSample", 16, ENG_OPSET_MAX, ATOMIC, lower_grid_sample),
+    ENG_OP_ROW("RoiAlign", 10, ENG_OPSET_MAX, ATOMIC, lower_roi_align),
 };
 const struct eng_op_table eng_ops_vision = ENG_OP_TABLE(rows);

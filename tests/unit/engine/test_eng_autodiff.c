@@ -549,7 +549,7 @@ static void resizing(void **state)
 {
     (void)state;
     const int64_t sizes[][2] = {{7, 4}, {3, 2}, {1, 9}};
-    for (int i = 0; i < 3 * 5 * 3; i++) {
+    for (int i = 0; i < 3 * 6 * 3; i++) {
         const int64_t *size = sizes[i % 3];
         struct eng_resize resize = {.fn = (enum eng_resize_fn)(i / 3 % 3),
                                     .coord = (enum eng_resize_coord)(i / 9),
@@ -706,6 +706,12 @@ static void what_has_no_gradient(void **state)
     assert_int_equal(eng_autodiff(&rig.program, y, wanted, 2, gradients, &rig.error),
                      BASE_ERR_UNSUPPORTED);
     assert_non_null(strstr(rig.error.text, "det"));
+    struct eng_resize smooth = {.fn = ENG_RESIZE_LINEAR, .scale = {0.5F, 0.5F}, .antialias = true};
+    uint32_t smaller = temp(&rig, DIMS(1, 1));
+    add(&rig, ENG_OP_RESIZE, IDS(x), smaller)->u.resize = &smooth;
+    assert_int_equal(eng_autodiff(&rig.program, smaller, wanted, 2, gradients, &rig.error),
+                     BASE_ERR_UNSUPPORTED);
+    assert_non_null(strstr(rig.error.text, "antialias"));
     add(&rig, ENG_OP_REDUCE, IDS(unused), z)->u.reduce =
         (struct eng_reduce){ENG_REDUCE_SUM, 1, 3, 1};
     assert_int_equal(eng_autodiff(&rig.program, z, wanted, 2, gradients, &rig.error), BASE_OK);

@@ -1,5 +1,6 @@
 // What the decomposition promises: few kinds of commands, many operators on top of them.
 #include "engine/engine.h"
+#include "lower/op_forms.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,11 +68,25 @@ static void ranges_of_one_operator_do_not_overlap(void **state)
     }
 }
 
+// Without its form a node of the operator could have any attribute.
+static void every_operator_has_a_form(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < eng_operator_count(); i++) {
+        const struct eng_operator_info *info = eng_operator(i);
+        if (!eng_op_form_known(info->domain, info->name)) {
+            fail_msg("%s %s has no form in op_forms.c", info->domain, info->name);
+        }
+    }
+    assert_false(eng_op_form_known("", "NoSuchOperator"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_commands_carry_many_operators),
         cmocka_unit_test(ranges_of_one_operator_do_not_overlap),
+        cmocka_unit_test(every_operator_has_a_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,12 +268,12 @@ static void nesting_is_bounded(void **state)
 static void versions_are_checked(void **state)
 {
     (void)state;
-    static const int64_t irs[] = {0, 1, 2, 9, 1000, -1};
+    static const int64_t irs[] = {0, 1, 2, 11, 1000, -1};
     for (size_t i = 0; i < TEST_COUNT(irs); i++) {
         refuse(ob_model(irs[i], 13, graph_of(ob_node("Relu", "n", "x", "y"))), BASE_ERR_UNSUPPORTED,
                "IR version");
     }
-    static const int64_t opsets[] = {0, -5, 18, INT64_MAX};
+    static const int64_t opsets[] = {0, -5, 23, INT64_MAX};
     for (size_t i = 0; i < TEST_COUNT(opsets); i++) {
         refuse(ob_model(8, opsets[i], graph_of(ob_node("Relu", "n", "x", "y"))),
                BASE_ERR_UNSUPPORTED, "opset");

@@ -272,7 +272,7 @@ static const struct bad cases[] = {
     {"Pad", 13, pad_count, BASE_ERR_INVALID, "3 pads for 2"},
     {"Pad", 13, pad_below_nothing, BASE_ERR_INVALID, "leave nothing"},
     {"Pad", 13, pad_mode, BASE_ERR_UNSUPPORTED, "sideways"},
-    {"Pad", 13, pad_reflects_forever, BASE_ERR_LIMIT, "reflected"},
+    {"Pad", 13, pad_reflects_forever, BASE_ERR_LIMIT, "repeated"},
     {"Pad", 13, pad_huge, BASE_ERR_TOO_LARGE, "pads of axis 0"},
     {"Tile", 13, tile_huge, BASE_ERR_OVERFLOW, "not possible"},
     {"Tile", 13, tile_negative, BASE_ERR_INVALID, "negative"},

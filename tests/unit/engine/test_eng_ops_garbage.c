@@ -3,6 +3,7 @@
 #include "op_rig.h"
 
 #include "engine/engine.h"
+#include "lower/op_forms.h"
 
 static const char *const attr_names[] = {
     "axis",
@@ -86,6 +87,14 @@ static const char *const attr_names[] = {
     "norm_coefficient",
     "R",
     "T",
+    "antialias",
+    "approximate",
+    "block_size",
+    "delimiter",
+    "keep_aspect_ratio_policy",
+    "maxsplit",
+    "num_groups",
+    "output_dtype",
 };
 static const char *const texts[] = {
     "constant",      "reflect",   "edge",       "nearest",
@@ -93,7 +102,8 @@ static const char *const texts[] = {
     "add",           "forward",   "reverse",    "TF",
     "bidirectional", "ij,jk->ik", "...i->i",    "",
     "none",          "bicubic",   "reflection", "tf_crop_and_resize",
-    "align_corners", "LEFT"};
+    "align_corners", "LEFT",      "wrap",       "tanh",
+    "not_larger",    " "};
 static const enum eng_dtype dtypes[] = {ENG_F32, ENG_F32, ENG_F32,  ENG_I64, ENG_I64, ENG_I32,
                                         ENG_U8,  ENG_I8,  ENG_BOOL, ENG_F64, ENG_F16, ENG_U64};
 
@@ -216,6 +226,10 @@ static const struct recipe {
     {"ReverseSequence", "f3i1", NULL, 0, false},
     {"OneHot", "i2i0f1", NULL, 0, false},
     {"GridSample", "f4f4", NULL, 0, false},
+    {"GroupNormalization", "f4f1f1", "num_groups", 2, false},
+    {"CenterCropPad", "f2i1", NULL, 0, false},
+    {"Col2Im", "f3i1i1", NULL, 0, false},
+    {"AffineGrid", "f3i1", NULL, 0, false},
     {"RoiAlign", "f4f2i1", NULL, 0, false},
     {"Resize", "f3f1f1", NULL, 0, false},
     {"Upsample", "f3f1", NULL, 0, false},
@@ -225,7 +239,7 @@ static const struct recipe {
     {"Slice", "f2i1i1i1i1", NULL, 0, false},
     {"Range", "i0i0i0", NULL, 0, false},
     {"STFT", "f3i0f1i0", NULL, 0, false},
-    {"DFT", "f3i0", NULL, 0, false},
+    {"DFT", "f3i0i0", NULL, 0, false},
     {"MelWeightMatrix", "i0i0i0f0f0", NULL, 0, false},
     {"NegativeLogLikelihoodLoss", "f2i1f1", NULL, 0, false},
     {"SoftmaxCrossEntropyLoss", "f2i1f1", NULL, 0, false},
@@ -283,6 +297,22 @@ static void random_inputs(struct op_rig *rig, struct base_prng *prng)
     }
 }
 
+// An attribute that the operator has, now and then any; NULL when none was drawn that it has.
+static const char *attr_of(struct base_prng *prng, const char *op, int32_t opset)
+{
+    bool any = base_prng_below(prng, 20) == 0;
+    for (int i = 0; i < 50; i++) {
+        const char *name = attr_names[base_prng_below(prng, TEST_COUNT(attr_names))];
+        const struct eng_attr attr = {.name = name};
+        const struct eng_node node = {
+            .op = op, .domain = "", .name = "", .opset = opset, .attr_count = 1, .attrs = &attr};
+        if (any || eng_op_form_check(&node, NULL) == BASE_OK) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
 static void garbage(void **state)
 {
     (void)state;
@@ -300,7 +330,8 @@ static void garbage(void **state)
             continue;
         }
         uint64_t span = (uint64_t)(info->opset_max - info->opset_min) + 1;
-        op_begin(&rig, info->name, info->opset_min + (int64_t)base_prng_below(&prng, span));
+        int32_t opset = info->opset_min + (int32_t)base_prng_below(&prng, span);
+        op_begin(&rig, info->name, opset);
         const struct recipe *recipe = recipe_of(info->name);
         bool follows = recipe != NULL && base_prng_below(&prng, 5) != 0;
         if (follows) {
@@ -310,7 +341,10 @@ static void garbage(void **state)
         }
         uint64_t attrs = base_prng_below(&prng, follows && round % 2 == 0 ? 2 : 8);
         for (uint64_t i = 0; i < attrs; i++) {
-            odd_attr(&rig, &prng, attr_names[base_prng_below(&prng, TEST_COUNT(attr_names))]);
+            const char *name = attr_of(&prng, info->name, opset);
+            if (name != NULL) {
+                odd_attr(&rig, &prng, name);
+            }
         }
         uint32_t outputs = base_prng_below(&prng, 4) != 0 ? 1 : 3;
         enum base_status status = op_run(&rig, outputs);

@@ -1,0 +1,206 @@
+// Joining and splitting of strings, evaluated on known contents: StringConcat and StringSplit.
+//
+// Handlers are called by lowering, node by node, on the planning thread. Lengths and counts come
+// from the model: each is checked before memory is taken for it.
+#include "lower/ops/move_kit.h"
+
+#include <string.h>
+
+// Most fields of one StringSplit, empty ones included, and bytes of one StringConcat's result.
+#define STRING_FIELDS_MAX ((int64_t)1 << 22)
+#define STRING_BYTES_MAX  ((size_t)1 << 28)
+#define DELIMITER_MAX     1024 // bytes: each place of a string is compared with it
+
+// --- StringConcat
+
+// Input i, strings, spread to the shape of the result.
+static enum base_status spread(struct eng_lower *l, uint32_t tensor, const struct eng_desc *desc,
+                               struct eng_array *out)
+{
+    BASE_TRY(eng_lower_expand(l, tensor, desc, &tensor));
+    return eng_lower_content(l, tensor, out);
+}
+
+static enum base_status join(struct eng_lower *l, const struct eng_node *node,
+                             const struct eng_string *a, const struct eng_string *b, size_t *left,
+                             struct eng_string *out)
+{
+    if (a->size > *left || b->size > *left - a->size) {
+        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "its result has more than %zu bytes",
+                              STRING_BYTES_MAX);
+    }
+    *left -= a->size + b->size;
+    char *text = eng_lower_alloc(l, a->size + b->size + 1);
+    if (text == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    if (a->size > 0) {
+        memcpy(text, a->at, a->size);
+    }
+    if (b->size > 0) {
+        memcpy(text + a->size, b->at, b->size);
+    }
+    *out = (struct eng_string){.at = text, .size = a->size + b->size};
+    return BASE_OK;
+}
+
+static enum base_status lower_string_concat(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t tensors[2] = {ENG_NONE, ENG_NONE};
+    struct eng_array parts[2];
+    struct eng_desc desc;
+    for (uint32_t i = 0; i < 2; i++) {
+        BASE_TRY(eng_lower_input(l, node, i, &tensors[i]));
+        enum eng_dtype dtype = eng_lower_desc(l, tensors[i])->dtype;
+        if (dtype != ENG_STRING) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s, not string", i,
+                                  eng_dtype_name(dtype));
+        }
+    }
+    BASE_TRY(eng_lower_broadcast(l, node, tensors, 2, &desc));
+    for (uint32_t i = 0; i < 2; i++) {
+        BASE_TRY(spread(l, tensors[i], &desc, &parts[i]));
+    }
+    int64_t count = eng_desc_count(&desc);
+    size_t left = STRING_BYTES_MAX;
+    struct eng_string *joined = eng_lower_alloc(l, ((size_t)count + 1) * sizeof(*joined));
+    if (joined == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        BASE_TRY(join(l, node, (const struct eng_string *)parts[0].data + i,
+                      (const struct eng_string *)parts[1].data + i, &left, &joined[i]));
+    }
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_lower_const(l, &desc, joined, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+// --- StringSplit
+
+struct splitter {
+    struct eng_string delimiter; // empty: runs of white space
+    int64_t most;                // splits of one string, -1: all
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+// Takes the next field off *rest; false when there is none. `taken` fields were taken before. Where
+// no more splits are allowed the rest is the last field.
+static bool next_field(const struct splitter *s, struct eng_string *rest, int64_t taken,
+                       struct eng_string *out)
+{
+    bool spaces = s->delimiter.size == 0;
+    bool last = s->most >= 0 && taken >= s->most;
+    while (spaces && rest->size > 0 && is_space(rest->at[0])) {
+        rest->at++;
+        rest->size--;
+    }
+    if (rest->at == NULL || (spaces && rest->size == 0)) {
+        return false;
+    }
+    uint64_t end = 0;
+    uint64_t skipped = 0;
+    while (!last && end < rest->size && skipped == 0) {
+        if (spaces ? is_space(rest->at[end])
+                   : s->delimiter.size <= rest->size - end &&
+                         memcmp(rest->at + end, s->delimiter.at, s->delimiter.size) == 0) {
+            skipped = spaces ? 1 : s->delimiter.size;
+        } else {
+            end++;
+        }
+    }
+    end = last ? rest->size : end;
+    *out = (struct eng_string){.at = rest->at, .size = end};
+    // Without a delimiter behind it the field was the last one.
+    *rest = skipped == 0
+                ? (struct eng_string){.at = NULL}
+                : (struct eng_string){rest->at + end + skipped, rest->size - end - skipped};
+    return true;
+}
+
+// The fields of one string; `out` NULL only counts them.
+static int64_t split_one(const struct splitter *s, const struct eng_string *text,
+                         struct eng_string *out)
+{
+    struct eng_string rest = {.at = text->at != NULL ? text->at : "", .size = text->size};
+    struct eng_string field;
+    int64_t count = 0;
+    while (next_field(s, &rest, count, &field)) {
+        if (out != NULL) {
+            out[count] = field;
+        }
+        count++;
+    }
+    return count;
+}
+
+static enum base_status split_counts(struct eng_lower *l, const struct eng_node *node,
+                                     const struct splitter *s, const struct eng_array *x,
+                                     int64_t *counts, int64_t *out_most)
+{
+    int64_t rows = eng_desc_count(&x->desc);
+    int64_t most = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        counts[i] = split_one(s, (const struct eng_string *)x->data + i, NULL);
+        most = counts[i] > most ? counts[i] : most;
+    }
+    if (rows > 0 && most > STRING_FIELDS_MAX / rows) {
+        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "%lld strings of up to %lld fields",
+                              (long long)rows, (long long)most);
+    }
+    *out_most = most;
+    return BASE_OK;
+}
+
+static enum base_status lower_string_split(struct eng_lower *l, const struct eng_node *node)
+{
+    struct eng_array x;
+    const struct splitter s = {.delimiter = eng_node_string(node, "delimiter", ""),
+                               .most = eng_node_int(node, "maxsplit", -1)};
+    BASE_TRY(eng_input_content(l, node, 0, &x));
+    struct eng_desc desc = x.desc;
+    if (s.delimiter.size > DELIMITER_MAX) {
+        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "a delimiter of %llu bytes",
+                              (unsigned long long)s.delimiter.size);
+    }
+    if (desc.dtype != ENG_STRING || desc.rank >= ENG_RANK_MAX) {
+        char text[72];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input is %s, not strings of rank 0 to %d",
+                              eng_desc_text(&desc, text, sizeof(text)), ENG_RANK_MAX - 1);
+    }
+    int64_t rows = eng_desc_count(&desc);
+    int64_t most = 0;
+    int64_t *counts = eng_lower_alloc(l, ((size_t)rows + 1) * sizeof(*counts));
+    if (counts == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(split_counts(l, node, &s, &x, counts, &most));
+    struct eng_string *fields = eng_lower_alloc(l, ((size_t)(rows * most) + 1) * sizeof(*fields));
+    if (fields == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        (void)split_one(&s, (const struct eng_string *)x.data + i, fields + i * most);
+        for (int64_t k = counts[i]; k < most; k++) {
+            fields[i * most + k] = (struct eng_string){.at = "", .size = 0};
+        }
+    }
+    struct eng_desc numbers = desc;
+    numbers.dtype = ENG_I64;
+    desc.dims[desc.rank++] = most;
+    uint32_t out[2] = {ENG_NONE, ENG_NONE};
+    BASE_TRY(eng_lower_const(l, &desc, fields, &out[0]));
+    BASE_TRY(eng_lower_const(l, &numbers, counts, &out[1]));
+    BASE_TRY(eng_lower_output(l, node, 0, out[0]));
+    return eng_lower_output(l, node, 1, out[1]);
+}
+
+static const struct eng_op rows[] = {
+    ENG_OP_ROW("StringConcat", 20, ENG_OPSET_MAX, CONTROL, lower_string_concat),
+    ENG_OP_ROW("StringSplit", 20, ENG_OPSET_MAX, CONTROL, lower_string_split),
+};
+const struct eng_op_table eng_ops_strings = ENG_OP_TABLE(rows);
