@@ -749,6 +749,9 @@ int main(int argc, char **argv)
 {
     base_process_start();
     base_terminal_guard();
+    if (base_process_version(argc, argv, "walle-device")) {
+        return EXIT_SUCCESS;
+    }
     static struct agent agent;
     const struct argp argp = {
         .options = options,

@@ -13,6 +13,7 @@
 #include "runner/runner_wall.h"
 
 #include "backend/cpu/isa.h"
+#include "base/process_start.h"
 #include "base/terminal.h"
 #include "model/model_store.h"
 
@@ -235,7 +236,7 @@ static void template_be(struct run *run, struct dev_wall *wall, struct dev_runne
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct run run;
     static const char usage[] = "walle-task-runner is started by walle-device, not by hand.\n";
@@ -244,6 +245,9 @@ int main(void)
     struct dev_wall wall;
     if (!is_channel()) {
         base_terminal_guard();
+        if (base_process_version(argc, argv, "walle-task-runner")) {
+            return EXIT_SUCCESS;
+        }
         (void)fputs(usage, stderr);
         return EXIT_USAGE;
     }

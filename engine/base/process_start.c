@@ -1,9 +1,13 @@
 // See process_start.h. Called from main, before there are threads.
 #include "base/process_start.h"
 
+#include "base/version.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 void base_process_start(void)
@@ -14,4 +18,13 @@ void base_process_start(void)
         }
     }
     (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+bool base_process_version(int argc, char **argv, const char *name)
+{
+    bool asked = argc == 2 && strcmp(argv[1], "--version") == 0;
+    if (asked) {
+        (void)printf("%s " BASE_PRODUCT_VERSION "\n", name);
+    }
+    return asked;
 }

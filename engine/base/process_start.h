@@ -2,9 +2,13 @@
 #ifndef BASE_PROCESS_START_H
 #define BASE_PROCESS_START_H
 
+#include <stdbool.h>
+
 // Opens /dev/null in place of standard streams that are closed: the next file that is opened would
 // take their numbers, and what is printed would be written into it. And a file that may grow no
 // further (RLIMIT_FSIZE) is an error of the write then, no signal that ends the program.
 void base_process_start(void);
+// Of a command line that is "--version" alone: prints the program's name and version, and is true.
+bool base_process_version(int argc, char **argv, const char *name);
 
 #endif

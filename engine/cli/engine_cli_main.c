@@ -327,6 +327,9 @@ int main(int argc, char **argv)
 {
     base_process_start();
     base_terminal_guard();
+    if (base_process_version(argc, argv, "walle-engine")) {
+        return ENG_CLI_OK;
+    }
     static struct eng_cli cli = {
         .rtol = TOLERANCE_R,
         .atol = TOLERANCE_A,

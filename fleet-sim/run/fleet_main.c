@@ -25,6 +25,9 @@ int main(int argc, char **argv)
 {
     base_process_start();
     base_terminal_guard();
+    if (base_process_version(argc, argv, "walle-fleet-sim")) {
+        return EXIT_SUCCESS;
+    }
     if (argc > 1 && strcmp(argv[1], "tunnel") == 0) {
         return sim_tunnel_law(argc - 1, argv + 1, stdout);
     }

@@ -299,3 +299,32 @@ void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call)
                                  page.more ? json_integer((json_int_t)page.last) : json_null(),
                                  "head", "seq", (json_int_t)seq, "hash", hex));
 }
+
+// ---- The gateway's log
+
+void gw_api_entry_log(struct gw_core *core, const struct gw_api_call *call, const char *outcome)
+{
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    const struct gw_actor *actor = &call->actor;
+    bool bulk = call->route != NULL &&
+                (call->route->subject == GW_API_BLOB || call->route->subject == GW_API_BLOBS);
+    enum base_log_level level = exchange->reply.status >= 500   ? BASE_LOG_ERROR
+                                : exchange->reply.status >= 400 ? BASE_LOG_WARN
+                                : bulk                          ? BASE_LOG_DEBUG
+                                                                : BASE_LOG_INFO;
+    char tenant[GW_TENANT_NAME_MAX + 1];
+    json_t *detail = detail_of(&exchange->reply);
+    const char *text = json_string_value(detail);
+
+    gw_tenant_name(core, actor->tenant, tenant);
+    base_log_write(gw_core_log(core), level, "api",
+                   "request=%016llx actor=\"%s\" role=%s tenant=%s method=%s path=%.*s outcome=%s "
+                   "status=%d%s%.300s%s",
+                   (unsigned long long)call->request_id, actor->name,
+                   actor->name[0] != '\0' ? gw_role_name(actor->role) : "none", tenant,
+                   method_name(exchange->request.method), (int)exchange->request.path.size,
+                   exchange->request.path.data, outcome, exchange->reply.status,
+                   text != NULL ? " detail=\"" : "", text != NULL ? text : "",
+                   text != NULL ? "\"" : "");
+    json_decref(detail);
+}

@@ -122,6 +122,8 @@ void gw_api_change(struct gw_core *core, struct gw_api_call *call);
 // api_audit.c: an entry as text, to free() (NULL: no memory). Takes both.
 char *gw_api_entry_take(struct gw_core *core, const struct gw_api_call *call, const char *outcome,
                         json_t *before, json_t *after);
+// The request as one line of the gateway's log: who, what, and what came of it.
+void gw_api_entry_log(struct gw_core *core, const struct gw_api_call *call, const char *outcome);
 // The subject as it is now, short; a new reference, null when there is nothing.
 json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call);
 // The table of routes, for tests.

@@ -175,6 +175,7 @@ static void finish_entry(struct gw_core *core, struct gw_api_call *call, json_t 
     // A failure leaves the open entry on disk when there was a change; it is appended later.
     gw_audit_end(core, call->actor.tenant, base_str_of(text != NULL ? text : "{}"),
                  status < 500 ? answer : NULL);
+    gw_api_entry_log(core, call, outcome);
     free(text);
 }
 

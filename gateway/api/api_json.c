@@ -3,6 +3,7 @@
 #include "api/api_json.h"
 
 #include "api/api.h"
+#include "base/likeness.h"
 #include "wire/digest.h"
 
 #include <stdio.h>
@@ -108,6 +109,16 @@ enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key,
     return BASE_OK;
 }
 
+static const char *nearest_of(const char *const *names, const char *key)
+{
+    struct base_nearest nearest = base_nearest_to(base_str_of(key));
+
+    for (; *names != NULL; ++names) {
+        base_nearest_offer(&nearest, *names);
+    }
+    return nearest.found;
+}
+
 enum base_status gw_json_only(const struct gw_json_at *at, const char *const *names,
                               struct base_error *error)
 {
@@ -121,7 +132,10 @@ enum base_status gw_json_only(const struct gw_json_at *at, const char *const *na
             name++;
         }
         if (*name == NULL) {
-            return base_error_set(error, BASE_ERR_INVALID, "%s%.40s: unknown field", at->path, key);
+            const char *meant = nearest_of(names, key);
+            return base_error_set(error, BASE_ERR_INVALID, "%s%.40s: unknown field%s%s%s", at->path,
+                                  key, meant != NULL ? ", did you mean " : "",
+                                  meant != NULL ? meant : "", meant != NULL ? "?" : "");
         }
     }
     return BASE_OK;

@@ -37,7 +37,13 @@ static void answer(struct gw_api_call *call, json_t *root)
     gw_reply_header(&gw_api_exchange(call)->reply, BASE_STR("cache-control"), BASE_STR("no-store"));
 }
 
-void gw_api_console_code(struct gw_core *core, struct gw_api_call *call)
+// Who logs in is a line of the gateway's log, as who changes something.
+static void say(struct gw_core *core, const struct gw_api_call *call)
+{
+    gw_api_entry_log(core, call, gw_api_exchange(call)->reply.status < 400 ? "done" : "refused");
+}
+
+static void make_code(struct gw_core *core, struct gw_api_call *call)
 {
     char text[GW_SECRET_TEXT_BYTES + 1];
     // Else a session would open the next one, for ever.
@@ -54,7 +60,13 @@ void gw_api_console_code(struct gw_core *core, struct gw_api_call *call)
     }
 }
 
-void gw_api_console_session(struct gw_core *core, struct gw_api_call *call)
+void gw_api_console_code(struct gw_core *core, struct gw_api_call *call)
+{
+    make_code(core, call);
+    say(core, call);
+}
+
+static void open_session(struct gw_core *core, struct gw_api_call *call)
 {
     char text[GW_SECRET_TEXT_BYTES + 1];
     enum base_status status = gw_login_open(core, shown(call), text);
@@ -71,4 +83,10 @@ void gw_api_console_session(struct gw_core *core, struct gw_api_call *call)
     answer(call, json_pack("{s:s, s:s, s:s, s:I}", "token", text, "name", call->actor.name, "role",
                            gw_role_name(call->actor.role), "expires_in_s",
                            (json_int_t)GW_LOGIN_SESSION_S));
+}
+
+void gw_api_console_session(struct gw_core *core, struct gw_api_call *call)
+{
+    open_session(core, call);
+    say(core, call);
 }

@@ -216,12 +216,13 @@ static json_t *trial_object(const struct gw_rollout_view *view)
 {
     const struct pol_trial *trial = &view->trial.trial;
 
-    return !view->trial.there ? json_null()
-                              : json_pack("{s:o, s:o, s:I, s:b, s:b}", "updated",
-                                          cohort_object(trial, POL_COHORT_UPDATED), "control",
-                                          cohort_object(trial, POL_COHORT_CONTROL), "compared",
-                                          (json_int_t)trial->compared, "compares",
-                                          (int)pol_trial_compares(trial), "placebo", 1);
+    return !view->trial.there
+               ? json_null()
+               : json_pack("{s:o, s:o, s:I, s:b, s:b, s:o}", "updated",
+                           cohort_object(trial, POL_COHORT_UPDATED), "control",
+                           cohort_object(trial, POL_COHORT_CONTROL), "compared",
+                           (json_int_t)trial->compared, "compares", (int)pol_trial_compares(trial),
+                           "placebo", 1, "windows_end_s", time_or_null(view->trial.windows_end_s));
 }
 
 // What the tests of a gate have shown so far.

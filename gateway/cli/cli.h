@@ -83,6 +83,8 @@ enum cli_exit {
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
     X(MAX_RISE, 0, "max-rise", "RATIO", "Rise over control that a stage must show or exclude")     \
+    X(RULE, 0, "rule", "RULE",                                                                     \
+      "How stages are judged that do not say: threshold, sequential, logrank (docs/GATE.md)")      \
     X(ALPHA, 0, "alpha", "RATIO", "Chance to stop a stage that is good (0.05)")                    \
     X(BETA, 0, "beta", "RATIO", "Chance to pass a stage that is bad (0.1)")                        \
     X(FLEET, 0, "fleet", "N", "Devices the target has: to tell what each stage can detect")        \
@@ -98,6 +100,7 @@ enum cli_exit {
     X(SEGMENT, 0, "segment", "TEXT", "As the rollout's quarantine names it")                       \
     X(TASK, 0, "task", "TASK", "The task to explain, or to show alone")                            \
     X(STATE, 0, "state", "STATE", "Only rollouts in this state, as running or paused")             \
+    X(NEWEST, 0, "newest", NULL, "The newest alone, of those the other options leave")             \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
     X(NAME, 0, "name", "NAME", "Whose the token is")                                               \
     X(ROLE, 0, "role", "ROLE", "viewer, releaser, approver or admin")                              \

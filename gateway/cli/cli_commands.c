@@ -6,7 +6,7 @@
 #define PLAN_BITS                                                                                  \
     (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
      CLI_BIT(MAX_FAILURE) | CLI_BIT(MIN_ANSWERED) | CLI_BIT(GUARD) | CLI_BIT(ON_FAIL) |            \
-     TEST_BITS | CLI_BIT(FLEET) | CLI_BIT(BASE_FAILURE) | CLI_BIT(PER_HOUR))
+     TEST_BITS | CLI_BIT(RULE) | CLI_BIT(FLEET) | CLI_BIT(BASE_FAILURE) | CLI_BIT(PER_HOUR))
 #define VERSION_BITS (CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD))
 #define TEST_BITS    (CLI_BIT(MAX_RISE) | CLI_BIT(ALPHA) | CLI_BIT(BETA))
 
@@ -97,7 +97,8 @@ const struct cli_command cli_commands[] = {
      "Show the stages a rollout would go through; with --gateway also whom it would reach there, "
      "and of a TASK's version what a phone would have to hold with it.",
      "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500\n"
-     "  walle rollout plan --max-rise 0.005 --fleet 100000      what each stage can detect\n"
+     "  walle rollout plan --rule logrank --max-rise 0.005 --fleet 100000      what each stage can "
+     "detect\n"
      "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'\n"
      "  walle rollout plan shop/page-view --version 1.2.0 --gateway https://127.0.0.1:8443",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS, 0, 1, cli_rollout_plan},
@@ -142,9 +143,11 @@ const struct cli_command cli_commands[] = {
      "Say where a rollout is, what its gate asks for, what is missing, and what to do.",
      "  walle rollout explain 00c0ffee00c0ffee", CLI_BITS_GATEWAY, 1, 1, cli_rollout_explain},
     {"rollout", "list", "", "List rollouts, the newest first.",
-     "  walle rollout list --limit 20\n  walle rollout list --state running --task shop/page-view",
-     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER) | CLI_BIT(STATE) | CLI_BIT(TASK), 0, 0,
-     cli_rollout_list},
+     "  walle rollout list --limit 20\n  walle rollout list --state running --task shop/page-view\n"
+     "  walle rollout list --newest --task shop/page-view",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER) | CLI_BIT(STATE) | CLI_BIT(TASK) |
+         CLI_BIT(NEWEST),
+     0, 0, cli_rollout_list},
     {"rollout", "log", "ID", "Show every decision and command of a rollout, with its reason.",
      "  walle rollout log 00c0ffee00c0ffee", CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 1,
      1, cli_rollout_log},

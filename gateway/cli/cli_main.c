@@ -30,6 +30,9 @@ static const struct argp_option all_options[CLI_OPTION_COUNT] = {
 #undef CLI_OPTION_ROW
 };
 
+// Options that argp adds to everybody's.
+static const char *const argp_own[] = {"help", "usage"};
+
 struct parse {
     struct cli *cli;
     const struct cli_command *command; // NULL in the first pass
@@ -212,19 +215,46 @@ static const struct cli_command *only_command(const char *group)
 // The word that is nearly this one; NULL: none is. Of a group its commands, else the groups.
 static const char *nearest(const char *word, const char *group)
 {
-    const char *found = NULL;
-    uint32_t best = (uint32_t)strnlen(word, BASE_LIKENESS_LETTERS) / 3 + 2; // may differ: fewer
+    struct base_nearest nearest = base_nearest_to(base_str_of(word));
 
     for (unsigned i = 0; i < cli_command_count; ++i) {
         const struct cli_command *command = &cli_commands[i];
-        const char *other = group != NULL ? command->name : command->group;
-        uint32_t apart = base_likeness(base_str_of(word), base_str_of(other));
-        if ((group == NULL || strcmp(group, command->group) == 0) && apart < best) {
-            best = apart;
-            found = other;
+        if (group == NULL || strcmp(group, command->group) == 0) {
+            base_nearest_offer(&nearest, group != NULL ? command->name : command->group);
         }
     }
-    return found;
+    return nearest.found;
+}
+
+// An option that the command does not have, and nothing that begins so: argp would say no more than
+// that. `options` ends with an empty one.
+static void check_options(const struct argp_option *options, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; ++i) {
+        size_t size = strcspn(argv[i], "=");
+        struct base_nearest nearest =
+            base_nearest_to((struct base_str){argv[i] + 2, size > 2 ? size - 2 : 0});
+        bool known = strncmp(argv[i], "--", 2) != 0;
+        bool takes_next = false;
+        for (const struct argp_option *option = options; option->name != NULL && !known; ++option) {
+            known = strncmp(option->name, argv[i] + 2, size - 2) == 0;
+            takes_next = known && option->arg != NULL && argv[i][size] == '\0';
+            base_nearest_offer(&nearest, option->name);
+        }
+        for (size_t k = 0; k < sizeof(argp_own) / sizeof(argp_own[0]) && !known; ++k) {
+            known = strncmp(argp_own[k], argv[i] + 2, size - 2) == 0;
+        }
+        if (!known) {
+            fprintf(stderr, "%s: no option '%.*s'", program_invocation_short_name, (int)size,
+                    argv[i]);
+            if (nearest.found != NULL) {
+                fprintf(stderr, "; did you mean --%s?", nearest.found);
+            }
+            fprintf(stderr, "\n'%s --help' shows what there is\n", program_invocation_short_name);
+            exit(CLI_EXIT_USAGE);
+        }
+        i += takes_next ? 1 : 0;
+    }
 }
 
 static void list_groups(FILE *file)
@@ -303,6 +333,7 @@ static void parse_rest(const struct cli_command *command, int argc, char **argv,
     argv[0] = program;
     program_invocation_name = program;
     program_invocation_short_name = program;
+    check_options(options, argc, argv);
     if (argp_parse(&argp, argc, argv, 0, NULL, &parse) != 0) {
         exit(CLI_EXIT_USAGE);
     }
@@ -327,6 +358,9 @@ int main(int argc, char **argv)
     base_terminal_guard();
     static struct cli cli;
 
+    if (base_process_version(argc, argv, "walle")) { // behind a command it is the one to release
+        return CLI_EXIT_OK;
+    }
     (void)setenv("ARGP_HELP_FMT", "rmargin=110", 0);
     int at = find_words(argc, argv, &cli);
     const char *name = at + 1 < argc ? argv[at + 1] : NULL;

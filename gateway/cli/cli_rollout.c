@@ -1,6 +1,7 @@
 // Commands about rollouts that exist: status, list, log, the operator's commands. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/duration.h"
 #include "cli/floored_warning.h"
 #include "cli/rollout_evidence.h"
 #include "cli/rollout_explain.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static enum cli_exit rollout_path(const struct cli *cli, const char *tail, char out[CLI_PATH_MAX])
 {
@@ -108,20 +108,11 @@ static enum cli_exit list_path(const struct cli *cli, char out[CLI_PATH_MAX])
         }
         mark = '&';
     }
-    return CLI_EXIT_OK;
-}
-
-// When it was made, to the minute, in UTC.
-static void print_date(uint64_t seconds)
-{
-    char text[32] = "?";
-    time_t time = (time_t)seconds;
-    struct tm parts;
-
-    if (gmtime_r(&time, &parts) != NULL) {
-        (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%MZ", &parts);
+    if (cli_given(cli, CLI_OPTION_NEWEST)) {
+        size_t size = strlen(out);
+        (void)snprintf(out + size, CLI_PATH_MAX - size, "%climit=1", mark);
     }
-    printf("%s ", text);
+    return CLI_EXIT_OK;
 }
 
 enum cli_exit cli_rollout_list(struct cli *cli)
@@ -130,23 +121,30 @@ enum cli_exit cli_rollout_list(struct cli *cli)
     json_t *page = NULL;
     size_t index;
     json_t *rollout;
+    char made[TIME_TEXT_MAX];
+    bool newest = cli_given(cli, CLI_OPTION_NEWEST);
     enum cli_exit code = list_path(cli, path);
 
+    if (code == CLI_EXIT_OK && newest &&
+        (cli_given(cli, CLI_OPTION_LIMIT) || cli_given(cli, CLI_OPTION_AFTER))) {
+        code = cli_fail(CLI_EXIT_USAGE, "--newest is one: it goes without --limit and --after");
+    }
     if (code == CLI_EXIT_OK) {
-        code = cli_api_page(cli, path, &page);
+        code =
+            newest ? cli_api_call(cli, "GET", path, NULL, &page) : cli_api_page(cli, path, &page);
     }
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, page);
     }
     json_array_foreach(json_object_get(page, "items"), index, rollout)
     {
-        print_date(cli_json_u64(rollout, "created_s"));
+        printf("%s ", time_text(cli_json_u64(rollout, "created_s"), false, made));
         printf("%-20s %-10s ", cli_json_text(rollout, "task", "?"),
                cli_json_text(rollout, "version", "-"));
         rollout_show_line(stdout, rollout);
     }
     const char *next = cli_json_text(page, "next", NULL);
-    if (next != NULL) {
+    if (next != NULL && !newest) {
         printf("more: --after %s\n", next);
     }
     json_decref(page);

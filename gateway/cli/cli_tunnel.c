@@ -52,6 +52,24 @@ static enum cli_exit get_page(const struct cli *cli, const char *after, uint64_t
     return cli_api_call(cli, "GET", path, NULL, out);
 }
 
+// A task that nobody knows has no records for another reason than one that sent none. The refusal
+// is said, with what was probably meant.
+static enum cli_exit check_task(const struct cli *cli)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    const char *task = cli->values[CLI_OPTION_TASK];
+    json_t *root = NULL;
+    if (task == NULL || task[0] == '\0') {
+        return CLI_EXIT_OK;
+    }
+    if (!cli_path_add(path, sizeof(path), task)) {
+        return cli_fail(CLI_EXIT_USAGE, "%s is too long", task);
+    }
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &root);
+    json_decref(root);
+    return code;
+}
+
 // ---- Forms
 
 // A field of CSV (RFC 4180): quoted always, so that nothing in it matters.
@@ -172,6 +190,9 @@ enum cli_exit cli_tunnel_tail(struct cli *cli)
         .to = stdout, .name = "standard output", .form = cli->json ? FORM_JSON : FORM_PEOPLE};
     enum cli_exit code = cli_option_u64(cli, CLI_OPTION_LIMIT, TAIL_DEFAULT, PAGE_RECORDS, &limit);
     if (code == CLI_EXIT_OK) {
+        code = check_task(cli);
+    }
+    if (code == CLI_EXIT_OK) {
         code = cli_option_u64(cli, CLI_OPTION_TIMEOUT, TIMEOUT_S_MAX, TIMEOUT_S_MAX, &timeout_s);
     }
     bool follow = cli_given(cli, CLI_OPTION_FOLLOW);
@@ -238,6 +259,10 @@ static enum cli_exit say_exported(const struct cli *cli, const struct walk *walk
 
 enum cli_exit cli_tunnel_export(struct cli *cli)
 {
+    enum cli_exit known = check_task(cli);
+    if (known != CLI_EXIT_OK) {
+        return known;
+    }
     const char *path = cli->values[CLI_OPTION_OUT];
     const char *after = cli->values[CLI_OPTION_AFTER];
     if (path != NULL && strcmp(path, "-") == 0) {

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <time.h>
 
 bool duration_text(uint64_t seconds, char out[DURATION_TEXT_MAX])
 {
@@ -25,4 +26,17 @@ bool duration_text(uint64_t seconds, char out[DURATION_TEXT_MAX])
     (void)snprintf(out, DURATION_TEXT_MAX, "%llu %s%s", (unsigned long long)count, units[at].name,
                    count == 1 ? "" : "s");
     return exact;
+}
+
+const char *time_text(uint64_t unix_s, bool seconds, char out[TIME_TEXT_MAX])
+{
+    time_t time = (time_t)unix_s;
+    struct tm parts;
+
+    (void)snprintf(out, TIME_TEXT_MAX, "?");
+    if (gmtime_r(&time, &parts) != NULL) {
+        (void)strftime(out, TIME_TEXT_MAX, seconds ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%dT%H:%MZ",
+                       &parts);
+    }
+    return out;
 }

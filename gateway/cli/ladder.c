@@ -104,8 +104,66 @@ static enum cli_exit check_stage(const json_t *stage, size_t index)
     return code == CLI_EXIT_OK ? check_tolerance(stage, index) : code;
 }
 
-// --max-rise, --alpha and --beta ask for the sequential rule where a stage names none.
-static enum cli_exit fill_test(const struct cli *cli, json_t *stage)
+static enum cli_exit add_missing(json_t *stage, const char *key, json_t *value)
+{
+    json_t *defaults = json_pack("{s:o}", key, value);
+    int added = json_object_update_missing(stage, defaults);
+
+    json_decref(defaults);
+    return added == 0 ? CLI_EXIT_OK : cli_fail(CLI_EXIT_LOCAL, "out of memory");
+}
+
+static bool is_rule(const char *text)
+{
+    for (unsigned i = 0; i < POL_GATE_RULE_COUNT; ++i) {
+        if (strcmp(text, pol_gate_rule_name((enum pol_gate_rule)i)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool asks_for_test(const struct cli *cli)
+{
+    return cli_given(cli, CLI_OPTION_MAX_RISE) || cli_given(cli, CLI_OPTION_ALPHA) ||
+           cli_given(cli, CLI_OPTION_BETA);
+}
+
+// The rule of stages that name none: --rule, else what --max-rise, --alpha and --beta need; NULL:
+// the gateway's default. What was not asked for is said.
+static enum cli_exit rule_of(const struct cli *cli, const json_t *stages, const char **out)
+{
+    size_t index;
+    json_t *stage;
+
+    *out = cli->values[CLI_OPTION_RULE];
+    if (*out != NULL && !is_rule(*out)) {
+        return cli_fail(CLI_EXIT_USAGE, "--rule: threshold, sequential or logrank, not '%s'", *out);
+    }
+    if (*out != NULL && strcmp(*out, pol_gate_rule_name(POL_GATE_THRESHOLD)) == 0 &&
+        asks_for_test(cli)) {
+        return cli_fail(CLI_EXIT_USAGE, "--rule threshold compares nobody: --max-rise, --alpha and "
+                                        "--beta go with sequential or logrank");
+    }
+    if (*out != NULL || !asks_for_test(cli)) {
+        return CLI_EXIT_OK;
+    }
+    *out = pol_gate_rule_name(POL_GATE_SEQUENTIAL);
+    json_array_foreach((json_t *)(uintptr_t)stages, index, stage)
+    {
+        if (json_object_get(stage, "rule") == NULL && ladder_kind(stage) != POL_STAGE_SIMULATE) {
+            fprintf(stderr,
+                    "stages that name no rule are judged by 'sequential', for --max-rise, --alpha "
+                    "or --beta;\n--rule logrank holds its level however late reports are "
+                    "(docs/GATE.md)\n");
+            break;
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+// What the options say of a stage's rule and its numbers, where the stage says nothing.
+static enum cli_exit fill_test(const struct cli *cli, const char *rule, json_t *stage)
 {
     static const struct {
         enum cli_option option;
@@ -122,23 +180,13 @@ static enum cli_exit fill_test(const struct cli *cli, json_t *stage)
         if (!cli_given(cli, numbers[i].option) || ladder_kind(stage) == POL_STAGE_SIMULATE) {
             continue;
         }
-        json_t *defaults = json_pack("{s:f, s:s}", numbers[i].key, value, "rule", "sequential");
-        int added = json_object_update_missing(stage, defaults);
-        json_decref(defaults);
-        if (added != 0) {
-            return cli_fail(CLI_EXIT_LOCAL, "out of memory");
+        if ((code = add_missing(stage, numbers[i].key, json_real(value))) != CLI_EXIT_OK) {
+            return code;
         }
     }
-    return CLI_EXIT_OK;
-}
-
-static enum cli_exit add_missing(json_t *stage, const char *key, json_t *value)
-{
-    json_t *defaults = json_pack("{s:o}", key, value);
-    int added = json_object_update_missing(stage, defaults);
-
-    json_decref(defaults);
-    return added == 0 ? CLI_EXIT_OK : cli_fail(CLI_EXIT_LOCAL, "out of memory");
+    return rule != NULL && ladder_kind(stage) != POL_STAGE_SIMULATE
+               ? add_missing(stage, "rule", json_string(rule))
+               : CLI_EXIT_OK;
 }
 
 // What a verdict takes and what it does, where the options say so; else the gateway's defaults.
@@ -174,11 +222,13 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
     uint64_t min_sample = 0;
     double min_dwell = 0;
     double max_failure = 0;
+    const char *rule = NULL;
     size_t index;
     json_t *stage;
-    enum cli_exit code;
+    enum cli_exit code = rule_of(cli, stages, &rule);
 
-    if ((code = cli_option_u64(cli, CLI_OPTION_MIN_SAMPLE, LADDER_MIN_SAMPLE, UINT32_MAX,
+    if (code != CLI_EXIT_OK ||
+        (code = cli_option_u64(cli, CLI_OPTION_MIN_SAMPLE, LADDER_MIN_SAMPLE, UINT32_MAX,
                                &min_sample)) != CLI_EXIT_OK ||
         (code = cli_option_real(cli, CLI_OPTION_MIN_DWELL,
                                 cli_given(cli, CLI_OPTION_STAGES) ? 0 : LADDER_MIN_DWELL_S,
@@ -202,7 +252,7 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
         if (added != 0) {
             return cli_fail(CLI_EXIT_LOCAL, "stages[%zu]: not an object", index);
         }
-        code = fill_test(cli, stage);
+        code = fill_test(cli, rule, stage);
         if (code == CLI_EXIT_OK) {
             code = fill_verdicts(cli, stage, index + 1 == json_array_size(stages));
         }

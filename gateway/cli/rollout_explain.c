@@ -154,6 +154,25 @@ static void say_cohort(FILE *file, const char *name, const json_t *cohort)
         whole(cohort, "under_way"), whole(cohort, "unanswered"));
 }
 
+// Until when those offered by now are looked at.
+static unsigned say_windows(FILE *file, const json_t *rollout, const json_t *trial)
+{
+    char text[TIME_TEXT_MAX];
+    uint64_t end_s = cli_json_u64(trial, "windows_end_s");
+    unsigned long long open = whole(json_object_get(trial, "updated"), "under_way") +
+                              whole(json_object_get(trial, "control"), "under_way");
+
+    if (end_s == 0) {
+        return 0;
+    }
+    fprintf(file,
+            "  trial, windows: %llu s each from the end of a device's block; those of all "
+            "offered by now %s %s\n",
+            whole(current_stage(rollout), "window_s"), open > 0 ? "end by" : "were over",
+            time_text(end_s, true, text));
+    return 1;
+}
+
 unsigned rollout_explain_trial(FILE *file, const json_t *rollout)
 {
     const json_t *trial = json_object_get(rollout, "trial");
@@ -164,10 +183,10 @@ unsigned rollout_explain_trial(FILE *file, const json_t *rollout)
     say_cohort(file, "trial, updated", json_object_get(trial, "updated"));
     if (!json_is_true(json_object_get(trial, "compares"))) {
         fputs("  trial, control: nobody to compare with; max_failure alone is asked\n", file);
-        return 2;
+        return 2 + say_windows(file, rollout, trial);
     }
     say_cohort(file, "trial, control (offered what it has)", json_object_get(trial, "control"));
-    return 2;
+    return 2 + say_windows(file, rollout, trial);
 }
 
 unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
@@ -218,7 +237,7 @@ static void say_gate(FILE *file, const json_t *stage)
     }
 }
 
-static void say_counts(FILE *file, const json_t *stage)
+static void say_counts(FILE *file, const json_t *rollout, const json_t *stage)
 {
     const json_t *counts = json_object_get(stage, "counts");
     unsigned long long failed = whole(counts, "failed");
@@ -232,10 +251,12 @@ static void say_counts(FILE *file, const json_t *stage)
     }
     fprintf(file,
             "%llu device%s offered it: %llu answered (%llu that it ran, %llu that it failed), "
-            "%llu did not answer in time\nand count as failed, %llu are under way, %llu refused it "
+            "%llu did not answer in time\nand count as failed, %llu %s, %llu refused it "
             "as not for them.\n",
             offered, offered == 1 ? " was" : "s were", ran + failed, ran, failed, late,
-            whole(counts, "under_way"), whole(counts, "not_applicable"));
+            whole(counts, "under_way"),
+            rollout_is_taken_back(rollout) ? "never answered" : "are under way",
+            whole(counts, "not_applicable"));
     if (whole(counts, "silent") > 0) {
         fprintf(file, "%llu that activated it were not heard of since (silent).\n",
                 whole(counts, "silent"));
@@ -285,8 +306,11 @@ static void say_simulation(FILE *file, const json_t *rollout)
 static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, uint64_t now_s)
 {
     const json_t *counts = json_object_get(stage, "counts");
+    const json_t *updated = json_object_get(json_object_get(rollout, "trial"), "updated");
     unsigned long long completed =
-        whole(counts, "succeeded") + whole(counts, "failed") + whole(counts, "timed_out");
+        json_is_object(updated)
+            ? whole(updated, "offered") - whole(updated, "under_way")
+            : whole(counts, "succeeded") + whole(counts, "failed") + whole(counts, "timed_out");
     unsigned long long sample = whole(stage, "min_sample");
     uint64_t since_s = cli_json_u64(json_object_get(rollout, "stage"), "since_s");
     double open_s = now_s > since_s ? (double)(now_s - since_s) : 0;
@@ -306,6 +330,27 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     if (strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
         say_simulation(file, rollout);
     }
+}
+
+// With the rule logrank what is heard after a window counts no more. When all windows are over and
+// too few were heard of in them, waiting leads nowhere.
+static void say_dead_end(FILE *file, const json_t *rollout, const json_t *stage)
+{
+    const json_t *updated = json_object_get(json_object_get(rollout, "trial"), "updated");
+    unsigned long long offered = whole(updated, "offered");
+    unsigned long long unheard = whole(updated, "unanswered");
+    double asked = real(stage, "min_answered");
+
+    if (offered == 0 || whole(updated, "under_way") > 0 ||
+        (double)(offered - unheard) >= asked * (double)offered) {
+        return;
+    }
+    fprintf(file,
+            "It waits in vain, unless more devices come: %llu of %llu were not heard of within the "
+            "stage's window of %llu s,\n%g %% must be, and what is heard later does not count. A "
+            "window takes the time to answer and two check-ins\nat least: start it anew with a "
+            "longer \"window_s\" (left out: that long), or promote it.\n",
+            unheard, offered, whole(stage, "window_s"), 100 * asked);
 }
 
 static bool in_last_stage(const json_t *rollout)
@@ -393,7 +438,7 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
             cli_json_text(stage, "kind", "?"), real(stage, "percent"),
             strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
     say_gate(file, stage);
-    say_counts(file, stage);
+    say_counts(file, rollout, stage);
     fputs("Verdict ", file);
     rollout_show_verdict(file, rollout);
     fprintf(file, ".\n%s", story);
@@ -410,6 +455,7 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
     }
     if (strcmp(state, "running") == 0) {
         say_missing(file, rollout, stage, now_s);
+        say_dead_end(file, rollout, stage);
     }
     say_next(file, rollout);
 }

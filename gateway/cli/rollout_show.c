@@ -49,9 +49,14 @@ static void make_bar(const json_t *counts, char out[BAR_WIDTH + 1])
     }
 }
 
+bool rollout_is_taken_back(const json_t *rollout)
+{
+    return strcmp(cli_json_text(rollout, "state", ""), "rolled_back") == 0;
+}
+
 // The words of docs/OPERATIONS.md ("Watching") for what devices are at; those of few are left out
 // when they count nobody.
-static void print_counts(FILE *file, const json_t *counts)
+static void print_counts(FILE *file, const json_t *rollout, const json_t *counts)
 {
     static const struct {
         const char *key;
@@ -68,7 +73,9 @@ static void print_counts(FILE *file, const json_t *counts)
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); ++i) {
         if (words[i].always || count(counts, words[i].key) > 0) {
-            fprintf(file, "%s%llu %s", before, count(counts, words[i].key), words[i].word);
+            bool gone = rollout_is_taken_back(rollout) && strcmp(words[i].key, "under_way") == 0;
+            fprintf(file, "%s%llu %s", before, count(counts, words[i].key),
+                    gone ? "never answered" : words[i].word);
             before = ", ";
         }
     }
@@ -92,11 +99,34 @@ static bool is_by_hand(const json_t *rollout)
     return false;
 }
 
+// Nobody has answered in the open stage: that is no finding, it is what the rollout waits for. A
+// reason of the stage before, or of who opened this one, is told of no more.
+static bool show_waiting(FILE *file, const json_t *rollout)
+{
+    const json_t *stage = json_object_get(rollout, "stage");
+    bool running = strcmp(cli_json_text(rollout, "state", ""), "running") == 0;
+    const char *reason = cli_json_text(rollout, "reason", "");
+    bool own = strncmp(reason, "no_", 3) == 0 || strcmp(reason, "simulation_pending") == 0;
+
+    if (!running || strcmp(cli_json_text(rollout, "verdict", ""), "no_data") != 0) {
+        return false;
+    }
+    if (own) {
+        fprintf(file, "waiting: %s", cli_json_text(rollout, "reason_text", ""));
+    } else {
+        fprintf(file, "waiting: stage %s has just opened", cli_json_text(stage, "name", "?"));
+    }
+    return true;
+}
+
 void rollout_show_verdict(FILE *file, const json_t *rollout)
 {
     const char *verdict = cli_json_text(rollout, "verdict", "?");
     bool none = strcmp(verdict, "no_data") == 0;
 
+    if (show_waiting(file, rollout)) {
+        return;
+    }
     const char *now = cli_json_text(rollout, "reason_text", "");
     const char *cause = cli_json_text(json_object_get(rollout, "cause"), "text", now);
     fprintf(file, "%s: %s", none && is_by_hand(rollout) ? "none" : verdict, cause);
@@ -113,12 +143,16 @@ void rollout_show_failed(FILE *file, const json_t *turn)
 {
     const json_t *counts = json_object_get(turn, "counts");
     const json_t *updated = json_object_get(json_object_get(counts, "trial"), "updated");
-    unsigned long long completed =
-        count(counts, "succeeded") + count(counts, "failed") + count(counts, "timed_out");
+    unsigned long long failed = count(counts, "failed") + count(counts, "timed_out");
+    unsigned long long of = count(counts, "succeeded") + failed;
 
-    fprintf(file, "%.2f %% of %llu %s had failed", 100 * ratio_of(turn),
-            updated != NULL ? count(updated, "offered") : completed,
-            updated != NULL ? "offered" : "completed");
+    if (updated != NULL) {
+        failed = count(updated, "failed");
+        of = count(updated, "offered");
+    }
+    // Of the counts themselves: the ratio of a line that ends something is of the verdict before.
+    fprintf(file, "%.2f %% of %llu %s had failed", of > 0 ? 100 * (double)failed / (double)of : 0.0,
+            of, updated != NULL ? "offered" : "completed");
 }
 
 // The state, and whether the version is killed, which every state may be.
@@ -156,7 +190,7 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
                 count(counts, "failed"));
         return;
     }
-    print_counts(file, counts);
+    print_counts(file, rollout, counts);
     if (count(counts, "control") > 0) { // it stays with its stage when the next one is open
         fprintf(file, "; control %llu, %llu completed, %llu failed", count(counts, "control"),
                 count(counts, "control_completed"), count(counts, "control_failed"));
@@ -266,7 +300,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     lines += rollout_explain_trial(file, rollout);
     lines += rollout_explain_unproven(file, rollout);
     fputs("  all stages: ", file);
-    print_counts(file, counts);
+    print_counts(file, rollout, counts);
     fprintf(file, "; %llu activated it\n", count(counts, "activated"));
     if (count(counts, "silent") > 0) {
         fputs(
@@ -292,7 +326,7 @@ void rollout_show_line(FILE *file, const json_t *rollout)
             cli_json_text(json_object_get(rollout, "stage"), "name", "-"));
     rollout_show_verdict(file, rollout);
     fputs("; ", file);
-    print_counts(file, counts);
+    print_counts(file, rollout, counts);
     fputc('\n', file);
     (void)rollout_explain_unproven(file, rollout);
 }
@@ -314,6 +348,8 @@ enum cli_exit rollout_exit(const json_t *rollout)
     bool killed = json_is_true(json_object_get(rollout, "killed"));
     bool failed = json_is_true(json_object_get(rollout, "stage_failed")) ||
                   strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0;
+    bool late = json_is_object(json_object_get(rollout, "late"));
 
-    return killed || (failed && strcmp(state, "completed") != 0) ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    return killed || late || (failed && strcmp(state, "completed") != 0) ? CLI_EXIT_FAILED
+                                                                         : CLI_EXIT_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "http/conn_intro.h"
 #include "http/conn_io.h"
+#include "http/h1_door.h"
 #include "http/stream.h"
 #include "http/worker.h"
 
@@ -17,18 +18,14 @@
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define READS_PER_EVENT   32
 #define WRITES_PER_EVENT  16 // of up to GW_WORKER_OUTPUT_BYTES
-#define LINGER_MS         1000
-#define TRIM_AFTER_MS     3000
-#define CHECK_MS          1000 // how often a connection with requests is looked at
 #define CONNECTION_WINDOW (1024 * 1024)
 #define SETTINGS_COUNT    3
-#define PING_BYTES        8
+#define MAGIC_BYTES       3     // of "PRI", with which HTTP/2 begins
 #define RTO_MIN_US        20000 // above the round trip; 200,000 by default
 #ifndef TCP_RTO_MIN_US
 #define TCP_RTO_MIN_US 45
@@ -189,6 +186,7 @@ void gw_conn_free(struct gw_conn *conn)
     unmark(conn);
     nghttp2_session_del(conn->session);
     gw_h2_memory_session_ended(&worker->h2_memory, &conn->lease);
+    gw_h1_door_free(conn->door);
     SSL_free(conn->ssl);
     free(conn->identity);
     gw_send_guard_end(conn);
@@ -289,6 +287,39 @@ static bool gather(struct gw_conn *conn)
     return true;
 }
 
+// The same for a peer that speaks HTTP/1.1: the frames are its door's. False when there is no more.
+static bool gather_answers(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    for (;;) {
+        worker->output_bytes += gw_h1_door_take(conn->door, worker->output + worker->output_bytes,
+                                                GW_WORKER_OUTPUT_BYTES - worker->output_bytes);
+        if (worker->output_bytes == GW_WORKER_OUTPUT_BYTES) {
+            return true;
+        }
+        const uint8_t *bytes = NULL;
+        ssize_t size = nghttp2_session_mem_send(conn->session, &bytes);
+        if (size <= 0 || gw_h1_door_answer(conn->door, bytes, (size_t)size) != BASE_OK) {
+            conn->failed = conn->failed || size != 0;
+            return false;
+        }
+    }
+}
+
+// What the session has to say, into the worker's output.
+static bool gather_some(struct gw_conn *conn)
+{
+    conn->busy = true;
+    bool more = conn->door != NULL ? gather_answers(conn) : gather(conn);
+    conn->busy = false;
+    if (conn->door != NULL && !conn->failed) {
+        gw_h1_door_turn(conn->door);
+        more = more || nghttp2_session_want_write(conn->session) != 0 ||
+               gw_h1_door_has_output(conn->door);
+    }
+    return more;
+}
+
 // Writes frames until there are none, the socket is full, or others must have their turn.
 static void write_frames(struct gw_conn *conn)
 {
@@ -297,9 +328,7 @@ static void write_frames(struct gw_conn *conn)
     gw_h2_memory_unpark(&worker->h2_memory, &conn->lease);
     for (int i = 0; i < WRITES_PER_EVENT && more && !conn->failed && conn->rest == NULL; i++) {
         worker->output_bytes = 0;
-        conn->busy = true;
-        more = gather(conn);
-        conn->busy = false;
+        more = gather_some(conn);
         if (worker->output_bytes > 0 && !conn->failed) {
             size_t written = write_some(conn, worker->output, worker->output_bytes);
             if (written < worker->output_bytes && !conn->failed) {
@@ -337,19 +366,41 @@ static void begin_linger(struct gw_conn *conn)
     }
     conn->state = GW_CONN_LINGER;
     watch(conn, true, false);
-    gw_wheel_set(&conn->worker->wheel, &conn->timer, conn->worker->now_ms + LINGER_MS);
+    gw_wheel_set(&conn->worker->wheel, &conn->timer, conn->worker->now_ms + GW_CONN_LINGER_MS);
 }
 
 static bool input_must_wait(const struct gw_conn *conn)
 {
-    return conn->rest != NULL && nghttp2_session_get_outbound_queue_size(conn->session) >
-                                     conn->worker->limits.output_frames;
+    return (conn->door != NULL && gw_h1_door_is_full(conn->door)) ||
+           (conn->rest != NULL && nghttp2_session_get_outbound_queue_size(conn->session) >
+                                      conn->worker->limits.output_frames);
+}
+
+// Is everything said, and nothing more to come?
+static bool is_done(struct gw_conn *conn)
+{
+    if (conn->rest != NULL || conn->want_write ||
+        (conn->door != NULL && gw_h1_door_has_output(conn->door))) {
+        return false;
+    }
+    if (conn->door != NULL && gw_h1_door_is_over(conn->door)) {
+        return true;
+    }
+    return !nghttp2_session_want_write(conn->session) &&
+           (!nghttp2_session_want_read(conn->session) ||
+            (conn->goaway_sent && conn->stream_count == 0));
+}
+
+// Is it known what the peer speaks? Before that nothing is said: not in HTTP/2 to who does not.
+static bool is_told(const struct gw_conn *conn)
+{
+    return conn->magic_bytes == MAGIC_BYTES;
 }
 
 void gw_conn_flush(struct gw_conn *conn)
 {
     base_assert(!conn->busy);
-    if (conn->state == GW_CONN_OPEN && !conn->failed) {
+    if (conn->state == GW_CONN_OPEN && !conn->failed && is_told(conn)) {
         conn->want_write = false;
         if (write_rest(conn)) {
             write_frames(conn);
@@ -362,11 +413,7 @@ void gw_conn_flush(struct gw_conn *conn)
     if (conn->state != GW_CONN_OPEN) {
         return;
     }
-    bool done = conn->rest == NULL && !conn->want_write &&
-                !nghttp2_session_want_write(conn->session) &&
-                (!nghttp2_session_want_read(conn->session) ||
-                 (conn->goaway_sent && conn->stream_count == 0));
-    if (done) {
+    if (is_done(conn)) {
         begin_linger(conn);
         if (conn->failed) {
             gw_conn_free(conn);
@@ -415,8 +462,8 @@ void gw_conn_terminate(struct gw_conn *conn, uint32_t error)
 
 void gw_conn_drain(struct gw_conn *conn)
 {
-    if (conn->state != GW_CONN_OPEN) {
-        conn->failed = true; // not speaking HTTP/2 yet, or not any more
+    if (conn->state != GW_CONN_OPEN || !is_told(conn)) {
+        conn->failed = true; // not speaking yet, or not any more
         gw_conn_mark(conn);
         return;
     }
@@ -491,7 +538,7 @@ static void feed_piece(struct gw_conn *conn, const uint8_t *bytes, size_t size)
 
 // Stops before each DATA frame, when nghttp2 has seen everything in front of it, to look whether
 // its stream is over.
-static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+void gw_conn_feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
 {
     size_t fed = 0;
     size_t at = 0;
@@ -505,6 +552,50 @@ static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     }
     feed_piece(conn, bytes + fed, size - fed);
     gw_conn_mark(conn);
+}
+
+static void take(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    if (conn->door == NULL) {
+        gw_conn_feed(conn, bytes, size);
+        return;
+    }
+    if (gw_h1_door_input(conn->door, bytes, size) != BASE_OK) {
+        conn->failed = true;
+        return;
+    }
+    gw_h1_door_turn(conn->door);
+    gw_conn_mark(conn);
+    gw_conn_wake_timer(conn);
+}
+
+// The first bytes say what the peer speaks: "PRI" is HTTP/2, another capital the method of a
+// request of HTTP/1.1. What is neither is the session's to refuse.
+static void take_input(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    static const uint8_t magic[MAGIC_BYTES + 1] = "PRI";
+    if (conn->magic_bytes < MAGIC_BYTES) {
+        size_t held = conn->magic_bytes;
+        size_t at = 0;
+        while (at < size && conn->magic_bytes < MAGIC_BYTES &&
+               bytes[at] == magic[conn->magic_bytes]) {
+            conn->magic_bytes++;
+            at++;
+        }
+        if (at == size && conn->magic_bytes < MAGIC_BYTES) {
+            return;
+        }
+        if (conn->magic_bytes < MAGIC_BYTES && bytes[at] >= 'A' && bytes[at] <= 'Z' &&
+            gw_h1_door_new(conn, &conn->door) != BASE_OK) {
+            conn->failed = true;
+            return;
+        }
+        conn->magic_bytes = MAGIC_BYTES;
+        if (held > 0) {
+            take(conn, magic, held);
+        }
+    }
+    take(conn, bytes, size);
 }
 
 // The handshake is complete: nobody plays back what an other one said.
@@ -521,7 +612,7 @@ static void end_early(struct gw_conn *conn)
 }
 
 // Large header fields wait when the peer's address has had enough of them.
-static bool pay_headers(struct gw_conn *conn)
+bool gw_conn_pay_headers(struct gw_conn *conn)
 {
     if (conn->headers.unpaid < GW_HEADER_PAY_BYTES && conn->paused_ms == 0) {
         return true;
@@ -543,6 +634,9 @@ static void read_frames(struct gw_conn *conn)
     for (int i = 0; i < reads && !emptied; i++) {
         size_t size = 0;
         bool was_early = conn->early;
+        if (conn->door != NULL && gw_h1_door_is_full(conn->door)) {
+            return; // it goes on when the door has room
+        }
         enum base_status status = gw_conn_read(conn, worker->input, room, &size);
         if (was_early && !conn->early) {
             end_early(conn);
@@ -557,9 +651,9 @@ static void read_frames(struct gw_conn *conn)
         conn->read_ms = worker->now_ms;
         conn->trimmed = false;
         conn->ping_sent = false;
-        feed(conn, worker->input, size);
+        take_input(conn, worker->input, size);
         emptied = conn->failed || (conn->ssl == NULL && size < room);
-        if (!pay_headers(conn)) {
+        if (!gw_conn_pay_headers(conn)) {
             return; // it is read again when the timer says so
         }
     }
@@ -584,8 +678,9 @@ static void shake_hands(struct gw_conn *conn)
         gw_conn_handshake(conn, conn->worker->input, GW_WORKER_INPUT_BYTES, &size);
     if (status == BASE_OK) {
         status = start_session(conn);
+        conn->magic_bytes = gw_conn_speaks_h2(conn) ? MAGIC_BYTES : 0;
         if (status == BASE_OK && size > 0) {
-            feed(conn, conn->worker->input, size);
+            take_input(conn, conn->worker->input, size);
         }
         if (status == BASE_OK) {
             read_frames(conn); // the first frames may have come with the handshake
@@ -639,148 +734,4 @@ static void on_event(evutil_socket_t fd, short what, void *ctx)
         gw_conn_mark(conn);
     }
     gw_http_worker_flush(worker);
-}
-
-// ---- Deadlines
-
-void gw_conn_wake_timer(struct gw_conn *conn)
-{
-    uint64_t due_ms = conn->worker->now_ms + CHECK_MS;
-    if (!gw_timer_is_set(&conn->timer) || conn->timer.due_ms > due_ms) {
-        gw_wheel_set(&conn->worker->wheel, &conn->timer, due_ms);
-    }
-}
-
-// Ends the streams whose time is over.
-static void check_streams(struct gw_conn *conn, uint64_t now_ms)
-{
-    struct gw_stream *next;
-    for (struct gw_stream *stream = conn->active; stream != NULL; stream = next) {
-        next = stream->next;
-        int status = 0;
-        if (!gw_stream_overdue(stream, now_ms, &status)) {
-            continue;
-        }
-        gw_stat_add(&conn->worker->stats->rejected_total, stream->lingers ? 0 : 1);
-        if (stream->state == GW_STREAM_HEADERS) {
-            conn->failed = true; // nothing can be said in the middle of a header block
-        } else if (status != 0) {
-            gw_stream_problem(stream, status, "the request body came too slowly");
-        } else {
-            // RFC 9113, 8.1: NO_ERROR: a complete reply, and no wish for the rest of the request.
-            (void)nghttp2_submit_rst_stream(conn->session, NGHTTP2_FLAG_NONE, stream->id,
-                                            stream->lingers ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
-            stream->moved_ms = now_ms;
-        }
-        gw_conn_mark(conn);
-    }
-}
-
-// A silent peer with open streams is asked whether it is still there.
-static void check_silence(struct gw_conn *conn, uint64_t now_ms)
-{
-    const struct gw_limits *limits = &conn->worker->limits;
-    if (conn->ping_sent) {
-        conn->failed = conn->failed || now_ms - conn->ping_ms > limits->write_ms;
-    } else if (now_ms - conn->read_ms >= limits->ping_ms) {
-        static const uint8_t opaque[PING_BYTES] = "walle";
-        conn->ping_sent = true;
-        conn->ping_ms = now_ms;
-        (void)nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, opaque);
-        gw_conn_mark(conn);
-    }
-}
-
-// A pause that is over: it is read again if its address has paid.
-static void check_pause(struct gw_conn *conn, uint64_t now_ms)
-{
-    if (conn->paused_ms != 0 && conn->paused_ms <= now_ms && pay_headers(conn)) {
-        conn->read_on = true;
-        gw_conn_mark(conn);
-    }
-}
-
-static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
-{
-    const struct gw_limits *limits = &conn->worker->limits;
-    if (conn->paused_ms != 0) {
-        return conn->paused_ms < now_ms + CHECK_MS ? conn->paused_ms : now_ms + CHECK_MS;
-    }
-    bool unready = !conn->preface_seen || conn->early;
-    if (conn->active != NULL || conn->sending.waits || conn->rest != NULL || conn->ping_sent ||
-        unready) {
-        return now_ms + CHECK_MS;
-    }
-    if (!conn->trimmed) {
-        return now_ms + TRIM_AFTER_MS;
-    }
-    return conn->stream_count == 0 ? conn->idle_ms + limits->idle_ms
-                                   : conn->read_ms + limits->ping_ms;
-}
-
-static void check_open(struct gw_conn *conn, uint64_t now_ms)
-{
-    const struct gw_limits *limits = &conn->worker->limits;
-    check_pause(conn, now_ms);
-    check_streams(conn, now_ms);
-    bool unready = !conn->preface_seen || conn->early;
-    if (unready && now_ms - conn->begun_ms >= limits->handshake_ms) {
-        conn->failed = true;
-    } else if ((conn->rest != NULL && now_ms - conn->write_ms > limits->write_ms) ||
-               gw_send_guard_overdue(conn, now_ms)) {
-        gw_stat_add(&conn->worker->stats->unread_closed, 1);
-        gw_send_guard_abort(conn);
-        conn->failed = true; // reads too slowly
-    } else if (conn->stream_count == 0) {
-        if (now_ms - conn->idle_ms >= limits->idle_ms) {
-            gw_conn_terminate(conn, NGHTTP2_NO_ERROR);
-        }
-    } else {
-        check_silence(conn, now_ms);
-    }
-    if (!conn->trimmed && conn->rest == NULL && now_ms - conn->read_ms >= TRIM_AFTER_MS) {
-        gw_h2_memory_trim(&conn->lease);
-        conn->trimmed = true;
-    }
-}
-
-// What is under way to a slow peer is still delivered, with the same deadline as ever; closed
-// before that, it would be the kernel's, out of our sight.
-static bool linger_on(struct gw_conn *conn)
-{
-    if (gw_send_guard_overdue(conn, conn->worker->now_ms)) {
-        gw_stat_add(&conn->worker->stats->unread_closed, 1);
-        gw_send_guard_abort(conn);
-        return false;
-    }
-    return conn->sending.waits;
-}
-
-// After a time in which the worker did not run: what came meanwhile is heard before anybody is
-// called slow.
-static bool is_unheard(const struct gw_conn *conn)
-{
-    int bytes = 0;
-    return conn->worker->late && conn->state != GW_CONN_LINGER && conn->paused_ms == 0 &&
-           ioctl(conn->fd, FIONREAD, &bytes) == 0 && bytes > 0;
-}
-
-void gw_conn_on_timer(struct gw_conn *conn)
-{
-    uint64_t now_ms = conn->worker->now_ms;
-    if (is_unheard(conn)) {
-        gw_wheel_set(&conn->worker->wheel, &conn->timer, now_ms + GW_WORKER_TICK_MS);
-        return;
-    }
-    if (conn->state == GW_CONN_OPEN && !conn->failed) {
-        check_open(conn, now_ms);
-        gw_wheel_set(&conn->worker->wheel, &conn->timer, next_check(conn, now_ms));
-    } else if (conn->state == GW_CONN_LINGER && !conn->failed && linger_on(conn)) {
-        gw_wheel_set(&conn->worker->wheel, &conn->timer, now_ms + LINGER_MS);
-    } else {
-        conn->failed = true; // the handshake or the lingering took too long
-    }
-    if (conn->failed) {
-        gw_conn_mark(conn);
-    }
 }

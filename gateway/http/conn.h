@@ -17,13 +17,14 @@
 #include <openssl/ssl.h>
 
 struct gw_conn_intro;
+struct gw_h1_door;
 struct gw_http_worker;
 struct gw_stream;
 
 enum gw_conn_state {
     GW_CONN_INTRO,     // a trusted balancer says whom it carries
     GW_CONN_HANDSHAKE, // TLS
-    GW_CONN_OPEN,      // HTTP/2
+    GW_CONN_OPEN,      // HTTP/2, or HTTP/1.1 through a door
     GW_CONN_LINGER,    // our side is shut; input is thrown away so that the last frames arrive
     GW_CONN_CLOSED,    // about to be freed
     GW_CONN_STATE_COUNT
@@ -48,6 +49,7 @@ struct gw_conn {
     bool carries_tunnel; // small answers overtake a download on it
     bool early;          // open, and its handshake is not complete: what came is early data
     bool early_read;     // all of its early data was read, or there was none
+    uint8_t magic_bytes; // of the first three, which tell HTTP/2 from HTTP/1.1; 3: it is told
     bool preface_seen;   // the peer's first SETTINGS came
     bool draining;       // told to open no more streams
     bool goaway_sent;    // with the last stream served: closes with its last stream
@@ -58,6 +60,7 @@ struct gw_conn {
     bool failed;                      // to be closed at the next flush
     bool ping_sent;                   // and nothing heard since
     struct gw_conn_intro *intro;      // NULL: there is none to come
+    struct gw_h1_door *door;          // NULL: it speaks HTTP/2
     SSL *ssl;                         // NULL: clear
     struct gw_tls_identity *identity; // of a client certificate; NULL: none
     nghttp2_session *session;
@@ -92,6 +95,8 @@ struct gw_conn {
     struct pol_ratelimit controls;
 };
 
+#define GW_CONN_LINGER_MS 1000 // our side is shut: for the peer to shut its own
+
 struct gw_conn_origin {
     struct gw_peer_address peer; // counted in the table of peers
     bool loopback;
@@ -108,6 +113,8 @@ void gw_conn_free(struct gw_conn *conn);
 void gw_conn_mark(struct gw_conn *conn);
 // Writes what there is; may close and free the connection.
 void gw_conn_flush(struct gw_conn *conn);
+// Hands frames to the connection's session: from the peer, or from its door.
+void gw_conn_feed(struct gw_conn *conn, const uint8_t *bytes, size_t size);
 // Writes frames now if the socket took all that went before; not from inside nghttp2. The
 // connection stays, `failed` or not.
 void gw_conn_write_now(struct gw_conn *conn);
@@ -124,9 +131,12 @@ void gw_conn_end_tunnels(struct gw_conn *conn);
 void gw_conn_drain_last(struct gw_conn *conn);
 // Ends the connection with GOAWAY(error) after what is queued.
 void gw_conn_terminate(struct gw_conn *conn, uint32_t error);
-// Timer callback of the worker's wheel.
+// Large header fields wait when the peer's address has had enough of them: false, and it is not
+// read until conn->paused_ms.
+bool gw_conn_pay_headers(struct gw_conn *conn);
+// conn_deadlines.c: timer callback of the worker's wheel.
 void gw_conn_on_timer(struct gw_conn *conn);
-// A stream was added: its deadlines are looked at from now on.
+// ... A stream was added, or a head of HTTP/1.1 comes: its deadlines are looked at from now on.
 void gw_conn_wake_timer(struct gw_conn *conn);
 
 // h2_events.c: the callbacks of every session.

@@ -34,12 +34,23 @@ static enum base_status errno_failed(void)
 
 // ---- Handshake
 
+bool gw_conn_speaks_h2(const struct gw_conn *conn)
+{
+    const unsigned char *protocol = NULL;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(conn->ssl, &protocol, &size);
+    return size == 2 && memcmp(protocol, "h2", 2) == 0;
+}
+
+// A client that names no protocol, or HTTP/1.1, may speak that; its first bytes say.
 static enum base_status check_protocol(const struct gw_conn *conn)
 {
     const unsigned char *protocol = NULL;
     unsigned int size = 0;
     SSL_get0_alpn_selected(conn->ssl, &protocol, &size);
-    return size == 2 && memcmp(protocol, "h2", 2) == 0 ? BASE_OK : BASE_ERR_DENIED;
+    bool known =
+        size == 0 || gw_conn_speaks_h2(conn) || (size == 8 && memcmp(protocol, "http/1.1", 8) == 0);
+    return known ? BASE_OK : BASE_ERR_DENIED;
 }
 
 // BUSY: the handshake goes on when the peer says more.

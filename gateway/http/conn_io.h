@@ -22,4 +22,7 @@ BASE_NODISCARD enum base_status gw_conn_write(struct gw_conn *conn, const uint8_
 BASE_NODISCARD enum base_status gw_conn_handshake(struct gw_conn *conn, uint8_t *out, size_t room,
                                                   size_t *out_size);
 
+// Was HTTP/2 agreed on in its handshake?
+bool gw_conn_speaks_h2(const struct gw_conn *conn);
+
 #endif

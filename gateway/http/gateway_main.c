@@ -3,7 +3,6 @@
 // exits at once.
 #include "api/api.h"
 #include "base/process_start.h"
-#include "base/version.h"
 #include "base/terminal.h"
 #include "ddi/ddi.h"
 #include "base/clock.h"
@@ -39,8 +38,6 @@
 #define UPKEEPS_A_DAY   144u
 #define DAY_S           86400
 
-const char *argp_program_version = "walle-gateway " BASE_PRODUCT_VERSION;
-
 // A setting from the command line, applied over the file at start and at every reload.
 struct override {
     const char *name;
@@ -50,6 +47,7 @@ struct override {
 struct arguments {
     const char *dir;
     const char *config_path; // NULL: defaults only
+    bool check;              // no more than the settings
     struct override overrides[OVERRIDES_MAX];
     uint32_t override_count;
 };
@@ -63,6 +61,7 @@ enum option_key {
     OPTION_WORKERS,
     OPTION_UPSTREAM,
     OPTION_LOG,
+    OPTION_CHECK,
 };
 
 static const struct argp_option options[] = {
@@ -75,6 +74,8 @@ static const struct argp_option options[] = {
     {"workers", OPTION_WORKERS, "N", 0, "event loops (default: one per core)", 0},
     {"upstream", OPTION_UPSTREAM, "URL", 0, "http://HOST:PORT behind every other path", 0},
     {"log", OPTION_LOG, "LEVEL", 0, "error, warn, info or debug", 0},
+    {"check-config", OPTION_CHECK, NULL, 0,
+     "say whether a start would take these settings and the files they name, and start nothing", 0},
     {"set", OPTION_SET, "KEY=VALUE", 0, "any setting of the configuration file", 0},
     {0},
 };
@@ -107,6 +108,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         return 0;
     case OPTION_CONFIG:
         arguments->config_path = value;
+        return 0;
+    case OPTION_CHECK:
+        arguments->check = true;
         return 0;
     case OPTION_TLS:
         add_override(arguments, state, "listen.tls", value);
@@ -489,10 +493,32 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     return status;
 }
 
+// --check-config: what a start would refuse is refused here, without a data folder, a port or a
+// key.
+static int check_config(const struct gw_http_config *config)
+{
+    char token[TOKEN_BYTES_MAX];
+    struct base_error error = {0};
+    if (!read_token("admin.token_file", config->admin_token_file, token) ||
+        !read_token("ddi.token_file", config->ddi_token_file, token)) {
+        return EXIT_USAGE;
+    }
+    explicit_bzero(token, sizeof(token));
+    if (gw_server_check(config, &error) != BASE_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return EXIT_USAGE;
+    }
+    puts("the settings are good");
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     base_process_start();
     base_terminal_guard();
+    if (base_process_version(argc, argv, "walle-gateway")) {
+        return EXIT_SUCCESS;
+    }
     static const struct argp argp = {options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct arguments arguments = {.dir = "walle-data"};
     argp_err_exit_status = EXIT_USAGE;
@@ -503,6 +529,9 @@ int main(int argc, char **argv)
     enum base_log_level level;
     if (!read_config(&arguments, &config, &level)) {
         return EXIT_USAGE;
+    }
+    if (arguments.check) {
+        return check_config(&config);
     }
     struct base_log log;
     base_log_stderr(&log, level);

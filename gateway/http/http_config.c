@@ -3,6 +3,7 @@
 #include "http/http_config.h"
 
 #include "base/check.h"
+#include "base/likeness.h"
 #include "base/regular_file.h"
 #include "base/str_cut.h"
 #include "http/body_budget.h"
@@ -244,6 +245,15 @@ static const struct gw_config_row *find_row(struct base_str name)
     return NULL;
 }
 
+static const char *nearest_row(struct base_str name)
+{
+    struct base_nearest nearest = base_nearest_to(name);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        base_nearest_offer(&nearest, rows[i].name);
+    }
+    return nearest.found;
+}
+
 // How much of a text from outside goes into an error line.
 static int shown(struct base_str text)
 {
@@ -278,8 +288,10 @@ enum base_status gw_http_config_set(struct gw_http_config *config, struct base_s
 {
     const struct gw_config_row *row = find_row(name);
     if (row == NULL) {
-        return base_error_set(error, BASE_ERR_INVALID, "unknown setting '%.*s'", shown(name),
-                              name.data);
+        const char *meant = nearest_row(name);
+        return base_error_set(error, BASE_ERR_INVALID, "unknown setting '%.*s'%s%s%s", shown(name),
+                              name.data, meant != NULL ? ": did you mean " : "",
+                              meant != NULL ? meant : "", meant != NULL ? "?" : "");
     }
     if (value.data == NULL) {
         value = BASE_STR("");

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "http/body_budget.h"
 #include "http/conn.h"
-#include "http/h1_response.h"
+#include "http/h1_message.h"
 #include "http/proxy_request.h"
 #include "http/stream.h"
 #include "http/worker.h"
@@ -43,7 +43,7 @@ struct gw_proxy_exchange {
     struct upstream_conn *conn; // NULL: waiting, or the upstream has ended
     struct evbuffer *request;   // head and body not handed to a connection yet
     struct evbuffer *reply;     // body not taken by the client yet
-    struct gw_h1_response response;
+    struct gw_h1_message response;
     uint64_t moved_ms;    // last progress on the upstream's side
     uint64_t attached_ms; // since when it has had a connection
     uint64_t paused_ms;   // since when it is paused
@@ -290,8 +290,8 @@ static bool parse_input(struct gw_proxy_exchange *exchange)
         int pieces = evbuffer_peek(input, -1, NULL, &piece, 1);
         size_t used = 0;
         struct base_str body = {0};
-        enum gw_h1_event event = gw_h1_response_feed(&exchange->response, piece.iov_base,
-                                                     pieces > 0 ? piece.iov_len : 0, &used, &body);
+        enum gw_h1_event event = gw_h1_message_feed(&exchange->response, piece.iov_base,
+                                                    pieces > 0 ? piece.iov_len : 0, &used, &body);
         if (event == GW_H1_BODY && evbuffer_add(exchange->reply, body.data, body.size) != 0) {
             fail(exchange, 503, "out of memory");
             return false;
@@ -403,7 +403,7 @@ static void on_closed(struct upstream_conn *conn, bool timed_out)
     if (was_connected && retry(exchange, conn->reused)) {
         return;
     }
-    if (was_connected && gw_h1_response_closed(&exchange->response) && !exchange->complete) {
+    if (was_connected && gw_h1_message_closed(&exchange->response) && !exchange->complete) {
         end_reply(exchange, false);
         return;
     }
@@ -578,7 +578,7 @@ static struct gw_proxy_exchange *exchange_new(struct gw_proxy *proxy, struct gw_
     exchange->request = evbuffer_new();
     exchange->reply = evbuffer_new();
     if (exchange->request == NULL || exchange->reply == NULL ||
-        gw_h1_response_init(&exchange->response, &stream->work->arena, stream->head) != BASE_OK) {
+        gw_h1_message_init(&exchange->response, &stream->work->arena, stream->head) != BASE_OK) {
         buffers_free(exchange);
         free(exchange);
         return NULL;

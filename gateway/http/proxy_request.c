@@ -247,7 +247,7 @@ static nghttp2_nv field(struct base_str name, struct base_str value)
                         NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-size_t gw_proxy_reply_fields(const struct gw_h1_response *response, char *status_text,
+size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_text,
                              struct base_str offer, nghttp2_nv *out)
 {
     size_t count = 0;

@@ -4,7 +4,7 @@
 #define GW_HTTP_PROXY_REQUEST_H
 
 #include "base/str.h"
-#include "http/h1_response.h"
+#include "http/h1_message.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -21,7 +21,7 @@ BASE_NODISCARD enum base_status gw_proxy_request_head(const struct gw_stream_wor
                                                       struct base_str proven, struct evbuffer *out);
 // Fills `out` (GW_H1_FIELDS_MAX + 2 places): status, the response's end-to-end fields, the offer
 // when it is not empty. Texts are borrowed; `status_text` has 4 bytes.
-size_t gw_proxy_reply_fields(const struct gw_h1_response *response, char *status_text,
+size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_text,
                              struct base_str offer, nghttp2_nv *out);
 
 #endif

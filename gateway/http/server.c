@@ -2,6 +2,7 @@
 // threads: the count of those that have stopped (atomic) and an eventfd.
 #include "http/server.h"
 
+#include "base/regular_file.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "http/body_budget.h"
@@ -99,14 +100,19 @@ static struct gw_tls_files tls_files(const struct gw_server *server,
     };
 }
 
+static enum base_status check_pair(const struct gw_http_config *config, struct base_error *error)
+{
+    return (config->certificate[0] != '\0') == (config->key[0] != '\0')
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_INVALID,
+                                "tls.certificate and tls.key must be set together");
+}
+
 static enum base_status load_tls(const struct gw_server *server,
                                  const struct gw_http_config *config, SSL_CTX **out_tls,
                                  struct base_error *error)
 {
-    if ((config->certificate[0] != '\0') != (config->key[0] != '\0')) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "tls.certificate and tls.key must be set together");
-    }
+    BASE_TRY(check_pair(config, error));
     struct tls_paths paths;
     const struct gw_tls_files files = tls_files(server, config, &paths);
     return gw_tls_context_new(&files, server->log, out_tls, error);
@@ -267,6 +273,29 @@ static enum base_status make_spool_dir(struct gw_server *server, struct base_err
     return BASE_OK;
 }
 
+static enum base_status check_listens(const struct gw_http_config *config, struct base_error *error)
+{
+    return listens(config->listen_tls) || listens(config->listen_h2c)
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
+}
+
+enum base_status gw_server_check(const struct gw_http_config *config, struct base_error *error)
+{
+    const char *const files[] = {config->certificate, config->key, config->client_ca};
+    struct gw_host_list *hosts = NULL;
+    BASE_TRY(check_listens(config, error));
+    BASE_TRY(check_pair(config, error));
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (files[i][0] != '\0') {
+            BASE_TRY(base_regular_holds(files[i], BASE_PEM_BYTES_MAX, error));
+        }
+    }
+    BASE_TRY(gw_host_list_new(config->hosts, &hosts, error));
+    gw_host_list_unref(hosts);
+    return BASE_OK;
+}
+
 static enum base_status set_up(struct gw_server *server, struct base_error *error)
 {
     server->stopped_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -286,9 +315,7 @@ static enum base_status set_up(struct gw_server *server, struct base_error *erro
         return base_error_set(error, status, "no memory for the table of peers");
     }
     limit_memory(server);
-    if (!listens(server->config.listen_tls) && !listens(server->config.listen_h2c)) {
-        return base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
-    }
+    BASE_TRY(check_listens(&server->config, error));
     if (listens(server->config.listen_tls)) {
         if (make_early_guard(server) != BASE_OK) {
             return base_error_set(error, BASE_ERR_NOMEM, "no memory for early data");

@@ -49,6 +49,8 @@ const char *gw_stream_title(int status)
         return "Service Unavailable";
     case 504:
         return "Gateway Timeout";
+    case 505:
+        return "HTTP Version Not Supported";
     case 507:
         return "Insufficient Storage";
     default:

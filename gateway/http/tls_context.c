@@ -15,18 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ALPN_H2_BYTES         3
 #define TICKETS_PER_HANDSHAKE 1
 #define EARLY_SKIPPED_MAX     16384 // refused early data is read over
 
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_size,
                        const unsigned char *in, unsigned int in_size, void *ctx)
 {
-    static const unsigned char h2[ALPN_H2_BYTES] = {2, 'h', '2'};
+    // The one in front is taken where a client knows both.
+    static const unsigned char known[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
     (void)ssl;
     (void)ctx;
     unsigned char *found = NULL;
-    if (SSL_select_next_proto(&found, out_size, h2, sizeof(h2), in, in_size) !=
+    if (SSL_select_next_proto(&found, out_size, known, sizeof(known), in, in_size) !=
         OPENSSL_NPN_NEGOTIATED) {
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     }

@@ -114,6 +114,9 @@ int main(int argc, char **argv)
 {
     base_process_start();
     base_terminal_guard();
+    if (base_process_version(argc, argv, "walle-store")) {
+        return EXIT_SUCCESS;
+    }
     static const struct argp argp = {
         .parser = parse_argument,
         .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR\nsalvage DIR",

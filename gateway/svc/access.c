@@ -227,16 +227,20 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
 
 // ---- Figures
 
-bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange)
+enum gw_metrics_for gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange,
+                                      struct gw_actor *out_actor)
 {
     const struct gw_request *request = &exchange->request;
-    struct gw_actor actor;
     bool here = core->metrics_access == GW_METRICS_LOOPBACK && request->loopback &&
                 !is_foreign_page(request);
-    if (request->authorization.size == 0 && (core->metrics_access == GW_METRICS_OPEN || here)) {
-        return true;
+    if (request->authorization.size == 0 && here) {
+        return GW_METRICS_FOR_ALL;
     }
-    return gw_access_check(core, exchange, &actor);
+    if (request->authorization.size == 0 && core->metrics_access == GW_METRICS_OPEN) {
+        return GW_METRICS_FOR_STRANGER;
+    }
+    return gw_access_check(core, exchange, out_actor) ? GW_METRICS_FOR_ACTOR
+                                                      : GW_METRICS_FOR_NOBODY;
 }
 
 bool gw_core_may_note_stranger(struct gw_core *core)

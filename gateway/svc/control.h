@@ -76,6 +76,7 @@ bool gw_same_secret(struct base_str given, struct base_str secret);
 uint32_t gw_core_checkin_interval_s(const struct gw_core *core);
 // Seconds told to a client that is sent away.
 uint32_t gw_core_retry_after_s(const struct gw_core *core);
+const struct base_log *gw_core_log(const struct gw_core *core);
 // A number for a request, to find it again in logs; unlike any other of this process.
 uint64_t gw_core_request_id(struct gw_core *core);
 // Wall clock of the core's time line, in microseconds.

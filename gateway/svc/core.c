@@ -6,6 +6,7 @@
 #include "svc/checkin.h"
 #include "svc/console_login.h"
 #include "svc/core_private.h"
+#include "svc/rollout_figures.h"
 
 #include "base/prng.h"
 
@@ -17,6 +18,11 @@
 #define CHECKIN_INTERVAL_S_DEFAULT 300u
 #define RETRY_AFTER_S_DEFAULT      5u
 #define ENROLL_RATE_DEFAULT        5000u
+
+const struct base_log *gw_core_log(const struct gw_core *core)
+{
+    return core->log;
+}
 
 uint32_t gw_core_retry_after_s(const struct gw_core *core)
 {
@@ -201,7 +207,10 @@ enum base_status gw_core_new(const struct gw_core_options *options, struct gw_co
     gw_call_queue_init(&core->deltas.queue);
     atomic_init(&core->ready, true);
     atomic_init(&core->reports_since_s, UINT32_MAX);
-    enum base_status status = open_core(core, options, say);
+    enum base_status status = gw_rollout_figures_new(&core->figures);
+    if (status == BASE_OK) {
+        status = open_core(core, options, say);
+    }
     if (status != BASE_OK) {
         if (say->text[0] == 0) {
             (void)base_error_set(say, status, "cannot start the core: %s",
@@ -251,6 +260,7 @@ void gw_core_free(struct gw_core *core)
     gw_faults_free(core->faults);
     gw_audit_free(core->audit);
     gw_answers_free(core->answers);
+    gw_rollout_figures_free(core->figures);
     gw_set_costs_free(core->set_costs);
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);

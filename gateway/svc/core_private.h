@@ -206,6 +206,7 @@ struct gw_core {
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
     struct gw_set_costs *set_costs; // the control thread's
+    struct gw_rollout_figures *figures;
     struct gw_control control;
     struct gw_background background;
     struct gw_background deltas;

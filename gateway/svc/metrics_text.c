@@ -2,12 +2,15 @@
 // its own counters; whoever answers sums them with relaxed loads. Worker's thread.
 #include "svc/core_private.h"
 #include "svc/operators.h"
+#include "svc/rollout_figures.h"
+
+#include "base/version.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_BYTES_MAX 32768
+#define TEXT_BYTES_MAX (192 * 1024) // with all that has figures of its own
 
 static const uint64_t latency_bounds_us[GW_LATENCY_BOUNDS] = {
     5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10000, 50000, 250000, 1000000, 10000000};
@@ -187,7 +190,7 @@ static void add_workers(struct text *text, struct gw_core *core)
         (unsigned long long)count, (double)sum_us / 1e6, (unsigned long long)count);
     value(text, "workers", "gauge", "Worker threads.", core->worker_count);
     value(text, "plan_tasks", "gauge", "Tasks in the current plan.", core->plan->task_count);
-    value(text, "plan_generation", "counter", "Plans published.", core->plan->generation);
+    value(text, "plan_generation", "gauge", "Number of the current plan.", core->plan->generation);
     pthread_mutex_unlock(&core->workers_lock);
 }
 
@@ -204,7 +207,7 @@ static void add_access(struct text *text, struct gw_core *core)
           gw_credentials_bytes(core->credentials));
     value(text, "device_revocations_total", "counter", "Devices revoked.",
           atomic_load_explicit(&core->revocations, memory_order_relaxed));
-    value(text, "audit_entries", "counter", "Entries of the audit log.", entries);
+    value(text, "audit_entries", "gauge", "Entries of the audit log.", entries);
     value(text, "audit_failures_total", "counter", "Entries that could not be written at once.",
           gw_audit_failures(core));
 }
@@ -357,12 +360,32 @@ static void add_core(struct text *text, struct gw_core *core)
 static void add_figure(void *ctx, const char *name, const char *type, const char *help,
                        uint64_t number)
 {
-    value(ctx, name, type, help, number);
+    if (strstr(name, "_seconds") == NULL) {
+        value(ctx, name, type, help, number);
+        return;
+    }
+    add(ctx, "# HELP walle_%s %s\n# TYPE walle_%s %s\nwalle_%s %.6f\n", name, help, name, type,
+        name, (double)number / 1e6);
+}
+
+static void add_text(void *ctx, const char *text)
+{
+    add(ctx, "%s", text);
+}
+
+static void add_program(struct text *text)
+{
+    add(text,
+        "# HELP walle_build_info What runs here; always 1.\n# TYPE walle_build_info gauge\n"
+        "walle_build_info{version=\"%s\",compiler=\"%s\"} 1\n",
+        BASE_PRODUCT_VERSION, __VERSION__);
 }
 
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
-    if (!gw_access_metrics(worker->core, exchange)) {
+    struct gw_actor actor;
+    enum gw_metrics_for whom = gw_access_metrics(worker->core, exchange, &actor);
+    if (whom == GW_METRICS_FOR_NOBODY) {
         gw_exchange_finish(exchange);
         return;
     }
@@ -370,6 +393,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     if (text.data == NULL) {
         gw_reply_busy(exchange, worker->core->retry_after_s);
     } else {
+        add_program(&text);
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
         add_faults(&text, worker->core);
@@ -378,6 +402,10 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;
         if (tunnel->ingest != NULL) {
             tunnel->figures(tunnel->ingest, add_figure, &text);
+        }
+        if (whom != GW_METRICS_FOR_STRANGER) {
+            gw_rollout_figures_write(worker->core, whom == GW_METRICS_FOR_ACTOR ? &actor : NULL,
+                                     add_text, &text);
         }
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }

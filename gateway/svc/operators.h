@@ -169,9 +169,16 @@ void gw_tenant_list(struct gw_core *core, int32_t after, uint32_t limit, struct 
 // Who sent this request to the operator API, and in which tenant it acts. False: `exchange`'s reply
 // says why not (401, 403, 404 for a tenant that is not there, 429).
 bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out);
-// May this request read /metrics? By core.h's gw_metrics_access, or with the token of any operator.
-// False: the reply is filled, as above.
-bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange);
+enum gw_metrics_for {
+    GW_METRICS_FOR_NOBODY,   // the reply is filled, as above
+    GW_METRICS_FOR_STRANGER, // settings let everybody: nothing with a task's name
+    GW_METRICS_FOR_ACTOR,    // an operator: names of what they may see
+    GW_METRICS_FOR_ALL,      // this machine: all names
+};
+// May this request read /metrics, and whose names are in it? By core.h's gw_metrics_access, or with
+// the token of any operator; *out_actor is written with GW_METRICS_FOR_ACTOR.
+enum gw_metrics_for gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange,
+                                      struct gw_actor *out_actor);
 // The enrolment token of a request: takes one of its uses, which is then counted or undone; none
 // for what is `asked_again`, which a token that is used up is good for too. False: the reply is
 // filled.

@@ -6,6 +6,7 @@
 // about, and grows with the logarithm of the fleet.
 #include "svc/late_failures.h"
 #include "svc/offer_gate.h"
+#include "svc/rollout_figures.h"
 #include "svc/rollout_state.h"
 #include "svc/silence.h"
 #include "svc/simulation.h"
@@ -97,8 +98,14 @@ void gw_rollout_view_trial(struct gw_core *core, const struct gw_rollout *rollou
 {
     struct pol_counts counts = {0};
     out->there = has_trial(rollout);
+    out->windows_end_s = 0;
     if (out->there) {
+        uint64_t end_s =
+            gw_tally_trial_end_s(core->tally, rollout->release->id, rollout->state.stage_index);
         judge_trial(core, rollout, &counts);
+        if (end_s > 0 && end_s <= UINT32_MAX) {
+            out->windows_end_s = gw_trial_gateway_s((uint32_t)end_s, rollout->moved_s);
+        }
     }
     out->trial = counts.trial;
 }
@@ -335,5 +342,6 @@ bool gw_rollouts_tick(struct gw_core *core)
         gw_rollout_hand_out(core, rollout);
     }
     gw_late_step(core);
+    gw_rollout_figures_step(core);
     return changed;
 }

@@ -267,37 +267,47 @@ static void count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-// What ends, or waits for a person, is a figure and a line of the gateway's log.
+// What ends, or waits for a person, is a figure.
 static void count_end(struct gw_core *core, const struct gw_rollout *before,
                       const struct gw_rollout_change *change)
 {
     const struct pol_rollout *after = &change->next.state;
-    enum pol_reason reason = change->line.record.reason;
     if (after->state == before->state.state) {
         return;
     }
-    switch (after->state) {
-    case POL_ROLLOUT_COMPLETED:
+    if (after->state == POL_ROLLOUT_COMPLETED) {
         count(&core->rollouts_completed);
-        if (reason == POL_REASON_GUARD_OVER) {
+        if (change->line.record.reason == POL_REASON_GUARD_OVER) {
             count(&core->guards_over);
         }
-        break;
-    case POL_ROLLOUT_ROLLING_BACK:
+    } else if (after->state == POL_ROLLOUT_ROLLING_BACK) {
         count(&core->rollouts_rolled_back);
-        break;
-    case POL_ROLLOUT_PAUSED:
-        if (!after->stage_failed) {
-            return;
-        }
+    } else if (after->state == POL_ROLLOUT_PAUSED && after->stage_failed) {
         count(&core->rollouts_held);
-        break;
-    default:
+    }
+}
+
+// Every decision is a line of the gateway's log, once. What people do is one already (api), and
+// what was only looked at is in the rollout's own log.
+static void log_decision(struct gw_core *core, const struct gw_rollout *before,
+                         const struct gw_rollout_change *change)
+{
+    const struct gw_release *release = before->release;
+    const struct pol_record *record = &change->line.record;
+    enum gw_log_kind kind = change->line.kind;
+    if (kind != GW_LOG_DECISION && kind != GW_LOG_KILL && kind != GW_LOG_CLOCK &&
+        kind != GW_LOG_QUARANTINE) {
         return;
     }
-    base_log_info(core->log, "rollouts", "%s: rollout %016llx is %s: %s", before->release->task,
-                  (unsigned long long)before->release->id, pol_rollout_state_name(after->state),
-                  pol_reason_text(reason));
+    base_log_info(core->log, "rollouts",
+                  "%s: rollout %016llx is %s: %s; action=%s stage=\"%s\" verdict=%s reason=%s "
+                  "failure_ratio=%.6f held=%u",
+                  release->task, (unsigned long long)release->id,
+                  pol_rollout_state_name(record->after.state), pol_reason_text(record->reason),
+                  kind == GW_LOG_QUARANTINE ? "quarantine" : pol_action_name(record->action),
+                  release->stage_names[record->after.stage_index],
+                  pol_verdict_name(record->verdict), pol_reason_name(record->reason),
+                  change->line.failure_ppm / 1e6, change->next.quarantine_count);
 }
 
 enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
@@ -312,6 +322,7 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
     bool was_closed = gw_rollout_is_closed(rollout);
     bool was_base = is_base(rollout);
     count_end(core, rollout, change);
+    log_decision(core, rollout, change);
     *rollout = change->next;
     task->release_counter = change->task_counter;
     gw_rollout_tell_tally(core, rollout);

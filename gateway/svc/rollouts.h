@@ -107,6 +107,7 @@ struct gw_rollout_stage_view {
 struct gw_rollout_trial_view {
     bool there;
     struct pol_trial trial;
+    uint32_t windows_end_s; // of those offered by now; Unix seconds, 0: nobody was
 };
 
 struct gw_rollout_fingerprint {

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "svc/cohort.h"
 #include "svc/offer_ring.h"
-#include "svc/rollout_counts.h"
 #include "svc/trial_blocks.h"
 #include "svc/value_slices.h"
 
@@ -733,6 +732,15 @@ bool gw_tally_trial(struct gw_tally *tally, uint64_t rollout_id, const struct gw
     }
     pthread_mutex_unlock(&tally->lock);
     return found;
+}
+
+uint64_t gw_tally_trial_end_s(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage)
+{
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    uint64_t end_s = rollout != NULL ? gw_trial_blocks_end_s(rollout->trial, stage) : 0;
+    pthread_mutex_unlock(&tally->lock);
+    return end_s;
 }
 
 void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,

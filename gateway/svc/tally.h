@@ -151,6 +151,8 @@ void gw_tally_standing(struct gw_tally *tally, uint64_t rollout_id, enum gw_stan
 bool gw_tally_trial(struct gw_tally *tally, uint64_t rollout_id, const struct gw_trial_look *look,
                     struct pol_trial *out, struct pol_hazard out_hazards[POL_COHORT_COUNT]);
 // Its segments (gw_trial_blocks_slices); none where it has no trial.
+// When the last window of those offered by now ends, in its time; 0: nobody was.
+uint64_t gw_tally_trial_end_s(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage);
 void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
                            const struct gw_trial_look *look, const struct pol_held *lifted,
                            struct pol_slices *out);

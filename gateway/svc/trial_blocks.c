@@ -188,6 +188,15 @@ static uint32_t lower_bound(const struct gw_trial_blocks *blocks, uint64_t key)
     return low;
 }
 
+uint64_t gw_trial_blocks_end_s(const struct gw_trial_blocks *blocks, uint32_t stage)
+{
+    uint32_t at = blocks != NULL ? lower_bound(blocks, key_of(stage + 1, 0, false)) : 0;
+    if (at == 0 || stage_of(&blocks->items[at - 1]) != stage) {
+        return 0;
+    }
+    return end_of(blocks, &blocks->items[at - 1]) + window_of(&blocks->release->stages[stage]);
+}
+
 // An array with room for one more. NULL: no memory, the old one stays.
 static void *grow(void *items, uint32_t count, uint32_t *capacity, size_t size)
 {

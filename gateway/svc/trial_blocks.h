@@ -65,6 +65,10 @@ void gw_trial_blocks_judged(struct gw_trial_blocks *blocks, const struct gw_tria
 void gw_trial_blocks_slices(struct gw_trial_blocks *blocks, const struct gw_trial_look *look,
                             const struct pol_held *lifted, struct pol_slices *out);
 
+// When the last window of a stage ends, of those offered by now; 0: nobody was. In a trial's time.
+// `blocks` may be NULL.
+uint64_t gw_trial_blocks_end_s(const struct gw_trial_blocks *blocks, uint32_t stage);
+
 // A trial goes by its rollout's own time, which no acceptance of another time moves: the gateway's,
 // less what was accepted since the rollout began (`moved_s`). All times of devices in a trial are
 // such, and those of a look.

@@ -11,6 +11,7 @@
 struct gw_core;
 struct gw_ingest; // tunnel/ingest.h
 
+// A figure whose name says seconds comes in microseconds.
 typedef void (*gw_figure_fn)(void *ctx, const char *name, const char *type, const char *help,
                              uint64_t value);
 

@@ -502,6 +502,10 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
         snprintf(view->why, sizeof(view->why), "%s, and %s", why_not_newer(task, view, facts, NULL),
                  want.floored ? "the baselines for it are older than its floor allows"
                               : "there is no baseline for it");
+    } else if (want.rule == POL_DESIRED_KEEPS && device->attrs_size == 0) {
+        snprintf(view->why, sizeof(view->why),
+                 "it keeps what it has: nothing but its reports is known of it, no check-in has "
+                 "said its attributes yet");
     } else {
         snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(want.rule));
     }

@@ -112,7 +112,7 @@ class Clients(unittest.TestCase):
         with Gateway() as gateway:
             self.assertIn("HTTP/2 200", curl("--http2", "-I", "--cacert", gateway.folder + "/data/cert.pem",
                                              f"https://localhost:{gateway.ports['tls']}/x"))
-            for protocol, version in (("http/1.1", ssl.TLSVersion.TLSv1_3), ("h2", ssl.TLSVersion.TLSv1_2)):
+            for protocol, version in (("spdy/3", ssl.TLSVersion.TLSv1_3), ("h2", ssl.TLSVersion.TLSv1_2)):
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
                 context.maximum_version = version

@@ -93,7 +93,7 @@ class Gateway:
 
     def log_text(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
-            return file.read()[-4000:]
+            return file.read()[-400000:]
 
     def kill(self, number=signal.SIGKILL):
         if self.process.poll() is None:

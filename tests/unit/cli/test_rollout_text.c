@@ -150,6 +150,113 @@ static void control_stays_with_its_stage(void **state)
     free(text);
 }
 
+// ---- A trial, whose windows end
+
+#define TRIAL(under_way, unanswered, window_s)                                                     \
+    "{\"id\": \"00000000000000aa\", \"state\": \"running\", \"verdict\": \"inconclusive\", "       \
+    "\"reason\": "                                                                                 \
+    "\"sample_too_small\", \"stage\": {\"index\": 0, \"name\": \"gray\"}, \"trial\": "             \
+    "{\"updated\": "                                                                               \
+    "{\"offered\": 100, \"failed\": 0, \"succeeded\": 20, \"under_way\": " #under_way              \
+    ", \"unanswered\": " #unanswered "}, \"control\": {}, \"compares\": false, "                   \
+    "\"windows_end_s\": 1795466000}, \"stages\": [{\"name\": "                                     \
+    "\"gray\", \"kind\": \"gray\", \"rule\": \"logrank\", \"min_sample\": 50, \"min_answered\": "  \
+    "0.9, "                                                                                        \
+    "\"window_s\": " #window_s ", \"counts\": {\"offered\": 100}}]}"
+
+static void a_trial_says_when_its_windows_end(void **state)
+{
+    (void)state;
+    char *text = said(TRIAL(80, 0, 600), show);
+    expect(text, "windows: 600 s each from the end of a device's block; those of all offered by "
+                 "now end by 2026-11-23T");
+    free(text);
+    text = said(TRIAL(80, 0, 600), explain);
+    expect(text, "Missing: 30 more devices");
+    assert_null(strstr(text, "in vain"));
+    free(text);
+}
+
+static void a_window_that_is_too_short_is_named(void **state)
+{
+    (void)state;
+    char *text = said(TRIAL(0, 80, 5), explain);
+    expect(text, "It waits in vain, unless more devices come: 80 of 100 were not heard of within "
+                 "the stage's window of 5 s");
+    expect(text, "\"window_s\"");
+    assert_null(strstr(text, "Missing: "));
+    free(text);
+    text = said(TRIAL(0, 80, 5), show);
+    expect(text, "were over 2026-11-23T");
+    free(text);
+    text = said(TRIAL(0, 10, 5), explain);
+    assert_null(strstr(text, "in vain"));
+    free(text);
+}
+
+// ---- Words beside counts
+
+static void what_is_waited_for_is_no_finding(void **state)
+{
+    (void)state;
+    static const char passed[] =
+        "{\"state\": \"running\", \"verdict\": \"no_data\", \"reason\": \"failures_within_limit\", "
+        "\"reason_text\": \"failures are within the limit\", \"stage\": {\"index\": 1, \"name\": "
+        "\"gray-10\"}, \"counts\": {\"succeeded\": 9}, \"stages\": []}";
+    char *text = said(passed, show);
+    expect(text, "verdict waiting: stage gray-10 has just opened\n");
+    free(text);
+    text = said(rollout_text, show);
+    expect(text, "verdict waiting: none\n");
+    free(text);
+}
+
+static void nobody_is_under_way_in_what_was_taken_back(void **state)
+{
+    (void)state;
+    static const char back[] =
+        "{\"state\": \"rolled_back\", \"verdict\": \"fail\", \"counts\": {\"offered\": 9, "
+        "\"under_way\": "
+        "7}, \"stages\": [{\"name\": \"full\", \"kind\": \"full\", \"counts\": {\"offered\": 9, "
+        "\"under_way\": 7}}]}";
+    char *text = said(back, show);
+    expect(text, "7 never answered");
+    assert_null(strstr(text, "under way"));
+    free(text);
+}
+
+static void show_failed(FILE *file, const json_t *root)
+{
+    rollout_show_failed(file, root);
+}
+
+// A line that ends a rollout has the counts of its own look.
+static void a_share_is_of_the_counts_beside_it(void **state)
+{
+    (void)state;
+    char *text = said("{\"failure_ratio\": 0.5, \"counts\": {\"succeeded\": 90, \"failed\": 8, "
+                      "\"timed_out\": 2}}",
+                      show_failed);
+    assert_string_equal(text, "10.00 % of 100 completed had failed");
+    free(text);
+    text = said("{\"failure_ratio\": 0.5, \"counts\": {\"trial\": {\"updated\": {\"offered\": 40, "
+                "\"failed\": 1}}}}",
+                show_failed);
+    assert_string_equal(text, "2.50 % of 40 offered had failed");
+    free(text);
+}
+
+static void late_failures_end_with_1(void **state)
+{
+    (void)state;
+    json_t *root =
+        json_pack("{s:s, s:{s:i, s:i}}", "state", "completed", "late", "failed", 5, "completed", 8);
+    assert_int_equal(rollout_exit(root), CLI_EXIT_FAILED);
+    (void)json_object_set_new(root, "late", json_null());
+    assert_int_equal(rollout_exit(root), CLI_EXIT_OK);
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +266,12 @@ int main(void)
         cmocka_unit_test(huge_evidence_is_told_by_its_size),
         cmocka_unit_test(what_is_silent_is_said),
         cmocka_unit_test(control_stays_with_its_stage),
+        cmocka_unit_test(a_trial_says_when_its_windows_end),
+        cmocka_unit_test(a_window_that_is_too_short_is_named),
+        cmocka_unit_test(what_is_waited_for_is_no_finding),
+        cmocka_unit_test(nobody_is_under_way_in_what_was_taken_back),
+        cmocka_unit_test(a_share_is_of_the_counts_beside_it),
+        cmocka_unit_test(late_failures_end_with_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Responses of an upstream: good ones in every split, bad ones refused.
-#include "http/h1_response.h"
+// Responses of an upstream and requests of a client: good ones in every split, bad ones refused.
+#include "http/h1_message.h"
 
 #include "base/alloc.h"
 #include "test_kit.h"
@@ -15,7 +15,7 @@ struct result {
     char fields[512];
 };
 
-static void note_fields(const struct gw_h1_response *response, struct result *out)
+static void note_fields(const struct gw_h1_message *response, struct result *out)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < response->field_count; i++) {
@@ -30,9 +30,9 @@ static struct result run(const char *text, size_t step, bool to_head, bool then_
 {
     struct result result = {0};
     struct base_arena arena;
-    struct gw_h1_response response;
+    struct gw_h1_message response;
     base_arena_init(&arena, base_alloc_heap(), 0, 0);
-    assert_int_equal(gw_h1_response_init(&response, &arena, to_head), BASE_OK);
+    assert_int_equal(gw_h1_message_init(&response, &arena, to_head), BASE_OK);
     size_t size = strlen(text);
     for (size_t at = 0; at < size && !result.end && !result.bad;) {
         size_t piece = size - at < step ? size - at : step;
@@ -41,7 +41,7 @@ static struct result run(const char *text, size_t step, bool to_head, bool then_
         memcpy(copy, text + at, piece);
         size_t used = 0;
         struct base_str body = {0};
-        enum gw_h1_event event = gw_h1_response_feed(&response, copy, piece, &used, &body);
+        enum gw_h1_event event = gw_h1_message_feed(&response, copy, piece, &used, &body);
         if (event == GW_H1_HEAD) {
             result.head = true;
             result.status = response.status;
@@ -57,9 +57,9 @@ static struct result run(const char *text, size_t step, bool to_head, bool then_
     }
     size_t used = 0;
     struct base_str body = {0};
-    result.end = result.end || gw_h1_response_feed(&response, NULL, 0, &used, &body) == GW_H1_END;
+    result.end = result.end || gw_h1_message_feed(&response, NULL, 0, &used, &body) == GW_H1_END;
     if (then_close && !result.end) {
-        result.end = gw_h1_response_closed(&response);
+        result.end = gw_h1_message_closed(&response);
     }
     result.keep_alive = response.keep_alive;
     base_arena_done(&arena);
@@ -165,6 +165,100 @@ static void test_heads_are_bounded(void **state)
     free(text);
 }
 
+// ---- Requests
+
+struct asked {
+    enum gw_h1_event last;
+    char text[256]; // "METHOD target old keep-alive body"
+};
+
+static struct asked ask(const char *text, size_t step)
+{
+    struct asked asked = {.last = GW_H1_MORE};
+    struct base_arena arena;
+    struct gw_h1_message request;
+    char body_text[64] = "";
+    size_t size = strlen(text);
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    assert_int_equal(gw_h1_request_init(&request, &arena), BASE_OK);
+    for (size_t at = 0; at <= size && asked.last != GW_H1_END && asked.last != GW_H1_BAD;) {
+        size_t piece = size - at < step ? size - at : step;
+        size_t used = 0;
+        struct base_str body = {0};
+        asked.last = gw_h1_message_feed(&request, (const uint8_t *)text + at, piece, &used, &body);
+        if (asked.last == GW_H1_BODY) {
+            strncat(body_text, body.data, body.size);
+        }
+        at += used;
+        if (piece == 0 && used == 0) {
+            break;
+        }
+    }
+    if (asked.last == GW_H1_END) {
+        snprintf(asked.text, sizeof(asked.text), "%.*s %.*s %d %d %s", (int)request.method.size,
+                 request.method.data, (int)request.target.size, request.target.data, request.old,
+                 request.keep_alive, body_text);
+    }
+    base_arena_done(&arena);
+    return asked;
+}
+
+static void test_good_requests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *is;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / 0 1 "},
+        {"GET /a?b=c HTTP/1.1\r\nconnection: close\r\n\r\n", "GET /a?b=c 0 0 "},
+        {"HEAD http://a/ HTTP/1.0\r\n\r\n", "HEAD http://a/ 1 0 "},
+        {"GET /x HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "GET /x 1 1 "},
+        {"POST /x HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc", "POST /x 0 1 abc"},
+        {"POST /x HTTP/1.1\r\ncontent-length: 0\r\n\r\n", "POST /x 0 1 "},
+        {"PUT /x HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nt: "
+         "u\r\n\r\n",
+         "PUT /x 0 1 abc"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        for (size_t step = 1; step < 90; step++) {
+            struct asked asked = ask(cases[i].text, step);
+            assert_string_equal(asked.text, cases[i].is);
+        }
+    }
+}
+
+static void test_bad_requests(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        "GET /\r\n\r\n",
+        "GET  / HTTP/1.1\r\n\r\n",
+        "GET / x HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1 \r\n\r\n",
+        "GET / HTTP/2.0\r\n\r\n",
+        "GET / HTTP/1.x\r\n\r\n",
+        "GET  HTTP/1.1\r\n\r\n",
+        " / HTTP/1.1\r\n\r\n",
+        "G\tT / HTTP/1.1\r\n\r\n",
+        "GET /\x01 HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\n\n",
+        "GET / HTTP/1.1\r\na : b\r\n\r\n",
+        "GET / HTTP/1.1\r\n a: b\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "POST / HTTP/1.1\r\ntransfer-encoding: identity\r\n\r\n",
+        "POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n",
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        for (size_t step = 1; step < 60; step++) {
+            if (ask(cases[i], step).last != GW_H1_BAD) {
+                fail_msg("taken for good: %s", cases[i]);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +266,8 @@ int main(void)
         cmocka_unit_test(test_bad_responses),
         cmocka_unit_test(test_cut_off_bodies_are_not_complete),
         cmocka_unit_test(test_heads_are_bounded),
+        cmocka_unit_test(test_good_requests),
+        cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Programs say which version they are, whether their settings are good, what was probably meant; the gateway's log has every decision, refusal,
+login and act of trust once, in fields."""
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from walle_stack import SOURCE, Stack, program, wait_until
+
+FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 5, "min_dwell_s": 0, "max_failure": 0.5}]
+SCRIPT = "import walle\nwalle.result(1)\n"
+PROGRAMS = ("walle", "walle-gateway", "walle-device", "walle-task-runner", "walle-fleet-sim", "walle-engine", "walle-store")
+
+
+def run(name, *arguments, **options):
+    return subprocess.run([program(name), *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **options)
+
+
+class Words(unittest.TestCase):
+    def test_every_program_says_its_version(self):
+        with open(os.path.join(SOURCE, "CMakeLists.txt"), encoding="utf-8") as file:
+            version = re.search(r"project\(walle VERSION (\S+)", file.read()).group(1)
+        for name in PROGRAMS:
+            with self.subTest(name=name):
+                said = run(name, "--version")
+                self.assertEqual((said.returncode, said.stdout), (0, f"{name} {version}\n"), said.stderr)
+
+    def test_settings_are_checked_and_nothing_is_started(self):
+        with Stack() as stack:
+            def check(text, *more):
+                path = stack.secret("gateway.conf", text)
+                return run("walle-gateway", "--dir", stack.path("none"), "--config", path, "--check-config", *more)
+            said = check("workers = 1\n")
+            self.assertEqual((said.returncode, said.stdout), (0, "the settings are good\n"), said.stderr)
+            for text, words in (("workers = many\n", "gateway.conf:1: "), ("tls.certificate = /nosuch.pem\ntls.key = /nosuch.key\n", "/nosuch.pem"),
+                                ("tls.certificate = /nosuch.pem\n", "must be set together"), ("listen.hosts = not/a/name\n", "not/a/name"),
+                                ("admin.token_file = /nosuch\n", "admin.token_file: "), ("listen.tls = none\nlisten.h2c = none\n", "both"),
+                                ("workerz = 1\n", "unknown setting 'workerz': did you mean workers?")):
+                said = check(text)
+                self.assertEqual((said.returncode, said.stdout), (2, ""), text)
+                self.assertIn(words, said.stderr)
+            self.assertIn("did you mean listen.hosts?", check("", "--set", "listen.host=a").stderr)
+            self.assertFalse(os.path.exists(stack.path("none")), "no data folder was made")
+
+    def test_options_and_commands_that_are_nearly_right(self):
+        for words, meant in ((("rollout", "list", "--limmit", "3"), "--limit"), (("rollout", "start", "x", "--min-smaple=3"), "--min-sample"),
+                             (("rolout", "list"), "walle rollout"), (("rollout", "lst"), "walle rollout list")):
+            said = run("walle", *words)
+            self.assertEqual(said.returncode, 2, said.stdout)
+            self.assertIn(f"did you mean {meant}" if meant.startswith("--") else f"did you mean '{meant}'", said.stderr)
+        said = run("walle", "rollout", "list", "--qqqqqqqqqq")
+        self.assertEqual((said.returncode, "did you mean" in said.stderr), (2, False), said.stderr)
+        self.assertIn("no option '--qqqqqqqqqq'", said.stderr)
+        self.assertEqual(run("walle", "rollout", "pause", "00c0", "--reason", "--odd words", "--gateway", "http://127.0.0.1:1").returncode, 3,
+                         "what belongs to an option is none itself")
+
+
+class Log(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+        self.stack.start_hasty_gateway()
+
+    def lines(self, *words):
+        return [line for line in self.stack.gateway.log_text().splitlines() if all(word in line for word in words)]
+
+    def once(self, *words):
+        found = wait_until(lambda: self.lines(*words), what=f"a line with {words}")
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def test_fields_that_are_nearly_right(self):
+        status, body = self.stack.api("/api/v1/tasks", "POST", {"nmae": "shop"})
+        self.assertEqual((status, body["detail"]), (400, "nmae: unknown field, did you mean name?"))
+        status, body = self.stack.api("/api/v1/tasks", "POST", {"zzzzzzzz": "shop"})
+        self.assertEqual((status, body["detail"]), (400, "zzzzzzzz: unknown field"))
+
+    def test_what_people_do_and_are_refused(self):
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        path = f"path=/api/v1/rollouts/{rollout}"
+        self.assertRegex(self.once("path=/api/v1/rollouts ", "method=POST"), r'INFO api: request=[0-9a-f]{16} actor="admin" role=admin tenant=default '
+                         r"method=POST path=/api/v1/rollouts outcome=done status=201$")
+        self.once(path + "/start ", "outcome=done")
+        self.stack.walle("rollout", "pause", rollout)
+        self.once(path + "/pause ", "outcome=done")
+        viewer = self.stack.walle("token", "new", "--name", "vera", "--role", "viewer").stdout.strip()
+        self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--token", viewer, check=False).returncode, 4)
+        self.assertRegex(self.once(path + "/abort "), r'WARN api: .* actor="vera" role=viewer .* outcome=refused status=403 detail="')
+        self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--token", "wat_" + "A" * 43, check=False).returncode, 4)
+        self.assertRegex(self.once(path + "/abort ", 'actor=""'), r"role=none .* outcome=refused status=401")
+        self.assertNotIn(viewer, self.stack.gateway.log_text())
+
+    def test_logins(self):
+        link = self.stack.walle("console", "--no-open").stdout
+        code = re.search(r"wlc_[A-Za-z0-9_-]+", link).group(0)
+        self.once("path=/api/v1/console/code ", "outcome=done")
+        for count in (1, 2):
+            subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-H", "authorization: Bearer " + code, "--json", "{}",
+                            self.stack.gateway.url + "/api/v1/console/session"], capture_output=True, timeout=60, check=True)
+            self.once("path=/api/v1/console/session ", "outcome=done", 'actor="admin"')
+        self.once("path=/api/v1/console/session ", "outcome=refused", "status=401")
+        self.assertIsNone(re.search(r"w[alc][tcs]_", self.stack.gateway.log_text()))
+
+    def test_trust_and_decisions(self):
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        self.stack.walle("root", "init", "--out", self.stack.path("root.1"), "--key", self.stack.path("release.key"), "--release",
+                         self.stack.path("release.key.pub"))
+        self.stack.walle("root", "push", self.stack.path("root.1"))
+        self.once("path=/api/v1/trust/root ", "outcome=done")
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        manifest = self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["manifest"]
+        self.stack.walle("release", "kill", manifest, "--reason", "leaks")
+        self.once("path=/api/v1/kills ", "outcome=done")
+        self.assertRegex(self.once(f"rollout {rollout} is rolled_back"), r'INFO rollouts: shop/score: .*; action=\w+ stage="full" verdict=\w+ '
+                         r"reason=rollback_complete failure_ratio=0\.000000 held=0$")
+        log = json.loads(self.stack.walle("rollout", "log", rollout, "-o", "json").stdout)["items"]
+        decisions = [item for item in log if item["kind"] in ("decision", "kill")]
+        self.assertEqual(len(self.lines("rollouts: ", f"rollout {rollout} is ")), len(decisions), decisions)
+
+
+if __name__ == "__main__":
+    unittest.main()
