@@ -84,14 +84,21 @@ static bool note_refused(struct gw_session *session, uint32_t index, enum base_s
     return true;
 }
 
-static void count_refused(struct gw_session_class *class, struct gw_topic *topic,
-                          const struct wire_topic *name, enum base_status admitted)
+// For operators: how many, and what they look like.
+static void count_refused(struct gw_session *session, struct gw_topic *topic,
+                          const struct wire_record *record, enum base_status status)
 {
-    if (topic != NULL) {
-        atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
+    const struct base_clock_port *clock = &session->worker->ingest->clock;
+    gw_count(&session->worker->counters.schema_rejects_total, 1);
+    if (topic == NULL) {
+        return;
     }
-    gw_count(&class->session->worker->counters.schema_rejects_total, 1);
-    note_unknown(class->session, name, topic, admitted);
+    const struct gw_refused_record like = {.device = session->device,
+                                           .received_ms = clock->wall_us(clock->ctx) / 1000,
+                                           .status = status,
+                                           .format = record->format};
+    atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
+    gw_refused_keep(&topic->refused, &like, record->bytes, record->size);
 }
 
 // All records that are refused, as far as one REJECT can name them; the rest comes again.
@@ -117,7 +124,8 @@ static enum base_status check_records(struct gw_session_class *class, struct wir
         if (status != BASE_OK) {
             on = note_refused(class->session, index, status, reject);
             if (!again) {
-                count_refused(class, topic, &view->topics[record.topic], admitted[record.topic]);
+                count_refused(class->session, topic, &record, status);
+                note_unknown(class->session, &view->topics[record.topic], topic, status);
             }
         }
         on = on && (reject->status == BASE_OK || index - reject->record < MORE_BITS);

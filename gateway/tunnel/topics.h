@@ -8,6 +8,7 @@
 #define GW_TOPICS_H
 
 #include "base/keyed_hash.h"
+#include "tunnel/refused.h"
 #include "tunnel/schema.h"
 #include "wire/batch.h"
 
@@ -28,6 +29,7 @@ struct gw_topic {
     struct gw_schema *schema; // NULL: every record is fine
     _Atomic uint64_t records;
     _Atomic uint64_t rejected;
+    struct gw_refused *_Atomic refused; // the latest of them; NULL: none
     char names[]; // task, upload
 };
 
