@@ -30,7 +30,7 @@ struct gw_topic {
     _Atomic uint64_t records;
     _Atomic uint64_t rejected;
     struct gw_refused *_Atomic refused; // the latest of them; NULL: none
-    char names[]; // task, upload
+    char names[];                       // task, upload
 };
 
 BASE_NODISCARD enum base_status gw_topics_new(const struct base_hash_key *key,
