@@ -74,7 +74,8 @@ static bool wants(const struct gathering *self, const struct dev_event *event)
         }
         return false;
     case WIRE_EVENTS_VISIT:
-        return event->visit == start->visit;
+        // Of an event outside all visits, it alone: others without one have nothing to do with it.
+        return start->visit != 0 ? event->visit == start->visit : event->seq == start->seq;
     case WIRE_EVENTS_TIME:
         return event->wall_ms >= self->from_ms;
     default:

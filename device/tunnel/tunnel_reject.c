@@ -2,7 +2,9 @@
 // it does not know goes again without.
 //
 // In both cases the gateway drops what came behind the batch until its number comes again, so the
-// device goes back to it; and it surely has nothing from that number on. Called when a frame came,
+// device goes back to it; and it surely has nothing from that number on. What it refuses of batches
+// behind a refused one it says at once, so REJECT may name one the device has gone back behind: it
+// comes apart where it lies. One that is a LOSS by now was named twice. Called when a frame came,
 // on the runtime's thread.
 #include "tunnel/tunnel_private.h"
 
@@ -12,7 +14,9 @@ struct split {
     struct wire_record records[DEV_TUNNEL_BATCH_RECORDS];
     struct wire_batch batch;
     uint32_t count;
-    uint32_t bad; // index, or WIRE_TUNNEL_NO_RECORD
+    uint64_t bad;     // bit i: record i is refused; 0: nobody knows which
+    uint32_t first;   // of them
+    uint32_t refused; // how many
     int32_t status;
 };
 
@@ -153,19 +157,23 @@ static enum base_status make_pieces(struct dev_tunnel *t, const struct tunnel_cl
 {
     uint32_t half = split->count / 2;
     t->pack_done = false; // the pieces lie in its place
-    if (split->bad == WIRE_TUNNEL_NO_RECORD) {
+    if (split->bad == 0) {
         BASE_TRY(make_piece(t, c, now_us, split, split->records, half, pieces));
         return make_piece(t, c, now_us, split, split->records + half, split->count - half, pieces);
     }
-    memmove(&split->records[split->bad], &split->records[split->bad + 1],
-            (split->count - split->bad - 1) * sizeof(split->records[0]));
-    BASE_TRY(make_piece(t, c, now_us, split, split->records, split->count - 1, pieces));
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < split->count; i++) {
+        if ((split->bad >> i & 1) == 0) {
+            split->records[good++] = split->records[i];
+        }
+    }
+    BASE_TRY(make_piece(t, c, now_us, split, split->records, good, pieces));
     pieces->rejected = (struct tunnel_entry){
         .is_loss = true,
         .reason = WIRE_TUNNEL_LOSS_REJECTED,
         .numbers = 1,
-        .seq = c->next_seq + split->count - 1,
-        .count = 1,
+        .seq = c->next_seq + good,
+        .count = split->refused,
         .closed_us = now_us,
     };
     return BASE_OK;
@@ -197,8 +205,8 @@ static void count_pieces(struct dev_tunnel *t, struct tunnel_class *c, const str
         c->loss_slot = c->next + entries;
         c->loss = pieces->rejected;
         c->queue_bytes += TUNNEL_KEY + TUNNEL_ENTRY_HEAD;
-        c->queued--;
-        c->waiting[WIRE_TUNNEL_LOSS_REJECTED]++;
+        c->queued -= pieces->rejected.count;
+        c->waiting[WIRE_TUNNEL_LOSS_REJECTED] += pieces->rejected.count;
         entries++;
     }
     c->next += entries;
@@ -219,10 +227,9 @@ static enum base_status split_batch(struct dev_tunnel *t, struct tunnel_class *c
         .count = split->count,
         .closed_us = now_us,
     };
-    uint32_t bad = split->bad;
+    bool named = split->bad != 0;
     dev_collect_begin(t->collect);
-    enum base_status status =
-        bad == WIRE_TUNNEL_NO_RECORD ? BASE_OK : put_quarantine(t, c, now_us, split, bad);
+    enum base_status status = named ? put_quarantine(t, c, now_us, split, split->first) : BASE_OK;
     status = status == BASE_OK ? make_pieces(t, c, now_us, split, &pieces) : status;
     status = status == BASE_OK ? put_pieces(t, c, now_us, slot, &pieces) : status;
     if (status != BASE_OK) {
@@ -230,12 +237,12 @@ static enum base_status split_batch(struct dev_tunnel *t, struct tunnel_class *c
         return status;
     }
     BASE_TRY(dev_collect_end(t->collect, now_us));
-    t->quarantine_serial += bad == WIRE_TUNNEL_NO_RECORD ? 0 : 1;
+    t->quarantine_serial += named ? 1 : 0;
     count_pieces(t, c, &pieces);
     return BASE_OK;
 }
 
-// The batch was the one record.
+// All of it is refused.
 static enum base_status refuse_batch(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
                                      uint64_t slot, const struct split *split)
 {
@@ -248,7 +255,7 @@ static enum base_status refuse_batch(struct dev_tunnel *t, struct tunnel_class *
         .closed_us = now_us,
     };
     dev_collect_begin(t->collect);
-    enum base_status status = put_quarantine(t, c, now_us, split, 0);
+    enum base_status status = put_quarantine(t, c, now_us, split, split->first);
     status = status == BASE_OK ? tunnel_put_loss(t, c, now_us, slot, &loss) : status;
     if (status != BASE_OK) {
         dev_collect_abandon(t->collect);
@@ -267,29 +274,71 @@ static enum base_status refuse_batch(struct dev_tunnel *t, struct tunnel_class *
     return BASE_OK;
 }
 
+// What of the batch in raw is refused. INVALID: a record it does not have.
+static enum base_status read_refused(const struct wire_tunnel_reject *reject, struct split *split)
+{
+    split->status = reject->status;
+    if (reject->record == WIRE_TUNNEL_NO_RECORD) {
+        split->refused = split->count == 1 ? 1 : 0; // it is the one
+        return BASE_OK;
+    }
+    if (reject->record >= split->count) {
+        return BASE_ERR_INVALID;
+    }
+    uint32_t behind = split->count - reject->record - 1;
+    if (behind < 64 && reject->more >> behind != 0) {
+        return BASE_ERR_INVALID;
+    }
+    split->first = reject->record;
+    split->bad = UINT64_C(1) << reject->record;
+    split->bad |= behind > 0 ? reject->more << (reject->record + 1) : 0;
+    split->refused = (uint32_t)__builtin_popcountll(split->bad);
+    return BASE_OK;
+}
+
+// Takes the batch at `slot` apart, wherever in the queue.
+static enum base_status take_apart(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
+                                   uint64_t slot, const struct wire_tunnel_reject *reject)
+{
+    struct split split = {.count = 0};
+    if (t->raw_entry.is_loss) {
+        return BASE_OK; // told twice
+    }
+    BASE_TRY(read_records(t, &split));
+    BASE_TRY(read_refused(reject, &split));
+    base_log_debug(t->ports.log, "tunnel",
+                   "class %u: batch %llu, %u records from %d on refused: %s", c->id,
+                   (unsigned long long)reject->number, (unsigned)split.refused, (int)reject->record,
+                   base_status_text((enum base_status)reject->status));
+    return split.refused == split.count ? refuse_batch(t, c, now_us, slot, &split)
+                                        : split_batch(t, c, now_us, slot, &split);
+}
+
 enum base_status tunnel_on_reject(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
                                   const struct wire_tunnel_reject *reject)
 {
     uint64_t slot = base_sat_add_u64(c->s.base_slot, reject->number);
     uint32_t index = 0;
-    bool within = c->part.active && slot == c->send_next;
-    if (!within &&
-        (!tunnel_in_flight(t, c, slot, &index) || tunnel_flight_at(t, c, index)->is_loss)) {
+    if (slot < c->s.tail || slot >= c->sent_end || slot >= c->next) {
         return BASE_ERR_INVALID;
+    }
+    bool under_way = tunnel_in_flight(t, c, slot, &index);
+    if (!under_way && slot < c->send_next) {
+        return BASE_ERR_INVALID; // within a LOSS
     }
     t->stats.rejects++;
-    tunnel_go_back(t, c, slot);
-    struct split split = {.bad = reject->record, .status = reject->status};
-    BASE_TRY(tunnel_load(t, c, slot)); // damaged: sending finds it so too
-    BASE_TRY(read_records(t, &split));
-    if (split.bad != WIRE_TUNNEL_NO_RECORD && split.bad >= split.count) {
-        return BASE_ERR_INVALID;
+    if (under_way && tunnel_flight_at(t, c, index)->is_loss) {
+        return BASE_OK; // told twice
     }
-    base_log_debug(t->ports.log, "tunnel", "class %u: batch %llu, record %d refused: %s", c->id,
-                   (unsigned long long)reject->number, (int)reject->record,
-                   base_status_text((enum base_status)reject->status));
-    enum base_status status = split.count == 1 ? refuse_batch(t, c, now_us, slot, &split)
-                                               : split_batch(t, c, now_us, slot, &split);
+    if (under_way || (c->part.active && slot == c->send_next)) {
+        tunnel_go_back(t, c, slot);
+    }
+    enum base_status status = tunnel_load(t, c, slot);
+    if (status == BASE_ERR_NOT_FOUND) {
+        return BASE_OK; // dropped meanwhile: it is part of a LOSS
+    }
+    BASE_TRY(status); // damaged: sending finds it so too
+    status = take_apart(t, c, now_us, slot, reject);
     tunnel_unload(t);
     return status;
 }

@@ -50,7 +50,7 @@ enum base_status wire_tunnel_hello_encode(const struct wire_tunnel_hello *value,
     }
     struct base_writer writer;
     wire_tunnel_begin(&writer, WIRE_TUNNEL_HELLO, out, capacity);
-    base_writer_u8(&writer, WIRE_TUNNEL_VERSION);
+    base_writer_u8(&writer, value->single_reject ? 1 : WIRE_TUNNEL_VERSION);
     base_writer_u64(&writer, value->device);
     wire_text_write(&writer, value->app, WIRE_TUNNEL_TEXT_MAX);
     wire_text_write(&writer, value->os, WIRE_TUNNEL_TEXT_MAX);
@@ -104,9 +104,10 @@ enum base_status wire_tunnel_hello_parse(const uint8_t *payload, size_t size,
     base_reader_init(&reader, payload, size);
     uint8_t version = base_reader_u8(&reader);
     BASE_TRY(reader.status);
-    if (version != WIRE_TUNNEL_VERSION) {
+    if (version < 1 || version > WIRE_TUNNEL_VERSION) {
         return BASE_ERR_UNSUPPORTED;
     }
+    out->single_reject = version == 1;
     out->device = base_reader_u64(&reader);
     out->app = wire_text_read(&reader, WIRE_TUNNEL_TEXT_MAX);
     out->os = wire_text_read(&reader, WIRE_TUNNEL_TEXT_MAX);

@@ -297,7 +297,8 @@ static bool reject_ok(const struct wire_tunnel_reject *reject)
 {
     bool record_ok =
         reject->record < WIRE_TUNNEL_RECORDS_MAX || reject->record == WIRE_TUNNEL_NO_RECORD;
-    return record_ok && reject->status <= -100 && reject->status > -1000;
+    bool more_ok = reject->more == 0 || reject->record != WIRE_TUNNEL_NO_RECORD;
+    return record_ok && more_ok && reject->status <= -100 && reject->status > -1000;
 }
 
 enum base_status wire_tunnel_reject_encode(const struct wire_tunnel_reject *value, uint8_t *out,
@@ -312,6 +313,9 @@ enum base_status wire_tunnel_reject_encode(const struct wire_tunnel_reject *valu
     wire_tunnel_write_max(&writer, value->number, WIRE_TUNNEL_NUMBER_MAX);
     base_writer_u32(&writer, value->record);
     base_writer_u16(&writer, (uint16_t)-value->status);
+    if (value->more != 0) {
+        base_writer_u64(&writer, value->more);
+    }
     return wire_tunnel_end(&writer, out_size);
 }
 
@@ -325,7 +329,9 @@ enum base_status wire_tunnel_reject_parse(const uint8_t *payload, size_t size,
     out->number = base_reader_varint_max(&reader, WIRE_TUNNEL_NUMBER_MAX);
     out->record = base_reader_u32(&reader);
     out->status = -(int32_t)base_reader_u16(&reader);
-    if (!reject_ok(out)) {
+    bool has_more = base_reader_left(&reader) > 0;
+    out->more = has_more ? base_reader_u64(&reader) : 0;
+    if (!reject_ok(out) || has_more != (out->more != 0)) {
         base_reader_fail(&reader, BASE_ERR_INVALID);
     }
     return base_reader_finish(&reader);

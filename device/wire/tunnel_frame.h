@@ -37,9 +37,14 @@
 // whole allowance so far (at least WIRE_TUNNEL_FIRST_CREDIT and WIRE_TUNNEL_RECORDS_MAX), CREDIT
 // adds to it.
 //
-// A record a schema or limit refuses: REJECT names batch and record (or WIRE_TUNNEL_NO_RECORD). The
-// device puts a LOSS with reason SPLIT at the number, and what is good of the batch under new
-// numbers; the bad record goes to quarantine and is declared with LOSS reason REJECTED.
+// Records a schema or limit refuses: REJECT names the batch and all of them (or
+// WIRE_TUNNEL_NO_RECORD). The device puts a LOSS with reason SPLIT at the number, and what is good
+// of the batch under new numbers; the bad records are declared with LOSS reason REJECTED, and the
+// first of them goes to quarantine. Batches that came behind a refused one are looked at once while
+// they are dropped, so refusals of all that was under way arrive together.
+//
+// Versions. HELLO says 2; a device that says 1 hears of one record of a batch at a time, and of
+// nothing behind it.
 //
 // Encoders write one whole frame; parsers take one frame's payload. INVALID, TRUNCATED, TOO_LARGE,
 // UNSUPPORTED as everywhere in wire. Every message has exactly one encoding.
@@ -49,7 +54,7 @@
 #include "base/cursor.h"
 #include "wire/digest.h"
 
-#define WIRE_TUNNEL_VERSION   1
+#define WIRE_TUNNEL_VERSION   2
 #define WIRE_TUNNEL_HEAD      4  // bytes of a frame's head
 #define WIRE_TUNNEL_CLASSES   4  // 0 control and crashes, 1 real time, 2 behaviour, 3 debug
 #define WIRE_TUNNEL_WINDOW    64 // batches under way per class
@@ -125,6 +130,7 @@ struct wire_tunnel_hello {
     uint32_t dicts[WIRE_TUNNEL_DICTS_MAX]; // ids of dictionaries the device has
     uint32_t class_count;                  // classes this stream carries, ascending
     struct wire_tunnel_hello_class classes[WIRE_TUNNEL_CLASSES];
+    bool single_reject; // of version 1: knows no `more` of REJECT
 };
 
 struct wire_tunnel_welcome_class {
@@ -209,11 +215,13 @@ struct wire_tunnel_throttle {
 bool wire_tunnel_keeps(uint64_t device, uint8_t class_id, uint32_t epoch, uint64_t first_seq,
                        uint32_t sample_ppm);
 
+// Refused are `record` and, for each bit i of `more`, record + 1 + i.
 struct wire_tunnel_reject {
     uint8_t class_id;
     uint64_t number;
-    uint32_t record; // index in the batch
-    int32_t status;  // enum base_status, -100 .. -999
+    uint32_t record; // index in the batch, of the first that is refused
+    int32_t status;  // of this one: enum base_status, -100 .. -999
+    uint64_t more;   // 0 without a record, and to devices of version 1
 };
 
 struct wire_tunnel_needfull { // send it again without a dictionary

@@ -131,17 +131,50 @@ void gw_api_records(struct gw_core *core, struct gw_api_call *call)
 
 // ---- Figures
 
+// Text as far as it is UTF-8: what is refused may be anything, and is cut.
+static json_t *text_of(const struct gw_refused_record *record)
+{
+    json_t *text = NULL;
+    for (uint32_t cut = 0; text == NULL && cut < 4 && cut <= record->kept; cut++) {
+        text = json_stringn((const char *)record->bytes, record->kept - cut);
+    }
+    return text != NULL ? text : json_null();
+}
+
+static void add_refused(void *ctx, const struct gw_refused_record *record)
+{
+    char device[17];
+    (void)snprintf(device, sizeof(device), "%016llx", (unsigned long long)record->device);
+    (void)json_array_append_new(
+        ctx, json_pack("{s:s, s:I, s:s, s:I, s:o}", "device", device, "received_ms",
+                       (json_int_t)record->received_ms, "reason", base_status_text(record->status),
+                       "bytes", (json_int_t)record->size, "record",
+                       record->format == WIRE_RECORD_JSON ? text_of(record) : json_null()));
+}
+
+struct uploads {
+    json_t *list;
+    const struct gw_actor *actor;
+};
+
 static void add_topic(void *ctx, const struct gw_topic *topic)
 {
+    const struct uploads *uploads = ctx;
     struct base_str task = gw_topic_task(topic);
     struct base_str upload = gw_topic_upload(topic);
+    json_t *refused = json_array();
+    if (gw_actor_covers(uploads->actor, task)) { // what is in records is for who may read them
+        gw_refused_walk(topic->refused, add_refused, refused);
+    }
     (void)json_array_append_new(
-        ctx, json_pack("{s:s%, s:s%, s:i, s:i, s:b, s:I, s:I}", "task", task.data, task.size,
-                       "upload", upload.data, upload.size, "version", (int)topic->version, "class",
-                       (int)topic->class_id, "schema", topic->schema != NULL, "records",
-                       (json_int_t)atomic_load_explicit(&topic->records, memory_order_relaxed),
-                       "rejected",
-                       (json_int_t)atomic_load_explicit(&topic->rejected, memory_order_relaxed)));
+        uploads->list,
+        json_pack("{s:s%, s:s%, s:i, s:i, s:b, s:I, s:I, s:o}", "task", task.data, task.size,
+                  "upload", upload.data, upload.size, "version", (int)topic->version, "class",
+                  (int)topic->class_id, "schema", topic->schema != NULL, "records",
+                  (json_int_t)atomic_load_explicit(&topic->records, memory_order_relaxed),
+                  "rejected",
+                  (json_int_t)atomic_load_explicit(&topic->rejected, memory_order_relaxed),
+                  "refused", refused));
 }
 
 bool gw_api_tunnel_prepare(struct gw_api_call *call)
@@ -165,9 +198,9 @@ void gw_api_tunnel(struct gw_core *core, struct gw_api_call *call)
     gw_record_place_text(&(struct gw_record_place){.position = stats.segments.end}, end);
     json_t *root = json_pack("{s:s, s:s, s:b}", "first", first, "end", end, "refusing",
                              (int)stats.segments.shut);
-    json_t *uploads = json_array();
-    gw_topics_walk(gw_ingest_topics(ingest), call->actor.tenant, add_topic, uploads);
-    (void)json_object_set_new(root, "uploads", uploads);
+    struct uploads uploads = {json_array(), &call->actor};
+    gw_topics_walk(gw_ingest_topics(ingest), call->actor.tenant, add_topic, &uploads);
+    (void)json_object_set_new(root, "uploads", uploads.list);
     if (call->actor.every_tenant) {
         json_t *counters = json_object();
 #define ADD(name, help)                                                                            \

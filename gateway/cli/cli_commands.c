@@ -271,8 +271,9 @@ const struct cli_command cli_commands[] = {
      "  walle tunnel export --out - | head -n 1            # standard output; no place is kept",
      CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(DEVICE) | CLI_BIT(AFTER) | CLI_BIT(OUT), 0, 0,
      cli_tunnel_export},
-    {"tunnel", "stat", "", "Show the tunnel's log, uploads and counters.", "  walle tunnel stat",
-     CLI_BITS_GATEWAY, 0, 0, cli_tunnel_stat},
+    {"tunnel", "stat", "",
+     "Show the tunnel's log, uploads with what of them was refused last, and counters.",
+     "  walle tunnel stat", CLI_BITS_GATEWAY, 0, 0, cli_tunnel_stat},
     {"tunnel", "train", "",
      "Train a compression dictionary for the tunnel; release it as the file tunnel.dict of a task.",
      "  walle tunnel train --from export.jsonl --out shop/tunnel.dict\n"

@@ -299,6 +299,24 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
 
 // ---- stat
 
+static void print_refused(const json_t *item)
+{
+    size_t index;
+    json_t *refused;
+    json_array_foreach(json_object_get(item, "refused"), index, refused)
+    {
+        printf("    device %s, %llu bytes: %s", cli_json_text(refused, "device", "?"),
+               (unsigned long long)cli_json_u64(refused, "bytes"),
+               cli_json_text(refused, "reason", "?"));
+        const json_t *record = json_object_get(refused, "record");
+        if (json_is_string(record)) { // quoted: it is a stranger's
+            fputs(": ", stdout);
+            (void)json_dumpf(record, stdout, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+        }
+        putchar('\n');
+    }
+}
+
 static void print_uploads(const json_t *root)
 {
     size_t index;
@@ -312,6 +330,7 @@ static void print_uploads(const json_t *root)
                (unsigned long long)cli_json_u64(item, "class"),
                (unsigned long long)cli_json_u64(item, "records"),
                (unsigned long long)cli_json_u64(item, "rejected"));
+        print_refused(item);
     }
 }
 

@@ -51,7 +51,7 @@
 #define GW_INGEST_DAY_US               UINT64_C(86400000000)
 #define GW_INGEST_NO_ROOM_MS           30000u // DRAIN of a stream for which there is no room
 #define GW_INGEST_NO_ROOM_SPREAD_MS    60000u
-#define GW_INGEST_STRIKES_MAX          64u // batches refused in a stream, then it ends
+#define GW_INGEST_STRIKES_MAX          64u // batches of a stream that cannot be read, then it ends
 
 struct gw_ingest;
 struct gw_ingest_worker;

@@ -145,19 +145,19 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
 
 // ---- Content
 
-static enum base_status reject(struct gw_session_class *class, uint64_t number, uint32_t record,
-                               enum base_status why)
+// Records that a task made badly are no fault of the stream's: the device's rate bounds them. A
+// batch that cannot be read at all is.
+static enum base_status reject(struct gw_session_class *class,
+                               const struct wire_tunnel_reject *refusal)
 {
     struct gw_session *session = class->session;
     uint8_t frame[64];
     size_t size;
-    const struct wire_tunnel_reject refusal = {
-        .class_id = class->class_id, .number = number, .record = record, .status = why};
     gw_count(&session->worker->counters.rejects_total, 1);
-    if (wire_tunnel_reject_encode(&refusal, frame, sizeof(frame), &size) == BASE_OK) {
+    if (wire_tunnel_reject_encode(refusal, frame, sizeof(frame), &size) == BASE_OK) {
         (void)gw_session_send(session, frame, size);
     }
-    if (++session->strikes > GW_INGEST_STRIKES_MAX) {
+    if (refusal->record == WIRE_TUNNEL_NO_RECORD && ++session->strikes > GW_INGEST_STRIKES_MAX) {
         return gw_session_violation(session, BASE_ERR_LIMIT, "batches refused");
     }
     return BASE_OK;
@@ -183,8 +183,8 @@ static enum base_status need_full(struct gw_session_class *class, uint64_t numbe
 static enum base_status finish_take(struct gw_session_class *class, struct gw_ingest_batch *batch)
 {
     const struct wire_tunnel_batch *sent = &batch->sink.batch;
-    uint32_t record;
-    enum base_status why = gw_session_check(class->session, sent, &record);
+    struct wire_tunnel_reject refusal;
+    enum base_status why = gw_session_check(class, sent, true, &refusal);
     if (why == BASE_OK) {
         submit_take(class, batch);
         (void)gw_worker_thin_step(class->session->worker);
@@ -204,7 +204,27 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_in
         (why == BASE_ERR_NOT_FOUND || why == BASE_ERR_CORRUPT || why == BASE_ERR_HASH)) {
         return need_full(class, number);
     }
-    return reject(class, number, record, why);
+    if (number >= class->looked_end) {
+        class->refused_at = number;
+        class->looked_end = number + 1;
+    }
+    return reject(class, &refusal);
+}
+
+// A batch behind a refused one: it is dropped and comes again, but what of it is refused is told
+// now, once, so that a queue of refused records costs a round trip a window and not one each.
+static enum base_status look_behind(struct gw_session_class *class,
+                                    const struct wire_tunnel_batch *sent)
+{
+    struct wire_tunnel_reject refusal;
+    if (class->session->single_reject || class->forked || class->looked_end == 0 ||
+        sent->number != class->looked_end || sent->part_bytes < sent->sent_bytes) {
+        return BASE_OK;
+    }
+    (void)gw_session_check(class, sent, false, &refusal);
+    bool named = refusal.status != BASE_OK && refusal.record != WIRE_TUNNEL_NO_RECORD;
+    class->looked_end++;
+    return named ? reject(class, &refusal) : BASE_OK;
 }
 
 // ---- Frames
@@ -240,7 +260,7 @@ enum base_status gw_session_on_batch(struct gw_session *session, const uint8_t *
     const struct gw_batch_id id = {sent.number, 1, sent.prev_hash, sent.hash};
     if (!is_new(class, &id)) {
         drop(class, sent.part_bytes, sent.count);
-        return BASE_OK;
+        return look_behind(class, &sent);
     }
     struct gw_ingest_batch *batch =
         is_overloaded(session->worker->ingest) ? NULL : copy_batch(class, &sent);

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+#define MORE_BITS 64u // of a REJECT
+
 // The payload uncompressed, borrowed from the batch or the worker's buffer.
 static enum base_status open_payload(struct gw_session *session,
                                      const struct wire_tunnel_batch *batch, const uint8_t **out)
@@ -69,33 +71,69 @@ static void note_unknown(struct gw_session *session, const struct wire_topic *na
     }
 }
 
-static enum base_status check_records(struct gw_session *session, struct wire_batch *view,
-                                      uint8_t class_id, uint32_t *out_record)
+// A refused record goes into what the device is told. False: that holds no more.
+static bool note_refused(struct gw_session *session, uint32_t index, enum base_status status,
+                         struct wire_tunnel_reject *reject)
+{
+    if (reject->status == BASE_OK) {
+        reject->record = index;
+        reject->status = status;
+        return !session->single_reject;
+    }
+    reject->more |= UINT64_C(1) << (index - reject->record - 1);
+    return true;
+}
+
+// For operators: how many, and what they look like.
+static void count_refused(struct gw_session *session, struct gw_topic *topic,
+                          const struct wire_record *record, enum base_status status)
+{
+    const struct base_clock_port *clock = &session->worker->ingest->clock;
+    gw_count(&session->worker->counters.schema_rejects_total, 1);
+    if (topic == NULL) {
+        return;
+    }
+    const struct gw_refused_record like = {.device = session->device,
+                                           .received_ms = clock->wall_us(clock->ctx) / 1000,
+                                           .status = status,
+                                           .format = record->format};
+    atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
+    gw_refused_keep(&topic->refused, &like, record->bytes, record->size);
+}
+
+// All records that are refused, as far as one REJECT can name them; the rest comes again.
+static enum base_status check_records(struct gw_session_class *class, struct wire_batch *view,
+                                      bool counts, struct wire_tunnel_reject *reject)
 {
     struct gw_topic *topics[WIRE_BATCH_TOPICS_MAX];
     enum base_status admitted[WIRE_BATCH_TOPICS_MAX];
     struct wire_record record;
     for (uint32_t i = 0; i < view->topic_count; i++) {
-        admitted[i] = admit(session, &view->topics[i], class_id, &topics[i]);
+        admitted[i] = admit(class->session, &view->topics[i], class->class_id, &topics[i]);
     }
+    // Counted already, when it came behind a refused one.
+    bool again = reject->number < class->looked_end && reject->number != class->refused_at;
     uint32_t index = 0;
-    for (; wire_batch_next(view, &record); index++) {
+    bool on = true;
+    for (; on && wire_batch_next(view, &record); index++) {
         struct gw_topic *topic = topics[record.topic];
         enum base_status status = admitted[record.topic];
         if (status == BASE_OK) {
             status = check_record(topic, &record);
         }
         if (status != BASE_OK) {
-            if (topic != NULL) {
-                atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
+            on = note_refused(class->session, index, status, reject);
+            if (!again) {
+                count_refused(class->session, topic, &record, status);
+                note_unknown(class->session, &view->topics[record.topic], topic, status);
             }
-            gw_count(&session->worker->counters.schema_rejects_total, 1);
-            note_unknown(session, &view->topics[record.topic], topic, admitted[record.topic]);
-            *out_record = index;
-            return status;
         }
+        on = on && (reject->status == BASE_OK || index - reject->record < MORE_BITS);
     }
-    if (view->topic_count == 1 && topics[0] != NULL) {
+    if (reject->status != BASE_OK) {
+        return (enum base_status)reject->status;
+    }
+    if (counts && view->topic_count == 1 && topics[0] != NULL) {
         atomic_fetch_add_explicit(&topics[0]->records, index, memory_order_relaxed);
     }
     return BASE_OK;
@@ -114,22 +152,36 @@ static void count_topics(struct gw_session *session, struct wire_batch *view)
     }
 }
 
-enum base_status gw_session_check(struct gw_session *session, const struct wire_tunnel_batch *batch,
-                                  uint32_t *out_record)
+static enum base_status check_whole(struct gw_session_class *class,
+                                    const struct wire_tunnel_batch *batch, bool counts,
+                                    struct wire_tunnel_reject *reject)
 {
     const uint8_t *payload;
-    *out_record = WIRE_TUNNEL_NO_RECORD;
-    BASE_TRY(open_payload(session, batch, &payload));
+    struct wire_batch view;
+    BASE_TRY(open_payload(class->session, batch, &payload));
     if (wire_tunnel_chain(batch->prev_hash, payload, batch->raw_bytes) != batch->hash) {
         return BASE_ERR_HASH;
     }
-    struct wire_batch view;
-    BASE_TRY(wire_batch_parse(payload, batch->raw_bytes, &view, out_record));
+    BASE_TRY(wire_batch_parse(payload, batch->raw_bytes, &view, &reject->record));
     if (view.record_count != batch->count) {
         return BASE_ERR_INVALID;
     }
     struct wire_batch walk = view;
-    BASE_TRY(check_records(session, &walk, batch->class_id, out_record));
-    count_topics(session, &view);
+    BASE_TRY(check_records(class, &walk, counts, reject));
+    if (counts) {
+        count_topics(class->session, &view);
+    }
     return BASE_OK;
+}
+
+enum base_status gw_session_check(struct gw_session_class *class,
+                                  const struct wire_tunnel_batch *batch, bool counts,
+                                  struct wire_tunnel_reject *out_reject)
+{
+    struct wire_tunnel_reject reject = {
+        .class_id = class->class_id, .number = batch->number, .record = WIRE_TUNNEL_NO_RECORD};
+    enum base_status status = check_whole(class, batch, counts, &reject);
+    reject.status = status;
+    *out_reject = reject;
+    return status;
 }

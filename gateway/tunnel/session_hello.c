@@ -93,6 +93,7 @@ enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *
         return gw_session_violation(session, status, "HELLO");
     }
     session->device_ms = hello.wall_ms;
+    session->single_reject = hello.single_reject;
     for (uint32_t i = 0; i < hello.dict_count; i++) { // newest first; asks for what is not at hand
         bool known = gw_ingest_dict(session->worker->ingest, hello.dicts[i]) != NULL;
         session->dict = known && session->dict == 0 ? hello.dicts[i] : session->dict;

@@ -34,6 +34,8 @@ struct gw_session_class {
     bool forked;         // FORK was sent: what comes is dropped
     uint32_t sample_ppm; // the device was asked to keep
     uint64_t acked;
+    uint64_t refused_at; // the batch refused last, in order
+    uint64_t looked_end; // batches behind it were looked at up to here; 0: none was refused
     // Credit, from the beginning of the stream.
     uint64_t used_bytes;
     uint64_t used_records;
@@ -83,6 +85,7 @@ struct gw_session {
     bool thinned;        // it stands
     uint32_t dict;       // told to the device
     bool starving;       // got no credit for want of memory
+    bool single_reject;  // the device wants to hear of one record at a time
     struct gw_session_class *classes;
     struct wire_tunnel_hello_class *hello; // until welcomed
 };
@@ -178,9 +181,11 @@ enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *
 enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *payload,
                                     size_t size);
 // session_content.c
-// Decompresses, verifies hash and form, checks records. *out_record: which one is refused.
-enum base_status gw_session_check(struct gw_session *session, const struct wire_tunnel_batch *batch,
-                                  uint32_t *out_record);
+// Decompresses, verifies hash and form, checks records. Not OK: *out_reject is what the device is
+// to hear, its status the one returned. `counts`: if it is good it is taken, and its records count.
+enum base_status gw_session_check(struct gw_session_class *class,
+                                  const struct wire_tunnel_batch *batch, bool counts,
+                                  struct wire_tunnel_reject *out_reject);
 // session_hello.c
 enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *payload,
                                      size_t size);

@@ -33,6 +33,7 @@ static void free_chain(struct gw_topic *topic)
     while (topic != NULL) {
         struct gw_topic *next = topic->next;
         gw_schema_free(topic->schema);
+        gw_refused_free(topic->refused);
         free(topic);
         topic = next;
     }

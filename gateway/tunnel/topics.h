@@ -8,6 +8,7 @@
 #define GW_TOPICS_H
 
 #include "base/keyed_hash.h"
+#include "tunnel/refused.h"
 #include "tunnel/schema.h"
 #include "wire/batch.h"
 
@@ -28,7 +29,8 @@ struct gw_topic {
     struct gw_schema *schema; // NULL: every record is fine
     _Atomic uint64_t records;
     _Atomic uint64_t rejected;
-    char names[]; // task, upload
+    struct gw_refused *_Atomic refused; // the latest of them; NULL: none
+    char names[];                       // task, upload
 };
 
 BASE_NODISCARD enum base_status gw_topics_new(const struct base_hash_key *key,

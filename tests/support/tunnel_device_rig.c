@@ -267,16 +267,18 @@ static uint64_t token_of(const struct wire_record *record)
     return token;
 }
 
-// The index of the token in the payload, -1: it is not there.
-static int find_token(struct wire_batch batch, uint64_t token)
+// The records the gateway refuses, of the first 64: a bit each.
+static uint64_t find_bad(const struct rig_gateway *gateway, struct wire_batch batch)
 {
     struct wire_record record;
-    for (int i = 0; wire_batch_next(&batch, &record); i++) {
-        if (token_of(&record) == token) {
-            return i;
+    uint64_t bad = 0;
+    for (unsigned i = 0; i < 64 && wire_batch_next(&batch, &record); i++) {
+        if ((gateway->bad_token != 0 && token_of(&record) == gateway->bad_token) ||
+            (gateway->bad_size != 0 && record.size == gateway->bad_size)) {
+            bad |= UINT64_C(1) << i;
         }
     }
-    return -1;
+    return bad;
 }
 
 static bool refused(struct rig_device *device, uint32_t stream,
@@ -285,13 +287,21 @@ static bool refused(struct rig_device *device, uint32_t stream,
     struct rig_gateway *gateway = device->gateway;
     uint8_t bytes[64];
     size_t size = 0;
-    int index = gateway->bad_token != 0 ? find_token(*batch, gateway->bad_token) : -1;
-    if (index < 0) {
+    uint64_t bad = find_bad(gateway, *batch);
+    if (bad == 0) {
         return false;
     }
-    const struct wire_tunnel_reject reject = {
-        frame->class_id, frame->number,
-        gateway->reject_nameless ? WIRE_TUNNEL_NO_RECORD : (uint32_t)index, BASE_ERR_INVALID};
+    unsigned first = (unsigned)__builtin_ctzll(bad);
+    struct wire_tunnel_reject reject = {
+        .class_id = frame->class_id,
+        .number = frame->number,
+        .record = WIRE_TUNNEL_NO_RECORD,
+        .status = BASE_ERR_INVALID,
+    };
+    if (!gateway->reject_nameless) {
+        reject.record = first;
+        reject.more = first < 63 ? bad >> (first + 1) : 0;
+    }
     assert_int_equal(wire_tunnel_reject_encode(&reject, bytes, sizeof bytes, &size), BASE_OK);
     rig_say(device, stream, bytes, size);
     return true;
@@ -305,15 +315,20 @@ static void take_batch(struct rig_device *device, uint32_t stream,
     struct rig_gateway *gateway = device->gateway;
     struct rig_mark *mark = mark_of(gateway, frame->class_id, frame->epoch);
     give_credit(device, stream, frame->class_id, frame->sent_bytes, frame->count);
-    if (mark->owner != device || frame->number > mark->next) {
+    bool behind = frame->number > mark->next;
+    if (mark->owner != device || (behind && frame->number != mark->looked_end)) {
         return; // superseded, or behind a gap
     }
+    mark->looked_end += behind;
     if (frame->number < mark->next) {
         gateway->resent++;
         return;
     }
-    if (frame->prev_hash != mark->hash) {
+    if (!behind && frame->prev_hash != mark->hash) {
         say_fork(device, stream, mark);
+        return;
+    }
+    if (frame->codec == WIRE_TUNNEL_ZSTD_DICT && gateway->unknown_dict && behind) {
         return;
     }
     if (frame->codec == WIRE_TUNNEL_ZSTD_DICT && gateway->unknown_dict) {
@@ -337,7 +352,8 @@ static void take_batch(struct rig_device *device, uint32_t stream,
     uint32_t bad = 0;
     assert_int_equal(wire_batch_parse(raw, frame->raw_bytes, &batch, &bad), BASE_OK);
     assert_int_equal(batch.record_count, frame->count);
-    if (refused(device, stream, frame, &batch)) {
+    if (refused(device, stream, frame, &batch) || behind) {
+        mark->looked_end = frame->number >= mark->looked_end ? frame->number + 1 : mark->looked_end;
         return;
     }
     assert_true(frame->first_seq == mark->next_seq);

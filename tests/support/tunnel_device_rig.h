@@ -8,7 +8,7 @@
 #include "test_kit.h"
 #include "tunnel/tunnel.h"
 
-#define RIG_ROWS_MAX  8000
+#define RIG_ROWS_MAX  40000
 #define RIG_MARKS_MAX 64
 #define RIG_DICT      7u
 #define RIG_DEVICE    0x4d2u
@@ -24,7 +24,8 @@ struct rig_row {
 struct rig_mark {
     uint8_t class_id;
     uint32_t epoch;
-    uint64_t next; // taken
+    uint64_t next;       // taken
+    uint64_t looked_end; // batches behind a refused one that were looked at
     uint64_t hash;
     uint64_t next_seq;
     uint64_t durable; // what ACK says
@@ -41,6 +42,7 @@ struct rig_gateway {
     bool mute;             // does not even read
     bool unknown_dict;     // NEEDFULL
     uint64_t bad_token;    // REJECT of batches with it
+    uint32_t bad_size;     // and of records of this size; 0: of none
     bool reject_nameless;  // without the record
     uint32_t credit_bytes; // of a WELCOME
     uint32_t credit_records;

@@ -113,8 +113,9 @@ static void say_fitting(struct world *world, uint8_t kind, uint8_t class_id, uin
     const struct dev_tunnel_class_stats *of = &stats.classes[class_id];
     const struct wire_tunnel_ack ack = {class_id, WIRE_TUNNEL_DURABLE, of->epoch, of->tail + ahead,
                                         0};
-    const struct wire_tunnel_reject reject = {
-        class_id, of->tail + ahead % 8, ahead % 3 == 0 ? WIRE_TUNNEL_NO_RECORD : ahead % 5, -100};
+    const struct wire_tunnel_reject reject = {class_id, of->tail + ahead % 8,
+                                              ahead % 3 == 0 ? WIRE_TUNNEL_NO_RECORD : ahead % 5,
+                                              -100, ahead % 3 == 0 ? 0 : ahead / 8};
     const struct wire_tunnel_fork fork = {class_id, of->epoch, of->tail, 0};
     struct wire_tunnel_welcome welcome = {.class_count = WIRE_TUNNEL_CLASSES};
     for (uint8_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {

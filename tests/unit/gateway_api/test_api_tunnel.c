@@ -158,11 +158,61 @@ static void test_uploads(void **state)
     api_kit_done(&kit);
 }
 
+static const json_t *refused_at(json_t *root, size_t at)
+{
+    const json_t *item = json_array_get(json_object_get(root, "uploads"), 0);
+    return json_array_get(json_object_get(item, "refused"), at);
+}
+
+// What was refused last is shown, newest first, with who sent it and why.
+static void test_refused_records_are_shown(void **state)
+{
+    (void)state;
+    struct api_kit kit;
+    struct base_error error = {0};
+    const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
+    api_kit_init(&kit);
+    assert_int_equal(
+        gw_ingest_declare(kit.ingest, 0, &topic, 1, BASE_STR("{\"type\":\"integer\"}"), &error),
+        BASE_OK);
+    json_t *root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
+    assert_null(refused_at(root, 0));
+    json_decref(root);
+    struct gw_topic *found = gw_topics_find(gw_ingest_topics(kit.ingest), &topic);
+    for (uint32_t i = 0; i < GW_REFUSED_KEPT + 2; i++) {
+        const struct gw_refused_record like = {.device = 0x11 + i,
+                                               .received_ms = 5,
+                                               .status = BASE_ERR_INVALID,
+                                               .format = WIRE_RECORD_JSON};
+        char text[GW_REFUSED_BYTES + 8];
+        memset(text, 'x', sizeof(text));
+        memcpy(text + GW_REFUSED_BYTES - 1, "\xc3\xb6", 2); // cut within
+        gw_refused_keep(&found->refused, &like, (const uint8_t *)text,
+                        i % 2 == 0 ? 9 : sizeof(text));
+    }
+    root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
+    for (uint32_t i = 0; i < GW_REFUSED_KEPT; i++) {
+        const json_t *item = refused_at(root, i);
+        char device[17];
+        snprintf(device, sizeof(device), "%016x", 0x11 + GW_REFUSED_KEPT + 1 - i);
+        assert_string_equal(api_text(item, "device"), device);
+        assert_string_equal(api_text(item, "reason"), base_status_text(BASE_ERR_INVALID));
+        bool is_small = (GW_REFUSED_KEPT + 1 - i) % 2 == 0;
+        assert_int_equal(json_integer_value(json_object_get(item, "bytes")),
+                         is_small ? 9 : GW_REFUSED_BYTES + 8);
+        assert_int_equal(strlen(api_text(item, "record")), is_small ? 9 : GW_REFUSED_BYTES - 1);
+    }
+    assert_null(refused_at(root, GW_REFUSED_KEPT));
+    json_decref(root);
+    api_kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_uploads),
+        cmocka_unit_test(test_refused_records_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

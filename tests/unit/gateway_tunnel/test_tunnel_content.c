@@ -154,6 +154,53 @@ static void test_schemas(void **state)
     assert_int_equal(found->rejected, 4);
 }
 
+// One REJECT names all bad records of a batch; what is bad of the batch behind it is told with it;
+// and however many there are, the stream stays.
+static void test_refused_records_are_told_together(void **state)
+{
+    (void)state;
+    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    static const char *const mixed[] = {"{\"a\":1}", "{\"a\":\"x\"}", "{\"a\":2}", "{}", "[]"};
+    static const char *const good[] = {"{\"a\":1}"};
+    struct base_error error = {0};
+    struct wire_tunnel_reject told;
+    size_t size;
+    start();
+    assert_int_equal(gw_ingest_declare(rig.ingest, 7, &topic, 2,
+                                       BASE_STR("{\"fields\":{\"a\":\"integer\"}}"), &error),
+                     BASE_OK);
+    struct tunnel_rig_device first = device;
+    send_records(topic, mixed, 5, true);
+    send_records(topic, mixed, 3, true);
+    send_records(topic, good, 1, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint8_t *bytes = expect(WIRE_TUNNEL_REJECT, &size);
+        assert_int_equal(wire_tunnel_reject_parse(bytes, size, &told), BASE_OK);
+        assert_int_equal(told.number, first.next + i);
+        assert_int_equal(told.record, 1);
+        assert_int_equal(told.more, i == 0 ? 6 : 0);
+    }
+    assert_int_equal(rig.sink.waiting, 0);
+    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    assert_int_equal(found->rejected, 4);
+    assert_int_equal(found->records, 0);
+    // The second comes again: it is refused again, and counted once.
+    device = first;
+    size = tunnel_rig_loss(&device, 1, 5, WIRE_TUNNEL_LOSS_SPLIT, frame);
+    tunnel_rig_send(&stream, frame, size);
+    const struct tunnel_rig_device second = device;
+    for (uint32_t i = 0; i < 3 * GW_INGEST_STRIKES_MAX; i++) {
+        device = second;
+        rig.mono_us += 1000000;
+        send_records(topic, mixed, 3, false);
+    }
+    assert_int_equal(stream.status, BASE_OK);
+    assert_false(stream.ended);
+    assert_int_equal(found->rejected, 4);
+    send_records(topic, good, 1, true);
+    assert_int_equal(found->records, 1);
+}
+
 // ---- Compression
 
 static size_t compressed_batch(uint32_t dict, bool use_dict, uint32_t raw_bytes, uint32_t lie)
@@ -402,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_schemas, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_records_are_told_together, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dictionaries, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bombs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rate, setup, teardown),

@@ -296,6 +296,24 @@ static void test_a_visit_starts_its_task(void **state)
     assert_int_equal(rig.start_count, 1);
 }
 
+// "visit" of an event that belongs to no visit: that event, not all others without one.
+static void test_an_event_without_a_visit_comes_alone(void **state)
+{
+    (void)state;
+    static const struct declared loose = {TASK, "click(home, price > 50)", WIRE_EVENTS_VISIT, 0, 0};
+    declare(&loose, 1);
+    record(DEV_EVENT_CLICK, "home", 60);
+    step();
+    run_ends(true, "", NULL, 0);
+    step();
+    record(DEV_EVENT_CLICK, "home", 2);
+    record(DEV_EVENT_CLICK, "home", 100);
+    step();
+    assert_int_equal(rig.start_count, 2);
+    assert_int_equal(rig.running.events, 1);
+    assert_int_equal(rig.running.price_sum, 100);
+}
+
 static void test_a_failed_run_gives_nothing(void **state)
 {
     (void)state;
@@ -629,6 +647,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_visit_starts_its_task, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_event_without_a_visit_comes_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_failed_run_gives_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_a_run_gets, setup, teardown),
         cmocka_unit_test_setup_teardown(test_starts_wait_their_turn, setup, teardown),

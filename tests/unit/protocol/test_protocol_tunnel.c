@@ -116,7 +116,7 @@ static void what_gateways_say(void **state)
     const struct wire_tunnel_throttle throttle = {0x0c, 1000, 5000, 250000};
     assert_int_equal(wire_tunnel_throttle_encode(&throttle, bytes, sizeof bytes, &size), BASE_OK);
     expect("tunnel-throttle", bytes, size);
-    const struct wire_tunnel_reject reject = {2, 4, 37, BASE_ERR_INVALID};
+    const struct wire_tunnel_reject reject = {2, 4, 37, BASE_ERR_INVALID, 5};
     assert_int_equal(wire_tunnel_reject_encode(&reject, bytes, sizeof bytes, &size), BASE_OK);
     expect("tunnel-reject", bytes, size);
     const struct wire_tunnel_needfull needfull = {2, 4};

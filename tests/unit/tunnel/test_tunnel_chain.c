@@ -355,6 +355,72 @@ static void a_refused_record_is_quarantined_and_the_rest_arrives(void **state)
     }
 }
 
+// A task whose every record is refused does not hold up what others send in its class: 10,000 of
+// them, and each good record between them has arrived a few round trips after it was offered.
+static void refused_records_do_not_hold_up_the_others(void **state)
+{
+    enum { BAD = 10000, EACH = 20, GOOD = BAD / EACH, TURNS = 6, BATCH = 64, BAD_BYTES = 70 };
+    (void)state;
+    static uint64_t good[GOOD];
+    uint32_t settled = 0; // of good: offered long enough ago
+    uint32_t count = 0;
+    uint32_t at[TURNS] = {0};
+    rig_boot(&device);
+    gateway.bad_size = BAD_BYTES;
+    for (uint32_t i = 0; i < BAD + GOOD; i++) {
+        bool is_good = i % (EACH + 1) == EACH;
+        rig_offer(&device, 2, is_good ? 60 : BAD_BYTES);
+        if (is_good) {
+            good[count++] = device.tokens[2][i];
+        }
+        if (i % BATCH != BATCH - 1) {
+            continue;
+        }
+        (void)rig_turn(&device);
+        device.now_us += 10000;
+        for (; settled < at[i / BATCH % TURNS]; settled++) {
+            assert_int_equal(rig_rows_of(&gateway, good[settled]), 1);
+        }
+        at[i / BATCH % TURNS] = count;
+    }
+    rig_drain(&device, 1000);
+    struct dev_tunnel_stats stats = rig_figures(&device);
+    assert_int_equal(stats.classes[2].durable, GOOD);
+    assert_int_equal(stats.classes[2].lost[WIRE_TUNNEL_LOSS_REJECTED], BAD);
+    assert_int_equal(stats.bad_frames, 0);
+    // A refused batch costs one answer.
+    assert_in_range(stats.rejects, (BAD + GOOD) / BATCH, (BAD + GOOD) / BATCH + 2);
+    rig_check(&device);
+}
+
+// A queue full of them, sent when the device comes back: as many round trips as there are windows.
+static void a_queue_of_refused_records_goes_in_windows(void **state)
+{
+    enum { BATCHES = 150, BATCH = 64, BAD_BYTES = 70, WINDOWS = BATCHES / WIRE_TUNNEL_WINDOW + 1 };
+    (void)state;
+    device.offline = true;
+    rig_boot(&device);
+    for (uint32_t i = 0; i < BATCHES * BATCH; i++) {
+        rig_offer(&device, 2, i % BATCH == BATCH / 2 ? 60 : BAD_BYTES);
+        if (i % BATCH == BATCH - 1) {
+            device.now_us += 10000;
+            rig_step_only(&device);
+        }
+    }
+    gateway.bad_size = BAD_BYTES;
+    device.offline = false;
+    device.now_us += 400000000; // no back-off
+    uint32_t turns = 0;
+    while (rig_figures(&device).classes[2].durable < BATCHES) {
+        assert_in_range(++turns, 0, 4 * WINDOWS + 4);
+        (void)rig_turn(&device);
+        device.now_us += 10000;
+    }
+    assert_int_equal(rig_figures(&device).bad_frames, 0);
+    rig_drain(&device, 1000);
+    rig_check(&device);
+}
+
 struct found {
     uint32_t count;
     uint64_t token;
@@ -627,6 +693,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wiped_device_begins_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gateway_that_forgot_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refused_record_is_quarantined_and_the_rest_arrives, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(refused_records_do_not_hold_up_the_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_queue_of_refused_records_goes_in_windows, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_quarantine_keeps_the_newest, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_while_a_batch_comes_apart, setup, teardown),

@@ -261,7 +261,7 @@ static void recover(void)
 static void lies_end_the_stream(void **state)
 {
     (void)state;
-    for (unsigned lie = 0; lie < 17; lie++) {
+    for (unsigned lie = 0; lie < 18; lie++) {
         (void)teardown(NULL);
         (void)setup(NULL);
         welcomed();
@@ -273,10 +273,11 @@ static void lies_end_the_stream(void **state)
             {1, WIRE_TUNNEL_DURABLE, epoch, 3, 0}, // a class of another stream
         };
         const struct wire_tunnel_reject rejects[] = {
-            {2, 0, 0, -100},   // acknowledged already
-            {2, 9, 0, -100},   // never sent
-            {2, 3, 100, -100}, // a record it does not have
-            {3, 3, 0, -100},
+            {2, 0, 0, -100, 0},   // acknowledged already
+            {2, 9, 0, -100, 0},   // never sent
+            {2, 3, 100, -100, 0}, // a record it does not have
+            {2, 3, 0, -100, UINT64_C(1) << 63},
+            {3, 3, 0, -100, 0},
         };
         const struct wire_tunnel_needfull needfulls[] = {{2, 3}, {2, 9}}; // it was whole
         const struct wire_tunnel_fork fork = {2, epoch + 1, 1, 1};
@@ -286,20 +287,20 @@ static void lies_end_the_stream(void **state)
         enum base_status status = BASE_ERR_BUG;
         if (lie < 4) {
             status = wire_tunnel_ack_encode(&acks[lie], frame, sizeof frame, &size);
-        } else if (lie < 8) {
+        } else if (lie < 9) {
             status = wire_tunnel_reject_encode(&rejects[lie - 4], frame, sizeof frame, &size);
-        } else if (lie < 10) {
-            status = wire_tunnel_needfull_encode(&needfulls[lie - 8], frame, sizeof frame, &size);
-        } else if (lie == 10) {
+        } else if (lie < 11) {
+            status = wire_tunnel_needfull_encode(&needfulls[lie - 9], frame, sizeof frame, &size);
+        } else if (lie == 11) {
             status = wire_tunnel_fork_encode(&fork, frame, sizeof frame, &size);
-        } else if (lie == 11 || lie == 12) {
-            welcome.classes[0].class_id = lie == 11 ? 2 : 1;
+        } else if (lie == 12 || lie == 13) {
+            welcome.classes[0].class_id = lie == 12 ? 2 : 1;
             status = wire_tunnel_welcome_encode(&welcome, frame, sizeof frame, &size);
-        } else if (lie == 13) {
-            status = wire_tunnel_credit_encode(&credit, frame, sizeof frame, &size);
         } else if (lie == 14) {
+            status = wire_tunnel_credit_encode(&credit, frame, sizeof frame, &size);
+        } else if (lie == 15) {
             status = wire_tunnel_ping_encode(WIRE_TUNNEL_PING, 1, frame, sizeof frame, &size);
-        } else if (lie == 15) { // larger than anything a gateway says
+        } else if (lie == 16) { // larger than anything a gateway says
             memset(frame, 0, sizeof frame);
             frame[0] = WIRE_TUNNEL_PONG;
             frame[2] = 3;

@@ -193,6 +193,10 @@ static void answers_limits(void **state)
     struct wire_tunnel_reject reject = {.record = WIRE_TUNNEL_RECORDS_MAX, .status = -100};
     assert_int_equal(wire_tunnel_reject_encode(&reject, frame, sizeof frame, &size),
                      BASE_ERR_INVALID);
+    reject =
+        (struct wire_tunnel_reject){.record = WIRE_TUNNEL_NO_RECORD, .status = -100, .more = 1};
+    assert_int_equal(wire_tunnel_reject_encode(&reject, frame, sizeof frame, &size),
+                     BASE_ERR_INVALID);
     reject = (struct wire_tunnel_reject){.status = 0};
     assert_int_equal(wire_tunnel_reject_encode(&reject, frame, sizeof frame, &size),
                      BASE_ERR_INVALID);
@@ -325,8 +329,9 @@ static size_t sample_small(struct base_prng *prng, enum wire_tunnel_type type)
     struct wire_tunnel_ack ack = {class_id, (uint8_t)(1 + small % 2), small, number, small & ~1u};
     struct wire_tunnel_credit credit = {class_id, small * 1000, small};
     struct wire_tunnel_throttle throttle = {(uint8_t)(1 + small % 15), small, small, small};
-    struct wire_tunnel_reject reject = {
-        class_id, number, small % 2 == 0 ? small : WIRE_TUNNEL_NO_RECORD, -100 - (int)small % 900};
+    struct wire_tunnel_reject reject = {class_id, number,
+                                        small % 2 == 0 ? small : WIRE_TUNNEL_NO_RECORD,
+                                        -100 - (int)small % 900, small % 4 == 0 ? number : 0};
     struct wire_tunnel_needfull needfull = {class_id, number};
     struct wire_tunnel_fork fork = {class_id, small, number, base_prng_next(prng)};
     struct wire_tunnel_drain drain = {small, small};
