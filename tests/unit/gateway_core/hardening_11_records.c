@@ -283,22 +283,22 @@ static void test_known_ones_do_not_expire(void **state)
     rig.only_proven = true;
     rig_start(&rig);
     begin(&rig, &view);
-    for (uint64_t id = 0; id < count; id++) {
+    for (uint64_t id = 1; id <= count; id++) {
         assert_int_equal(report(&rig, id, &view), 204);
     }
-    for (uint64_t id = 1; id < count; id++) {
-        credential.state = states[id];
+    for (uint64_t id = 2; id <= count; id++) {
+        credential.state = states[id - 1];
         assert_true(gw_credentials_set(rig.core->credentials, id, &credential));
     }
     rig_advance_s(&rig, 31 * DAY_S);
     assert_int_equal(devices(&rig), count - 1);
-    for (uint64_t id = 0; id < count; id++) {
-        assert_int_equal(on_disk(&rig, id), id > 0);
+    for (uint64_t id = 1; id <= count; id++) {
+        assert_int_equal(on_disk(&rig, id), id > 1);
     }
     credential.state = GW_CREDENTIAL_NONE;
-    assert_true(gw_credentials_set(rig.core->credentials, 1, &credential));
+    assert_true(gw_credentials_set(rig.core->credentials, 2, &credential));
     assert_int_equal(devices(&rig), count - 2);
-    assert_false(on_disk(&rig, 1));
+    assert_false(on_disk(&rig, 2));
     rig_done(&rig);
 }
 
