@@ -432,6 +432,7 @@ static void command(struct model_world *world, const struct model_op *op, enum p
     uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
     bool allowed = model_command_allowed(&world->record, label, kind);
     enum model_bearer bearer = kind == POL_COMMAND_APPROVE ? MODEL_APPROVER : MODEL_ADMIN;
+    static const char body[] = "{\"reason\":\"played\"}";
     char path[96];
     bool again = false;
     (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/%s",
@@ -440,10 +441,10 @@ static void command(struct model_world *world, const struct model_op *op, enum p
     if (allowed) {
         model_commanded(&after, label, kind);
     }
-    int status = model_call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
+    int status = model_call(world, GW_METHOD_POST, path, body, sizeof(body) - 1, bearer, &again);
     bool done = status == 200 || (again && status == 409 && allowed && is_so(world, &after, label));
     if (again && status == 409 && allowed && !done) { // cut off halfway: asked for anew
-        status = model_call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
+        status = model_call(world, GW_METHOD_POST, path, body, sizeof(body) - 1, bearer, &again);
         done = status == 200;
     }
     if (done != allowed || (!done && status != 409 && status != 404 && status != 403)) {
