@@ -88,3 +88,20 @@ enum base_status base_log_level_parse(const char *text, enum base_log_level *out
     }
     return BASE_ERR_INVALID;
 }
+
+const char *base_log_quoted(const char *text, char *out, size_t size)
+{
+    size_t at = 0;
+    for (; text != NULL && *text != '\0'; text++) {
+        bool escaped = *text == '"' || *text == '\\';
+        if (at + escaped + 1 >= size) {
+            break;
+        }
+        if (escaped) {
+            out[at++] = '\\';
+        }
+        out[at++] = *text;
+    }
+    out[at] = '\0';
+    return out;
+}

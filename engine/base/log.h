@@ -4,6 +4,8 @@
 
 #include "base/status.h"
 
+#include <stddef.h>
+
 enum base_log_level {
     BASE_LOG_ERROR,
     BASE_LOG_WARN,
@@ -29,6 +31,11 @@ const char *base_log_level_name(enum base_log_level level);
 // "error", "warn", "info", "debug"; INVALID otherwise.
 BASE_NODISCARD enum base_status base_log_level_parse(const char *text,
                                                      enum base_log_level *out_level);
+
+// A value to be put between quotes: `text` with its quotes and backslashes escaped, so that no
+// value ends before its quote; cut to fit `size` bytes with the end, at least 1. NULL is empty.
+// Returns `out`.
+const char *base_log_quoted(const char *text, char *out, size_t size);
 
 #define base_log_error(log, area, ...) base_log_write((log), BASE_LOG_ERROR, (area), __VA_ARGS__)
 #define base_log_warn(log, area, ...)  base_log_write((log), BASE_LOG_WARN, (area), __VA_ARGS__)

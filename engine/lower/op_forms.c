@@ -53,7 +53,7 @@ static const struct form forms[] = {
     {"", "Compress", "9:2", "axis"},
     {"", "Concat", "1:*", "axis"},
     {"", "ConcatFromSequence", "11:1", "axis new_axis"},
-    {"", "Constant", "1:0 19:*",
+    {"", "Constant", "1:0",
      "sparse_value@11 value value_float@12 value_floats@12 value_int@12 value_ints@12 "
      "value_string@12 value_strings@12"},
     {"", "ConstantOfShape", "9:1", "value"},
@@ -152,9 +152,9 @@ static const struct form forms[] = {
     {"", "RNN", "1:6",
      "activation_alpha activation_beta activations clip direction hidden_size "
      "layout@14 output_sequence@1-6"},
-    {"", "RandomNormal", "1:0 22:*", "dtype mean scale seed shape"},
+    {"", "RandomNormal", "1:0", "dtype mean scale seed shape"},
     {"", "RandomNormalLike", "1:1", "dtype mean scale seed"},
-    {"", "RandomUniform", "1:0 22:*", "dtype high low seed shape"},
+    {"", "RandomUniform", "1:0", "dtype high low seed shape"},
     {"", "RandomUniformLike", "1:1", "dtype high low seed"},
     {"", "Range", "11:3", ""},
     {"", "Reciprocal", "1:1", "consumed_inputs@1-5"},

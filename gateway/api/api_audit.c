@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH_SHOWN_MAX 512u
+#define PATH_SHOWN_MAX    512u
+#define DETAIL_LOGGED_MAX 300u
 
 // Text from outside: what is not UTF-8 is told by its length alone.
 static json_t *text_or_size(struct base_str text)
@@ -316,15 +317,19 @@ void gw_api_entry_log(struct gw_core *core, const struct gw_api_call *call, cons
     json_t *detail = detail_of(&exchange->reply);
     const char *text = json_string_value(detail);
 
+    char by[2 * GW_TOKEN_NAME_MAX + 1];
+    char said[DETAIL_LOGGED_MAX + 1];
+
     gw_tenant_name(core, actor->tenant, tenant);
     base_log_write(gw_core_log(core), level, "api",
                    "request=%016llx actor=\"%s\" role=%s tenant=%s method=%s path=%.*s outcome=%s "
-                   "status=%d%s%.300s%s",
-                   (unsigned long long)call->request_id, actor->name,
+                   "status=%d%s%s%s",
+                   (unsigned long long)call->request_id,
+                   base_log_quoted(actor->name, by, sizeof(by)),
                    actor->name[0] != '\0' ? gw_role_name(actor->role) : "none", tenant,
                    method_name(exchange->request.method), (int)exchange->request.path.size,
                    exchange->request.path.data, outcome, exchange->reply.status,
-                   text != NULL ? " detail=\"" : "", text != NULL ? text : "",
+                   text != NULL ? " detail=\"" : "", base_log_quoted(text, said, sizeof(said)),
                    text != NULL ? "\"" : "");
     json_decref(detail);
 }

@@ -27,7 +27,8 @@ struct gw_h1_door {
     int32_t stream;   // that carries it; 0: none yet
     uint64_t head_ms; // since when its head comes; 0: it does not
     uint8_t *in;
-    size_t in_bytes;
+    size_t in_at;
+    size_t in_bytes; // behind in_at
     uint8_t *out;
     size_t out_at;
     size_t out_bytes; // behind out_at
@@ -116,6 +117,18 @@ uint64_t gw_h1_door_head_ms(const struct gw_h1_door *door)
     return door->head_ms;
 }
 
+static void drop_input(struct gw_h1_door *door, size_t used)
+{
+    // What is left moves when more comes, not for each piece that is taken.
+    door->in_at += used;
+    door->in_bytes -= used;
+    if (door->in_bytes == 0) {
+        free(door->in);
+        door->in = NULL;
+        door->in_at = 0;
+    }
+}
+
 // An answer to what never becomes a request of the session; the connection ends with it.
 static void refuse(struct gw_h1_door *door, int status, const char *detail)
 {
@@ -134,20 +147,10 @@ static void refuse(struct gw_h1_door *door, int status, const char *detail)
     gw_stat_add(&door->conn->worker->stats->rejected_total, 1);
     door->head_ms = 0;
     door->closing = door->over = true;
-    door->in_bytes = 0;
+    drop_input(door, door->in_bytes);
 }
 
 // ---- A request
-
-static void drop_input(struct gw_h1_door *door, size_t used)
-{
-    door->in_bytes -= used;
-    memmove(door->in, door->in + used, door->in_bytes);
-    if (door->in_bytes == 0) {
-        free(door->in);
-        door->in = NULL;
-    }
-}
 
 // Body source of the client session: the body as it comes, without its chunks.
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
@@ -163,7 +166,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, siz
         size_t used = 0;
         size_t have = door->in_bytes < room - size ? door->in_bytes : room - size;
         struct base_str body;
-        event = gw_h1_message_feed(&door->request, door->in, have, &used, &body);
+        event = gw_h1_message_feed(&door->request, door->in + door->in_at, have, &used, &body);
         if (event == GW_H1_BODY) {
             memcpy(out + size, body.data, body.size);
             size += body.size;
@@ -334,7 +337,7 @@ static void read_head(struct gw_h1_door *door)
     size_t used = 0;
     struct base_str body;
     enum gw_h1_event event =
-        gw_h1_message_feed(&door->request, door->in, door->in_bytes, &used, &body);
+        gw_h1_message_feed(&door->request, door->in + door->in_at, door->in_bytes, &used, &body);
     if (used > 0) {
         drop_input(door, used);
     }
@@ -392,6 +395,10 @@ enum base_status gw_h1_door_input(struct gw_h1_door *door, const uint8_t *bytes,
 {
     if (door->over || size == 0) {
         return BASE_OK;
+    }
+    if (door->in_at > 0) {
+        memmove(door->in, door->in + door->in_at, door->in_bytes);
+        door->in_at = 0;
     }
     uint8_t *grown = realloc(door->in, door->in_bytes + size);
     if (grown == NULL) {
@@ -508,7 +515,6 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *user)
 {
     (void)session;
-    (void)error;
     struct gw_h1_door *door = user;
     if (id != door->stream) {
         return 0;
@@ -518,9 +524,12 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     if (door->done) {
         return 0;
     }
-    bool bad = door->request.state == GW_H1_FAILED;
-    if (!door->answered) {
-        refuse(door, bad ? 400 : 503, bad ? "the body's chunks are none" : "try again");
+    if (!door->answered && door->request.state == GW_H1_FAILED) {
+        refuse(door, 400, "the body's chunks are none");
+    } else if (!door->answered && error == NGHTTP2_PROTOCOL_ERROR) {
+        refuse(door, 400, "a part of the request is malformed");
+    } else if (!door->answered) {
+        refuse(door, 503, "try again");
     }
     door->closing = door->over = true; // an answer that was cut ends with the connection
     return 0;

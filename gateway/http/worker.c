@@ -196,7 +196,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     struct gw_http_worker *worker = ctx;
     gw_http_worker_now(worker);
-    worker->late = worker->tick_ms != 0 && worker->now_ms - worker->tick_ms >= GW_WORKER_LATE_MS;
+    worker->late = worker->now_ms - worker->tick_ms >= GW_WORKER_LATE_MS;
     worker->tick_ms = worker->now_ms;
     gw_wheel_advance(&worker->wheel, worker->now_ms, on_timer, NULL);
     for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
@@ -332,6 +332,8 @@ static enum base_status make_loop(struct gw_http_worker *worker)
         event_add(worker->mailbox_event, NULL) != 0 || event_add(worker->tick_event, &tick) != 0) {
         return BASE_ERR_NOMEM;
     }
+    gw_http_worker_now(worker);
+    worker->tick_ms = worker->now_ms;
     return BASE_OK;
 }
 

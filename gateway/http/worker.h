@@ -102,7 +102,7 @@ struct gw_http_worker {
     uint64_t shed_ms;       // when to look again
     uint64_t now_us;        // of the current event
     uint64_t now_ms;
-    uint64_t tick_ms; // of the last tick; 0: there was none
+    uint64_t tick_ms; // of the last tick, or of the start
     bool late;        // the tick came much later than it should: others had the machine
 
     struct gw_conn *conns;

@@ -269,12 +269,12 @@ static void write_tasks(const struct page *page, const struct gw_rollout_figures
             put(page, "walle_task_open_rollouts{task=\"%s\"} %u\n", one->name, one->open);
         }
     }
-    put(page, "# HELP walle_task_release_counter Highest release counter used; the version is what "
-              "devices have.\n# TYPE walle_task_release_counter gauge\n");
+    put(page, "# HELP walle_task_release_number Highest release counter used; the version is what "
+              "devices have.\n# TYPE walle_task_release_number gauge\n");
     for (uint32_t i = 0; i < figures->task_count; i++) {
         const struct task_figure *one = &figures->tasks[i];
         if (sees(page, one->tenant, one->name)) {
-            put(page, "walle_task_release_counter{task=\"%s\",baseline=\"%s\"} %" PRIu64 "\n",
+            put(page, "walle_task_release_number{task=\"%s\",baseline=\"%s\"} %" PRIu64 "\n",
                 one->name, one->baseline, one->counter);
         }
     }

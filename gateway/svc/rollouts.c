@@ -299,15 +299,17 @@ static void log_decision(struct gw_core *core, const struct gw_rollout *before,
         kind != GW_LOG_QUARANTINE) {
         return;
     }
-    base_log_info(core->log, "rollouts",
-                  "%s: rollout %016llx is %s: %s; action=%s stage=\"%s\" verdict=%s reason=%s "
-                  "failure_ratio=%.6f held=%u",
-                  release->task, (unsigned long long)release->id,
-                  pol_rollout_state_name(record->after.state), pol_reason_text(record->reason),
-                  kind == GW_LOG_QUARANTINE ? "quarantine" : pol_action_name(record->action),
-                  release->stage_names[record->after.stage_index],
-                  pol_verdict_name(record->verdict), pol_reason_name(record->reason),
-                  change->line.failure_ppm / 1e6, change->next.quarantine_count);
+    char stage[2 * GW_STAGE_NAME_MAX + 1];
+    base_log_info(
+        core->log, "rollouts",
+        "%s: rollout %016llx is %s: %s; action=%s stage=\"%s\" verdict=%s reason=%s "
+        "failure_ratio=%.6f held=%u",
+        release->task, (unsigned long long)release->id, pol_rollout_state_name(record->after.state),
+        pol_reason_text(record->reason),
+        kind == GW_LOG_QUARANTINE ? "quarantine" : pol_action_name(record->action),
+        base_log_quoted(release->stage_names[record->after.stage_index], stage, sizeof(stage)),
+        pol_verdict_name(record->verdict), pol_reason_name(record->reason),
+        change->line.failure_ppm / 1e6, change->next.quarantine_count);
 }
 
 enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,

@@ -333,6 +333,8 @@ def surplus():
     yield Case("attribute_gone", "DFT", 20, [x], [x], axis=1), "has no attribute 'axis'"
     yield Case("constant_attribute", "Constant", 13, [], [ints(1)], other=[1]), "has no attribute 'other'"
     yield Case("inputs", "Relu", 13, [x, x], [x]), "it has 2 inputs, the operator at this opset has at most 1"
+    yield Case("inputs_of_constant", "Constant", 19, [x], [ints(1)], value_ints=[1]), "it has 1 inputs, the operator at this opset has at most 0"
+    yield Case("inputs_of_random", "RandomNormal", 22, [x], [x], shape=[2, 4]), "it has 1 inputs, the operator at this opset has at most 0"
     yield Case("inputs_of_later", "ReduceMean", 17, [x, ints(0)], [x], consts=[1]), "it has 2 inputs"
     yield Case("pad_axes_early", "Pad", 17, [x, ints(1, 1), None, ints(0)], [x], consts=[1, 3]), "it has 4 inputs"
     yield Case("optional_input", "Clip", 13, [x, None, None, x], [x]), "it has 4 inputs"

@@ -50,8 +50,8 @@ def lint(text):
             findings.append(f"{name}: not a base unit")
         if kind != "histogram" and name.endswith(("_count", "_sum", "_bucket")):
             findings.append(f"{name}: an end of histograms")
-        if kind in name.split("_"):
-            findings.append(f"{name}: its type is no part of a name")
+        if {"counter", "gauge", "histogram", "summary"} & set(name.split("_")):
+            findings.append(f"{name}: a type is no part of a name")
     if not text.endswith("\n"):
         findings.append("the last line is cut")
     return findings, types
@@ -162,6 +162,9 @@ class Http1(unittest.TestCase):
                  (b"GET /healthz HTTP/1.1\r\n" + host + b"x: " + b"a" * 20000 + b"\r\n\r\n", 431),
                  (b"GET /healthz HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n", 421),
                  (b"POST /v1/tunnel HTTP/1.1\r\n" + host + b"\r\n", 505), (b"GET /v1/hints HTTP/1.1\r\n" + host + b"\r\n", 505),
+                 (b"GET /healthz HTTP/1.1\r\nhost: \r\n\r\n", 400), (b"GET /healthz HTTP/1.1\r\nhost: local host\r\n\r\n", 400),
+                 (b"CONNECT /api/v1/tasks HTTP/1.1\r\n" + host + b"\r\n", 400),
+                 (b"POST /api/v1/tasks HTTP/1.1\r\n" + host + b"content-length: 18446744073709551615\r\n\r\n", 400),
                  (b"HELLO\r\n\r\n", 400))
         for text, status in cases:
             with self.subTest(text=text[:60]):
@@ -228,7 +231,7 @@ class Http1(unittest.TestCase):
         for are in ("offered", "under_way", "succeeded", "failed", "timed_out", "silent", "rolled_back"):
             self.assertRegex(self.metrics(), rf'(?m)^walle_rollout_devices{{rollout="{self.rollout}",task="shop/score",are="{are}"}} \d+$')
         self.assertRegex(self.metrics(), r'(?m)^walle_task_open_rollouts{task="shop/score"} 1$')
-        self.assertRegex(self.metrics(), r'(?m)^walle_task_release_counter{task="shop/score",baseline=""} 1$')
+        self.assertRegex(self.metrics(), r'(?m)^walle_task_release_number{task="shop/score",baseline=""} 1$')
 
     def test_names_are_shown_to_who_may_see_them(self):
         wait_until(lambda: "shop/score" in self.metrics(), what="the rollout")

@@ -205,7 +205,7 @@ class RandomRollouts(unittest.TestCase):
         fit = [r for r in self.rollouts if r.allows(command)] or self.rollouts
         rollout = self.draw.choice(fit)
         allowed = rollout.allows(command)
-        status, _ = self.stack.api(f"/api/v1/rollouts/{rollout.id}/{command}", "POST")
+        status, _ = self.stack.api(f"/api/v1/rollouts/{rollout.id}/{command}", "POST", {"reason": "drawn"})
         self.note(f"{command} of {rollout.id} ({rollout.task} {rollout.version}): {status}")
         self.assertEqual(status, 200 if allowed else 409, self.told())
         if allowed:

@@ -74,7 +74,7 @@ class Local(unittest.TestCase):
         self.refused(2, "which command?")
         self.refused(2, "no command group 'nonsense'", "nonsense")
         self.refused(2, "no command 'task nonsense'", "task", "nonsense")
-        self.refused(2, "unrecognized option '--bogus'", "task", "list", "--bogus")
+        self.refused(2, "walle task list: no option '--bogus'", "task", "list", "--bogus")
         self.refused(2, "BUILD is missing", "task", "push")
         self.refused(2, "'b' is one argument too many", "task", "push", "a", "b")
         self.refused(2, "--out FILE is missing", "key", "new")

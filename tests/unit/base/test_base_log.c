@@ -51,6 +51,20 @@ static void control_characters_are_escaped(void **state)
     assert_string_equal(seen.text, "one\\u000atwo\\u001b[0m\\u007f \xc3\xa4");
 }
 
+// No value ends before the quote behind it, wherever it is cut.
+static void quoted_values_stay_in_their_quotes(void **state)
+{
+    (void)state;
+    char out[64];
+    assert_string_equal(base_log_quoted("ana\" role=admin x=\"", out, sizeof out),
+                        "ana\\\" role=admin x=\\\"");
+    assert_string_equal(base_log_quoted("a\\\"b", out, sizeof out), "a\\\\\\\"b");
+    assert_string_equal(base_log_quoted("abc\"d", out, 5), "abc");
+    assert_string_equal(base_log_quoted("abc\"d", out, 6), "abc\\\"");
+    assert_string_equal(base_log_quoted("abc", out, 1), "");
+    assert_string_equal(base_log_quoted(NULL, out, sizeof out), "");
+}
+
 static void long_texts_are_cut(void **state)
 {
     (void)state;
@@ -132,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_filter),
         cmocka_unit_test(control_characters_are_escaped),
+        cmocka_unit_test(quoted_values_stay_in_their_quotes),
         cmocka_unit_test(long_texts_are_cut),
         cmocka_unit_test(level_names),
         cmocka_unit_test(lines_of_threads_do_not_mix),
