@@ -164,7 +164,25 @@ static const json_t *refused_at(json_t *root, size_t at)
     return json_array_get(json_object_get(item, "refused"), at);
 }
 
-// What was refused last is shown, newest first, with who sent it and why.
+// Whether a viewer of that scope is shown refused records.
+static bool is_shown_to(struct api_kit *kit, const char *scope)
+{
+    char body[128];
+    char bearer[128];
+    snprintf(body, sizeof(body), "{\"name\":\"v\",\"role\":\"viewer\",\"scopes\":[\"%s\"]}", scope);
+    json_t *token = api_call(kit, GW_METHOD_POST, "/api/v1/tokens", body, 201);
+    snprintf(bearer, sizeof(bearer), "Bearer %s", api_text(token, "secret"));
+    json_decref(token);
+    const char *admin = kit->bearer;
+    kit->bearer = bearer;
+    json_t *root = api_call(kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
+    bool shown = refused_at(root, 0) != NULL;
+    json_decref(root);
+    kit->bearer = admin;
+    return shown;
+}
+
+// What was refused last is shown, newest first, with who sent it and why, to who may read it.
 static void test_refused_records_are_shown(void **state)
 {
     (void)state;
@@ -204,6 +222,8 @@ static void test_refused_records_are_shown(void **state)
     }
     assert_null(refused_at(root, GW_REFUSED_KEPT));
     json_decref(root);
+    assert_true(is_shown_to(&kit, "shop.ipv"));
+    assert_false(is_shown_to(&kit, "ads"));
     api_kit_done(&kit);
 }
 
