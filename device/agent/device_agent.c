@@ -453,7 +453,7 @@ static void events_begin(struct agent *agent)
     struct base_error error = {0};
     struct event_source_options source = {
         .path = agent->events_path,
-        .recorder = posix_pipeline_recorder(posix_port_pipeline(agent->port)),
+        .recorder = posix_port_recorder(agent->port),
         .log = &agent->log,
         .ctx = agent,
         .ended = events_ended,

@@ -2,6 +2,7 @@
 #include "event_source.h"
 
 #include "lines/event_lines.h"
+#include "posix/posix_port.h"
 
 #include "base/clock.h"
 #include "base/regular_file.h"
@@ -75,9 +76,7 @@ static void line_take(struct event_source *source, struct base_str text)
         say_bad(source, error.text);
         return;
     }
-    recording.mono_us = base_clock_mono_us();
-    recording.wall_ms = recording.wall_ms > 0 ? recording.wall_ms : base_clock_wall_us() / 1000;
-    enum base_status status = dev_record(source->options.recorder, &recording);
+    enum base_status status = posix_record(source->options.recorder, &recording);
     if (status == BASE_OK) {
         source->stats.recorded++;
     } else {

@@ -14,42 +14,10 @@
 #ifndef DEV_PIPELINE_EVENT_H
 #define DEV_PIPELINE_EVENT_H
 
-#include "base/status.h"
-#include "base/str.h"
+#include "pipeline/record.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define DEV_EVENT_PAGE_MAX    64 // bytes of a page id, at least 1; no control characters
-#define DEV_EVENT_ITEM_MAX    64 // bytes of an item or widget id
-#define DEV_EVENT_NAME_MAX    32 // bytes of a custom event's or an attribute's name, [a-z][a-z0-9_.]*
-#define DEV_EVENT_ATTRS_MAX   64   // attributes of one event, names unique
-#define DEV_EVENT_ATTRS_BYTES 4096 // of all attributes of one event, encoded
-
-enum dev_event_kind {
-    DEV_EVENT_ENTER = 1,
-    DEV_EVENT_SCROLL,
-    DEV_EVENT_EXPOSURE,
-    DEV_EVENT_CLICK,
-    DEV_EVENT_EXIT,
-    DEV_EVENT_CUSTOM, // has a name
-    DEV_EVENT_KIND_END
-};
-
-enum dev_attr_type {
-    DEV_ATTR_STRING,
-    DEV_ATTR_INTEGER,
-    DEV_ATTR_REAL,
-    DEV_ATTR_BOOLEAN,
-};
-
-struct dev_event_attr {
-    struct base_str name;
-    enum dev_attr_type type;
-    struct base_str text; // STRING, UTF-8
-    int64_t integer;      // INTEGER; BOOLEAN: 0 or 1
-    double real;          // REAL, finite
-};
 
 struct wire_event; // wire/event_block.h
 

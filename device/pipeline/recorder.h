@@ -33,19 +33,6 @@
 #define DEV_RECORDER_RESERVE_SEQS   4096
 #define DEV_RECORDER_RESERVE_VISITS 64
 
-// What the app says. Texts and attributes are copied.
-struct dev_recording {
-    enum dev_event_kind kind;
-    uint32_t instance;    // tells apart two tabs that show one page; 0 otherwise
-    struct base_str name; // of a CUSTOM event
-    struct base_str page;
-    struct base_str item;
-    uint64_t wall_ms;
-    uint64_t mono_us;
-    const struct dev_event_attr *attrs;
-    uint32_t attr_count;
-};
-
 enum dev_gap_why {
     DEV_GAP_OVERFLOW, // the ring was full
     DEV_GAP_KILL,     // recorded or reserved, but not stored when the process ended
@@ -91,8 +78,6 @@ struct dev_recorder_stats {
     struct dev_visits visits;
 };
 
-struct dev_recorder;
-
 size_t dev_recorder_bytes(const struct dev_recorder_options *options);
 BASE_NODISCARD enum base_status dev_recorder_init(void *memory, size_t memory_bytes,
                                                   const struct dev_recorder_options *options,
@@ -106,10 +91,6 @@ BASE_NODISCARD enum base_status dev_recorder_boot(struct dev_recorder *recorder,
 uint64_t dev_recorder_secret(const struct dev_recorder *recorder);
 // What to keep from here on; copied. NULL: everything, with all attributes (the state after init).
 void dev_recorder_capture(struct dev_recorder *recorder, const struct dev_capture *capture);
-
-// Any thread, before and after boot. OK: recorded, or nobody needs it. LIMIT: the ring is full; it
-// has a seq and is accounted as lost. INVALID, TOO_LARGE: not an event, no seq.
-enum base_status dev_record(struct dev_recorder *recorder, const struct dev_recording *recording);
 
 // Hands over what was recorded, at most `max` recordings (0: DEV_RECORDER_DRAIN_MAX). Returns how
 // many; fewer than that: the ring was found empty and the next recording wakes, or no numbers could

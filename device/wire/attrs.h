@@ -12,6 +12,8 @@
 #include "base/cursor.h"
 #include "base/str.h"
 
+BASE_C_BEGIN
+
 #define WIRE_ATTRS_MAX       32
 #define WIRE_ATTRS_BYTES_MAX 512
 #define WIRE_ATTR_NAME_MAX   32 // [a-z][a-z0-9_.]*
@@ -55,5 +57,7 @@ void wire_attrs_write(struct base_writer *writer, struct wire_attrs *attrs);
 // Names must ascend. Strings are borrowed from `bytes`. INVALID, TRUNCATED, TOO_LARGE.
 BASE_NODISCARD enum base_status wire_attrs_parse(const uint8_t *bytes, size_t size,
                                                  struct wire_attrs *out);
+
+BASE_C_END
 
 #endif

@@ -10,6 +10,8 @@
 #include "base/status.h"
 #include "base/str.h"
 
+BASE_C_BEGIN
+
 #define WIRE_SHA256_BYTES     32
 #define WIRE_SHA256_HEX       64
 #define WIRE_DEVICE_HEX       16
@@ -43,5 +45,7 @@ BASE_NODISCARD enum base_status wire_device_parse(struct base_str hex, uint64_t 
 // The same of the id that a request says is its own: 0 is no device's.
 #define WIRE_DEVICE_OWN_EXPECTED "16 hex digits expected, not all 0"
 BASE_NODISCARD enum base_status wire_device_parse_own(struct base_str hex, uint64_t *out_device_id);
+
+BASE_C_END
 
 #endif

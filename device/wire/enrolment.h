@@ -8,6 +8,8 @@
 #include "base/cursor.h"
 #include "base/str.h"
 
+BASE_C_BEGIN
+
 #define WIRE_ENROLMENT_VERSION   1
 #define WIRE_CREDENTIAL_MAX      64u // printable ASCII without blanks
 #define WIRE_ENROLMENT_BYTES_MAX (10u + WIRE_CREDENTIAL_MAX)
@@ -24,5 +26,7 @@ BASE_NODISCARD enum base_status wire_enrolment_encode(const struct wire_enrolmen
                                                       size_t *out_size);
 BASE_NODISCARD enum base_status wire_enrolment_parse(const uint8_t *bytes, size_t size,
                                                      struct wire_enrolment *out);
+
+BASE_C_END
 
 #endif

@@ -13,6 +13,8 @@
 #include "base/cursor.h"
 #include "wire/digest.h"
 
+BASE_C_BEGIN
+
 #define WIRE_MANIFEST_BYTES_MAX  (256 * 1024)
 #define WIRE_MANIFEST_FILES_MAX  256
 #define WIRE_MANIFEST_CONFIG_MAX (16 * 1024)
@@ -70,5 +72,7 @@ BASE_NODISCARD enum base_status wire_manifest_parse(const uint8_t *bytes, size_t
 bool wire_manifest_file_ok(const struct wire_manifest_file *file);
 void wire_manifest_file_write(struct base_writer *writer, const struct wire_manifest_file *file);
 void wire_manifest_file_read(struct base_reader *reader, struct wire_manifest_file *file);
+
+BASE_C_END
 
 #endif

@@ -16,6 +16,8 @@
 #include "base/cursor.h"
 #include "wire/digest.h"
 
+BASE_C_BEGIN
+
 #define WIRE_REPORT_VERSION    1
 #define WIRE_REPORT_MAX        64
 #define WIRE_REPORT_DETAIL_MAX 160
@@ -82,5 +84,7 @@ BASE_NODISCARD enum base_status wire_report_encode(const struct wire_report *rep
                                                    size_t capacity, size_t *out_size);
 BASE_NODISCARD enum base_status wire_report_parse(const uint8_t *bytes, size_t size,
                                                   struct wire_report *out);
+
+BASE_C_END
 
 #endif

@@ -18,6 +18,8 @@
 
 #include "wire/statement.h"
 
+BASE_C_BEGIN
+
 #define WIRE_ROOT_SPEC            1
 #define WIRE_ROOT_KEYS_MAX        16
 #define WIRE_ROOT_DELEGATIONS_MAX 16
@@ -100,5 +102,7 @@ bool wire_root_same_role(const struct wire_root *a, const struct wire_root *b,
 uint8_t wire_root_release_threshold(const struct wire_root *root,
                                     const struct wire_delegation *delegation,
                                     const struct wire_release *release, bool beta_device);
+
+BASE_C_END
 
 #endif

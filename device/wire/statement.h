@@ -25,6 +25,8 @@
 #include "wire/digest.h"
 #include "wire/tolerance.h"
 
+BASE_C_BEGIN
+
 #define WIRE_STATEMENT_BYTES_MAX  1024
 #define WIRE_STATEMENT_SIGNATURES 8
 #define WIRE_STATEMENT_DOMAIN     "walle-meta-v1" // signed with its NUL
@@ -120,5 +122,7 @@ bool wire_envelope_is_hashed(uint8_t type);
 BASE_NODISCARD enum base_status wire_envelope_signed_bytes(uint8_t type, const uint8_t *payload,
                                                            size_t payload_bytes, uint8_t *out,
                                                            size_t capacity, size_t *out_size);
+
+BASE_C_END
 
 #endif

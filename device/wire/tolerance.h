@@ -14,6 +14,8 @@
 
 #include <stdbool.h>
 
+BASE_C_BEGIN
+
 #define WIRE_TOLERANCES_MAX      4
 #define WIRE_TOLERANCE_FIELD_MAX 24
 #define WIRE_TOLERANCES_BYTES_MAX                                                                  \
@@ -45,5 +47,7 @@ const struct wire_tolerance *wire_tolerances_find(const struct wire_tolerances *
 void wire_tolerances_write(struct base_writer *writer, const struct wire_tolerances *tolerances);
 // What is not ok fails the reader with INVALID, and *out is empty.
 void wire_tolerances_read(struct base_reader *reader, struct wire_tolerances *out);
+
+BASE_C_END
 
 #endif

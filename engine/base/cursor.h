@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+BASE_C_BEGIN
+
 struct base_reader {
     const uint8_t *start;
     const uint8_t *at;
@@ -57,5 +59,7 @@ void base_writer_u64(struct base_writer *writer, uint64_t value);
 void base_writer_varint(struct base_writer *writer, uint64_t value);
 void base_writer_zigzag(struct base_writer *writer, int64_t value);
 void base_writer_bytes(struct base_writer *writer, const void *bytes, size_t size);
+
+BASE_C_END
 
 #endif

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+BASE_C_BEGIN
+
 #define BASE_ERROR_TEXT_MAX 160
 
 struct base_error {
@@ -20,5 +22,7 @@ struct base_error {
 // `status`.
 enum base_status base_error_set(struct base_error *error, enum base_status status,
                                 const char *format, ...) BASE_PRINTF(3, 4);
+
+BASE_C_END
 
 #endif

@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+BASE_C_BEGIN
+
 enum base_log_level {
     BASE_LOG_ERROR,
     BASE_LOG_WARN,
@@ -41,5 +43,7 @@ const char *base_log_quoted(const char *text, char *out, size_t size);
 #define base_log_warn(log, area, ...)  base_log_write((log), BASE_LOG_WARN, (area), __VA_ARGS__)
 #define base_log_info(log, area, ...)  base_log_write((log), BASE_LOG_INFO, (area), __VA_ARGS__)
 #define base_log_debug(log, area, ...) base_log_write((log), BASE_LOG_DEBUG, (area), __VA_ARGS__)
+
+BASE_C_END
 
 #endif

@@ -16,6 +16,17 @@
 
 #include <stdbool.h>
 
+// Around the declarations of a public header, so that C++ may include it.
+#ifdef __cplusplus
+#define BASE_C_BEGIN extern "C" {
+#define BASE_C_END   }
+#else
+#define BASE_C_BEGIN
+#define BASE_C_END
+#endif
+
+BASE_C_BEGIN
+
 #define BASE_NODISCARD __attribute__((warn_unused_result))
 #define BASE_PRINTF(format_index, first_index)                                                     \
     __attribute__((format(printf, format_index, first_index)))
@@ -93,5 +104,7 @@ static inline bool base_status_is_environment(enum base_status s)
             return base_try_status_;                                                               \
         }                                                                                          \
     } while (0)
+
+BASE_C_END
 
 #endif

@@ -7,13 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+BASE_C_BEGIN
+
 // Not NUL-terminated; the bytes belong to somebody else. {NULL, 0} is the empty text.
 struct base_str {
     const char *data;
     size_t size;
 };
 
+#ifdef __cplusplus
+#define BASE_STR(literal) (base_str{(literal), sizeof(literal) - 1})
+#else
 #define BASE_STR(literal) ((struct base_str){(literal), sizeof(literal) - 1})
+#endif
 
 struct base_str base_str_of(const char *text); // strlen once; NULL gives the empty text
 bool base_str_equal(struct base_str a, struct base_str b);
@@ -38,5 +44,7 @@ size_t base_b64_encode(const uint8_t *bytes, size_t size, char *out);
 // over `capacity`.
 BASE_NODISCARD enum base_status base_b64_decode(struct base_str text, uint8_t *out, size_t capacity,
                                                 size_t *out_size);
+
+BASE_C_END
 
 #endif

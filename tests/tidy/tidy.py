@@ -84,7 +84,7 @@ USES = {
 # One door per library: a header and the folders that may include it (bench and tests may anything).
 DOORS = [
     (r"lmdb\.h", ["gateway/store", "device/port/posix"]),
-    (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
+    (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "device/examples", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
     (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim", "device/agent", "device/port/lines"]),
     (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/blob_zstd", "gateway/tunnel/tunnel_zstd", "gateway/cli/dict_train",

@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+BASE_C_BEGIN
+
 #define DEV_TASKS_MAX              64      // upper bound for dev_config.tasks_max
 #define DEV_CHECKIN_INTERVAL_MAX_S 604800u // a week; a gateway that says more is taken for this
 #define DEV_TASKS_DEFAULT          32
@@ -201,5 +203,7 @@ BASE_NODISCARD enum base_status dev_task_view(const struct dev_runtime *runtime,
 uint64_t dev_floor(const struct dev_runtime *runtime, struct base_str task_name);
 // Checks every invariant of the runtime; for tests and debug builds.
 bool dev_validate(const struct dev_runtime *runtime);
+
+BASE_C_END
 
 #endif

@@ -15,6 +15,8 @@
 #include "wire/manifest.h"
 #include "wire/root.h"
 
+BASE_C_BEGIN
+
 // ---- HTTP exchanges: request out, head / body / end back in
 // -------------------------------------------------------
 
@@ -275,5 +277,7 @@ struct dev_ports {
     // The bytes of the input are not needed any more, and the next may be given. May be NULL.
     void (*on_input_free)(void *app, uint64_t token);
 };
+
+BASE_C_END
 
 #endif

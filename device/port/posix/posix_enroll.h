@@ -9,6 +9,8 @@
 #include "posix/posix_port.h"
 #include "wire/enrolment.h"
 
+BASE_C_BEGIN
+
 struct posix_credential {
     uint64_t device_id;
     char text[WIRE_CREDENTIAL_MAX + 1];
@@ -31,5 +33,7 @@ BASE_NODISCARD enum base_status posix_enroll(struct event_base *base,
                                              const struct posix_options *options,
                                              struct base_str token, struct posix_credential *out,
                                              struct base_error *error);
+
+BASE_C_END
 
 #endif

@@ -357,6 +357,19 @@ struct posix_pipeline *posix_port_pipeline(struct posix_port *port)
     return port->pipeline;
 }
 
+struct dev_recorder *posix_port_recorder(struct posix_port *port)
+{
+    return port->pipeline != NULL ? posix_pipeline_recorder(port->pipeline) : NULL;
+}
+
+enum base_status posix_record(struct dev_recorder *recorder, const struct dev_recording *recording)
+{
+    struct dev_recording timed = *recording;
+    timed.mono_us = timed.mono_us > 0 ? timed.mono_us : base_clock_mono_us();
+    timed.wall_ms = timed.wall_ms > 0 ? timed.wall_ms : base_clock_wall_us() / 1000;
+    return dev_record(recorder, &timed);
+}
+
 void posix_port_wake(struct posix_port *port)
 {
     woke(port);

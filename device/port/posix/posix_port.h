@@ -16,6 +16,9 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "device/port.h"
+#include "pipeline/record.h"
+
+BASE_C_BEGIN
 
 struct event_base;
 struct posix_port;
@@ -68,8 +71,14 @@ BASE_NODISCARD enum base_status posix_port_new(struct event_base *base,
 void posix_port_free(struct posix_port *port);
 struct dev_runtime *posix_port_runtime(struct posix_port *port);
 void posix_port_wake(struct posix_port *port); // there is something to do: tick soon
-// The device's data pipeline (posix/posix_pipeline.h); NULL when there is none. Its recorder is
-// what an app gives its events to.
+// What an app gives its events to; NULL with no_pipeline.
+struct dev_recorder *posix_port_recorder(struct posix_port *port);
+// Any thread, until posix_port_free: dev_record, with the time of now where the recording has none.
+// Codes as dev_record's.
+enum base_status posix_record(struct dev_recorder *recorder, const struct dev_recording *recording);
+// The device's data pipeline (posix/posix_pipeline.h); NULL when there is none.
 struct posix_pipeline *posix_port_pipeline(struct posix_port *port);
+
+BASE_C_END
 
 #endif

@@ -1,0 +1,72 @@
+// An app with the device runtime on Linux: it enrols once, brings and runs the tasks that are
+// released to it, and records what its user taps on: a line of standard input is an item's id.
+//
+//   WALLE_ENROLL_TOKEN=... app_example HOST PORT CA.pem FOLDER RELEASE_KEY
+#include "posix/posix_enroll.h"
+#include "posix/posix_port.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
+{
+    struct base_str text = end->outcome == WIRE_OUTCOME_RAN ? end->result : end->detail;
+    (void)app;
+    printf("%.*s %s %.*s\n", (int)task.size, task.data, wire_outcome_name(end->outcome),
+           (int)text.size, text.data);
+    fflush(stdout);
+}
+
+static void on_tap(evutil_socket_t input, short what, void *port)
+{
+    char item[DEV_EVENT_ITEM_MAX + 1] = "";
+    (void)what;
+    if (read(input, item, DEV_EVENT_ITEM_MAX) <= 0) { // a terminal gives a line
+        exit(EXIT_SUCCESS);                           // what is stored survives that
+    }
+    struct base_str id = {item, strcspn(item, "\n")};
+    struct dev_recording tap = {.kind = DEV_EVENT_CLICK, .page = BASE_STR("home"), .item = id};
+    (void)posix_record(posix_port_recorder(port), &tap);
+}
+
+int main(int argc, char **argv)
+{
+    struct base_log log;
+    struct base_error error = {0};
+    struct posix_credential credential;
+    struct posix_port *port = NULL;
+    struct event_base *base = event_base_new();
+    struct posix_options options = {
+        .tls = true, .on_result = on_result, .log = &log, .config = {.trusted_key_count = 1}};
+    uint64_t number = 0;
+    if (argc != 6 || base_str_u64(base_str_of(argv[2]), &number) != BASE_OK ||
+        base_hex_decode(base_str_of(argv[5]), options.config.trusted_keys[0],
+                        WIRE_PUBLIC_KEY_BYTES) != BASE_OK) {
+        fprintf(stderr, "app_example HOST PORT CA.pem FOLDER RELEASE_KEY\n");
+        return EXIT_FAILURE;
+    }
+    base_log_stderr(&log, BASE_LOG_WARN);
+    options.host = base_str_of(argv[1]);
+    options.port = (uint16_t)number;
+    options.ca_pem_path = argv[3];
+    options.dir = argv[4];
+    enum base_status status = posix_credential_load(options.dir, &credential, &error);
+    if (status == BASE_ERR_NOT_FOUND) {
+        status = posix_enroll(base, &options, base_str_of(getenv("WALLE_ENROLL_TOKEN")),
+                              &credential, &error);
+    }
+    if (status == BASE_OK) {
+        options.credential = base_str_of(credential.text);
+        options.config.device_id = credential.device_id;
+        status = posix_port_new(base, &options, &port, &error);
+    }
+    if (status == BASE_OK) {
+        event_add(event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_tap, port), NULL);
+        event_base_dispatch(base);
+    }
+    fprintf(stderr, "%s\n", error.text);
+    return EXIT_FAILURE;
+}
