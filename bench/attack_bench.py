@@ -21,7 +21,7 @@ that was is in the rows (`said`, of the last round). `invented_checkins` is chec
 
 Peers answer the attack's paths as the gateway does: the same page at /, /healthz, /echo by way of the upstream, 401 without
 the right token at /api/ and /v1/enroll. They run with one worker and the settings in PEER_SETTINGS. What meets no part of a
-peer (tables of devices) has no row for it.
+peer (tables of devices, HTTP/1.1 on the clear port) has no row for it.
 
 Server on core 0, healthy client and attack on core 1. Server and healthy client go first (round robin real time where that
 is allowed), then the attack, then whatever else the machine does: so a machine that is not idle measures them nearly alone.
@@ -52,11 +52,12 @@ BAR_P50 = 2.0
 GATEWAY_POINTS = range(5, 13)  # docs/SECURITY.md: what one client may do to a gateway
 INVENTED = "invented_checkins"  # by walle-load
 INVENTED_IDS, INVENTED_CONNECTIONS, INVENTED_STREAMS = 2000000, 4, 8  # of a round
-ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices", INVENTED)  # peers have no table of devices
+ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices", INVENTED,  # peers have no table of devices,
+                    "one_byte_chunks", "pipelined_gets")  # and speak HTTP/2 alone on a clear port
 PROXIED = ("slow_proxied_bodies",)
 BUDGET_MIB = {  # docs/SECURITY.md, "What an attack may cost"; of the shipped settings and these attacks
     "hpack_references": 32, "chosen_ids": 32, "unauthorised_uploads": 64, "bad_tokens": 16, "slow_proxied_bodies": 64,
-    "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64,
+    "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64, "one_byte_chunks": 64, "pipelined_gets": 256,
 }
 PEER_SETTINGS = {
     "nginx": "sndbuf 256k, send and body timeouts 30 s, resets what timed out, TLS session cache 10m, 128 streams a connection",

@@ -1,4 +1,5 @@
-// The buffer behind open bodies of HTTP/2 streams, the client's (device/port/h2) and the gateway's.
+// The buffer behind open bodies of HTTP/2 streams, the client's (device/port/h2) and the gateway's,
+// and behind what the gateway reads and answers in HTTP/1.1.
 // Called on the thread of their connection.
 #include "base/fifo.h"
 
@@ -7,19 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WAITING_TO_TAKEN 4 // bytes are moved for each that was taken, at most
+
 size_t base_fifo_size(const struct base_fifo *fifo)
 {
     return fifo->end - fifo->at;
 }
 
-// Room for `size` more, behind what waits. What was taken makes room first.
+// Room for `size` more, behind what waits. What was taken makes room first, if it is enough to pay
+// for moving the rest.
 static enum base_status make_room(struct base_fifo *fifo, size_t size, size_t first_bytes)
 {
     size_t waiting = base_fifo_size(fifo);
     if (size <= fifo->capacity - fifo->end) {
         return BASE_OK;
     }
-    if (waiting + size <= fifo->capacity) {
+    if (waiting + size <= fifo->capacity && fifo->at >= waiting / WAITING_TO_TAKEN) {
         memmove(fifo->bytes, fifo->bytes + fifo->at, waiting);
         fifo->at = 0;
         fifo->end = (uint32_t)waiting;
@@ -65,12 +69,23 @@ size_t base_fifo_take(struct base_fifo *fifo, void *out, size_t size)
     size = size < waiting ? size : waiting;
     if (size > 0) {
         memcpy(out, fifo->bytes + fifo->at, size);
-        fifo->at += (uint32_t)size;
     }
+    base_fifo_drop(fifo, size);
+    return size;
+}
+
+const uint8_t *base_fifo_front(const struct base_fifo *fifo)
+{
+    return fifo->bytes != NULL ? fifo->bytes + fifo->at : NULL;
+}
+
+void base_fifo_drop(struct base_fifo *fifo, size_t size)
+{
+    base_assert(size <= base_fifo_size(fifo));
+    fifo->at += (uint32_t)size;
     if (fifo->at == fifo->end) {
         base_fifo_done(fifo);
     }
-    return size;
 }
 
 void base_fifo_done(struct base_fifo *fifo)

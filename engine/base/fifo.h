@@ -1,6 +1,7 @@
 // Bytes on their way out: put behind in pieces, taken in front. There is memory only while
 // something waits, so thousands of idle streams cost their small structs. How much may wait is the
-// owner's to say. One owner, one thread; zero is an empty one.
+// owner's to say. However small the pieces, bytes are moved a bounded number of times each. One
+// owner, one thread; zero is an empty one.
 #ifndef BASE_FIFO_H
 #define BASE_FIFO_H
 
@@ -25,6 +26,10 @@ BASE_NODISCARD enum base_status base_fifo_put(struct base_fifo *fifo, const void
                                               size_t size, size_t first_bytes);
 // At most `size` from the front into `out`; how many. The memory goes with the last one.
 size_t base_fifo_take(struct base_fifo *fifo, void *out, size_t size);
+// All that waits, in place: until the next put, take, drop or done. NULL: nothing waits.
+const uint8_t *base_fifo_front(const struct base_fifo *fifo);
+// Forgets `size` bytes in front, at most what waits. What is left stays where it is.
+void base_fifo_drop(struct base_fifo *fifo, size_t size);
 void base_fifo_done(struct base_fifo *fifo); // what waits is forgotten; leaves an empty one
 
 #endif

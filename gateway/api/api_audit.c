@@ -154,6 +154,8 @@ static const char *method_name(enum gw_method method)
         return "PATCH";
     case GW_METHOD_DELETE:
         return "DELETE";
+    case GW_METHOD_OPTIONS:
+        return "OPTIONS";
     default:
         return "OTHER";
     }

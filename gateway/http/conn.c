@@ -182,6 +182,7 @@ void gw_conn_free(struct gw_conn *conn)
         (void)event_del(&conn->event);
     }
     gw_wheel_remove(&conn->timer);
+    gw_turns_remove(&worker->turns, &conn->turn);
     end_streams(conn);
     unmark(conn);
     nghttp2_session_del(conn->session);
@@ -313,7 +314,7 @@ static bool gather_some(struct gw_conn *conn)
     bool more = conn->door != NULL ? gather_answers(conn) : gather(conn);
     conn->busy = false;
     if (conn->door != NULL && !conn->failed) {
-        gw_h1_door_turn(conn->door);
+        gw_h1_door_go_on(conn->door);
         more = more || nghttp2_session_want_write(conn->session) != 0 ||
                gw_h1_door_has_output(conn->door);
     }
@@ -369,11 +370,25 @@ static void begin_linger(struct gw_conn *conn)
     gw_wheel_set(&conn->worker->wheel, &conn->timer, conn->worker->now_ms + GW_CONN_LINGER_MS);
 }
 
+// A peer that leaves much unread is not read; in HTTP/1.1 one that leaves anything.
 static bool input_must_wait(const struct gw_conn *conn)
 {
-    return (conn->door != NULL && gw_h1_door_is_full(conn->door)) ||
-           (conn->rest != NULL && nghttp2_session_get_outbound_queue_size(conn->session) >
-                                      conn->worker->limits.output_frames);
+    if (conn->paused_ms != 0) {
+        return true;
+    }
+    if (conn->door != NULL) {
+        return conn->rest != NULL || gw_h1_door_is_full(conn->door);
+    }
+    return conn->rest != NULL && nghttp2_session_get_outbound_queue_size(conn->session) >
+                                     conn->worker->limits.output_frames;
+}
+
+// Is there something to do that no event of its socket says?
+static bool wants_turn(const struct gw_conn *conn, bool input_waits)
+{
+    return (conn->read_on && !input_waits) ||
+           (conn->door != NULL && conn->rest == NULL && conn->paused_ms == 0 &&
+            gw_h1_door_waits(conn->door));
 }
 
 // Is everything said, and nothing more to come?
@@ -420,15 +435,14 @@ void gw_conn_flush(struct gw_conn *conn)
         }
         return;
     }
-    watch(conn, conn->paused_ms == 0 && !input_must_wait(conn),
-          conn->rest != NULL || conn->want_write);
+    bool input_waits = input_must_wait(conn);
+    watch(conn, !input_waits, conn->rest != NULL || conn->want_write);
+    if (wants_turn(conn, input_waits) &&
+        gw_http_worker_queue(conn->worker, &conn->turn) != BASE_OK) {
+        conn->failed = true;
+    }
     if (conn->failed) {
         gw_conn_free(conn);
-        return;
-    }
-    if (conn->read_on) { // behind watch, which would take it back
-        conn->read_on = false;
-        event_active(&conn->event, EV_READ, 0);
     }
 }
 
@@ -564,9 +578,8 @@ static void take(struct gw_conn *conn, const uint8_t *bytes, size_t size)
         conn->failed = true;
         return;
     }
-    gw_h1_door_turn(conn->door);
+    gw_h1_door_go_on(conn->door);
     gw_conn_mark(conn);
-    gw_conn_wake_timer(conn);
 }
 
 // The first bytes say what the peer speaks: "PRI" is HTTP/2, another capital the method of a
@@ -635,7 +648,8 @@ static void read_frames(struct gw_conn *conn)
         size_t size = 0;
         bool was_early = conn->early;
         if (conn->door != NULL && gw_h1_door_is_full(conn->door)) {
-            return; // it goes on when the door has room
+            conn->read_on = conn->ssl != NULL; // when the door has room
+            return;
         }
         enum base_status status = gw_conn_read(conn, worker->input, room, &size);
         if (was_early && !conn->early) {
@@ -661,6 +675,22 @@ static void read_frames(struct gw_conn *conn)
     if (conn->ssl != NULL && !emptied) {
         conn->read_on = true;
     }
+}
+
+void gw_conn_on_turn(struct gw_conn *conn)
+{
+    if (conn->state == GW_CONN_OPEN && !conn->failed) {
+        if (conn->read_on && !input_must_wait(conn)) {
+            conn->read_on = false;
+            read_frames(conn);
+        }
+        if (conn->door != NULL && conn->rest == NULL && conn->paused_ms == 0 && !conn->failed) {
+            gw_h1_door_turn(conn->door);
+            gw_conn_wake_timer(conn);
+            (void)gw_conn_pay_headers(conn);
+        }
+    }
+    gw_conn_mark(conn);
 }
 
 static void read_and_drop(struct gw_conn *conn)

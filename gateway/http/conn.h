@@ -9,6 +9,7 @@
 #include "http/peer_table.h"
 #include "http/send_guard.h"
 #include "http/timer_wheel.h"
+#include "http/turns.h"
 #include "policy/ratelimit.h"
 
 #include <event2/event.h>
@@ -36,6 +37,7 @@ struct gw_conn {
     struct gw_conn **prev;
     struct gw_conn *dirty_next;
     struct gw_timer timer;
+    struct gw_turn turn;
     struct event event; // read, or read and write
     int fd;
     uint8_t state;
@@ -111,6 +113,8 @@ BASE_NODISCARD enum base_status gw_conn_new(struct gw_http_worker *worker, int f
 void gw_conn_free(struct gw_conn *conn);
 // There is something to write: it goes out at the end of the event.
 void gw_conn_mark(struct gw_conn *conn);
+// Its turn of those that wait for one: a further request, or input that makes no socket readable.
+void gw_conn_on_turn(struct gw_conn *conn);
 // Writes what there is; may close and free the connection.
 void gw_conn_flush(struct gw_conn *conn);
 // Hands frames to the connection's session: from the peer, or from its door.

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/fifo.h"
 #include "http/conn.h"
 #include "http/h1_message.h"
 #include "http/stream.h"
@@ -17,6 +18,7 @@
 
 #define PSEUDO_FIELDS 4
 #define TEXT_MAX      256 // a line that is made here
+#define OUTPUT_FIRST  512 // bytes
 
 struct gw_h1_door {
     struct gw_conn *conn;
@@ -26,17 +28,11 @@ struct gw_h1_door {
     bool begun;       // the request is being read, or answered
     int32_t stream;   // that carries it; 0: none yet
     uint64_t head_ms; // since when its head comes; 0: it does not
-    uint8_t *in;
-    size_t in_at;
-    size_t in_bytes; // behind in_at
-    uint8_t *out;
-    size_t out_at;
-    size_t out_bytes; // behind out_at
-    size_t out_room;
-    bool was_full; // the input: the connection was not read
-    bool closing;  // no further request
-    bool over;     // ... and the last one was answered
-    bool failed;   // no memory
+    struct base_fifo in;
+    struct base_fifo out;
+    bool closing; // no further request
+    bool over;    // ... and the last one was answered
+    bool failed;  // no memory
     // Of the answer under way:
     bool to_head;
     bool answered; // its first line was written
@@ -50,25 +46,9 @@ struct gw_h1_door {
 
 static void put(struct gw_h1_door *door, const void *bytes, size_t size)
 {
-    if (door->failed || size == 0) {
-        return;
+    if (!door->failed && base_fifo_put(&door->out, bytes, size, OUTPUT_FIRST) != BASE_OK) {
+        door->failed = true;
     }
-    if (door->out_at > 0) {
-        memmove(door->out, door->out + door->out_at, door->out_bytes);
-        door->out_at = 0;
-    }
-    if (size > door->out_room - door->out_bytes) {
-        size_t room = (door->out_bytes + size) * 2;
-        uint8_t *grown = realloc(door->out, room);
-        if (grown == NULL) {
-            door->failed = true;
-            return;
-        }
-        door->out = grown;
-        door->out_room = room;
-    }
-    memcpy(door->out + door->out_bytes, bytes, size);
-    door->out_bytes += size;
 }
 
 BASE_PRINTF(2, 3)
@@ -88,23 +68,12 @@ static void put_text(struct gw_h1_door *door, const char *format, ...)
 
 size_t gw_h1_door_take(struct gw_h1_door *door, uint8_t *out, size_t room)
 {
-    size_t size = door->out_bytes < room ? door->out_bytes : room;
-    if (size > 0) {
-        memcpy(out, door->out + door->out_at, size);
-        door->out_at += size;
-        door->out_bytes -= size;
-    }
-    if (door->out_bytes == 0) {
-        free(door->out);
-        door->out = NULL;
-        door->out_at = door->out_room = 0;
-    }
-    return size;
+    return base_fifo_take(&door->out, out, room);
 }
 
 bool gw_h1_door_has_output(const struct gw_h1_door *door)
 {
-    return door->out_bytes > 0;
+    return base_fifo_size(&door->out) > 0;
 }
 
 bool gw_h1_door_is_over(const struct gw_h1_door *door)
@@ -115,18 +84,6 @@ bool gw_h1_door_is_over(const struct gw_h1_door *door)
 uint64_t gw_h1_door_head_ms(const struct gw_h1_door *door)
 {
     return door->head_ms;
-}
-
-static void drop_input(struct gw_h1_door *door, size_t used)
-{
-    // What is left moves when more comes, not for each piece that is taken.
-    door->in_at += used;
-    door->in_bytes -= used;
-    if (door->in_bytes == 0) {
-        free(door->in);
-        door->in = NULL;
-        door->in_at = 0;
-    }
 }
 
 // An answer to what never becomes a request of the session; the connection ends with it.
@@ -147,7 +104,7 @@ static void refuse(struct gw_h1_door *door, int status, const char *detail)
     gw_stat_add(&door->conn->worker->stats->rejected_total, 1);
     door->head_ms = 0;
     door->closing = door->over = true;
-    drop_input(door, door->in_bytes);
+    base_fifo_done(&door->in);
 }
 
 // ---- A request
@@ -164,17 +121,17 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, siz
     enum gw_h1_event event = GW_H1_BODY;
     while (size < room && event == GW_H1_BODY) {
         size_t used = 0;
-        size_t have = door->in_bytes < room - size ? door->in_bytes : room - size;
+        size_t have = base_fifo_size(&door->in);
+        have = have < room - size ? have : room - size;
         struct base_str body;
-        event = gw_h1_message_feed(&door->request, door->in + door->in_at, have, &used, &body);
+        event = gw_h1_message_feed(&door->request, base_fifo_front(&door->in), have, &used, &body);
         if (event == GW_H1_BODY) {
             memcpy(out + size, body.data, body.size);
             size += body.size;
         }
-        if (used > 0) {
-            drop_input(door, used);
-        }
-        if (event == GW_H1_MORE && door->in_bytes > 0) { // chunk lines took the rest of the room
+        base_fifo_drop(&door->in, used);
+        if (event == GW_H1_MORE && base_fifo_size(&door->in) > 0) {
+            // Chunk lines took the rest of the room.
             event = GW_H1_BODY;
         }
     }
@@ -317,7 +274,7 @@ static void on_head(struct gw_h1_door *door)
             authority = BASE_STR("localhost"); // HTTP/1.0 need not say
         }
         submit(door, authority, path);
-        if (expect.data != NULL && request->state != GW_H1_DONE && door->in_bytes == 0) {
+        if (expect.data != NULL && request->state != GW_H1_DONE && base_fifo_size(&door->in) == 0) {
             put_text(door, "HTTP/1.1 100 Continue\r\n\r\n");
         }
     }
@@ -336,11 +293,9 @@ static void read_head(struct gw_h1_door *door)
     }
     size_t used = 0;
     struct base_str body;
-    enum gw_h1_event event =
-        gw_h1_message_feed(&door->request, door->in + door->in_at, door->in_bytes, &used, &body);
-    if (used > 0) {
-        drop_input(door, used);
-    }
+    enum gw_h1_event event = gw_h1_message_feed(&door->request, base_fifo_front(&door->in),
+                                                base_fifo_size(&door->in), &used, &body);
+    base_fifo_drop(&door->in, used);
     if (event == GW_H1_HEAD) {
         on_head(door);
     } else if (event == GW_H1_BAD) {
@@ -363,52 +318,41 @@ static void carry(struct gw_h1_door *door)
     }
 }
 
-void gw_h1_door_turn(struct gw_h1_door *door)
+void gw_h1_door_go_on(struct gw_h1_door *door)
 {
-    bool again = true;
-    while (again && !door->failed && !door->conn->failed) {
-        if (door->stream == 0 && !door->closing && door->in_bytes > 0) {
-            read_head(door);
-        } else if (door->stream != 0 && door->in_bytes > 0) {
+    if (!door->failed && !door->conn->failed) {
+        if (door->stream != 0 && base_fifo_size(&door->in) > 0) {
             (void)nghttp2_session_resume_data(door->client, door->stream);
         }
         carry(door);
-        // A request may be answered, and the next one be there, without another event.
-        again = door->stream == 0 && !door->begun && !door->closing && door->in_bytes > 0;
     }
     if (door->stream == 0 && door->closing && !door->begun) {
         door->over = true;
     }
-    if (door->was_full && !gw_h1_door_is_full(door)) {
-        door->was_full = false;
-        door->conn->read_on = true;
-    }
     door->conn->failed = door->conn->failed || door->failed;
+}
+
+bool gw_h1_door_waits(const struct gw_h1_door *door)
+{
+    return door->stream == 0 && !door->closing && base_fifo_size(&door->in) > 0;
+}
+
+void gw_h1_door_turn(struct gw_h1_door *door)
+{
+    if (gw_h1_door_waits(door) && !door->failed) {
+        read_head(door);
+    }
+    gw_h1_door_go_on(door);
 }
 
 bool gw_h1_door_is_full(const struct gw_h1_door *door)
 {
-    return door->in_bytes >= GW_H1_WAITING_BYTES;
+    return base_fifo_size(&door->in) >= GW_H1_WAITING_BYTES;
 }
 
 enum base_status gw_h1_door_input(struct gw_h1_door *door, const uint8_t *bytes, size_t size)
 {
-    if (door->over || size == 0) {
-        return BASE_OK;
-    }
-    if (door->in_at > 0) {
-        memmove(door->in, door->in + door->in_at, door->in_bytes);
-        door->in_at = 0;
-    }
-    uint8_t *grown = realloc(door->in, door->in_bytes + size);
-    if (grown == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    memcpy(grown + door->in_bytes, bytes, size);
-    door->in = grown;
-    door->in_bytes += size;
-    door->was_full = gw_h1_door_is_full(door);
-    return BASE_OK;
+    return door->over ? BASE_OK : base_fifo_put(&door->in, bytes, size, size);
 }
 
 // ---- The answer
@@ -445,7 +389,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return 0;
 }
 
-// The answer is whole. A body that nobody waits for is not read either: the connection ends.
+// The answer is whole. A body that nobody waits for is not read either: end_head said that the
+// connection ends.
 static void finish(struct gw_h1_door *door)
 {
     if (door->chunked) {
@@ -453,7 +398,6 @@ static void finish(struct gw_h1_door *door)
     }
     door->done = true;
     if (door->request.state != GW_H1_DONE) {
-        door->closing = true;
         (void)nghttp2_submit_rst_stream(door->client, NGHTTP2_FLAG_NONE, door->stream,
                                         NGHTTP2_NO_ERROR);
     }
@@ -586,8 +530,8 @@ void gw_h1_door_free(struct gw_h1_door *door)
     if (door != NULL) {
         nghttp2_session_del(door->client);
         base_arena_done(&door->arena);
-        free(door->in);
-        free(door->out);
+        base_fifo_done(&door->in);
+        base_fifo_done(&door->out);
         free(door);
     }
 }

@@ -3,8 +3,9 @@
 // session reads as anybody's; that session's frames become the answer. So there is one way for a
 // request to be looked at, limited and answered, whatever it came in.
 //
-// One request at a time; those sent ahead wait in the input. It is for operators: the console,
-// /api/v1, /metrics, /healthz and /readyz. Everything else is refused (505): devices speak HTTP/2.
+// One request at a time; those sent ahead wait in the input, each for its turn (turns.h): a peer
+// that sends many ahead waits behind everybody else. It is for operators: the console, /api/v1,
+// /metrics, /healthz and /readyz. Everything else is refused (505): devices speak HTTP/2.
 //
 // Part of a connection; its worker's thread. Bounded: input by GW_H1_WAITING_BYTES and one read,
 // output by what the session gave since the socket took the last.
@@ -31,7 +32,12 @@ BASE_NODISCARD enum base_status gw_h1_door_input(struct gw_h1_door *door, const 
                                                  size_t size);
 // Too much input waits to take more.
 bool gw_h1_door_is_full(const struct gw_h1_door *door);
-// Hands the connection's session what there is for it; not from inside nghttp2.
+// Hands the connection's session what there is of the request under way; begins none. Not from
+// inside nghttp2.
+void gw_h1_door_go_on(struct gw_h1_door *door);
+// Input waits that begins a request, or goes on with its head: the connection wants a turn.
+bool gw_h1_door_waits(const struct gw_h1_door *door);
+// The connection's turn: the head of one request is read. Not from inside nghttp2.
 void gw_h1_door_turn(struct gw_h1_door *door);
 
 // Takes frames of the connection's session. NOMEM, INVALID.

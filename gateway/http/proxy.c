@@ -694,12 +694,21 @@ static void check_exchange(struct gw_proxy_exchange *exchange, uint64_t now_ms)
     }
 }
 
-void gw_proxy_tick(struct gw_proxy *proxy)
+// What nobody could do while the worker did not run does not count.
+static void forgive(uint64_t *since_ms, uint64_t stood_ms, uint64_t now_ms)
+{
+    *since_ms = now_ms - *since_ms > stood_ms ? *since_ms + stood_ms : now_ms;
+}
+
+void gw_proxy_tick(struct gw_proxy *proxy, uint64_t stood_ms)
 {
     uint64_t now_ms = proxy->worker->now_ms;
     struct gw_proxy_exchange *next;
     for (struct gw_proxy_exchange *exchange = proxy->exchanges; exchange != NULL; exchange = next) {
         next = exchange->next;
+        forgive(&exchange->moved_ms, stood_ms, now_ms);
+        forgive(&exchange->attached_ms, stood_ms, now_ms);
+        forgive(&exchange->paused_ms, stood_ms, now_ms);
         check_exchange(exchange, now_ms);
     }
     struct upstream_conn *next_conn;

@@ -36,7 +36,8 @@ void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream);
 void gw_proxy_cancel(struct gw_proxy_exchange *exchange);
 // Reply bytes are there that the client does not take.
 bool gw_proxy_has_output(const struct gw_proxy_exchange *exchange);
-// Deadlines; called by the worker's tick.
-void gw_proxy_tick(struct gw_proxy *proxy);
+// Deadlines; called by the worker's tick. For `stood_ms` the worker did not run: that is nobody's
+// delay.
+void gw_proxy_tick(struct gw_proxy *proxy, uint64_t stood_ms);
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 
 static const char *const method_names[GW_METHOD_COUNT] = {
-    [GW_METHOD_GET] = "GET",     [GW_METHOD_HEAD] = "HEAD",   [GW_METHOD_POST] = "POST",
-    [GW_METHOD_PUT] = "PUT",     [GW_METHOD_PATCH] = "PATCH", [GW_METHOD_DELETE] = "DELETE",
-    [GW_METHOD_OTHER] = "OTHER",
+    [GW_METHOD_GET] = "GET",         [GW_METHOD_HEAD] = "HEAD",   [GW_METHOD_POST] = "POST",
+    [GW_METHOD_PUT] = "PUT",         [GW_METHOD_PATCH] = "PATCH", [GW_METHOD_DELETE] = "DELETE",
+    [GW_METHOD_OPTIONS] = "OPTIONS", [GW_METHOD_OTHER] = "OTHER",
 };
 
 // The path with its query: they lie behind one another.

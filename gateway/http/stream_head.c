@@ -73,17 +73,27 @@ static bool is_for_us(struct gw_http_worker *worker, struct base_str authority)
     return true;
 }
 
+static const char *refusal_text(int status)
+{
+    switch (status) {
+    case 400:
+        return "host differs from :authority; origin or sec-fetch-site has two values; "
+               "walle-device, walle-credential, walle-enroll-key or authorization is there twice; "
+               "or a length is no number";
+    case 501:
+        return "the method is none of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
+    default:
+        return "request headers are over a limit";
+    }
+}
+
 // 0: goes on; else what it is refused with.
 static int refused(struct gw_stream *stream, const char **out_detail)
 {
     const struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
     if (work->refuse_status != 0) {
-        *out_detail = work->refuse_status == 400
-                          ? "host differs from :authority; origin or sec-fetch-site has two "
-                            "values; walle-device, walle-credential, walle-enroll-key or "
-                            "authorization is there twice; or a length is no number"
-                          : "request headers are over a limit";
+        *out_detail = refusal_text(work->refuse_status);
         return work->refuse_status;
     }
     if (!is_for_us(worker, work->authority)) {

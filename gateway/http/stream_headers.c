@@ -16,9 +16,10 @@ static enum gw_method method_of(struct base_str text)
         struct base_str name;
         enum gw_method method;
     } methods[] = {
-        {{"GET", 3}, GW_METHOD_GET},     {{"POST", 4}, GW_METHOD_POST},
-        {{"HEAD", 4}, GW_METHOD_HEAD},   {{"PUT", 3}, GW_METHOD_PUT},
-        {{"PATCH", 5}, GW_METHOD_PATCH}, {{"DELETE", 6}, GW_METHOD_DELETE},
+        {{"GET", 3}, GW_METHOD_GET},         {{"POST", 4}, GW_METHOD_POST},
+        {{"HEAD", 4}, GW_METHOD_HEAD},       {{"PUT", 3}, GW_METHOD_PUT},
+        {{"PATCH", 5}, GW_METHOD_PATCH},     {{"DELETE", 6}, GW_METHOD_DELETE},
+        {{"OPTIONS", 7}, GW_METHOD_OPTIONS},
     };
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (base_str_equal(text, methods[i].name)) {

@@ -174,6 +174,37 @@ static void on_timer(void *ctx, struct gw_timer *timer)
     gw_conn_on_timer((struct gw_conn *)(void *)((char *)timer - offsetof(struct gw_conn, timer)));
 }
 
+// A turn is like an event of its own: what it produced goes out at its end.
+static void on_turn(void *ctx, struct gw_turn *turn)
+{
+    gw_conn_on_turn((struct gw_conn *)(void *)((char *)turn - offsetof(struct gw_conn, turn)));
+    gw_http_worker_flush(ctx);
+}
+
+// Due at once, it runs when the loop has looked at every socket again.
+static enum base_status await_turns(struct gw_http_worker *worker)
+{
+    static const struct timeval at_once = {0};
+    return event_add(worker->turn_event, &at_once) == 0 ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+static void on_turns(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct gw_http_worker *worker = ctx;
+    gw_http_worker_now(worker);
+    if (gw_turns_run(&worker->turns, on_turn, worker)) {
+        (void)await_turns(worker); // else the next one that is queued does
+    }
+}
+
+enum base_status gw_http_worker_queue(struct gw_http_worker *worker, struct gw_turn *turn)
+{
+    gw_turns_add(&worker->turns, turn);
+    return event_pending(worker->turn_event, EV_TIMEOUT, NULL) ? BASE_OK : await_turns(worker);
+}
+
 // The first worker measures for all; figures of /metrics are sums over workers, so it alone has
 // these.
 static void watch_memory(struct gw_http_worker *worker)
@@ -196,7 +227,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     struct gw_http_worker *worker = ctx;
     gw_http_worker_now(worker);
-    worker->late = worker->now_ms - worker->tick_ms >= GW_WORKER_LATE_MS;
+    uint64_t passed_ms = worker->now_ms - worker->tick_ms;
+    worker->late = passed_ms >= GW_WORKER_LATE_MS;
     worker->tick_ms = worker->now_ms;
     gw_wheel_advance(&worker->wheel, worker->now_ms, on_timer, NULL);
     for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
@@ -205,7 +237,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
         }
     }
     if (worker->proxy != NULL) {
-        gw_proxy_tick(worker->proxy);
+        gw_proxy_tick(worker->proxy, worker->late ? passed_ms - GW_WORKER_TICK_MS : 0);
     }
     watch_memory(worker);
     gw_http_worker_flush(worker);
@@ -327,8 +359,10 @@ static enum base_status make_loop(struct gw_http_worker *worker)
     worker->mailbox_event =
         event_new(worker->base, worker->mailbox.wake_fd, EV_READ | EV_PERSIST, on_mailbox, worker);
     worker->tick_event = event_new(worker->base, -1, EV_PERSIST, on_tick, worker);
+    gw_turns_init(&worker->turns);
+    worker->turn_event = event_new(worker->base, -1, 0, on_turns, worker);
     const struct timeval tick = {.tv_usec = GW_WORKER_TICK_MS * US_PER_MS};
-    if (worker->mailbox_event == NULL || worker->tick_event == NULL ||
+    if (worker->mailbox_event == NULL || worker->tick_event == NULL || worker->turn_event == NULL ||
         event_add(worker->mailbox_event, NULL) != 0 || event_add(worker->tick_event, &tick) != 0) {
         return BASE_ERR_NOMEM;
     }
@@ -526,6 +560,9 @@ void gw_http_worker_free(struct gw_http_worker *worker)
     }
     if (worker->tick_event != NULL) {
         event_free(worker->tick_event);
+    }
+    if (worker->turn_event != NULL) {
+        event_free(worker->turn_event);
     }
     gw_mailbox_done(&worker->mailbox);
     free_pools(worker);

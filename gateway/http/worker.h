@@ -13,6 +13,7 @@
 #include "http/peer_rates.h"
 #include "http/peer_table.h"
 #include "http/timer_wheel.h"
+#include "http/turns.h"
 #include "svc/core.h"
 
 #include <openssl/ssl.h>
@@ -80,6 +81,7 @@ struct gw_http_worker {
     struct gw_mailbox mailbox;
     struct event *mailbox_event;
     struct event *tick_event;
+    struct event *turn_event; // due at once while somebody waits for a turn
     struct gw_listener *listeners[GW_WORKER_LISTENERS];
     struct gw_proxy *proxy; // NULL: no upstream
 
@@ -98,6 +100,7 @@ struct gw_http_worker {
     nghttp2_option *option;
     struct gw_h2_memory h2_memory;
     struct gw_wheel wheel;
+    struct gw_turns turns;
     uint64_t intro_warn_ms; // when to say the next wrong PROXY header
     uint64_t shed_ms;       // when to look again
     uint64_t now_us;        // of the current event
@@ -170,6 +173,9 @@ void gw_http_worker_free(struct gw_http_worker *worker);
 void gw_http_worker_now(struct gw_http_worker *worker);
 // Writes out what the event has produced: at the end of every event.
 void gw_http_worker_flush(struct gw_http_worker *worker);
+// Queues a connection for its turn, behind the others. NOMEM: it has none.
+BASE_NODISCARD enum base_status gw_http_worker_queue(struct gw_http_worker *worker,
+                                                     struct gw_turn *turn);
 // Ends the loop when a stopping worker has nothing left.
 void gw_http_worker_maybe_stopped(struct gw_http_worker *worker);
 // The date header's value: valid for the worker's life, brought up to date in place.

@@ -144,11 +144,14 @@ struct gw_store_op {
     uint64_t sort_key;        // for example a device id: neighbours share pages
     bool urgent;              // commit without waiting for company
     enum base_status status;  // private until done
+    bool damaged;             // private: it met a record that is, and is left out of its group
     enum base_status (*apply)(struct gw_store_txn *txn, struct gw_store_op *self);
     void (*done)(struct gw_store_op *self, enum base_status status);
 };
 
-// BUSY: the queue is full, neither apply nor done will be called; CLOSED after close began.
+// BUSY: the queue is full, neither apply nor done will be called; CLOSED after close began. An
+// operation that meets a damaged record of a table that cannot spare it ends with CORRUPT, and
+// nothing of it is written; the others of its group are not concerned.
 BASE_NODISCARD enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op);
 // Submits, and waits for the outcome; `done` is not used. Not from the writer thread.
 BASE_NODISCARD enum base_status gw_store_submit_wait(struct gw_store *store,
@@ -159,6 +162,8 @@ bool gw_store_step(struct gw_store *store);
 // Within apply. Borrowed until the next put of the transaction.
 BASE_NODISCARD enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
                                                  const struct gw_key *key, struct base_span *out);
+// Is there one that gw_store_txn_get left out because it is damaged?
+bool gw_store_txn_left_out(struct gw_store_txn *txn, enum gw_table table, const struct gw_key *key);
 BASE_NODISCARD enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
                                                  const struct gw_key *key, const void *value,
                                                  size_t size);

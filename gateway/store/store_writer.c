@@ -2,11 +2,14 @@
 // gw_store_submit from any thread; their `apply` and `done` run here.
 #include "store/store_private.h"
 
+#include "base/record_seal.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define GROW_TRIES_MAX 32 // doublings within one group; the map limit ends them long before
+#define LEFT_OUT_MAX   64 // operations of one group that meet damage; then all of it fails
 
 enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op)
 {
@@ -20,6 +23,7 @@ enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op)
     bool ring = false;
     if (status == BASE_OK) {
         op->next = NULL;
+        op->damaged = false;
         op->order = store->order_next++;
         if (store->queue_last != NULL) {
             store->queue_last->next = op;
@@ -89,7 +93,8 @@ int gw_store_grow(struct gw_store *store)
     return rc;
 }
 
-// One try: every op applied in one transaction. The result is the fault that condemned the group.
+// One try: every op applied in one transaction, but those that met damage in an earlier one. The
+// result is the fault that condemned the group.
 static int apply_group(struct gw_store *store, uint32_t count)
 {
     struct gw_store_txn txn = {.store = store};
@@ -99,13 +104,37 @@ static int apply_group(struct gw_store *store, uint32_t count)
     }
     for (uint32_t i = 0; i < count && txn.fault == 0; i++) {
         struct gw_store_op *op = store->group[i];
-        op->status = op->apply(&txn, op);
+        if (!op->damaged) {
+            op->status = op->apply(&txn, op);
+            op->damaged = txn.fault == MDB_CORRUPTED;
+        }
     }
     if (txn.fault != 0) {
         mdb_txn_abort(txn.txn);
         return txn.fault;
     }
     return mdb_txn_commit(txn.txn);
+}
+
+// Tries until the map has room and nothing damaged is met: what an op wrote before it met damage
+// must not be there, so the others are applied again without it.
+static int run_group(struct gw_store *store, uint32_t count)
+{
+    uint32_t left_out = 0;
+    for (int grown = 0;;) {
+        int rc = apply_group(store, count);
+        if (rc == MDB_MAP_FULL && grown < GROW_TRIES_MAX) {
+            grown++;
+            rc = gw_store_grow(store);
+            if (rc != 0) {
+                return rc;
+            }
+        } else if (rc == MDB_CORRUPTED && left_out < LEFT_OUT_MAX) {
+            left_out++;
+        } else {
+            return rc;
+        }
+    }
 }
 
 // A disk or map without room is said once when it begins and once when it is over, and counts as
@@ -133,13 +162,7 @@ static void note_room(struct gw_store *store, enum base_status outcome)
 static void commit_group(struct gw_store *store, uint32_t count)
 {
     qsort(store->group, count, sizeof(store->group[0]), compare_ops);
-    int rc = apply_group(store, count);
-    for (int tries = 0; rc == MDB_MAP_FULL && tries < GROW_TRIES_MAX; tries++) {
-        rc = gw_store_grow(store);
-        if (rc == 0) {
-            rc = apply_group(store, count);
-        }
-    }
+    int rc = run_group(store, count);
     if (rc != 0) {
         atomic_fetch_add_explicit(&store->failed_groups, 1, memory_order_relaxed);
         base_log_debug(store->log, "store", "group of %u failed: %s", count, mdb_strerror(rc));
@@ -154,7 +177,7 @@ static void commit_group(struct gw_store *store, uint32_t count)
     note_room(store, failed);
     for (uint32_t i = 0; i < count; i++) {
         struct gw_store_op *op = store->group[i];
-        op->done(op, rc != 0 ? failed : op->status);
+        op->done(op, rc != 0 ? failed : op->damaged ? BASE_ERR_CORRUPT : op->status);
     }
 }
 
@@ -256,6 +279,16 @@ enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
     }
     enum base_status status = gw_store_open_value(txn->store, table, k, v, out);
     return status == BASE_ERR_CORRUPT ? txn_result(txn, MDB_CORRUPTED) : status;
+}
+
+bool gw_store_txn_left_out(struct gw_store_txn *txn, enum gw_table table, const struct gw_key *key)
+{
+    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    MDB_val v;
+    struct base_span value;
+    return mdb_get(txn->txn, txn->store->tables[table], &k, &v) == 0 &&
+           base_record_unseal(gw_table_name(table), (struct base_span){k.mv_data, k.mv_size},
+                              (struct base_span){v.mv_data, v.mv_size}, &value) != BASE_OK;
 }
 
 enum base_status gw_store_txn_scan(struct gw_store_txn *txn, enum gw_table table,

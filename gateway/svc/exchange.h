@@ -27,7 +27,8 @@ enum gw_method {
     GW_METHOD_PUT,
     GW_METHOD_PATCH,
     GW_METHOD_DELETE,
-    GW_METHOD_OTHER,
+    GW_METHOD_OPTIONS, // for the upstream; here everything answers it with 405 and what it allows
+    GW_METHOD_OTHER,   // 501
     GW_METHOD_COUNT
 };
 

@@ -62,25 +62,54 @@ enum base_status gw_archive_decode(const uint8_t *bytes, size_t size, struct gw_
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }
 
+static bool copy_first(void *ctx, const struct gw_record_outcome *outcome)
+{
+    *(struct gw_record_outcome *)ctx = *outcome;
+    return false;
+}
+
+// A damaged record must not keep its device from reporting for ever: it begins anew, in the log and
+// in the metrics. What had moved out of it comes back, for nothing is looked for outside of a
+// record that was never full. One row at a time: what is read goes with the next write.
+static enum base_status begin_anew(struct gw_record_edit *edit)
+{
+    struct gw_device_record *record = &edit->record;
+    while (record->outcome_count < GW_DEVICE_OUTCOMES_MAX) {
+        struct gw_record_outcome first = {.rollout_id = 0};
+        BASE_TRY(gw_past_each(edit->txn, edit->device_id, copy_first, &first));
+        if (first.rollout_id == 0) {
+            break;
+        }
+        BASE_TRY(gw_past_delete(edit->txn, edit->device_id, first.rollout_id));
+        record->outcomes[record->outcome_count++] = first;
+    }
+    atomic_fetch_add_explicit(&edit->core->records_corrupt, 1, memory_order_relaxed);
+    base_log_error(edit->core->log, "devices",
+                   "device %016llx: its record is damaged and begins anew; what it did in %u "
+                   "rollouts of before is kept, the rest is counted again as it says it",
+                   (unsigned long long)edit->device_id, record->outcome_count);
+    return BASE_OK;
+}
+
 static enum base_status read_record(struct gw_record_edit *edit)
 {
     struct gw_key key = gw_key_u64(edit->device_id);
     struct base_span value;
+    bool damaged = false;
     enum base_status status = gw_store_txn_get(edit->txn, GW_TABLE_DEVICES, &key, &value);
     if (status == BASE_OK) {
-        status = gw_device_record_decode(value.data, value.size, &edit->record);
-        if (status == BASE_OK) {
+        if (gw_device_record_decode(value.data, value.size, &edit->record) == BASE_OK) {
             return BASE_OK;
         }
-        // A damaged record must not keep its device from reporting for ever: begin anew, and say so
-        // in the metrics.
-        atomic_fetch_add_explicit(&edit->core->records_corrupt, 1, memory_order_relaxed);
-    } else if (status != BASE_ERR_NOT_FOUND) {
+        damaged = true;
+    } else if (status == BASE_ERR_NOT_FOUND) {
+        damaged = gw_store_txn_left_out(edit->txn, GW_TABLE_DEVICES, &key);
+    } else {
         return status;
     }
     memset(&edit->record, 0, sizeof(edit->record));
     edit->dirty = true;
-    return BASE_OK;
+    return damaged ? begin_anew(edit) : BASE_OK;
 }
 
 void gw_record_edit_prove(struct gw_record_edit *edit)
@@ -212,12 +241,6 @@ static enum base_status archive(struct gw_record_edit *edit,
     uint8_t bytes[GW_ARCHIVE_BYTES];
     gw_archive_encode(&counts, bytes);
     return gw_store_txn_put(edit->txn, GW_TABLE_OUTCOMES, &key, bytes, sizeof(bytes));
-}
-
-static bool copy_first(void *ctx, const struct gw_record_outcome *outcome)
-{
-    *(struct gw_record_outcome *)ctx = *outcome;
-    return false;
 }
 
 // One past outcome at a time: what is read goes with the next write.

@@ -144,7 +144,8 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
     X(records_total, "Records in them.")                                                           \
     X(bytes_total, "Bytes of them, as sent.")                                                      \
     X(raw_bytes_total, "Bytes of them, uncompressed.")                                             \
-    X(losses_total, "LOSS frames handed to the sink.")                                             \
+    X(splits_total, "Batches given up for parts of them: nothing is lost.")                        \
+    X(losses_total, "LOSS frames handed to the sink, splits apart.")                               \
     X(lost_records_total, "Records declared lost in them.")                                        \
     X(sampled_records_total, "Records of them that THROTTLE's sample left out.")                   \
     X(known_total, "Batches that were there already.")                                             \

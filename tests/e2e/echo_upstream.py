@@ -5,6 +5,7 @@
     GET  /big/BYTES       so many bytes
     GET  /endless         bytes for ever
     GET  /drip            an answer's head, then a byte whenever `drip` is set
+    GET  /held            as /echo, when `held` is set
 """
 import socket
 import threading
@@ -20,6 +21,7 @@ class Upstream:
         self.requests = []   # (request line, [(name, value)], body bytes)
         self.stopping = threading.Event()
         self.drip = threading.Semaphore(0)
+        self.held = threading.Semaphore(0)
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -88,5 +90,7 @@ class Upstream:
                 peer.sendall(b"x" * min(size, 65536))
                 size -= min(size, 65536)
             return
+        if path == "/held":
+            self.held.acquire()
         text = "".join(f"{name}={value}\n" for name, value in [("line", line), *fields, ("body", str(body))]).encode()
         peer.sendall(f"HTTP/1.1 200 OK\r\ncontent-length: {len(text)}\r\n\r\n".encode() + text)

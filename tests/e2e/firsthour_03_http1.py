@@ -171,6 +171,17 @@ class Http1(unittest.TestCase):
                 self.assertRegex(self.raw(text), b"^HTTP/1.1 %d " % status)
         self.assertEqual(self.stack.api("/api/v1/whoami")[0], 200)
 
+    def test_methods(self):
+        """OPTIONS is known and nowhere allowed; what is no method of ours is said to be none."""
+        for connection in self.both():
+            for path, allow in (("/healthz", "GET, HEAD"), ("/metrics", "GET, HEAD"), ("/", "GET, HEAD"), ("/api/v1/tasks", "GET, POST")):
+                status, headers, body = self.ask(connection, "OPTIONS", path)
+                self.assertEqual((status, headers.get("allow")), (405, allow), body)
+            status, _, body = self.ask(connection, "BREW", "/healthz")
+            self.assertEqual((status, b"the method is none of GET" in body), (501, True), body)
+            connection.request("OPTIONS", "/api/v1/tasks")
+            self.assertEqual(connection.getresponse().status, 401)
+
     def test_sent_ahead_and_closed(self):
         got = self.raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3 + b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         self.assertEqual(got.count(b"HTTP/1.1 200 "), 4, got)

@@ -5,8 +5,9 @@ import signal
 import time
 import unittest
 
+from echo_upstream import Upstream
 from raw_h2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, Connection, request, status_of
-from walle_stack import Stack
+from walle_stack import Stack, wait_until
 
 
 class Deadline(unittest.TestCase):
@@ -49,6 +50,29 @@ class Deadline(unittest.TestCase):
                     os.kill(gateway.process.pid, signal.SIGCONT)
                     self.assertEqual(fresh.get("/healthz")[0], 200)
                     self.assertEqual(status_of(whole.wait(HEADERS, stream).payload), 400)
+
+    def test_an_upstream_while_the_gateway_stood_still(self):
+        """It answers while the gateway is suspended, and after that: its time does not run meanwhile."""
+        upstream = Upstream()
+        self.addCleanup(upstream.close)
+        with Stack() as stack:
+            gateway = stack.start_gateway("--workers", "1", "--upstream", upstream.url, "--set", "proxy.reply_ms=5000", "--set", "proxy.total_ms=5000")
+            for meanwhile in (True, False):
+                port = gateway.ports["h2c"]
+                with self.subTest(meanwhile=meanwhile), Connection(port) as conn, Connection(port) as other:
+                    asked = len(upstream.requests)
+                    stream = conn.headers(request("/held"))
+                    wait_until(lambda: len(upstream.requests) > asked, what="the request at the upstream")
+                    os.kill(gateway.process.pid, signal.SIGSTOP)
+                    if meanwhile:
+                        upstream.held.release()
+                    time.sleep(6)
+                    os.kill(gateway.process.pid, signal.SIGCONT)
+                    if not meanwhile:
+                        for _ in range(2):  # and deadlines were looked at
+                            self.assertEqual(other.get("/healthz")[0], 200)
+                        upstream.held.release()
+                    self.assertEqual(status_of(conn.wait(HEADERS, stream).payload), 200)
 
 
 if __name__ == "__main__":

@@ -263,6 +263,7 @@ size_t tunnel_rig_hello(const struct tunnel_rig_device *device, uint8_t *out)
                        .tail = device->tail,
                        .next = device->next,
                        .tail_hash = device->tail_hash},
+        .single_reject = device->older,
     };
     size_t size = 0;
     base_check(wire_tunnel_hello_encode(&hello, out, RIG_FRAME_MAX, &size) == BASE_OK);

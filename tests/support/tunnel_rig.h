@@ -89,6 +89,7 @@ struct tunnel_rig_device {
     uint64_t next_hash;
     uint64_t tail;
     uint64_t tail_hash;
+    bool older; // it speaks version 1
 };
 
 void tunnel_rig_device(struct tunnel_rig_device *device, uint64_t id, uint8_t class_id,

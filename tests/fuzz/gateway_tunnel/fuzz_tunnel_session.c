@@ -61,6 +61,7 @@ static void send_hello(struct base_reader *reader)
                         : wire_tunnel_chain_first(device.device, device.class_id, device.epoch);
     say.tail_hash ^= (how & 2) != 0 ? 1u : 0u;
     say.next += (how & 4) != 0 ? 1u : 0u;
+    say.older = (how & 8) != 0;
     send_bytes(frame, tunnel_rig_hello(&say, frame));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/cursor.h"
+#include "base/prng.h"
 #include "mem/mem_kv.h"
 #include "tunnel/tunnel.h"
 
@@ -102,6 +103,13 @@ static void offer(struct world *world, uint8_t class_id, uint8_t size)
     base_check(dev_tunnel_offer(world->tunnel, world->now_us, &record, NULL) == BASE_OK);
 }
 
+// What else of a batch is refused: none, a few, many, up to the last that a REJECT can name.
+static uint64_t more_refused(uint8_t ahead)
+{
+    uint64_t mask = base_mix64(ahead);
+    return ahead < 64 ? ahead / 8u : mask >> (ahead % 64);
+}
+
 // A frame whose class, epoch and number fit, and whose rest is the input's.
 static void say_fitting(struct world *world, uint8_t kind, uint8_t class_id, uint8_t ahead)
 {
@@ -115,7 +123,7 @@ static void say_fitting(struct world *world, uint8_t kind, uint8_t class_id, uin
                                         0};
     const struct wire_tunnel_reject reject = {class_id, of->tail + ahead % 8,
                                               ahead % 3 == 0 ? WIRE_TUNNEL_NO_RECORD : ahead % 5,
-                                              -100, ahead % 3 == 0 ? 0 : ahead / 8};
+                                              -100, ahead % 3 == 0 ? 0 : more_refused(ahead)};
     const struct wire_tunnel_fork fork = {class_id, of->epoch, of->tail, 0};
     struct wire_tunnel_welcome welcome = {.class_count = WIRE_TUNNEL_CLASSES};
     for (uint8_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {

@@ -136,6 +136,30 @@ static void values_exchange(void)
     mdb_env_close(env);
 }
 
+// ---- Groups
+
+struct look_op {
+    struct gw_store_op op; // first
+    uint64_t rollout;
+    enum base_status done;
+};
+
+// Writes a device, then looks at a rollout.
+static enum base_status look(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct look_op *one = (struct look_op *)self;
+    struct gw_key device = gw_key_u64(2 * DEVICES + one->rollout);
+    struct gw_key rollout = gw_key_u64(one->rollout);
+    struct base_span value;
+    BASE_TRY(gw_store_txn_put(txn, GW_TABLE_DEVICES, &device, "abc", 3));
+    return gw_store_txn_get(txn, GW_TABLE_ROLLOUTS, &rollout, &value);
+}
+
+static void note_done(struct gw_store_op *self, enum base_status status)
+{
+    ((struct look_op *)self)->done = status;
+}
+
 static enum base_status read_one(struct gw_store *store, enum gw_table table, uint64_t id)
 {
     struct gw_store_read *read;
@@ -145,6 +169,39 @@ static enum base_status read_one(struct gw_store *store, enum gw_table table, ui
     enum base_status status = gw_store_read_get(read, table, &key, &value);
     gw_store_read_end(read);
     return status;
+}
+
+// One request that meets a damaged row fails; who was written with it does not.
+static void a_damaged_row_fails_its_operation_alone(void **state)
+{
+    (void)state;
+    struct look_op looks[ROLLOUTS + 1] = {{.rollout = 0}};
+    const struct gw_store_options options = {
+        .dir = dir, .map_bytes_first = 8 << 20, .map_bytes_max = 64 << 20, .no_thread = true};
+    struct gw_store *store = NULL;
+    struct gw_store_stats stats;
+    struct base_error error = {0};
+    write_file(image);
+    values_exchange();
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    for (uint64_t i = 0; i < TEST_COUNT(looks); i++) {
+        looks[i] = (struct look_op){.op = {.apply = look, .done = note_done, .sort_key = i},
+                                    .rollout = i,
+                                    .done = BASE_ERR_BUSY};
+        assert_int_equal(gw_store_submit(store, &looks[i].op), BASE_OK);
+    }
+    assert_true(gw_store_step(store));
+    for (uint64_t i = 0; i < TEST_COUNT(looks); i++) {
+        enum base_status wanted = i == 3          ? BASE_ERR_CORRUPT
+                                  : i == ROLLOUTS ? BASE_ERR_NOT_FOUND // its own, as ever
+                                                  : BASE_OK;
+        assert_int_equal(looks[i].done, wanted);
+        assert_int_equal(read_one(store, GW_TABLE_DEVICES, 2 * DEVICES + i),
+                         i == 3 ? BASE_ERR_NOT_FOUND : BASE_OK);
+    }
+    gw_store_stats(store, &stats);
+    assert_int_equal(stats.failed_groups, 0);
+    gw_store_close(store);
 }
 
 static void values_under_other_keys(void **state)
@@ -377,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_under_other_keys),
+        cmocka_unit_test(a_damaged_row_fails_its_operation_alone),
         cmocka_unit_test(seals),
         cmocka_unit_test(pages_out_of_place),
     };

@@ -1,6 +1,7 @@
 // What of batches is looked at: schemas and who may upload what, compression with and without
 // dictionaries, bombs; and what bounds a session: its rate, the memory of all, the turn of a
 // worker.
+#include "test_kit.h"
 #include "tunnel_rig.h"
 
 #include "base/check.h"
@@ -92,7 +93,7 @@ static void expect_reject(enum base_status status, uint32_t record)
 static void send_records(struct wire_topic topic, const char *const *bodies, uint32_t count,
                          bool taken)
 {
-    struct wire_record records[8];
+    struct wire_record records[80];
     size_t size = 0;
     for (uint32_t i = 0; i < count; i++) {
         records[i] = (struct wire_record){.format = WIRE_RECORD_JSON,
@@ -199,6 +200,105 @@ static void test_refused_records_are_told_together(void **state)
     assert_int_equal(found->rejected, 4);
     send_records(topic, good, 1, true);
     assert_int_equal(found->records, 1);
+}
+
+static void declare_integers(const struct wire_topic *topic)
+{
+    struct base_error error = {0};
+    assert_int_equal(gw_ingest_declare(rig.ingest, 7, topic, 2,
+                                       BASE_STR("{\"fields\":{\"a\":\"integer\"}}"), &error),
+                     BASE_OK);
+}
+
+static void read_reject(struct wire_tunnel_reject *out)
+{
+    size_t size;
+    const uint8_t *bytes = expect(WIRE_TUNNEL_REJECT, &size);
+    assert_int_equal(wire_tunnel_reject_parse(bytes, size, out), BASE_OK);
+}
+
+// One REJECT names the first bad record and those of the 64 behind it; what is bad beyond is told
+// when the rest comes again.
+static void test_a_refusal_names_65_records(void **state)
+{
+    (void)state;
+    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    static const uint32_t bad[] = {1, 2, 7, 40, 64, 65, 66, 70};
+    const char *bodies[72];
+    struct wire_tunnel_reject told;
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < TEST_COUNT(bodies); i++) {
+        bodies[i] = "{\"a\":1}";
+    }
+    for (uint32_t i = 0; i < TEST_COUNT(bad); i++) {
+        bodies[bad[i]] = "{}";
+        mask |= bad[i] >= 2 && bad[i] <= 65 ? UINT64_C(1) << (bad[i] - 2) : 0;
+    }
+    start();
+    declare_integers(&topic);
+    send_records(topic, bodies, TEST_COUNT(bodies), false);
+    read_reject(&told);
+    assert_int_equal(told.record, 1);
+    assert_true(told.more == mask);
+    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    assert_int_equal(found->rejected, 6);
+    // All bad: the mask is full.
+    for (uint32_t i = 0; i < TEST_COUNT(bodies); i++) {
+        bodies[i] = "{}";
+    }
+    send_records(topic, bodies, TEST_COUNT(bodies), false);
+    read_reject(&told);
+    assert_int_equal(told.record, 0);
+    assert_true(told.more == UINT64_MAX);
+    // Its very last record.
+    bodies[0] = bodies[1] = "{\"a\":1}";
+    send_records(topic, bodies, 3, false);
+    read_reject(&told);
+    assert_int_equal(told.record, 2);
+    assert_true(told.more == 0);
+    assert_false(stream.ended);
+}
+
+// An agent of before, which says 1 in its HELLO, hears of one bad record at a time and of nothing
+// behind it, and what it has split then is taken.
+static void test_an_older_device_hears_of_one_record(void **state)
+{
+    (void)state;
+    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    static const char *const mixed[] = {"{\"a\":1}", "{}", "{\"a\":2}", "{}", "[]"};
+    static const char *const rest[] = {"{\"a\":1}", "{\"a\":2}"};
+    struct wire_tunnel_reject told;
+    enum wire_tunnel_type type;
+    const uint8_t *bytes;
+    size_t size;
+    tunnel_rig_start(&rig, false);
+    tunnel_rig_device(&device, DEVICE, 2, 1);
+    device.older = true;
+    tunnel_rig_open(&rig, &stream, 0, DEVICE);
+    tunnel_rig_greet(&stream, &device, &welcome);
+    declare_integers(&topic);
+    struct tunnel_rig_device first = device;
+    send_records(topic, mixed, 5, true);
+    send_records(topic, mixed, 5, true); // dropped without a word
+    read_reject(&told);
+    assert_int_equal(told.number, first.next);
+    assert_int_equal(told.record, 1);
+    assert_true(told.more == 0);
+    assert_false(tunnel_rig_next(&stream, &type, &bytes, &size));
+    device = first;
+    size = tunnel_rig_loss(&device, 1, 5, WIRE_TUNNEL_LOSS_SPLIT, frame);
+    tunnel_rig_send(&stream, frame, size);
+    size = tunnel_rig_loss(&device, 1, 1, WIRE_TUNNEL_LOSS_REJECTED, frame);
+    tunnel_rig_send(&stream, frame, size);
+    send_records(topic, rest, 2, true);
+    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    assert_int_equal(found->records, 2);
+    struct gw_ingest_stats stats;
+    gw_ingest_stats(rig.ingest, &stats);
+    assert_int_equal(stats.splits_total, 1);
+    assert_int_equal(stats.losses_total, 1); // the five that were sent anew are not lost
+    assert_int_equal(stats.lost_records_total, 1);
+    assert_false(stream.ended);
 }
 
 // ---- Compression
@@ -450,6 +550,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_schemas, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused_records_are_told_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_refusal_names_65_records, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_older_device_hears_of_one_record, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dictionaries, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bombs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rate, setup, teardown),
