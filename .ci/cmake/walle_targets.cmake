@@ -63,14 +63,14 @@ function(walle_program)
     walle_uses(${A_NAME} ${A_USES})
 endfunction()
 
-# One program and one ctest entry per DIR/test_*.c and DIR/hardening_*.c (the tests of docs/SECURITY.md's numbered
-# points), named after the file.
+# One program and one ctest entry per DIR/test_*.c, DIR/firsthour_*.c and DIR/hardening_*.c (the tests of numbered points, the
+# latter of docs/SECURITY.md), named after the file.
 function(walle_tests)
     cmake_parse_arguments(A "" "DIR;LABEL" "USES" ${ARGN})
     if(NOT A_LABEL)
         set(A_LABEL unit)
     endif()
-    file(GLOB found CONFIGURE_DEPENDS ${A_DIR}/test_*.c ${A_DIR}/hardening_*.c)
+    file(GLOB found CONFIGURE_DEPENDS ${A_DIR}/test_*.c ${A_DIR}/firsthour_*.c ${A_DIR}/hardening_*.c)
     foreach(source ${found})
         get_filename_component(name ${source} NAME_WE)
         add_executable(${name} ${source})

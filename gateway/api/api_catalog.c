@@ -296,5 +296,9 @@ void gw_api_version_get(struct gw_core *core, struct gw_api_call *call)
         gw_api_failed(core, call, status, NULL, "no such task or version");
         return;
     }
-    gw_api_answer_take(call, 200, gw_view_version(&view));
+    struct gw_present present;
+    gw_present_of(core, wire_task_id(call->segments[1]), &view.manifest, &present);
+    json_t *answer = gw_view_version(&view);
+    (void)json_object_set_new(answer, "present", gw_view_present(&present));
+    gw_api_answer_take(call, 200, answer);
 }

@@ -4,6 +4,7 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
+#include "svc/kill_list.h"
 #include "svc/reply.h"
 #include "svc/rollout_page.h"
 #include "svc/rollouts.h"
@@ -53,6 +54,18 @@ bool gw_api_rollout_prepare(struct gw_api_call *call)
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }
 
+// Who killed its version, when and why; null: nobody did, or it is off the list again.
+static json_t *kill_of(struct gw_core *core, const struct gw_rollout_view *view)
+{
+    struct gw_kill_view kill;
+
+    gw_kill_get(core, &view->manifest, &kill);
+    return kill.is_killed ? json_pack("{s:o, s:o, s:o, s:I}", "by", gw_view_text(kill.by), "reason",
+                                      gw_view_text(kill.reason), "time", gw_view_time(kill.time_us),
+                                      "time_s", (json_int_t)(kill.time_us / 1000000u))
+                          : json_null();
+}
+
 // The rollout with its version's text, as the answer.
 static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int status,
                            const struct gw_rollout_view *view)
@@ -66,6 +79,9 @@ static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int s
 
     if (root != NULL && target != NULL) {
         (void)json_object_set_new(root, "target", gw_view_target(target));
+    }
+    if (root != NULL) {
+        (void)json_object_set_new(root, "kill", kill_of(core, view));
     }
     gw_api_answer_take(call, status, root);
     gw_api_etag(call, view->revision);

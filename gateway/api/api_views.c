@@ -117,6 +117,26 @@ json_t *gw_view_floored(const struct gw_floored *view)
                            "devices", (json_int_t)view->devices);
 }
 
+json_t *gw_view_present(const struct gw_present *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->rollout_count && i < GW_PRESENT_ROLLOUTS_MAX; i++) {
+        const struct gw_present_rollout *item = &view->rollouts[i];
+        (void)json_array_append_new(list,
+                                    json_pack("{s:o, s:s, s:I}", "rollout", gw_json_hex(item->id),
+                                              "state", pol_rollout_state_name(item->state),
+                                              "devices", (json_int_t)item->devices));
+    }
+    json_t *present = json_pack("{s:I, s:I, s:o}", "devices", (json_int_t)view->devices,
+                                "rollout_count", (json_int_t)view->rollout_count, "rollouts", list);
+    if (view->rollout_count == 0) {
+        json_decref(present);
+        return json_null();
+    }
+    return present;
+}
+
 json_t *gw_view_version(const struct gw_version_view *view)
 {
     return json_pack("{s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "manifest",

@@ -4,6 +4,7 @@
 
 #include "svc/devices.h"
 #include "svc/floored.h"
+#include "svc/present.h"
 #include "svc/kill_list.h"
 #include "svc/operators.h"
 #include "svc/rollouts.h"
@@ -17,6 +18,7 @@ json_t *gw_view_text(const char *text);
 json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view);
 json_t *gw_view_task(const struct gw_task_view *view);
 json_t *gw_view_floored(const struct gw_floored *view); // null without devices
+json_t *gw_view_present(const struct gw_present *view); // null without rollouts
 json_t *gw_view_version(const struct gw_version_view *view);
 // `version` is the semantic version's text, NULL when not known.
 // As evidence of a simulation names it; null when it is too long for that.

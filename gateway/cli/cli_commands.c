@@ -41,7 +41,9 @@ const struct cli_command cli_commands[] = {
      "  walle release kill 1174d64d... --reason 'leaks addresses'\n"
      "SHA256 is the version's manifest: walle task get TASK lists them. Every open rollout of the\n"
      "version goes back, and none may be started; devices run what else is meant for them, or\n"
-     "nothing, and hear of it at their next check-in, through a hint at once.\n"
+     "nothing, and hear of it at their next check-in, through a hint at once. A completed rollout\n"
+     "stays completed, and is a baseline again when the kill is lifted; to end that one for good,\n"
+     "too: walle rollout kill ID.\n"
      "The way back: walle release unkill SHA256. walle release kills lists what is killed.",
      COMMAND_BITS, 1, 1, cli_release_kill},
     {"release", "kills", "",
@@ -181,7 +183,10 @@ const struct cli_command cli_commands[] = {
      "Devices stop and remove the version, in whatever rollout they got it, and run what else is\n"
      "meant for them, or nothing. The version is on the kill list, as by release kill: its other\n"
      "open rollouts go back too, and none may be started until walle release unkill. That lets it\n"
-     "be released again; this rollout does not go on by itself. To go back in this rollout alone:\n"
+     "be released again; this rollout is over: it does not go on by itself, nor is it a baseline\n"
+     "again if it was complete, which other completed rollouts of the version are, and all of "
+     "them\n"
+     "after a release kill. What was killed before stays so. To go back in this rollout alone:\n"
      "walle rollout abort, or undo when it is completed.",
      COMMAND_BITS, 1, 1, cli_rollout_kill},
     {"rollout", "lift", "ID", "Let a segment in again that was put in quarantine.",

@@ -121,6 +121,26 @@ static enum cli_exit make_whole(const struct cli *cli, enum cli_id_kind kind, co
     return code;
 }
 
+// What it takes away comes back by no other command, or not to everybody.
+static bool is_destructive(const struct cli_command *command)
+{
+    return command->run == cli_rollout_kill || command->run == cli_rollout_undo ||
+           command->run == cli_rollout_abort || command->run == cli_device_revoke ||
+           command->run == cli_device_reset || command->run == cli_token_revoke;
+}
+
+static enum cli_exit check_digits(const struct cli_command *command, enum cli_id_kind kind,
+                                  const char *text)
+{
+    if (!cli_id_is_prefix(text, kind) || strlen(text) >= CLI_ID_DESTRUCTIVE_MIN ||
+        !is_destructive(command)) {
+        return CLI_EXIT_OK;
+    }
+    return cli_fail(CLI_EXIT_USAGE,
+                    "%s %s wants the whole id, or at least the first %u digits of it: %s is %zu",
+                    command->group, command->name, CLI_ID_DESTRUCTIVE_MIN, text, strlen(text));
+}
+
 enum cli_exit cli_id_resolve(struct cli *cli, const struct cli_command *command)
 {
     enum cli_exit code = CLI_EXIT_OK;
@@ -131,7 +151,8 @@ enum cli_exit cli_id_resolve(struct cli *cli, const struct cli_command *command)
         // What is killed need not be known here: only what is on the list has a beginning there.
         bool fresh = i == CLI_ID_KILL && command->run == cli_release_kill;
         if (named && !fresh && cli->arg_count > 0) {
-            code = make_whole(cli, (enum cli_id_kind)i, &cli->args[0]);
+            code = check_digits(command, (enum cli_id_kind)i, cli->args[0]);
+            code = code == CLI_EXIT_OK ? make_whole(cli, (enum cli_id_kind)i, &cli->args[0]) : code;
         }
     }
     if (code == CLI_EXIT_OK && strcmp(command->group, "tunnel") == 0 &&

@@ -4,6 +4,7 @@
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
 #include "cli/plan_show.h"
+#include "cli/present_warning.h"
 #include "cli/rollout_begin.h"
 #include "cli/rollout_cost.h"
 #include "cli/rollout_draft.h"
@@ -75,6 +76,15 @@ static void plan_done(struct plan *plan)
     json_decref(plan->cost);
 }
 
+static void warn_of_present(const struct cli *cli, const char *task,
+                            const struct wire_sha256 *manifest)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+
+    wire_sha256_hex(manifest, hex);
+    present_warning(cli, task, hex);
+}
+
 static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
 {
     struct rollout_version version = {0};
@@ -86,9 +96,11 @@ static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
         return cli_fail(CLI_EXIT_USAGE, "whose version? TASK is missing");
     }
     enum cli_exit code = rollout_version_choose(cli, cli->args[0], &version);
-    return code == CLI_EXIT_OK
-               ? rollout_cost_ask(cli, cli->args[0], &version.manifest, plan->target, &plan->cost)
-               : code;
+    if (code == CLI_EXIT_OK) {
+        warn_of_present(cli, cli->args[0], &version.manifest);
+        code = rollout_cost_ask(cli, cli->args[0], &version.manifest, plan->target, &plan->cost);
+    }
+    return code;
 }
 
 // `starts`: what the dry run of a start came to; NULL: none was made.
@@ -501,6 +513,7 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
         json_decref(body);
         return code;
     }
+    present_warning(cli, cli_json_text(body, "task", NULL), cli_json_text(body, "manifest", NULL));
     add_consent(cli, body);
     code = create_take(cli, body, evidence, &made);
     json_decref(evidence);
@@ -621,6 +634,9 @@ static enum cli_exit start(struct cli *cli, json_t **evidence)
         enum cli_exit code = draw(cli, &draft, &body);
         if (code != CLI_EXIT_OK) {
             return code;
+        }
+        if (tries == 1) {
+            warn_of_present(cli, draft.task, &draft.manifest);
         }
         if (cli_given(cli, CLI_OPTION_DRAFT)) {
             code = write_draft(cli->values[CLI_OPTION_DRAFT], body);

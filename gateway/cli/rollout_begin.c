@@ -3,6 +3,7 @@
 
 #include "cli/cli_id.h"
 #include "cli/cli_json.h"
+#include "cli/present_warning.h"
 #include "cli/rollout_evidence.h"
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
@@ -199,6 +200,21 @@ static enum cli_exit simulate(const struct cli *cli, const char *id, json_t **ou
     return code;
 }
 
+// Who has the draft's version already; of a rollout that was started before, the start says more.
+static void warn_of_present(const struct cli *cli, const char *id)
+{
+    char path[CLI_PATH_MAX];
+    json_t *rollout = NULL;
+
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s", id);
+    if (cli_api_call(cli, "GET", path, NULL, &rollout) == CLI_EXIT_OK &&
+        strcmp(cli_json_text(rollout, "state", ""), "draft") == 0) {
+        present_warning(cli, cli_json_text(rollout, "task", NULL),
+                        cli_json_text(rollout, "manifest", NULL));
+    }
+    json_decref(rollout);
+}
+
 enum cli_exit rollout_begin(struct cli *cli)
 {
     char id[CLI_ID_MAX + 1];
@@ -216,6 +232,7 @@ enum cli_exit rollout_begin(struct cli *cli)
         code = simulate(cli, id, &evidence);
     }
     if (code == CLI_EXIT_OK) {
+        warn_of_present(cli, id);
         code = cli_given(cli, CLI_OPTION_DRY_RUN) ? try_begin(cli, id, evidence)
                                                   : begin(cli, id, evidence);
     }

@@ -426,7 +426,10 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
     fprintf(file, "%s %s, rollout %s: %s.\n", cli_json_text(rollout, "task", "?"),
             cli_json_text(rollout, "version", "?"), cli_json_text(rollout, "id", "?"), state);
     if (json_is_true(json_object_get(rollout, "killed"))) {
-        fputs("Its version was killed: no device is to run it (walle release kills).\n", file);
+        const json_t *kill = json_object_get(rollout, "kill");
+        fprintf(file,
+                "Its version was killed by %s: %s\nNo device is to run it (walle release kills).\n",
+                cli_json_text(kill, "by", "?"), cli_json_text(kill, "reason", ""));
     } else if (strcmp(cause_of(rollout), "killed") == 0) {
         fputs("A kill ended it; its version is off the kill list, and may be released anew.\n",
               file);

@@ -99,6 +99,33 @@ static bool is_by_hand(const json_t *rollout)
     return false;
 }
 
+static unsigned long long completed(const json_t *of)
+{
+    const json_t *counts = json_object_get(of, "counts");
+
+    return count(counts, "succeeded") + count(counts, "failed") + count(counts, "timed_out");
+}
+
+// That no device completed is of the open stage and of the last look at it; the counts beside it
+// are of all stages and of now.
+static void say_nobody(FILE *file, const json_t *rollout)
+{
+    const json_t *index = json_object_get(json_object_get(rollout, "stage"), "index");
+    const json_t *stage =
+        json_array_get(json_object_get(rollout, "stages"), (size_t)json_integer_value(index));
+    const char *name = cli_json_text(json_object_get(rollout, "stage"), "name", "?");
+
+    if (completed(stage) > 0) {
+        fprintf(file, "waiting: the %llu that completed stage %s so far are not judged yet",
+                completed(stage), name);
+    } else if (completed(rollout) > 0) {
+        fprintf(file, "waiting: no device completed stage %s yet (%llu completed those before)",
+                name, completed(rollout));
+    } else {
+        fprintf(file, "waiting: %s", cli_json_text(rollout, "reason_text", ""));
+    }
+}
+
 // Nobody has answered in the open stage: that is no finding, it is what the rollout waits for. A
 // reason of the stage before, or of who opened this one, is told of no more.
 static bool show_waiting(FILE *file, const json_t *rollout)
@@ -111,7 +138,9 @@ static bool show_waiting(FILE *file, const json_t *rollout)
     if (!running || strcmp(cli_json_text(rollout, "verdict", ""), "no_data") != 0) {
         return false;
     }
-    if (own) {
+    if (strcmp(reason, "no_completions") == 0) {
+        say_nobody(file, rollout);
+    } else if (own) {
         fprintf(file, "waiting: %s", cli_json_text(rollout, "reason_text", ""));
     } else {
         fprintf(file, "waiting: stage %s has just opened", cli_json_text(stage, "name", "?"));
@@ -159,6 +188,19 @@ void rollout_show_failed(FILE *file, const json_t *turn)
 static const char *killed_word(const json_t *rollout)
 {
     return json_is_true(json_object_get(rollout, "killed")) ? ", killed" : "";
+}
+
+// By whom its version was killed, when and why.
+static unsigned show_kill(FILE *file, const json_t *rollout)
+{
+    const json_t *kill = json_object_get(rollout, "kill");
+
+    if (!json_is_object(kill)) {
+        return 0;
+    }
+    fprintf(file, "  killed %s by %s: %s\n", cli_json_text(kill, "time", "?"),
+            cli_json_text(kill, "by", "?"), cli_json_text(kill, "reason", ""));
+    return 1;
 }
 
 static int64_t open_stage(const json_t *rollout)
@@ -285,6 +327,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fprintf(file, "rollout %s  %s %s  %s%s\n", cli_json_text(rollout, "id", "?"),
             cli_json_text(rollout, "task", "?"), cli_json_text(rollout, "version", ""),
             cli_json_text(rollout, "state", "?"), killed_word(rollout));
+    lines += show_kill(file, rollout);
     json_array_foreach(json_object_get(rollout, "stages"), index, stage)
     {
         show_stage(file, rollout, stage, index);

@@ -7,6 +7,7 @@
 #include "svc/console_login.h"
 #include "svc/core_private.h"
 #include "svc/rollout_figures.h"
+#include "svc/way_back.h"
 
 #include "base/prng.h"
 
@@ -176,6 +177,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_answers_load(core, error));
     BASE_TRY(gw_audit_load(core, error));
     BASE_TRY(gw_watch_new(core, &core->watch));
+    BASE_TRY(gw_way_back_new(core, &core->way_back));
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
     BASE_TRY(gw_causes_load(core, error));
@@ -251,6 +253,7 @@ void gw_core_free(struct gw_core *core)
     gw_meta_unref(core->meta);
     gw_director_done(core);
     gw_catalog_done(core);
+    gw_way_back_free(core->way_back);
     gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
     gw_operators_free(core->operators);

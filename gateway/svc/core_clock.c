@@ -8,6 +8,7 @@
 #include "svc/core_private.h"
 
 #include "svc/rollout_state.h"
+#include "svc/way_back.h"
 
 #include <stdlib.h>
 
@@ -270,6 +271,7 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     gw_tally_time_moved(core->tally, core->time.accepted_s);
     gw_device_table_time_moved(core->table, core->time.accepted_s);
     gw_watch_time_moved(core->watch);
+    gw_way_back_time_moved(core->way_back);
     enum base_status status = record(core, gw_core_now_us(core), true);
     if (status == BASE_OK) {
         status = move_rollouts(core, *out_moved_us, &who, out_paused);

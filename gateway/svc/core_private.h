@@ -69,6 +69,13 @@ enum gw_rollout_start {
     GW_START_FULL,   // complete, or guarded: a baseline
 };
 
+// Of a rollout that goes back (way_back.h).
+struct gw_spared {
+    uint64_t since_us;  // of the way back that was looked at
+    uint64_t signature; // of the plan's task then
+    uint64_t devices;   // on the version, and not waited for
+};
+
 struct gw_rollout {
     struct gw_release *release;
     struct gw_task *task;
@@ -100,6 +107,8 @@ struct gw_rollout {
     int64_t moved_s; // of its trial's time (svc/trial_blocks.h)
     bool halted;     // it has to go back, but that could not be stored yet: no new offers
     bool late_said;  // that it fails although it is completed (late_failures.h)
+    struct gw_spared spared;
+    uint64_t spared_on_version;  // counted on it at the last tick; way_back.c's
     enum gw_rollout_start start; // rollout_state.c's
 };
 
@@ -149,6 +158,8 @@ struct gw_background {
 struct gw_blob_cache;
 struct gw_checkin;
 struct gw_watch;
+struct gw_way_back;
+struct gw_silence_clock;
 
 // The time of the core (core_clock.c). The guard is the control thread's; the rest is what it says,
 // for everybody: relaxed.
@@ -205,6 +216,7 @@ struct gw_core {
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
+    struct gw_way_back *way_back;
     struct gw_set_costs *set_costs; // the control thread's
     struct gw_rollout_figures *figures;
     struct gw_control control;
@@ -423,6 +435,8 @@ enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out);
 void gw_watch_free(struct gw_watch *watch);       // accepts NULL
 void gw_watch_step(struct gw_watch *watch);       // at each tick
 void gw_watch_time_moved(struct gw_watch *watch); // another time was accepted
+// By which silence is told; lives as long as the walk.
+const struct gw_silence_clock *gw_watch_clock(const struct gw_watch *watch);
 
 // ---- Devices
 

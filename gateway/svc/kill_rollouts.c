@@ -83,25 +83,27 @@ static void note_all(struct gw_core *core, const struct wire_sha256 *manifest,
     }
 }
 
-static void abort_one(struct gw_core *core, const struct gw_rollout *open,
-                      const struct gw_rollout_who *who)
+static bool is_ended(const struct gw_rollout *rollout)
 {
-    struct gw_rollout_view view;
+    return gw_rollout_is_closed(rollout) || goes_back(rollout);
+}
+
+static void end_one(struct gw_core *core, struct gw_rollout *open, const struct gw_rollout_who *who)
+{
     struct base_error ignored = {0};
-    if (gw_rollout_command(core, open->release->id, POL_COMMAND_ABORT, who, &view, &ignored) !=
-        BASE_OK) {
+    if (gw_rollout_end_killed(core, open, who, &ignored) != BASE_OK) {
         base_log_debug(core->log, "director", "a killed rollout does not go back: %s",
                        ignored.text);
     }
 }
 
-static void abort_open(struct gw_core *core, const struct wire_sha256 *manifest,
-                       const struct gw_rollout_who *who)
+static void end_open(struct gw_core *core, const struct wire_sha256 *manifest,
+                     const struct gw_rollout_who *who)
 {
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *open = core->catalog.rollouts[i];
-        if (!gw_rollout_is_closed(open) && is_of(open, manifest)) {
-            abort_one(core, open, who);
+        struct gw_rollout *open = core->catalog.rollouts[i];
+        if (!is_ended(open) && is_of(open, manifest)) {
+            end_one(core, open, who);
         }
     }
 }
@@ -112,7 +114,7 @@ void gw_kill_rollouts(struct gw_core *core, const struct wire_sha256 *manifest, 
     if (is_news) {
         note_all(core, manifest, who);
     }
-    abort_open(core, manifest, who); // also of a kill that was cut off before
+    end_open(core, manifest, who); // also of a kill that was cut off before
     gw_core_publish(core);
 }
 
@@ -125,8 +127,8 @@ void gw_kill_finish(struct gw_core *core, struct gw_rollout *rollout, const stru
     if (!goes_back(rollout) && !is_noted(core, rollout, POL_ACTION_KILL, kill->time_us)) {
         (void)note(core, rollout, POL_ACTION_KILL, &killer);
     }
-    if (!gw_rollout_is_closed(rollout)) {
-        abort_one(core, rollout, &gateway);
+    if (!is_ended(rollout)) {
+        end_one(core, rollout, &gateway);
     }
 }
 

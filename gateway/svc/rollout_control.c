@@ -10,6 +10,7 @@
 #include "svc/rollout_state.h"
 #include "svc/silence.h"
 #include "svc/simulation.h"
+#include "svc/way_back.h"
 
 #include <string.h>
 
@@ -29,8 +30,8 @@ static void simulated(const struct gw_rollout *rollout, struct gw_rollout_counts
 static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout *rollout)
 {
     // Devices that did not come back within the execution timeout cannot be reached now; they are
-    // offered the way back whenever they come, also after the rollout is closed. Who is silent, or
-    // revoked, is not waited for so long.
+    // offered the way back whenever they come, also after the rollout is closed. Some are not
+    // waited for so long (way_back.h).
     uint64_t limit_us = (uint64_t)rollout->release->execution_timeout_s * 1000000u;
     if (gw_core_sure_us(core) >= rollout->rollback_since_us + limit_us) {
         return 0;
@@ -38,8 +39,8 @@ static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout 
     struct gw_rollout_counts all;
     (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
                           gw_core_sure_s(core), &all);
-    uint64_t lost = gw_tally_lost(core->tally, rollout->release->id, rollout->rollback_since_us);
-    return all.on_version > lost ? all.on_version - lost : 0;
+    uint64_t spared = gw_way_back_spared(core, rollout);
+    return all.on_version > spared ? all.on_version - spared : 0;
 }
 
 // What of the counts is judged.
@@ -336,6 +337,7 @@ bool gw_rollouts_tick(struct gw_core *core)
     bool changed = false;
     gw_tally_tick(core->tally, gw_core_sure_s(core));
     gw_watch_step(core->watch);
+    gw_way_back_step(core->way_back);
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         struct gw_rollout *rollout = core->catalog.rollouts[i];
         changed = gw_rollout_tick_one(core, rollout) || changed;

@@ -21,6 +21,12 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
 // Stores the change; memory, tally and plan follow.
 BASE_NODISCARD enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
                                                   struct gw_rollout_change *change);
+// Takes a rollout back whose version is on the kill list since now, for that reason. As
+// gw_rollout_command.
+BASE_NODISCARD enum base_status gw_rollout_end_killed(struct gw_core *core,
+                                                      struct gw_rollout *rollout,
+                                                      const struct gw_rollout_who *who,
+                                                      struct base_error *error);
 bool gw_rollout_is_closed(const struct gw_rollout *rollout);
 // Was a stage of it ever opened? Of one that goes back, or is back, its log tells; remembered.
 bool gw_rollout_was_started(struct gw_core *core, struct gw_rollout *rollout);

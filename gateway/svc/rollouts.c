@@ -639,35 +639,16 @@ enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id, bool 
                : BASE_OK;
 }
 
-enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
-                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
-                                    struct base_error *error)
+// What the policy makes of the command, stored.
+static enum base_status obey(struct gw_core *core, struct gw_rollout *rollout,
+                             enum pol_command command, const struct gw_rollout_who *who,
+                             struct base_error *error)
 {
-    struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
-    if (rollout == NULL) {
-        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
-    }
-    BASE_TRY(check_who(rollout, command, who, error));
-    if (command == POL_COMMAND_APPROVE && gw_simulation_is_pending(rollout)) {
-        BASE_TRY(check_lead(core, rollout, command, who, error));
-        BASE_TRY(gw_simulation_approve(core, rollout, who, error));
-        view_rollout(core, rollout, out);
-        return BASE_OK;
-    }
-    bool created = false; // killed in one, it is killed in all: that comes first
-    if (command == POL_COMMAND_KILL) {
-        BASE_TRY(gw_kill_put(core, &rollout->release->manifest, who, &created, error));
-    }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
     struct pol_decision decision =
         pol_rollout_command(&rollout->state, rollout->release->stages,
                             rollout->release->stage_count, command, change.line.record.now_us);
-    if (created && rollout->state.killed) { // its version had been taken off the list
-        gw_kill_rollouts(core, &rollout->release->manifest, true, who);
-        view_rollout(core, rollout, out);
-        return BASE_OK;
-    }
     if (decision.action == POL_ACTION_REFUSE) {
         return refused(rollout, command, decision.reason, error);
     }
@@ -682,15 +663,50 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
     change.line.rolled_back = seen.rolled_back;
     gw_rollout_decide(core, &change, &decision, &counts);
     enum base_status status = gw_rollout_commit(core, rollout, &change);
-    if (status != BASE_OK) {
-        return base_error_set(error, status, "the command could not be stored: %s",
-                              base_status_text(status));
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "the command could not be stored: %s",
+                                              base_status_text(status));
+}
+
+enum base_status gw_rollout_end_killed(struct gw_core *core, struct gw_rollout *rollout,
+                                       const struct gw_rollout_who *who, struct base_error *error)
+{
+    return obey(core, rollout, POL_COMMAND_KILL, who, error);
+}
+
+// Killed in one, it is killed in all: the list comes first. Of one that a kill ended before, it
+// alone may have something to do: its version may have been taken off since.
+static enum base_status kill_it(struct gw_core *core, struct gw_rollout *rollout,
+                                const struct gw_rollout_who *who, struct base_error *error)
+{
+    bool created = false;
+    BASE_TRY(gw_kill_put(core, &rollout->release->manifest, who, &created, error));
+    if (!rollout->state.killed) {
+        BASE_TRY(obey(core, rollout, POL_COMMAND_KILL, who, error));
     }
-    if (command == POL_COMMAND_KILL) {
-        gw_kill_rollouts(core, &rollout->release->manifest, created, who);
+    gw_kill_rollouts(core, &rollout->release->manifest, created, who);
+    return BASE_OK;
+}
+
+enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
+                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
+                                    struct base_error *error)
+{
+    struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
+    if (rollout == NULL) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
+    }
+    BASE_TRY(check_who(rollout, command, who, error));
+    if (command == POL_COMMAND_APPROVE && gw_simulation_is_pending(rollout)) {
+        BASE_TRY(check_lead(core, rollout, command, who, error));
+        BASE_TRY(gw_simulation_approve(core, rollout, who, error));
+    } else if (command == POL_COMMAND_KILL) {
+        BASE_TRY(kill_it(core, rollout, who, error));
+    } else {
+        BASE_TRY(obey(core, rollout, command, who, error));
     }
     view_rollout(core, rollout, out);
-    return status;
+    return BASE_OK;
 }
 
 // ---- Loading at start

@@ -45,8 +45,6 @@ struct rollout_tally {
     uint32_t index;
     uint32_t stage_count;
     uint32_t stage_now;
-    uint64_t lost; // while it goes back, since lost_since_us
-    uint64_t lost_since_us;
     int64_t moved_s; // of the trial's time
     uint16_t tenant;
     bool open;
@@ -651,27 +649,6 @@ uint64_t gw_tally_outstanding(struct gw_tally *tally, uint64_t rollout_id, uint3
     }
     pthread_mutex_unlock(&tally->lock);
     return outstanding;
-}
-
-void gw_tally_set_lost(struct gw_tally *tally, uint64_t rollout_id, uint64_t since_us,
-                       uint64_t lost)
-{
-    pthread_mutex_lock(&tally->lock);
-    struct rollout_tally *rollout = find(tally, rollout_id);
-    if (rollout != NULL) {
-        rollout->lost = lost;
-        rollout->lost_since_us = since_us;
-    }
-    pthread_mutex_unlock(&tally->lock);
-}
-
-uint64_t gw_tally_lost(struct gw_tally *tally, uint64_t rollout_id, uint64_t since_us)
-{
-    pthread_mutex_lock(&tally->lock);
-    const struct rollout_tally *rollout = find(tally, rollout_id);
-    uint64_t lost = rollout != NULL && rollout->lost_since_us == since_us ? rollout->lost : 0;
-    pthread_mutex_unlock(&tally->lock);
-    return lost;
 }
 
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,

@@ -134,12 +134,6 @@ bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t 
 // otherwise 1, for nobody knows.
 uint64_t gw_tally_outstanding(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                               uint64_t since_us);
-// Devices that have the version and cannot be waited for while the rollout goes back: silent, or
-// revoked. What a walk found that began after `since_us`; of others nothing is known, and nobody is
-// lost.
-void gw_tally_set_lost(struct gw_tally *tally, uint64_t rollout_id, uint64_t since_us,
-                       uint64_t lost);
-uint64_t gw_tally_lost(struct gw_tally *tally, uint64_t rollout_id, uint64_t since_us);
 // Counts of one stage or of all. False: no such rollout.
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
                      struct gw_rollout_counts *out);

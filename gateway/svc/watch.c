@@ -11,8 +11,8 @@
 // they complete by a check-in at least observe_s later, or by a report. Not so in a stage with the
 // rule LOGRANK, whose control is drawn at check-ins (svc/draw.h): here it is only watched. Devices
 // that never showed who they are are looked at for rollouts alone that trust them, the revoked for
-// none: they cannot be heard of any more. Of a rollout that goes back it is looked for those that
-// have the version and are lost. Control thread.
+// none: they cannot be heard of any more. Rollouts that go back have a pass of their own
+// (way_back.h). Control thread.
 #include "svc/core_private.h"
 
 #include "policy/bucket.h"
@@ -39,8 +39,6 @@ struct watched {
     uint16_t control_from;
     uint16_t control_to;
     bool admits;
-    bool back;       // it goes back: who of its devices is lost is all that is looked for
-    uint64_t lost;   // ... have the version, and are silent or revoked
     int64_t moved_s; // of its trial's time
     struct gw_tally_watch figures[POL_STAGES_MAX];
     // By attrs_id: is the device targeted, and by which stages' audiences?
@@ -100,6 +98,11 @@ void gw_watch_time_moved(struct gw_watch *watch)
     watch->clock.started_s = gw_core_now_s(watch->core);
 }
 
+const struct gw_silence_clock *gw_watch_clock(const struct gw_watch *watch)
+{
+    return &watch->clock;
+}
+
 // ---- Beginning a walk
 
 static bool takes_part(const struct gw_rollout *rollout)
@@ -110,8 +113,6 @@ static bool takes_part(const struct gw_rollout *rollout)
     case POL_ROLLOUT_PAUSED:
     case POL_ROLLOUT_GUARDING:
         return !rollout->state.before_first;
-    case POL_ROLLOUT_ROLLING_BACK:
-        return true;
     default:
         return false;
     }
@@ -157,12 +158,8 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .since_s = (uint32_t)(rollout->state.stage_since_us / 1000000u),
         .since_us = rollout->state.stage_since_us,
         .admits = rollout->state.state != POL_ROLLOUT_PAUSED,
-        .back = rollout->state.state == POL_ROLLOUT_ROLLING_BACK,
         .moved_s = rollout->moved_s,
     };
-    if (item->back) {
-        item->since_us = rollout->rollback_since_us;
-    }
     if (stage->gate.rule != POL_GATE_LOGRANK) { // else control is drawn when it checks in
         pol_stage_control_band(stage, &item->control_from, &item->control_to);
     }
@@ -398,22 +395,6 @@ static bool is_under_way(const struct gw_watch *watch, const struct watched *ite
            one.rolled_back == 0 && has_time(watch, item, mark);
 }
 
-// Has it the version of a rollout that goes back, and will hardly come for another soon? Where
-// nobody is asked about silence, after as many intervals as by default.
-static bool is_lost(const struct gw_watch *watch, const struct watched *item,
-                    const struct gw_device_mark *mark, const struct gw_device_visit *visit,
-                    bool revoked)
-{
-    const struct pol_stage *stage = &item->release->stages[mark->stage];
-    struct gw_rollout_counts one;
-    gw_tally_contribution(mark->bits, &one);
-    uint64_t after_s = stage->silence_s > 0
-                           ? gw_silence_after_s(item->release, stage, visit->interval_s)
-                           : (uint64_t)GW_STAGE_SILENCE_TIMES * interval_of(watch, visit);
-    return one.on_version != 0 &&
-           (revoked || gw_silence_quiet_s(&watch->clock, visit->last_seen_s) >= after_s);
-}
-
 static void see_mark(const struct gw_watch *watch, struct watched *item,
                      struct gw_device_mark *mark, struct gw_device_visit *visit)
 {
@@ -433,8 +414,8 @@ static void see_mark(const struct gw_watch *watch, struct watched *item,
 }
 
 // Returns the items that the device has a mark in, a bit for each; *out_offered those that it was
-// offered. Of a revoked one: whether it is lost alone.
-static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit, bool revoked,
+// offered.
+static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
                           uint64_t *out_offered)
 {
     uint64_t marked = 0;
@@ -448,12 +429,7 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit,
         bool control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
         marked |= shadow ? 0 : UINT64_C(1) << slot;
         *out_offered |= shadow || control ? 0 : UINT64_C(1) << slot;
-        if (gw_release_standing(watch->items[slot].release, mark->bits) != GW_STANDING_COUNTED) {
-            continue;
-        }
-        if (watch->items[slot].back) {
-            watch->items[slot].lost += is_lost(watch, &watch->items[slot], mark, visit, revoked);
-        } else if (!revoked) {
+        if (gw_release_standing(watch->items[slot].release, mark->bits) == GW_STANDING_COUNTED) {
             see_mark(watch, &watch->items[slot], mark, visit);
         }
     }
@@ -480,12 +456,14 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
     bool revoked = gw_credentials_count(watch->core->credentials) > 0 &&
                    gw_credentials_whose(watch->core->credentials, visit->device_id, &tenant) ==
                        GW_CREDENTIAL_REVOKED;
+    if (revoked) {
+        return;
+    }
     uint64_t offered = 0;
-    uint64_t marked = see_marks(watch, visit, revoked, &offered);
-    for (uint32_t k = 0; k < watch->count && !revoked; k++) {
+    uint64_t marked = see_marks(watch, visit, &offered);
+    for (uint32_t k = 0; k < watch->count; k++) {
         struct watched *item = &watch->items[k];
-        if (item->back || item->tenant != tenant ||
-            !(visit->proven || item->release->trust_unproven)) {
+        if (item->tenant != tenant || !(visit->proven || item->release->trust_unproven)) {
             continue;
         }
         uint32_t audience = audience_of(watch, item, visit->attrs_id);
@@ -510,10 +488,7 @@ static void publish_figures(struct gw_watch *watch)
 {
     for (uint32_t i = 0; i < watch->count; i++) {
         struct watched *item = &watch->items[i];
-        if (item->back) {
-            gw_tally_set_lost(watch->core->tally, item->release->id, item->since_us, item->lost);
-        }
-        for (uint32_t k = 0; k <= item->stage && !item->back; k++) {
+        for (uint32_t k = 0; k <= item->stage; k++) {
             item->figures[k].since_us = k == item->stage ? item->since_us : 0;
             gw_tally_set_watch(watch->core->tally, item->release->id, k, &item->figures[k]);
         }

@@ -260,7 +260,7 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
     case POL_COMMAND_UNDO:
         return state == POL_ROLLOUT_COMPLETED || state == POL_ROLLOUT_GUARDING;
     default:
-        return !rollout->killed || !record->killed[rollout->task][rollout->version];
+        return true;
     }
 }
 
@@ -323,7 +323,6 @@ void model_commanded(struct model_record *record, uint32_t label, enum pol_comma
         break;
     default:
         turn_back(rollout);
-        rollout->killed = true;
         model_version_killed(record, rollout->task, rollout->version);
         break;
     }

@@ -68,7 +68,6 @@ struct model_rollout {
     enum pol_rollout_state state; // ROLLED_BACK stands for ROLLING_BACK as well
     uint32_t stage;
     bool before_first;
-    bool killed; // by its own kill
     bool started;
     bool simulated; // its simulate stage has a result
     int pace;

@@ -98,6 +98,40 @@ static void a_failed_stage_says_what_accepting_it_does(void **state)
     }
 }
 
+// The verdict is of the open stage and of the last look at it, the counts beside it are of all
+// stages and of now: what is waited for is said so that both are true.
+static void what_is_waited_for_agrees_with_the_counts(void **state)
+{
+    (void)state;
+    static const char waiting[] =
+        "{\"id\": \"aa\", \"state\": \"running\", \"verdict\": \"no_data\", \"reason\": "
+        "\"no_completions\", \"reason_text\": \"no device completed yet\", \"stage\": {\"index\": "
+        "1, "
+        "\"name\": \"gray\"}, \"counts\": {\"offered\": 36, \"succeeded\": %u, \"failed\": 1}, "
+        "\"stages\": [{\"name\": \"beta\"}, {\"name\": \"gray\", \"counts\": {\"offered\": %u, "
+        "\"timed_out\": %u}}]}";
+    static const struct {
+        unsigned before;
+        unsigned now;
+        const char *text;
+    } cases[] = {
+        {35, 0,
+         "waiting: no device completed stage gray yet (36 completed those before); 36 offered"},
+        {33, 2, "waiting: the 2 that completed stage gray so far are not judged yet; 36 offered"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char json[sizeof(waiting) + 16];
+        (void)snprintf(json, sizeof(json), waiting, cases[i].before, cases[i].now, cases[i].now);
+        char *text = said(json, rollout_show_line);
+        expect(text, cases[i].text);
+        assert_null(strstr(text, "no device completed yet"));
+        free(text);
+    }
+    char *text = said(rollout_text, rollout_show_line);
+    expect(text, "waiting: none; 1 offered");
+    free(text);
+}
+
 static void one_is_no_plural(void **state)
 {
     (void)state;
@@ -262,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_said_in_their_unit),
         cmocka_unit_test(a_failed_stage_says_what_accepting_it_does),
+        cmocka_unit_test(what_is_waited_for_agrees_with_the_counts),
         cmocka_unit_test(one_is_no_plural),
         cmocka_unit_test(huge_evidence_is_told_by_its_size),
         cmocka_unit_test(what_is_silent_is_said),

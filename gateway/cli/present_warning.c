@@ -1,0 +1,72 @@
+// Who has a version already that is about to be released: see present_warning.h. Called when a
+// rollout is planned, drawn up, submitted or started. One thread.
+#include "cli/present_warning.h"
+
+#include "cli/cli_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMED_MAX 3 // rollouts
+
+// "rollout A (running)", "rollouts A (running), B (completed) and 2 more"
+static void name_rollouts(const json_t *present)
+{
+    const json_t *rollouts = json_object_get(present, "rollouts");
+    uint64_t count = cli_json_u64(present, "rollout_count");
+    uint64_t named = 0;
+    size_t index;
+    json_t *item;
+
+    fputs(count == 1 ? "rollout" : "rollouts", stderr);
+    json_array_foreach((json_t *)(uintptr_t)rollouts, index, item)
+    {
+        if (index < NAMED_MAX) {
+            fprintf(stderr, "%s %s (%s)", index == 0 ? "" : ",",
+                    cli_json_text(item, "rollout", "?"), cli_json_text(item, "state", "?"));
+            named++;
+        }
+    }
+    if (count > named) {
+        fprintf(stderr, " and %llu more", (unsigned long long)(count - named));
+    }
+}
+
+static void warn(const json_t *present)
+{
+    uint64_t devices = cli_json_u64(present, "devices");
+
+    fputs("walle: warning: ", stderr);
+    if (devices > 0) {
+        fprintf(stderr, "%llu device%s this version already, by ", (unsigned long long)devices,
+                devices == 1 ? " has" : "s have");
+        name_rollouts(present);
+    } else {
+        name_rollouts(present);
+        fprintf(stderr, " bring%s this version already",
+                cli_json_u64(present, "rollout_count") == 1 ? "s" : "");
+    }
+    fputs(
+        ": another rollout of it offers nothing to who has it, and who is let in by several keeps "
+        "it until all of them are taken back\n",
+        stderr);
+}
+
+void present_warning(const struct cli *cli, const char *task, const char *manifest)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    json_t *version = NULL;
+
+    if (task == NULL || manifest == NULL || !cli_path_add(path, sizeof(path) - 96, task)) {
+        return;
+    }
+    (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions/%.64s", manifest);
+    if (cli_api_call(cli, "GET", path, NULL, &version) != CLI_EXIT_OK) {
+        return;
+    }
+    const json_t *present = json_object_get(version, "present");
+    if (json_is_object(present)) {
+        warn(present);
+    }
+    json_decref(version);
+}
