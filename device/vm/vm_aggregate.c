@@ -82,33 +82,58 @@ static mp_obj_t mean(mp_obj_t value)
 }
 MP_DEFINE_CONST_FUN_OBJ_1(dev_vm_mean_obj, mean);
 
-static mp_obj_t distinct(size_t args_count, const mp_obj_t *args)
+// distinct(v, bits=10)
+static mp_obj_t distinct(size_t args_count, const mp_obj_t *args, mp_map_t *named)
 {
-    struct aggregate_object *object = aggregate_new(DEV_AGGREGATE_DISTINCT, args[0], 0);
-    object->size = args_count > 1 ? size_of(args[1]) : 0;
+    enum { VALUE, BITS, ARGUMENTS };
+    static const mp_arg_t allowed[] = {
+        {MP_QSTR_v, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_bits, MP_ARG_OBJ, {.u_rom_obj = MP_ROM_INT(DEV_DISTINCT_BITS_DEFAULT)}},
+    };
+    mp_arg_val_t values[ARGUMENTS];
+    mp_arg_parse_all(args_count, args, named, ARGUMENTS, allowed, values);
+    struct aggregate_object *object = aggregate_new(DEV_AGGREGATE_DISTINCT, values[VALUE].u_obj, 0);
+    object->size = size_of(values[BITS].u_obj);
     return MP_OBJ_FROM_PTR(object);
 }
-MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_vm_distinct_obj, 1, 2, distinct);
+MP_DEFINE_CONST_FUN_OBJ_KW(dev_vm_distinct_obj, 0, distinct);
 
-static mp_obj_t last(size_t args_count, const mp_obj_t *args)
+// last(v, n=1)
+static mp_obj_t last(size_t args_count, const mp_obj_t *args, mp_map_t *named)
 {
-    struct aggregate_object *object = aggregate_new(DEV_AGGREGATE_LAST, args[0], 0);
-    object->size = args_count > 1 ? size_of(args[1]) : 1;
+    enum { VALUE, COUNT, ARGUMENTS };
+    static const mp_arg_t allowed[] = {
+        {MP_QSTR_v, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_n, MP_ARG_OBJ, {.u_rom_obj = MP_ROM_INT(1)}},
+    };
+    mp_arg_val_t values[ARGUMENTS];
+    mp_arg_parse_all(args_count, args, named, ARGUMENTS, allowed, values);
+    struct aggregate_object *object = aggregate_new(DEV_AGGREGATE_LAST, values[VALUE].u_obj, 0);
+    object->size = size_of(values[COUNT].u_obj);
     return MP_OBJ_FROM_PTR(object);
 }
-MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_vm_last_obj, 1, 2, last);
+MP_DEFINE_CONST_FUN_OBJ_KW(dev_vm_last_obj, 0, last);
 
-// histogram(value, low, high, bins)
-static mp_obj_t histogram(size_t args_count, const mp_obj_t *args)
+// histogram(v, low, high, bins)
+static mp_obj_t histogram(size_t args_count, const mp_obj_t *args, mp_map_t *named)
 {
-    (void)args_count;
-    struct aggregate_object *object = aggregate_new(DEV_AGGREGATE_HISTOGRAM, args[0], 0);
-    object->low = mp_obj_get_float(args[1]);
-    object->high = mp_obj_get_float(args[2]);
-    object->size = size_of(args[3]);
+    enum { VALUE, LOW, HIGH, BINS, ARGUMENTS };
+    static const mp_arg_t allowed[] = {
+        {MP_QSTR_v, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_low, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_high, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_bins, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+    };
+    mp_arg_val_t values[ARGUMENTS];
+    mp_arg_parse_all(args_count, args, named, ARGUMENTS, allowed, values);
+    struct aggregate_object *object =
+        aggregate_new(DEV_AGGREGATE_HISTOGRAM, values[VALUE].u_obj, 0);
+    object->low = mp_obj_get_float(values[LOW].u_obj);
+    object->high = mp_obj_get_float(values[HIGH].u_obj);
+    object->size = size_of(values[BINS].u_obj);
     return MP_OBJ_FROM_PTR(object);
 }
-MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_vm_histogram_obj, 4, 4, histogram);
+MP_DEFINE_CONST_FUN_OBJ_KW(dev_vm_histogram_obj, 0, histogram);
 
 // quantiles(value, q, ...)
 static mp_obj_t quantiles(size_t args_count, const mp_obj_t *args)
@@ -132,6 +157,9 @@ struct gather {
     qstr *fields; // of all rows
     uint32_t aggregates;
     struct aggregate_object *objects[DEV_STREAM_AGGREGATES_MAX];
+    bool windowed;
+    bool closing; // the events are over, and what is open is answered
+    struct dev_vm_left_out left_out;
 };
 
 static mp_obj_t answer_object(const struct aggregate_object *object,
@@ -165,6 +193,26 @@ static mp_obj_t answer_object(const struct aggregate_object *object,
     return mp_obj_new_tuple(size, items);
 }
 
+static struct dev_vm_left_out left_out_of(const struct dev_stream *run)
+{
+    struct dev_stream_stats stats;
+    dev_stream_stats(run, &stats);
+    return (struct dev_vm_left_out){.late = stats.late + stats.join_late,
+                                    .evicted = stats.evicted_keys,
+                                    .dropped = stats.dropped + stats.join_dropped};
+}
+
+// Without a window all events of a key are its window: it is whole at their end, unless something
+// was left out.
+static bool is_complete(const struct gather *gather, const struct dev_stream_result *result)
+{
+    if (gather->windowed || !gather->closing) {
+        return result->complete;
+    }
+    struct dev_vm_left_out left_out = left_out_of(result->stream);
+    return dev_vm_left_out_sum(&left_out) == 0;
+}
+
 // Called from inside the stream: a jump out of here leaves only the working block behind, which is
 // collected.
 static void row_add(void *ctx, const struct dev_stream_result *result)
@@ -175,7 +223,7 @@ static void row_add(void *ctx, const struct dev_stream_result *result)
     items[1] = mp_obj_new_int_from_uint(result->start);
     items[2] = mp_obj_new_int_from_uint(result->end);
     items[3] = mp_obj_new_int_from_uint(result->events);
-    items[4] = mp_obj_new_bool(result->complete);
+    items[4] = mp_obj_new_bool(is_complete(gather, result));
     for (uint32_t i = 0; i < gather->aggregates; i++) {
         items[ROW_FIELDS + i] = answer_object(gather->objects[i], result, i);
     }
@@ -193,7 +241,7 @@ static struct base_str str_of(mp_obj_t object)
 }
 
 // Feeds the events of both sides in order.
-static void feed(struct dev_stream *run, const struct dev_vm_stream *stream)
+static void feed(struct dev_stream *run, const struct dev_vm_stream *stream, struct gather *gather)
 {
     const struct dev_event *events = dev_vm_current->job->events;
     const struct dev_vm_stream *other = stream->other;
@@ -211,30 +259,62 @@ static void feed(struct dev_stream *run, const struct dev_vm_stream *stream)
         other_at += joined == next;
         dev_stream_feed(run, &events[next], sides);
     }
+    gather->closing = true;
+    gather->left_out = left_out_of(run);
     dev_stream_flush(run);
+    gather->closing = false;
 }
 
-// One try with room for `keys`. True: no key had to go.
-static bool run_with(const struct dev_vm_stream *stream, struct dev_stream_spec *spec,
-                     uint32_t keys, struct gather *gather)
+// One try with the room `spec` says; what it left out is in `gather`. False: it is not needed, and
+// there was no memory; what the try before gathered is still there.
+static bool run_with(const struct dev_vm_stream *stream, const struct dev_stream_spec *spec,
+                     bool needed, struct gather *gather)
 {
     struct base_error error = {.status = BASE_OK};
     struct dev_stream *run = NULL;
     size_t bytes = 0;
-    spec->keys_max = keys;
     if (dev_stream_bytes(spec, &bytes, &error) != BASE_OK) {
         mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("%s"), error.text);
     }
-    uint64_t *block = m_new(uint64_t, bytes / sizeof(uint64_t) + 1);
+    size_t words = bytes / sizeof(uint64_t) + 1;
+    uint64_t *block = needed ? m_new(uint64_t, words) : m_new_maybe(uint64_t, words);
+    if (block == NULL) {
+        return false;
+    }
     gather->rows = mp_obj_new_list(0, NULL);
     if (dev_stream_init(block, bytes, spec, row_add, gather, &run, &error) != BASE_OK) {
         mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("%s"), error.text);
     }
-    feed(run, stream);
-    struct dev_stream_stats stats;
-    dev_stream_stats(run, &stats);
-    m_del(uint64_t, block, bytes / sizeof(uint64_t) + 1);
-    return stats.evicted_keys == 0;
+    feed(run, stream, gather);
+    m_del(uint64_t, block, words);
+    return true;
+}
+
+// Runs with more room until nothing has to go for want of it. A join whose size the script chose
+// keeps that.
+static void run_all(const struct dev_vm_stream *stream, struct dev_stream_spec *spec,
+                    uint32_t events, struct gather *gather)
+{
+    uint32_t keys_most = events < DEV_STREAM_KEYS_MAX ? events : DEV_STREAM_KEYS_MAX;
+    bool grows = spec->join.on && stream->join_bytes == 0;
+    bool needed = true;
+    spec->keys_max = events < KEYS_FIRST ? events : KEYS_FIRST;
+    spec->join.buffer_bytes = grows ? DEV_JOIN_BYTES_DEFAULT : stream->join_bytes;
+    while (run_with(stream, spec, needed, gather)) {
+        bool more_keys = gather->left_out.evicted > 0 && spec->keys_max < keys_most;
+        bool more_join =
+            grows && gather->left_out.dropped > 0 && spec->join.buffer_bytes < DEV_JOIN_BYTES_MAX;
+        if (!more_keys && !more_join) {
+            return;
+        }
+        needed = more_keys;
+        if (more_keys) {
+            spec->keys_max = spec->keys_max * 4 < keys_most ? spec->keys_max * 4 : keys_most;
+        }
+        if (more_join) {
+            spec->join.buffer_bytes *= 4;
+        }
+    }
 }
 
 static void aggregates_take(mp_map_t *named, struct gather *gather,
@@ -277,8 +357,8 @@ static void aggregates_take(mp_map_t *named, struct gather *gather,
 static mp_obj_t aggregate(size_t args_count, const mp_obj_t *args, mp_map_t *named)
 {
     (void)args_count;
-    const struct dev_vm_stream *stream = dev_vm_stream_of(args[0]);
-    struct gather gather = {.rows = mp_const_none};
+    struct dev_vm_stream *stream = dev_vm_stream_of(args[0]);
+    struct gather gather = {.rows = mp_const_none, .windowed = stream->windowed};
     struct dev_aggregate_spec specs[DEV_STREAM_AGGREGATES_MAX];
     aggregates_take(named, &gather, specs);
     struct dev_stream_spec spec = {
@@ -297,14 +377,18 @@ static mp_obj_t aggregate(size_t args_count, const mp_obj_t *args, mp_map_t *nam
                                            .key = str_of(stream->other->key),
                                            .where = str_of(stream->where),
                                            .within_ms = stream->within_ms};
+        if (spec.window.lateness_ms < stream->lateness_ms) {
+            spec.window.lateness_ms = stream->lateness_ms;
+        }
         events += stream->other->count;
     }
-    uint32_t keys = events < KEYS_FIRST ? events : KEYS_FIRST;
-    uint32_t most = events < DEV_STREAM_KEYS_MAX ? events : DEV_STREAM_KEYS_MAX;
     spec.nodes_max = stream->other == NULL ? events : 0; // an event opens at most one pane
-    while (!run_with(stream, &spec, keys, &gather) && keys < most) {
-        keys = keys * 4 < most ? keys * 4 : most;
-    }
+    run_all(stream, &spec, events, &gather);
+    struct dev_vm_left_out *sum = &dev_vm_current->out->left_out;
+    sum->late += gather.left_out.late;
+    sum->evicted += gather.left_out.evicted;
+    sum->dropped += gather.left_out.dropped;
+    stream->left_out = gather.left_out;
     return gather.rows;
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_vm_aggregate_obj, 1, aggregate);
