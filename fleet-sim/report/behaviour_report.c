@@ -22,7 +22,7 @@ static double ratio(uint64_t part, uint64_t whole)
 }
 
 static const char *const loss_names[WIRE_TUNNEL_LOSS_END] = {
-    "none", "quota", "expired", "rejected", "split", "policy", "damaged"};
+    "none", "quota", "expired", "rejected", "split", "policy", "damaged", "starts"};
 
 static uint64_t starts_of(const struct sim_tally *tally, uint64_t task_id, const char **out_name)
 {

@@ -110,7 +110,7 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     const struct gw_batch_id id = batch->id;
     bool is_loss = batch->sink.is_loss;
     uint64_t lost = batch->sink.loss.count;
-    bool sampled = is_loss && batch->sink.loss.reason == WIRE_TUNNEL_LOSS_POLICY;
+    uint8_t reason = is_loss ? batch->sink.loss.reason : 0;
     struct wire_tunnel_batch sent = batch->sink.batch;
     struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, session->device);
     bool still = class->lane->owner == class && gw_lane_judge(class->lane, &id) == GW_VERDICT_NEW;
@@ -134,7 +134,8 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     if (is_loss) {
         gw_count(&counters->losses_total, 1);
         gw_count(&counters->lost_records_total, lost);
-        gw_count(&counters->sampled_records_total, sampled ? lost : 0);
+        gw_count(&counters->sampled_records_total, reason == WIRE_TUNNEL_LOSS_POLICY ? lost : 0);
+        gw_count(&counters->dropped_starts_total, reason == WIRE_TUNNEL_LOSS_STARTS ? lost : 0);
     } else {
         gw_count(&counters->batches_total, 1);
         gw_count(&counters->records_total, sent.count);
