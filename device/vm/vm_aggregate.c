@@ -144,7 +144,13 @@ static mp_obj_t quantiles(size_t args_count, const mp_obj_t *args)
     struct aggregate_object *object =
         aggregate_new(DEV_AGGREGATE_QUANTILES, args[0], args_count - 1);
     for (size_t i = 1; i < args_count; i++) {
-        object->quantiles[i - 1] = mp_obj_get_float(args[i]);
+        double q = mp_obj_get_float(args[i]);
+        if (!(q >= 0 && q <= 1)) { // nor is NaN
+            mp_raise_msg_varg(&mp_type_ValueError,
+                              MP_ERROR_TEXT("walle.data: quantile %d is not between 0 and 1"),
+                              (int)i);
+        }
+        object->quantiles[i - 1] = q;
     }
     return MP_OBJ_FROM_PTR(object);
 }
@@ -154,7 +160,8 @@ MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_vm_quantiles_obj, 2, 1 + QUANTILES_MAX, 
 
 struct gather {
     mp_obj_t rows;
-    qstr *fields; // of all rows
+    qstr *fields; // of all rows: ROW_FIELDS, the aggregates, the errors of those that have one
+    uint32_t field_count;
     uint32_t aggregates;
     struct aggregate_object *objects[DEV_STREAM_AGGREGATES_MAX];
     bool windowed;
@@ -218,7 +225,8 @@ static bool is_complete(const struct gather *gather, const struct dev_stream_res
 static void row_add(void *ctx, const struct dev_stream_result *result)
 {
     struct gather *gather = ctx;
-    mp_obj_t items[ROW_FIELDS + DEV_STREAM_AGGREGATES_MAX];
+    mp_obj_t items[ROW_FIELDS + 2 * DEV_STREAM_AGGREGATES_MAX];
+    uint32_t at = ROW_FIELDS + gather->aggregates;
     items[0] = dev_vm_value_object(result->key);
     items[1] = mp_obj_new_int_from_uint(result->start);
     items[2] = mp_obj_new_int_from_uint(result->end);
@@ -226,9 +234,12 @@ static void row_add(void *ctx, const struct dev_stream_result *result)
     items[4] = mp_obj_new_bool(is_complete(gather, result));
     for (uint32_t i = 0; i < gather->aggregates; i++) {
         items[ROW_FIELDS + i] = answer_object(gather->objects[i], result, i);
+        if (gather->objects[i]->kind == DEV_AGGREGATE_QUANTILES) {
+            items[at++] =
+                mp_obj_new_float(dev_aggregate_quantile_error(dev_stream_answer_state(result, i)));
+        }
     }
-    mp_obj_list_append(
-        gather->rows, mp_obj_new_attrtuple(gather->fields, ROW_FIELDS + gather->aggregates, items));
+    mp_obj_list_append(gather->rows, mp_obj_new_attrtuple(gather->fields, at, items));
 }
 
 // --- running
@@ -317,6 +328,27 @@ static void run_all(const struct dev_vm_stream *stream, struct dev_stream_spec *
     }
 }
 
+static void field_add(struct gather *gather, qstr field)
+{
+    for (uint32_t i = 0; i < gather->field_count; i++) {
+        if (gather->fields[i] == field) {
+            mp_raise_ValueError(MP_ERROR_TEXT("walle.data: a row has this field already"));
+        }
+    }
+    gather->fields[gather->field_count++] = field;
+}
+
+// NAME_error; a name that is too long for an aggregate is refused by the stream.
+static qstr error_field(struct base_str name)
+{
+    static const char suffix[] = "_error";
+    char text[DEV_AGGREGATE_NAME_MAX + sizeof(suffix)];
+    size_t size = name.size < DEV_AGGREGATE_NAME_MAX ? name.size : DEV_AGGREGATE_NAME_MAX;
+    memcpy(text, name.data, size);
+    memcpy(text + size, suffix, sizeof(suffix) - 1);
+    return qstr_from_strn(text, size + sizeof(suffix) - 1);
+}
+
 static void aggregates_take(mp_map_t *named, struct gather *gather,
                             struct dev_aggregate_spec *specs)
 {
@@ -325,8 +357,9 @@ static void aggregates_take(mp_map_t *named, struct gather *gather,
     if (named->used == 0 || named->used > DEV_STREAM_AGGREGATES_MAX) {
         mp_raise_ValueError(MP_ERROR_TEXT("walle.data: not 1 to 16 aggregates"));
     }
-    gather->fields = m_new(qstr, ROW_FIELDS + named->used);
+    gather->fields = m_new(qstr, ROW_FIELDS + 2 * named->used);
     memcpy(gather->fields, fields, sizeof(fields));
+    gather->field_count = ROW_FIELDS;
     for (size_t i = 0; i < named->alloc; i++) {
         if (!mp_map_slot_is_filled(named, i)) {
             continue;
@@ -338,18 +371,18 @@ static void aggregates_take(mp_map_t *named, struct gather *gather,
         uint32_t at = gather->aggregates++;
         struct aggregate_object *object = MP_OBJ_TO_PTR(value);
         gather->objects[at] = object;
-        gather->fields[ROW_FIELDS + at] = mp_obj_str_get_qstr(named->table[i].key);
-        for (size_t k = 0; k < ROW_FIELDS; k++) {
-            if (fields[k] == gather->fields[ROW_FIELDS + at]) {
-                mp_raise_ValueError(MP_ERROR_TEXT("walle.data: a row has this field already"));
-            }
-        }
+        field_add(gather, mp_obj_str_get_qstr(named->table[i].key));
         specs[at] = (struct dev_aggregate_spec){.name = str_of(named->table[i].key),
                                                 .kind = object->kind,
                                                 .value = str_of(object->value),
                                                 .size = object->size,
                                                 .low = object->low,
                                                 .high = object->high};
+    }
+    for (uint32_t i = 0; i < gather->aggregates; i++) {
+        if (gather->objects[i]->kind == DEV_AGGREGATE_QUANTILES) {
+            field_add(gather, error_field(specs[i].name));
+        }
     }
 }
 
