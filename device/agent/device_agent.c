@@ -551,11 +551,13 @@ static void behaviour_print(struct agent *agent)
     struct dev_tunnel_stats tunnel;
     uint64_t durable = 0;
     uint64_t queued = 0;
+    uint64_t rejected = 0; // by the gateway, of all time
     dev_pipeline_stats(posix_pipeline_core(pipeline), &stats);
     dev_tunnel_stats(posix_pipeline_tunnel(pipeline), &tunnel);
     for (uint32_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
         durable += tunnel.classes[i].durable;
         queued += tunnel.classes[i].queued;
+        rejected += tunnel.classes[i].lost[WIRE_TUNNEL_LOSS_REJECTED];
     }
     if (agent->events != NULL) {
         struct event_source_stats events;
@@ -565,12 +567,13 @@ static void behaviour_print(struct agent *agent)
                       (unsigned long long)events.bad);
     }
     base_log_info(&agent->log, "pipeline",
-                  "%llu events kept, %llu matches, %llu starts, %llu features; uploads: %llu "
-                  "taken, %llu refused, %llu "
-                  "durable at the gateway, %llu queued",
+                  "%llu events kept, %llu matches, %llu starts, %llu dropped, %llu features; "
+                  "uploads: %llu taken, %llu refused, %llu refused by the gateway, %llu durable "
+                  "there, %llu queued",
                   (unsigned long long)stats.events, (unsigned long long)stats.matches,
-                  (unsigned long long)stats.starts, (unsigned long long)stats.features,
-                  (unsigned long long)stats.uploads, (unsigned long long)stats.uploads_refused,
+                  (unsigned long long)stats.starts, (unsigned long long)stats.starts_dropped,
+                  (unsigned long long)stats.features, (unsigned long long)stats.uploads,
+                  (unsigned long long)stats.uploads_refused, (unsigned long long)rejected,
                   (unsigned long long)durable, (unsigned long long)queued);
 }
 

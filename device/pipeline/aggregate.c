@@ -7,14 +7,16 @@
 #include <float.h>
 #include <string.h>
 
+#define TWO_TO_32 4294967296.0
 #define TWO_TO_64 18446744073709551616.0
 
 struct sum_state {
     uint64_t count;
     int64_t high; // of the 128-bit sum of integers
     uint64_t low;
-    double real; // sum of reals and what its roundings lost
+    double real; // sum of reals, what its roundings lost, and what those of that lost
     double lost;
+    double rest;
 };
 
 struct best_state {
@@ -156,25 +158,33 @@ static void integer_add(struct sum_state *sum, int64_t high, uint64_t low)
     sum->high = (int64_t)((uint64_t)sum->high + (uint64_t)high + carry);
 }
 
-static double magnitude(double real)
+// The sum, rounded, and exactly what the rounding lost (Knuth); none where the sum is no real.
+static double two_sum(double a, double b, double *out_lost)
 {
-    return real < 0 ? -real : real;
+    double total = a + b;
+    double b_part = total - a;
+    *out_lost = (a - (total - b_part)) + (b - b_part);
+    return total;
 }
 
+// Compensated twice (Klein, Computing 76, 2006).
 static void real_add(struct sum_state *sum, double real)
 {
-    double total = sum->real + real;
+    double lost = 0;
+    double rest = 0;
+    double total = two_sum(sum->real, real, &lost);
     if (total - total != 0) { // beyond all reals: stays at their end
         sum->real = total > 0 ? DBL_MAX : -DBL_MAX;
         sum->lost = 0;
+        sum->rest = 0;
         return;
     }
-    if (magnitude(sum->real) >= magnitude(real)) {
-        sum->lost += (sum->real - total) + real;
-    } else {
-        sum->lost += (real - total) + sum->real;
+    if (lost - lost != 0) { // only the steps on the way were beyond
+        lost = 0;
     }
     sum->real = total;
+    sum->lost = two_sum(sum->lost, lost, &rest);
+    sum->rest += rest;
 }
 
 static void number_add(struct sum_state *sum, struct dev_value value)
@@ -192,21 +202,29 @@ static void sum_merge(struct sum_state *sum, const struct sum_state *from)
     sum->count += from->count;
     integer_add(sum, from->high, from->low);
     real_add(sum, from->real);
-    sum->lost += from->lost;
+    real_add(sum, from->lost);
+    real_add(sum, from->rest);
 }
 
+// Integers and reals together, rounded once: four parts of 32 bits are reals without rounding.
 static double sum_real(const struct sum_state *sum)
 {
-    bool small = sum->high == ((int64_t)sum->low < 0 ? -1 : 0);
-    double integers =
-        small ? (double)(int64_t)sum->low : (double)sum->high * TWO_TO_64 + (double)sum->low;
-    return integers + (sum->real + sum->lost);
+    struct sum_state all = *sum;
+    real_add(&all, (double)(sum->high >> 32) * TWO_TO_64 * TWO_TO_32);
+    real_add(&all, (double)(sum->high & UINT32_MAX) * TWO_TO_64);
+    real_add(&all, (double)(sum->low >> 32) * TWO_TO_32);
+    real_add(&all, (double)(sum->low & UINT32_MAX));
+    double rest = 0;
+    double lost = two_sum(all.lost, all.rest, &rest);
+    double low = 0;
+    double total = two_sum(all.real, lost, &low);
+    return total + (low + rest);
 }
 
 static struct dev_value sum_value(const struct sum_state *sum)
 {
     bool small = sum->high == ((int64_t)sum->low < 0 ? -1 : 0);
-    if (small && sum->real == 0 && sum->lost == 0) {
+    if (small && sum->real == 0 && sum->lost == 0 && sum->rest == 0) {
         return dev_value_integer((int64_t)sum->low);
     }
     return dev_value_real(sum_real(sum));
@@ -446,6 +464,7 @@ void dev_aggregate_encode(const struct dev_aggregate_spec *spec, const void *sta
         base_writer_u64(writer, sum->low);
         dev_real_encode(writer, sum->real);
         dev_real_encode(writer, sum->lost);
+        dev_real_encode(writer, sum->rest);
         break;
     case DEV_AGGREGATE_DISTINCT:
         dev_distinct_encode(writer, state, spec->size);
@@ -517,6 +536,7 @@ void dev_aggregate_decode(const struct dev_aggregate_spec *spec, void *state,
         sum->low = base_reader_u64(reader);
         sum->real = dev_real_decode(reader);
         sum->lost = dev_real_decode(reader);
+        sum->rest = dev_real_decode(reader);
         break;
     case DEV_AGGREGATE_DISTINCT:
         dev_distinct_decode(reader, state, spec->size);

@@ -4,7 +4,9 @@
 // Numbers are added whether integer or real; true and false count as 1 and 0; other values, and
 // events without the value, are left out. Sums of integers are exact however large (128 bits
 // inside; the answer is an integer when it fits 64 bits, else a real); sums of reals are
-// compensated (Neumaier), so the order of adding and merging changes at most the last bits.
+// compensated twice (Klein), together with the integers: the answer is the exact sum rounded once,
+// in whatever order they come, unless what is added spans more than some 150 bits. A sum beyond all
+// reals stays at their end.
 #ifndef DEV_AGGREGATE_H
 #define DEV_AGGREGATE_H
 
@@ -60,7 +62,7 @@ uint32_t dev_aggregate_last_count(const void *state);
 struct dev_value dev_aggregate_last(const void *state, uint32_t index);
 // HISTOGRAM: `bin` below size; size: what lies below, size + 1: above.
 uint64_t dev_aggregate_bin(const void *state, uint32_t bin);
-// QUANTILES; no value when there is no number. And the bound of the relative error.
+// QUANTILES, 0 <= q <= 1; no value when there is no number. And the bound of the relative error.
 struct dev_value dev_aggregate_quantile(const void *state, double q);
 double dev_aggregate_quantile_error(const void *state);
 

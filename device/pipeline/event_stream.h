@@ -27,7 +27,10 @@
 // Join. An event of the stream and one of the other stream (join.filter) make a pair when their
 // keys are equal and their times are at most within_ms apart; the later by seq completes it and
 // gives the pair its time and visit. Expressions of `where` and of aggregates then know other.NAME.
-// Both streams keep their events in one buffer of join.buffer_bytes; the oldest go first, counted.
+// Both streams keep their events in one buffer of join.buffer_bytes; the oldest go first, counted
+// (join_dropped). An event waits until the watermark is within_ms beyond it; lateness_ms makes it
+// wait longer, with any window. Who comes later than that may miss a partner and is counted
+// (join_late). While both counts are 0 and no key was keyless there is every pair.
 //
 // Bounds. At most keys_max keys have open windows, in at most nodes_max panes (events, where a
 // window keeps events); the least recently used key goes first: its open windows are answered early
@@ -81,7 +84,7 @@ struct dev_window_spec {
     uint64_t gap_ms;  // SESSION
     uint32_t count;   // COUNT; SLIDING: events kept, 0: default
     uint32_t hop_count;
-    uint64_t lateness_ms; // the four kinds with times
+    uint64_t lateness_ms; // the four kinds with times; with a join any
     uint64_t allowed_ms;  // TUMBLING, HOPPING; not with a join
     uint64_t idle_ms;     // TUMBLING, HOPPING, SESSION
 };
@@ -139,8 +142,9 @@ struct dev_stream_stats {
     uint64_t dropped; // single events of windows that keep events
     uint64_t clock_steps;
     uint64_t join_dropped; // events that had to leave the join before their time, or were too large
+    uint64_t join_late;    // events before whose time partners had left the join already
 };
-#define DEV_STREAM_STATS 12 // fields of it
+#define DEV_STREAM_STATS 13 // fields of it
 
 // Checks a declaration and says how large its block is. INVALID, TOO_LARGE, UNSUPPORTED: `error`
 // (may be NULL) names the field; of an expression also line and column.

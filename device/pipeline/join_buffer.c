@@ -54,8 +54,21 @@ static void oldest_drop(struct dev_join_buffer *buffer)
 void dev_join_expire(struct dev_join_buffer *buffer, uint64_t wall_ms)
 {
     while (buffer->head < buffer->tail && record_at(buffer, buffer->head)->wall_ms < wall_ms) {
+        uint64_t past = record_at(buffer, buffer->head)->wall_ms + 1;
+        buffer->gone_ms = past > buffer->gone_ms ? past : buffer->gone_ms;
         oldest_drop(buffer);
     }
+}
+
+uint32_t dev_join_clear(struct dev_join_buffer *buffer)
+{
+    uint32_t count = 0;
+    while (buffer->head < buffer->tail) {
+        oldest_drop(buffer);
+        count++;
+    }
+    buffer->gone_ms = 0;
+    return count;
 }
 
 static void text_put(uint8_t **at, struct base_str text)
@@ -163,6 +176,7 @@ void dev_join_encode(const struct dev_join_buffer *buffer, struct base_writer *w
 {
     uint32_t at = 0;
     struct dev_join_entry entry;
+    base_writer_varint(writer, buffer->gone_ms);
     while (dev_join_next(buffer, &at, &entry)) {
         const struct dev_event *event = &entry.event;
         struct dev_cell key;
@@ -229,6 +243,7 @@ static void event_decode(struct base_reader *reader, struct dev_event *event,
 
 void dev_join_decode(struct dev_join_buffer *buffer, struct base_reader *reader)
 {
+    buffer->gone_ms = base_reader_varint(reader);
     uint32_t sides = base_reader_u8(reader);
     while (sides != 0 && reader->status == BASE_OK) {
         struct dev_event event = {.seq = 0};

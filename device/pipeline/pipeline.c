@@ -181,6 +181,7 @@ uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint6
         dev_pipeline_catch_up(pipeline);
     }
     bool more = drain(pipeline);
+    dev_pipeline_dropped_tell(pipeline);
     if (now_us >= pipeline->evict_due_us) {
         evict(pipeline);
     }

@@ -13,6 +13,9 @@
 // Starts are at least once: a start is in the store before its task runs and leaves it with what
 // the task gave; after a kill it is run again, under the same token. The trigger engine's state is
 // stored with the events it has seen, so the same match does not fire twice.
+// A device runs one task at a time: DEV_PIPELINE_STARTS_MAX starts wait. The match that finds no
+// place starts nothing; it is counted, and told (ports.dropped), so that it is declared lost up the
+// tunnel as what its run would have sent.
 //
 // Life: init (memory is the caller's, and done when the block goes), boot, declare whenever the set
 // of active versions changes, step. One thread, but for dev_record. No clock of its own: times are
@@ -30,7 +33,7 @@
 #include "wire/declaration.h"
 
 #define DEV_PIPELINE_TASKS_MAX         16
-#define DEV_PIPELINE_STARTS_MAX        16         // that wait; one more is dropped, and counted
+#define DEV_PIPELINE_STARTS_MAX        16 // that wait; one more is dropped, and declared lost
 #define DEV_PIPELINE_DECLARATION_BYTES (8 * 1024) // of all live tasks
 // Taken from the memory port while needed:
 #define DEV_PIPELINE_TRIGGER_BYTES                                                                 \
@@ -69,6 +72,13 @@ struct dev_pipeline_upload {
     size_t size;
 };
 
+// Matches of a task whose starts found no place to wait. Borrowed during the call.
+struct dev_pipeline_dropped {
+    struct base_str task;
+    uint8_t class_id; // of what a run would have sent: its result, else its first upload, else 2
+    uint64_t count;   // since the last call
+};
+
 struct dev_pipeline_ports {
     void *ctx;
     // Runs the task. OK: dev_pipeline_on_end and then dev_pipeline_on_free will be called, later.
@@ -86,6 +96,8 @@ struct dev_pipeline_ports {
     // A match of the task's trigger (its place in the declaration) that is to start something; for
     // counting. May be NULL.
     void (*on_match)(void *ctx, uint64_t task_id, uint32_t trigger);
+    // At the end of a step in which starts were dropped, once for each task. May be NULL.
+    void (*dropped)(void *ctx, uint64_t now_us, const struct dev_pipeline_dropped *dropped);
     const struct base_log *log; // NULL: silence
 };
 

@@ -35,6 +35,7 @@ struct pipeline_task {
     uint64_t id;
     uint32_t declaration_at; // in `declarations`
     uint32_t declaration_bytes;
+    uint64_t dropped; // starts, not told yet
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
 };
@@ -99,8 +100,7 @@ static inline void pipeline_give(struct dev_pipeline *pipeline, void *block)
 void dev_pipeline_trigger(struct dev_pipeline *pipeline, const struct dev_event *event);
 
 // ---- pipeline_tasks.c
-const struct pipeline_task *dev_pipeline_task_find(const struct dev_pipeline *pipeline,
-                                                   uint64_t task_id);
+struct pipeline_task *dev_pipeline_task_find(struct dev_pipeline *pipeline, uint64_t task_id);
 // Parses what the task declared; it was checked when it was taken.
 void dev_pipeline_declared(const struct dev_pipeline *pipeline, const struct pipeline_task *task,
                            struct wire_declaration *out);
@@ -118,6 +118,8 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
                         const struct dev_trigger_fired *fired);
 void dev_pipeline_starts_load(struct dev_pipeline *pipeline);
 void dev_pipeline_starts_step(struct dev_pipeline *pipeline);
+// Tells of starts that were dropped, before their tasks can go.
+void dev_pipeline_dropped_tell(struct dev_pipeline *pipeline);
 // Brings the store in line with what is in memory: new starts in, ended ones out, each time with
 // the trigger engine's state, so that no match before it fires again.
 void dev_pipeline_starts_store(struct dev_pipeline *pipeline);

@@ -19,6 +19,7 @@
 #define KEY_PREFIX_BYTES 5
 #define KEY_BYTES        (KEY_PREFIX_BYTES + 16)
 #define START_VERSION    1
+#define DROPPED_CLASS    2 // of starts whose task sends nothing
 #define START_BYTES_MAX  (40 + 10 * DEV_PATTERN_STEPS_MAX)
 
 // In the order of seqs, so that a boot finds the oldest first.
@@ -109,14 +110,15 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
     if (ports->on_match != NULL) {
         ports->on_match(ports->ctx, source.task_id, source.trigger);
     }
-    if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
-        pipeline->stats.starts_dropped++;
-        return;
-    }
-    const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start.task_id);
+    struct pipeline_task *task = dev_pipeline_task_find(pipeline, start.task_id);
     struct wire_declaration declaration;
     if (task == NULL) { // gone, and there was no memory to make a new set
         pipeline->stats.starts_lost++;
+        return;
+    }
+    if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
+        pipeline->stats.starts_dropped++;
+        task->dropped++;
         return;
     }
     dev_pipeline_declared(pipeline, task, &declaration);
@@ -127,6 +129,32 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
         start.seq_count = 1;
     }
     pipeline->starts[pipeline->start_count++] = start;
+}
+
+static uint8_t class_of(const struct wire_declaration *declaration)
+{
+    uint32_t upload =
+        declaration->result_upload != WIRE_DECLARATION_NO_UPLOAD ? declaration->result_upload : 0;
+    return upload < declaration->upload_count ? declaration->uploads[upload].class_id
+                                              : DROPPED_CLASS;
+}
+
+void dev_pipeline_dropped_tell(struct dev_pipeline *pipeline)
+{
+    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
+    for (uint32_t i = 0; i < pipeline->task_count && ports->dropped != NULL; i++) {
+        struct pipeline_task *task = &pipeline->tasks[i];
+        if (task->dropped == 0) {
+            continue;
+        }
+        struct wire_declaration declaration;
+        dev_pipeline_declared(pipeline, task, &declaration);
+        const struct dev_pipeline_dropped dropped = {.task = {task->name, task->name_size},
+                                                     .class_id = class_of(&declaration),
+                                                     .count = task->dropped};
+        task->dropped = 0;
+        ports->dropped(ports->ctx, pipeline->now_us, &dropped);
+    }
 }
 
 static bool load_one(void *ctx, const uint8_t *key, size_t key_size, const uint8_t *value,

@@ -20,8 +20,7 @@ struct making {
     uint32_t count;
 };
 
-const struct pipeline_task *dev_pipeline_task_find(const struct dev_pipeline *pipeline,
-                                                   uint64_t task_id)
+struct pipeline_task *dev_pipeline_task_find(struct dev_pipeline *pipeline, uint64_t task_id)
 {
     for (uint32_t i = 0; i < pipeline->task_count; i++) {
         if (pipeline->tasks[i].id == task_id) {
@@ -393,6 +392,7 @@ enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t no
     struct pipeline_engine *fresh = &pipeline->engines[1 - pipeline->current];
     uint64_t mark = 0;
     pipeline->now_us = now_us;
+    dev_pipeline_dropped_tell(pipeline);
     tasks_take(pipeline, tasks, count);
     BASE_TRY(engine_make(pipeline, fresh, &mark));
     enum base_status status = capture_make(pipeline);

@@ -167,7 +167,8 @@ double dev_quantile_value(const struct dev_quantile_sketch *sketch, double q)
     if (sketch->count == 0) {
         return 0;
     }
-    uint64_t rank = q <= 0 ? 0 : (uint64_t)(q * (double)(sketch->count - 1));
+    double last = (double)(sketch->count - 1);
+    uint64_t rank = q > 0 ? (uint64_t)(q < 1 ? q * last : last) : 0;
     rank = rank >= sketch->count ? sketch->count - 1 : rank;
     uint64_t before = 0;
     uint32_t at = 0;

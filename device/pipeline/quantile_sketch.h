@@ -7,9 +7,10 @@
 // the leading bits of the mantissa of a number: finding it takes a shift, no logarithm.
 //
 // _quantile(q) differs from the exact element of rank floor(q * (n - 1)) by at most _error times
-// its magnitude; numbers nearer to zero than the smallest normal double count as zero. Starts at
-// 0.4 %; with 128 buckets that holds while the numbers span a factor of 2 in each sign, 3 % a
-// factor of 250, 20 % a factor of 10^19.
+// its magnitude, whatever its sign; numbers nearer to zero than the smallest normal double count as
+// zero. Positive and negative numbers share the buckets. Starts at 0.4 %; with 128 buckets that
+// holds while the numbers of one sign span a factor of 1.9, or of both signs 1.3 each; 3 % while
+// they span 240, or 15 each; 20 % while they span 10^19, or 10^9 each.
 //
 // No pointers inside: a sketch may be copied.
 #ifndef DEV_QUANTILE_SKETCH_H
@@ -45,7 +46,7 @@ void dev_quantile_init(struct dev_quantile_sketch *sketch, uint32_t buckets);
 void dev_quantile_add(struct dev_quantile_sketch *sketch, double value);
 // Both of one capacity.
 void dev_quantile_merge(struct dev_quantile_sketch *sketch, const struct dev_quantile_sketch *from);
-// 0 <= q <= 1; 0 when there is no number.
+// 0 <= q <= 1, others count as the nearer end, NaN as 0; 0 when there is no number.
 double dev_quantile_value(const struct dev_quantile_sketch *sketch, double q);
 double dev_quantile_error(const struct dev_quantile_sketch *sketch);
 

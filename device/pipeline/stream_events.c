@@ -24,6 +24,18 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
+static bool join_missed(const struct dev_stream *stream, uint64_t time)
+{
+    return less(time, stream->within_ms) < stream->join.gone_ms;
+}
+
+// The clock was set back: what waits for partners by the old clock finds none by the new one.
+static void join_restart(struct dev_stream *stream, uint64_t time)
+{
+    stream->stats.join_late += join_missed(stream, time);
+    stream->stats.join_dropped += dev_join_clear(&stream->join);
+}
+
 // The time of an event moves the watermark, or shows that the clock was set back.
 static void time_take(struct dev_stream *stream, uint64_t time)
 {
@@ -35,7 +47,7 @@ static void time_take(struct dev_stream *stream, uint64_t time)
             stream_window_flush(stream);
             stream->epoch++;
         }
-        dev_join_expire(&stream->join, UINT64_MAX);
+        join_restart(stream, time);
         stream->time_max = time;
         stream->watermark = less(time, window->lateness_ms);
         stream->fired_to = 0;
@@ -173,6 +185,7 @@ static void join_take(struct dev_stream *stream, const struct dev_event *event, 
     if (sides == 0) {
         return;
     }
+    stream->stats.join_late += join_missed(stream, element->time);
     pairs_take(stream, event, sides, left_key, right_key, element);
     struct dev_event kept = *event;
     kept.wall_ms = element->time;

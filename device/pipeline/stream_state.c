@@ -4,7 +4,8 @@
 //   u8 version, u64 fingerprint of the declaration, u8 seen, varint last_seq, time_max, watermark,
 //   fired_to, epoch, the fields of the stats, varint keys, each, least recently used first: varint
 //   slot, cell, varint since, dropped_at, nodes, each: varint start, zigzag end - start, first_seq,
-//   last_seq, events, states or items; the join's events; u64 hash of all before
+//   last_seq, events, states or items; of the join varint gone_ms and its events; u64 hash of all
+//   before
 #include "pipeline/event_stream.h"
 
 #include "pipeline/stream_parts.h"
@@ -13,7 +14,7 @@
 
 #include <string.h>
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 #define HASH_BYTES    8
 #define HASH_SEED     UINT64_C(0x57a11e5727ea3501)
 
@@ -174,7 +175,7 @@ static void body_decode(struct dev_stream *stream, struct base_reader *reader)
 static void state_clear(struct dev_stream *stream)
 {
     dev_keyed_clear(&stream->keyed);
-    dev_join_expire(&stream->join, UINT64_MAX);
+    (void)dev_join_clear(&stream->join);
     memset(&stream->stats, 0, sizeof(stream->stats));
     stream->seen = false;
     stream->last_seq = 0;

@@ -626,5 +626,5 @@ void stream_window_flush(struct dev_stream *stream)
 void dev_stream_flush(struct dev_stream *stream)
 {
     stream_window_flush(stream);
-    dev_join_expire(&stream->join, UINT64_MAX);
+    (void)dev_join_clear(&stream->join);
 }

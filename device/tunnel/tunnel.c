@@ -195,6 +195,16 @@ enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
     return BASE_OK;
 }
 
+enum base_status dev_tunnel_unmade(struct dev_tunnel *tunnel, uint8_t class_id, uint64_t count)
+{
+    if (!tunnel->booted || class_id >= WIRE_TUNNEL_CLASSES || tunnel->classes[class_id] == NULL) {
+        return BASE_ERR_INVALID;
+    }
+    tunnel->classes[class_id]->produced += count;
+    tunnel_count_loss(tunnel->classes[class_id], WIRE_TUNNEL_LOSS_STARTS, count);
+    return BASE_OK;
+}
+
 void dev_tunnel_flush(struct dev_tunnel *tunnel, uint64_t now_us)
 {
     (void)now_us;

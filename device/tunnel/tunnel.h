@@ -158,6 +158,10 @@ struct dev_tunnel_record {
 BASE_NODISCARD enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
                                                  const struct dev_tunnel_record *record,
                                                  uint64_t *out_seq);
+// `count` records that were never made, for their task's run had no place to wait: produced, and
+// declared lost (WIRE_TUNNEL_LOSS_STARTS). INVALID: no such class here.
+BASE_NODISCARD enum base_status dev_tunnel_unmade(struct dev_tunnel *tunnel, uint8_t class_id,
+                                                  uint64_t count);
 // The app goes to the background: everything is due now.
 void dev_tunnel_flush(struct dev_tunnel *tunnel, uint64_t now_us);
 // The device's wall clock, for HELLO.

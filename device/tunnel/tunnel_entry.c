@@ -5,7 +5,7 @@
 //
 //   entry := u8 version (1), u8 kind (1 batch, 2 LOSS), u8 reason, u8 0, u32 numbers, u64 seq,
 //            u64 count, u64 closed_us, u64 payload hash, u64 check of the above, payload
-//   state := u8 version (1), u32 epoch, 7 x u64, u64 lost[7], u64 check of the above
+//   state := u8 version (2), u32 epoch, 7 x u64, u64 lost[8] (version 1: 7), u64 check of the above
 #include "tunnel/tunnel_private.h"
 
 #include "base/hash.h"
@@ -14,7 +14,8 @@
 #define KIND_BATCH    1
 #define KIND_LOSS     2
 #define CHECKED       (TUNNEL_ENTRY_HEAD - 8)
-#define STATE_VERSION 1
+#define STATE_VERSION 2
+#define STATE_LOST_1  7 // reasons that version 1 knows
 #define STATE_BYTES   (1 + 4 + 7 * 8 + TUNNEL_LOST * 8 + 8)
 #define STATE_KEY     8
 
@@ -187,14 +188,13 @@ enum base_status tunnel_get_state(struct dev_tunnel *t, struct tunnel_class *c,
     state.tail_hash = base_reader_u64(&reader);
     state.bound = base_reader_u64(&reader);
     state.durable = base_reader_u64(&reader);
-    for (unsigned i = 0; i < TUNNEL_LOST; i++) {
+    for (unsigned i = 0; i < (version == 1 ? STATE_LOST_1 : TUNNEL_LOST); i++) {
         state.lost[i] = base_reader_u64(&reader);
     }
     uint64_t check = base_reader_u64(&reader);
-    bool ok = base_reader_finish(&reader) == BASE_OK && version == STATE_VERSION &&
-              check == base_hash64_seed(value, STATE_BYTES - 8, c->id) &&
-              state.base_slot <= state.tail && state.base_seq <= state.tail_seq &&
-              state.tail <= state.bound;
+    bool ok = base_reader_finish(&reader) == BASE_OK && version >= 1 && version <= STATE_VERSION &&
+              check == base_hash64_seed(value, size - 8, c->id) && state.base_slot <= state.tail &&
+              state.base_seq <= state.tail_seq && state.tail <= state.bound;
     if (!ok) {
         return BASE_ERR_CORRUPT;
     }

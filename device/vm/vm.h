@@ -93,6 +93,19 @@ struct dev_vm_effect {
     uint32_t size;
 };
 
+// What joins and windows of a run could not take in (walle.data); what they gave then may lack
+// pairs.
+struct dev_vm_left_out {
+    uint64_t late;    // events that came after their window, or after partners had gone
+    uint64_t evicted; // keys that had to go for others
+    uint64_t dropped; // events that had to go before their time
+};
+
+static inline uint64_t dev_vm_left_out_sum(const struct dev_vm_left_out *left_out)
+{
+    return left_out->late + left_out->evicted + left_out->dropped;
+}
+
 struct dev_model_port; // model/model_port.h
 
 struct dev_vm_job {
@@ -134,6 +147,7 @@ struct dev_vm_result {
     uint64_t instructions;            // budget units used
     uint64_t duration_us;
     uint32_t heap_peak_bytes;
+    struct dev_vm_left_out left_out; // of all aggregate calls
     uint64_t output_cut;    // bytes that were printed and are not in `output`, which was full
     struct base_str output; // print() and walle.log(); valid until the VM's next run or free
     struct base_str result; // JSON of walle.result(...); empty: none given; valid as output

@@ -233,22 +233,31 @@ static void effect_end(struct dev_vm *vm, size_t used)
 }
 
 // store(feature, key, value, time=None)
-static mp_obj_t store(size_t count, const mp_obj_t *args)
+static mp_obj_t store(size_t count, const mp_obj_t *args, mp_map_t *named)
 {
+    enum { FEATURE, KEY, VALUE, TIME, ARGUMENTS };
+    static const mp_arg_t allowed[] = {
+        {MP_QSTR_feature, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_key, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_value, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_time, MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+    };
+    mp_arg_val_t values[ARGUMENTS];
+    mp_arg_parse_all(count, args, named, ARGUMENTS, allowed, values);
     struct dev_vm *vm = dev_vm_current;
-    struct base_str name = name_take(args[0], '.');
-    struct base_str key = key_take(args[1]);
-    uint64_t time_ms = time_take(count > 3 ? args[3] : mp_const_none, 0);
+    struct base_str name = name_take(values[FEATURE].u_obj, '.');
+    struct base_str key = key_take(values[KEY].u_obj);
+    uint64_t time_ms = time_take(values[TIME].u_obj, 0);
     struct dev_vm_effect *effect = effect_begin(vm);
     size_t used = vm->effect_size;
     *effect = (struct dev_vm_effect){.kind = DEV_VM_EFFECT_STORE, .time_ms = time_ms};
     effect->name = text_take(vm, &used, name);
     effect->key = text_take(vm, &used, key);
-    json_take(vm, &used, args[2], DEV_VM_STORE_MAX, effect);
+    json_take(vm, &used, values[VALUE].u_obj, DEV_VM_STORE_MAX, effect);
     effect_end(vm, used);
     return mp_const_none;
 }
-static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(store_obj, 3, 4, store);
+static MP_DEFINE_CONST_FUN_OBJ_KW(store_obj, 0, store);
 
 // upload(name, value): bytes as they are, anything else as JSON.
 static mp_obj_t upload(mp_obj_t name_in, mp_obj_t value)

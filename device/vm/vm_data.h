@@ -3,6 +3,7 @@
 #define DEV_VM_DATA_H
 
 #include "pipeline/event_stream.h"
+#include "pipeline/join_buffer.h"
 #include "pipeline/value.h"
 #include "vm/vm.h"
 
@@ -24,7 +25,8 @@ extern const mp_obj_fun_builtin_fixed_t dev_vm_key_by_obj;
 extern const mp_obj_fun_builtin_var_t dev_vm_time_window_obj;
 extern const mp_obj_fun_builtin_var_t dev_vm_join_obj;
 
-// What a stream declares so far; lies in the script's heap.
+// What a stream declares so far, and what its last aggregate call left out; lies in the script's
+// heap.
 struct dev_vm_stream {
     mp_obj_base_t base;
     uint32_t count;
@@ -35,6 +37,9 @@ struct dev_vm_stream {
     struct dev_vm_stream *other; // joined; NULL: none
     mp_obj_t where;              // str, or None
     uint64_t within_ms;
+    uint64_t lateness_ms; // of the join
+    uint32_t join_bytes;  // of its buffer; 0: as much as it takes
+    struct dev_vm_left_out left_out;
 };
 struct dev_vm_stream *dev_vm_stream_of(mp_obj_t object); // raises TypeError
 // An expression of a script; raises ValueError with its place in the text. Lies in the script's

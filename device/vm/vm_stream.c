@@ -29,6 +29,7 @@ static struct dev_vm_stream *stream_new(const struct dev_vm_stream *like, uint32
     *stream =
         like != NULL ? *like : (struct dev_vm_stream){.key = mp_const_none, .where = mp_const_none};
     stream->base = base;
+    stream->left_out = (struct dev_vm_left_out){0};
     if (room > 0) {
         stream->events = NULL;
         stream->events = m_new(uint32_t, room);
@@ -188,11 +189,37 @@ static mp_obj_t time_window(size_t count, const mp_obj_t *args, mp_map_t *named)
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_vm_time_window_obj, 1, time_window);
 
-// Join(left, right, within, where=None): both keyed; `where` and aggregates know other.NAME.
-static mp_obj_t join(size_t count, const mp_obj_t *args)
+static uint32_t join_bytes(mp_obj_t object)
 {
-    const struct dev_vm_stream *left = dev_vm_stream_of(args[0]);
-    struct dev_vm_stream *right = dev_vm_stream_of(args[1]);
+    if (object == mp_const_none) {
+        return 0;
+    }
+    mp_int_t size = mp_obj_get_int(object);
+    if (size < DEV_JOIN_BYTES_MIN || size > DEV_JOIN_BYTES_MAX) {
+        mp_raise_msg_varg(&mp_type_ValueError,
+                          MP_ERROR_TEXT("walle.data: size of a join is not %d to %d bytes"),
+                          DEV_JOIN_BYTES_MIN, DEV_JOIN_BYTES_MAX);
+    }
+    return (uint32_t)size;
+}
+
+// Join(left, right, within, where=None, size=None, lateness=0): both keyed; `where` and aggregates
+// know other.NAME.
+static mp_obj_t join(size_t count, const mp_obj_t *args, mp_map_t *named)
+{
+    enum { LEFT, RIGHT, WITHIN, WHERE, SIZE, LATENESS, ARGUMENTS };
+    static const mp_arg_t allowed[] = {
+        {MP_QSTR_left, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_right, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_within, MP_ARG_REQUIRED | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_where, MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_size, MP_ARG_KW_ONLY | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+        {MP_QSTR_lateness, MP_ARG_KW_ONLY | MP_ARG_OBJ, {.u_rom_obj = MP_ROM_NONE}},
+    };
+    mp_arg_val_t values[ARGUMENTS];
+    mp_arg_parse_all(count, args, named, ARGUMENTS, allowed, values);
+    const struct dev_vm_stream *left = dev_vm_stream_of(values[LEFT].u_obj);
+    struct dev_vm_stream *right = dev_vm_stream_of(values[RIGHT].u_obj);
     plain_check(left);
     plain_check(right);
     if (left->key == mp_const_none || right->key == mp_const_none) {
@@ -200,14 +227,16 @@ static mp_obj_t join(size_t count, const mp_obj_t *args)
     }
     struct dev_vm_stream *stream = stream_new(left, 0);
     stream->other = right;
-    stream->within_ms = milliseconds(args[2]);
-    if (count > 3 && args[3] != mp_const_none) {
-        (void)dev_vm_expression(args[3], DEV_PREDICATE_TRUTH | DEV_PREDICATE_OTHER);
-        stream->where = args[3];
+    stream->within_ms = milliseconds(values[WITHIN].u_obj);
+    stream->lateness_ms = milliseconds(values[LATENESS].u_obj);
+    stream->join_bytes = join_bytes(values[SIZE].u_obj);
+    if (values[WHERE].u_obj != mp_const_none) {
+        (void)dev_vm_expression(values[WHERE].u_obj, DEV_PREDICATE_TRUTH | DEV_PREDICATE_OTHER);
+        stream->where = values[WHERE].u_obj;
     }
     return MP_OBJ_FROM_PTR(stream);
 }
-MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_vm_join_obj, 3, 4, join);
+MP_DEFINE_CONST_FUN_OBJ_KW(dev_vm_join_obj, 0, join);
 
 // --- the object
 
@@ -261,11 +290,35 @@ static mp_obj_t stream_iter(mp_obj_t self, mp_obj_iter_buf_t *buffer)
     return MP_OBJ_FROM_PTR(iterator);
 }
 
+// What the last aggregate call left out. Other names are the type's own.
+static void stream_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
+{
+    const struct dev_vm_left_out *left_out =
+        &((struct dev_vm_stream *)MP_OBJ_TO_PTR(self))->left_out;
+    if (dest[0] != MP_OBJ_NULL) {
+        return; // a store, which is refused
+    }
+    switch (attr) {
+    case MP_QSTR_late:
+        dest[0] = mp_obj_new_int_from_ull(left_out->late);
+        return;
+    case MP_QSTR_evicted:
+        dest[0] = mp_obj_new_int_from_ull(left_out->evicted);
+        return;
+    case MP_QSTR_dropped:
+        dest[0] = mp_obj_new_int_from_ull(left_out->dropped);
+        return;
+    default:
+        dest[1] = MP_OBJ_SENTINEL;
+        return;
+    }
+}
+
 static const mp_rom_map_elem_t stream_locals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_aggregate), MP_ROM_PTR(&dev_vm_aggregate_obj)},
 };
 static MP_DEFINE_CONST_DICT(stream_locals, stream_locals_table);
 
 MP_DEFINE_CONST_OBJ_TYPE(dev_vm_stream_type, MP_QSTR_Stream, MP_TYPE_FLAG_NONE, unary_op,
-                         stream_unary, subscr, stream_subscr, iter, stream_iter, locals_dict,
-                         &stream_locals);
+                         stream_unary, attr, stream_attr, subscr, stream_subscr, iter, stream_iter,
+                         locals_dict, &stream_locals);

@@ -105,6 +105,7 @@ enum wire_tunnel_loss {
     WIRE_TUNNEL_LOSS_SPLIT,     // nothing is lost: the records follow under later numbers
     WIRE_TUNNEL_LOSS_POLICY,    // sampled away (THROTTLE), or not wanted any more
     WIRE_TUNNEL_LOSS_DAMAGED,   // the local store could not give it back
+    WIRE_TUNNEL_LOSS_STARTS,    // never made: a match found no place to wait for its task's run
     WIRE_TUNNEL_LOSS_END
 };
 

@@ -179,6 +179,7 @@ static void task_merge(struct sim_tally *into, const struct sim_task_tally *from
     row->record_bytes += from->record_bytes;
     row->heap_peak_bytes =
         from->heap_peak_bytes > row->heap_peak_bytes ? from->heap_peak_bytes : row->heap_peak_bytes;
+    row->left_out += from->left_out;
     base_hist_merge(&row->run_us, &from->run_us);
 }
 

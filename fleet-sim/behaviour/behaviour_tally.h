@@ -30,6 +30,7 @@ struct sim_task_tally {
     uint64_t records; // for the tunnel
     uint64_t record_bytes;
     uint32_t heap_peak_bytes;
+    uint64_t left_out;       // by joins and windows of its runs
     struct base_hist run_us; // in the VM, of runs that behaviour started
     // Of its triggers alone, as `walle task build` computes it; zero: it has none.
     struct dev_trigger_certificate certificate;

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "runner/runner_events.h"
+#include "vm/vm_features.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,43 +84,7 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
     }
     out->end.result = result->result;
     out->end.heap_peak_bytes = result->heap_peak_bytes;
-}
-
-// ---- Features a script asks for
-
-struct asking {
-    const struct sim_run_data *data;
-    dev_vm_row_fn visit;
-    void *visit_ctx;
-};
-
-static bool row_give(void *ctx, const struct dev_feature_row *row)
-{
-    struct asking *asking = ctx;
-    return asking->visit(asking->visit_ctx, row->key, row->time_ms, row->value, row->value_size);
-}
-
-static enum base_status query(void *ctx, const struct dev_vm_query *asked, dev_vm_row_fn visit,
-                              void *visit_ctx)
-{
-    struct asking *asking = ctx;
-    if (asking->data->features == NULL) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    struct dev_feature_query find = {
-        .feature = asked->feature,
-        .key = asked->key,
-        .every_key = asked->every_key,
-        .from_ms = asked->from_ms,
-        .to_ms = asked->to_ms,
-        .newest = asked->newest,
-    };
-    asking->visit = visit;
-    asking->visit_ctx = visit_ctx;
-    enum base_status status =
-        dev_feature_find(asking->data->features, asking->data->now_us, &find, row_give, asking);
-    // Of more rows than one query gives, the first are given.
-    return status == BASE_ERR_LIMIT ? BASE_OK : status;
+    out->end.left_out = dev_vm_left_out_sum(&result->left_out);
 }
 
 static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct dev_vm_job *job,
@@ -161,8 +126,8 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
         return;
     }
     const struct dev_model_port models = dev_model_store_port(runner->model_store);
-    struct asking asking = {.data = data};
-    const struct dev_vm_data_port port = {.ctx = &asking, .query = query};
+    struct dev_vm_features features = {.store = data->features, .now_us = data->now_us};
+    const struct dev_vm_data_port port = dev_vm_features_port(&features);
     struct dev_vm_job vm_job = {
         .data = &port,
         .modules = runner->modules,

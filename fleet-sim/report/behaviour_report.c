@@ -22,7 +22,7 @@ static double ratio(uint64_t part, uint64_t whole)
 }
 
 static const char *const loss_names[WIRE_TUNNEL_LOSS_END] = {
-    "none", "quota", "expired", "rejected", "split", "policy", "damaged"};
+    "none", "quota", "expired", "rejected", "split", "policy", "damaged", "starts"};
 
 static uint64_t starts_of(const struct sim_tally *tally, uint64_t task_id, const char **out_name)
 {
@@ -74,11 +74,12 @@ static json_t *tasks_json(const struct sim_tally *tally)
                             number(dev_declaration_trigger_bytes(c)), "live", number(c->live_max));
         (void)json_array_append_new(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", t->name,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", t->name,
                       "starts", number(t->starts), "ran", number(t->ran), "failed",
                       number(t->failed), "records", number(t->records), "record_bytes",
                       number(t->record_bytes), "heap_peak_bytes", number(t->heap_peak_bytes),
-                      "run_p50_us", number(base_hist_quantile(&t->run_us, 0.5)), "run_p99_us",
+                      "left_out", number(t->left_out), "run_p50_us",
+                      number(base_hist_quantile(&t->run_us, 0.5)), "run_p99_us",
                       number(base_hist_quantile(&t->run_us, 0.99)), "certificate", certificate));
     }
     return list;
@@ -169,7 +170,7 @@ static void task_table(const struct sim_tally *tally, FILE *file)
 {
     (void)fputs("<table><tr><th>task<th class=n>runs started<th class=n>well<th class=n>failed"
                 "<th class=n>run p50, ms<th class=n>p99<th class=n>heap, KiB<th class=n>records"
-                "<th class=n>bytes each</tr>\n",
+                "<th class=n>bytes each<th class=n>left out by joins and windows</tr>\n",
                 file);
     for (uint32_t i = 0; i < tally->task_count; i++) {
         const struct sim_task_tally *t = &tally->tasks[i];
@@ -178,11 +179,12 @@ static void task_table(const struct sim_tally *tally, FILE *file)
         (void)fprintf(
             file,
             "<td class=n>%llu<td class=n>%llu<td class=n>%llu<td class=n>%.2f<td "
-            "class=n>%.2f<td class=n>%.1f<td class=n>%llu<td class=n>%.0f</tr>\n",
+            "class=n>%.2f<td class=n>%.1f<td class=n>%llu<td class=n>%.0f<td class=n>%llu</tr>\n",
             (unsigned long long)t->starts, (unsigned long long)t->ran,
             (unsigned long long)t->failed, (double)base_hist_quantile(&t->run_us, 0.5) / 1000,
             (double)base_hist_quantile(&t->run_us, 0.99) / 1000, t->heap_peak_bytes / 1024.0,
-            (unsigned long long)t->records, ratio(t->record_bytes, t->records));
+            (unsigned long long)t->records, ratio(t->record_bytes, t->records),
+            (unsigned long long)t->left_out);
     }
     (void)fputs("</table>\n", file);
 }

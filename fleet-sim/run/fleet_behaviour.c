@@ -489,6 +489,7 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
         row->failed += ok ? 0 : 1;
         row->heap_peak_bytes = end->heap_peak_bytes > row->heap_peak_bytes ? end->heap_peak_bytes
                                                                            : row->heap_peak_bytes;
+        row->left_out += end->left_out;
         base_hist_add(&row->run_us, end->duration_us);
     }
 }

@@ -69,6 +69,17 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipe
     return BASE_OK;
 }
 
+// Declared lost in place of what the runs would have sent.
+static void dropped(void *ctx, uint64_t now_us, const struct dev_pipeline_dropped *dropped)
+{
+    struct sim_active *active = ctx;
+    (void)now_us;
+    if (active->tunnel != NULL &&
+        dev_tunnel_unmade(active->tunnel, dropped->class_id, dropped->count) == BASE_OK) {
+        active->past->offered[dropped->class_id] += (uint32_t)dropped->count;
+    }
+}
+
 static void on_event(void *ctx, const struct dev_event *event)
 {
     struct sim_active *active = ctx;
@@ -111,6 +122,7 @@ static struct dev_pipeline_options pipeline_options(struct sim_active *active)
                   .start = start_task,
                   .upload = upload,
                   .on_event = on_event,
+                  .dropped = dropped,
                   .on_match = on_match},
     };
 }

@@ -82,6 +82,7 @@ enum cli_exit {
     X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
+    X(EVENTS, 0, "events", "FILE", "Recorded events to play, lines of walle-device --events")      \
     X(MAX_RISE, 0, "max-rise", "RATIO", "Rise over control that a stage must show or exclude")     \
     X(RULE, 0, "rule", "RULE",                                                                     \
       "How stages are judged that do not say: threshold, sequential, logrank (docs/GATE.md)")      \

@@ -71,9 +71,10 @@ const struct cli_command cli_commands[] = {
      "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
      "  walle task run build/ipv\n"
      "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json\n"
-     "  walle task run build/taste --user ana        with her exclusive files",
+     "  walle task run build/taste --user ana        with her exclusive files\n"
+     "  walle task run build/ipv_events --events log.jsonl      a run for each match of a trigger",
      CLI_BIT(DEVICE) | CLI_BIT(USER) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) |
-         CLI_BIT(FORMAT),
+         CLI_BIT(EVENTS) | CLI_BIT(FORMAT),
      1, 1, cli_task_run},
     {"task", "push", "BUILD",
      "Upload what the gateway's store lacks, then register the version; with --tag, of a "

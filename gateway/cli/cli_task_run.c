@@ -4,6 +4,7 @@
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/task_build.h"
+#include "cli/task_play.h"
 
 #include "base/terminal.h"
 #include "model/model_store.h"
@@ -204,25 +205,36 @@ static void print_output(const struct dev_vm_result *result)
     }
 }
 
-static void show_result(const struct cli *cli, const struct dev_vm_result *result)
+static json_t *result_json(const struct dev_vm_result *result)
 {
-    if (cli->json) {
-        json_t *root = json_pack(
-            "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o}", "end",
-            dev_vm_end_name(result->end), "type", result->type, "message", result->message, "file",
-            result->file, "line", (int)result->line, "duration_us", (json_int_t)result->duration_us,
-            "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
-            (json_int_t)result->heap_peak_bytes, "output",
-            json_stringn(result->output.data != NULL ? result->output.data : "",
-                         result->output.size),
-            "output_cut", (json_int_t)result->output_cut, "result",
-            result->result.size > 0
-                ? json_loadb(result->result.data, result->result.size, JSON_DECODE_ANY, NULL)
-                : json_null());
-        cli_json_print(root);
-        json_decref(root);
-        return;
+    const struct dev_vm_left_out *left_out = &result->left_out;
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, s:o}", "end",
+        dev_vm_end_name(result->end), "type", result->type, "message", result->message, "file",
+        result->file, "line", (int)result->line, "duration_us", (json_int_t)result->duration_us,
+        "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
+        (json_int_t)result->heap_peak_bytes, "output",
+        json_stringn(result->output.data != NULL ? result->output.data : "", result->output.size),
+        "output_cut", (json_int_t)result->output_cut, "left_out", "late",
+        (json_int_t)left_out->late, "evicted", (json_int_t)left_out->evicted, "dropped",
+        (json_int_t)left_out->dropped, "result",
+        result->result.size > 0
+            ? json_loadb(result->result.data, result->result.size, JSON_DECODE_ANY, NULL)
+            : json_null());
+}
+
+// What joins and windows could not take in.
+static void print_left_out(const struct dev_vm_left_out *left_out)
+{
+    if (dev_vm_left_out_sum(left_out) > 0) {
+        printf("left out by joins and windows: %llu late, %llu keys evicted, %llu events dropped\n",
+               (unsigned long long)left_out->late, (unsigned long long)left_out->evicted,
+               (unsigned long long)left_out->dropped);
     }
+}
+
+static void print_result(const struct dev_vm_result *result)
+{
     print_output(result);
     if (result->end != DEV_VM_FINISHED) {
         printf("%s: ", dev_vm_end_name(result->end));
@@ -236,8 +248,117 @@ static void show_result(const struct cli *cli, const struct dev_vm_result *resul
         base_terminal_text(stdout, result->result);
         putchar('\n');
     }
+    print_left_out(&result->left_out);
     printf("%llu us, heap peak %u bytes\n", (unsigned long long)result->duration_us,
            result->heap_peak_bytes);
+}
+
+static void show_result(const struct cli *cli, const struct dev_vm_result *result)
+{
+    if (cli->json) {
+        json_t *root = result_json(result);
+        cli_json_print(root);
+        json_decref(root);
+    } else {
+        print_result(result);
+    }
+}
+
+// ---- Recorded events
+
+struct playing {
+    bool json;
+    json_t *uploads; // of the run under way
+    json_t *runs;
+    enum cli_exit code;
+};
+
+static void on_upload(void *ctx, const struct dev_pipeline_upload *upload)
+{
+    struct playing *playing = ctx;
+    struct base_str name = upload->upload->name;
+    bool is_json = upload->format == WIRE_RECORD_JSON;
+    struct base_str text = {(const char *)upload->bytes, is_json ? upload->size : 0};
+    if (playing->json) {
+        json_t *record = is_json ? json_loadb(text.data, text.size, JSON_DECODE_ANY, NULL) : NULL;
+        (void)json_array_append_new(
+            playing->uploads,
+            json_pack("{s:o, s:I, s:o}", "name", json_stringn(name.data, name.size), "bytes",
+                      (json_int_t)upload->size, "record", record != NULL ? record : json_null()));
+        return;
+    }
+    printf("upload %.*s: ", (int)name.size, name.data);
+    if (is_json) {
+        base_terminal_text(stdout, text);
+        putchar('\n');
+    } else {
+        printf("%zu bytes\n", upload->size);
+    }
+}
+
+static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task_play *play,
+                                 struct playing *playing, struct base_error *error)
+{
+    struct dev_vm_result result;
+    BASE_TRY(task_play_next(play, &run->job, error));
+    playing->uploads = json_array();
+    enum base_status status = dev_vm_run(vm, &run->job, &result);
+    if (status != BASE_OK) {
+        json_decref(playing->uploads);
+        return base_error_set(error, status, "the VM refuses the job: %s",
+                              base_status_text(status));
+    }
+    if (!playing->json) {
+        struct task_play_stats stats;
+        task_play_stats(play, &stats);
+        printf("run %llu, %u event%s:\n", (unsigned long long)stats.runs, run->job.event_count,
+               run->job.event_count == 1 ? "" : "s");
+        print_result(&result);
+    }
+    task_play_ran(play, &result);
+    if (playing->json) {
+        json_t *one = result_json(&result);
+        (void)json_object_set_new(one, "events", json_integer(run->job.event_count));
+        (void)json_object_set(one, "uploads", playing->uploads);
+        (void)json_array_append_new(playing->runs, one);
+    }
+    json_decref(playing->uploads);
+    playing->code = result.end == DEV_VM_FINISHED ? playing->code : CLI_EXIT_FAILED;
+    return BASE_OK;
+}
+
+// Every run that a recording starts; the exit code is a failed run's, if there was one.
+static enum cli_exit play_version(const struct cli *cli, struct run *run, struct dev_vm *vm)
+{
+    struct playing playing = {.json = cli->json, .runs = json_array()};
+    const struct task_play_options options = {.path = cli->values[CLI_OPTION_EVENTS],
+                                              .manifest = &run->build.manifest,
+                                              .upload = on_upload,
+                                              .ctx = &playing};
+    struct base_error error = {.status = BASE_OK};
+    struct task_play_stats stats = {0};
+    struct task_play *play = NULL;
+    enum base_status status = task_play_new(&options, &play, &error);
+    while (status == BASE_OK) {
+        status = play_one(run, vm, play, &playing, &error);
+    }
+    if (play != NULL) {
+        task_play_stats(play, &stats);
+    }
+    if (status != BASE_ERR_NOT_FOUND || play == NULL) {
+        playing.code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    } else if (cli->json) {
+        json_t *root = json_pack("{s:I, s:I, s:O}", "events", (json_int_t)stats.events, "matches",
+                                 (json_int_t)stats.matches, "runs", playing.runs);
+        cli_json_print(root);
+        json_decref(root);
+    } else {
+        printf("%llu events, %llu matches, %llu runs\n", (unsigned long long)stats.events,
+               (unsigned long long)stats.matches, (unsigned long long)stats.runs);
+    }
+    json_decref(playing.runs);
+    task_play_free(play);
+    return playing.code;
 }
 
 static enum cli_exit run_version(const struct cli *cli, struct run *run)
@@ -251,8 +372,16 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
     if (code != CLI_EXIT_OK) {
         return code;
     }
+    if (cli_given(cli, CLI_OPTION_EVENTS) && cli_given(cli, CLI_OPTION_REPEAT)) {
+        return cli_fail(CLI_EXIT_LOCAL, "--repeat is not for recorded events");
+    }
     if (dev_vm_new(run->build.manifest.heap_kib, &vm) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "no memory for the script VM");
+    }
+    if (cli_given(cli, CLI_OPTION_EVENTS)) {
+        code = play_version(cli, run, vm);
+        dev_vm_free(vm);
+        return code;
     }
     memset(&result, 0, sizeof(result));
     enum base_status status = BASE_OK;

@@ -2,8 +2,10 @@
 //
 // Samples are lines: a line of `walle tunnel export` stands for its record, as a batch of its own
 // as it travels; any other line for itself. When there are more than are wanted, an even choice of
-// them is kept (a reservoir with a fixed seed: the same lines make the same dictionary). A tenth is
-// held out to say what the dictionary is worth on records it has not seen.
+// them is kept (a reservoir with a fixed seed: the same lines make the same dictionary). The
+// records of a tenth of the devices are held out to say what the dictionary is worth on records it
+// has not seen; of a tenth of the records, where there are too few devices for that. A dictionary
+// that makes them hardly smaller is not written.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/dict_train.h"
@@ -26,6 +28,7 @@
 #define LINE_MAX_BYTES (1024 * 1024 + 4096)
 #define FILES_MAX      100000
 #define HELD_OUT       10          // one sample in so many
+#define WORTH_PERCENT  95          // of their size alone: with the dictionary at most so much
 #define SAMPLE_MAX     (16 * 1024) // beyond, the tunnel uses no dictionary
 
 struct sample {
@@ -39,7 +42,10 @@ struct gather {
     struct base_prng prng;
     char *line;
     uint64_t lines;
-    uint64_t seen; // fit for samples
+    uint64_t others; // lines of other tasks
+    uint64_t losses; // lines that declare records lost
+    uint64_t large;  // over SAMPLE_MAX
+    uint64_t seen;   // fit for samples
     uint64_t files;
     size_t total;
     uint32_t count;
@@ -60,6 +66,7 @@ static enum base_status sample_add(struct gather *gather, uint64_t owner, const 
                                    size_t size)
 {
     if (size == 0 || size > SAMPLE_MAX) {
+        gather->large += size > SAMPLE_MAX;
         return BASE_OK;
     }
     uint64_t place = gather->count;
@@ -105,6 +112,7 @@ static enum base_status record_add(struct gather *gather, const json_t *line, co
     enum base_status status = wire_batch_encode(&topic, 1, &out, 1, batch, sizeof(batch), &size);
     free(text);
     // What is too large for a sample, or no record, teaches nothing.
+    gather->large += status == BASE_ERR_TOO_LARGE;
     return status == BASE_OK ? sample_add(gather, owner, batch, size) : BASE_OK;
 }
 
@@ -119,7 +127,9 @@ static enum base_status line_add(struct gather *gather, size_t size)
     uint64_t owner = device != NULL ? base_hash64(device, strlen(device)) : gather->lines;
     enum base_status status = BASE_OK;
     if (gather->task != NULL && (task == NULL || strcmp(task, gather->task) != 0)) {
-        status = BASE_OK; // another task's
+        gather->others++;
+    } else if (json_object_get(root, "lost") != NULL && record == NULL) {
+        gather->losses++;
     } else if (task == NULL || record == NULL) {
         status = sample_add(gather, owner, gather->line, size);
     } else {
@@ -208,6 +218,21 @@ static enum base_status gather_from(struct gather *gather, const char *path,
     return S_ISDIR(info.st_mode) ? folder_add(gather, path, error) : file_add(gather, path, error);
 }
 
+// With the records of a few devices a tenth of these may be none, or all.
+static void hold_out(struct gather *gather)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < gather->count; i++) {
+        held += gather->samples[i].held;
+    }
+    if (held > 0 && gather->count - held >= DICT_TRAIN_SAMPLES_MIN) {
+        return;
+    }
+    for (uint32_t i = 0; i < gather->count; i++) {
+        gather->samples[i].held = i % HELD_OUT == HELD_OUT - 1;
+    }
+}
+
 // Those to learn from first, those held out behind them.
 static enum base_status lay_out(const struct gather *gather, struct dict_samples *out,
                                 uint32_t *out_learn)
@@ -244,12 +269,35 @@ struct trained {
     struct dict_gain gain;
 };
 
-static enum base_status train(const struct gather *gather, size_t capacity, struct trained *out,
+static double ratio(size_t raw, size_t packed)
+{
+    return packed > 0 ? (double)raw / (double)packed : 0.0;
+}
+
+static enum base_status too_few(const struct gather *gather, uint32_t learn,
+                                struct base_error *error)
+{
+    return base_error_set(
+        error, BASE_ERR_INVALID,
+        "cannot learn: %u samples; at least %d are needed; of %llu lines %llu are "
+        "of other tasks, %llu losses, %llu over %d bytes",
+        learn, DICT_TRAIN_SAMPLES_MIN, (unsigned long long)gather->lines,
+        (unsigned long long)gather->others, (unsigned long long)gather->losses,
+        (unsigned long long)gather->large, SAMPLE_MAX);
+}
+
+static enum base_status train(struct gather *gather, size_t capacity, struct trained *out,
                               struct base_error *error)
 {
     struct dict_samples samples;
     uint32_t learn = 0;
+    hold_out(gather);
     BASE_TRY(lay_out(gather, &samples, &learn));
+    if (learn < DICT_TRAIN_SAMPLES_MIN) {
+        free(samples.bytes);
+        free(samples.sizes);
+        return too_few(gather, learn, error);
+    }
     struct dict_samples learnt = samples;
     learnt.count = learn;
     out->learnt = learn;
@@ -264,12 +312,15 @@ static enum base_status train(const struct gather *gather, size_t capacity, stru
     }
     free(samples.bytes);
     free(samples.sizes);
+    if (status == BASE_OK && out->gain.dict * 100 > out->gain.plain * WORTH_PERCENT) {
+        return base_error_set(
+            error, BASE_ERR_INVALID,
+            "cannot learn: %u records that were held out compress %.2fx alone and "
+            "%.2fx with a dictionary; they have nothing in common that helps",
+            out->held_out, ratio(out->gain.raw, out->gain.plain),
+            ratio(out->gain.raw, out->gain.dict));
+    }
     return status;
-}
-
-static double ratio(size_t raw, size_t packed)
-{
-    return packed > 0 ? (double)raw / (double)packed : 0.0;
 }
 
 static void tell(const struct cli *cli, const char *path, const struct trained *trained)

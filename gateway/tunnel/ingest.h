@@ -148,6 +148,7 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
     X(losses_total, "LOSS frames handed to the sink, splits apart.")                               \
     X(lost_records_total, "Records declared lost in them.")                                        \
     X(sampled_records_total, "Records of them that THROTTLE's sample left out.")                   \
+    X(dropped_starts_total, "Of them, runs of tasks that devices had no place for.")               \
     X(known_total, "Batches that were there already.")                                             \
     X(gaps_total, "Batches behind a refused one.")                                                 \
     X(forks_total, "Forks answered.")                                                              \

@@ -27,7 +27,7 @@ static const char *const formats[] = {"bytes", "json", "events"};
 _Static_assert(sizeof(formats) / sizeof(formats[0]) == WIRE_RECORD_FORMAT_END, "one name each");
 
 static const char *const reasons[] = {"none",  "quota",  "expired", "rejected",
-                                      "split", "policy", "damaged"};
+                                      "split", "policy", "damaged", "starts"};
 _Static_assert(sizeof(reasons) / sizeof(reasons[0]) == WIRE_TUNNEL_LOSS_END, "one name each");
 
 void gw_record_place_text(const struct gw_record_place *place, char out[GW_RECORD_PLACE_MAX])

@@ -137,6 +137,7 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
         gw_count(&counters->losses_total, 1);
         gw_count(&counters->lost_records_total, lost);
         gw_count(&counters->sampled_records_total, reason == WIRE_TUNNEL_LOSS_POLICY ? lost : 0);
+        gw_count(&counters->dropped_starts_total, reason == WIRE_TUNNEL_LOSS_STARTS ? lost : 0);
     } else {
         gw_count(&counters->batches_total, 1);
         gw_count(&counters->records_total, sent.count);

@@ -639,6 +639,19 @@ void rig_offer(struct rig_device *device, uint8_t class_id, uint32_t size)
     assert_true(dev_tunnel_validate(device->tunnel));
 }
 
+void rig_unmade(struct rig_device *device, uint8_t class_id, uint32_t count)
+{
+    if (device->killed || device->kv.killed) {
+        return;
+    }
+    assert_int_equal(dev_tunnel_unmade(device->tunnel, class_id, count), BASE_OK);
+    assert_true(device->token_count[class_id] + count <= RIG_ROWS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        device->tokens[class_id][device->token_count[class_id]++] = 1; // in no row
+    }
+    assert_true(dev_tunnel_validate(device->tunnel));
+}
+
 void rig_step_only(struct rig_device *device)
 {
     if (!device->killed && !device->kv.killed) {

@@ -111,6 +111,8 @@ void rig_boot(struct rig_device *device);
 void rig_clone(struct rig_device *to, struct rig_device *from);
 void rig_kill(struct rig_device *device);
 void rig_offer(struct rig_device *device, uint8_t class_id, uint32_t size);
+// So many records that nobody made (dev_tunnel_unmade); in the ledger they are offered, too.
+void rig_unmade(struct rig_device *device, uint8_t class_id, uint32_t count);
 // One step, then everything that is on its way arrives. Returns when to step next.
 uint64_t rig_turn(struct rig_device *device);
 void rig_step_only(struct rig_device *device);

@@ -36,6 +36,8 @@ MODULES = {
     "device/vm": "vm",
     "device/runner": "runner",
     "device/port/h2": "h2",
+    "device/port/lines": "lines",
+    "device/port/mem": "mem",
     "device/port": "port",
     "device/agent": "agent",
     "device/examples": "agent",
@@ -66,8 +68,10 @@ USES = {
     "vm": ["base", "wire", "engine", "pipeline", "model"],
     "runner": ["base", "wire", "engine", "pipeline", "model", "vm"],
     "h2": ["base"],
+    "lines": ["base", "pipeline"],
+    "mem": ["base", "wire", "pipeline", "device", "port"],
     "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2"],
-    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port"],
+    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "lines", "mem"],
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
     "ingest": ["base", "wire", "store", "svc"],
@@ -75,8 +79,8 @@ USES = {
     "ddi": ["base", "wire", "policy", "svc", "api"],
     "http": ["base", "wire", "signing", "policy", "svc", "ingest", "api", "ddi"],
     "signing": ["base", "wire"],
-    "cli": ["base", "wire", "signing", "policy", "vm", "model", "engine", "pipeline", "ingest"],
-    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "store", "svc", "ingest", "api"],
+    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "ingest"],
+    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "store", "svc", "ingest", "api"],
     "bench": None,  # anything
     "tests": None,
 }
@@ -223,7 +227,7 @@ class Tidy:
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
-        names = {"device-core": "device", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port", "device-lines": "port",
+        names = {"device-core": "device", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "mem", "device-posix": "port", "device-zstd": "port", "device-lines": "lines",
                  "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
                  "gateway-ddi": "ddi"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):

@@ -229,6 +229,8 @@ struct dev_task_end {
     struct base_str detail;   // "ValueError: bad price (features.py:41)"; valid during the call
     struct base_str result;   // JSON text the script gave; valid during the call
     uint32_t heap_peak_bytes; // most memory the script held; 0: not known
+    uint64_t left_out;        // by its joins and windows: events too late, keys and events that had
+                              // to go for others
     // What the script stored and sent (pipeline/pipeline.h); valid during the call.
     const struct dev_effect *effects;
     uint32_t effect_count;

@@ -17,6 +17,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define DROPPED_GAP_US (60 * UINT64_C(1000000)) // between lines of the log about dropped starts
+
 struct posix_pipeline {
     struct posix_pipeline_options options;
     int wake_fd; // rung by dev_record on any thread
@@ -35,6 +37,8 @@ struct posix_pipeline {
     struct dev_runtime *runtime;
     uint64_t declared; // dev_active_mark of what was declared
     bool has_declared;
+    uint64_t dropped; // starts, not said yet
+    uint64_t dropped_said_us;
 };
 
 static uint64_t wall_ms(void)
@@ -70,6 +74,25 @@ static void left_out(void *ctx, uint64_t task_id, const char *why)
     base_log_warn(self->options.log, "pipeline", "task %016llx is left out: %s",
                   (unsigned long long)task_id, why);
     dev_left_out(self->runtime, task_id, why);
+}
+
+// A burst is one line of the log, and what comes of it later one a minute.
+static void dropped(void *ctx, uint64_t now_us, const struct dev_pipeline_dropped *dropped)
+{
+    struct posix_pipeline *self = ctx;
+    self->dropped += dropped->count;
+    enum base_status status = dev_tunnel_unmade(self->tunnel, dropped->class_id, dropped->count);
+    if (self->dropped_said_us == 0 || now_us - self->dropped_said_us > DROPPED_GAP_US) {
+        base_log_warn(
+            self->options.log, "pipeline",
+            "task %.*s: %llu matches start nothing: %d starts wait already; %s, from here on "
+            "told once a minute",
+            (int)dropped->task.size, dropped->task.data, (unsigned long long)self->dropped,
+            DEV_PIPELINE_STARTS_MAX,
+            status == BASE_OK ? "declared lost" : base_status_text(status));
+        self->dropped = 0;
+        self->dropped_said_us = now_us;
+    }
 }
 
 // ---- What active versions declare
@@ -223,6 +246,7 @@ static enum base_status parts_init(struct posix_pipeline *self)
                   .start = start_task,
                   .upload = upload,
                   .left_out = left_out,
+                  .dropped = dropped,
                   .log = options->log},
     };
     size = dev_pipeline_bytes(&pipeline);

@@ -56,6 +56,7 @@ struct end {
     uint64_t duration_us;
     uint64_t fingerprint;
     uint32_t heap_peak_bytes;
+    uint64_t left_out;
     char detail[WIRE_REPORT_DETAIL_MAX + 1];
     char result[DEV_VM_RESULT_MAX];
     size_t result_bytes;
@@ -90,6 +91,7 @@ static void end_fill(struct end *end, const struct dev_vm_result *result)
     end->outcome = dev_vm_end_outcome(result->end);
     end->duration_us = result->duration_us;
     end->heap_peak_bytes = result->heap_peak_bytes;
+    end->left_out = dev_vm_left_out_sum(&result->left_out);
     end->result_bytes = result->result.size < sizeof(end->result) ? result->result.size : 0;
     if (end->result_bytes > 0) {
         memcpy(end->result, result->result.data, end->result_bytes);
@@ -325,6 +327,7 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
         .detail = base_str_of(task->end.detail),
         .result = {task->end.result, task->end.result_bytes},
         .heap_peak_bytes = task->end.heap_peak_bytes,
+        .left_out = task->end.left_out,
         .effects = task->end.effects.effects,
         .effect_count = task->end.effects.count,
     };

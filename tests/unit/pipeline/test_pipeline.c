@@ -44,6 +44,8 @@ struct rig {
     uint32_t uploads;
     char upload[64];
     uint8_t upload_class;
+    uint64_t dropped;
+    uint8_t dropped_class;
     // What the app said.
     uint64_t recorded;
 };
@@ -106,6 +108,14 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipe
     return BASE_OK;
 }
 
+static void dropped(void *ctx, uint64_t now_us, const struct dev_pipeline_dropped *dropped)
+{
+    (void)ctx;
+    (void)now_us;
+    rig.dropped += dropped->count;
+    rig.dropped_class = dropped->class_id;
+}
+
 // The run under way ends with these.
 static void run_ends(bool ok, const char *result, const struct dev_effect *effects, uint32_t count)
 {
@@ -145,11 +155,12 @@ static enum base_status boot(void)
     size = dev_feature_store_bytes();
     assert_int_equal(dev_feature_store_init(block(2, size), size, rig.collect, &rig.features),
                      BASE_OK);
-    struct dev_pipeline_options options = {.collect = rig.collect,
-                                           .features = rig.features,
-                                           .recorder = rig.recorder,
-                                           .memory = base_alloc_heap(),
-                                           .ports = {.start = start_task, .upload = upload}};
+    struct dev_pipeline_options options = {
+        .collect = rig.collect,
+        .features = rig.features,
+        .recorder = rig.recorder,
+        .memory = base_alloc_heap(),
+        .ports = {.start = start_task, .upload = upload, .dropped = dropped}};
     size = dev_pipeline_bytes(&options);
     assert_int_equal(dev_pipeline_init(block(3, size), size, &options, &rig.pipeline), BASE_OK);
     rig.running.token = 0;
@@ -369,6 +380,8 @@ static void test_starts_wait_their_turn(void **state)
     }
     assert_int_equal(stats().waiting, DEV_PIPELINE_STARTS_MAX);
     assert_int_equal(stats().starts_dropped, 2);
+    assert_int_equal(rig.dropped, 2); // told, in the class of what a run would have sent
+    assert_int_equal(rig.dropped_class, 1);
     rig.start_status = BASE_OK;
     for (uint32_t i = 0; i < DEV_PIPELINE_STARTS_MAX; i++) {
         step();

@@ -2,6 +2,8 @@
 // the device, refused records, unknown dictionaries, damage in the store, interrupted batches.
 #include "tunnel_device_rig.h"
 
+#include "base/hash.h"
+
 #include "base/prng.h"
 
 static struct rig_gateway gateway;
@@ -39,6 +41,9 @@ static void story(struct rig_device *of)
     of->config.open_records = 8;
     for (unsigned i = 0; i < 60 && !is_dead(of); i++) {
         rig_offer(of, (uint8_t)(i % 3), 30 + (i * 37) % 500);
+        if (i % 9 == 4) {
+            rig_unmade(of, (uint8_t)(i % 3), i);
+        }
         if (i % 2 == 0) {
             (void)rig_turn(of);
         }
@@ -677,6 +682,50 @@ static void anything_at_random(void **state)
     }
 }
 
+// The stored state as it was before LOSS(starts) had its count.
+static void state_make_older(struct mem_kv *kv, uint8_t class_id)
+{
+    const size_t kept = 1 + 4 + 7 * 8 + 7 * 8;
+    char name[] = "tunnel/0";
+    name[sizeof(name) - 2] = (char)('0' + class_id);
+    struct mem_kv_space *space = &kv->spaces[DEV_SPACE_STATE];
+    for (uint32_t i = 0; i < space->count; i++) {
+        struct mem_kv_row *row = &space->rows[i];
+        if (row->key_size == sizeof(name) - 1 && memcmp(row->bytes, name, row->key_size) == 0) {
+            uint8_t *value = row->bytes + row->key_size;
+            assert_int_equal(row->value_size, kept + 8 + 8);
+            assert_int_equal(value[0], 2);
+            value[0] = 1;
+            uint64_t check = base_hash64_seed(value, kept, class_id);
+            memcpy(value + kept, &check, sizeof(check));
+            row->value_size = (uint32_t)(kept + 8);
+            return;
+        }
+    }
+    fail();
+}
+
+static void an_older_state_is_read(void **state)
+{
+    (void)state;
+    rig_boot(&device);
+    rig_offer(&device, 2, 100);
+    rig_drain(&device, 3000);
+    uint32_t epoch = rig_figures(&device).classes[2].epoch;
+    dev_tunnel_flush(device.tunnel, device.now_us);
+    rig_pass(&device, 3000); // what was acknowledged is stored
+    rig_kill(&device);
+    state_make_older(&device.kv, 2);
+    rig_boot(&device);
+    assert_int_equal(rig_figures(&device).classes[2].durable, 1);
+    rig_unmade(&device, 2, 3);
+    rig_offer(&device, 2, 100);
+    rig_drain(&device, 3000);
+    assert_int_equal(rig_figures(&device).classes[2].epoch, epoch); // nothing began anew
+    assert_int_equal(rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_STARTS], 3);
+    rig_check(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -706,6 +755,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_rows_are_declared, setup, teardown),
         cmocka_unit_test_setup_teardown(batches_of_a_larger_time_are_declared, setup, teardown),
         cmocka_unit_test_setup_teardown(anything_at_random, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_older_state_is_read, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,37 @@
+// Queries of scripts to the store of features. Called by the simulator's runs and by `walle task
+// run`, inside a run.
+#include "vm/vm_features.h"
+
+static bool row_give(void *ctx, const struct dev_feature_row *row)
+{
+    struct dev_vm_features *features = ctx;
+    return features->visit(features->visit_ctx, row->key, row->time_ms, row->value,
+                           row->value_size);
+}
+
+static enum base_status query(void *ctx, const struct dev_vm_query *asked, dev_vm_row_fn visit,
+                              void *visit_ctx)
+{
+    struct dev_vm_features *features = ctx;
+    if (features->store == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    struct dev_feature_query find = {
+        .feature = asked->feature,
+        .key = asked->key,
+        .every_key = asked->every_key,
+        .from_ms = asked->from_ms,
+        .to_ms = asked->to_ms,
+        .newest = asked->newest,
+    };
+    features->visit = visit;
+    features->visit_ctx = visit_ctx;
+    enum base_status status =
+        dev_feature_find(features->store, features->now_us, &find, row_give, features);
+    return status == BASE_ERR_LIMIT ? BASE_OK : status;
+}
+
+struct dev_vm_data_port dev_vm_features_port(struct dev_vm_features *features)
+{
+    return (struct dev_vm_data_port){.ctx = features, .query = query};
+}

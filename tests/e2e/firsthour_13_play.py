@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""`walle task run --events FILE` plays a recording as a device would: a run for each match, with its events, and what goes up."""
+import json
+import os
+import unittest
+
+from walle_stack import Stack
+
+START = 1767225600000
+TASK = {"name": "spent", "version": "1.0.0", "entry": "main", "files": ["main.py"], "triggers": ["enter(item) * exit(item) page"],
+        "events": {"take": "visit", "attributes": ["price"]}, "uploads": [{"name": "spent", "class": "realtime"}], "result": "spent"}
+SCRIPT = """
+import walle
+from walle import data
+s = data.events()
+if any(e.get('price') == 13 for e in s):
+    1 // 0
+total = sum(e.get('price', 0) for e in s)
+earlier = [value for _, value in data.query('total', 'k')]
+data.store('total', 'k', total, s[-1].time if len(s) else None)
+walle.result({'total': total, 'kinds': [e.kind for e in s], 'colour': s[1].get('colour'), 'earlier': earlier})
+"""
+
+
+def visit(page, at, *prices):
+    yield {"kind": "enter", "page": page, "t": START + at}
+    for n, price in enumerate(prices):
+        yield {"kind": "click", "page": page, "t": START + at + 10 + n, "attrs": {"price": price, "colour": "red"}}
+    yield {"kind": "exit", "page": page, "t": START + at + 100}
+
+
+class Play(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+
+    def build(self, name, **changes):
+        folder = self.stack.path(name)
+        os.makedirs(folder)
+        with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:
+            json.dump({key: value for key, value in {**TASK, **changes}.items() if value is not None}, file)
+        with open(os.path.join(folder, "main.py"), "w", encoding="utf-8") as file:
+            file.write(SCRIPT)
+        self.stack.walle("task", "build", folder, "--out", folder + ".build")
+        return folder + ".build"
+
+    def play(self, build, lines, *more):
+        path = self.stack.path("events.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+        return self.stack.walle("task", "run", build, "--events", path, *more, check=False)
+
+    def test_matches(self):
+        """Three visits of the page, one of another: three runs, each with its visit; later runs find what earlier ones stored."""
+        events = [*visit("item", 0, 5, 7), *visit("list", 1000, 1), *visit("item", 2000), "", *visit("item", 3000, 9)]
+        run = self.play(self.build("spent"), events, "-o", "json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        played = json.loads(run.stdout)
+        self.assertEqual((played["events"], played["matches"], len(played["runs"])), (len(events) - 1, 3, 3))
+        results = [one["result"] for one in played["runs"]]
+        self.assertEqual([one["total"] for one in results], [12, 0, 9])
+        self.assertEqual([one["events"] for one in played["runs"]], [4, 2, 3])
+        self.assertEqual(results[0]["kinds"], ["enter", "click", "click", "exit"])
+        self.assertIsNone(results[0]["colour"])  # it was not declared, so no device records it
+        self.assertEqual([one["earlier"] for one in results], [[], [12], [0, 12]])
+        self.assertEqual([one["uploads"] for one in played["runs"]],
+                         [[{"name": "spent", "bytes": len(json.dumps(result, separators=(",", ":"))), "record": result}]
+                          for result in results])
+        said = self.play(self.stack.path("spent.build"), events)
+        self.assertIn("run 3, 3 events:\n", said.stdout)
+        sent = [json.loads(line[14:]) for line in said.stdout.splitlines() if line.startswith("upload spent: ")]
+        self.assertEqual(sent, results)
+        self.assertIn(f"{len(events) - 1} events, 3 matches, 3 runs\n", said.stdout)
+
+    def test_without_triggers(self):
+        """A version without triggers runs once, with all of them, attributes and all."""
+        build = self.build("plain", triggers=None, events=None)
+        events = [*visit("item", 0, 5), *visit("list", 1000, 1)]
+        played = json.loads(self.play(build, events, "-o", "json").stdout)
+        self.assertEqual(len(played["runs"]), 1)
+        self.assertEqual(played["runs"][0]["result"]["total"], 6)
+        self.assertEqual(played["runs"][0]["result"]["colour"], "red")
+        many = self.play(build, [{"kind": "click", "page": "p"}] * 4097)
+        self.assertEqual(many.returncode, 5)
+        self.assertIn("more than 4096 events", many.stderr)
+
+    def test_what_is_wrong_is_named(self):
+        build = self.build("spent")
+        for lines, said in (([*visit("item", 0), '{"kind": "clack", "page": "p"}'], "line 3: "), ([""], "no event in it"),
+                            (['{"kind": "click"'], "line 1: column 16"), (['{"kind": "click", "page": "' + "p" * 65 + '"}'], "line 1: ")):
+            run = self.play(build, lines)
+            self.assertEqual(run.returncode, 5, run.stdout)
+            self.assertIn(said, run.stderr)
+        run = self.play(build, visit("item", 0), "--repeat", "3")
+        self.assertIn("--repeat", run.stderr)
+        run = self.play(build, [*visit("item", 0, 13), *visit("item", 1000, 5)])
+        self.assertEqual(run.returncode, 1)  # one run failed, the next was played all the same
+        self.assertIn("ZeroDivisionError", run.stdout)
+        self.assertIn("2 matches, 2 runs", run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
