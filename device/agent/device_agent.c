@@ -7,7 +7,10 @@
 #include "agent_descriptors.h"
 #include "agent_faults.h"
 #include "agent_isolation.h"
+#include "agent_quiet.h"
 #include "agent_root.h"
+#include "agent_status.h"
+#include "agent_summary.h"
 #include "agent_url.h"
 #include "attr_option.h"
 #include "event_source.h"
@@ -67,6 +70,8 @@ enum {
     OPTION_RUNNER,
     OPTION_DELTA_MEMORY,
     OPTION_TASKS,
+    OPTION_STATUS,
+    OPTION_JSON,
 };
 
 struct agent {
@@ -80,6 +85,8 @@ struct agent {
     bool once;
     struct agent_faults faults;
     bool verbose;
+    bool json;
+    const char *status_dir; // the folder to look at, instead of a run
     bool stopping;
     bool failed;
     bool enrol_anew;  // the port ends, for that
@@ -91,6 +98,7 @@ struct agent {
     struct posix_credential credential;
     struct event_base *base;
     struct base_log log;
+    struct agent_quiet quiet; // behind `log`
     struct posix_port *port;
 };
 
@@ -134,6 +142,9 @@ static const struct argp_option options[] = {
     {"once", OPTION_ONCE, NULL, 0,
      "end when a check-in was answered, all events are handled and sent, and nothing is left to do",
      0},
+    {"status", OPTION_STATUS, "DIR", 0,
+     "say what the folder of a device holds, while its agent runs or not, and end", 0},
+    {"json", OPTION_JSON, NULL, 0, "with --status: as JSON", 0},
     {"verbose", 'v', NULL, 0, "log details", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -241,6 +252,12 @@ static void key_check(struct argp_state *state, const char *path)
 
 static void arguments_check(struct argp_state *state, const struct agent *agent)
 {
+    if (agent->status_dir != NULL) {
+        return;
+    }
+    if (agent->json) {
+        argp_error(state, "--json goes with --status");
+    }
     if (!agent->have_gateway || agent->options.dir == NULL) {
         argp_error(state, "--gateway and --dir are needed");
     }
@@ -323,6 +340,16 @@ static bool pace_parse(int key, char *text, struct argp_state *state)
     return key == OPTION_INTERVAL || key == OPTION_TASKS;
 }
 
+// What is looked at instead of a run.
+static bool status_parse(int key, char *text, struct agent *agent)
+{
+    if (key == OPTION_STATUS) {
+        agent->status_dir = text;
+    }
+    agent->json = agent->json || key == OPTION_JSON;
+    return key == OPTION_STATUS || key == OPTION_JSON;
+}
+
 static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -388,7 +415,8 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     default:
         return who_parse(key, text, agent) || isolation_parse(key, text, state) ||
-                       content_parse(key, text, state) || pace_parse(key, text, state)
+                       content_parse(key, text, state) || pace_parse(key, text, state) ||
+                       status_parse(key, text, agent)
                    ? 0
                    : ARGP_ERR_UNKNOWN;
     }
@@ -507,74 +535,6 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     struct agent *agent = arg;
     agent->stopping = true;
     event_base_loopbreak(agent->base);
-}
-
-static void tasks_print(struct agent *agent)
-{
-    struct dev_task_view view;
-    struct dev_runtime *runtime = posix_port_runtime(agent->port);
-    for (uint32_t i = 0; dev_task_view(runtime, i, &view) == BASE_OK; i++) {
-        char active[WIRE_SHA256_HEX + 1];
-        char previous[WIRE_SHA256_HEX + 1];
-        wire_sha256_hex(&view.active, active);
-        wire_sha256_hex(&view.previous, previous);
-        if (view.shadow) {
-            printf("shadow %.*s %s%s\n", (int)view.name.size, view.name.data, active,
-                   view.on_trial ? " compares" : "");
-            continue;
-        }
-        printf("state %.*s active %s previous %s%s\n", (int)view.name.size, view.name.data, active,
-               previous, view.on_trial ? " on-trial" : "");
-    }
-}
-
-static void stats_print(struct agent *agent)
-{
-    struct dev_stats stats;
-    dev_stats(posix_port_runtime(agent->port), &stats);
-    base_log_info(
-        &agent->log, "device",
-        "check-ins %llu, pulls %llu (%llu bytes, %llu resumed), runs %llu, failures %llu, "
-        "rollbacks %llu, refused offers %llu, refused metadata %llu, leases lost %llu, kills %llu",
-        (unsigned long long)stats.checkins, (unsigned long long)stats.pulls,
-        (unsigned long long)stats.pulled_bytes, (unsigned long long)stats.resumed_bytes,
-        (unsigned long long)stats.runs, (unsigned long long)stats.failures,
-        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers,
-        (unsigned long long)stats.refused_metadata, (unsigned long long)stats.leases_lost,
-        (unsigned long long)stats.kills);
-}
-
-static void behaviour_print(struct agent *agent)
-{
-    struct posix_pipeline *pipeline = posix_port_pipeline(agent->port);
-    struct dev_pipeline_stats stats;
-    struct dev_tunnel_stats tunnel;
-    uint64_t durable = 0;
-    uint64_t queued = 0;
-    uint64_t rejected = 0; // by the gateway, of all time
-    dev_pipeline_stats(posix_pipeline_core(pipeline), &stats);
-    dev_tunnel_stats(posix_pipeline_tunnel(pipeline), &tunnel);
-    for (uint32_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
-        durable += tunnel.classes[i].durable;
-        queued += tunnel.classes[i].queued;
-        rejected += tunnel.classes[i].lost[WIRE_TUNNEL_LOSS_REJECTED];
-    }
-    if (agent->events != NULL) {
-        struct event_source_stats events;
-        event_source_stats(agent->events, &events);
-        base_log_info(&agent->log, "events", "%llu lines, %llu recorded, %llu bad",
-                      (unsigned long long)events.lines, (unsigned long long)events.recorded,
-                      (unsigned long long)events.bad);
-    }
-    base_log_info(&agent->log, "pipeline",
-                  "%llu events kept, %llu matches, %llu starts, %llu dropped, %llu features; "
-                  "uploads: %llu taken, %llu refused, %llu refused by the gateway, %llu durable "
-                  "there, %llu queued",
-                  (unsigned long long)stats.events, (unsigned long long)stats.matches,
-                  (unsigned long long)stats.starts, (unsigned long long)stats.starts_dropped,
-                  (unsigned long long)stats.features, (unsigned long long)stats.uploads,
-                  (unsigned long long)stats.uploads_refused, (unsigned long long)rejected,
-                  (unsigned long long)durable, (unsigned long long)queued);
 }
 
 // ---- Enrolment
@@ -731,9 +691,7 @@ static int agent_run(struct agent *agent)
     if (terminate != NULL && interrupt != NULL && event_add(terminate, NULL) == 0 &&
         event_add(interrupt, NULL) == 0) {
         if (identify(agent) && agent_root_keep(&agent->options, &agent->log) && live(agent)) {
-            tasks_print(agent);
-            stats_print(agent);
-            behaviour_print(agent);
+            agent_summary_print(agent->port, agent->events, &agent->log);
             event_source_free(agent->events);
             posix_port_free(agent->port);
             result = agent->failed ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -766,6 +724,7 @@ int main(int argc, char **argv)
                "      --root root.1\n"
                "  walle-device ... --trust release.key.pub --once    # one check-in\n"
                "  walle-device ... --events - < events.jsonl         # behaviour\n"
+               "  walle-device --status device                       # what it has\n"
                "\nExit codes: 0 done; 1 it could not run; 2 usage.",
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
@@ -775,8 +734,15 @@ int main(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
         return EXIT_BAD_ARGS;
     }
-    base_log_stderr(&agent.log, agent.verbose ? BASE_LOG_DEBUG : BASE_LOG_INFO);
     struct base_error error = {0};
+    if (agent.status_dir != NULL) {
+        enum base_status status = agent_status_print(agent.status_dir, agent.json, stdout, &error);
+        if (status != BASE_OK) {
+            (void)fprintf(stderr, "walle-device: %s\n", error.text);
+        }
+        return status == BASE_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    agent_quiet_log(&agent.quiet, &agent.log, agent.verbose ? BASE_LOG_DEBUG : BASE_LOG_INFO);
     if (agent_descriptors_ready(&error) != BASE_OK) {
         base_log_error(&agent.log, "device", "%s", error.text);
         return EXIT_FAILURE;

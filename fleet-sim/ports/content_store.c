@@ -17,6 +17,23 @@ struct image {
     bool complete;
 };
 
+// Bytes that were too few to hold what came, kept for who has them mapped.
+struct outgrown {
+    struct outgrown *next;
+    uint8_t *bytes;
+};
+
+struct sim_body {
+    struct sim_body *next; // in its chain
+    struct wire_sha256 name;
+    uint8_t *bytes;
+    size_t size;
+    size_t capacity;
+    struct outgrown *outgrown;
+    uint32_t refs;
+    bool kept; // `bytes` are a blob's by now
+};
+
 struct sim_store {
     const struct base_alloc_port *alloc;
     const struct dev_crypto_port *crypto;
@@ -27,7 +44,8 @@ struct sim_store {
     uint16_t blob_slots[BLOB_SLOTS]; // index + 1
     struct image *images;            // SIM_STORE_IMAGES_MAX
     uint32_t *image_slots;           // IMAGE_SLOTS, index + 1
-    struct wire_manifest manifest;   // scratch of sim_image_complete
+    struct sim_body *bodies[SIM_BODY_CHAINS];
+    struct wire_manifest manifest; // scratch of sim_image_complete
 };
 
 static void *take(struct sim_store *store, size_t size)
@@ -65,6 +83,23 @@ enum base_status sim_store_new(const struct base_alloc_port *alloc,
     return BASE_OK;
 }
 
+// Frees the body that a link of its chain leads to.
+static void body_free(struct sim_store *store, struct sim_body **at)
+{
+    struct sim_body *body = *at;
+    *at = body->next;
+    while (body->outgrown != NULL) {
+        struct outgrown *next = body->outgrown->next;
+        drop(store, body->outgrown->bytes);
+        drop(store, body->outgrown);
+        body->outgrown = next;
+    }
+    if (!body->kept) {
+        drop(store, body->bytes);
+    }
+    drop(store, body);
+}
+
 void sim_store_free(struct sim_store *store)
 {
     if (store == NULL) {
@@ -72,6 +107,11 @@ void sim_store_free(struct sim_store *store)
     }
     for (uint32_t i = 0; i < store->blob_count; i++) {
         drop(store, (void *)(uintptr_t)store->blobs[i].bytes);
+    }
+    for (uint32_t i = 0; i < SIM_BODY_CHAINS; i++) {
+        while (store->bodies[i] != NULL) {
+            body_free(store, &store->bodies[i]);
+        }
     }
     for (uint32_t i = 0; store->images != NULL && i < store->image_count; i++) {
         drop(store, store->images[i].blobs);
@@ -100,6 +140,35 @@ const struct sim_blob *sim_store_find(struct sim_store *store, const struct wire
     return store->blob_slots[slot] == 0 ? NULL : &store->blobs[store->blob_slots[slot] - 1];
 }
 
+// Room for content that is what its name says.
+static enum base_status check(const struct sim_store *store, const struct wire_sha256 *name,
+                              const uint8_t *bytes, size_t size)
+{
+    struct dev_hash_state state;
+    struct wire_sha256 digest;
+    store->crypto->hash_begin(store->crypto->ctx, &state, name);
+    store->crypto->hash_update(store->crypto->ctx, &state, bytes, size);
+    store->crypto->hash_end(store->crypto->ctx, &state, &digest);
+    if (!wire_sha256_equal(&digest, name)) {
+        return BASE_ERR_HASH;
+    }
+    return store->blob_count == SIM_STORE_BLOBS_MAX || store->bytes + size > SIM_STORE_BYTES_MAX
+               ? BASE_ERR_FULL
+               : BASE_OK;
+}
+
+// Takes checked bytes as a blob.
+static const struct sim_blob *enter(struct sim_store *store, uint32_t slot,
+                                    const struct wire_sha256 *name, const uint8_t *bytes,
+                                    size_t size)
+{
+    struct sim_blob *blob = &store->blobs[store->blob_count];
+    *blob = (struct sim_blob){*name, bytes, size, (uint16_t)store->blob_count};
+    store->blob_slots[slot] = (uint16_t)++store->blob_count;
+    store->bytes += size;
+    return blob;
+}
+
 enum base_status sim_store_add(struct sim_store *store, const struct wire_sha256 *name,
                                const uint8_t *bytes, size_t size, const struct sim_blob **out_blob)
 {
@@ -112,17 +181,7 @@ enum base_status sim_store_add(struct sim_store *store, const struct wire_sha256
         *out_blob = have;
         return BASE_OK;
     }
-    struct dev_hash_state state;
-    struct wire_sha256 digest;
-    store->crypto->hash_begin(store->crypto->ctx, &state, name);
-    store->crypto->hash_update(store->crypto->ctx, &state, bytes, size);
-    store->crypto->hash_end(store->crypto->ctx, &state, &digest);
-    if (!wire_sha256_equal(&digest, name)) {
-        return BASE_ERR_HASH;
-    }
-    if (store->blob_count == SIM_STORE_BLOBS_MAX || store->bytes + size > SIM_STORE_BYTES_MAX) {
-        return BASE_ERR_FULL;
-    }
+    BASE_TRY(check(store, name, bytes, size));
     uint8_t *copy = take(store, size);
     if (copy == NULL) {
         return BASE_ERR_NOMEM;
@@ -130,11 +189,110 @@ enum base_status sim_store_add(struct sim_store *store, const struct wire_sha256
     if (size > 0) {
         memcpy(copy, bytes, size);
     }
-    struct sim_blob *blob = &store->blobs[store->blob_count];
-    *blob = (struct sim_blob){*name, copy, size, (uint16_t)store->blob_count};
-    store->blob_slots[slot] = (uint16_t)++store->blob_count;
-    store->bytes += size;
-    *out_blob = blob;
+    *out_blob = enter(store, slot, name, copy, size);
+    return BASE_OK;
+}
+
+// ---- Content on its way ----
+
+static struct sim_body **chain_of(struct sim_store *store, const struct wire_sha256 *name)
+{
+    uint64_t hash;
+    memcpy(&hash, name->bytes, sizeof(hash));
+    return &store->bodies[hash % SIM_BODY_CHAINS];
+}
+
+struct sim_body *sim_body_ref(struct sim_store *store, const struct wire_sha256 *name)
+{
+    struct sim_body **chain = chain_of(store, name);
+    struct sim_body *body = *chain;
+    while (body != NULL && !wire_sha256_equal(&body->name, name)) {
+        body = body->next;
+    }
+    if (body == NULL) {
+        body = take(store, sizeof(*body));
+        if (body == NULL) {
+            return NULL;
+        }
+        *body = (struct sim_body){.next = *chain, .name = *name};
+        *chain = body;
+    }
+    body->refs++;
+    return body;
+}
+
+void sim_body_unref(struct sim_store *store, struct sim_body *body)
+{
+    if (body == NULL || --body->refs > 0) {
+        return;
+    }
+    struct sim_body **at = chain_of(store, &body->name);
+    while (*at != body) {
+        at = &(*at)->next;
+    }
+    body_free(store, at);
+}
+
+// Room for `size` bytes. What is there stays where it is, too, for who has it mapped.
+static enum base_status body_grow(struct sim_store *store, struct sim_body *body, size_t size)
+{
+    if (size <= body->capacity) {
+        return BASE_OK;
+    }
+    size_t capacity = body->capacity * 2 > size ? body->capacity * 2 : size;
+    struct outgrown *old = NULL;
+    uint8_t *bytes = take(store, capacity);
+    if (bytes != NULL && body->bytes != NULL) {
+        old = take(store, sizeof(*old));
+    }
+    if (bytes == NULL || (body->bytes != NULL && old == NULL)) {
+        drop(store, bytes);
+        return BASE_ERR_NOMEM;
+    }
+    if (old != NULL) {
+        memcpy(bytes, body->bytes, body->size);
+        *old = (struct outgrown){body->outgrown, body->bytes};
+        body->outgrown = old;
+    }
+    body->bytes = bytes;
+    body->capacity = capacity;
+    return BASE_OK;
+}
+
+enum base_status sim_body_add(struct sim_store *store, struct sim_body *body, size_t offset,
+                              const uint8_t *bytes, size_t size)
+{
+    size_t there = body->size - offset < size ? body->size - offset : size;
+    if (there > 0 && memcmp(body->bytes + offset, bytes, there) != 0) {
+        return BASE_ERR_CONFLICT;
+    }
+    if (there == size) {
+        return BASE_OK;
+    }
+    if (body->kept) { // verified content has no more bytes
+        return BASE_ERR_CONFLICT;
+    }
+    BASE_TRY(body_grow(store, body, offset + size));
+    memcpy(body->bytes + body->size, bytes + there, size - there);
+    body->size = offset + size;
+    return BASE_OK;
+}
+
+const uint8_t *sim_body_bytes(const struct sim_body *body)
+{
+    return body->bytes;
+}
+
+enum base_status sim_body_keep(struct sim_store *store, struct sim_body *body, size_t size,
+                               const struct sim_blob **out_blob)
+{
+    uint32_t slot = blob_slot(store, &body->name);
+    if (store->blob_slots[slot] != 0 || body->size != size || body->bytes == NULL) {
+        return sim_store_add(store, &body->name, body->bytes, size, out_blob);
+    }
+    BASE_TRY(check(store, &body->name, body->bytes, size));
+    *out_blob = enter(store, slot, &body->name, body->bytes, size);
+    body->kept = true;
     return BASE_OK;
 }
 

@@ -4,6 +4,10 @@
 //
 // A blob enters the store only after its SHA-256 was computed here, for real, once. It never leaves
 // while the store lives, so borrowed bytes stay valid. One thread owns a store.
+//
+// A body is content on its way, which nobody has verified yet: the bytes of the device that has
+// most of it, shared by all whose own bytes are the same so far. Each of them verifies what it has
+// by itself, as a phone does. A body lives as long as a device holds it.
 #ifndef SIM_CONTENT_STORE_H
 #define SIM_CONTENT_STORE_H
 
@@ -19,6 +23,7 @@
 #define SIM_IMAGE_BLOBS_MAX  1024
 #define SIM_STORE_BYTES_MAX  (1024ull * 1024 * 1024)
 #define SIM_IMAGE_EMPTY      0
+#define SIM_BODY_CHAINS      1024 // of content on its way, by its name
 
 struct sim_blob {
     struct wire_sha256 name;
@@ -28,6 +33,7 @@ struct sim_blob {
 };
 
 struct sim_store;
+struct sim_body;
 
 // NOMEM.
 BASE_NODISCARD enum base_status sim_store_new(const struct base_alloc_port *alloc,
@@ -41,6 +47,20 @@ const struct sim_blob *sim_store_find(struct sim_store *store, const struct wire
 BASE_NODISCARD enum base_status sim_store_add(struct sim_store *store,
                                               const struct wire_sha256 *name, const uint8_t *bytes,
                                               size_t size, const struct sim_blob **out_blob);
+// Content on its way under this name: the one that others hold, or a new one without bytes. NULL:
+// out of memory. Each call is undone by one of sim_body_unref.
+struct sim_body *sim_body_ref(struct sim_store *store, const struct wire_sha256 *name);
+void sim_body_unref(struct sim_store *store, struct sim_body *body);
+// For who has the first `offset` bytes of it: are the next ones `bytes`? Those beyond what is there
+// are added. CONFLICT: they differ, the body is as before; NOMEM.
+BASE_NODISCARD enum base_status sim_body_add(struct sim_store *store, struct sim_body *body,
+                                             size_t offset, const uint8_t *bytes, size_t size);
+// Valid until the last reference is gone, whatever is added meanwhile.
+const uint8_t *sim_body_bytes(const struct sim_body *body);
+// As sim_store_add of its first `size` bytes; when these are all, they are kept without a copy.
+BASE_NODISCARD enum base_status sim_body_keep(struct sim_store *store, struct sim_body *body,
+                                              size_t size, const struct sim_blob **out_blob);
+
 // Content in the order it came; NULL past the end.
 const struct sim_blob *sim_store_at(const struct sim_store *store, uint32_t index);
 uint64_t sim_store_bytes(const struct sim_store *store);

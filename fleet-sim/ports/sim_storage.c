@@ -13,8 +13,10 @@ static struct sim_partial *find(const struct sim_disk *disk, const struct wire_s
     return partial;
 }
 
-static void partial_free(struct sim_partial *partial, const struct base_alloc_port *alloc)
+static void partial_free(struct sim_partial *partial, struct sim_store *store,
+                         const struct base_alloc_port *alloc)
 {
+    sim_body_unref(store, partial->body);
     alloc->release(alloc->ctx, partial->bytes);
     alloc->release(alloc->ctx, partial);
 }
@@ -26,7 +28,15 @@ static void unlink_partial(struct sim_storage *storage, struct sim_partial *part
         at = &(*at)->next;
     }
     *at = partial->next;
-    partial_free(partial, storage->alloc);
+    partial_free(partial, storage->store, storage->alloc);
+}
+
+// What there is of it, whoever's the bytes are.
+static const uint8_t *bytes_of(const struct sim_partial *partial)
+{
+    return partial->shared != NULL ? partial->shared->bytes
+           : partial->body != NULL ? sim_body_bytes(partial->body)
+                                   : partial->bytes;
 }
 
 // Verified content the device has under this name, NULL when it has none.
@@ -95,7 +105,8 @@ static enum base_status blob_stat(void *ctx, const struct wire_sha256 *name, uin
 // Room for `size` bytes of the device's own, keeping what is there.
 static enum base_status own(struct sim_storage *storage, struct sim_partial *partial, size_t size)
 {
-    if (partial->shared == NULL && size <= partial->capacity) {
+    bool shares = partial->shared != NULL || partial->body != NULL;
+    if (!shares && size <= partial->capacity) {
         return BASE_OK;
     }
     size_t capacity = partial->capacity * 2 > size ? partial->capacity * 2 : size;
@@ -103,14 +114,15 @@ static enum base_status own(struct sim_storage *storage, struct sim_partial *par
     if (bytes == NULL) {
         return BASE_ERR_FULL;
     }
-    const uint8_t *from = partial->shared != NULL ? partial->shared->bytes : partial->bytes;
     if (partial->size > 0) {
-        memcpy(bytes, from, partial->size);
+        memcpy(bytes, bytes_of(partial), partial->size);
     }
     storage->alloc->release(storage->alloc->ctx, partial->bytes);
     partial->bytes = bytes;
     partial->capacity = capacity;
     partial->shared = NULL;
+    sim_body_unref(storage->store, partial->body);
+    partial->body = NULL;
     return BASE_OK;
 }
 
@@ -122,7 +134,10 @@ static enum base_status create(struct sim_storage *storage, const struct wire_sh
         return BASE_ERR_FULL;
     }
     *partial = (struct sim_partial){.next = storage->disk->partials, .name = *name};
-    partial->shared = storage->disk->real ? NULL : sim_store_find(storage->store, name);
+    if (!storage->disk->real) {
+        partial->shared = sim_store_find(storage->store, name);
+        partial->body = partial->shared == NULL ? sim_body_ref(storage->store, name) : NULL;
+    }
     storage->disk->partials = partial;
     *out = partial;
     return BASE_OK;
@@ -148,6 +163,9 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
     const struct sim_blob *shared = partial->shared;
     bool same = shared != NULL && size <= shared->size - partial->size &&
                 memcmp(shared->bytes + partial->size, bytes, size) == 0;
+    if (partial->body != NULL) {
+        same = sim_body_add(storage->store, partial->body, partial->size, bytes, size) == BASE_OK;
+    }
     if (!same) {
         BASE_TRY(own(storage, partial, partial->size + size));
         if (size > 0) {
@@ -171,8 +189,10 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
     }
     const struct sim_blob *blob = partial->shared;
     if (blob == NULL || blob->size != partial->size) {
-        const uint8_t *bytes = blob != NULL ? blob->bytes : partial->bytes;
-        enum base_status status = sim_store_add(storage->store, name, bytes, partial->size, &blob);
+        enum base_status status =
+            partial->body != NULL
+                ? sim_body_keep(storage->store, partial->body, partial->size, &blob)
+                : sim_store_add(storage->store, name, bytes_of(partial), partial->size, &blob);
         if (status == BASE_ERR_HASH) {
             // The runtime sealed what it should have refused: keep it as it is, and count it.
             storage->bad_seals++;
@@ -205,7 +225,7 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     if (partial == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
-    *out_bytes = partial->shared != NULL ? partial->shared->bytes : partial->bytes;
+    *out_bytes = bytes_of(partial);
     *out_size = partial->size;
     return BASE_OK;
 }
@@ -280,11 +300,12 @@ void sim_storage_kill(struct sim_storage *storage, uint64_t draw)
     }
 }
 
-void sim_disk_done(struct sim_disk *disk, const struct base_alloc_port *alloc)
+void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
+                   const struct base_alloc_port *alloc)
 {
     while (disk->partials != NULL) {
         struct sim_partial *next = disk->partials->next;
-        partial_free(disk->partials, alloc);
+        partial_free(disk->partials, store, alloc);
         disk->partials = next;
     }
     alloc->release(alloc->ctx, disk->state);

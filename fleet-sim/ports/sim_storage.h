@@ -1,9 +1,10 @@
 // The storage port of a virtual device.
 //
 // A disk is what survives a kill: the state record, sealed blobs (as an image of the shared store)
-// and blobs still being pulled. Bytes that equal content already verified are not copied, only
-// counted; a byte that differs makes the device keep its own copy from there on, which then fails
-// verification for real. Devices of the sample that does everything for real share nothing.
+// and blobs still being pulled. Bytes that equal content already verified, or what another device
+// got of the same content so far, are not copied, only counted; a byte that differs makes the
+// device keep its own copy from there on, which then fails verification for real. Devices of the
+// sample that does everything for real share nothing.
 #ifndef SIM_SIM_STORAGE_H
 #define SIM_SIM_STORAGE_H
 
@@ -14,8 +15,9 @@
 struct sim_partial {
     struct sim_partial *next;
     struct wire_sha256 name;
-    const struct sim_blob *shared; // the bytes so far equal its first `size`; NULL: own bytes
-    uint8_t *bytes;
+    const struct sim_blob *shared; // the bytes so far equal its first `size`; NULL: they do not
+    struct sim_body *body;         // ... or the first `size` of this one, counted; NULL: likewise
+    uint8_t *bytes;                // its own, where it shares none
     size_t size;
     size_t capacity;
     bool sealed; // only on devices that share nothing
@@ -44,8 +46,9 @@ struct sim_storage {
 struct dev_storage_port sim_storage_port(struct sim_storage *storage);
 // What a kill does to bytes not yet sealed: `draw` decides how much of each survives.
 void sim_storage_kill(struct sim_storage *storage, uint64_t draw);
-// Frees what the device holds.
-void sim_disk_done(struct sim_disk *disk, const struct base_alloc_port *alloc);
+// Frees what the device holds, and gives back what it shares with others of the store.
+void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
+                   const struct base_alloc_port *alloc);
 uint64_t sim_disk_bytes(const struct sim_disk *disk); // memory of its own
 
 #endif

@@ -4,6 +4,7 @@
 #include "report/run_result.h"
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "report/behaviour_report.h"
 #include "report/report_svg.h"
 
@@ -96,19 +97,53 @@ static void tile_time(FILE *file, const struct base_hist *hist, const char *labe
     tile(file, text, label);
 }
 
+static void about_row(const char *name, const char *value, FILE *file)
+{
+    if (value[0] != '\0') {
+        (void)fprintf(file, "<tr><th>%s<td>", name);
+        sim_html_text(file, value);
+        (void)fputs("</tr>\n", file);
+    }
+}
+
+// When, of what, where, by what.
+static void about_section(const struct sim_run_result *r, FILE *file)
+{
+    const struct sim_about *about = &r->about;
+    char where[SIM_GATEWAY_TEXT_MAX];
+    char when[2 * SIM_ABOUT_DATE_MAX + 8];
+    char release[WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 8];
+    sim_gateway_text(r->options, where);
+    (void)snprintf(when, sizeof(when), "%s to %s", about->began, about->ended);
+    (void)snprintf(release, sizeof(release), "%s %s", about->task, about->version);
+    (void)fputs("<table>\n", file);
+    about_row("date", when, file);
+    about_row("task", release[1] != '\0' ? release : "no device was offered a release", file);
+    about_row("manifest", about->manifest, file);
+    about_row("devices were", where, file);
+    about_row("machine", about->machine, file);
+    about_row("product", "walle-fleet-sim " BASE_PRODUCT_VERSION, file);
+    (void)fputs("</table>\n", file);
+}
+
 static void head_section(const struct sim_run_result *r, FILE *file)
 {
     char text[64];
     spaced_number(r->options->devices, text);
-    (void)fprintf(file, "<h1>Fleet run: %s devices, %s</h1>\n", text,
-                  r->passed ? "<span class=good>passed</span>" : "<span class=bad>failed</span>");
+    const char *word = r->outcome == SIM_OUTCOME_INTERRUPTED
+                           ? "interrupted: neither passed nor failed"
+                           : sim_outcome_name(r->outcome);
+    (void)fprintf(file, "<h1>Fleet run: %s devices, <span class=%s>%s</span></h1>\n", text,
+                  r->outcome == SIM_OUTCOME_PASSED ? "good" : "bad", word);
     (void)fputs("<p class=note>Ended: ", file);
     sim_html_text(file, r->ended);
     if (r->cause[0] != '\0') {
-        (void)fputs(".</p>\n<p class=bad>Failed: ", file);
+        (void)fputs(".</p>\n<p class=bad>Because: ", file);
         sim_html_text(file, r->cause);
     }
-    (void)fputs(".</p>\n<div class=tiles>\n", file);
+    (void)fputs(".</p>\n", file);
+    about_section(r, file);
+    (void)fputs("<div class=tiles>\n", file);
     tile_count(file, (double)r->counters.arrived, "devices came online");
     if (r->options->local) {
         tile(file, "in process", "no gateway");
@@ -151,15 +186,15 @@ static void trust_section(const struct sim_run_result *r, FILE *file)
 
 static void slice_section(const struct sim_run_result *r, FILE *file)
 {
-    char version[SIM_LABEL_MAX];
+    char version[SIM_RELEASE_TEXT_MAX];
     char text[SIM_SLICE_TEXT_MAX];
     if (r->focus == SIM_VERSION_NONE || r->slice.failed_total == 0) {
         return;
     }
-    sim_version_text(r, r->focus, version);
+    sim_release_text(r, r->focus, version);
     (void)fputs("<h2>Where the failures are</h2>\n", file);
     if (r->slice.cond_count == 0) {
-        (void)fputs("<p>Version ", file);
+        (void)fputs("<p>", file);
         sim_html_text(file, version);
         (void)fprintf(file, " failed on %llu of %llu devices: %s.</p>\n",
                       (unsigned long long)r->slice.failed_total,
@@ -167,7 +202,7 @@ static void slice_section(const struct sim_run_result *r, FILE *file)
         return;
     }
     sim_slice_text(&r->slice, text);
-    (void)fprintf(file, "<div class=slice>%.1f %% of the failures of version ",
+    (void)fprintf(file, "<div class=slice>%.1f %% of the failures of ",
                   sim_slice_support(&r->slice) * 100);
     sim_html_text(file, version);
     (void)fputs(" are on devices with <code>", file);
@@ -240,8 +275,8 @@ static void coverage_charts(const struct sim_run_result *r, struct columns *colu
         if (r->counters.version[v].offered == 0) {
             continue;
         }
-        char version[SIM_LABEL_MAX];
-        sim_version_text(r, v, version);
+        char version[SIM_RELEASE_TEXT_MAX];
+        sim_release_text(r, v, version);
         for (uint32_t i = 0; i < timeline->count; i++) {
             const struct sim_version_counters *c = &timeline->rows[i].version[v];
             columns->y[0][i] = (double)c->offered;
@@ -258,7 +293,7 @@ static void coverage_charts(const struct sim_run_result *r, struct columns *colu
         add_series(&chart, "ran without failure", columns->y[3], false);
         add_series(&chart, "failed", columns->y[4], false);
         add_series(&chart, "run it now", columns->y[5], true);
-        (void)fputs("<h2>Coverage of version ", file);
+        (void)fputs("<h2>Coverage of ", file);
         sim_html_text(file, version);
         (void)fputs("</h2>\n", file);
         sim_chart_write(&chart, file);
@@ -409,9 +444,9 @@ static void cohort_section(const struct sim_run_result *r, FILE *file)
     if (r->mining == NULL) {
         return;
     }
-    char version[SIM_LABEL_MAX];
-    sim_version_text(r, r->focus, version);
-    (void)fputs("<h2>Failure rate per cohort, version ", file);
+    char version[SIM_RELEASE_TEXT_MAX];
+    sim_release_text(r, r->focus, version);
+    (void)fputs("<h2>Failure rate per cohort, ", file);
     sim_html_text(file, version);
     if (r->slice.failed_total == 0) {
         double low, high;

@@ -1,4 +1,5 @@
 // run.json: the run in numbers, for programs. Written once, at the end.
+#include "base/version.h"
 #include "report/behaviour_report.h"
 #include "report/run_result.h"
 
@@ -120,12 +121,41 @@ static json_t *latencies(const struct sim_run_result *result)
         "offer_to_run", quantiles(&result->offer_to_run_us));
 }
 
+// Neither true nor false of a run that was cut short.
+static json_t *passed(const struct sim_run_result *result)
+{
+    return result->outcome == SIM_OUTCOME_INTERRUPTED
+               ? json_null()
+               : json_boolean(result->outcome == SIM_OUTCOME_PASSED);
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? json_string(text) : json_null();
+}
+
+static json_t *about(const struct sim_run_result *result)
+{
+    const struct sim_about *a = &result->about;
+    const struct sim_options *options = result->options;
+    char gateway[SIM_TEXT_MAX + 24] = "";
+    if (!options->local) {
+        (void)snprintf(gateway, sizeof(gateway), "%s://%s:%u", options->tls ? "https" : "http",
+                       options->host, options->port);
+    }
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:s, s:s}", "began", a->began, "ended",
+                     a->ended, "task", text_or_null(a->task), "version", text_or_null(a->version),
+                     "manifest", text_or_null(a->manifest), "gateway", text_or_null(gateway),
+                     "machine", a->machine, "product", "walle-fleet-sim " BASE_PRODUCT_VERSION);
+}
+
 enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
     json_t *root = json_pack(
-        "{s:b, s:s, s:s*, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed",
-        (int)result->passed, "ended", result->ended, "failed_because",
+        "{s:o, s:s, s:b, s:o, s:s, s:s*, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed",
+        passed(result), "outcome", sim_outcome_name(result->outcome), "interrupted",
+        (int)result->interrupted, "about", about(result), "ended", result->ended, "failed_because",
         result->cause[0] != '\0' ? result->cause : NULL, "devices", number(options->devices),
         "carriers", number(result->budget.carriers), "dedicated", number(result->budget.dedicated),
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",

@@ -29,6 +29,48 @@ double sim_result_rate(const struct sim_timeline *timeline, uint8_t version)
     return to_s > from_s ? (to - from) / (to_s - from_s) : 0;
 }
 
+static const struct {
+    const char *name;
+    const char *text;
+} outcomes[SIM_OUTCOME_COUNT] = {
+    [SIM_OUTCOME_PASSED] = {"passed", "passed"},
+    [SIM_OUTCOME_FAILED] = {"failed", "FAILED"},
+    [SIM_OUTCOME_INTERRUPTED] = {"interrupted", "INTERRUPTED: neither passed nor failed"},
+    [SIM_OUTCOME_NO_GATEWAY] = {"no gateway", "NO GATEWAY"},
+    [SIM_OUTCOME_NOBODY_ONLINE] = {"nobody online", "NOBODY ONLINE"},
+    [SIM_OUTCOME_UNREACHED] = {"nobody reached", "NOBODY REACHED"},
+};
+
+const char *sim_outcome_name(enum sim_outcome outcome)
+{
+    return outcomes[outcome].name;
+}
+
+const char *sim_outcome_text(enum sim_outcome outcome)
+{
+    return outcomes[outcome].text;
+}
+
+void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TEXT_MAX])
+{
+    if (options->local) {
+        (void)snprintf(out, SIM_GATEWAY_TEXT_MAX, "in this process, no gateway");
+        return;
+    }
+    (void)snprintf(out, SIM_GATEWAY_TEXT_MAX, "gateway %s:%u %s", options->host, options->port,
+                   options->tls ? "by TLS" : "in clear text");
+}
+
+void sim_release_text(const struct sim_run_result *result, uint8_t version,
+                      char out[SIM_RELEASE_TEXT_MAX])
+{
+    struct sim_version item = sim_versions_get(result->versions, version);
+    char name[SIM_LABEL_MAX];
+    sim_version_name(&item, name);
+    (void)snprintf(out, SIM_RELEASE_TEXT_MAX, "%s%s%s", item.task, item.task[0] != 0 ? " " : "",
+                   name);
+}
+
 void sim_version_text(const struct sim_run_result *result, uint8_t version, char out[SIM_LABEL_MAX])
 {
     struct sim_version item = sim_versions_get(result->versions, version);

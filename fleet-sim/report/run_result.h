@@ -2,6 +2,7 @@
 #ifndef SIM_RUN_RESULT_H
 #define SIM_RUN_RESULT_H
 
+#include "report/run_about.h"
 #include "report/slice_mining.h"
 #include "report/timeline.h"
 #include "report/trust_report.h"
@@ -10,8 +11,21 @@
 #include "wire/report.h"
 #include "run/preflight.h"
 
-#define SIM_CAUSE_MAX 512
-#define SIM_OUTCOMES  32u // above any enum wire_outcome_kind
+#define SIM_CAUSE_MAX        512
+#define SIM_GATEWAY_TEXT_MAX (SIM_TEXT_MAX + 40)
+#define SIM_RELEASE_TEXT_MAX (WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 2)
+#define SIM_OUTCOMES         32u // above any enum wire_outcome_kind
+
+// What a run came to.
+enum sim_outcome {
+    SIM_OUTCOME_PASSED,
+    SIM_OUTCOME_FAILED,        // an invariant broke, the release failed, or a goal was missed
+    SIM_OUTCOME_INTERRUPTED,   // by a signal: neither passed nor failed
+    SIM_OUTCOME_NO_GATEWAY,    // nothing answered
+    SIM_OUTCOME_NOBODY_ONLINE, // no device came so far that it was answered what to do
+    SIM_OUTCOME_UNREACHED,     // no release reached a device
+    SIM_OUTCOME_COUNT
+};
 
 struct sim_run_result {
     const struct sim_options *options;
@@ -40,9 +54,16 @@ struct sim_run_result {
     struct sim_failures failures;
     bool whole;                // every device went through the version
     char ended[160];           // why the run ended
-    char cause[SIM_CAUSE_MAX]; // why it failed, where that is no oracle's
-    bool passed;
+    char cause[SIM_CAUSE_MAX]; // why it did not pass, where that is no oracle's
+    struct sim_about about;
+    enum sim_outcome outcome;
+    bool interrupted; // by a signal, before its end
 };
+
+// "passed", "no gateway": as run.json has it.
+const char *sim_outcome_name(enum sim_outcome outcome);
+// A sentence about it, in which an interrupted run is neither passed nor failed.
+const char *sim_outcome_text(enum sim_outcome outcome);
 
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
@@ -58,5 +79,10 @@ BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_resul
 // "2.0.0", or the first digits of the hash where the label is not known.
 void sim_version_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_LABEL_MAX]);
+// "gateway 127.0.0.1:8443 by TLS"
+void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TEXT_MAX]);
+// "shop/score 2.0.0": the task with it.
+void sim_release_text(const struct sim_run_result *result, uint8_t version,
+                      char out[SIM_RELEASE_TEXT_MAX]);
 
 #endif

@@ -39,6 +39,8 @@
 #define SIM_TOKEN_TEXT_MAX     256 // of a token
 #define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT      4096
+#define SIM_CONTENT_MIB_MAX    1024 // SIM_STORE_BYTES_MAX
+#define SIM_UNANSWERED_S       30   // without any answer since the start: no gateway is there
 #define SIM_CLOCK_OFF_DAYS     400
 #define SIM_CLOCK_OFF_DAYS_MAX 20000
 #define SIM_RESULT_BYTES_MAX   512 // a million awake devices must fit
@@ -63,8 +65,9 @@ struct sim_options {
     uint64_t installation; // of `run`, drawn: its devices begin without what the last run's had
     uint32_t threads;
     uint32_t real_every;
-    uint32_t awake_max;  // devices in memory at once, over all threads
-    double arrival_rate; // devices a second that come online
+    uint32_t awake_max;   // devices in memory at once, over all threads
+    uint32_t content_mib; // of all that devices pull, as the preflight counts it
+    double arrival_rate;  // devices a second that come online
     uint32_t beta_per_10000;
     struct sim_predicate where;    // the fleet is drawn from devices like this
     const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program
@@ -98,6 +101,7 @@ struct sim_options {
     uint32_t coverage_ppm;      // 0: not asked
     char version[SIM_TEXT_MAX]; // hash (or its start) or label the coverage is of
     uint64_t until_rollout;     // 0: not asked
+    bool until_stopped;         // a signal is the end of the run, and no interruption
     uint64_t rollout;           // shown; 0: the newest one
     // Bad releases.
     struct sim_bad_release bad;

@@ -6,7 +6,10 @@
 #include "base/buffer.h"
 #include "base/regular_file.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define SIM_MIB (1024u * 1024u)
 
 enum base_status sim_local_read(const char *path, size_t limit, struct base_buffer *out,
                                 struct base_error *error)
@@ -42,6 +45,25 @@ static enum base_status add_file(struct sim_store *store, const char *path,
     return status == BASE_OK
                ? BASE_OK
                : base_error_set(error, status, "%s: %s", path, base_status_text(status));
+}
+
+uint32_t sim_local_content_mib(const char *path)
+{
+    struct base_buffer bytes;
+    struct wire_manifest *manifest = malloc(sizeof(*manifest));
+    uint64_t total = 1;
+    if (manifest != NULL &&
+        sim_local_read(path, WIRE_MANIFEST_BYTES_MAX, &bytes, NULL) == BASE_OK) {
+        if (wire_manifest_parse(bytes.data, bytes.size, manifest) == BASE_OK) {
+            for (uint32_t i = 0; i < manifest->file_count; i++) {
+                total += manifest->files[i].bytes;
+            }
+        }
+        base_buffer_done(&bytes);
+    }
+    free(manifest);
+    uint64_t mib = (total + SIM_MIB - 1) / SIM_MIB;
+    return mib < SIM_CONTENT_MIB_MAX ? (uint32_t)mib : SIM_CONTENT_MIB_MAX;
 }
 
 static struct wire_sha256 digest_of(const struct base_buffer *bytes)

@@ -39,11 +39,12 @@ int main(int argc, char **argv)
     if (options == NULL) {
         return SIM_EXIT_LOCAL;
     }
-    if (sim_options_parse(argc, argv, options, &error) != BASE_OK) {
+    enum base_status status = sim_options_parse(argc, argv, options, &error);
+    if (status != BASE_OK) {
         (void)fprintf(stderr, "walle-fleet-sim: %s\n", error.text);
         sim_options_done(options);
         free(options);
-        return SIM_EXIT_USAGE;
+        return status == BASE_ERR_NOT_FOUND ? SIM_EXIT_NOBODY_FITS : SIM_EXIT_USAGE;
     }
     struct sigaction action = {.sa_handler = on_signal};
     (void)sigaction(SIGINT, &action, NULL);

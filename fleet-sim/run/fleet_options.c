@@ -65,6 +65,8 @@ enum key {
     KEY_SESSIONS,
     KEY_SESSION_EVERY,
     KEY_ACTIVE,
+    KEY_UNTIL_STOPPED,
+    KEY_CONTENT,
     KEY_ENROL,
     KEY_CREDENTIALS,
     KEY_TOKEN_FILE,
@@ -122,6 +124,13 @@ static const struct argp_option table[] = {
     {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version", 2},
     {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", 2},
     {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", 2},
+    {"until-stopped", KEY_UNTIL_STOPPED, 0, 0,
+     "SIGTERM or SIGINT is the end of the run then, and no interruption", 2},
+    {"content-mib", KEY_CONTENT, "N", 0,
+     "MiB of all that a device pulls, as the preflight counts it: each thread keeps it once, and "
+     "so "
+     "does each device that shares nothing (1; simulate knows)",
+     2},
     {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", 2},
     {"bad-version", KEY_BAD_VERSION, "SHA|X.Y.Z", 0,
      "Version that is bad: who ran it was harmed; may be given again", 2},
@@ -160,6 +169,7 @@ struct parse {
     struct sim_options *out;
     struct base_error *error;
     const char *task;
+    const char *where;
 };
 
 static error_t refuse(struct parse *parse, const char *option, const char *value, const char *what)
@@ -447,6 +457,11 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return take_u32(parse, "session-every", value, 1, 86400, &o->session_every_s);
     case KEY_ACTIVE:
         return take_u32(parse, "active", value, 1, SIM_ACTIVE_MAX, &o->active_max);
+    case KEY_CONTENT:
+        return take_u32(parse, "content-mib", value, 1, SIM_CONTENT_MIB_MAX, &o->content_mib);
+    case KEY_UNTIL_STOPPED:
+        o->until_stopped = true;
+        return 0;
     case KEY_NO_LIVE:
         o->live = false;
         return 0;
@@ -491,6 +506,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         parse->task = value;
         return 0;
     case KEY_WHERE:
+        parse->where = value;
         return take_where(parse, value);
     case KEY_TARGET:
         return take_target(parse, value);
@@ -529,6 +545,7 @@ static void defaults(struct sim_options *o)
     o->arrival_rate = RATE_DEFAULT;
     o->beta_per_10000 = 100;
     o->per_carrier = PER_CARRIER_DEFAULT;
+    o->content_mib = 1;
     o->max_exposed_ppm = UINT32_MAX;
     o->max_failure_ppm = 10000;
     o->exclusive_ppm = 500000;
@@ -556,7 +573,6 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
 static enum base_status check_evidence(const struct parse *parse)
 {
     const struct sim_options *o = parse->out;
-    const struct sim_population population = {o->seed, o->beta_per_10000};
     if ((o->evidence[0] == '\0') != (o->evidence_key[0] == '\0')) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--evidence FILE and --evidence-key FILE go together");
@@ -571,12 +587,22 @@ static enum base_status check_evidence(const struct parse *parse)
                               "--evidence is of the version as it is, on all that --target means: "
                               "neither --where nor --bad goes with it");
     }
-    if (o->target != NULL &&
-        !sim_options_want(o, &population, sim_options_index(o, &population, 0))) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--target: no virtual device is like this: %.100s", o->target_text);
-    }
     return BASE_OK;
+}
+
+// A run of devices that nobody is shows nothing.
+static enum base_status check_somebody(const struct parse *parse)
+{
+    const struct sim_options *o = parse->out;
+    const struct sim_population population = {o->seed, o->beta_per_10000};
+    bool where = o->where.cond_count > 0;
+    if (sim_options_want(o, &population, sim_options_index(o, &population, 0))) {
+        return BASE_OK;
+    }
+    return base_error_set(parse->error, BASE_ERR_NOT_FOUND,
+                          "--%s: no virtual device is like this: %.100s%s%.100s",
+                          where ? "where" : "target", where ? parse->where : "",
+                          where && o->target != NULL ? ", --target: " : "", o->target_text);
 }
 
 static enum base_status check_local(struct parse *parse)
@@ -598,6 +624,7 @@ static enum base_status check_local(struct parse *parse)
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --task DIR, or --manifest FILE and --blobs DIR");
     }
+    o->content_mib = sim_local_content_mib(o->manifest);
     if (o->bad.rule_count > 0) {
         // In the simulate stage there is one version, and the rules are about it.
         (void)snprintf(o->bad_versions[0], SIM_TEXT_MAX, "*");
@@ -609,7 +636,7 @@ static enum base_status check_local(struct parse *parse)
                               "simulate needs --sessions N above 0, or --behaviour none");
     }
     o->hints = false;
-    return BASE_OK;
+    return check_somebody(parse);
 }
 
 static enum base_status check_run(struct parse *parse)
@@ -646,7 +673,7 @@ static enum base_status check_run(struct parse *parse)
     if (o->hints && o->per_carrier == PER_CARRIER_DEFAULT) {
         o->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
     }
-    return BASE_OK;
+    return check_somebody(parse);
 }
 
 enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
@@ -674,14 +701,17 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "(simulate); tunnel is the tunnel's own simulation, with its own --help.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
-        "      --enroll-token gateway/enroll.token --root root.1 --hints\n\nExit status: 0 "
-        "everything held, 1 an "
-        "oracle is broken or a goal was missed, "
-        "2 usage, 3 refused by the preflight, 4 files or memory.",
+        "      --enroll-token gateway/enroll.token --root root.1 --hints\n\n"
+        "Exit status: 0 passed: the release did what it was to do, and every invariant held; "
+        "1 an invariant broke, the release failed, or a goal was missed; "
+        "2 usage, 3 refused by the preflight, 4 files or memory, "
+        "5 interrupted by a signal before its end: neither passed nor failed, "
+        "6 no device is like --where and --target, 7 no gateway answered, "
+        "8 nobody came online, 9 no release reached anybody.",
         NULL,
         NULL,
         NULL};
-    struct parse parse = {out, error, NULL};
+    struct parse parse = {out, error, NULL, NULL};
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
     static char run[] = "walle-fleet-sim run";

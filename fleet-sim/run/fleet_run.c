@@ -6,11 +6,11 @@
 #include "base/clock.h"
 #include "base/output_file.h"
 #include "model/model_store.h"
-#include "report/behaviour_report.h"
 #include "report/evidence_file.h"
-#include "report/latency_text.h"
+#include "report/run_summary.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
+#include "run/fleet_outcome.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
 
@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 
 #define POLL_US         100000
+#define LAST_LOOK_US    3000000 // for what became of the rollout, at the end
 #define ROW_S           1.0
 #define SETTLE_S        2.0  // after the goal: reports under way arrive
 #define ROLL_BACK_MAX_S 60.0 // for devices to leave a bad version after the rollout ended
@@ -46,7 +47,7 @@ struct sim_fleet {
     struct sim_counters counters; // summed at the last row
     double goal_s;                // when the goal was reached; negative: not yet
     char last_stage[SIM_MARK_TEXT];
-    bool stopped; // by a signal
+    bool stopped; // by a signal, before its end
     struct sim_run_result result;
 };
 
@@ -207,6 +208,11 @@ static void mark_stage(struct sim_fleet *fleet, const struct sim_watch_view *vie
     }
 }
 
+static const struct sim_watch_view *view_of(const struct sim_fleet *fleet)
+{
+    return fleet->watch != NULL ? sim_watch_view(fleet->watch) : NULL;
+}
+
 static void add_row(struct sim_fleet *fleet)
 {
     struct base_hist lag_us;
@@ -224,7 +230,7 @@ static void add_row(struct sim_fleet *fleet)
         base_hist_init(&mailbox->checkin_us);
         pthread_mutex_unlock(&mailbox->lock);
     }
-    const struct sim_watch_view *view = fleet->watch != NULL ? sim_watch_view(fleet->watch) : NULL;
+    const struct sim_watch_view *view = view_of(fleet);
     struct sim_gateway_load load = {SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
                                     SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
     struct sim_row row;
@@ -290,14 +296,29 @@ static bool all_played(const struct sim_fleet *fleet)
     return wanted && sums->sessions > 0 && sums->left == 0 && sums->active == 0;
 }
 
+// Nobody is there: no answer at all since the start.
+static bool unanswered(const struct sim_fleet *fleet, double now_s)
+{
+    const struct sim_counters *counters = &fleet->counters;
+    return !fleet->options->local && now_s >= SIM_UNANSWERED_S && counters->requests > 0 &&
+           counters->answers == 0;
+}
+
 // True when the run is over; result.ended then says why.
 static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
     const struct sim_options *options = fleet->options;
     double now_s = seconds(fleet);
     if (*interrupted != 0) {
-        fleet->stopped = true;
-        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "asked to stop");
+        fleet->stopped = !options->until_stopped;
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "%s",
+                       options->until_stopped ? "asked to stop"
+                                              : "interrupted by a signal, before its end");
+        return true;
+    }
+    if (unanswered(fleet, now_s)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "nothing was answered for %u s", SIM_UNANSWERED_S);
         return true;
     }
     if (shards_done(fleet)) {
@@ -332,13 +353,30 @@ static void on_poll(evutil_socket_t socket, short what, void *ctx)
     (void)socket, (void)what, (void)ctx; // only ends the wait
 }
 
+static void poll_once(struct sim_fleet *fleet)
+{
+    struct timeval span = {0, POLL_US};
+    (void)event_base_once(fleet->base, -1, EV_TIMEOUT, on_poll, NULL, &span);
+    (void)event_base_loop(fleet->base, EVLOOP_ONCE);
+}
+
+// What became of the rollout, as it is now: it may have ended since the gateway was asked last.
+static void last_look(struct sim_fleet *fleet)
+{
+    uint64_t until_us = base_clock_mono_us() + LAST_LOOK_US;
+    for (uint32_t i = 0; fleet->watch != NULL && i < 2; i++) { // the second one is all of now
+        sim_watch_ask(fleet->watch);
+        while (sim_watch_waits(fleet->watch) && base_clock_mono_us() < until_us) {
+            poll_once(fleet);
+        }
+    }
+}
+
 static void watch_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
     double next_row_s = 0;
     while (!is_over(fleet, interrupted)) {
-        struct timeval span = {0, POLL_US};
-        (void)event_base_once(fleet->base, -1, EV_TIMEOUT, on_poll, NULL, &span);
-        (void)event_base_loop(fleet->base, EVLOOP_ONCE);
+        poll_once(fleet);
         if (seconds(fleet) >= next_row_s) {
             next_row_s = seconds(fleet) + ROW_S;
             if (fleet->watch != NULL) {
@@ -393,95 +431,15 @@ static void count_simulated(struct sim_fleet *fleet)
     }
 }
 
-// A token that opens nothing: whatever else held, it was not what the run was to show.
-static bool nobody_enrolled(const struct sim_counters *counters)
-{
-    return counters->enrolled == 0 && counters->enrol_refused > 0;
-}
-
 // What the last connection that failed came to; NULL: none did.
 static const char *link_fault(const struct sim_fleet *fleet)
 {
     const char *fault = NULL;
     for (uint32_t i = 0; i < fleet->shard_count && fault == NULL; i++) {
-        fault = sim_links_fault(fleet->shards[i]->links);
+        const struct sim_links *links = fleet->shards[i]->links;
+        fault = links != NULL ? sim_links_fault(links) : NULL;
     }
     return fault;
-}
-
-// No gateway is there: that nothing went wrong on it says nothing.
-static bool nobody_answered(const struct sim_fleet *fleet)
-{
-    const struct sim_counters *counters = &fleet->result.counters;
-    return !fleet->options->local && counters->answers == 0 &&
-           (link_fault(fleet) != NULL || (counters->requests > 0 && !fleet->stopped));
-}
-
-// Why the run failed, where neither an oracle nor a figure says it; false: for none of these.
-static bool find_cause(struct sim_fleet *fleet)
-{
-    const struct sim_options *options = fleet->options;
-    const struct sim_counters *counters = &fleet->result.counters;
-    char *out = fleet->result.cause;
-    if (nobody_answered(fleet)) {
-        const char *fault = link_fault(fleet);
-        char address[SIM_TEXT_MAX + 8];
-        (void)snprintf(address, sizeof(address), "%s:%u", options->host, options->port);
-        (void)snprintf(out, SIM_CAUSE_MAX, "no gateway answered: %s%s",
-                       fault != NULL ? fault : address,
-                       fault != NULL ? "" : ": no answer to any request");
-    } else if (nobody_enrolled(counters) && counters->enrolled_before > 0) {
-        (void)snprintf(out, SIM_CAUSE_MAX,
-                       "these devices are enrolled already, and %s does not hold their "
-                       "credentials: --credentials FILE of the run that enrolled them, another "
-                       "--seed, or walle device reset ID",
-                       options->credentials);
-    } else if (nobody_enrolled(counters)) {
-        (void)snprintf(out, SIM_CAUSE_MAX,
-                       "the gateway refused every enrolment: it does not take the token of "
-                       "--enroll-token");
-    }
-    return out[0] != '\0';
-}
-
-static bool goal_missed(const struct sim_fleet *fleet)
-{
-    const struct sim_options *options = fleet->options;
-    if (options->local) {
-        double allowed = (double)fleet->result.completed * options->max_failure_ppm / 1e6;
-        return fleet->result.completed == 0 || (double)fleet->result.failed > allowed;
-    }
-    return options->coverage_ppm > 0 && fleet->goal_s < 0;
-}
-
-// Of a simulation that failed by its figures: the limit, what was measured, how most devices
-// failed.
-static void tell_figures(struct sim_fleet *fleet)
-{
-    struct sim_run_result *result = &fleet->result;
-    double percent =
-        result->completed > 0 ? 100.0 * (double)result->failed / (double)result->completed : 0;
-    const struct sim_failure *top = NULL;
-    uint32_t most = 0;
-    if (result->completed == 0) {
-        (void)snprintf(result->cause, SIM_CAUSE_MAX, "no device ran the version");
-        return;
-    }
-    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
-        if (wire_outcome_is_failure((enum wire_outcome_kind)i) &&
-            result->failed_as[i] > result->failed_as[most]) {
-            most = i;
-        }
-    }
-    top = sim_failures_top(&result->failures, result->focus, (enum wire_outcome_kind)most);
-    (void)snprintf(
-        result->cause, SIM_CAUSE_MAX,
-        "%llu of %llu devices failed, %.2f %%: at most %.2f %% may (--max-failure); most "
-        "often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
-        (unsigned long long)result->failed, (unsigned long long)result->completed, percent,
-        (double)fleet->options->max_failure_ppm / 1e4, (unsigned long long)result->failed_as[most],
-        wire_outcome_name((enum wire_outcome_kind)most),
-        top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
 }
 
 // Tallies of all shards, and the law over all devices; its rows go beside the reports.
@@ -516,6 +474,17 @@ static void behaviour_gather(struct sim_fleet *fleet)
         (void)fprintf(fleet->log, "%s\n", error.text);
     }
     sim_ledger_judge_law(&result->verdict, result->law.broken + (ok ? 0 : 1), result->law.checked);
+}
+
+// The report is about the version that it explains, else the one that ran, else the first one met.
+static void tell_about(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    uint8_t number = result->focus != SIM_VERSION_NONE ? result->focus : result->rate_version;
+    number = number == SIM_VERSION_NONE && result->version_count > 1 ? 1 : number;
+    struct sim_version version = sim_versions_get(&fleet->versions, number);
+    sim_about_fill(number != SIM_VERSION_NONE ? &version : NULL, fleet->options->task,
+                   result->duration_s, &result->about);
 }
 
 static void gather(struct sim_fleet *fleet)
@@ -557,117 +526,14 @@ static void gather(struct sim_fleet *fleet)
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
-    bool caused = find_cause(fleet);
-    bool missed = goal_missed(fleet);
-    if (!caused && missed && fleet->options->local) {
-        tell_figures(fleet);
-    }
-    result->passed = !caused && !missed && result->verdict.holds;
-}
-
-// What devices have for themselves: credentials and exclusive files.
-static void print_own(const struct sim_fleet *fleet)
-{
-    const struct sim_run_result *r = &fleet->result;
-    FILE *log = fleet->log;
-    if (fleet->options->credentials[0] != '\0') {
-        (void)fprintf(log,
-                      "  enrolled    %llu devices, %llu refusals; %llu other requests refused as "
-                      "nobody's or a stranger's\n",
-                      (unsigned long long)r->counters.enrolled,
-                      (unsigned long long)r->counters.enrol_refused,
-                      (unsigned long long)r->counters.unauthorized);
-    }
-    if (r->cause[0] == '\0' && r->counters.enrolled_before > 0) {
-        (void)fprintf(log,
-                      "  WARNING     devices were refused that are enrolled already, with "
-                      "credentials that %s does not hold\n",
-                      fleet->options->credentials);
-    }
-    if (r->counters.exclusive_runs > 0) {
-        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
-                      (unsigned long long)r->counters.exclusive_runs,
-                      (unsigned long long)r->counters.runs);
-    }
-}
-
-static void print_denied(const struct sim_fleet *fleet)
-{
-    if (fleet->watch != NULL && sim_watch_view(fleet->watch)->denied) {
-        (void)fprintf(fleet->log, "  WARNING     the gateway shows its rollouts to operators only: "
-                                  "--token-file\n");
-    }
-}
-
-static void print_summary(const struct sim_fleet *fleet)
-{
-    const struct sim_run_result *r = &fleet->result;
-    FILE *log = fleet->log;
-    (void)fprintf(log, "\n%s after %.1f s: %s\n", r->passed ? "passed" : "FAILED", r->duration_s,
-                  r->ended);
-    (void)fprintf(log,
-                  "  devices     %llu online of %u; %u carriers, %u connections of their own\n",
-                  (unsigned long long)r->counters.arrived, fleet->options->devices,
-                  r->budget.carriers, r->budget.dedicated);
-    for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
-        const struct sim_version_counters *c = &r->counters.version[v];
-        char text[SIM_LABEL_MAX];
-        sim_version_text(r, v, text);
-        (void)fprintf(log,
-                      "  %-11s %llu offered, %llu activated, %llu ran, %llu failed, %lld run it "
-                      "now%s\n",
-                      text, (unsigned long long)c->offered, (unsigned long long)c->activated,
-                      (unsigned long long)c->ran, (unsigned long long)c->failed,
-                      (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
-    }
-    if (r->cause[0] != '\0') {
-        (void)fprintf(log, "  FAILED      %s\n", r->cause);
-    }
-    print_own(fleet);
-    print_denied(fleet);
-    if (r->slice.cond_count > 0) {
-        char text[SIM_SLICE_TEXT_MAX];
-        sim_slice_text(&r->slice, text);
-        (void)fprintf(log, "  failures    %s: %.1f %% of them, %.1f %% of its devices\n", text,
-                      sim_slice_support(&r->slice) * 100, sim_slice_precision(&r->slice) * 100);
-    }
-    if (sim_slice_none(&r->slice) != NULL) {
-        (void)fprintf(log, "  failures    on %llu devices: %s\n",
-                      (unsigned long long)r->slice.failed_total, sim_slice_none(&r->slice));
-    }
-    if (r->verdict.oracle[SIM_ORACLE_BACK].checked) {
-        (void)fprintf(log,
-                      "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "
-                      "do, %llu are back on the version they had\n",
-                      (unsigned long long)r->verdict.exposed,
-                      100.0 * (double)r->verdict.exposed / fleet->options->devices,
-                      (unsigned long long)r->verdict.still_bad,
-                      (unsigned long long)r->verdict.back_as_before);
-    }
-    char trust[SIM_TRUST_TEXT_MAX];
-    sim_trust_text(&r->trust, &r->counters, trust);
-    if (trust[0] != 0) {
-        (void)fprintf(log, "  trust       %s\n", trust);
-    }
-    char checkin[SIM_LATENCY_TEXT_MAX];
-    char lag[SIM_LATENCY_TEXT_MAX];
-    (void)fprintf(log,
-                  "  rate        %.0f devices/s from offer to first run; check-in p99 %s, lag p99 "
-                  "%s\n",
-                  r->rate,
-                  sim_latency_text(base_hist_quantile(&r->latencies.checkin_us, 0.99), checkin),
-                  sim_latency_text(base_hist_quantile(&r->latencies.lag_us, 0.99), lag));
-    sim_behaviour_print(r, log);
-    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
-        const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
-        if (oracle->checked && !oracle->holds) {
-            (void)fprintf(
-                log, "  BROKEN      %s: %llu of %llu\n", sim_oracle_text((enum sim_oracle)i),
-                (unsigned long long)oracle->violations, (unsigned long long)oracle->population);
-        }
-    }
-    (void)fprintf(log, "  memory      %.0f MiB at peak\n  report      %s/report.html\n",
-                  (double)r->peak_rss_bytes / 1048576, fleet->options->out);
+    const struct sim_ending ending = {
+        .view = view_of(fleet),
+        .link_fault = link_fault(fleet),
+        .interrupted = fleet->stopped,
+        .goal_reached = fleet->goal_s >= 0,
+    };
+    sim_outcome_judge(result, &ending);
+    tell_about(fleet);
 }
 
 static void fleet_free(struct sim_fleet *fleet)
@@ -692,6 +558,15 @@ static void fleet_free(struct sim_fleet *fleet)
     free(fleet);
 }
 
+static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
+    [SIM_OUTCOME_PASSED] = SIM_EXIT_OK,
+    [SIM_OUTCOME_FAILED] = SIM_EXIT_FAILED,
+    [SIM_OUTCOME_INTERRUPTED] = SIM_EXIT_INTERRUPTED,
+    [SIM_OUTCOME_NO_GATEWAY] = SIM_EXIT_NO_GATEWAY,
+    [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
+    [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
+};
+
 enum sim_exit sim_fleet_run(const struct sim_options *options,
                             const volatile sig_atomic_t *interrupted, FILE *log)
 {
@@ -714,6 +589,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
         code = SIM_EXIT_REFUSED;
     } else if ((status = fleet_start(fleet, &error)) == BASE_OK) {
         watch_run(fleet, interrupted);
+        last_look(fleet);
         stop_shards(fleet);
         add_row(fleet);
         sim_live_done(&fleet->live);
@@ -722,12 +598,12 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
         if (status == BASE_OK && options->evidence[0] != '\0') {
             status = sim_evidence_write(&fleet->result, &fleet->shards[0]->local.manifest, &error);
         }
-        print_summary(fleet);
-        code = fleet->result.passed ? SIM_EXIT_OK : SIM_EXIT_FAILED;
+        code = exits[fleet->result.outcome];
+        sim_summary_print(&fleet->result, view_of(fleet), code, log);
     }
     if (status != BASE_OK) {
         (void)fprintf(log, "walle-fleet-sim: %s\n", error.text);
-        code = code == SIM_EXIT_OK || code == SIM_EXIT_FAILED ? SIM_EXIT_LOCAL : code;
+        code = code == SIM_EXIT_REFUSED ? code : SIM_EXIT_LOCAL;
     }
     fleet_free(fleet);
     return code;

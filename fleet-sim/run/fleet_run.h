@@ -9,10 +9,15 @@
 
 enum sim_exit {
     SIM_EXIT_OK = 0,
-    SIM_EXIT_FAILED = 1, // an oracle is broken, a goal was not reached, or too many failures
+    SIM_EXIT_FAILED = 1, // an invariant broke, the release failed, a goal was not reached
     SIM_EXIT_USAGE = 2,
-    SIM_EXIT_REFUSED = 3, // preflight
-    SIM_EXIT_LOCAL = 4,   // files, memory
+    SIM_EXIT_REFUSED = 3,       // preflight
+    SIM_EXIT_LOCAL = 4,         // files, memory
+    SIM_EXIT_INTERRUPTED = 5,   // by a signal, before its end
+    SIM_EXIT_NOBODY_FITS = 6,   // no virtual device is what --where and --target ask for
+    SIM_EXIT_NO_GATEWAY = 7,    // nothing answered
+    SIM_EXIT_NOBODY_ONLINE = 8, // it answered, and no device came online
+    SIM_EXIT_UNREACHED = 9,     // devices came online, and no release reached one
 };
 
 // Runs to the end and writes the reports. `interrupted` becomes non-zero when the run is to end
@@ -32,6 +37,9 @@ uint8_t sim_focus_version(const struct sim_counters *counters);
 BASE_NODISCARD enum base_status sim_local_load(struct sim_shard *shard,
                                                const struct sim_options *options,
                                                struct base_error *error);
+// MiB of all files that the manifest at `path` names, at least 1; 1 when it cannot be read, which
+// loading says.
+uint32_t sim_local_content_mib(const char *path);
 // A file whole; the buffer is the caller's to end. IO, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status sim_local_read(const char *path, size_t limit,
                                                struct base_buffer *out, struct base_error *error);

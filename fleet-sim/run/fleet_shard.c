@@ -236,7 +236,7 @@ void sim_shard_done(struct sim_shard *shard)
     sim_crypto_done(&shard->crypto);
     const struct base_alloc_port *alloc = base_alloc_heap();
     for (uint32_t i = 0; shard->devices != NULL && i < shard->count; i++) {
-        sim_disk_done(&shard->devices[i].disk, alloc);
+        sim_disk_done(&shard->devices[i].disk, shard->store, alloc);
     }
     sim_exclusive_done(&shard->exclusive);
     sim_store_free(shard->store);

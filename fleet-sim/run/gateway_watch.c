@@ -153,6 +153,15 @@ void sim_watch_ask(struct sim_watch *watch)
     ask(watch, QUESTION_METRICS, "/metrics");
 }
 
+bool sim_watch_waits(const struct sim_watch *watch)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < QUESTION_COUNT; i++) {
+        waits = waits || watch->answers[i].open;
+    }
+    return waits && !watch->dead;
+}
+
 const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch)
 {
     return &watch->view;

@@ -52,6 +52,7 @@ BASE_NODISCARD enum base_status sim_watch_new(const struct sim_watch_options *op
 void sim_watch_free(struct sim_watch *watch);
 // Sends the next questions, unless the last ones are unanswered.
 void sim_watch_ask(struct sim_watch *watch);
+bool sim_watch_waits(const struct sim_watch *watch); // for an answer
 const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch);
 
 // Parsers, apart for tests. `bytes` is one rollout object or a page of them (the one not ended and

@@ -41,7 +41,7 @@ static const json_t *choose(const json_t *items)
             chosen = item;
             continue;
         }
-        bool newer = json_integer_value(json_object_get(item, "created_s")) >=
+        bool newer = json_integer_value(json_object_get(item, "created_s")) >
                      json_integer_value(json_object_get(chosen, "created_s"));
         if (is_over(chosen) != is_over(item) ? is_over(chosen) : newer) {
             chosen = item;

@@ -65,9 +65,11 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     uint64_t dedicated_bytes = options->tls ? DEDICATED_TLS_BYTES : DEDICATED_BYTES;
     out->connection_bytes =
         (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;
+    uint64_t alone = options->real_every > 0 ? options->devices / options->real_every : 0;
+    out->content_bytes = (options->threads + alone) * (uint64_t)options->content_mib * 1024 * 1024;
     out->kernel_bytes = out->sockets * 2 * KERNEL_SOCKET_BYTES;
     out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
-                        out->kernel_bytes + FIXED_BYTES;
+                        out->kernel_bytes + out->content_bytes + FIXED_BYTES;
     out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;
 }
 
@@ -85,7 +87,8 @@ enum base_status sim_preflight(const struct sim_options *options, const struct s
     if (out->memory_bytes > machine->memory_bytes / 10 * 9) {
         return base_error_set(error, BASE_ERR_LIMIT,
                               "%.0f MiB needed, %.0f MiB available: fewer --devices, fewer "
-                              "--dedicated connections, or a smaller --awake",
+                              "--dedicated connections, a smaller --awake, or fewer --threads or "
+                              "devices that share nothing (--real-every)",
                               (double)out->memory_bytes / MIB, (double)machine->memory_bytes / MIB);
     }
     return BASE_OK;
@@ -104,10 +107,11 @@ void sim_budget_print(const struct sim_budget *budget, const struct sim_options 
                   (unsigned long long)machine->open_files_max);
     (void)fprintf(file,
                   "  memory      %.0f MiB of %.0f (devices %.0f, awake %.0f, connections %.0f, "
-                  "kernel %.0f)\n",
+                  "kernel %.0f, content %.0f)\n",
                   (double)budget->memory_bytes / MIB, (double)machine->memory_bytes / MIB,
                   (double)budget->record_bytes / MIB, (double)budget->awake_bytes / MIB,
-                  (double)budget->connection_bytes / MIB, (double)budget->kernel_bytes / MIB);
+                  (double)budget->connection_bytes / MIB, (double)budget->kernel_bytes / MIB,
+                  (double)budget->content_bytes / MIB);
     (void)fprintf(file, "  ramp        %.0f devices/s, the last one online after %.0f s\n",
                   options->arrival_rate, budget->ramp_s);
 }

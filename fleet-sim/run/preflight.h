@@ -22,6 +22,8 @@ struct sim_budget {
     uint64_t awake_bytes;      // slots
     uint64_t connection_bytes; // ours
     uint64_t kernel_bytes;
+    uint64_t
+        content_bytes;     // what devices pull: a copy for each thread and each that shares nothing
     uint64_t memory_bytes; // all of it
     double ramp_s;         // until the last device came online
 };

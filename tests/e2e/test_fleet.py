@@ -54,7 +54,7 @@ class Fleet(unittest.TestCase):
         log = open(self.stack.path("fleet.log"), "wb")
         self.addCleanup(log.close)
         return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(devices), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust",
-                                self.public_key, "--task", "ipv", "--no-live", "--threads", "2", "--out", self.stack.path("fleet"),
+                                self.public_key, "--task", "ipv", "--until-stopped", "--no-live", "--threads", "2", "--out", self.stack.path("fleet"),
                                 *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def log_text(self):

@@ -10,6 +10,7 @@ import unittest
 
 from walle_stack import Stack, program, wait_until
 
+NO_GATEWAY, NOBODY_ONLINE = 7, 8  # exit statuses
 TASK = "taste"
 STAGES = [{"name": "full", "kind": "full", "max_failure": 1, "min_sample": 1000}]
 # Every run fails with the number of the device's own file in the failure's kind, so the gateway counts devices by number.
@@ -41,7 +42,7 @@ class Credentials(unittest.TestCase):
         self.addCleanup(log.close)
         token = ["--enroll-token", self.token] if enrol else []
         return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(devices), "--gateway", self.stack.gateway.url, "--trust",
-                                self.trust, "--task", TASK, "--threads", "2", "--no-live", "--checkin-interval", "1", "--out",
+                                self.trust, "--threads", "2", "--no-live", "--checkin-interval", "1", "--until-stopped", "--out",
                                 self.stack.path(out), *token, *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def stop(self, fleet, out="fleet", status=0):
@@ -221,11 +222,11 @@ class Credentials(unittest.TestCase):
         self.start()
         fleet = self.fleet(5, enrol=False)
         wait_until(lambda: re.search(r"errors [1-9]", self.log()), what="a refusal")
-        self.assertGreater(self.stop(fleet)["totals"]["unauthorized"], 0)
+        self.assertGreater(self.stop(fleet, status=NOBODY_ONLINE)["totals"]["unauthorized"], 0)
         good, self.token = self.token, self.stack.secret("wrong.token", "wet_" + "A" * 43)
         fleet = self.fleet(5)
         wait_until(lambda: self.metric("walle_access_failures_total") >= 5, what="refusals")
-        totals = self.stop(fleet, status=1)["totals"]
+        totals = self.stop(fleet, status=NOBODY_ONLINE)["totals"]
         self.assertIn("the gateway refused every enrolment", self.log())
         self.assertEqual((totals["enrolled"], totals["checkins"]), (0, 0))
         self.assertGreater(totals["enrol_refused"], 0)
@@ -251,7 +252,7 @@ class Credentials(unittest.TestCase):
     def test_a_fleet_that_is_enrolled_already(self):
         self.start()
         self.stop_when_known(self.fleet(3), 3)
-        said = self.finished(self.fleet(3, "--duration", "2", out="second"), "second")
+        said = self.finished(self.fleet(3, "--duration", "2", out="second"), "second", NOBODY_ONLINE)
         self.assertIn("these devices are enrolled already, and " + self.stack.path("second", "credentials") + " does not hold", said)
         self.assertIn("walle device reset ID", said)
         self.assertNotIn("does not take the token", said)
@@ -266,14 +267,14 @@ class Credentials(unittest.TestCase):
         url = self.stack.gateway.url
         self.stack.gateway.kill(signal.SIGKILL)
         for enrol in (True, False):
-            said = self.finished(self.fleet(3, "--duration", "1", enrol=enrol, out="nobody"), "nobody")
+            said = self.finished(self.fleet(3, "--duration", "1", enrol=enrol, out="nobody"), "nobody", NO_GATEWAY)
             self.assertIn("no gateway answered: " + url.split("//")[1] + ": Connection refused", said)
             with open(self.stack.path("nobody", "run.json"), encoding="utf-8") as file:
                 result = json.load(file)
             self.assertEqual((result["passed"], "no gateway" in result["failed_because"]), (False, True))
 
-    def finished(self, fleet, out):
-        self.assertEqual(fleet.wait(60), 1, self.log(out)[-3000:])
+    def finished(self, fleet, out, status):
+        self.assertEqual(fleet.wait(60), status, self.log(out)[-3000:])
         return self.log(out)
 
     def log(self, out="fleet"):

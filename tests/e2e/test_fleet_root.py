@@ -44,16 +44,16 @@ class FleetRoot(unittest.TestCase):
         self.fleet = self.stack.spawn(
             "walle-fleet-sim", "run", "--devices", str(devices), "--gateway", url or self.stack.gateway.url, "--root",
             self.path("root.1"), "--task", "shop/score", "--hints", "--per-carrier", "100", "--checkin-interval", str(interval),
-            "--retry-base", "100", "--no-live", "--threads", "2", "--out", self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
+            "--retry-base", "100", "--until-stopped", "--no-live", "--threads", "2", "--out", self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def log_text(self):
         with open(self.path("fleet.log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def stop_fleet(self):
+    def stop_fleet(self, status=0):
         """Ends the run in order; every oracle must hold. Returns run.json."""
         self.fleet.send_signal(signal.SIGTERM)
-        self.assertEqual(self.fleet.wait(60), 0, self.log_text()[-3000:])
+        self.assertEqual(self.fleet.wait(60), status, self.log_text()[-3000:])
         with open(self.path("fleet", "run.json"), encoding="utf-8") as file:
             result = json.load(file)
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
@@ -223,7 +223,9 @@ class FleetRoot(unittest.TestCase):
         # Killed: everybody is back on version 1 at once, which they kept.
         self.stack.walle("release", "kill", three, "--reason", "a leak")
         self.await_running(DEVICES)
-        result = self.stop_fleet()
+        wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{third}")[1]["state"] == "rolled_back", what="the end of what was killed")
+        result = self.stop_fleet(status=1)  # a release that was taken back is none that passed
+        self.assertIn("the release of shop/score 1.0.3 was rolled back", result["failed_because"])
         self.assertEqual(result["trust"]["newest"], 2)
         self.assertEqual(result["trust"]["devices"], [{"root": 2, "devices": DEVICES}])
         self.assertFalse(any(v["manifest"] == two for v in result["versions"]), "no device heard of it")

@@ -114,7 +114,7 @@ class Models(unittest.TestCase):
         device.terminate()
         self.assertEqual(device.wait(60), 0)
         fleet = self.stack.spawn("walle-fleet-sim", "run", "--devices", "100", "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust", public_key,
-                                 "--task", TASK, "--no-live", "--threads", "2", "--out", self.stack.path("fleet"), stdout=subprocess.DEVNULL)
+                                 "--task", TASK, "--until-stopped", "--no-live", "--threads", "2", "--out", self.stack.path("fleet"), stdout=subprocess.DEVNULL)
         wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"] == "completed", what="the fleet's runs")
         self.assertEqual(self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]["succeeded"], 101)
         fleet.send_signal(signal.SIGTERM)

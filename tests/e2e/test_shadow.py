@@ -53,14 +53,14 @@ class Shadow(unittest.TestCase):
         log = open(self.stack.path("fleet.log"), "wb")
         self.addCleanup(log.close)
         return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust",
-                                self.public_key, "--task", "shop/score", "--no-live", "--threads", "2", "--hints", "--per-carrier", "100",
+                                self.public_key, "--task", "shop/score", "--until-stopped", "--no-live", "--threads", "2", "--hints", "--per-carrier", "100",
                                 "--checkin-interval", "2", "--out", self.stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
 
-    def stop_fleet(self, fleet):
+    def stop_fleet(self, fleet, status=0):
         fleet.send_signal(signal.SIGTERM)
         code = fleet.wait(60)
         with open(self.stack.path("fleet.log"), encoding="utf-8", errors="replace") as file:
-            self.assertEqual(code, 0, file.read()[-3000:])
+            self.assertEqual(code, status, file.read()[-3000:])
         with open(self.stack.path("fleet", "run.json"), encoding="utf-8") as file:
             result = json.load(file)
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
@@ -116,7 +116,7 @@ class Shadow(unittest.TestCase):
             state = self.await_rollout(rollout, kind, lambda r: r["state"] == "rolled_back")
             self.assertEqual(state["counts"]["activated"], 0)
             self.assertEqual(state["fingerprints"][0]["kind"], kind)
-        self.stop_fleet(fleet)
+        self.stop_fleet(fleet, status=1)  # what was rolled back did not pass
 
     def test_ladders_that_make_no_sense(self):
         folder, _ = self.build("1.0.0")

@@ -443,7 +443,7 @@ void model_device_done(struct model_device *device)
     forget_process(device);
     free(device->memory);
     free(device->saved.state);
-    sim_disk_done(&device->disk, base_alloc_heap());
+    sim_disk_done(&device->disk, device->storage.store, base_alloc_heap());
 }
 
 void model_device_kill(struct model_device *device)

@@ -156,7 +156,7 @@ class Soak:
                 "walle-fleet-sim", "run", "--devices", str(self.devices), "--gateway", self.stack.gateway.url, "--enroll-token",
                 self.stack.enroll_token, "--trust", self.trust, "--task", TASK, "--hints", "--per-carrier", "500", "--seed",
                 str(self.options.seed), "--bad", BAD_RULE, *bad, "--behaviour", "ipv", "--session-every", str(every), "--arrival-rate", "1000",
-                "--token-file", self.viewer, "--no-live", "--out", self.stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
+                "--token-file", self.viewer, "--until-stopped", "--no-live", "--out", self.stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
 
     def begin(self, task, build, stages, *more):
         with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:

@@ -199,6 +199,37 @@ void posix_state_close(struct posix_state *state)
     }
 }
 
+// ---- Looking on
+
+enum base_status posix_state_peek(int device, uint8_t *out, size_t capacity, size_t *out_size,
+                                  uint64_t *out_generation)
+{
+    struct posix_state state = {.device = device};
+    struct stat info;
+    enum base_status result = BASE_ERR_NOT_FOUND;
+    uint64_t newest = 0;
+    state.folder = openat(device, "state", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (state.folder < 0) {
+        return posix_status_of_errno(errno);
+    }
+    for (unsigned slot = 0; slot < 2; slot++) {
+        struct base_span bytes;
+        uint64_t generation = 0;
+        enum base_status status = slot_read(&state, slot, &generation, &bytes);
+        if (status == BASE_OK && generation > newest && bytes.size <= capacity) {
+            memcpy(out, bytes.data, bytes.size);
+            *out_size = bytes.size;
+            newest = generation;
+        } else if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+            result = status;
+        }
+    }
+    bool old = newest == 0 && fstatat(state.folder, "data.mdb", &info, 0) == 0;
+    posix_state_close(&state);
+    *out_generation = newest;
+    return newest > 0 ? BASE_OK : old ? BASE_ERR_UNSUPPORTED : result;
+}
+
 // ---- The port's calls
 
 // The environment was set aside with its folder: an empty one is in its place.

@@ -38,4 +38,10 @@ BASE_NODISCARD enum base_status posix_state_load(struct posix_state *state, bool
 BASE_NODISCARD enum base_status posix_state_save(struct posix_state *state, const uint8_t *bytes,
                                                  size_t size);
 
+// The newest whole record of the folder `device` as it lies, also while an agent runs on it:
+// nothing is locked, made or set aside. NOT_FOUND: there is none; CORRUPT: none that is whole;
+// UNSUPPORTED: it is one of an earlier release; TOO_LARGE, IO.
+BASE_NODISCARD enum base_status posix_state_peek(int device, uint8_t *out, size_t capacity,
+                                                 size_t *out_size, uint64_t *out_generation);
+
 #endif

@@ -269,7 +269,7 @@ static void files_are_well_formed(void **state)
                                      .version_count = sim_versions_count(&versions),
                                      .timeline = &timeline,
                                      .focus = version,
-                                     .passed = true,
+                                     .outcome = SIM_OUTCOME_PASSED,
                                      .ended = "30 s are over"};
     result.counters.version[version] = timeline.rows[timeline.count - 1].version[version];
     result.counters.marked = 12345;

@@ -77,7 +77,7 @@ static void devices_share_content(void **state)
     assert_int_equal(sim_store_blob_count(rig.store), 1);
     assert_int_equal(disks[0].image, disks[1].image);
     for (uint32_t i = 0; i < 3; i++) {
-        sim_disk_done(&disks[i], &rig.alloc.port);
+        sim_disk_done(&disks[i], rig.store, &rig.alloc.port);
     }
     sim_store_free(rig.store);
     assert_int_equal(rig.alloc.live, 0);
@@ -130,7 +130,7 @@ static void a_kill_loses_what_was_not_sealed(void **state)
     assert_int_equal(loaded_size, sizeof(saved));
     assert_memory_equal(loaded, saved, sizeof(saved));
     assert_int_equal(port.state_load(port.ctx, loaded, 3, &loaded_size), BASE_ERR_TOO_LARGE);
-    sim_disk_done(&disk, &rig.alloc.port);
+    sim_disk_done(&disk, rig.store, &rig.alloc.port);
     sim_store_free(rig.store);
     assert_int_equal(rig.alloc.live, 0);
 }
@@ -155,12 +155,75 @@ static void wrong_content_is_counted(void **state)
         size_t size;
         assert_int_equal(port.blob_map(port.ctx, &rig.name, &bytes, &size), BASE_OK);
         assert_memory_equal(bytes, wrong, sizeof(wrong)); // this device keeps its own bytes
-        sim_disk_done(&disk, &rig.alloc.port);
+        sim_disk_done(&disk, rig.store, &rig.alloc.port);
         struct sim_disk good = {0};
         struct sim_storage other = storage_of(&rig, &good);
         install(&other, &rig); // known to the store in the second round
         assert_int_equal(other.bad_seals, 0);
-        sim_disk_done(&good, &rig.alloc.port);
+        sim_disk_done(&good, rig.store, &rig.alloc.port);
+    }
+    sim_store_free(rig.store);
+    assert_int_equal(rig.alloc.live, 0);
+}
+
+// What is on its way is there once, however many pull it at the same time; who gets other bytes is
+// told apart at once, and what one loses or gives up is still the others'.
+static void content_on_its_way_is_shared(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    struct sim_disk disks[20] = {{0}};
+    struct sim_storage storages[20];
+    struct dev_storage_port ports[20];
+    size_t idle = rig.alloc.live;
+    const uint8_t *early = NULL;
+    size_t size = 0;
+    for (uint32_t i = 0; i < 20; i++) {
+        storages[i] = storage_of(&rig, &disks[i]);
+        ports[i] = sim_storage_port(&storages[i]);
+    }
+    for (size_t at = 0; at < CONTENT_BYTES - 1000; at += 1000) {
+        for (uint32_t i = 0; i < 20; i++) {
+            const uint8_t *bytes = rig.content + at;
+            uint8_t wrong[1000];
+            memcpy(wrong, bytes, sizeof(wrong));
+            wrong[999] ^= 1;
+            assert_int_equal(ports[i].blob_append(ports[i].ctx, &rig.name, at,
+                                                  i == 7 && at == 2000 ? wrong : bytes, 1000),
+                             BASE_OK);
+        }
+        if (at == 0) {
+            assert_int_equal(ports[3].blob_map(ports[3].ctx, &rig.name, &early, &size), BASE_OK);
+            assert_int_equal(size, 1000);
+        }
+    }
+    assert_memory_equal(early, rig.content, 1000); // what was mapped stays while the rest comes
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_int_equal(sim_disk_bytes(&disks[i]) >= CONTENT_BYTES - 1000, i == 7);
+    }
+    assert_true(rig.alloc.live - idle < 40); // pieces: a partial each, a body, its bytes
+    sim_storage_kill(&storages[5], 12345);
+    assert_int_equal(ports[6].blob_delete(ports[6].ctx, &rig.name), BASE_OK);
+    for (uint32_t i = 0; i < 20; i++) {
+        uint64_t have = 0;
+        bool sealed = false;
+        if (ports[i].blob_stat(ports[i].ctx, &rig.name, &have, &sealed) != BASE_OK) {
+            assert_int_equal(i, 6);
+        }
+        assert_int_equal(ports[i].blob_append(ports[i].ctx, &rig.name, have, rig.content + have,
+                                              CONTENT_BYTES - have),
+                         BASE_OK);
+        assert_int_equal(ports[i].blob_seal(ports[i].ctx, &rig.name), BASE_OK);
+        const uint8_t *bytes = NULL;
+        assert_int_equal(ports[i].blob_map(ports[i].ctx, &rig.name, &bytes, &size), BASE_OK);
+        assert_int_equal(size, CONTENT_BYTES);
+        assert_int_equal(memcmp(bytes, rig.content, CONTENT_BYTES) == 0, i != 7);
+        assert_int_equal(storages[i].bad_seals, i == 7);
+    }
+    assert_int_equal(sim_store_blob_count(rig.store), 1);
+    for (uint32_t i = 0; i < 20; i++) {
+        sim_disk_done(&disks[i], rig.store, &rig.alloc.port);
     }
     sim_store_free(rig.store);
     assert_int_equal(rig.alloc.live, 0);
@@ -298,6 +361,7 @@ int main(void)
         cmocka_unit_test(devices_share_content),
         cmocka_unit_test(a_kill_loses_what_was_not_sealed),
         cmocka_unit_test(wrong_content_is_counted),
+        cmocka_unit_test(content_on_its_way_is_shared),
         cmocka_unit_test(memo_equals_real_hash),
         cmocka_unit_test(signatures_are_kept_by_all_of_their_input),
         cmocka_unit_test(every_allocation_may_fail),

@@ -1,0 +1,82 @@
+// The last words of a run of the agent. Called by device_agent.c, once.
+#include "agent_summary.h"
+
+#include "posix/posix_pipeline.h"
+
+#include <stdio.h>
+
+static void tasks_print(struct dev_runtime *runtime)
+{
+    struct dev_task_view view;
+    for (uint32_t i = 0; dev_task_view(runtime, i, &view) == BASE_OK; i++) {
+        char active[WIRE_SHA256_HEX + 1];
+        char previous[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&view.active, active);
+        wire_sha256_hex(&view.previous, previous);
+        if (view.shadow) {
+            printf("shadow %.*s %s%s\n", (int)view.name.size, view.name.data, active,
+                   view.on_trial ? " compares" : "");
+            continue;
+        }
+        printf("state %.*s active %s previous %s%s\n", (int)view.name.size, view.name.data, active,
+               previous, view.on_trial ? " on-trial" : "");
+    }
+}
+
+static void stats_print(struct dev_runtime *runtime, const struct base_log *log)
+{
+    struct dev_stats stats;
+    dev_stats(runtime, &stats);
+    base_log_info(
+        log, "device",
+        "check-ins %llu, pulls %llu (%llu bytes, %llu resumed), runs %llu, failures %llu, "
+        "rollbacks %llu, refused offers %llu, refused metadata %llu, leases lost %llu, kills %llu",
+        (unsigned long long)stats.checkins, (unsigned long long)stats.pulls,
+        (unsigned long long)stats.pulled_bytes, (unsigned long long)stats.resumed_bytes,
+        (unsigned long long)stats.runs, (unsigned long long)stats.failures,
+        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers,
+        (unsigned long long)stats.refused_metadata, (unsigned long long)stats.leases_lost,
+        (unsigned long long)stats.kills);
+}
+
+static void behaviour_print(struct posix_port *port, const struct event_source *source,
+                            const struct base_log *log)
+{
+    struct posix_pipeline *pipeline = posix_port_pipeline(port);
+    struct dev_pipeline_stats stats;
+    struct dev_tunnel_stats tunnel;
+    uint64_t durable = 0;
+    uint64_t queued = 0;
+    uint64_t rejected = 0; // by the gateway, of all time
+    dev_pipeline_stats(posix_pipeline_core(pipeline), &stats);
+    dev_tunnel_stats(posix_pipeline_tunnel(pipeline), &tunnel);
+    for (uint32_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
+        durable += tunnel.classes[i].durable;
+        queued += tunnel.classes[i].queued;
+        rejected += tunnel.classes[i].lost[WIRE_TUNNEL_LOSS_REJECTED];
+    }
+    if (source != NULL) {
+        struct event_source_stats events;
+        event_source_stats(source, &events);
+        base_log_info(log, "events", "%llu lines, %llu recorded, %llu bad",
+                      (unsigned long long)events.lines, (unsigned long long)events.recorded,
+                      (unsigned long long)events.bad);
+    }
+    base_log_info(log, "pipeline",
+                  "%llu events kept, %llu matches, %llu starts, %llu dropped, %llu features; "
+                  "uploads: %llu taken, %llu refused, %llu refused by the gateway, %llu durable "
+                  "there, %llu queued",
+                  (unsigned long long)stats.events, (unsigned long long)stats.matches,
+                  (unsigned long long)stats.starts, (unsigned long long)stats.starts_dropped,
+                  (unsigned long long)stats.features, (unsigned long long)stats.uploads,
+                  (unsigned long long)stats.uploads_refused, (unsigned long long)rejected,
+                  (unsigned long long)durable, (unsigned long long)queued);
+}
+
+void agent_summary_print(struct posix_port *port, const struct event_source *events,
+                         const struct base_log *log)
+{
+    tasks_print(posix_port_runtime(port));
+    stats_print(posix_port_runtime(port), log);
+    behaviour_print(port, events, log);
+}

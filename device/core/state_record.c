@@ -1,0 +1,79 @@
+// Looking at a stored record without living from it. Called by programs that show a device's
+// folder, on their own thread.
+#include "device/state_record.h"
+
+#include "core/runtime.h"
+
+enum base_status dev_record_open(void *memory, size_t memory_bytes, const struct dev_config *config,
+                                 const struct base_span *record, struct dev_runtime **out_runtime)
+{
+    struct dev_runtime *runtime = NULL;
+    BASE_TRY(dev_init(memory, memory_bytes, config, NULL, &runtime));
+    BASE_TRY(dev_state_decode(runtime, record->data, record->size));
+    *out_runtime = runtime;
+    return BASE_OK;
+}
+
+void dev_record_view(const struct dev_runtime *runtime, struct dev_record_view *out_view)
+{
+    *out_view = (struct dev_record_view){
+        .tasks = runtime->task_count,
+        .stopped = runtime->past_count,
+        .refusals = runtime->refusals.count,
+        .outcomes = runtime->outcomes.count,
+        .interval_s = runtime->told_interval_s,
+        .root_version = runtime->trust.root_version,
+        .timestamp_version = runtime->trust.timestamp_version,
+        .timestamp_expires_s = runtime->trust.timestamp_expires_s,
+    };
+}
+
+enum base_status dev_record_task(const struct dev_runtime *runtime, uint32_t index,
+                                 struct dev_record_task *out_task)
+{
+    if (index >= runtime->task_count) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    const struct dev_task *task = &runtime->tasks[index];
+    *out_task = (struct dev_record_task){
+        .name = dev_task_name(task),
+        .state = dev_update_state_name((enum dev_update_state)task->state),
+        .active = task->active,
+        .kept = task->kept,
+        .accepted = task->accepted,
+        .active_counter = task->active_by.counter,
+        .newest_counter = task->newest.counter,
+        .floor = task->floor,
+        .blocked = task->blocked,
+        .lease_until_s = task->leased ? task->lease_until_s : 0,
+        .last_run_s = task->last_run_s,
+        .runs = task->runs,
+        .crashes = task->crashes,
+        .running = task->running,
+        .shadow = task->shadow,
+    };
+    return BASE_OK;
+}
+
+enum base_status dev_record_refusal(const struct dev_runtime *runtime, uint32_t index,
+                                    uint64_t *out_mark, bool *out_stands)
+{
+    const struct dev_refusals *refusals = &runtime->refusals;
+    if (index >= refusals->count) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    *out_mark = refusals->marks[index];
+    *out_stands = dev_refusals_stands(refusals, refusals->marks[index]);
+    return BASE_OK;
+}
+
+enum base_status dev_record_stopped(const struct dev_runtime *runtime, uint32_t index,
+                                    uint64_t *out_task_id, uint64_t *out_floor)
+{
+    if (index >= runtime->past_count) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    *out_task_id = runtime->past[index].task_id;
+    *out_floor = runtime->past[index].floor;
+    return BASE_OK;
+}

@@ -1,0 +1,142 @@
+// The summary in words, for the log. Coordinator's thread, once.
+#include "report/run_summary.h"
+
+#include "base/version.h"
+#include "report/behaviour_report.h"
+#include "report/latency_text.h"
+
+// What devices have for themselves: credentials and exclusive files.
+static void print_own(const struct sim_run_result *r, FILE *log)
+{
+    if (r->options->credentials[0] != '\0') {
+        (void)fprintf(log,
+                      "  enrolled    %llu devices, %llu refusals; %llu other requests refused as "
+                      "nobody's or a stranger's\n",
+                      (unsigned long long)r->counters.enrolled,
+                      (unsigned long long)r->counters.enrol_refused,
+                      (unsigned long long)r->counters.unauthorized);
+    }
+    if (r->outcome != SIM_OUTCOME_NOBODY_ONLINE && r->counters.enrolled_before > 0) {
+        (void)fprintf(log,
+                      "  WARNING     devices were refused that are enrolled already, with "
+                      "credentials that %s does not hold\n",
+                      r->options->credentials);
+    }
+    if (r->counters.exclusive_runs > 0) {
+        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
+                      (unsigned long long)r->counters.exclusive_runs,
+                      (unsigned long long)r->counters.runs);
+    }
+}
+
+// One line of a version that devices met.
+static void print_version(const struct sim_run_result *r, uint8_t version, FILE *log)
+{
+    const struct sim_version_counters *c = &r->counters.version[version];
+    char text[SIM_RELEASE_TEXT_MAX];
+    sim_release_text(r, version, text);
+    (void)fprintf(log,
+                  "  %s: %llu offered, %llu activated, %llu ran, %llu failed, %lld run it now%s\n",
+                  text, (unsigned long long)c->offered, (unsigned long long)c->activated,
+                  (unsigned long long)c->ran, (unsigned long long)c->failed, (long long)c->current,
+                  sim_versions_get(r->versions, version).bad ? " (bad)" : "");
+}
+
+// When, of what, where, by what.
+static void print_about(const struct sim_run_result *r, FILE *log)
+{
+    const struct sim_about *about = &r->about;
+    char where[SIM_GATEWAY_TEXT_MAX];
+    sim_gateway_text(r->options, where);
+    if (about->manifest[0] != '\0') {
+        (void)fprintf(log, "  release     %s%s%s, manifest %s\n", about->task,
+                      about->version[0] != '\0' ? " " : "", about->version, about->manifest);
+    } else {
+        (void)fprintf(log, "  release     no device was offered one\n");
+    }
+    (void)fprintf(log, "  run         %s to %s, %s; walle-fleet-sim %s on %s\n", about->began,
+                  about->ended, where, BASE_PRODUCT_VERSION, about->machine);
+}
+
+static void print_failures(const struct sim_run_result *r, FILE *log)
+{
+    if (r->slice.cond_count > 0) {
+        char text[SIM_SLICE_TEXT_MAX];
+        sim_slice_text(&r->slice, text);
+        (void)fprintf(log, "  failures    %s: %.1f %% of them, %.1f %% of its devices\n", text,
+                      sim_slice_support(&r->slice) * 100, sim_slice_precision(&r->slice) * 100);
+    }
+    if (sim_slice_none(&r->slice) != NULL) {
+        (void)fprintf(log, "  failures    on %llu devices: %s\n",
+                      (unsigned long long)r->slice.failed_total, sim_slice_none(&r->slice));
+    }
+    if (r->verdict.oracle[SIM_ORACLE_BACK].checked) {
+        (void)fprintf(log,
+                      "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "
+                      "do, %llu are back on the version they had\n",
+                      (unsigned long long)r->verdict.exposed,
+                      100.0 * (double)r->verdict.exposed / r->options->devices,
+                      (unsigned long long)r->verdict.still_bad,
+                      (unsigned long long)r->verdict.back_as_before);
+    }
+}
+
+static void print_figures(const struct sim_run_result *r, FILE *log)
+{
+    char trust[SIM_TRUST_TEXT_MAX];
+    sim_trust_text(&r->trust, &r->counters, trust);
+    if (trust[0] != 0) {
+        (void)fprintf(log, "  trust       %s\n", trust);
+    }
+    char checkin[SIM_LATENCY_TEXT_MAX];
+    char lag[SIM_LATENCY_TEXT_MAX];
+    (void)fprintf(log,
+                  "  rate        %.0f devices/s from offer to first run; check-in p99 %s, lag p99 "
+                  "%s\n",
+                  r->rate,
+                  sim_latency_text(base_hist_quantile(&r->latencies.checkin_us, 0.99), checkin),
+                  sim_latency_text(base_hist_quantile(&r->latencies.lag_us, 0.99), lag));
+}
+
+static void print_broken(const struct sim_run_result *r, FILE *log)
+{
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
+        if (oracle->checked && !oracle->holds) {
+            (void)fprintf(
+                log, "  BROKEN      %s: %llu of %llu\n", sim_oracle_text((enum sim_oracle)i),
+                (unsigned long long)oracle->violations, (unsigned long long)oracle->population);
+        }
+    }
+}
+
+void sim_summary_print(const struct sim_run_result *r, const struct sim_watch_view *view,
+                       int exit_status, FILE *log)
+{
+    (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(r->outcome), r->duration_s,
+                  r->ended);
+    print_about(r, log);
+    (void)fprintf(log,
+                  "  devices     %llu online of %u; %u carriers, %u connections of their own\n",
+                  (unsigned long long)r->counters.arrived, r->options->devices, r->budget.carriers,
+                  r->budget.dedicated);
+    for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
+        print_version(r, v, log);
+    }
+    print_own(r, log);
+    if (view != NULL && view->denied) {
+        (void)fprintf(log, "  WARNING     the gateway shows its rollouts to operators only: "
+                           "--token-file\n");
+    }
+    print_failures(r, log);
+    print_figures(r, log);
+    sim_behaviour_print(r, log);
+    print_broken(r, log);
+    (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
+                  (double)r->peak_rss_bytes / 1048576, (double)r->store_bytes / 1048576);
+    (void)fprintf(log, "  report      %s/report.html\n", r->options->out);
+    if (r->outcome != SIM_OUTCOME_PASSED) { // the last word
+        (void)fprintf(log, "%s%s%s (exit status %d)\n", sim_outcome_text(r->outcome),
+                      r->cause[0] != '\0' ? ": " : "", r->cause, exit_status);
+    }
+}

@@ -1,0 +1,196 @@
+// The judgement of a run, made once by the coordinator after its shards ended.
+#include "run/fleet_outcome.h"
+
+#include <string.h>
+
+// A token that opens nothing: whatever else held, it was not what the run was to show.
+static bool nobody_enrolled(const struct sim_counters *counters)
+{
+    return counters->enrolled == 0 && counters->enrol_refused > 0;
+}
+
+// No gateway is there: that nothing went wrong on it says nothing.
+static bool no_gateway(struct sim_run_result *result, const struct sim_ending *ending)
+{
+    const struct sim_counters *counters = &result->counters;
+    bool asked = counters->requests > 0 && !ending->interrupted;
+    if (result->options->local || counters->answers > 0 || (ending->link_fault == NULL && !asked)) {
+        return false;
+    }
+    char address[SIM_TEXT_MAX + 8];
+    (void)snprintf(address, sizeof(address), "%s:%u", result->options->host, result->options->port);
+    (void)snprintf(result->cause, SIM_CAUSE_MAX, "no gateway answered: %s%s",
+                   ending->link_fault != NULL ? ending->link_fault : address,
+                   ending->link_fault != NULL ? "" : ": no answer to any request");
+    return true;
+}
+
+// No device came so far that its check-in was answered.
+static bool nobody_online(struct sim_run_result *result)
+{
+    const struct sim_options *options = result->options;
+    const struct sim_counters *counters = &result->counters;
+    bool online = options->local ? counters->arrived > 0 : counters->checkins > 0;
+    if (online) {
+        return false;
+    }
+    if (nobody_enrolled(counters) && counters->enrolled_before > 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "these devices are enrolled already, and %s does not hold their "
+                       "credentials: --credentials FILE of the run that enrolled them, another "
+                       "--seed, or walle device reset ID",
+                       options->credentials);
+    } else if (nobody_enrolled(counters)) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "the gateway refused every enrolment: it does not take the token of "
+                       "--enroll-token");
+    } else if (counters->unauthorized > 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "no device came online: the gateway refused them as nobody's or a "
+                       "stranger's: --enroll-token FILE");
+    } else {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "no device came online: %llu of %u came up, and no check-in was answered "
+                       "with what to do",
+                       (unsigned long long)counters->arrived, options->devices);
+    }
+    return true;
+}
+
+static uint64_t offers(const struct sim_counters *counters)
+{
+    uint64_t count = 0;
+    for (uint32_t v = 1; v < SIM_VERSIONS_MAX; v++) {
+        count += counters->version[v].offered;
+    }
+    return count;
+}
+
+// Is there a release that the run is about: one that the command line names, or one under way?
+static bool about_release(const struct sim_options *options, const struct sim_watch_view *view)
+{
+    bool named = options->task[0] != '\0' || options->version[0] != '\0' ||
+                 options->coverage_ppm > 0 || options->until_rollout != 0 ||
+                 options->rollout != 0 || options->bad_version_count > 0;
+    return named || (view != NULL && view->known && strcmp(view->state, "rolled_back") != 0);
+}
+
+static bool nobody_reached(struct sim_run_result *result, const struct sim_watch_view *view)
+{
+    const struct sim_options *options = result->options;
+    if (options->local || offers(&result->counters) > 0 || !about_release(options, view)) {
+        return false;
+    }
+    char release[3 * SIM_WATCH_TEXT + 64] = "no rollout of this gateway is known here";
+    if (view != NULL && view->known) {
+        (void)snprintf(release, sizeof(release), "the rollout of %s %s is %s, at %s", view->task,
+                       view->version, view->state, view->stage);
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "no release%s%s reached any of the %llu devices that came online: %s",
+                   options->task[0] != '\0' ? " of " : "", options->task,
+                   (unsigned long long)result->counters.arrived, release);
+    return true;
+}
+
+// A release that these devices were offered, and that was taken back though nobody called it bad.
+static bool taken_back(struct sim_run_result *result, const struct sim_watch_view *view)
+{
+    if (view == NULL || !view->known || strcmp(view->state, "rolled_back") != 0) {
+        return false;
+    }
+    uint8_t number = sim_versions_find(result->versions, base_str_of(view->version));
+    bool ours = number != SIM_VERSION_NONE && result->counters.version[number].offered > 0;
+    if (!ours || sim_versions_get(result->versions, number).bad) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "the release of %s %s was rolled back%s%s; one that is meant to be: "
+                   "--bad-version",
+                   view->task, view->version, view->reason[0] != '\0' ? ": " : "", view->reason);
+    return true;
+}
+
+// Of a simulation that failed by its figures: the limit, what was measured, how most devices
+// failed.
+static void tell_figures(struct sim_run_result *result)
+{
+    double percent =
+        result->completed > 0 ? 100.0 * (double)result->failed / (double)result->completed : 0;
+    const struct sim_failure *top = NULL;
+    uint32_t most = 0;
+    if (result->completed == 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "no device ran the version");
+        return;
+    }
+    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
+        if (wire_outcome_is_failure((enum wire_outcome_kind)i) &&
+            result->failed_as[i] > result->failed_as[most]) {
+            most = i;
+        }
+    }
+    top = sim_failures_top(&result->failures, result->focus, (enum wire_outcome_kind)most);
+    (void)snprintf(
+        result->cause, SIM_CAUSE_MAX,
+        "%llu of %llu devices failed, %.2f %%: at most %.2f %% may (--max-failure); "
+        "most often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
+        (unsigned long long)result->failed, (unsigned long long)result->completed, percent,
+        (double)result->options->max_failure_ppm / 1e4, (unsigned long long)result->failed_as[most],
+        wire_outcome_name((enum wire_outcome_kind)most),
+        top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+}
+
+static bool goal_missed(struct sim_run_result *result, const struct sim_ending *ending)
+{
+    const struct sim_options *options = result->options;
+    if (options->local) {
+        double allowed = (double)result->completed * options->max_failure_ppm / 1e6;
+        bool missed = result->completed == 0 || (double)result->failed > allowed;
+        if (missed) {
+            tell_figures(result);
+        }
+        return missed;
+    }
+    bool wanted = options->coverage_ppm > 0 || options->until_rollout != 0;
+    if (wanted && !ending->goal_reached) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "%s",
+                       options->coverage_ppm > 0 ? "the coverage of --until-coverage was not "
+                                                   "reached"
+                                                 : "the rollout of --until-rollout is not over");
+    }
+    return wanted && !ending->goal_reached;
+}
+
+// Of a run that was cut short, only what may never happen is judged: who is still on a bad version
+// might yet have left it.
+static bool broke_for_good(const struct sim_verdict *verdict)
+{
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        if (i != SIM_ORACLE_BACK && verdict->oracle[i].checked && !verdict->oracle[i].holds) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *ending)
+{
+    bool gone = no_gateway(result, ending);
+    result->interrupted = ending->interrupted;
+    if (ending->interrupted) {
+        result->outcome =
+            broke_for_good(&result->verdict) ? SIM_OUTCOME_FAILED : SIM_OUTCOME_INTERRUPTED;
+    } else if (gone) {
+        result->outcome = SIM_OUTCOME_NO_GATEWAY;
+    } else if (nobody_online(result)) {
+        result->outcome = SIM_OUTCOME_NOBODY_ONLINE;
+    } else if (!result->verdict.holds) {
+        result->outcome = SIM_OUTCOME_FAILED;
+    } else if (nobody_reached(result, ending->view)) {
+        result->outcome = SIM_OUTCOME_UNREACHED;
+    } else if (goal_missed(result, ending) || taken_back(result, ending->view)) {
+        result->outcome = SIM_OUTCOME_FAILED;
+    } else {
+        result->outcome = SIM_OUTCOME_PASSED;
+    }
+}

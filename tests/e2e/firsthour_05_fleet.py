@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""walle-fleet-sim never says that a run passed which showed nothing: each such end has an exit status, a last line and words of its own. Devices
+that pull the same content share it from its first byte on."""
+import json
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from page_commands import free_ports
+from walle_stack import Stack, program, wait_until
+
+FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 5, "min_dwell_s": 0, "max_failure": 0.5}]
+SCRIPT = "import walle\nwalle.result(1)\n"
+INTERRUPTED, NOBODY_FITS, NO_GATEWAY, NOBODY_ONLINE, UNREACHED = 5, 6, 7, 8, 9
+MIB = 1 << 20
+
+
+class Ends(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+
+    def trusted(self):
+        if not os.path.exists(self.stack.path("release.key")):
+            self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        with open(self.stack.path("release.key.pub"), encoding="ascii") as file:
+            return file.read().split()[-1]
+
+    def words(self, *arguments, url=None, enrol=True):
+        token = ["--enroll-token", self.stack.enroll_token] if enrol else []
+        return ["run", "--devices", "20", "--gateway", url or self.stack.gateway.url, "--trust", self.trusted(), *token, "--no-live",
+                "--checkin-interval", "1", "--out", self.stack.path("fleet"), *arguments]
+
+    def run_fleet(self, *arguments, **options):
+        return subprocess.run([program("walle-fleet-sim"), *self.words(*arguments, **options)], capture_output=True, text=True, timeout=240,
+                              stdin=subprocess.DEVNULL)
+
+    def spawn_fleet(self, *arguments):
+        log = open(self.stack.path("fleet.log"), "wb")
+        self.addCleanup(log.close)
+        return self.stack.spawn("walle-fleet-sim", *arguments, stdout=log, stderr=subprocess.STDOUT)
+
+    def log(self):
+        with open(self.stack.path("fleet.log"), encoding="utf-8") as file:
+            return file.read()
+
+    def report(self):
+        with open(self.stack.path("fleet", "run.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        with open(self.stack.path("fleet", "report.html"), encoding="utf-8") as file:
+            return result, file.read()
+
+    def assert_end(self, text, outcome, words, passed=False):
+        """All three say it: the last line, the JSON, the page."""
+        last = text.strip().splitlines()[-1]
+        self.assertRegex(last, words)
+        self.assertNotRegex(text, r"(?m)^passed")
+        result, page = self.report()
+        self.assertEqual((result["outcome"], result["passed"]), (outcome, passed), text)
+        self.assertRegex(page, words)
+        self.assertNotIn("passed</span>", page)
+        return result
+
+    def release(self, **options):
+        return self.stack.release("shop/score", 1, SCRIPT, FULL, **options)
+
+    def test_devices_that_nobody_is(self):
+        """Refused before anything is started, for both commands and both ways to say which devices."""
+        os.mkdir(self.stack.path("source"))
+        for name, text in (("task.json", '{"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}'), ("task.py", SCRIPT)):
+            with open(self.stack.path("source", name), "w", encoding="ascii") as file:
+                file.write(text)
+        build = self.stack.path("build")
+        self.stack.walle("task", "build", self.stack.path("source"), "--out", build)
+        port = free_ports(1)[0]
+        for arguments in (self.words("--where", "os == amiga", url=f"http://127.0.0.1:{port}", enrol=False),
+                          ["simulate", "--task", build, "--where", "os == amiga", "--out", self.stack.path("fleet")],
+                          ["simulate", "--task", build, "--target", 'os == "amiga"', "--out", self.stack.path("fleet")]):
+            said = subprocess.run([program("walle-fleet-sim"), *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(said.returncode, NOBODY_FITS, said.stdout + said.stderr)
+            self.assertRegex(said.stderr, r"--(where|target): no virtual device is like this: .*amiga")
+            self.assertFalse(os.path.exists(self.stack.path("fleet")))
+
+    def test_no_gateway(self):
+        """It gives up by itself, without --duration, too."""
+        url = f"http://127.0.0.1:{free_ports(1)[0]}"
+        for more in (("--duration", "1"), ()):
+            said = self.run_fleet(*more, url=url, enrol=False)
+            self.assertEqual(said.returncode, NO_GATEWAY, said.stdout + said.stderr)
+            self.assert_end(said.stdout, "no gateway", r"no gateway answered: 127\.0\.0\.1:\d+: Connection refused")
+
+    def test_nobody_online(self):
+        self.stack.start_hasty_gateway()
+        token = self.stack.secret("wrong.token", "wet_" + "A" * 43)
+        said = self.run_fleet("--duration", "3", "--enroll-token", token, enrol=False)
+        self.assertEqual(said.returncode, NOBODY_ONLINE, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "nobody online", "the gateway refused every enrolment")
+        said = self.run_fleet("--duration", "3", "--arrival-rate", "0.001")
+        self.assertEqual(said.returncode, NOBODY_ONLINE, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "nobody online", "no device came online: 0 of 20 came up")
+
+    def test_a_release_that_reached_nobody(self):
+        self.stack.start_hasty_gateway()
+        said = self.run_fleet("--duration", "3", "--task", "shop/scoer")
+        self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "nobody reached", "no release of shop/scoer reached any of the 20 devices")
+        self.release(target='os == "amiga"')
+        said = self.run_fleet("--duration", "3")
+        self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "nobody reached", r"the rollout of shop/score 1\.0\.1 is running, at full")
+
+    def test_interrupted(self):
+        """Neither passed nor failed, by either signal, in both commands; --until-stopped makes the signal the end of the run."""
+        self.stack.start_hasty_gateway()
+        rollout = self.release()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            fleet = self.spawn_fleet(*self.words("--until-rollout", "00000000000000aa", "--task", "shop/score"))
+            wait_until(lambda: re.search(r"1\.0\.1: 20 run it", self.log()), what="the devices running it")
+            fleet.send_signal(number)
+            self.assertEqual(fleet.wait(60), INTERRUPTED, self.log())
+            result = self.assert_end(self.log(), "interrupted", "neither passed nor failed", None)
+            self.assertIs(result["interrupted"], True)
+        fleet = self.spawn_fleet("simulate", "--task", self.stack.path("build1"), "--devices", "200000", "--no-live", "--out",
+                                 self.stack.path("fleet"))
+        wait_until(lambda: re.search(r"online [1-9]", self.log()), what="virtual devices")
+        fleet.send_signal(signal.SIGINT)
+        self.assertEqual(fleet.wait(60), INTERRUPTED, self.log())
+        self.assert_end(self.log(), "interrupted", "neither passed nor failed", None)
+        fleet = self.spawn_fleet(*self.words("--until-stopped", "--task", "shop/score", "--credentials", self.stack.path("fleet", "credentials")))
+        wait_until(lambda: re.search(r"1\.0\.1: 20 run it", self.log()), what="the devices running it")
+        fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(fleet.wait(60), 0, self.log())
+        result, page = self.report()
+        self.assertEqual((result["outcome"], result["passed"], result["interrupted"]), ("passed", True, False))
+        self.assertEqual(self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"], "completed")
+
+    def test_every_status_is_listed(self):
+        said = subprocess.run([program("walle-fleet-sim"), "--help"], capture_output=True, text=True, timeout=60).stdout
+        words = " ".join(said.split())
+        for status in ("5 interrupted", "6 no device is like", "7 no gateway", "8 nobody came online", "9 no release reached"):
+            self.assertIn(status, words)
+
+    def test_a_large_file_is_there_once(self):
+        """500 devices pull 4 MB at the same time: what they share is counted once, what the preflight counts is more than that."""
+        devices, size = 500, 4 * MIB
+        self.stack.start_hasty_gateway()
+        self.release(data=("large.bin", os.urandom(size)))
+        said = self.run_fleet("--devices", str(devices), "--task", "shop/score", "--until-coverage", "100%", "--duration", "200", "--real-every", "0",
+                              "--content-mib", "5")
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        result, _ = self.report()
+        self.assertGreater(result["totals"]["response_bytes"], devices * size)
+        self.assertGreater(result["content_bytes"], size)
+        self.assertLess(result["peak_rss_bytes"], devices * size // 3)
+        self.assertRegex(said.stdout, r"preflight: [^$]*content 5[ ,)]")
+
+
+if __name__ == "__main__":
+    unittest.main()
