@@ -407,11 +407,43 @@ void model_expect(struct model_world *world, const struct model_op *op)
     }
 }
 
+// ---- Ways back
+
+// Do all devices run what they should, and know the gateway and they the same of each other?
+static bool all_here(const struct model_world *world, uint64_t waits)
+{
+    bool here = !world->failed && !world->restored && world->waits == waits;
+    for (uint32_t i = 0; i < world->device_count; i++) {
+        here = here && !world->devices[i].away && !world->devices[i].returned;
+    }
+    return here;
+}
+
+// Then no way back has anybody to wait for.
+static void check_back(struct model_world *world)
+{
+    for (int i = 0; i < 3; i++) { // looked at; asked, since nobody came back since; over
+        model_gateway_tick(&world->gateway);
+    }
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX && !world->failed; i++) {
+        const struct model_rollout *expected = &world->record.rollouts[i];
+        const struct gw_rollout *rollout =
+            expected->there ? gw_catalog_find_rollout(world->gateway.core, expected->id) : NULL;
+        if (rollout != NULL && rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
+            model_world_fail(world, "back",
+                             "rollout %u waits for devices that are where they "
+                             "should be",
+                             i);
+        }
+    }
+}
+
 // ---- All
 
 void model_check(struct model_world *world)
 {
     bool all = false;
+    uint64_t waits = world->waits;
     for (uint32_t i = 0; i <= HELD_MAX && !all && !world->failed; i++) {
         if (i > 0) { // what waits comes when its window opens, or its turn
             uint64_t window_us = model_window_wait_s(world->wall_us / 1000000) * 1000000;
@@ -422,6 +454,9 @@ void model_check(struct model_world *world)
         all = !world->failed && check_devices(world, i == HELD_MAX);
     }
     check_whys(world);
+    if (all && all_here(world, waits)) {
+        check_back(world);
+    }
 }
 
 void model_check_logs(struct model_world *world)

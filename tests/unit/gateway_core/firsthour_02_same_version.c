@@ -3,6 +3,7 @@
 #include "conduct_kit.h"
 
 #include "svc/director.h"
+#include "svc/way_back.h"
 
 #define FEW  8u
 #define TASK "shop/score"
@@ -128,13 +129,23 @@ static void who_kept_it_is_waited_for_when_that_ends(void **state)
 {
     (void)state;
     struct rig rig;
+    struct gw_rollout_view view;
+    uint64_t kept = 0;
     open_known(&rig);
     release(&rig, 0x31, 1, full_only);
     (void)few_come(&rig, 0x31);
     release(&rig, 0x32, 1, half);
+    rig_view(&rig, 0x32, &view);
+    for (uint32_t i = 0; i < FEW; i++) {
+        kept += in_half(i, &view);
+    }
     rig_command(&rig, 0x31, POL_COMMAND_ABORT, NULL);
     assert_int_equal(state_of(&rig, 0x31), POL_ROLLOUT_ROLLING_BACK);
+    const struct gw_rollout *first = gw_catalog_find_rollout(rig.core, 0x31);
+    assert_int_equal(gw_way_back_spared(rig.core, first), kept);
+    assert_true(kept > 0);
     rig_command(&rig, 0x32, POL_COMMAND_ABORT, NULL);
+    assert_int_equal(gw_way_back_spared(rig.core, first), 0);        // what was found is of before
     assert_int_equal(state_of(&rig, 0x32), POL_ROLLOUT_ROLLED_BACK); // it brought nobody there
     for (uint32_t i = 0; i < FEW; i++) {
         assert_int_equal(state_of(&rig, 0x31), POL_ROLLOUT_ROLLING_BACK);
