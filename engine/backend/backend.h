@@ -53,14 +53,16 @@ struct eng_prepare {
 struct eng_run {
     void *const *data; // by tensor number; NULL for tensors nobody reads
     struct eng_pool *pool;
-    void *scratch; // max over steps of scratch_bytes, 64-byte aligned
+    void *scratch;                 // max over steps of scratch_bytes, 64-byte aligned
+    const struct eng_watch *watch; // for steps whose inputs say how long they take; NULL: nobody's
     struct base_error *error;
 };
 
 #define ENG_LOOSE_WEIGHTS 2u // input 1
 
 struct eng_step;
-// INVALID for contents out of range (gather indices); nothing else fails at run time.
+// INVALID for contents out of range (gather indices), TIMEOUT where `watch` is looked at; nothing
+// else fails at run time.
 typedef enum base_status (*eng_step_fn)(const struct eng_step *step, const struct eng_run *run);
 
 struct eng_step {

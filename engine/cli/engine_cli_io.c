@@ -110,6 +110,20 @@ static int64_t dim_of(const struct eng_cli *cli, const char *name)
     return 1;
 }
 
+// A random input is as large as the command line says.
+static enum base_status check_input(const struct eng_cli *cli, const char *name,
+                                    const struct eng_desc *desc, struct base_error *error)
+{
+    const size_t limit = cli->session.memory_bytes_max;
+    int64_t count = 0;
+    if (limit == 0 || eng_desc_check(desc, &count) != BASE_OK || eng_desc_bytes(desc) <= limit) {
+        return BASE_OK; // what is no shape is the session's to refuse
+    }
+    return base_error_set(error, BASE_ERR_TOO_LARGE,
+                          "input '%.80s' with %zu MiB is over --memory %zu MiB", name,
+                          eng_desc_bytes(desc) >> 20, limit >> 20);
+}
+
 static enum base_status set_random(struct eng_cli *cli, struct eng_model *model,
                                    struct eng_session *session, size_t index,
                                    struct base_error *error)
@@ -121,6 +135,7 @@ static enum base_status set_random(struct eng_cli *cli, struct eng_model *model,
             desc.dims[i] = dim_of(cli, port->dim_names[i] != NULL ? port->dim_names[i] : "?");
         }
     }
+    BASE_TRY(check_input(cli, port->name, &desc, error));
     BASE_TRY(eng_session_resize(session, index, &desc, error));
     struct eng_array array;
     BASE_TRY(eng_session_input(session, index, &array, error));

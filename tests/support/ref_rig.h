@@ -18,6 +18,7 @@ struct ref_rig {
     struct eng_program program;
     void *data[RIG_TENSORS_MAX];
     struct base_error error;
+    const struct eng_watch *watch;
 };
 
 #define DIMS(...)                                                                                  \
@@ -117,6 +118,7 @@ static inline enum base_status rig_run(struct ref_rig *rig, const struct eng_com
     }
     struct eng_run run = {.data = rig->data,
                           .scratch = malloc(step.scratch_bytes == 0 ? 1 : step.scratch_bytes),
+                          .watch = rig->watch,
                           .error = &rig->error};
     assert_non_null(run.scratch);
     status = step.run(&step, &run);

@@ -3,6 +3,8 @@
 // Reference kernels; run on the session's thread.
 #include "backend/ref/ref.h"
 
+#include "session/run_watch.h"
+
 struct image {
     enum eng_dtype dtype;
     const void *data;
@@ -170,7 +172,16 @@ struct roi {
     int64_t grid_height, grid_width;
 };
 
-#define ROI_GRID_MAX 4096 // samples along one side of a bin
+#define ROI_GRID_MAX 4096  // samples along one side of a bin
+#define ROI_LOOK     65536 // samples from one look whether to go on to the next
+
+// Boxes are inputs, and say how many samples there are.
+struct align_run {
+    const struct eng_roi_align *align;
+    const struct eng_run *run;
+    struct image image;
+    int64_t unlooked; // samples taken since the last look
+};
 
 static struct roi roi_of(const struct eng_roi_align *align, enum eng_dtype dtype, const void *rois,
                          int64_t index)
@@ -220,20 +231,37 @@ static double align_sample(const struct image *image, double y, double x, double
     return parts[0] + parts[1] + parts[2] + parts[3];
 }
 
-static double align_bin(const struct eng_roi_align *align, const struct roi *roi,
-                        const struct image *image, int64_t row, int64_t column)
+// Before so many are taken. TIMEOUT: the run is over.
+static enum base_status align_look(struct align_run *all, int64_t count)
 {
+    all->unlooked += count;
+    if (all->unlooked < ROI_LOOK) {
+        return BASE_OK;
+    }
+    all->unlooked = 0;
+    return eng_watch_look(all->run->watch, all->run->error);
+}
+
+static enum base_status align_bin(struct align_run *all, const struct roi *roi, int64_t bin,
+                                  double *out)
+{
+    const struct eng_roi_align *align = all->align;
     double sum = 0, most = 0;
+    double row = (double)(bin / align->width), column = (double)(bin % align->width);
     int64_t count = roi->grid_height * roi->grid_width;
     for (int64_t i = 0; i < count; i++) {
         double part = 0;
+        if (i % roi->grid_width == 0) {
+            BASE_TRY(align_look(all, roi->grid_width));
+        }
         double iy = (double)(i / roi->grid_width) + 0.5, ix = (double)(i % roi->grid_width) + 0.5;
-        double y = roi->top + ((double)row + iy / (double)roi->grid_height) * roi->bin_height;
-        double x = roi->left + ((double)column + ix / (double)roi->grid_width) * roi->bin_width;
-        sum += align_sample(image, y, x, &part);
+        double y = roi->top + (row + iy / (double)roi->grid_height) * roi->bin_height;
+        double x = roi->left + (column + ix / (double)roi->grid_width) * roi->bin_width;
+        sum += align_sample(&all->image, y, x, &part);
         most = i == 0 || part > most ? part : most;
     }
-    return align->is_max ? most : sum / (double)(count > 0 ? count : 1);
+    *out = align->is_max ? most : sum / (double)(count > 0 ? count : 1);
+    return BASE_OK;
 }
 
 // Inputs: x [N, C, H, W], rois [R, 4], batch indices [R].
@@ -243,10 +271,12 @@ static enum base_status run_roi_align(const struct eng_step *step, const struct 
     const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
     int64_t rois = eng_ref_out_tensor(step, 0)->desc.dims[0], channels = in->dims[1];
     int64_t area = align->height * align->width;
-    struct image image = {.dtype = in->dtype,
-                          .data = eng_ref_in(step, run, 0),
-                          .height = in->dims[2],
-                          .width = in->dims[3]};
+    struct align_run all = {.align = align,
+                            .run = run,
+                            .image = {.dtype = in->dtype,
+                                      .data = eng_ref_in(step, run, 0),
+                                      .height = in->dims[2],
+                                      .width = in->dims[3]}};
     for (int64_t r = 0; r < rois; r++) {
         int64_t batch = eng_ref_load_int(eng_ref_in_type(step, 2), eng_ref_in(step, run, 2), r);
         if (batch < 0 || batch >= in->dims[0]) {
@@ -257,10 +287,11 @@ static enum base_status run_roi_align(const struct eng_step *step, const struct 
         struct roi roi = roi_of(align, eng_ref_in_type(step, 1), eng_ref_in(step, run, 1), r);
         for (int64_t i = 0; i < channels * area; i++) {
             int64_t c = i / area, bin = i % area;
-            image.first = (batch * channels + c) * image.height * image.width;
+            double value = 0;
+            all.image.first = (batch * channels + c) * in->dims[2] * in->dims[3];
+            BASE_TRY(align_bin(&all, &roi, bin, &value));
             eng_ref_store(eng_ref_out_type(step, 0), eng_ref_out(step, run, 0),
-                          r * channels * area + i,
-                          align_bin(align, &roi, &image, bin / align->width, bin % align->width));
+                          r * channels * area + i, value);
         }
     }
     return BASE_OK;

@@ -2,6 +2,8 @@
 // ONNX project's own cases where it has one.
 #include "ref_rig.h"
 
+#include "session/run_watch.h"
+
 static struct eng_resize resize_of(enum eng_resize_fn fn, enum eng_resize_coord coord, float scale)
 {
     return (struct eng_resize){
@@ -137,6 +139,29 @@ static void check_align(bool half_pixel, const float *box, const float *expected
     rig_done(&rig);
 }
 
+// Boxes choose how many samples are taken: whoever stops the run is heard among them.
+static void roi_align_is_stopped_among_its_samples(void **state)
+{
+    (void)state;
+    static _Atomic(bool) stop = true;
+    const struct eng_watch watch = {.stop = &stop};
+    const float *const boxes[] = {F32(0, 0, 100, 100), F32(0, 0, 1e6F, 1e6F)};
+    for (int large = 0; large < 2; large++) {
+        struct ref_rig rig;
+        rig_init(&rig);
+        uint32_t x = rig_in(&rig, ENG_F32, DIMS(1, 1, 10, 10), image);
+        uint32_t rois = rig_in(&rig, ENG_F32, DIMS(1, 4), boxes[large]);
+        uint32_t batch = rig_in(&rig, ENG_I64, DIMS(1), I64(0));
+        uint32_t y = rig_out(&rig, ENG_F32, DIMS(1, 1, 1, 1));
+        struct eng_command *command =
+            rig_command(&rig, ENG_OP_ROI_ALIGN, IDS(x, rois, batch), IDS(y));
+        command->u.roi_align = (struct eng_roi_align){.height = 1, .width = 1, .scale = 1};
+        rig.watch = &watch;
+        assert_int_equal(rig_run(&rig, command), large ? BASE_ERR_TIMEOUT : BASE_OK);
+        rig_done(&rig);
+    }
+}
+
 static void roi_align(void **state)
 {
     (void)state;
@@ -169,9 +194,8 @@ static void roi_pool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resize),
-        cmocka_unit_test(grid_sampling),
-        cmocka_unit_test(roi_align),
+        cmocka_unit_test(resize),    cmocka_unit_test(grid_sampling),
+        cmocka_unit_test(roi_align), cmocka_unit_test(roi_align_is_stopped_among_its_samples),
         cmocka_unit_test(roi_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
