@@ -30,6 +30,8 @@
 #define DEV_VM_TYPE_MAX         48
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
+#define DEV_VM_STACK_MAX        1024
+#define DEV_VM_IMPORTS_MAX      64 // that the compiler tells of one file
 #define DEV_VM_MODULES_MAX      272
 #define DEV_VM_EVENTS_MAX       4096        // given to a run
 #define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run
@@ -144,7 +146,10 @@ struct dev_vm_result {
     char message[DEV_VM_MESSAGE_MAX]; // text of the exception; all text here is UTF-8
     char file[DEV_VM_FILE_MAX];       // innermost script frame; LOAD: the module
     uint32_t line;                    // 0: not known
-    uint64_t instructions;            // budget units used
+    // The calls that led there, innermost first: "file.py:3 in name\n" each; those that do not fit
+    // are left out. Empty: not known, as of a run in another process.
+    char stack[DEV_VM_STACK_MAX];
+    uint64_t instructions; // budget units used
     uint64_t duration_us;
     uint32_t heap_peak_bytes;
     struct dev_vm_left_out left_out; // of all aggregate calls
@@ -173,6 +178,10 @@ const char *dev_vm_end_name(enum dev_vm_end end);
 // The outcome a device reports for a run that ended so: RAN, or one of FAIL_*.
 enum wire_outcome_kind dev_vm_end_outcome(enum dev_vm_end end);
 
+// Modules that every script may import, whatever its version holds: the name at `index`, borrowed
+// for good; NULL past the last.
+const char *dev_vm_offered(uint32_t index);
+
 // Build tool only (walle-vm-compiler library, never linked into a device): compiles source to .mpy
 // bytes, which the caller frees. What compiles also loads: the output has passed the device's
 // check. INVALID (with line and text in `error`), TOO_LARGE, NOMEM. Any thread, but not inside a
@@ -181,5 +190,22 @@ struct base_error;
 BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
                                                uint8_t **out_mpy, size_t *out_size,
                                                struct base_error *error);
+
+// The same, and what the source imports. Those within the body of a try statement that catches are
+// not told: the script is ready not to find them. Nor are relative ones.
+struct dev_vm_import {
+    char name[DEV_VM_FILE_MAX]; // "walle", "pkg.mod"; longer ones are not told
+    uint32_t line;
+};
+struct dev_vm_compiled {
+    uint8_t *mpy; // the caller frees it
+    size_t size;
+    struct dev_vm_import imports[DEV_VM_IMPORTS_MAX];
+    uint32_t import_count;
+};
+BASE_NODISCARD enum base_status dev_vm_compile_told(struct base_str source,
+                                                    struct base_str file_name,
+                                                    struct dev_vm_compiled *out,
+                                                    struct base_error *error);
 
 #endif

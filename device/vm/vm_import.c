@@ -7,6 +7,7 @@
 #include "vm/mpy_check.h"
 
 #include "py/builtin.h"
+#include "py/objmodule.h"
 #include "py/mperrno.h"
 #include "py/reader.h"
 #include "py/runtime.h"
@@ -14,6 +15,9 @@
 #include <string.h>
 
 #define SUFFIX BASE_STR(".mpy")
+
+extern const qstr_pool_t mp_qstr_const_pool_static;
+extern const qstr_pool_t mp_qstr_const_pool;
 
 const struct dev_vm_module *dev_vm_module_find(const struct dev_vm_job *job, struct base_str name)
 {
@@ -82,4 +86,24 @@ void mp_reader_new_file(mp_reader_t *reader, qstr filename)
         dev_vm_stop(vm, DEV_VM_LOAD);
     }
     mp_reader_new_mem(reader, module->mpy, module->size, MP_READER_IS_ROM);
+}
+
+// The text of a name that was there before any script: no run needs to be under way.
+static const char *fixed_name(qstr name)
+{
+    const qstr_pool_t *pool = &mp_qstr_const_pool;
+    return name < pool->total_prev_len ? mp_qstr_const_pool_static.qstrs[name]
+                                       : pool->qstrs[name - pool->total_prev_len];
+}
+
+const char *dev_vm_offered(uint32_t index)
+{
+    const mp_map_t *maps[] = {&mp_builtin_module_map, &mp_builtin_extensible_module_map};
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        if (index < maps[i]->alloc) {
+            return fixed_name(MP_OBJ_QSTR_VALUE(maps[i]->table[index].key));
+        }
+        index -= (uint32_t)maps[i]->alloc;
+    }
+    return NULL;
 }

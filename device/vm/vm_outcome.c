@@ -8,6 +8,7 @@
 #include "py/objexcept.h"
 #include "py/runtime.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct message_writer {
@@ -65,6 +66,25 @@ static bool is_clean_exit(mp_obj_t exception)
     return code == mp_const_none || code == mp_const_false || code == MP_OBJ_NEW_SMALL_INT(0);
 }
 
+// Of each frame there are file, line and function. One that does not fit is left out, with the
+// rest.
+static void stack_set(struct dev_vm_result *out, const size_t *trace, size_t frames)
+{
+    size_t at = 0;
+    out->stack[0] = '\0';
+    for (size_t i = 0; i < frames; i++) {
+        const size_t *frame = &trace[i * 3];
+        char line[2 * DEV_VM_FILE_MAX + 32];
+        int size = snprintf(line, sizeof(line), "%.63s:%u in %.63s\n", qstr_str((qstr)frame[0]),
+                            (unsigned)frame[1], qstr_str((qstr)frame[2]));
+        if (size < 0 || (size_t)size >= sizeof(out->stack) - at) {
+            return;
+        }
+        memcpy(out->stack + at, line, (size_t)size + 1);
+        at += (size_t)size;
+    }
+}
+
 void dev_vm_outcome_exception(struct dev_vm *vm, void *raised)
 {
     mp_obj_t exception = MP_OBJ_FROM_PTR(raised);
@@ -92,5 +112,6 @@ void dev_vm_outcome_exception(struct dev_vm *vm, void *raised)
         dev_text_set(out->file, sizeof(out->file), base_str_of(qstr_str((qstr)trace[0])));
         out->line = (uint32_t)trace[1];
     }
+    stack_set(out, trace, count / 3);
     dev_text_set(out->type, sizeof(out->type), base_str_of(qstr_str(type->name)));
 }

@@ -67,8 +67,11 @@ const struct cli_command cli_commands[] = {
      "  walle task build hello --out build/hello --version 1.2.0\n"
      "  walle task build shop.git --tag page-view/v1.2.0 --out build/page-view",
      CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT) | GIT_BITS, 1, 1, cli_task_build},
-    {"task", "run", "BUILD",
-     "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
+    {"task", "run", "DIR",
+     "Run a task's folder as it lies, or a build, in the device's own script VM, here; exits 1 "
+     "when "
+     "the script fails, and shows where.",
+     "  walle task run conf/tasks/ipv\n"
      "  walle task run build/ipv\n"
      "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json\n"
      "  walle task run build/taste --user ana        with her exclusive files\n"

@@ -10,15 +10,21 @@
 #include "model/model_store.h"
 #include "vm/vm.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RUN_REPEAT_MAX 1000000
+#define SCRATCH_FILES  16 // open at once while they are removed
 #define RUN_FILES_MAX  (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 
 struct run {
     struct task_build build;
+    const char *folder;         // of the build
+    char scratch[CLI_PATH_MAX]; // where a source folder was built; empty: it was a build
     struct dev_vm_module modules[RUN_FILES_MAX];
     struct dev_vm_model models[RUN_FILES_MAX];
     uint8_t *bytes[RUN_FILES_MAX]; // of both
@@ -91,16 +97,15 @@ static enum base_status load_exclusive(const struct cli *cli, struct run *run,
 {
     char hex[WIRE_DEVICE_HEX + 1];
     const char *user = cli->values[CLI_OPTION_USER];
-    struct wanted wanted = {.run = run, .folder = cli->args[0]};
+    struct wanted wanted = {.run = run, .folder = run->folder};
 
     wire_device_hex(run->job.device_id, hex);
     wanted.entry = (struct wire_entry){.kind = WIRE_SUBJECT_DEVICE, .subject = base_str_of(hex)};
-    BASE_TRY(
-        task_exclusive_each(cli->args[0], &run->build.exclusive, load_subject, &wanted, error));
+    BASE_TRY(task_exclusive_each(run->folder, &run->build.exclusive, load_subject, &wanted, error));
     if (!wanted.found && user != NULL) {
         wanted.entry = (struct wire_entry){.kind = WIRE_SUBJECT_USER, .subject = base_str_of(user)};
         BASE_TRY(
-            task_exclusive_each(cli->args[0], &run->build.exclusive, load_subject, &wanted, error));
+            task_exclusive_each(run->folder, &run->build.exclusive, load_subject, &wanted, error));
     }
     if (!wanted.found && run->build.manifest.exclusive == WIRE_EXCLUSIVE_REQUIRED) {
         return base_error_set(error, BASE_ERR_NOT_FOUND,
@@ -161,11 +166,63 @@ static enum base_status load_attrs(struct run *run, const char *path, struct bas
     return BASE_OK;
 }
 
+static bool has_file(const char *folder, const char *name)
+{
+    char path[CLI_PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%s", folder, name) < CLI_PATH_MAX &&
+           access(path, F_OK) == 0;
+}
+
+// A task's folder as its author has it, and not what `walle task build` made of one.
+static bool is_source(const char *folder)
+{
+    return has_file(folder, "task.json") && !has_file(folder, "manifest");
+}
+
+// Builds it where nobody looks. Name and version may be missing: in git the branch and the tag are
+// these.
+static enum base_status build_source(struct run *run, const char *folder, struct base_error *error)
+{
+    char path[CLI_PATH_MAX];
+    json_t *document = NULL;
+    const char *base = getenv("TMPDIR");
+    int size = snprintf(run->scratch, sizeof(run->scratch), "%s/walle-run-XXXXXX",
+                        base != NULL && base[0] != '\0' ? base : "/tmp");
+    if (size >= CLI_PATH_MAX || mkdtemp(run->scratch) == NULL) {
+        run->scratch[0] = '\0';
+        return base_error_set(error, BASE_ERR_IO, "no folder to build in: %s", strerror(errno));
+    }
+    run->folder = run->scratch;
+    (void)snprintf(path, sizeof(path), "%.*s/task.json", CLI_PATH_MAX - 16, folder);
+    BASE_TRY(cli_json_load(path, &document, error));
+    const char *name = json_string_value(json_object_get(document, "name"));
+    const char *version = json_string_value(json_object_get(document, "version"));
+    const struct task_identity identity = {.name = name != NULL ? name : "local",
+                                           .version = version != NULL ? version : "0.0.0"};
+    const struct task_build_options options = {
+        .folder = folder, .out_folder = run->scratch, .identity = &identity};
+    struct task_build made = {0};
+    enum base_status status = task_build_make(&options, &made, error);
+    task_build_done(&made);
+    json_decref(document);
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *walk)
+{
+    (void)about, (void)kind, (void)walk;
+    return remove(path);
+}
+
 static enum base_status load_all(const struct cli *cli, struct run *run, struct base_error *error)
 {
     const char *device = cli->values[CLI_OPTION_DEVICE];
 
-    BASE_TRY(load_version(run, cli->args[0], error));
+    run->folder = cli->args[0];
+    if (is_source(cli->args[0])) {
+        BASE_TRY(build_source(run, cli->args[0], error));
+    }
+    BASE_TRY(load_version(run, run->folder, error));
     run->job.device_id = 1;
     if (device != NULL && wire_device_parse(base_str_of(device), &run->job.device_id) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "--device takes 16 hex digits");
@@ -205,15 +262,38 @@ static void print_output(const struct dev_vm_result *result)
     }
 }
 
+// The calls that led to a failure, innermost first, each on a line of its own.
+static void print_stack(const char *stack)
+{
+    while (*stack != '\0') {
+        size_t size = strcspn(stack, "\n");
+        printf("  at ");
+        base_terminal_text(stdout, (struct base_str){stack, size});
+        putchar('\n');
+        stack += size + (stack[size] == '\n' ? 1 : 0);
+    }
+}
+
+static json_t *stack_json(const char *stack)
+{
+    json_t *list = json_array();
+    while (*stack != '\0') {
+        size_t size = strcspn(stack, "\n");
+        (void)json_array_append_new(list, json_stringn(stack, size));
+        stack += size + (stack[size] == '\n' ? 1 : 0);
+    }
+    return list;
+}
+
 static json_t *result_json(const struct dev_vm_result *result)
 {
     const struct dev_vm_left_out *left_out = &result->left_out;
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, s:o}", "end",
+        "{s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, s:o}", "end",
         dev_vm_end_name(result->end), "type", result->type, "message", result->message, "file",
-        result->file, "line", (int)result->line, "duration_us", (json_int_t)result->duration_us,
-        "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
-        (json_int_t)result->heap_peak_bytes, "output",
+        result->file, "line", (int)result->line, "stack", stack_json(result->stack), "duration_us",
+        (json_int_t)result->duration_us, "instructions", (json_int_t)result->instructions,
+        "heap_peak_bytes", (json_int_t)result->heap_peak_bytes, "output",
         json_stringn(result->output.data != NULL ? result->output.data : "", result->output.size),
         "output_cut", (json_int_t)result->output_cut, "left_out", "late",
         (json_int_t)left_out->late, "evicted", (json_int_t)left_out->evicted, "dropped",
@@ -242,6 +322,7 @@ static void print_result(const struct dev_vm_result *result)
         print_part(result->message, " (");
         print_part(result->file, ":");
         printf("%u)\n", result->line);
+        print_stack(result->stack);
     }
     if (result->result.size > 0) {
         printf("result: ");
@@ -421,6 +502,9 @@ enum cli_exit cli_task_run(struct cli *cli)
     json_decref(run->attrs_root);
     free(run->input);
     task_build_done(&run->build);
+    if (run->scratch[0] != '\0') {
+        (void)nftw(run->scratch, remove_one, SCRATCH_FILES, FTW_DEPTH | FTW_PHYS);
+    }
     free(run);
     return code;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
+#include "cli/task_imports.h"
 #include "signing/signing.h"
 #include "policy/semver.h"
 
@@ -152,6 +153,7 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
         BASE_TRY(task_file_build(builder->out_folder, file->name, file->path, file->kind,
                                  &builder->files[i], error));
     }
+    BASE_TRY(task_imports_check(&builder->source, error));
     BASE_TRY(make_manifest(builder, out, error));
     BASE_TRY(task_blob_write(builder->out_folder, &out->manifest_digest, out->manifest_bytes,
                              out->manifest_size, error));

@@ -76,3 +76,4 @@ def run_page(test, *names, least):
             pass
     logs = "".join(last_words(os.path.join(folder, name)) for name in ("gateway.log", "fleet.log"))
     test.assertIn("== end", output, output[-6000:] + logs)
+    return output

@@ -254,7 +254,7 @@ class Newcomers(unittest.TestCase):
                               "--enroll-token", wrong, "--threads", "1", "--no-live", "--duration", "3", "--real-every", "0", "--out",
                               self.stack.path("fleet")], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         said = run.stdout + run.stderr
-        self.assertEqual(run.returncode, 1, said)
+        self.assertEqual(run.returncode, 8, said)
         self.assertIn("the gateway refused every enrolment", said)
         self.assertNotIn("\npassed", said)
 

@@ -2,6 +2,7 @@
 // compiler library; used by `walle task build` and by tests, on any thread.
 #include "vm/vm.h"
 
+#include "vm/compiler/vm_imports.h"
 #include "vm/mpy_check.h"
 #include "vm/vm_text.h"
 
@@ -88,10 +89,9 @@ static enum base_status exception_report(mp_obj_t exception, struct base_error *
     return status;
 }
 
-static __attribute__((noinline)) enum base_status compile(struct base_str source,
-                                                          struct base_str file_name,
-                                                          struct compile_output *output,
-                                                          struct base_error *error)
+static __attribute__((noinline)) enum base_status
+compile(struct base_str source, struct base_str file_name, struct compile_output *output,
+        struct dev_vm_compiled *told, struct base_error *error)
 {
     nlr_buf_t nlr;
     if (nlr_push(&nlr) == 0) {
@@ -99,6 +99,7 @@ static __attribute__((noinline)) enum base_status compile(struct base_str source
         qstr name = qstr_from_strn(file_name.data, file_name.size);
         mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
         mp_parse_tree_t tree = mp_parse(lexer, MP_PARSE_FILE_INPUT);
+        dev_vm_imports_find(tree.root, told);
         mp_module_context_t *context = m_new_obj(mp_module_context_t);
         context->module.base.type = &mp_type_module;
         context->module.globals = mp_globals_get();
@@ -115,6 +116,17 @@ static __attribute__((noinline)) enum base_status compile(struct base_str source
 enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
                                 uint8_t **out_mpy, size_t *out_size, struct base_error *error)
 {
+    struct dev_vm_compiled told;
+    BASE_TRY(dev_vm_compile_told(source, file_name, &told, error));
+    *out_mpy = told.mpy;
+    *out_size = told.size;
+    return BASE_OK;
+}
+
+enum base_status dev_vm_compile_told(struct base_str source, struct base_str file_name,
+                                     struct dev_vm_compiled *out, struct base_error *error)
+{
+    out->import_count = 0;
     if (source.size > COMPILE_SOURCE_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "source is over %d bytes",
                               COMPILE_SOURCE_MAX);
@@ -134,7 +146,7 @@ enum base_status dev_vm_compile(struct base_str source, struct base_str file_nam
     mp_cstack_init_with_top(__builtin_frame_address(0), COMPILE_STACK_BYTES);
     gc_init(heap, heap + COMPILE_HEAP_BYTES);
     struct compile_output output = {.bytes = NULL};
-    enum base_status status = compile(source, file_name, &output, error);
+    enum base_status status = compile(source, file_name, &output, out, error);
     free(heap);
     struct dev_mpy_fault fault;
     if (status == BASE_OK && dev_mpy_check(output.bytes, output.size, &fault) != BASE_OK) {
@@ -146,8 +158,8 @@ enum base_status dev_vm_compile(struct base_str source, struct base_str file_nam
         free(output.bytes);
         return status;
     }
-    *out_mpy = output.bytes;
-    *out_size = output.size;
+    out->mpy = output.bytes;
+    out->size = output.size;
     return BASE_OK;
 }
 

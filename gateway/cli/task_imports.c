@@ -1,0 +1,117 @@
+// Imports of a task's scripts, looked at before a version is made of them. Called by task_build.c.
+#include "cli/task_imports.h"
+
+#include "cli/cli_files.h"
+#include "cli/task_file.h"
+
+#include "base/likeness.h"
+#include "vm/vm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OFFERED_TEXT_MAX 400
+
+// "json" is offered as "ujson" too, as MicroPython's own scripts call it.
+static bool is_offered(struct base_str name)
+{
+    const char *offered;
+    for (uint32_t i = 0; (offered = dev_vm_offered(i)) != NULL; i++) {
+        struct base_str text = base_str_of(offered);
+        if (base_str_equal(name, text) || (name.size == text.size + 1 && name.data[0] == 'u' &&
+                                           memcmp(name.data + 1, text.data, text.size) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A script, or a folder of scripts, of this name; "a.b" is "a/b".
+static bool is_script(const struct task_source *source, struct base_str name)
+{
+    for (uint32_t i = 0; i < source->file_count; i++) {
+        const char *file = source->files[i].name;
+        size_t at = 0;
+        while (at < name.size && file[at] == (name.data[at] == '.' ? '/' : name.data[at])) {
+            at++;
+        }
+        bool whole = at == name.size && (strcmp(file + at, ".py") == 0 || file[at] == '/');
+        if (source->files[i].kind == WIRE_FILE_SCRIPT && whole) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum base_status refuse(const struct task_source *source, const char *file,
+                               const struct dev_vm_import *import, struct base_error *error)
+{
+    struct base_nearest nearest = base_nearest_to(base_str_of(import->name));
+    char stems[WIRE_MANIFEST_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
+    char list[OFFERED_TEXT_MAX] = "";
+    size_t at = 0;
+    const char *offered;
+    for (uint32_t i = 0; (offered = dev_vm_offered(i)) != NULL; i++) {
+        if (offered[0] != '_') {
+            base_nearest_offer(&nearest, offered);
+            int size = snprintf(list + at, sizeof(list) - at, "%s%s", at > 0 ? " " : "", offered);
+            at += size > 0 && (size_t)size < sizeof(list) - at ? (size_t)size : 0;
+        }
+    }
+    for (uint32_t i = 0; i < source->file_count; i++) {
+        if (source->files[i].kind == WIRE_FILE_SCRIPT) {
+            size_t size = strlen(source->files[i].name) - (sizeof(".py") - 1);
+            (void)snprintf(stems[i], sizeof(stems[i]), "%.*s", (int)size, source->files[i].name);
+            base_nearest_offer(&nearest, stems[i]);
+        }
+    }
+    list[at] = '\0';
+    enum base_status status = base_error_set(
+        error, BASE_ERR_INVALID,
+        "%.60s: line %u: import %.60s: no module of a device, nor a script of this version%s%s%s; "
+        "a "
+        "device has %s",
+        file, import->line, import->name, nearest.found != NULL ? ": did you mean " : "",
+        nearest.found != NULL ? nearest.found : "", nearest.found != NULL ? "?" : "", list);
+    if (error != NULL) {
+        error->line = import->line;
+    }
+    return status;
+}
+
+static enum base_status check_script(const struct task_source *source,
+                                     const struct task_source_file *file, struct base_error *error)
+{
+    struct dev_vm_compiled told;
+    uint8_t *text = NULL;
+    size_t size = 0;
+    BASE_TRY(cli_file_read(file->path, TASK_BUILD_SOURCE_MAX, &text, &size, error));
+    enum base_status status = dev_vm_compile_told((struct base_str){(const char *)text, size},
+                                                  base_str_of(file->name), &told, NULL);
+    free(text);
+    if (status != BASE_OK) {
+        return BASE_OK; // what is wrong with it is said where it is compiled for the version
+    }
+    free(told.mpy);
+    for (uint32_t i = 0; i < told.import_count; i++) {
+        struct base_str name = base_str_of(told.imports[i].name);
+        const char *dot = memchr(name.data, '.', name.size);
+        struct base_str first = {name.data, dot != NULL ? (size_t)(dot - name.data) : name.size};
+        if (!is_offered(first) && !is_script(source, name)) {
+            return refuse(source, file->name, &told.imports[i], error);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status task_imports_check(const struct task_source *source, struct base_error *error)
+{
+    bool open = source->exclusive_path[0] != '\0';
+    for (uint32_t i = 0; i < source->file_count && !open; i++) {
+        if (source->files[i].kind == WIRE_FILE_SCRIPT) {
+            BASE_TRY(check_script(source, &source->files[i], error));
+        }
+    }
+    return BASE_OK;
+}

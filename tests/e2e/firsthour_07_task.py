@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""A task on its author's machine: a build refuses imports that no device has, `walle task run` takes a folder as it lies, and a failure shows the
+calls that led to it."""
+import json
+import os
+import subprocess
+import unittest
+
+from walle_stack import SOURCE, Stack, program
+
+
+class Task(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+        self.scratch = self.stack.path("tmp")
+        os.mkdir(self.scratch)
+
+    def folder(self, scripts, **fields):
+        folder = self.stack.path("task")
+        os.makedirs(os.path.join(folder), exist_ok=True)
+        for name, text in {**scripts, "task.json": json.dumps({"entry": "task", "files": list(scripts), **fields})}.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        return folder
+
+    def walle(self, *arguments):
+        return subprocess.run([program("walle"), *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "TMPDIR": self.scratch})
+
+    def build(self, scripts):
+        return self.walle("task", "build", self.folder(scripts, name="shop/score", version="1.0.0"), "--out", self.stack.path("build"))
+
+    def test_imports_that_a_device_does_not_have(self):
+        for scripts, words in (({"task.py": "import walle\n\nimport numpy as np\n"}, "task.py: line 3: import numpy: no module of a device"),
+                               ({"task.py": "from os.path import join\n"}, "line 1: import os.path"),
+                               ({"task.py": "import maths\n"}, "did you mean math?"),
+                               ({"task.py": "def f():\n    import featurs\n", "features.py": "x = 1\n"}, "did you mean features?"),
+                               ({"task.py": "import walle, requests\n"}, "line 1: import requests"),
+                               ({"task.py": "try:\n    import requests\nfinally:\n    x = 1\n"}, "line 2: import requests"),
+                               ({"task.py": "try:\n    import walle\nexcept ImportError:\n    import requests\n"}, "line 4: import requests")):
+            said = self.build(scripts)
+            self.assertNotEqual(said.returncode, 0, scripts)
+            self.assertIn(words, said.stderr)
+            self.assertRegex(said.stderr, r"a device has .*\bmath\b.*\bwalle\b|a device has .*\bwalle\b.*\bmath\b")
+            self.assertFalse(os.path.exists(self.stack.path("build", "manifest")))
+
+    def test_imports_that_are_there(self):
+        for scripts in ({"task.py": "import walle, json, math, re\nfrom walle import nn\nimport features\n", "features.py": "x = 1\n"},
+                        {"task.py": "import lib.tools as t\nfrom lib import tools\n", "lib/__init__.py": "", "lib/tools.py": ""},
+                        {"task.py": "try:\n    import own\nexcept ImportError:\n    own = None\n"},
+                        {"task.py": 'text = """\nimport numpy\n"""\n# import requests\n'}):
+            said = self.build(scripts)
+            self.assertEqual(said.returncode, 0, f"{scripts}: {said.stderr}")
+
+    def test_a_folder_as_it_lies(self):
+        said = self.walle("task", "run", self.folder({"task.py": "import walle\nimport more\nwalle.result(more.x)\n", "more.py": "x = 42\n"}))
+        self.assertEqual((said.returncode, "result: 42" in said.stdout), (0, True), said.stdout + said.stderr)
+        said = self.walle("task", "run", os.path.join(SOURCE, "conf/tasks/ipv"))
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        said = self.walle("task", "run", self.folder({"task.py": "import numpy\n"}))
+        self.assertNotEqual(said.returncode, 0)
+        self.assertIn("import numpy", said.stderr)
+        said = self.walle("task", "run", self.scratch)
+        self.assertNotEqual(said.returncode, 0)
+        self.assertIn("manifest", said.stderr)
+        self.assertEqual(os.listdir(self.scratch), [], "nothing stays behind")
+
+    def test_a_failure_shows_its_calls(self):
+        folder = self.folder({"task.py": "import walle\nimport more\n\ndef outer(x):\n    return more.inner(x)\n\nouter(0)\n",
+                              "more.py": "def inner(x):\n    return 1 // x\n"})
+        said = self.walle("task", "run", folder)
+        self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
+        self.assertIn("  at more.py:2 in inner\n  at task.py:5 in outer\n  at task.py:7 in <module>\n", said.stdout)
+        said = self.walle("task", "run", folder, "-o", "json")
+        self.assertEqual(json.loads(said.stdout)["stack"], ["more.py:2 in inner", "task.py:5 in outer", "task.py:7 in <module>"])
+        deep = self.folder({"task.py": "def down(n):\n    return down(n - 1) if n else {}['x']\n\ndown(60)\n"})
+        said = self.walle("task", "run", deep)
+        self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
+        self.assertIn("  at task.py:2 in down\n", said.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
