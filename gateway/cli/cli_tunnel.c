@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -308,6 +309,11 @@ static void print_refused(const json_t *item)
         printf("    device %s, %llu bytes: %s", cli_json_text(refused, "device", "?"),
                (unsigned long long)cli_json_u64(refused, "bytes"),
                cli_json_text(refused, "reason", "?"));
+        const char *why = json_string_value(json_object_get(refused, "why"));
+        if (why != NULL) {
+            fputs(", ", stdout);
+            base_terminal_text(stdout, base_str_of(why));
+        }
         const json_t *record = json_object_get(refused, "record");
         if (json_is_string(record)) { // quoted: it is a stranger's
             fputs(": ", stdout);
