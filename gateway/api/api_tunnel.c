@@ -145,11 +145,14 @@ static void add_refused(void *ctx, const struct gw_refused_record *record)
 {
     char device[17];
     (void)snprintf(device, sizeof(device), "%016llx", (unsigned long long)record->device);
+    json_t *why =
+        record->why[0] != 0 ? json_string(record->why) : NULL; // NULL, too: cut in a character
     (void)json_array_append_new(
-        ctx, json_pack("{s:s, s:I, s:s, s:I, s:o}", "device", device, "received_ms",
-                       (json_int_t)record->received_ms, "reason", base_status_text(record->status),
-                       "bytes", (json_int_t)record->size, "record",
-                       record->format == WIRE_RECORD_JSON ? text_of(record) : json_null()));
+        ctx,
+        json_pack("{s:s, s:I, s:s, s:o, s:I, s:o}", "device", device, "received_ms",
+                  (json_int_t)record->received_ms, "reason", base_status_text(record->status),
+                  "why", why != NULL ? why : json_null(), "bytes", (json_int_t)record->size,
+                  "record", record->format == WIRE_RECORD_JSON ? text_of(record) : json_null()));
 }
 
 struct uploads {

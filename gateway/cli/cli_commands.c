@@ -274,9 +274,10 @@ const struct cli_command cli_commands[] = {
          CLI_BIT(FOLLOW) | CLI_BIT(TIMEOUT),
      0, 0, cli_tunnel_tail},
     {"tunnel", "export", "",
-     "Write records to a file, as JSON lines or CSV; the next export goes on behind them.",
+     "Write records to a file, as JSON lines, CSV or OTLP; the next export goes on behind them.",
      "  walle tunnel export --out records.jsonl\n"
      "  walle tunnel export --task shop/page-view --out views.csv\n"
+     "  walle tunnel export --out logs.otlp.jsonl          # for an OpenTelemetry collector\n"
      "  walle tunnel export --out - | head -n 1            # standard output; no place is kept",
      CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(DEVICE) | CLI_BIT(AFTER) | CLI_BIT(OUT), 0, 0,
      cli_tunnel_export},

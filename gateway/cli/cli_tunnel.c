@@ -4,9 +4,11 @@
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/export_file.h"
+#include "cli/otlp_line.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,8 +24,8 @@
 static const char csv_head[] = "at,received_ms,wall_ms,device,class,epoch,batch,seq,task,upload,"
                                "schema,format,record\n";
 
-// Where records go: lines of JSON, or CSV, or for people.
-enum form { FORM_PEOPLE, FORM_JSON, FORM_CSV };
+// Where records go: lines of JSON, or CSV, or OTLP, or for people.
+enum form { FORM_PEOPLE, FORM_JSON, FORM_CSV, FORM_OTLP };
 
 static enum cli_exit get_page(const struct cli *cli, const char *after, uint64_t limit,
                               json_t **out)
@@ -127,6 +129,11 @@ static void put_record(FILE *to, enum form form, const json_t *item)
     if (form == FORM_JSON) {
         (void)json_dumpf(item, to, JSON_COMPACT);
         putc('\n', to);
+    } else if (form == FORM_OTLP) {
+        json_t *line = otlp_line_new(item);
+        (void)json_dumpf(line, to, JSON_COMPACT);
+        putc('\n', to);
+        json_decref(line);
     } else if (form == FORM_PEOPLE) {
         put_line(to, item);
     } else if (json_object_get(item, "record") != NULL) { // losses have no row
@@ -257,6 +264,15 @@ static enum cli_exit say_exported(const struct cli *cli, const struct walk *walk
     return CLI_EXIT_OK;
 }
 
+// By the file's name.
+static enum form form_of(const char *path)
+{
+    if (path != NULL && ends_with(path, ".csv")) {
+        return FORM_CSV;
+    }
+    return path != NULL && ends_with(path, ".otlp.jsonl") ? FORM_OTLP : FORM_JSON;
+}
+
 enum cli_exit cli_tunnel_export(struct cli *cli)
 {
     enum cli_exit known = check_task(cli);
@@ -268,9 +284,7 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
     if (path != NULL && strcmp(path, "-") == 0) {
         path = NULL; // standard output, which keeps no place
     }
-    bool csv = path != NULL && ends_with(path, ".csv");
-    struct walk walk = {
-        .to = stdout, .name = "standard output", .form = csv ? FORM_CSV : FORM_JSON};
+    struct walk walk = {.to = stdout, .name = "standard output", .form = form_of(path)};
     struct export_file file;
     struct base_error error = {0};
     if (path != NULL) {
@@ -282,7 +296,7 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
         walk.to = file.to;
         walk.name = path;
         memcpy(walk.place, file.place, sizeof(walk.place));
-        if (csv && file.fresh) {
+        if (walk.form == FORM_CSV && file.fresh) {
             fputs(csv_head, walk.to);
         }
     }
@@ -308,6 +322,11 @@ static void print_refused(const json_t *item)
         printf("    device %s, %llu bytes: %s", cli_json_text(refused, "device", "?"),
                (unsigned long long)cli_json_u64(refused, "bytes"),
                cli_json_text(refused, "reason", "?"));
+        const char *why = json_string_value(json_object_get(refused, "why"));
+        if (why != NULL) {
+            fputs(", ", stdout);
+            base_terminal_text(stdout, base_str_of(why));
+        }
         const json_t *record = json_object_get(refused, "record");
         if (json_is_string(record)) { // quoted: it is a stranger's
             fputs(": ", stdout);

@@ -40,12 +40,9 @@ void gw_refused_keep(struct gw_refused *_Atomic *at, const struct gw_refused_rec
     size_t kept = size < GW_REFUSED_BYTES ? size : GW_REFUSED_BYTES;
     pthread_mutex_lock(&refused->lock);
     struct gw_refused_record *record = &refused->ring[refused->count++ % GW_REFUSED_KEPT];
-    *record = (struct gw_refused_record){.device = like->device,
-                                         .received_ms = like->received_ms,
-                                         .status = like->status,
-                                         .format = like->format,
-                                         .size = (uint32_t)size,
-                                         .kept = (uint32_t)kept};
+    *record = *like;
+    record->size = (uint32_t)size;
+    record->kept = (uint32_t)kept;
     memcpy(record->bytes, bytes, kept);
     pthread_mutex_unlock(&refused->lock);
 }

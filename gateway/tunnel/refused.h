@@ -5,6 +5,7 @@
 #ifndef GW_REFUSED_H
 #define GW_REFUSED_H
 
+#include "tunnel/schema.h"
 #include "wire/batch.h"
 
 #include <stdatomic.h>
@@ -17,8 +18,9 @@ struct gw_refused_record {
     uint64_t received_ms;
     enum base_status status;
     enum wire_record_format format;
-    uint32_t size; // of all of it
-    uint32_t kept; // of `bytes`
+    char why[GW_SCHEMA_WHY_MAX + 1]; // which field; empty: the status says all
+    uint32_t size;                   // of all of it
+    uint32_t kept;                   // of `bytes`
     uint8_t bytes[GW_REFUSED_BYTES];
 };
 

@@ -31,5 +31,10 @@ void gw_schema_free(struct gw_schema *schema); // accepts NULL
 // INVALID: not JSON, or not as the schema says; TOO_LARGE: over one of its limits, or too deep.
 BASE_NODISCARD enum base_status gw_schema_check(const struct gw_schema *schema,
                                                 struct base_str record);
+#define GW_SCHEMA_WHY_MAX 159u // bytes of an explanation
+// Why _check refuses a record: "price is no number", "items[3] lacks \"id\""; empty: it does not.
+// Keys are the record's, cut: not for a terminal as they are.
+void gw_schema_explain(const struct gw_schema *schema, struct base_str record,
+                       char out[GW_SCHEMA_WHY_MAX + 1]);
 
 #endif

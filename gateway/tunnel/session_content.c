@@ -93,10 +93,14 @@ static void count_refused(struct gw_session *session, struct gw_topic *topic,
     if (topic == NULL) {
         return;
     }
-    const struct gw_refused_record like = {.device = session->device,
-                                           .received_ms = clock->wall_us(clock->ctx) / 1000,
-                                           .status = status,
-                                           .format = record->format};
+    struct gw_refused_record like = {.device = session->device,
+                                     .received_ms = clock->wall_us(clock->ctx) / 1000,
+                                     .status = status,
+                                     .format = record->format};
+    if (topic->schema != NULL && record->format == WIRE_RECORD_JSON) {
+        gw_schema_explain(topic->schema,
+                          (struct base_str){(const char *)record->bytes, record->size}, like.why);
+    }
     atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
     gw_refused_keep(&topic->refused, &like, record->bytes, record->size);
 }

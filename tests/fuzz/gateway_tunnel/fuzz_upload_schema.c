@@ -28,6 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (gw_schema_check(schema, record) == BASE_OK && form != BASE_OK) {
             abort();
         }
+        char why[GW_SCHEMA_WHY_MAX + 1]; // said of each that is refused, and of no other
+        gw_schema_explain(schema, record, why);
+        if ((why[0] == 0) != (gw_schema_check(schema, record) == BASE_OK)) {
+            abort();
+        }
         if (gw_scan_check((struct base_str){text, first}) != BASE_OK) {
             abort();
         }

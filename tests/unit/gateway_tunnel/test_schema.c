@@ -245,13 +245,54 @@ static void test_topics(void **state)
     gw_topics_free(topics);
 }
 
+static void test_explained(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *record;
+        const char *why;
+    } cases[] = {
+        {"{\"item\":\"i\",\"dwell\":0,\"clicks\":3}", ""},
+        {"{\"clicks\":0,\"item\":\"\"}", "the record lacks \"dwell\""},
+        {"{\"item\":\"i\",\"dwell\":0,\"clicks\":3.0}", "clicks is no integer"},
+        {"{\"item\":\"i\",\"dwell\":-0.1,\"clicks\":3}", "dwell is -0.1, out of bounds"},
+        {"{\"item\":\"123456789\",\"dwell\":0,\"clicks\":3}", "item is longer than 8 bytes"},
+        {"{\"item\":7,\"dwell\":0,\"clicks\":3}", "item is no string"},
+        {"{\"item\":\"i\",\"item\":\"i\"}", "item is there twice"},
+        {"{\"other\":1}", "other is no field of the schema"},
+        {"{\"tags\":[\"a\",{}]}", "tags[1] is no string"},
+        {"{\"tags\":[\"a\",\"b\",\"c\"]}", "tags has more than 2 items"},
+        {"{\"more\":{\"b\":[1,{\"c\":2}],\"a\":3}}", "more.a is no boolean"},
+        {"{\"more\":{\"b\":1}}", "more lacks \"a\""},
+        {"[1]", "the record is no object"},
+        {"{\"item\" 1}", "no JSON from byte 8 on"},
+        {"{\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "nested deeper than 32"},
+    };
+    struct gw_schema *schema = NULL;
+    struct base_error error = {0};
+    assert_int_equal(gw_schema_parse(base_str_of(ipv), &schema, &error), BASE_OK);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char why[GW_SCHEMA_WHY_MAX + 1] = "?";
+        struct base_str record = base_str_of(cases[i].record);
+        gw_schema_explain(schema, record, why);
+        assert_string_equal(why, cases[i].why);
+        assert_int_equal(why[0] == 0, gw_schema_check(schema, record) == BASE_OK);
+    }
+    char wide[400];
+    char why[GW_SCHEMA_WHY_MAX + 1];
+    (void)snprintf(wide, sizeof(wide), "{\"%0300d\":1}", 7);
+    gw_schema_explain(schema, base_str_of(wide), why);
+    assert_string_equal(why, "0000000000000000000000000000000000000000 is no field of the schema");
+    gw_schema_free(schema);
+}
+
 int main(void)
 {
     json_object_seed(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),    cmocka_unit_test(test_json_agrees),
         cmocka_unit_test(test_records), cmocka_unit_test(test_bad_schemas),
-        cmocka_unit_test(test_topics),
+        cmocka_unit_test(test_topics),  cmocka_unit_test(test_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
