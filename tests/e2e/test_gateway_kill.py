@@ -47,7 +47,7 @@ class GatewayKill(unittest.TestCase):
         log = open(stack.path("fleet.log"), "wb")
         self.addCleanup(log.close)
         return stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", stack.gateway.url, "--enroll-token", stack.enroll_token, "--trust", public_key,
-                           "--per-carrier", "50", "--checkin-interval", "5", "--hints", "--task", "ipv", "--no-live", "--out",
+                           "--per-carrier", "50", "--checkin-interval", "5", "--hints", "--task", "ipv", "--until-stopped", "--no-live", "--out",
                            stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
 
     def start_rollout(self, stack, build):
