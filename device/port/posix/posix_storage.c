@@ -21,9 +21,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
-#define DIR_MODE 0700
+#define DIR_MODE      0700
+#define LOCK_TRIES    40
+#define LOCK_PAUSE_NS 50000000 // 2 s in all
 
 struct mapping {
     struct mapping *next;
@@ -452,6 +455,19 @@ static enum base_status own_open(const char *dir, int *out_fd)
     return *out_fd >= 0 ? BASE_OK : posix_status_of_errno(errno);
 }
 
+// Of a process that was killed a child may hold the lock, until it has begun its program.
+static bool lock_take(int lock)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
+            return true;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 static enum base_status storage_open(struct posix_storage *storage, const char *dir,
                                      struct base_error *error)
 {
@@ -466,7 +482,7 @@ static enum base_status storage_open(struct posix_storage *storage, const char *
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s/%s", dir, why.text);
     }
-    if (flock(storage->lock, LOCK_EX | LOCK_NB) != 0) {
+    if (!lock_take(storage->lock)) {
         return base_error_set(error, BASE_ERR_BUSY, "%s: another process uses this folder", dir);
     }
     status = posix_folder_open(storage->dir, "blobs", dir, storage->log, &storage->blobs);

@@ -18,7 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -403,6 +406,39 @@ static void test_endless_run_is_stopped_with_the_port(void **state)
     run_is_stopped();
 }
 
+// A child that has not begun its program yet, of an agent that was killed, has the lock until then.
+static void test_the_folder_of_who_was_just_killed(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct posix_options options = options_make();
+    char path[512];
+    int told[2];
+    char byte = 0;
+    device_run(); // makes the folder
+    device_stop();
+    (void)snprintf(path, sizeof(path), "%s/lock", options.dir);
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = open(path, O_RDWR);
+        const struct timespec a_while = {.tv_nsec = 100000000};
+        int failed = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0;
+        failed = write(told[1], "x", 1) != 1 || failed;
+        (void)nanosleep(&a_while, NULL);
+        _exit(failed);
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    struct posix_port *port = NULL;
+    assert_int_equal(posix_port_new(world.base, &options, &port, &error), BASE_OK);
+    posix_port_free(port);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    (void)close(told[0]);
+    (void)close(told[1]);
+}
+
 static void test_one_process_per_folder(void **state)
 {
     (void)state;
@@ -626,6 +662,7 @@ int main(void)
         CASE(test_goaway_moves_to_a_new_connection),
         CASE(test_offer_header_is_followed),
         CASE(test_endless_run_is_stopped_with_the_port),
+        CASE(test_the_folder_of_who_was_just_killed),
         CASE(test_one_process_per_folder),
         CASE(test_damaged_state_is_set_aside),
         CASE(test_a_script_runs_its_model),
