@@ -9,6 +9,7 @@
 
 #define TWO_TO_32 4294967296.0
 #define TWO_TO_64 18446744073709551616.0
+#define UNIT      0x1p1023 // reals go up to twice that
 
 struct sum_state {
     uint64_t count;
@@ -17,6 +18,7 @@ struct sum_state {
     double real; // sum of reals, what its roundings lost, and what those of that lost
     double lost;
     double rest;
+    int64_t units; // of UNIT, that the sum is beyond `real`
 };
 
 struct best_state {
@@ -167,22 +169,35 @@ static double two_sum(double a, double b, double *out_lost)
     return total;
 }
 
-// Compensated twice (Klein, Computing 76, 2006).
+static bool is_beyond(double real)
+{
+    return real - real != 0;
+}
+
+// What is left of a number without its UNIT, exactly (Sterbenz), which is counted.
+static double unit_take(struct sum_state *sum, double real)
+{
+    if (real > -UNIT && real < UNIT) {
+        return real;
+    }
+    sum->units += real > 0 ? 1 : -1;
+    return real - (real > 0 ? UNIT : -UNIT);
+}
+
+// Compensated twice (Klein, Computing 76, 2006). What goes beyond all reals goes on in units.
 static void real_add(struct sum_state *sum, double real)
 {
     double lost = 0;
     double rest = 0;
-    double total = two_sum(sum->real, real, &lost);
-    if (total - total != 0) { // beyond all reals: stays at their end
-        sum->real = total > 0 ? DBL_MAX : -DBL_MAX;
-        sum->lost = 0;
-        sum->rest = 0;
-        return;
+    double before = sum->real;
+    if (is_beyond(before + real)) { // both of one sign, one of them at least UNIT
+        before = unit_take(sum, before);
+        real = unit_take(sum, real);
     }
-    if (lost - lost != 0) { // only the steps on the way were beyond
+    sum->real = two_sum(before, real, &lost);
+    if (is_beyond(lost)) { // only the steps on the way were beyond
         lost = 0;
     }
-    sum->real = total;
     sum->lost = two_sum(sum->lost, lost, &rest);
     sum->rest += rest;
 }
@@ -204,30 +219,60 @@ static void sum_merge(struct sum_state *sum, const struct sum_state *from)
     real_add(sum, from->real);
     real_add(sum, from->lost);
     real_add(sum, from->rest);
+    sum->units += from->units;
 }
 
-// Integers and reals together, rounded once: four parts of 32 bits are reals without rounding.
+static void integers_add(struct sum_state *all)
+{
+    // Four parts of 32 bits are reals without rounding.
+    real_add(all, (double)(all->high >> 32) * TWO_TO_64 * TWO_TO_32);
+    real_add(all, (double)(all->high & UINT32_MAX) * TWO_TO_64);
+    real_add(all, (double)(all->low >> 32) * TWO_TO_32);
+    real_add(all, (double)(all->low & UINT32_MAX));
+}
+
+// Integers and reals together, rounded once; not finite: beyond all reals.
 static double sum_real(const struct sum_state *sum)
 {
     struct sum_state all = *sum;
-    real_add(&all, (double)(sum->high >> 32) * TWO_TO_64 * TWO_TO_32);
-    real_add(&all, (double)(sum->high & UINT32_MAX) * TWO_TO_64);
-    real_add(&all, (double)(sum->low >> 32) * TWO_TO_32);
-    real_add(&all, (double)(sum->low & UINT32_MAX));
+    integers_add(&all);
+    double real = all.real;
+    for (int64_t left = all.units; left != 0 && !is_beyond(real); left += left > 0 ? -1 : 1) {
+        double lost = 0;
+        double rest = 0;
+        real = two_sum(real, left > 0 ? UNIT : -UNIT, &lost);
+        all.lost = two_sum(all.lost, is_beyond(lost) ? 0 : lost, &rest);
+        all.rest += rest;
+    }
     double rest = 0;
     double lost = two_sum(all.lost, all.rest, &rest);
     double low = 0;
-    double total = two_sum(all.real, lost, &low);
-    return total + (low + rest);
+    double total = two_sum(real, lost, &low);
+    return is_beyond(total) ? total : total + (low + rest);
+}
+
+// A mean is none of those that are beyond all reals: it lies among what was added.
+static double sum_mean(const struct sum_state *sum)
+{
+    double total = sum_real(sum);
+    double count = (double)sum->count;
+    if (!is_beyond(total)) {
+        return total / count;
+    }
+    struct sum_state all = *sum;
+    integers_add(&all);
+    return (double)all.units * (UNIT / TWO_TO_64) / count * TWO_TO_64 +
+           (all.real / count + all.lost / count);
 }
 
 static struct dev_value sum_value(const struct sum_state *sum)
 {
     bool small = sum->high == ((int64_t)sum->low < 0 ? -1 : 0);
-    if (small && sum->real == 0 && sum->lost == 0 && sum->rest == 0) {
+    if (small && sum->real == 0 && sum->lost == 0 && sum->rest == 0 && sum->units == 0) {
         return dev_value_integer((int64_t)sum->low);
     }
-    return dev_value_real(sum_real(sum));
+    double total = sum_real(sum);
+    return is_beyond(total) ? dev_value_none() : dev_value_real(total);
 }
 
 // --- least and greatest
@@ -396,8 +441,7 @@ struct dev_value dev_aggregate_value(const struct dev_aggregate_spec *spec, cons
     case DEV_AGGREGATE_SUM:
         return sum_value(sum);
     case DEV_AGGREGATE_MEAN:
-        return sum->count == 0 ? dev_value_none()
-                               : dev_value_real(sum_real(sum) / (double)sum->count);
+        return sum->count == 0 ? dev_value_none() : dev_value_real(sum_mean(sum));
     case DEV_AGGREGATE_DISTINCT:
         return dev_value_integer((int64_t)(dev_distinct_estimate(state, spec->size) + 0.5));
     case DEV_AGGREGATE_LAST: {
@@ -465,6 +509,7 @@ void dev_aggregate_encode(const struct dev_aggregate_spec *spec, const void *sta
         dev_real_encode(writer, sum->real);
         dev_real_encode(writer, sum->lost);
         dev_real_encode(writer, sum->rest);
+        base_writer_zigzag(writer, sum->units);
         break;
     case DEV_AGGREGATE_DISTINCT:
         dev_distinct_encode(writer, state, spec->size);
@@ -537,6 +582,7 @@ void dev_aggregate_decode(const struct dev_aggregate_spec *spec, void *state,
         sum->real = dev_real_decode(reader);
         sum->lost = dev_real_decode(reader);
         sum->rest = dev_real_decode(reader);
+        sum->units = base_reader_zigzag(reader);
         break;
     case DEV_AGGREGATE_DISTINCT:
         dev_distinct_decode(reader, state, spec->size);

@@ -5,8 +5,9 @@
 // events without the value, are left out. Sums of integers are exact however large (128 bits
 // inside; the answer is an integer when it fits 64 bits, else a real); sums of reals are
 // compensated twice (Klein), together with the integers: the answer is the exact sum rounded once,
-// in whatever order they come, unless what is added spans more than some 150 bits. A sum beyond all
-// reals stays at their end.
+// in whatever order they come, unless what is added spans more than some 150 bits. A sum that ends
+// beyond all reals has no value; on the way there it may go as far as it likes. So may that of a
+// mean.
 #ifndef DEV_AGGREGATE_H
 #define DEV_AGGREGATE_H
 

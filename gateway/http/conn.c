@@ -658,6 +658,11 @@ static void read_frames(struct gw_conn *conn)
         if (status == BASE_ERR_BUSY) {
             return;
         }
+        if (status == BASE_ERR_CLOSED && conn->door != NULL) {
+            gw_h1_door_end(conn->door);
+            gw_conn_mark(conn);
+            return;
+        }
         if (status != BASE_OK) {
             conn->failed = true;
             return;

@@ -30,6 +30,7 @@ struct gw_h1_door {
     uint64_t head_ms; // since when its head comes; 0: it does not
     struct base_fifo in;
     struct base_fifo out;
+    bool ended;   // the peer says no more; what it said is answered
     bool closing; // no further request
     bool over;    // ... and the last one was answered
     bool failed;  // no memory
@@ -329,6 +330,11 @@ void gw_h1_door_go_on(struct gw_h1_door *door)
     if (door->stream == 0 && door->closing && !door->begun) {
         door->over = true;
     }
+    if (door->ended && base_fifo_size(&door->in) == 0) {
+        bool cut = door->stream != 0 && door->request.state != GW_H1_DONE && !door->answered;
+        door->over = door->over || door->stream == 0;
+        door->failed = door->failed || cut;
+    }
     door->conn->failed = door->conn->failed || door->failed;
 }
 
@@ -347,7 +353,13 @@ void gw_h1_door_turn(struct gw_h1_door *door)
 
 bool gw_h1_door_is_full(const struct gw_h1_door *door)
 {
-    return base_fifo_size(&door->in) >= GW_H1_WAITING_BYTES;
+    return door->ended || base_fifo_size(&door->in) >= GW_H1_WAITING_BYTES;
+}
+
+void gw_h1_door_end(struct gw_h1_door *door)
+{
+    door->ended = true;
+    gw_h1_door_go_on(door);
 }
 
 enum base_status gw_h1_door_input(struct gw_h1_door *door, const uint8_t *bytes, size_t size)

@@ -30,7 +30,10 @@ void gw_h1_door_free(struct gw_h1_door *door); // accepts NULL
 // Takes what the peer sent. NOMEM.
 BASE_NODISCARD enum base_status gw_h1_door_input(struct gw_h1_door *door, const uint8_t *bytes,
                                                  size_t size);
-// Too much input waits to take more.
+// The peer shut its side: what came is answered, then the connection is over; a request that was
+// cut is not. Not from inside nghttp2.
+void gw_h1_door_end(struct gw_h1_door *door);
+// Too much input waits to take more, or there is no more.
 bool gw_h1_door_is_full(const struct gw_h1_door *door);
 // Hands the connection's session what there is of the request under way; begins none. Not from
 // inside nghttp2.

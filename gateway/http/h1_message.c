@@ -110,6 +110,7 @@ static bool parse_first_line(struct gw_h1_message *message, struct base_str line
 {
     bool ok = message->is_request ? parse_request_line(message, line) : parse_status(message, line);
     message->keep_alive = !message->old;
+    message->closes = false;
     message->field_count = 0;
     message->chunked = false;
     message->has_length = false;
@@ -117,6 +118,30 @@ static bool parse_first_line(struct gw_h1_message *message, struct base_str line
 }
 
 // Fields that say where the body ends.
+// A list of options (RFC 9110 section 7.6.1); close is the last word.
+static void note_connection(struct gw_h1_message *message, struct base_str list)
+{
+    size_t at = 0;
+    while (at < list.size) {
+        size_t end = at;
+        while (end < list.size && list.data[end] != ',') {
+            end++;
+        }
+        struct base_str option = {list.data + at, end - at};
+        while (option.size > 0 && is_blank(option.data[0])) {
+            option.data++;
+            option.size--;
+        }
+        while (option.size > 0 && is_blank(option.data[option.size - 1])) {
+            option.size--;
+        }
+        message->closes = message->closes || equal_any_case(option, BASE_STR("close"));
+        message->keep_alive = !message->closes && (message->keep_alive ||
+                                                   equal_any_case(option, BASE_STR("keep-alive")));
+        at = end + 1;
+    }
+}
+
 static bool note_framing(struct gw_h1_message *message, const struct gw_h1_field *field)
 {
     if (base_str_equal(field->name, BASE_STR("content-length"))) {
@@ -133,11 +158,7 @@ static bool note_framing(struct gw_h1_message *message, const struct gw_h1_field
         }
         message->chunked = true;
     } else if (base_str_equal(field->name, BASE_STR("connection"))) {
-        if (equal_any_case(field->value, BASE_STR("close"))) {
-            message->keep_alive = false;
-        } else if (equal_any_case(field->value, BASE_STR("keep-alive"))) {
-            message->keep_alive = true;
-        }
+        note_connection(message, field->value);
     }
     return true;
 }

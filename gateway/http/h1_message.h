@@ -49,6 +49,7 @@ struct gw_h1_message {
     struct base_str target; // ... not empty, without blanks
     bool old;               // HTTP/1.0: knows no chunks
     bool keep_alive;
+    bool closes; // it says so
     bool chunked;
     bool has_length;
     uint64_t left; // of the body, or of the chunk

@@ -65,12 +65,33 @@ struct past {
     uint32_t had_s;                          // when it had it
 };
 
+// Was the rollout `to` approved before the one that was left? Only then is a device told to have
+// gone back, when it goes from one into the other.
+static bool leads_back(struct gw_core *core, const struct gw_device_outcome *left,
+                       const struct gw_device_outcome *to)
+{
+    const struct gw_rollout *before = gw_catalog_find_rollout(core, left->rollout_id);
+    const struct gw_rollout *after = gw_catalog_find_rollout(core, to->rollout_id);
+    return before != NULL && after != NULL &&
+           after->release->release_counter < before->release->release_counter;
+}
+
+// Did it have this one after what it is known to have had last? Of two within a second it is the
+// one approved later: had it gone from that to the other, it would be told to have gone back.
+static bool is_later(struct gw_core *core, const struct gw_device_outcome *outcome,
+                     const struct past *past)
+{
+    uint32_t had_s = when_s(outcome);
+    return past->has == NULL || had_s > past->had_s ||
+           (had_s == past->had_s && !leads_back(core, past->has, outcome));
+}
+
 static void note_past(struct gw_core *core, const struct gw_device_outcome *outcome,
                       struct past *past)
 {
     const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
     bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
-    if (has && when_s(outcome) >= past->had_s) {
+    if (has && is_later(core, outcome, past)) {
         past->has = outcome;
         past->had_s = when_s(outcome);
     }
@@ -86,17 +107,6 @@ static void note_past(struct gw_core *core, const struct gw_device_outcome *outc
         (past->failed == NULL || outcome->updated_s >= past->failed->updated_s)) {
         past->failed = outcome;
     }
-}
-
-// Was the rollout `to` approved before the one that was left? Only then is a device told to have
-// gone back, when it goes from one into the other.
-static bool leads_back(struct gw_core *core, const struct gw_device_outcome *left,
-                       const struct gw_device_outcome *to)
-{
-    const struct gw_rollout *before = gw_catalog_find_rollout(core, left->rollout_id);
-    const struct gw_rollout *after = gw_catalog_find_rollout(core, to->rollout_id);
-    return before != NULL && after != NULL &&
-           after->release->release_counter < before->release->release_counter;
 }
 
 // Was it left for the version `from`, which failed on trial or was taken back? Then that is what

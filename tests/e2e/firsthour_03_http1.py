@@ -178,16 +178,36 @@ class Http1(unittest.TestCase):
             for path, allow in (("/healthz", "GET, HEAD"), ("/metrics", "GET, HEAD"), ("/", "GET, HEAD"), ("/api/v1/tasks", "GET, POST")):
                 status, headers, body = self.ask(connection, "OPTIONS", path)
                 self.assertEqual((status, headers.get("allow")), (405, allow), body)
+            self.assertRegex(self.raw(b"OPTIONS /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), b"^HTTP/1.1 405 Method Not Allowed\r\n")
             status, _, body = self.ask(connection, "BREW", "/healthz")
             self.assertEqual((status, b"the method is none of GET" in body), (501, True), body)
             connection.request("OPTIONS", "/api/v1/tasks")
             self.assertEqual(connection.getresponse().status, 401)
 
     def test_sent_ahead_and_closed(self):
-        got = self.raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3 + b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        got = self.raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3 + b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: x, Close\r\n\r\n")
         self.assertEqual(got.count(b"HTTP/1.1 200 "), 4, got)
         self.assertEqual(got.count(b"connection: close"), 1, got)
         self.assertRegex(self.raw(b"GET http://localhost/healthz HTTP/1.0\r\n\r\n"), rb"^HTTP/1.1 200 [^\0]*connection: close")
+
+    def test_sent_and_shut(self):
+        """Who says no more (nc -N) is answered what it said; a request that was cut is not, and ends the connection."""
+        get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        for count in (1, 20, 500):
+            self.assertEqual(self.shut(get * count).count(b"HTTP/1.1 200 "), count)
+        self.assertEqual(self.shut(get * 2 + get[:20]).count(b"HTTP/1.1 200 "), 2)
+        cut = b"POST /api/v1/tasks HTTP/1.1\r\nhost: localhost\r\n" + self.stack.bearer.encode() + b"\r\ncontent-length: 9\r\n\r\n{"
+        self.assertEqual(self.shut(get + cut).count(b"HTTP/1.1 "), 1)
+        self.assertEqual(self.shut(b""), b"")
+
+    def shut(self, text):
+        with socket.create_connection(("127.0.0.1", self.stack.gateway.ports["h2c"]), timeout=60) as peer:
+            peer.sendall(text)
+            peer.shutdown(socket.SHUT_WR)
+            got = b""
+            while piece := peer.recv(65536):
+                got += piece
+            return got
 
     def test_bytes_one_by_one(self):
         with socket.create_connection(("127.0.0.1", self.stack.gateway.ports["h2c"]), timeout=60) as peer:

@@ -462,6 +462,13 @@ static const struct model_case cases[] = {
      WORLD A_DONE B_OPEN "check\ncreate rollout=2 version=1 priority=10 trust=1\nstart rollout=2\n"
                          "gateway_dies commit=1\nkill_version version=1\ncheck\n"
                          "expect version=0\n"},
+    // A lease ran out, and came again with another rollout's version within the second.
+    {"two_within_a_second",
+     "world seed=140927536 devices=1\ncreate rollout=36 version=2 ladder=4\nstart rollout=36\n"
+     "create rollout=46 priority=10 ladder=2 approval=3\nstart rollout=46\napprove rollout=46\n"
+     "create rollout=50\nstart rollout=50\npromote rollout=46\ncheck\napprove rollout=46\nround\n"
+     "promote rollout=46\npromote rollout=36\ncreate rollout=61 version=2 priority=1 ladder=6\n"
+     "check\nsleep seconds=7025\nstart rollout=61\npromote rollout=36\ncheck\n"},
     {"undone", WORLD A_DONE B_OPEN "promote rollout=1\ncheck\nundo rollout=1\ncheck\n"
                                    "expect version=0\n"},
 };

@@ -8,6 +8,7 @@
 //
 // After the deed it says END with "walked out" as its message: the deed went through.
 #include "runner/runner_channel.h"
+#include "runner/runner_end.h"
 #include "runner/runner_template.h"
 #include "runner/runner_wall.h"
 
@@ -38,20 +39,11 @@ static uint8_t frame[DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_FRAME_MAX];
 
 static void walked_out(const char *text)
 {
+    static struct dev_vm_result result = {.end = DEV_VM_EXCEPTION};
     struct base_writer writer;
+    (void)snprintf(result.message, sizeof(result.message), "%s", text);
     base_writer_init(&writer, frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_END_MAX);
-    base_writer_u32(&writer, 0);
-    base_writer_u8(&writer, DEV_VM_EXCEPTION);
-    base_writer_u8(&writer, 0);
-    base_writer_u8(&writer, (uint8_t)strlen(text));
-    base_writer_bytes(&writer, text, strlen(text));
-    base_writer_u8(&writer, 0);
-    base_writer_u32(&writer, 0);
-    base_writer_u64(&writer, 0);
-    base_writer_u64(&writer, 0);
-    base_writer_u32(&writer, 0);
-    base_writer_u32(&writer, 0);
-    base_writer_u8(&writer, 0);
+    dev_runner_end_write(&writer, BASE_OK, &result);
     if (dev_runner_frame_send(frame, DEV_RUNNER_END, base_writer_size(&writer)) != BASE_OK) {
         _exit(3);
     }
