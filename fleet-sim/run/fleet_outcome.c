@@ -75,10 +75,32 @@ static bool about_release(const struct sim_options *options, const struct sim_wa
     return named || (view != NULL && view->known && strcmp(view->state, "rolled_back") != 0);
 }
 
+// Devices refused what they were offered, and none took anything: they trust others than who
+// signed.
+static bool nobody_took(struct sim_run_result *result)
+{
+    const struct sim_counters *counters = &result->counters;
+    if (counters->activations > 0 || counters->refused_offers + counters->refused_metadata == 0) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "no device took a release: they refused %llu offers and %llu roots, timestamps, "
+                   "snapshots or orders (--trust, --root; the gateway's log)",
+                   (unsigned long long)counters->refused_offers,
+                   (unsigned long long)counters->refused_metadata);
+    return true;
+}
+
 static bool nobody_reached(struct sim_run_result *result, const struct sim_watch_view *view)
 {
     const struct sim_options *options = result->options;
-    if (options->local || offers(&result->counters) > 0 || !about_release(options, view)) {
+    if (options->local || !about_release(options, view)) {
+        return false;
+    }
+    if (nobody_took(result)) {
+        return true;
+    }
+    if (offers(&result->counters) > 0) {
         return false;
     }
     char release[3 * SIM_WATCH_TEXT + 64] = "no rollout of this gateway is known here";

@@ -92,13 +92,31 @@ static json_t *nanoseconds(const json_t *item, const char *name)
     return json_string(text);
 }
 
-// Bytes come as base64 and stay so.
+// Bytes come as base64url without padding; OTLP's JSON has them in base64 (RFC 4648 section 4).
+static json_t *bytes_of(const char *text, size_t size)
+{
+    static const char padding[] = "==";
+    size_t pad = (4 - size % 4) % 4;
+    char *out = malloc(size + pad + 1);
+    json_t *value = NULL;
+    if (out != NULL) {
+        for (size_t i = 0; i < size; i++) {
+            out[i] = text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
+        }
+        memcpy(out + size, padding, pad < 3 ? pad : 0);
+        value = json_stringn(out, size + pad);
+    }
+    free(out);
+    return value;
+}
+
 static json_t *body_of(const json_t *item)
 {
     const char *format = json_string_value(json_object_get(item, "format"));
     const json_t *record = json_object_get(item, "record");
     if (format != NULL && strcmp(format, "json") != 0 && json_is_string(record)) {
-        return json_pack("{s:O}", "bytesValue", record);
+        return json_pack("{s:o}", "bytesValue",
+                         bytes_of(json_string_value(record), json_string_length(record)));
     }
     return any_value(record, 0);
 }

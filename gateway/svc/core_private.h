@@ -71,9 +71,10 @@ enum gw_rollout_start {
 
 // Of a rollout that goes back (way_back.h).
 struct gw_spared {
-    uint64_t since_us;  // of the way back that was looked at
-    uint64_t signature; // of the plan's task then
-    uint64_t devices;   // on the version, and not waited for
+    uint64_t since_us;   // of the way back that was looked at
+    uint64_t signature;  // of the plan's task then
+    uint64_t on_version; // counted on the version when the pass began
+    uint64_t devices;    // ... of them, and not waited for
 };
 
 struct gw_rollout {

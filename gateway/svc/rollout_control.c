@@ -39,7 +39,7 @@ static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout 
     struct gw_rollout_counts all;
     (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
                           gw_core_sure_s(core), &all);
-    uint64_t spared = gw_way_back_spared(core, rollout);
+    uint64_t spared = gw_way_back_spared(core, rollout, all.on_version);
     return all.on_version > spared ? all.on_version - spared : 0;
 }
 

@@ -112,6 +112,7 @@ static bool begin_pass(struct gw_way_back *way)
         way->index = known.index;
         way->unmarked = gw_rollout_offers_unmarked(way->core, rollout);
         way->found = (struct gw_spared){.since_us = rollout->rollback_since_us,
+                                        .on_version = rollout->spared_on_version,
                                         .signature = signature_of(way->core, rollout->release)};
         way->shard = 0;
         way->entry = 0;
@@ -243,11 +244,15 @@ void gw_way_back_step(struct gw_way_back *way)
     way->after = 0;
 }
 
-uint64_t gw_way_back_spared(const struct gw_core *core, const struct gw_rollout *rollout)
+uint64_t gw_way_back_spared(const struct gw_core *core, const struct gw_rollout *rollout,
+                            uint64_t on_version)
 {
     const struct gw_spared *spared = &rollout->spared;
-    return spared->since_us == rollout->rollback_since_us &&
-                   spared->signature == signature_of(core, rollout->release)
-               ? spared->devices
-               : 0;
+    if (spared->since_us != rollout->rollback_since_us ||
+        spared->signature != signature_of(core, rollout->release)) {
+        return 0;
+    }
+    // Who came off it since may have been one of them.
+    uint64_t gone = spared->on_version > on_version ? spared->on_version - on_version : 0;
+    return spared->devices > gone ? spared->devices - gone : 0;
 }

@@ -30,9 +30,10 @@ void gw_way_back_free(struct gw_way_back *way); // accepts NULL
 void gw_way_back_step(struct gw_way_back *way);
 void gw_way_back_time_moved(struct gw_way_back *way); // another time was accepted
 
-// Devices that are counted on the version and not waited for, as the last whole pass found them; 0
-// while none has ended since the way back began, or since what its task's devices should run
-// changed.
-uint64_t gw_way_back_spared(const struct gw_core *core, const struct gw_rollout *rollout);
+// Of the devices that are counted on the version now, those that are surely not waited for: as the
+// last whole pass found them, without as many as came off it since. 0 while no pass has ended since
+// the way back began, or since what its task's devices should run changed.
+uint64_t gw_way_back_spared(const struct gw_core *core, const struct gw_rollout *rollout,
+                            uint64_t on_version);
 
 #endif

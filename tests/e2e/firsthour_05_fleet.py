@@ -111,6 +111,17 @@ class Ends(unittest.TestCase):
         self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
         self.assert_end(said.stdout, "nobody reached", r"the rollout of shop/score 1\.0\.1 is running, at full")
 
+    def test_a_release_that_nobody_takes(self):
+        """Devices that trust another key are offered it, and refuse it."""
+        self.stack.start_hasty_gateway()
+        self.release(more=("--trust-unproven",))
+        other = self.stack.walle("key", "new", "--out", self.stack.path("other.key")).stdout.strip().splitlines()[-1]
+        words = self.words("--duration", "3", "--task", "shop/score")
+        words[words.index("--trust") + 1] = other
+        said = subprocess.run([program("walle-fleet-sim"), *words], capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
+        self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "nobody reached", "no device took a release: they refused 20 offers")
+
     def test_interrupted(self):
         """Neither passed nor failed, by either signal, in both commands; --until-stopped makes the signal the end of the run."""
         self.stack.start_hasty_gateway()

@@ -87,6 +87,10 @@ class Install(unittest.TestCase):
                     run(*compiler, *STRICT, "-I" + include, "-fsyntax-only", "-x", "c" if language == "c11" else "c++", "-",
                         input=f'#include "{header}"\n#include "{header}"\n')
 
+    def test_every_program(self):
+        names = ("walle", "walle-device", "walle-engine", "walle-fleet-sim", "walle-gateway", "walle-store", "walle-task-runner")
+        self.assertEqual(sorted(os.listdir(os.path.join(self.prefix, "bin"))), sorted(names))
+
     def test_pkg_config(self):
         core = self.path("core.cc", CORE)
         run(*LANGUAGES["c++17"], *STRICT, *SANITIZE, core, "-o", self.path("core"), *self.pkg_config("--cflags", "--libs", "walle-device-core"))
