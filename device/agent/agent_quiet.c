@@ -49,13 +49,12 @@ bool agent_quiet_says(struct agent_quiet *quiet, const char *text, uint64_t now_
     uint64_t hash = hash_of(text);
     struct agent_quiet_line *line = line_of(quiet, hash);
     bool again = line->hash == hash && now_us < line->seen_us + 2 * line->gap_s * SECOND_US;
-    *out_kept = 0;
+    *out_kept = line->hash == hash ? line->kept : 0;
     if (again && now_us < line->due_us) {
         line->seen_us = now_us;
         line->kept++;
         return false;
     }
-    *out_kept = again ? line->kept : 0;
     uint32_t gap_s = again ? line->gap_s * 2 : AGENT_QUIET_FIRST_S;
     gap_s = gap_s < AGENT_QUIET_LAST_S ? gap_s : AGENT_QUIET_LAST_S;
     *line = (struct agent_quiet_line){

@@ -222,6 +222,26 @@ static void sum_merge(struct sum_state *sum, const struct sum_state *from)
     sum->units += from->units;
 }
 
+// The sum of three, the first by far the largest, rounded once.
+static double rounded(double real, double lost, double rest)
+{
+    double low = 0;
+    double tail = 0;
+    lost = two_sum(lost, rest, &rest);
+    double total = two_sum(real, lost, &low);
+    if (is_beyond(total)) {
+        return total;
+    }
+    low = two_sum(low, rest, &tail);
+    total = two_sum(total, low, &low);
+    // Halfway between two reals, the tail says which way.
+    if ((low > 0 && tail > 0) || (low < 0 && tail < 0)) {
+        double next = total + 2 * low;
+        total = next - total == 2 * low ? next : total;
+    }
+    return total;
+}
+
 static void integers_add(struct sum_state *all)
 {
     // Four parts of 32 bits are reals without rounding.
@@ -244,11 +264,7 @@ static double sum_real(const struct sum_state *sum)
         all.lost = two_sum(all.lost, is_beyond(lost) ? 0 : lost, &rest);
         all.rest += rest;
     }
-    double rest = 0;
-    double lost = two_sum(all.lost, all.rest, &rest);
-    double low = 0;
-    double total = two_sum(real, lost, &low);
-    return is_beyond(total) ? total : total + (low + rest);
+    return rounded(real, all.lost, all.rest);
 }
 
 // A mean is none of those that are beyond all reals: it lies among what was added.
