@@ -57,7 +57,7 @@ ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices", INVENTED,  # peers have no
 PROXIED = ("slow_proxied_bodies",)
 BUDGET_MIB = {  # docs/SECURITY.md, "What an attack may cost"; of the shipped settings and these attacks
     "hpack_references": 32, "chosen_ids": 32, "unauthorised_uploads": 64, "bad_tokens": 16, "slow_proxied_bodies": 64,
-    "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64, "one_byte_chunks": 64, "pipelined_gets": 512,
+    "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64, "one_byte_chunks": 128, "pipelined_gets": 512,
 }
 PEER_SETTINGS = {
     "nginx": "sndbuf 256k, send and body timeouts 30 s, resets what timed out, TLS session cache 10m, 128 streams a connection",
