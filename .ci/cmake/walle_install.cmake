@@ -6,11 +6,11 @@
 # Headers lie under include/walle: -I that folder, then #include "posix/posix_port.h".
 include(GNUInstallDirs)
 
-set(WALLE_HEADERS_device/include/device device.h port.h)
+set(WALLE_HEADERS_device/include/device device.h port.h state_record.h)
 set(WALLE_HEADERS_device/pipeline record.h)
 set(WALLE_HEADERS_device/port/posix posix_port.h posix_enroll.h)
 set(WALLE_HEADERS_device/wire attrs.h digest.h enrolment.h manifest.h report.h root.h statement.h tolerance.h)
-set(WALLE_HEADERS_engine/base cursor.h error.h log.h ports.h status.h str.h)
+set(WALLE_HEADERS_engine/base cursor.h error.h log.h ports.h span.h status.h str.h)
 foreach(folder device/include/device device/pipeline device/port/posix device/wire engine/base)
     get_filename_component(name ${folder} NAME)
     foreach(header ${WALLE_HEADERS_${folder}})

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 
-#include <float.h>
 #include <string.h>
 
 #define TWO_TO_32 4294967296.0

@@ -9,6 +9,8 @@
 #include "base/span.h"
 #include "device/device.h"
 
+BASE_C_BEGIN
+
 struct dev_record_view {
     uint32_t tasks;
     uint32_t stopped;             // tasks that were stopped and are remembered
@@ -56,5 +58,7 @@ BASE_NODISCARD enum base_status dev_record_refusal(const struct dev_runtime *run
 BASE_NODISCARD enum base_status dev_record_stopped(const struct dev_runtime *runtime,
                                                    uint32_t index, uint64_t *out_task_id,
                                                    uint64_t *out_floor);
+
+BASE_C_END
 
 #endif
