@@ -85,15 +85,20 @@ static uint32_t baseline(const struct pol_claim *claims, uint32_t count,
     return found;
 }
 
-// A claim of the version that it has, which its attributes alone shut it out of; `count`: none.
+static bool came_by(const struct pol_desired_device *device, const struct pol_claim *claim)
+{
+    return claim->version == device->have &&
+           (device->approved == 0 || device->approved == claim->approved);
+}
+
+// The claim by which it has its version, which its attributes alone shut it out of; `count`: none.
 static uint32_t keeps(const struct pol_claim *claims, uint32_t count,
                       const struct pol_desired_device *device)
 {
     uint32_t found = count;
     for (uint32_t i = 0; i < count && device->have != 0; i++) {
         const struct pol_claim *claim = &claims[i];
-        if (claim->version == device->have && claim->inside && !claim->held_off &&
-            may_run(claim, device) &&
+        if (came_by(device, claim) && claim->inside && !claim->held_off && may_run(claim, device) &&
             (found == count || claim->approved > claims[found].approved)) {
             found = i;
         }

@@ -3,7 +3,7 @@
 // Every rollout of the task that is open, paused, guarded or completed makes a *claim* on the
 // device; what was rolled back or killed makes none. One that is guarded is a baseline, as if
 // completed; one that was paused while guarded is held: a baseline for who has its version alone.
-// The answer follows from the claims and from three facts of the device, never from the order in
+// The answer follows from the claims and from four facts of the device, never from the order in
 // which things happened to be told. docs/RELEASES.md has the table; the rules, the first that fits:
 //
 //   1. A device follows one rollout: of the open and paused ones that target it, the one of the
@@ -12,8 +12,8 @@
 //   2. A device that an open rollout let in stays, although it follows another now (STAYS).
 //   3. Otherwise the baseline: of the completed rollouts that target and admit it, the one approved
 //      last (BASELINE). A rollout that completed below full is a baseline for its share alone.
-//   4. Otherwise, when all that stands against what it runs is its attributes, which come and go,
-//      it keeps that (KEEPS).
+//   4. Otherwise, when all that stands between it and the rollout by which it has what it runs is
+//      its attributes, which come and go, it keeps that (KEEPS).
 //   5. Otherwise nothing (NONE).
 //
 // What the device refuses (a version that failed there, a statement), or that is below its floor,
@@ -44,9 +44,10 @@ struct pol_claim {
 };
 
 struct pol_desired_device {
-    uint64_t have;    // version it runs; 0: none
-    uint64_t refused; // version that failed there last, and that it will not run again; 0: none
-    uint64_t floor;   // it follows no approval below
+    uint64_t have;     // version it runs; 0: none
+    uint64_t refused;  // version that failed there last, and that it will not run again; 0: none
+    uint64_t floor;    // it follows no approval below
+    uint64_t approved; // of the claim by which it has `have`; 0: not known, then any of the version
 };
 
 // X(NAME, text)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PROFILE_BYTES_MAX                                                                          \
-    (64 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10) + DEV_REFUSED_MAX * 8)
+    (64 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10 + 10) + DEV_REFUSED_MAX * 8)
 #define PROFILE_TEXT_MAX BASE_B64_ENCODED(PROFILE_BYTES_MAX)
 
 #define MORE_OFFERS_PAUSE_US 1000000ull // a gateway that always has more is not asked in a loop
@@ -74,6 +74,7 @@ static enum base_status profile_encode(const struct dev_runtime *runtime, bool p
             .version_id = active ? wire_version_id(&task->active) : 0,
             .blocked_version_id = task->blocked,
             .floor = task->floor,
+            .approved = active ? task->active_by.counter : 0,
         };
         profile.digest +=
             wire_profile_term(task->id, pairs[i].version_id, pairs[i].blocked_version_id);

@@ -49,13 +49,16 @@ bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark)
 }
 
 static void write_pairs(struct base_writer *writer, const struct wire_profile_pair *pairs,
-                        uint32_t count)
+                        uint32_t count, uint8_t version)
 {
     for (uint32_t i = 0; i < count; i++) {
         base_writer_u64(writer, pairs[i].task_id);
         base_writer_u64(writer, pairs[i].version_id);
         base_writer_u64(writer, pairs[i].blocked_version_id);
         base_writer_varint(writer, pairs[i].floor);
+        if (version == WIRE_PROFILE_VERSION) {
+            base_writer_varint(writer, pairs[i].approved);
+        }
     }
 }
 
@@ -63,6 +66,19 @@ static void write_pairs(struct base_writer *writer, const struct wire_profile_pa
 static unsigned flags_of(bool limits)
 {
     return WIRE_PROFILE_FLAG_PAIRS | (limits ? FLAGS_SAID : 0);
+}
+
+static uint8_t version_of(const struct wire_profile *profile)
+{
+    if (profile->version != 0) {
+        return profile->version;
+    }
+    return profile->tasks_max != 0 ? WIRE_PROFILE_VERSION : WIRE_PROFILE_VERSION_FIRST;
+}
+
+static bool has_limits(uint8_t version)
+{
+    return version != WIRE_PROFILE_VERSION_FIRST;
 }
 
 enum base_status wire_profile_encode(const struct wire_profile *profile,
@@ -78,15 +94,17 @@ enum base_status wire_profile_encode(const struct wire_profile *profile,
         profile->refused_count > WIRE_PROFILE_REFUSED_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    bool limits = profile->tasks_max != 0;
-    if ((profile->flags & ~flags_of(limits)) != 0 || limits != (profile->interval_s != 0) ||
+    uint8_t version = version_of(profile);
+    bool limits = has_limits(version);
+    if (version > WIRE_PROFILE_VERSION || limits != (profile->tasks_max != 0) ||
+        (profile->flags & ~flags_of(limits)) != 0 || limits != (profile->interval_s != 0) ||
         (!limits && profile->refused_count != 0)) {
         return BASE_ERR_INVALID;
     }
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_PROFILE_BYTES_MAX ? capacity : WIRE_PROFILE_BYTES_MAX);
-    base_writer_u8(&writer, limits ? WIRE_PROFILE_VERSION : WIRE_PROFILE_VERSION_FIRST);
+    base_writer_u8(&writer, version);
     base_writer_u8(&writer, (uint8_t)((profile->flags & FLAGS_SAID) |
                                       (pairs != NULL ? WIRE_PROFILE_FLAG_PAIRS : 0)));
     if (limits) {
@@ -98,7 +116,7 @@ enum base_status wire_profile_encode(const struct wire_profile *profile,
     base_writer_varint(&writer, attrs_bytes);
     base_writer_bytes(&writer, attrs, attrs_bytes);
     if (pairs != NULL) {
-        write_pairs(&writer, pairs, profile->task_count);
+        write_pairs(&writer, pairs, profile->task_count, version);
     }
     if (pairs != NULL && limits) {
         base_writer_varint(&writer, profile->refused_count);
@@ -128,13 +146,13 @@ static enum base_status parse_limits(struct base_reader *reader, struct wire_pro
 
 static enum base_status parse_frame(struct base_reader *reader, struct wire_profile *profile)
 {
-    uint8_t version = base_reader_u8(reader);
+    profile->version = base_reader_u8(reader);
     profile->flags = base_reader_u8(reader);
     BASE_TRY(reader->status);
-    bool limits = version == WIRE_PROFILE_VERSION;
-    if (!limits && version != WIRE_PROFILE_VERSION_FIRST) {
+    if (profile->version < WIRE_PROFILE_VERSION_FIRST || profile->version > WIRE_PROFILE_VERSION) {
         return BASE_ERR_UNSUPPORTED;
     }
+    bool limits = has_limits(profile->version);
     if ((profile->flags & ~flags_of(limits)) != 0) {
         return BASE_ERR_INVALID;
     }
@@ -197,7 +215,7 @@ static enum base_status parse_pairs(struct base_reader *reader, struct wire_prof
     uint64_t tasks[WIRE_PROFILE_TASKS_MAX];
     profile->pairs = reader->at;
     for (uint32_t i = 0; i < profile->task_count; i++) {
-        BASE_TRY(wire_profile_pair_next(reader, &pair));
+        BASE_TRY(wire_profile_pair_next(profile, reader, &pair));
         tasks[i] = pair.task_id;
     }
     if (!all_differ(tasks, profile->task_count)) {
@@ -224,13 +242,15 @@ enum base_status wire_profile_parse(const uint8_t *bytes, size_t size, struct wi
     return BASE_OK;
 }
 
-enum base_status wire_profile_pair_next(struct base_reader *reader, struct wire_profile_pair *out)
+enum base_status wire_profile_pair_next(const struct wire_profile *profile,
+                                        struct base_reader *reader, struct wire_profile_pair *out)
 {
     struct wire_profile_pair pair;
     pair.task_id = base_reader_u64(reader);
     pair.version_id = base_reader_u64(reader);
     pair.blocked_version_id = base_reader_u64(reader);
     pair.floor = base_reader_varint(reader);
+    pair.approved = profile->version == WIRE_PROFILE_VERSION ? base_reader_varint(reader) : 0;
     BASE_TRY(reader->status);
     *out = pair;
     return BASE_OK;

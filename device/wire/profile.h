@@ -1,13 +1,13 @@
 // The profile: what a device says it has, in the request header `walle-profile` (base64url of the
 // bytes below).
 //
-//   profile := u8 version(2), u8 flags, varint tasks_max, varint interval_s, varint task_count,
+//   profile := u8 version(3), u8 flags, varint tasks_max, varint interval_s, varint task_count,
 //              u64 digest, varint attrs_size, attrs, [flags & PAIRS: task_count x pair,
 //              varint refused_count, refused_count x u64 refused]
-//   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint floor
+//   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint floor, varint approved
 //
-// Version 1, of devices of before, has neither tasks_max and interval_s nor refused statements, and
-// no flag but PAIRS.
+// Of devices of before: version 2 has pairs without `approved`; version 1 besides has neither
+// tasks_max and interval_s nor refused statements, and no flag but PAIRS.
 //
 // `digest` is an order-free set hash of (task_id, version_id), of blocked versions and of refused
 // statements; it is all the gateway needs in the common case. Pairs are sent when there are few of
@@ -18,7 +18,8 @@
 #include "wire/attrs.h"
 #include "wire/digest.h"
 
-#define WIRE_PROFILE_VERSION       2
+#define WIRE_PROFILE_VERSION       3
+#define WIRE_PROFILE_VERSION_2     2
 #define WIRE_PROFILE_VERSION_FIRST 1
 #define WIRE_PROFILE_FLAG_PAIRS    0x01u
 #define WIRE_PROFILE_FLAG_OWN_PACE 0x02u // nobody is to change its interval
@@ -34,9 +35,11 @@ struct wire_profile_pair {
     uint64_t version_id;         // active version; 0: none
     uint64_t blocked_version_id; // version this device refuses because it failed here; 0: none
     uint64_t floor;              // no release of the task below it is followed
+    uint64_t approved;           // release counter by which it has version_id; 0: none, or not said
 };
 
 struct wire_profile {
+    uint8_t version; // 0, for writing: today's, or the first one when tasks_max is 0
     uint8_t flags;
     uint32_t tasks_max;  // it holds no more; 0: not said, the profile is of version 1
     uint32_t interval_s; // between its check-ins; 0 exactly when tasks_max is
@@ -75,8 +78,10 @@ BASE_NODISCARD enum base_status wire_profile_encode(const struct wire_profile *p
 // twice; attributes are left raw. UNSUPPORTED version, INVALID, TRUNCATED.
 BASE_NODISCARD enum base_status wire_profile_parse(const uint8_t *bytes, size_t size,
                                                    struct wire_profile *out);
-// Iterates; `reader` initialised over pairs. INVALID/TRUNCATED on damage.
-BASE_NODISCARD enum base_status wire_profile_pair_next(struct base_reader *reader,
+// Iterates over the pairs of a profile that was read; `reader` initialised over them.
+// INVALID/TRUNCATED on damage.
+BASE_NODISCARD enum base_status wire_profile_pair_next(const struct wire_profile *profile,
+                                                       struct base_reader *reader,
                                                        struct wire_profile_pair *out);
 
 #endif

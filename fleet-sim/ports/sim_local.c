@@ -98,7 +98,7 @@ static struct wire_profile_pair pair_of(const struct sim_local *local, struct ba
         struct base_reader reader;
         base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
         for (uint32_t i = 0; i < profile.task_count; i++) {
-            if (wire_profile_pair_next(&reader, &pair) != BASE_OK) {
+            if (wire_profile_pair_next(&profile, &reader, &pair) != BASE_OK) {
                 break;
             }
             if (pair.task_id == local->task_id) {

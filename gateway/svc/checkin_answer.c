@@ -148,7 +148,7 @@ static enum base_status read_pairs(const struct wire_profile *profile,
     base_reader_init(&reader, profile->pairs, profile->pairs_bytes);
     bool sorted = true;
     for (uint32_t i = 0; i < profile->task_count; i++) {
-        BASE_TRY(wire_profile_pair_next(&reader, &pairs[i]));
+        BASE_TRY(wire_profile_pair_next(profile, &reader, &pairs[i]));
         sorted = sorted && (i == 0 || pairs[i - 1].task_id < pairs[i].task_id);
     }
     if (!sorted) {
@@ -339,6 +339,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
                                     .told = &offering->checkin->profile};
     if (pair != NULL) {
         facts.have = pair->version_id;
+        facts.approved = pair->approved;
         facts.blocked = pair->blocked_version_id;
         facts.floor = pair->floor;
     }

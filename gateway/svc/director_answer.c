@@ -98,7 +98,7 @@ bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *c
     }
     base_reader_init(&reader, checkin->profile.pairs, checkin->profile.pairs_bytes);
     for (uint32_t i = 0; i < checkin->profile.task_count; i++) {
-        if (wire_profile_pair_next(&reader, &pair) != BASE_OK) {
+        if (wire_profile_pair_next(&checkin->profile, &reader, &pair) != BASE_OK) {
             return false;
         }
         for (uint32_t k = 0; k < meta->kill_count && pair.version_id != 0; k++) {

@@ -14,6 +14,13 @@ static uint64_t floor_of(struct gw_core *core, const struct gw_device_outcome *o
     return rollout != NULL ? rollout->release->floor : 0;
 }
 
+// 0: the gateway knows of no such rollout.
+static uint64_t approved_of(struct gw_core *core, uint64_t rollout_id)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, rollout_id);
+    return rollout != NULL ? rollout->release->release_counter : 0;
+}
+
 static void told_init(struct gw_told *told)
 {
     told->profile = (struct wire_profile){.refused = told->marks};
@@ -162,37 +169,6 @@ static void fall_back(struct gw_core *core, const struct gw_device_view *device,
     }
 }
 
-static bool is_claimed(const struct gw_plan_task *task, uint64_t version_id)
-{
-    for (uint32_t i = 0; i < task->open_count + task->base_count; i++) {
-        bool open = i < task->open_count;
-        uint8_t number = (uint8_t)(open ? i : GW_PLAN_OPEN_MAX + i - task->open_count);
-        if (gw_plan_claim_release(task, number)->version_id == version_id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// What ran well, is in a rollout still, and was left for nothing that the device may have, goes on
-// by another rollout of the version whose target shuts the device out: who keeps a version on a
-// lease is handed that one's statement, and what it says of it counts nowhere.
-static void keep_on(const struct gw_plan_task *task, struct past *past)
-{
-    const unsigned well = GW_OUTCOME_RAN | GW_OUTCOME_FAILED;
-    const struct gw_device_outcome *left = past->left;
-    if (task == NULL || left == NULL || (left->bits & well) != GW_OUTCOME_RAN ||
-        (past->removed != NULL && when_s(past->removed) >= left->updated_s) ||
-        !is_claimed(task, left->version_id)) {
-        return;
-    }
-    if (past->has == NULL ||
-        (past->had_s <= left->updated_s && !is_claimed(task, past->has->version_id))) {
-        past->has = left;
-        past->had_s = left->updated_s;
-    }
-}
-
 static struct past past_of(struct gw_core *core, const struct gw_device_view *device,
                            uint64_t task_id)
 {
@@ -206,7 +182,6 @@ static struct past past_of(struct gw_core *core, const struct gw_device_view *de
     if (past.left != past.failed) {
         fall_back(core, device, task_id, past.left, &past);
     }
-    keep_on(gw_plan_find(core->plan, task_id), &past);
     return past;
 }
 
@@ -228,5 +203,8 @@ void gw_told_facts(struct gw_core *core, const struct gw_device_view *device, ui
         out->floor = floor > out->floor ? floor : out->floor;
     }
     out->blocked = past.failed != NULL && !runs_since(&past) ? past.failed->version_id : 0;
-    out->have = is_gone(&past) || past.has->version_id == out->blocked ? 0 : past.has->version_id;
+    if (!is_gone(&past) && past.has->version_id != out->blocked) {
+        out->have = past.has->version_id;
+        out->approved = approved_of(core, past.has->rollout_id);
+    }
 }

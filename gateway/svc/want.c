@@ -193,7 +193,8 @@ static struct pol_desired_device device_of(const struct gw_device_facts *facts)
     return (struct pol_desired_device){.have = facts->have,
                                        .refused =
                                            facts->blocked != facts->retry ? facts->blocked : 0,
-                                       .floor = facts->floor};
+                                       .floor = facts->floor,
+                                       .approved = facts->approved};
 }
 
 static struct gw_want decide(const struct claims *claims, const struct gw_device_facts *facts,

@@ -26,12 +26,13 @@ struct gw_want {
 // What the device says of the task.
 struct gw_device_facts {
     uint64_t device_id;
-    uint64_t have;    // version it runs; 0: none
-    uint64_t blocked; // version it refuses, for it failed there last; 0: none
-    uint64_t retry;   // version that it may try again although it refuses it; 0: none
-    uint64_t floor;   // it follows no release below; 0: not known
-    uint32_t held;    // bit n: what the claim n offers is held back from it, as if it were paused
-    uint32_t let_in;  // bit n: as if the open claim n's share had it (svc/draw.h)
+    uint64_t have;     // version it runs; 0: none
+    uint64_t approved; // release counter by which it has that; 0: not known
+    uint64_t blocked;  // version it refuses, for it failed there last; 0: none
+    uint64_t retry;    // version that it may try again although it refuses it; 0: none
+    uint64_t floor;    // it follows no release below; 0: not known
+    uint32_t held;     // bit n: what the claim n offers is held back from it, as if it were paused
+    uint32_t let_in;   // bit n: as if the open claim n's share had it (svc/draw.h)
     const struct wire_profile *told; // names what else it refuses; NULL: nothing
 };
 
@@ -54,9 +55,8 @@ bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draf
                    const struct gw_device_facts *facts, const struct pol_attrs *attrs);
 
 // The statement by which a device that has what it should goes on with it: of the latest stage that
-// lets it in, also when the target shuts it out (KEEPS; it may be that of another rollout of the
-// version than the one by which it came: what the device says of that counts nowhere). NULL: it has
-// something else, no audience has it, or an open stage failed and is not held.
+// lets it in, also when the target shuts it out (KEEPS). NULL: it has something else, no audience
+// has it, or an open stage failed and is not held.
 const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,
                                         const struct gw_device_facts *facts,
                                         const struct pol_attrs *attrs);

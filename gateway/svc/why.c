@@ -319,6 +319,7 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
         gw_told_facts(core, device, task->task_id, &told, &facts);
         name_refused(device, task->task_id, &facts, out);
         out->has_version_id = facts.have;
+        out->has_counter = facts.approved;
         out->refused_version_id = facts.blocked;
         out->floor = facts.floor;
         conclude(core, device, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);

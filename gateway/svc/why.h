@@ -42,6 +42,7 @@ struct gw_why_view {
     char task[WIRE_TASK_NAME_MAX + 1];
     // As its reports say.
     uint64_t has_version_id;     // 0: nothing
+    uint64_t has_counter;        // release counter by which it has that; 0: none, or not known
     uint64_t refused_version_id; // failed there last; 0: none
     uint32_t refused_before_count;
     uint64_t refused_before[GW_WHY_REFUSED_MAX]; // versions that failed there before

@@ -73,9 +73,10 @@ class Device:
         self.number, self.id, self.rooted = raw_device.mix(number), f"{raw_device.mix(number):016x}", number % 2 == 0
         self.attrs = {"os": SYSTEMS[number % 3], "ring": number % 4}
         self.has, self.floor = dict.fromkeys(TASKS), dict.fromkeys(TASKS, 0)
+        self.by = dict.fromkeys(TASKS)  # the approval by which it has that
 
 
-def rules(claims, device, has, floor):
+def rules(claims, device, has, by, floor):
     """(rollout, rule) of docs/RELEASES.md; (None, "none"): nothing."""
     def may(rollout):
         return rollout.counter >= floor
@@ -93,7 +94,7 @@ def rules(claims, device, has, floor):
         if rollout.lets_in(device) and may(rollout):
             return rollout, "baseline"
     for rollout in claims:
-        if rollout.version == has and rollout.inside(device) and may(rollout):
+        if rollout.version == has and rollout.counter == by and rollout.inside(device) and may(rollout):
             return rollout, "keeps"
     return None, "none"
 
@@ -255,10 +256,10 @@ class RandomRollouts(unittest.TestCase):
 
     def desired(self, device, task):
         claims = [r for r in self.rollouts if r.task == task and r.state != "rolled_back" and (task, r.version) not in self.killed]
-        has, floor = device.has[task], device.floor[task]
-        rollout, rule = rules(claims, device, has, 0)
+        has, by, floor = device.has[task], device.by[task], device.floor[task]
+        rollout, rule = rules(claims, device, has, by, 0)
         if rollout and rollout.version != has and floor > 0:
-            rollout, rule = rules(claims, device, has, floor)
+            rollout, rule = rules(claims, device, has, by, floor)
         return rollout, rule
 
     def check(self, device):
@@ -275,6 +276,7 @@ class RandomRollouts(unittest.TestCase):
                                         f"floors {device.floor}: {rules_of}" + self.told())
         for task, (rollout, _) in should.items():
             if rollout and device.has[task] != rollout.version:
+                device.by[task] = rollout.counter
                 device.floor[task] = max(device.floor[task], rollout.floor)
             device.has[task] = versions[task]
         task = TASKS[self.call % len(TASKS)]

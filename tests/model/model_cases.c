@@ -200,6 +200,12 @@ static const struct model_case cases[] = {
      "expect device=0" B BASELINE "expect device=6" B BASELINE
      "attrs device=0 os=1\nattrs device=6 os=1\ncheck\n"
      "expect device=0" A BASELINE "expect device=6" A BASELINE},
+    {"keeps_by_no_other_rollout",
+     WORLD "create rollout=1 version=1 trust=1\nstart rollout=1\npromote rollout=1\n"
+           "create rollout=3 version=1 target=2 trust=1\nstart rollout=3\ncheck\n"
+           "expect device=0" B BASELINE "expect device=1" B FOLLOWED "undo rollout=1\ncheck\n"
+           "expect device=0" NOTHING NONE "expect device=6" NOTHING NONE
+           "expect device=1" B FOLLOWED "abort rollout=3\ncheck\nexpect device=1" NOTHING NONE},
     // What the table does not have.
     {"an_arm", WORLD A_DONE "create rollout=1 version=1 arm=1 trust=1\nstart rollout=1\n"
                             "create rollout=2 version=2 arm=2 trust=1\nstart rollout=2\ncheck\n"},
@@ -375,21 +381,30 @@ static const struct model_case cases[] = {
      "promote rollout=23\npromote rollout=23\n"
      "create rollout=30 version=7 ladder=9\npreview rollout=30\nundo rollout=23\n"
      "create rollout=42 version=4\nstart rollout=42\ncheck\n"},
-    // On a lease it keeps the version by a rollout that is not for it, where its word counts
-    // nowhere.
-    {"why_keeps_by_a_rollout_of_others",
+    // What it had by the rollout that is undone it leaves, though another one of the version, which
+    // is
+    // not for it, is there: on a lease, too.
+    {"why_undone_beside_a_rollout_of_others",
      "world seed=415841194 devices=4 rooted=4 signer=1 lease=3600\n"
      "create rollout=6 target=4\npreview rollout=6\ncreate rollout=8\n"
      "start rollout=8\npromote rollout=8\npromote rollout=8\n"
      "create rollout=10 task=1 version=7 ladder=9\npromote rollout=8\n"
      "start rollout=10\nround\nundo rollout=8\npromote rollout=10\ncheck\n"},
     // ... also where it had another version before, which is nowhere now.
-    {"why_keeps_by_a_rollout_of_others_and_had_another",
+    {"why_undone_beside_a_rollout_of_others_and_had_another",
      "world seed=1840366015 devices=1 rooted=4 signer=1 lease=3600\n"
      "create rollout=8 version=5\ncreate rollout=12 version=4 target=5\n"
      "preview rollout=12\nstart rollout=8\ncreate rollout=17 version=4 ladder=3\n"
      "check\nstart rollout=17\nabort rollout=8\ncheck\nabort rollout=17\ncheck\n"},
-    // ... but not what it lost with its lease.
+    // ... or it lost it with its lease.
+    {"why_came_back_after_its_lease",
+     "world seed=1531165100 devices=4 rooted=4 signer=1 lease=3600\n"
+     "create rollout=20 version=1 ladder=1\ncreate rollout=22 version=7\n"
+     "start rollout=22\npromote rollout=22\npromote rollout=22\ncheck\n"
+     "create rollout=25 version=6 priority=1 ladder=9\nstart rollout=20\n"
+     "preview rollout=25\npromote rollout=25\nsleep seconds=2412\nround\n"
+     "sleep seconds=7613\ncreate rollout=37 version=6 priority=10 ladder=4\n"
+     "start rollout=37\n"},
     {"why_lost_it_with_its_lease",
      "world seed=2006620963 devices=16 rooted=3 signer=1 lease=3600\n"
      "create rollout=17 task=1 version=4\nstart rollout=17\npromote rollout=17\n"

@@ -547,7 +547,7 @@ static bool pair_of(const struct model_device *device, uint64_t task_id, struct 
     base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
     for (uint32_t i = 0; i < profile.task_count && profile.pairs != NULL; i++) {
         struct wire_profile_pair pair;
-        if (wire_profile_pair_next(&reader, &pair) != BASE_OK) {
+        if (wire_profile_pair_next(&profile, &reader, &pair) != BASE_OK) {
             return false;
         }
         if (pair.task_id == task_id) {
@@ -585,6 +585,7 @@ bool model_device_facts(const struct model_device *device, int task, struct mode
         uint64_t mark = wire_profile_version_mark(task_id, id);
         out->before[version] = wire_profile_refuses(&said.profile, mark);
     }
+    out->approved = pair.approved;
     out->floor = dev_floor(device->runtime, base_str_of(model_task_name(task)));
     return told && (pair.version_id == 0 || pair.floor == out->floor);
 }

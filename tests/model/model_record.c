@@ -480,6 +480,7 @@ struct model_answer model_desired(const struct model_record *record, int task,
         .have = (uint64_t)(facts->have + 1),
         .refused = (uint64_t)(facts->refused + 1),
         .floor = facts->floor,
+        .approved = facts->approved,
     };
     struct pol_desired desired = pol_desired(list, count, &device);
     return (struct model_answer){

@@ -143,6 +143,7 @@ struct model_facts {
     uint64_t device_id;
     struct model_attrs attrs;
     int have;                    // version; -1: none
+    uint64_t approved;           // by which it has that, as its profile says; 0: none
     int refused;                 // version that failed there last; -1: none
     bool before[MODEL_VERSIONS]; // ... that failed there before
     uint64_t floor;

@@ -338,6 +338,7 @@ static void take_stop(struct rig_device *device, uint64_t task_id)
     for (uint32_t i = 0; i < device->pair_count; i++) {
         if (device->pairs[i].task_id == task_id) {
             device->pairs[i].version_id = 0;
+            device->pairs[i].approved = 0;
         }
     }
 }
@@ -361,6 +362,7 @@ uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *of
         assert_true(release.release_counter >= pair->floor);
         pair->floor = release.floor > pair->floor ? release.floor : pair->floor;
         pair->version_id = wire_version_id(&release.manifest);
+        pair->approved = release.release_counter;
     }
     return offers->count;
 }

@@ -61,7 +61,7 @@ static inline enum base_status wire_check_profile(const uint8_t *bytes, size_t s
         struct base_reader reader;
         base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
         for (uint32_t i = 0; i < profile.task_count; i++) {
-            base_check(wire_profile_pair_next(&reader, &pairs[i]) == BASE_OK);
+            base_check(wire_profile_pair_next(&profile, &reader, &pairs[i]) == BASE_OK);
         }
         base_check(base_reader_finish(&reader) == BASE_OK);
     }

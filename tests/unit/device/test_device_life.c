@@ -292,7 +292,7 @@ static void test_profile_names_what_is_there(void **state)
     struct base_reader reader;
     struct wire_profile_pair pair;
     base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
-    assert_int_equal(wire_profile_pair_next(&reader, &pair), BASE_OK);
+    assert_int_equal(wire_profile_pair_next(&profile, &reader, &pair), BASE_OK);
     assert_true(pair.version_id == version_id);
     assert_int_equal(pair.floor, 1);
     struct wire_attrs attrs;

@@ -90,7 +90,7 @@ static bool shadow_pair(struct wire_profile_pair *out)
     assert_int_equal(wire_profile_parse(bytes, size, &profile), BASE_OK);
     base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
     for (uint32_t i = 0; i < profile.task_count; i++) {
-        assert_int_equal(wire_profile_pair_next(&reader, out), BASE_OK);
+        assert_int_equal(wire_profile_pair_next(&profile, &reader, out), BASE_OK);
         if (out->task_id == wire_shadow_task_id(wire_task_id(BASE_STR(TASK)))) {
             return true;
         }

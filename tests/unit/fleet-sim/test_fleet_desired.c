@@ -127,7 +127,7 @@ static void responder_agrees_with_the_function(void **state)
         const struct pol_claim all = {
             local.version_id, 1, 0, POL_CLAIM_OPEN, true, true, true, false, false};
         const struct pol_desired_device device = {pair.version_id, pair.blocked_version_id,
-                                                  pair.floor};
+                                                  pair.floor, pair.approved};
         struct pol_desired desired = pol_desired(&all, 1, &device);
         bool moves = desired.rule != POL_DESIRED_NONE && desired.version != pair.version_id;
         assert_int_equal(transport.start(transport.ctx, &exchange, &request), BASE_OK);

@@ -31,6 +31,7 @@
 #define EXPERIMENT     77u
 #define LOG_LINES      16u
 #define OPERATIONS_MAX 3u // between two records
+#define DOES_NOT_SAY   UINT64_MAX
 
 struct made {
     uint64_t id;
@@ -53,6 +54,7 @@ struct record {
     uint32_t refused; // rollouts that were not made
     uint32_t killed_count;
     uint64_t killed[VERSIONS];
+    uint64_t came_by[DEVICES][ROLLOUTS_MAX]; // 0: not drawn
 };
 
 struct answers {
@@ -60,7 +62,8 @@ struct answers {
     uint64_t replays;
     uint64_t moves;
     uint64_t stops;
-    uint64_t refusing; // more than one version
+    uint64_t refusing;    // more than one version
+    uint64_t by_approval; // had it not said by which rollout it has its version, it would keep that
     uint64_t drafts;
     uint64_t elsewhere;
     uint64_t by_rule[POL_DESIRED_RULE_COUNT];
@@ -431,7 +434,8 @@ static struct pol_desired ask(const struct rig_device *device,
 // What a finding is about.
 static void show(const struct rig_device *device, const struct pol_desired_device *facts)
 {
-    print_message("has %llx, refuses %llx, floor %llu\n", (unsigned long long)facts->have,
+    print_message("has %llx by approval %llu, refuses %llx, floor %llu\n",
+                  (unsigned long long)facts->have, (unsigned long long)facts->approved,
                   (unsigned long long)facts->refused, (unsigned long long)facts->floor);
     for (uint32_t i = 0; i < device->attrs.count; i++) {
         print_message("%s %s\n", device->attrs.items[i].name.data,
@@ -464,8 +468,8 @@ static void check_why(const struct rig_device *device)
     uint64_t rollout = 0;
     assert_int_equal(gw_device_why(rig.core, device->id, base_str_of(record.task), &why, &error),
                      BASE_OK);
-    const struct pol_desired_device facts = {
-        .have = why.has_version_id, .refused = why.refused_version_id, .floor = why.floor};
+    const struct pol_desired_device facts = {why.has_version_id, why.refused_version_id, why.floor,
+                                             why.has_counter};
     struct before before = {.count = why.refused_before_count};
     memcpy(before.versions, why.refused_before, sizeof(before.versions));
     struct pol_desired desired = ask(device, &facts, &before, &rollout);
@@ -482,6 +486,27 @@ static uint64_t any_version(void)
 {
     uint32_t dice = below(record.count + 1);
     return dice == record.count ? 0 : record.items[dice].version;
+}
+
+// By which rollout of the version the device has it; 0: it does not say. Drawn once: it changes by
+// an order alone, so a gateway need not look again while nothing else changed.
+static uint64_t came_by(uint32_t device, uint64_t version)
+{
+    uint32_t first = 0;
+    while (first < record.count && record.items[first].version != version) {
+        first++;
+    }
+    if (first == record.count) {
+        return 0;
+    }
+    uint64_t *by = &record.came_by[device][first];
+    uint32_t met = 0;
+    for (uint32_t i = *by == 0 ? first : record.count; i < record.count; i++) {
+        met += record.items[i].version == version;
+        *by = record.items[i].version == version && below(met) == 0 ? record.items[i].counter : *by;
+    }
+    *by = met > 0 && below(3) == 0 ? DOES_NOT_SAY : *by;
+    return *by == DOES_NOT_SAY ? 0 : *by;
 }
 
 // What it names in its profile beside the version that failed last.
@@ -524,13 +549,17 @@ static void check_checkin(struct rig_device *device)
     uint64_t stopped = 0;
     struct wire_profile_pair *pair = rig_device_task(device, record.task);
     pair->version_id = any_version();
+    pair->approved = came_by((uint32_t)(device - devices), pair->version_id);
     pair->blocked_version_id = below(3) == 0 ? any_version() : 0;
     pair->blocked_version_id =
         pair->blocked_version_id == pair->version_id ? 0 : pair->blocked_version_id;
-    const struct pol_desired_device facts = {
-        .have = pair->version_id, .refused = pair->blocked_version_id, .floor = pair->floor};
+    const struct pol_desired_device facts = {pair->version_id, pair->blocked_version_id,
+                                             pair->floor, pair->approved};
+    struct pol_desired_device silent = facts;
     struct before before;
     draw_before(device, &before);
+    silent.approved = 0;
+    uint64_t kept = ask(device, &silent, &before, &rollout).version;
     struct pol_desired desired = ask(device, &facts, &before, &rollout);
     uint64_t expected = is_begun() ? desired.version : facts.have;
     bool moves = expected != facts.have;
@@ -555,6 +584,7 @@ static void check_checkin(struct rig_device *device)
     seen.by_rule[desired.rule]++;
     seen.moves += moves;
     seen.refusing += before.count > 0;
+    seen.by_approval += kept != desired.version;
     seen.stops += stops;
 }
 
@@ -652,7 +682,7 @@ static void everybody_agrees_with_the_function(void **state)
                       (unsigned long long)seen.by_rule[i]);
         assert_true(seen.by_rule[i] > 0);
     }
-    assert_true(seen.refusing > 0);
+    assert_true(seen.refusing > 0 && seen.by_approval > 0);
     rig_done(&rig);
 }
 

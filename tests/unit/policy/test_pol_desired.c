@@ -64,24 +64,24 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"no rollout", 0, {{0}}, {A, 0, 0}, 0, POL_DESIRED_NONE},
+    {"no rollout", 0, {{0}}, {A, 0, 0, 0}, 0, POL_DESIRED_NONE},
     {"let in", 2, {IN(A, 1, COMPLETED), IN(B, 2, OPEN)}, {0}, B, POL_DESIRED_FOLLOWED},
     {"not yet", 2, {IN(A, 1, COMPLETED), OUT(B, 2, OPEN)}, {0}, A, POL_DESIRED_BASELINE},
     {"not yet, no baseline", 1, {OUT(B, 2, OPEN)}, {0}, 0, POL_DESIRED_NONE},
     {"paused, does not have it",
      2,
      {IN(A, 1, COMPLETED), IN(B, 2, PAUSED)},
-     {A, 0, 0},
+     {A, 0, 0, 0},
      A,
      POL_DESIRED_BASELINE},
     {"paused, has it",
      2,
      {IN(A, 1, COMPLETED), IN(B, 2, PAUSED)},
-     {B, 0, 0},
+     {B, 0, 0, 0},
      B,
      POL_DESIRED_PAUSED},
-    {"aborted: back", 1, {IN(A, 1, COMPLETED)}, {B, 0, 0}, A, POL_DESIRED_BASELINE},
-    {"first release aborted: nothing", 0, {{0}}, {B, 0, 0}, 0, POL_DESIRED_NONE},
+    {"aborted: back", 1, {IN(A, 1, COMPLETED)}, {B, 0, 0, 0}, A, POL_DESIRED_BASELINE},
+    {"first release aborted: nothing", 0, {{0}}, {B, 0, 0, 0}, 0, POL_DESIRED_NONE},
     {"of two, the higher priority",
      2,
      {IN(A, 1, OPEN), IN_FIRST(B, 2, OPEN)},
@@ -98,13 +98,13 @@ static const struct row rows[] = {
     {"stays with the one before",
      3,
      {IN(C, 1, COMPLETED), IN(A, 2, OPEN), OUT_FIRST(B, 3, OPEN)},
-     {A, 0, 0},
+     {A, 0, 0, 0},
      A,
      POL_DESIRED_STAYS},
     {"younger completed first, then the older",
      2,
      {IN(A, 5, COMPLETED), IN(B, 6, COMPLETED)},
-     {A, 0, 0},
+     {A, 0, 0, 0},
      B,
      POL_DESIRED_BASELINE},
     {"completed, its share alone",
@@ -116,90 +116,123 @@ static const struct row rows[] = {
     {"baseline killed: the one before",
      1,
      {IN(A, 1, COMPLETED)},
-     {B, 0, 0},
+     {B, 0, 0, 0},
      A,
      POL_DESIRED_BASELINE},
     {"same version twice, one aborted, outside the other's share",
      1,
      {OUT(B, 3, OPEN)},
-     {B, 0, 0},
+     {B, 0, 0, 0},
      0,
      POL_DESIRED_NONE},
-    {"failed there", 2, {IN(A, 1, COMPLETED), IN(B, 2, OPEN)}, {A, B, 0}, A, POL_DESIRED_BASELINE},
+    {"failed there",
+     2,
+     {IN(A, 1, COMPLETED), IN(B, 2, OPEN)},
+     {A, B, 0, 0},
+     A,
+     POL_DESIRED_BASELINE},
     {"baseline failed there",
      2,
      {IN(A, 1, COMPLETED), IN(B, 2, COMPLETED)},
-     {A, B, 0},
+     {A, B, 0, 0},
      A,
      POL_DESIRED_BASELINE},
     {"both failed there: nothing",
      2,
      {REFUSED(A, 1, COMPLETED), IN(B, 2, OPEN)},
-     {0, B, 0},
+     {0, B, 0, 0},
      0,
      POL_DESIRED_NONE},
     {"two failed there: the one before",
      3,
      {IN(A, 1, COMPLETED), REFUSED(B, 2, COMPLETED), IN(C, 3, OPEN)},
-     {0, C, 0},
+     {0, C, 0, 0},
      A,
      POL_DESIRED_BASELINE},
     {"another open one, refused: not followed",
      3,
      {IN(A, 1, COMPLETED), REFUSED(B, 2, OPEN), IN(C, 3, OPEN)},
-     {A, 0, 0},
+     {A, 0, 0, 0},
      A,
      POL_DESIRED_BASELINE},
     {"quarantined: back",
      2,
      {IN(A, 1, COMPLETED), HELD_OFF(B, 2, OPEN)},
-     {B, 0, 0},
+     {B, 0, 0, 0},
      A,
      POL_DESIRED_BASELINE},
-    {"quarantined, no baseline", 1, {HELD_OFF(B, 2, OPEN)}, {B, 0, 0}, 0, POL_DESIRED_NONE},
+    {"quarantined, no baseline", 1, {HELD_OFF(B, 2, OPEN)}, {B, 0, 0, 0}, 0, POL_DESIRED_NONE},
     {"attributes changed, nothing else",
      1,
      {SHUT(A, 1, COMPLETED)},
-     {A, 0, 0},
+     {A, 0, 0, 0},
      A,
      POL_DESIRED_KEEPS},
+    {"attributes changed, and it came by that",
+     2,
+     {SHUT(A, 1, COMPLETED), SHUT(A, 2, OPEN)},
+     {A, 0, 0, 1},
+     A,
+     POL_DESIRED_KEEPS},
+    {"what it came by is gone: another rollout of the version that shuts it out keeps nothing",
+     1,
+     {SHUT(A, 2, OPEN)},
+     {A, 0, 0, 1},
+     0,
+     POL_DESIRED_NONE},
+    {"what it came by is gone: another rollout of the version lets it in",
+     1,
+     {IN(A, 2, COMPLETED)},
+     {A, 0, 0, 1},
+     A,
+     POL_DESIRED_BASELINE},
     {"attributes changed, another baseline",
      2,
      {IN(A, 1, COMPLETED), SHUT(B, 2, COMPLETED)},
-     {B, 0, 0},
+     {B, 0, 0, 0},
      A,
      POL_DESIRED_BASELINE},
-    {"below the floor", 2, {IN(A, 1, COMPLETED), OUT(B, 5, OPEN)}, {0, 0, 2}, 0, POL_DESIRED_NONE},
+    {"below the floor",
+     2,
+     {IN(A, 1, COMPLETED), OUT(B, 5, OPEN)},
+     {0, 0, 2, 0},
+     0,
+     POL_DESIRED_NONE},
     {"below the floor, but it has it",
      2,
      {IN(A, 1, COMPLETED), OUT(B, 5, OPEN)},
-     {A, 0, 2},
+     {A, 0, 2, 0},
      A,
      POL_DESIRED_BASELINE},
     {"open, below the floor",
      2,
      {IN(A, 1, OPEN), IN(B, 5, COMPLETED)},
-     {0, 0, 2},
+     {0, 0, 2, 0},
      B,
      POL_DESIRED_BASELINE},
     {"held, does not have it",
      2,
      {IN(A, 1, COMPLETED), IN(B, 2, HELD)},
-     {A, 0, 0},
+     {A, 0, 0, 0},
      A,
      POL_DESIRED_BASELINE},
-    {"held, has it", 2, {IN(A, 1, COMPLETED), IN(B, 2, HELD)}, {B, 0, 0}, B, POL_DESIRED_BASELINE},
+    {"held, has it",
+     2,
+     {IN(A, 1, COMPLETED), IN(B, 2, HELD)},
+     {B, 0, 0, 0},
+     B,
+     POL_DESIRED_BASELINE},
     {"held, nothing else", 1, {IN(B, 2, HELD)}, {0}, 0, POL_DESIRED_NONE},
     {"held, another is open",
      2,
      {IN(B, 2, HELD), IN(C, 3, OPEN)},
-     {B, 0, 0},
+     {B, 0, 0, 0},
      C,
      POL_DESIRED_FOLLOWED},
     {"has it, approved again below the floor",
      1,
      {IN(A, 1, COMPLETED)},
-     {A, 0, 2},
+     {A, 0, 2, 0},
      A,
      POL_DESIRED_BASELINE},
 };
@@ -283,7 +316,8 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
             ranked[n][0] = 2;
             ranked[n][1] = claim->approved;
             ranked[n++][2] = claim->version;
-        } else if (claim->version == device->have && claim->inside && !claim->held_off) {
+        } else if (claim->version == device->have && claim->inside && !claim->held_off &&
+                   (device->approved == claim->approved || device->approved == 0)) {
             ranked[n][0] = 1;
             ranked[n][1] = 0;
             ranked[n++][2] = claim->version;
@@ -297,9 +331,17 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
 static uint64_t second_opinion(const struct pol_claim *claims, uint32_t count,
                                const struct pol_desired_device *device)
 {
-    const struct pol_desired_device anything = {.have = device->have, .refused = device->refused};
+    const struct pol_desired_device anything = {
+        .have = device->have, .refused = device->refused, .approved = device->approved};
     uint64_t version = above_floor(claims, count, &anything);
     return version == device->have ? version : above_floor(claims, count, device);
+}
+
+// By one of them, by one that is gone, or it does not say.
+static uint64_t came_by(struct base_prng *prng, const struct pol_claim *claims, uint32_t count)
+{
+    uint64_t dice = base_prng_below(prng, count + 2);
+    return dice < count ? claims[dice].approved : dice == count ? 100 : 0;
 }
 
 static void random_states(void **state)
@@ -327,13 +369,15 @@ static void random_states(void **state)
         struct pol_desired_device device = {.have = base_prng_below(&prng, 5),
                                             .refused = base_prng_below(&prng, 12),
                                             .floor = base_prng_below(&prng, 2) *
-                                                     base_prng_below(&prng, 20)};
+                                                     base_prng_below(&prng, 20),
+                                            .approved = came_by(&prng, claims, count)};
         struct pol_desired got = pol_desired(claims, count, &device);
         assert_int_equal(got.version, second_opinion(claims, count, &device));
         seen[got.rule]++;
         // What it answers is where it stays.
         if (got.version != 0 && got.version != device.have) {
             device.have = got.version;
+            device.approved = claims[got.claim].approved;
             assert_int_equal(pol_desired(claims, count, &device).version, got.version);
         }
     }

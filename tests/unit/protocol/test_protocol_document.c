@@ -265,8 +265,8 @@ static void profile_is_what_the_codec_writes(void **state)
     expect("attrs", attrs, attrs_bytes);
     struct wire_sha256 older = sha256("an older manifest", 17);
     const struct wire_profile_pair pairs[2] = {
-        {wire_task_id(BASE_STR("shop/page-view")), wire_version_id(&older), 0, 4},
-        {0x1111, 0x2222, 0x3333, 9},
+        {wire_task_id(BASE_STR("shop/page-view")), wire_version_id(&older), 0, 4, 5},
+        {0x1111, 0x2222, 0x3333, 9, 12},
     };
     static const uint8_t refused[] = {0x17, 0x7e, 0x0d, 0x5a, 0xc3, 0x42, 0x99, 0x01};
     struct wire_profile profile = {.tasks_max = 32,

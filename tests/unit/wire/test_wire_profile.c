@@ -107,7 +107,7 @@ static void limits_are_as_documented(void **state)
                                    .attrs_bytes = sizeof attrs,
                                    .refused = refused,
                                    .refused_count = 2};
-    static const uint8_t wanted[] = {2, 3, 8, 0xac, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 2,
+    static const uint8_t wanted[] = {3, 3, 8, 0xac, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 2,
                                      1, 2, 3, 4,    5, 6, 7, 8, 9, 9, 9, 9, 9, 9, 9, 9};
     struct wire_profile_pair none = {0};
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
@@ -148,6 +148,52 @@ static void limits_are_as_documented(void **state)
     profile.tasks_max = 1;
     profile.refused_count = WIRE_PROFILE_REFUSED_MAX + 1;
     (void)encode(&profile, &none, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
+}
+
+// What version 3 says more: by which release a device has what it has.
+static void approvals_are_as_documented(void **state)
+{
+    (void)state;
+    static const uint8_t attrs[] = {0};
+    struct wire_profile profile = {.tasks_max = 8,
+                                   .interval_s = 60,
+                                   .task_count = 1,
+                                   .digest = 0x0807060504030201u,
+                                   .attrs = attrs,
+                                   .attrs_bytes = sizeof attrs};
+    const struct wire_profile_pair pair = {.task_id = 0x11,
+                                           .version_id = 0x22,
+                                           .blocked_version_id = 0x33,
+                                           .floor = 7,
+                                           .approved = 300};
+    static const uint8_t wanted[] = {3,    1,    8, 60, 1, 1, 2, 3, 4,    5, 6,    7, 8, 1, 0,
+                                     0x11, 0,    0, 0,  0, 0, 0, 0, 0x22, 0, 0,    0, 0, 0, 0,
+                                     0,    0x33, 0, 0,  0, 0, 0, 0, 0,    7, 0xac, 2, 0};
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    size_t size = encode(&profile, &pair, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(size, sizeof wanted);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+    struct wire_profile back;
+    struct wire_profile_pair out;
+    struct base_reader reader;
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+    base_reader_init(&reader, back.pairs, back.pairs_bytes);
+    assert_int_equal(wire_profile_pair_next(&back, &reader, &out), BASE_OK);
+    assert_memory_equal(&out, &pair, sizeof out);
+    // A device of before does not say it.
+    profile.version = WIRE_PROFILE_VERSION_2;
+    size = encode(&profile, &pair, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(size, sizeof wanted - 2);
+    assert_int_equal(bytes[0], 2);
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+    base_reader_init(&reader, back.pairs, back.pairs_bytes);
+    assert_int_equal(wire_profile_pair_next(&back, &reader, &out), BASE_OK);
+    assert_true(out.floor == 7 && out.approved == 0);
+    // What has limits is not of the first version, and nothing is of one that is to come.
+    profile.version = WIRE_PROFILE_VERSION_FIRST;
+    (void)encode(&profile, &pair, bytes, sizeof bytes, BASE_ERR_INVALID);
+    profile.version = WIRE_PROFILE_VERSION + 1;
+    (void)encode(&profile, &pair, bytes, sizeof bytes, BASE_ERR_INVALID);
 }
 
 static void nothing_is_there_twice(void **state)
@@ -234,7 +280,7 @@ static void limits_hold(void **state)
         enum base_status status;
     } rows[] = {
         {0, {0}, BASE_ERR_TRUNCATED},
-        {13, {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_UNSUPPORTED},
+        {13, {4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_UNSUPPORTED},
         {13, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_UNSUPPORTED},
         {15, {2, 0, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_OK},
         {15, {2, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID}, // no room
@@ -304,14 +350,16 @@ static void random_profiles_round_trip_and_survive_damage(void **state)
                                        .attrs_bytes = base_writer_size(&writer)};
         for (uint32_t i = 0; i < profile.task_count; i++) {
             pairs[i] = (struct wire_profile_pair){base_prng_next(&prng), base_prng_next(&prng),
-                                                  base_prng_next(&prng), wire_sample_u64(&prng)};
+                                                  base_prng_next(&prng), wire_sample_u64(&prng),
+                                                  wire_sample_u64(&prng)};
         }
         bool with_pairs = round % 2 == 0;
         uint8_t refused[16 * sizeof(uint64_t)];
         for (size_t i = 0; i < sizeof refused; i++) {
             refused[i] = (uint8_t)base_prng_below(&prng, 256);
         }
-        if (round % 4 < 2) { // of version 2
+        if (round % 4 < 2) { // not of the first version
+            profile.version = round % 8 < 4 ? WIRE_PROFILE_VERSION : WIRE_PROFILE_VERSION_2;
             profile.tasks_max = 1 + (uint32_t)base_prng_below(&prng, WIRE_PROFILE_TASKS_MAX);
             profile.interval_s = 1 + (uint32_t)base_prng_below(&prng, UINT32_MAX);
             profile.refused = refused;
@@ -331,7 +379,9 @@ static void random_profiles_round_trip_and_survive_damage(void **state)
         base_reader_init(&reader, back.pairs, back.pairs_bytes);
         for (uint32_t i = 0; with_pairs && i < profile.task_count; i++) {
             struct wire_profile_pair pair;
-            assert_int_equal(wire_profile_pair_next(&reader, &pair), BASE_OK);
+            assert_int_equal(wire_profile_pair_next(&back, &reader, &pair), BASE_OK);
+            assert_true(pair.approved == pairs[i].approved || back.version < WIRE_PROFILE_VERSION);
+            pairs[i].approved = pair.approved;
             assert_memory_equal(&pair, &pairs[i], sizeof pair);
         }
         if (round < 12) {
@@ -347,6 +397,7 @@ int main(void)
         cmocka_unit_test(terms_do_not_cancel),
         cmocka_unit_test(bytes_are_as_documented),
         cmocka_unit_test(limits_are_as_documented),
+        cmocka_unit_test(approvals_are_as_documented),
         cmocka_unit_test(nothing_is_there_twice),
         cmocka_unit_test(a_refusal_is_no_task),
         cmocka_unit_test(no_attributes_are_one_byte),
