@@ -661,8 +661,8 @@ json_t *gw_view_why(const struct gw_why_view *view)
     for (uint32_t i = 0; i < view->rollout_count; ++i) {
         (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:I, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}", "device",
-                     gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:I, s:o, s:o, s:I, s:s?, s:o, s:o, s:s, s:o}",
+                     "device", gw_json_hex(view->device_id), "task", view->task, "last_seen_s",
                      (json_int_t)view->last_seen_s, "last_failure", fault_or_null(&view->fault),
                      "has_version_id", hex_or_null(view->has_version_id), "has_release_counter",
                      (json_int_t)view->has_counter, "refused_version_id",
