@@ -4,6 +4,7 @@ before the next bad ones come, a batch of bad ones costs one round trip, and eve
 import json
 import os
 import subprocess
+import time
 import unittest
 
 from walle_stack import Stack, program, wait_until
@@ -59,13 +60,17 @@ class Refused(unittest.TestCase):
         agent = self.stack.spawn_path(program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token,
                                       "--dir", self.stack.path("device"), "--id", DEVICE, "--trust", self.key, "--once", "--events",
                                       self.fifo(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        longest_s = 0
         with open(self.stack.path("events"), "w", encoding="utf-8") as events:
             for step in range(STEPS):
                 click = [{"kind": "click", "page": "bad"}] * RUNS
                 lines = [*click, {"kind": "click", "page": "good", "attrs": {"n": step}}, *click]
                 events.writelines(json.dumps(line) + "\n" for line in lines)
                 events.flush()
+                since = time.monotonic()
                 wait_until(lambda wanted=step: wanted in self.seen(), 120, f"valid record {step}")
+                longest_s = max(longest_s, time.monotonic() - since)
+        print(f"durable after {longest_s:.2f} s at most")
         said = agent.communicate(timeout=120)[1]
         self.assertEqual(agent.returncode, 0, said)
         self.assertEqual(self.seen(), list(range(STEPS)))  # in their order, each once
