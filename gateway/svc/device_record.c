@@ -119,8 +119,9 @@ struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
     return NULL;
 }
 
-uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
+uint16_t gw_outcome_step(uint16_t bits, const struct wire_outcome *said)
 {
+    enum wire_outcome_kind kind = said->kind;
     uint32_t next = bits;
     if ((bits & GW_OUTCOME_CONTROL) != 0 && (bits & GW_OUTCOME_OFFERED) == 0) {
         next |= kind == WIRE_OUTCOME_RAN ? (uint32_t)GW_OUTCOME_RAN : 0;
@@ -135,7 +136,7 @@ uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
         // It is on the version now, whatever it went back from earlier.
         next |= GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED;
         next &= ~(uint32_t)(GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_RETRY |
-                            GW_OUTCOME_RETRY_GIVEN);
+                            GW_OUTCOME_RETRY_GIVEN | GW_OUTCOME_WITHDRAWN);
         break;
     case WIRE_OUTCOME_RAN:
         next |= GW_OUTCOME_RAN;
@@ -145,6 +146,7 @@ uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
         break;
     case WIRE_OUTCOME_ROLLED_BACK:
         next |= GW_OUTCOME_ROLLED_BACK;
+        next |= said->fingerprint != 0 ? (uint32_t)GW_OUTCOME_WITHDRAWN : 0;
         break;
     case WIRE_OUTCOME_NOT_APPLICABLE:
         next |= GW_OUTCOME_NOT_APPLICABLE;

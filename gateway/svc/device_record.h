@@ -56,6 +56,6 @@ struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
                                                 uint64_t rollout_id);
 // What an outcome does to the bits. Of control that was offered nothing it changes only whether it
 // ran or failed; whether they are proven stays.
-uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind);
+uint16_t gw_outcome_step(uint16_t bits, const struct wire_outcome *said);
 
 #endif

@@ -33,6 +33,7 @@ enum gw_outcome_bit {
     GW_OUTCOME_PROVEN = 1u << 12,      // the device had shown who it is when it entered or said so
     GW_OUTCOME_DRAWN = 1u << 13,       // it entered a trial, by an offer or a placebo
     GW_OUTCOME_ALONE = 1u << 14,       // ... in which it is compared with nobody
+    GW_OUTCOME_WITHDRAWN = 1u << 15,   // it went back for want of a lease, say, to what it kept
 };
 
 // It said that this is not for it, and never ran it: neither good nor bad.

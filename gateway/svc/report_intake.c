@@ -125,7 +125,7 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
             !rollout.open || rollout.release->task_id != said->task_id) {
             continue;
         }
-        uint16_t bits = gw_outcome_step(outcome->bits, said->kind);
+        uint16_t bits = gw_outcome_step(outcome->bits, said);
         if (bits != outcome->bits) {
             gw_record_edit_set(edit, outcome, bits, NULL);
             note_mark(job, &rollout, outcome);
@@ -267,7 +267,7 @@ static void step(const struct report_job *job, struct gw_record_edit *edit,
 {
     outcome->updated_s = job->now_s;
     uint16_t bits =
-        gw_outcome_step(outcome->bits, said->kind) | (job->proven ? GW_OUTCOME_PROVEN : 0);
+        gw_outcome_step(outcome->bits, said) | (job->proven ? GW_OUTCOME_PROVEN : 0);
     if (may_retry(rollout, outcome, said->kind)) {
         bits = (uint16_t)((bits & ~(unsigned)(GW_OUTCOME_FAILED | GW_OUTCOME_RETRY_GIVEN)) |
                           GW_OUTCOME_RETRY);

@@ -117,13 +117,15 @@ static void note_past(struct gw_core *core, const struct gw_device_outcome *outc
 }
 
 // Was it left for the version `from`, which failed on trial or was taken back? Then that is what
-// the device went back to, whatever the order was to which it had left it.
+// the device went back to, whatever the order was to which it had left it. What was withdrawn it
+// had left already.
 static bool is_fallen_back_to(struct gw_core *core, const struct gw_device_outcome *outcome,
                               const struct past *past, const struct gw_device_outcome *from)
 {
     const unsigned ran_and_left = GW_OUTCOME_ACTIVATED | GW_OUTCOME_ROLLED_BACK;
     bool left = (outcome->bits & ran_and_left) == ran_and_left &&
-                (outcome->bits & GW_OUTCOME_REMOVED) == 0 && !is_given_up(core, outcome);
+                (outcome->bits & (GW_OUTCOME_REMOVED | GW_OUTCOME_WITHDRAWN)) == 0 &&
+                !is_given_up(core, outcome);
     if (!left || !leads_back(core, outcome, from) || outcome->version_id == from->version_id ||
         outcome->updated_s < from->offered_s || outcome->updated_s > from->updated_s) {
         return false;

@@ -405,6 +405,30 @@ static const struct model_case cases[] = {
      "preview rollout=25\npromote rollout=25\nsleep seconds=2412\nround\n"
      "sleep seconds=7613\ncreate rollout=37 version=6 priority=10 ladder=4\n"
      "start rollout=37\n"},
+    // What it had left for want of a lease it did not leave for what came within the second.
+    {"why_fell_back_to_what_it_kept",
+     "world seed=1531165100 devices=4 rooted=4 signer=1 lease=3600\n"
+     "create rollout=20 version=1\n"
+     "create rollout=25 version=6 ladder=9\n"
+     "create rollout=26 version=3\n"
+     "create rollout=29 ladder=5\n"
+     "start rollout=20\n"
+     "preview rollout=25\n"
+     "start rollout=29\n"
+     "attrs device=2 os=2 ring=1 beta=1\n"
+     "promote rollout=20\n"
+     "promote rollout=29\n"
+     "preview rollout=26\n"
+     "promote rollout=25\n"
+     "sleep seconds=2412\n"
+     "create rollout=34 version=1 ladder=10\n"
+     "start rollout=34\n"
+     "simulated rollout=34 evidence=1\n"
+     "promote rollout=34\n"
+     "round\n"
+     "sleep seconds=7613\n"
+     "create rollout=37 version=6 priority=10 ladder=4\n"
+     "start rollout=37\n"},
     {"why_lost_it_with_its_lease",
      "world seed=2006620963 devices=16 rooted=3 signer=1 lease=3600\n"
      "create rollout=17 task=1 version=4\nstart rollout=17\npromote rollout=17\n"
