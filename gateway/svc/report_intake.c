@@ -266,8 +266,7 @@ static void step(const struct report_job *job, struct gw_record_edit *edit,
                  const struct wire_outcome *said)
 {
     outcome->updated_s = job->now_s;
-    uint16_t bits =
-        gw_outcome_step(outcome->bits, said) | (job->proven ? GW_OUTCOME_PROVEN : 0);
+    uint16_t bits = gw_outcome_step(outcome->bits, said) | (job->proven ? GW_OUTCOME_PROVEN : 0);
     if (may_retry(rollout, outcome, said->kind)) {
         bits = (uint16_t)((bits & ~(unsigned)(GW_OUTCOME_FAILED | GW_OUTCOME_RETRY_GIVEN)) |
                           GW_OUTCOME_RETRY);
