@@ -192,8 +192,8 @@ BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct ba
                                                uint8_t **out_mpy, size_t *out_size,
                                                struct base_error *error);
 
-// The same, and what the source imports. Those within the body of a try statement that catches are
-// not told: the script is ready not to find them. Nor are relative ones.
+// The same, and what the source imports. Those within the body of a try statement that catches an
+// ImportError are not told: the script is ready not to find them. Nor are relative ones.
 struct dev_vm_import {
     char name[DEV_VM_FILE_MAX]; // "walle", "pkg.mod"; longer ones are not told
     uint32_t line;

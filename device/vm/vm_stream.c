@@ -290,7 +290,8 @@ static mp_obj_t stream_iter(mp_obj_t self, mp_obj_iter_buf_t *buffer)
     return MP_OBJ_FROM_PTR(iterator);
 }
 
-// What the last aggregate call left out, and what the run was not given. Other names are the type's own.
+// What the last aggregate call left out, and what the run was not given. Other names are the type's
+// own.
 static void stream_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
 {
     const struct dev_vm_left_out *left_out =
