@@ -11,6 +11,7 @@
 #include "posix/posix_state.h"
 #include "wire/manifest.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,13 +24,22 @@
 #include <unistd.h>
 
 #define DATE_MAX  24
+#define NAMES_MAX 256 // versions whose names are looked up
 #define LOCKS_MAX 256 // characters of a line of /proc/locks
+
+// A version whose manifest lies here.
+struct named {
+    uint64_t version_id;
+    char text[WIRE_TASK_NAME_MAX + WIRE_VERSION_TEXT_MAX + 2];
+};
 
 struct look {
     const char *dir;
     int folder;
     int blobs;
     struct dev_runtime *record;
+    struct named names[NAMES_MAX];
+    uint32_t name_count;
     struct wire_manifest manifest;
     uint8_t bytes[WIRE_MANIFEST_BYTES_MAX];
 };
@@ -108,8 +118,8 @@ static size_t content_read(struct look *look, const struct wire_sha256 *name)
     return size;
 }
 
-// "1.2.0", from the manifest when that is here and whole; null.
-static json_t *version_or_null(struct look *look, const struct wire_sha256 *name)
+// Into look->manifest. False: it is not here, or not whole.
+static bool manifest_read(struct look *look, const struct wire_sha256 *name)
 {
     const struct dev_crypto_port *crypto = dev_crypto_openssl();
     struct dev_hash_state state;
@@ -118,11 +128,51 @@ static json_t *version_or_null(struct look *look, const struct wire_sha256 *name
     crypto->hash_begin(crypto->ctx, &state, NULL);
     crypto->hash_update(crypto->ctx, &state, look->bytes, size);
     crypto->hash_end(crypto->ctx, &state, &digest);
-    if (size == 0 || !wire_sha256_equal(&digest, name) ||
-        wire_manifest_parse(look->bytes, size, &look->manifest) != BASE_OK) {
-        return json_null();
+    return size > 0 && wire_sha256_equal(&digest, name) &&
+           wire_manifest_parse(look->bytes, size, &look->manifest) == BASE_OK;
+}
+
+// "1.2.0"; null: the manifest does not say.
+static json_t *version_or_null(struct look *look, const struct wire_sha256 *name)
+{
+    return manifest_read(look, name)
+               ? json_stringn(look->manifest.version.data, look->manifest.version.size)
+               : json_null();
+}
+
+// "shop/score 1.2.0", where the manifest of the version with this id is here; null.
+static json_t *name_or_null(const struct look *look, uint64_t version_id)
+{
+    for (uint32_t i = 0; i < look->name_count && version_id != 0; i++) {
+        if (look->names[i].version_id == version_id) {
+            return json_string(look->names[i].text);
+        }
     }
-    return json_stringn(look->manifest.version.data, look->manifest.version.size);
+    return json_null();
+}
+
+// What the versions are called whose manifests lie here.
+static void names_read(struct look *look)
+{
+    int fd = look->blobs >= 0 ? openat(look->blobs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    struct wire_sha256 name;
+    const struct dirent *entry;
+    while (folder != NULL && look->name_count < NAMES_MAX && (entry = readdir(folder)) != NULL) {
+        if (wire_sha256_parse(base_str_of(entry->d_name), &name) == BASE_OK &&
+            manifest_read(look, &name)) {
+            struct named *named = &look->names[look->name_count++];
+            named->version_id = wire_version_id(&name);
+            (void)snprintf(named->text, sizeof(named->text), "%.*s %.*s",
+                           (int)look->manifest.task_name.size, look->manifest.task_name.data,
+                           (int)look->manifest.version.size, look->manifest.version.data);
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
 }
 
 static json_t *task_json(struct look *look, const struct dev_record_task *task)
@@ -138,13 +188,13 @@ static json_t *task_json(struct look *look, const struct dev_record_task *task)
         digest_or_null(&task->kept), "previous_version", version_or_null(look, &task->kept),
         "accepted", digest_or_null(&task->accepted), "accepted_version",
         version_or_null(look, &task->accepted));
-    json_t *more =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "release_counter",
-                  number(task->active_counter), "newest_counter", number(task->newest_counter),
-                  "floor", number(task->floor), "lease_until", date_or_null(task->lease_until_s),
-                  "lease_left_s", left, "refused_version_id", hex_or_null(task->blocked),
-                  "last_run", date_or_null(task->last_run_s), "runs", number(task->runs), "crashes",
-                  number(task->crashes), "running", (int)task->running);
+    json_t *more = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "release_counter",
+        number(task->active_counter), "newest_counter", number(task->newest_counter), "floor",
+        number(task->floor), "lease_until", date_or_null(task->lease_until_s), "lease_left_s", left,
+        "refused_version_id", hex_or_null(task->blocked), "refused_version",
+        name_or_null(look, task->blocked), "last_run", date_or_null(task->last_run_s), "runs",
+        number(task->runs), "crashes", number(task->crashes), "running", (int)task->running);
     if (one != NULL && more != NULL) {
         (void)json_object_update(one, more);
     }
@@ -165,8 +215,9 @@ static json_t *lists_json(struct look *look)
         (void)json_array_append_new(tasks, task_json(look, &task));
     }
     for (uint32_t i = 0; dev_record_refusal(look->record, i, &id, &stands) == BASE_OK; i++) {
-        (void)json_array_append_new(
-            refusals, json_pack("{s:o, s:b}", "mark", hex_or_null(id), "stands", (int)stands));
+        (void)json_array_append_new(refusals,
+                                    json_pack("{s:o, s:o, s:b}", "version", name_or_null(look, id),
+                                              "mark", hex_or_null(id), "stands", (int)stands));
     }
     for (uint32_t i = 0; dev_record_stopped(look->record, i, &id, &floor) == BASE_OK; i++) {
         (void)json_array_append_new(
@@ -255,7 +306,9 @@ static void task_print(const json_t *task, FILE *file)
     }
     const char *refused = text_of(task, "refused_version_id", NULL);
     if (refused != NULL) {
-        (void)fprintf(file, "  refuses  version %s, which failed here\n", refused);
+        (void)fprintf(file, "  refuses  ");
+        base_terminal_text(file, base_str_of(text_of(task, "refused_version", "a version")));
+        (void)fprintf(file, ", which failed here (version id %s)\n", refused);
     }
 }
 
@@ -278,14 +331,17 @@ static void text_print(const json_t *root, FILE *file)
     }
     json_array_foreach(json_object_get(root, "refusals"), i, item)
     {
-        (void)fprintf(file, "refused %s%s\n", text_of(item, "mark", "?"),
+        (void)fprintf(file, "refused ");
+        base_terminal_text(file, base_str_of(text_of(item, "version", "an offer")));
+        (void)fprintf(file, "%s (mark %s)\n",
                       json_is_true(json_object_get(item, "stands")) ? ", and gateways are told"
-                                                                    : "");
+                                                                    : "",
+                      text_of(item, "mark", "?"));
     }
     json_array_foreach(json_object_get(root, "stopped"), i, item)
     {
-        (void)fprintf(file, "stopped task %s, floor %llu\n", text_of(item, "task_id", "?"),
-                      number_of(item, "floor"));
+        (void)fprintf(file, "stopped a task: nothing below release %llu comes back (task id %s)\n",
+                      number_of(item, "floor"), text_of(item, "task_id", "?"));
     }
 }
 
@@ -337,7 +393,11 @@ enum base_status agent_status_print(const char *dir, bool json, FILE *file,
     look->dir = dir;
     look->folder = look->blobs = -1;
     enum base_status status = record_open(look, &generation, &memory, error);
-    json_t *root = status == BASE_OK ? status_json(look, generation) : NULL;
+    json_t *root = NULL;
+    if (status == BASE_OK) {
+        names_read(look);
+        root = status_json(look, generation);
+    }
     if (root != NULL && json) {
         (void)json_dumpf(root, file, JSON_INDENT(2));
         (void)fputc('\n', file);

@@ -58,8 +58,9 @@ struct dev_pipeline_start {
     uint64_t task_id;
     uint64_t token;
     const uint8_t
-        *events; // blocks of events, each `varint size, block` (wire/event_block.h); valid until
-    size_t events_bytes; // dev_pipeline_on_free
+        *events; // blocks of events, each `varint size, block` (wire/event_block.h), and perhaps
+                 // `varint 0, varint count`: so many more there was no room for, the oldest; valid
+    size_t events_bytes; // until dev_pipeline_on_free
 };
 
 // One record for the tunnel. Borrowed during the call.

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define SIZE_BYTES 3 // room for the varint in front of a block
+#define SIZE_BYTES    3 // room for the varint in front of a block
+#define MISSING_BYTES 6 // room for a block of no bytes, and how many events there is no room for
 
 // Events on their way into blocks. Views are borrowed from the sequence; nothing is added to it
 // meanwhile.
@@ -28,7 +29,7 @@ struct gathering {
 static void block_end(struct gathering *self)
 {
     struct dev_pipeline *pipeline = self->pipeline;
-    size_t capacity = pipeline->options.input_bytes - self->used;
+    size_t capacity = pipeline->options.input_bytes - MISSING_BYTES - self->used;
     uint8_t *out = pipeline->input + self->used;
     size_t size = 0;
     if (self->count == 0 || self->full) {
@@ -121,6 +122,23 @@ static bool stored_one(void *ctx, const struct dev_event *event)
     return !self->full;
 }
 
+// Does memory reach back to where what is wanted begins? Of a visit that is its first event; of a
+// span of time there must be an older one.
+static bool reaches_back(const struct gathering *self)
+{
+    const struct dev_sequence *sequence = self->pipeline->sequence;
+    const struct pipeline_start *start = self->start;
+    struct dev_sequence_cursor cursor;
+    struct dev_event event;
+    if (self->declaration->events == WIRE_EVENTS_VISIT && start->visit != 0) {
+        dev_sequence_visit(sequence, start->visit, &cursor);
+        return dev_sequence_next(&cursor, &event) && event.kind == DEV_EVENT_ENTER;
+    }
+    dev_sequence_range(sequence, 0, start->seq, &cursor);
+    return self->declaration->events != WIRE_EVENTS_TIME ||
+           (dev_sequence_next(&cursor, &event) && event.wall_ms < self->from_ms);
+}
+
 static bool in_memory(const struct gathering *self)
 {
     struct dev_sequence_cursor cursor;
@@ -131,7 +149,7 @@ static bool in_memory(const struct gathering *self)
         first = start->seqs[0];
     }
     dev_sequence_range(self->pipeline->sequence, first, first, &cursor);
-    return dev_sequence_next(&cursor, &event);
+    return dev_sequence_next(&cursor, &event) && reaches_back(self);
 }
 
 static void gather(struct gathering *self)
@@ -141,7 +159,7 @@ static void gather(struct gathering *self)
         block_end(self);
         return;
     }
-    // After a restart, or when the start waited for long.
+    // After a restart, when the start waited for long, or when there is more than memory holds.
     const struct pipeline_start *start = self->start;
     uint32_t visit = self->declaration->events == WIRE_EVENTS_VISIT ? start->visit : 0;
     uint64_t from = self->declaration->events == WIRE_EVENTS_MATCHED ? start->seqs[0] : 0;
@@ -152,6 +170,20 @@ static void gather(struct gathering *self)
         base_log_debug(self->pipeline->options.ports.log, "pipeline", "events cannot be read: %s",
                        base_status_text(status));
     }
+}
+
+// Behind the blocks: how many events the version asked for and is not given.
+static void tell_missing(struct gathering *self, uint32_t missing)
+{
+    struct base_writer writer;
+    if (missing == 0) {
+        return;
+    }
+    base_writer_init(&writer, self->pipeline->input + self->used, MISSING_BYTES);
+    base_writer_varint(&writer, 0);
+    base_writer_varint(&writer, missing);
+    base_check(writer.status == BASE_OK);
+    self->used += base_writer_size(&writer);
 }
 
 size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipeline_start *start,
@@ -181,7 +213,15 @@ size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipel
         // What does not fit goes at the old end, an eighth at a time.
         self.skip += self.full ? (self.wanted - self.skip) / 8 + 1 : 0;
     } while (self.full && self.skip < self.wanted);
-    return self.full ? 0 : self.used;
+    if (self.full) {
+        self.used = 0;
+        self.skip = self.wanted;
+    }
+    // Those that the declaration's own number leaves out nobody misses.
+    uint32_t given = self.wanted - self.skip;
+    uint32_t asked = declaration->events_max > 0 && self.wanted > most ? most : self.wanted;
+    tell_missing(&self, asked > given ? asked - given : 0);
+    return self.used;
 }
 
 enum base_status dev_pipeline_past(void *ctx, uint64_t before, struct dev_event *out)

@@ -4,12 +4,13 @@
 
 #include "vm/vm.h"
 
-// Events of an input (blocks, each `varint size, block`). Texts are borrowed from the input's
-// bytes.
+// Events of an input (blocks, each `varint size, block`; `varint 0, varint count` says how many
+// there was no room for). Texts are borrowed from the input's bytes.
 struct dev_runner_events {
     struct dev_event *events; // malloc
     uint32_t count;
-    uint8_t *attrs; // malloc: of all of them
+    uint32_t missing; // older ones that the run is not given
+    uint8_t *attrs;   // malloc: of all of them
 };
 // INVALID and the errors of wire_event_block_parse, NOMEM. Zero-initialise *out first.
 BASE_NODISCARD enum base_status dev_runner_events_make(const uint8_t *bytes, size_t size,

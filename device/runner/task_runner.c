@@ -121,6 +121,7 @@ static enum base_status job_open(struct run *run, const struct dev_runner_files 
         BASE_TRY(dev_runner_events_make(view->input, view->input_bytes, &run->events));
         view->vm.events = run->events.events;
         view->vm.event_count = run->events.count;
+        view->vm.events_missing = run->events.missing;
     }
     if (view->vm.model_count > 0) {
         BASE_TRY(run->models != NULL ? BASE_OK : dev_model_store_new(0, &run->models));

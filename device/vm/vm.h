@@ -118,6 +118,7 @@ struct dev_vm_job {
     struct base_str input;          // JSON: walle.input; empty: None.   asks; bad JSON: ValueError
     const struct dev_event *events; // walle.data.events(), by seq, beside `input`; borrowed until
     uint32_t event_count;           // the run is over
+    uint32_t events_missing;        // older ones there was no room for: no row is complete
     const struct dev_vm_data_port *data; // walle.data.query; NULL: there are no rows
     const struct dev_vm_model *models;   // walle.nn.load
     uint32_t model_count;
@@ -191,8 +192,8 @@ BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct ba
                                                uint8_t **out_mpy, size_t *out_size,
                                                struct base_error *error);
 
-// The same, and what the source imports. Those within the body of a try statement that catches are
-// not told: the script is ready not to find them. Nor are relative ones.
+// The same, and what the source imports. Those within the body of a try statement that catches an
+// ImportError are not told: the script is ready not to find them. Nor are relative ones.
 struct dev_vm_import {
     char name[DEV_VM_FILE_MAX]; // "walle", "pkg.mod"; longer ones are not told
     uint32_t line;

@@ -210,9 +210,12 @@ static struct dev_vm_left_out left_out_of(const struct dev_stream *run)
 }
 
 // Without a window all events of a key are its window: it is whole at their end, unless something
-// was left out.
+// was left out. Of events that the run was not given nobody knows whose they are.
 static bool is_complete(const struct gather *gather, const struct dev_stream_result *result)
 {
+    if (dev_vm_current->job->events_missing > 0) {
+        return false;
+    }
     if (gather->windowed || !gather->closing) {
         return result->complete;
     }

@@ -290,7 +290,8 @@ static mp_obj_t stream_iter(mp_obj_t self, mp_obj_iter_buf_t *buffer)
     return MP_OBJ_FROM_PTR(iterator);
 }
 
-// What the last aggregate call left out. Other names are the type's own.
+// What the last aggregate call left out, and what the run was not given. Other names are the type's
+// own.
 static void stream_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
 {
     const struct dev_vm_left_out *left_out =
@@ -307,6 +308,9 @@ static void stream_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
         return;
     case MP_QSTR_dropped:
         dest[0] = mp_obj_new_int_from_ull(left_out->dropped);
+        return;
+    case MP_QSTR_missing:
+        dest[0] = mp_obj_new_int_from_ull(dev_vm_current->job->events_missing);
         return;
     default:
         dest[1] = MP_OBJ_SENTINEL;

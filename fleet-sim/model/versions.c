@@ -54,12 +54,37 @@ static bool is_named(const struct sim_version *version, struct base_str text)
     return version->label[0] != 0 && base_str_equal(base_str_of(version->label), text);
 }
 
-uint8_t sim_versions_find(struct sim_versions *versions, struct base_str text)
+static bool is_of(const struct sim_version *version, uint64_t task_id)
+{
+    return task_id == 0 || version->task_id == task_id;
+}
+
+uint8_t sim_versions_newest(struct sim_versions *versions, uint64_t task_id)
+{
+    uint8_t found = SIM_VERSION_NONE;
+    pthread_mutex_lock(&versions->lock);
+    for (uint32_t i = 1; i < versions->count; i++) {
+        found = is_of(&versions->items[i], task_id) ? (uint8_t)i : found;
+    }
+    pthread_mutex_unlock(&versions->lock);
+    return found;
+}
+
+bool sim_versions_task_name(struct sim_versions *versions, uint64_t task_id,
+                            char out[WIRE_TASK_NAME_MAX + 1])
+{
+    uint8_t number = task_id != 0 ? sim_versions_newest(versions, task_id) : SIM_VERSION_NONE;
+    struct sim_version version = sim_versions_get(versions, number);
+    memcpy(out, version.task, sizeof(version.task));
+    return number != SIM_VERSION_NONE && out[0] != '\0';
+}
+
+uint8_t sim_versions_find(struct sim_versions *versions, uint64_t task_id, struct base_str text)
 {
     uint8_t found = SIM_VERSION_NONE;
     pthread_mutex_lock(&versions->lock);
     for (uint32_t i = 1; i < versions->count && found == SIM_VERSION_NONE; i++) {
-        if (is_named(&versions->items[i], text)) {
+        if (is_of(&versions->items[i], task_id) && is_named(&versions->items[i], text)) {
             found = (uint8_t)i;
         }
     }

@@ -49,8 +49,13 @@ void sim_versions_done(struct sim_versions *versions);
 // manifest is zero.
 uint8_t sim_versions_intern(struct sim_versions *versions, const struct wire_sha256 *manifest);
 // Number of the version whose hash starts with `text` (hex, at least 4 digits) or whose label it
-// is; SIM_VERSION_NONE when there is none.
-uint8_t sim_versions_find(struct sim_versions *versions, struct base_str text);
+// is, of this task (0: of any); SIM_VERSION_NONE when there is none.
+uint8_t sim_versions_find(struct sim_versions *versions, uint64_t task_id, struct base_str text);
+// The one met last, of this task (0: of any); SIM_VERSION_NONE when there is none.
+uint8_t sim_versions_newest(struct sim_versions *versions, uint64_t task_id);
+// The task's name, where a version of it was met. False: none was.
+bool sim_versions_task_name(struct sim_versions *versions, uint64_t task_id,
+                            char out[WIRE_TASK_NAME_MAX + 1]);
 // Declares a version bad (by hash). False when the table is full.
 bool sim_versions_mark_bad(struct sim_versions *versions, const struct wire_sha256 *manifest);
 // Names from the manifest, known once the version runs somewhere.

@@ -97,6 +97,7 @@ static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct
         status = dev_runner_events_make(input->events, input->events_bytes, &events);
         job->events = events.events;
         job->event_count = events.count;
+        job->events_missing = events.missing;
     }
     if (status == BASE_OK) {
         status = dev_vm_run(vm, job, out);

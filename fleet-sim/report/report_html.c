@@ -144,7 +144,9 @@ static void head_section(const struct sim_run_result *r, FILE *file)
     (void)fputs(".</p>\n", file);
     about_section(r, file);
     (void)fputs("<div class=tiles>\n", file);
-    tile_count(file, (double)r->counters.arrived, "devices came online");
+    tile_count(file, (double)r->counters.arrived,
+               r->options->local || r->counters.checkins > 0 ? "devices came online"
+                                                             : "devices came up, none online");
     if (r->options->local) {
         tile(file, "in process", "no gateway");
     } else {

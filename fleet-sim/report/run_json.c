@@ -25,6 +25,9 @@ static json_t *versions(const struct sim_run_result *result)
     json_t *list = json_array();
     for (uint32_t v = 1; v < result->version_count; v++) {
         const struct sim_version_counters *c = &result->counters.version[v];
+        if (v < SIM_VERSIONS_MAX && result->uncounted[v]) {
+            continue;
+        }
         struct sim_version version = sim_versions_get(result->versions, (uint8_t)v);
         char hex[WIRE_SHA256_HEX + 1];
         wire_sha256_hex(&version.manifest, hex);
@@ -35,6 +38,19 @@ static json_t *versions(const struct sim_run_result *result)
                             number(c->downloaded), "activated", number(c->activated), "ran",
                             number(c->ran), "failed", number(c->failed), "rolled_back",
                             number(c->rolled_back), "current", (json_int_t)c->current));
+    }
+    return list;
+}
+
+static json_t *uncounted(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t v = 1; v < result->version_count && v < SIM_VERSIONS_MAX; v++) {
+        char text[SIM_RELEASE_TEXT_MAX];
+        if (result->uncounted[v]) {
+            sim_release_text(result, (uint8_t)v, text);
+            (void)json_array_append_new(list, json_string(text));
+        }
     }
     return list;
 }
@@ -161,14 +177,14 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
-    json_t *rest =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-                  number(result->verdict.exposed), "exposed_back_as_before",
-                  number(result->verdict.back_as_before), "peak_rss_bytes",
-                  number(result->peak_rss_bytes), "totals", totals(result), "versions",
-                  versions(result), "oracles", oracles(result), "failing_slice", slice(result),
-                  "latency_us", latencies(result), "content_bytes", number(result->store_bytes),
-                  "trust", trust(result), "behaviour", sim_behaviour_json(result));
+    json_t *rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                             "exposed", number(result->verdict.exposed), "exposed_back_as_before",
+                             number(result->verdict.back_as_before), "peak_rss_bytes",
+                             number(result->peak_rss_bytes), "totals", totals(result), "versions",
+                             versions(result), "not_counted", uncounted(result), "oracles",
+                             oracles(result), "failing_slice", slice(result), "latency_us",
+                             latencies(result), "content_bytes", number(result->store_bytes),
+                             "trust", trust(result), "behaviour", sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

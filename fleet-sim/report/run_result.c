@@ -51,6 +51,12 @@ const char *sim_outcome_text(enum sim_outcome outcome)
     return outcomes[outcome].text;
 }
 
+const char *sim_result_online(const struct sim_run_result *result)
+{
+    return result->options->local || result->counters.checkins > 0 ? "online"
+                                                                   : "came up, and not online,";
+}
+
 void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TEXT_MAX])
 {
     if (options->local) {

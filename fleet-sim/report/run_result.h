@@ -34,7 +34,8 @@ struct sim_run_result {
     struct sim_latencies latencies;
     struct base_hist offer_to_run_us;
     struct sim_versions *versions;
-    uint32_t version_count; // including number 0
+    uint32_t version_count;           // including number 0
+    bool uncounted[SIM_VERSIONS_MAX]; // of a task that the run does not follow
     const struct sim_timeline *timeline;
     struct sim_verdict verdict;
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
@@ -64,6 +65,9 @@ struct sim_run_result {
 const char *sim_outcome_name(enum sim_outcome outcome);
 // A sentence about it, in which an interrupted run is neither passed nor failed.
 const char *sim_outcome_text(enum sim_outcome outcome);
+
+// What devices were that came up: "online", or no more than that where no check-in was answered.
+const char *sim_result_online(const struct sim_run_result *result);
 
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);

@@ -42,6 +42,23 @@ static void print_version(const struct sim_run_result *r, uint8_t version, FILE 
                   sim_versions_get(r->versions, version).bad ? " (bad)" : "");
 }
 
+// Versions of other tasks, by name.
+static void print_uncounted(const struct sim_run_result *r, FILE *log)
+{
+    const char *before = "  also met    ";
+    for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
+        char text[SIM_RELEASE_TEXT_MAX];
+        if (r->uncounted[v]) {
+            sim_release_text(r, v, text);
+            (void)fprintf(log, "%s%s", before, text);
+            before = ", ";
+        }
+    }
+    if (before[0] == ',') {
+        (void)fprintf(log, ": not counted here (--task)\n");
+    }
+}
+
 // When, of what, where, by what.
 static void print_about(const struct sim_run_result *r, FILE *log)
 {
@@ -116,13 +133,15 @@ void sim_summary_print(const struct sim_run_result *r, const struct sim_watch_vi
     (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(r->outcome), r->duration_s,
                   r->ended);
     print_about(r, log);
-    (void)fprintf(log,
-                  "  devices     %llu online of %u; %u carriers, %u connections of their own\n",
-                  (unsigned long long)r->counters.arrived, r->options->devices, r->budget.carriers,
-                  r->budget.dedicated);
+    (void)fprintf(log, "  devices     %llu %s of %u; %u carriers, %u connections of their own\n",
+                  (unsigned long long)r->counters.arrived, sim_result_online(r),
+                  r->options->devices, r->budget.carriers, r->budget.dedicated);
     for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
-        print_version(r, v, log);
+        if (!r->uncounted[v]) {
+            print_version(r, v, log);
+        }
     }
+    print_uncounted(r, log);
     print_own(r, log);
     if (view != NULL && view->denied) {
         (void)fprintf(log, "  WARNING     the gateway shows its rollouts to operators only: "

@@ -136,7 +136,14 @@ struct sim_latencies {
 };
 
 // What a shard has published; guarded by `lock`.
+// The task that the command line names; 0: none.
+static inline uint64_t sim_options_task_id(const struct sim_options *options)
+{
+    return options->task[0] != '\0' ? wire_task_id(base_str_of(options->task)) : 0;
+}
+
 struct sim_mailbox {
+    uint64_t task_id; // followed; 0: none yet
     pthread_mutex_t lock;
     struct sim_counters counters;
     struct base_hist lag_us; // since the coordinator looked last

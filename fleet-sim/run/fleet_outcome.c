@@ -121,7 +121,8 @@ static bool taken_back(struct sim_run_result *result, const struct sim_watch_vie
     if (view == NULL || !view->known || strcmp(view->state, "rolled_back") != 0) {
         return false;
     }
-    uint8_t number = sim_versions_find(result->versions, base_str_of(view->version));
+    uint8_t number = sim_versions_find(result->versions, wire_task_id(base_str_of(view->task)),
+                                       base_str_of(view->version));
     bool ours = number != SIM_VERSION_NONE && result->counters.version[number].offered > 0;
     if (!ours || sim_versions_get(result->versions, number).bad) {
         return false;

@@ -34,7 +34,8 @@ static bool declared_bad(const struct sim_options *options, struct sim_versions 
 {
     for (uint32_t i = 0; i < options->bad_version_count; i++) {
         struct base_str text = base_str_of(options->bad_versions[i]);
-        if (base_str_equal(text, BASE_STR("*")) || sim_versions_find(versions, text) == number) {
+        if (base_str_equal(text, BASE_STR("*")) ||
+            sim_versions_find(versions, sim_options_task_id(options), text) == number) {
             return true;
         }
     }

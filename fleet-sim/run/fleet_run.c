@@ -163,6 +163,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
             .tls = fleet->tls,
             .token = base_str_of(options->token),
             .rollout = options->until_rollout != 0 ? options->until_rollout : options->rollout,
+            .task = options->task,
         };
         if (sim_watch_new(&watch, &fleet->watch) != BASE_OK) {
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -213,8 +214,18 @@ static const struct sim_watch_view *view_of(const struct sim_fleet *fleet)
     return fleet->watch != NULL ? sim_watch_view(fleet->watch) : NULL;
 }
 
+// The task that the run came to be about, where the command line names none.
+static void follow(struct sim_fleet *fleet, uint64_t task_id)
+{
+    char task[WIRE_TASK_NAME_MAX + 1];
+    if (fleet->watch != NULL && sim_versions_task_name(&fleet->versions, task_id, task)) {
+        sim_watch_follow(fleet->watch, task);
+    }
+}
+
 static void add_row(struct sim_fleet *fleet)
 {
+    uint64_t task_id = 0;
     struct base_hist lag_us;
     struct base_hist checkin_us;
     base_hist_init(&lag_us);
@@ -224,12 +235,14 @@ static void add_row(struct sim_fleet *fleet)
         struct sim_mailbox *mailbox = &fleet->shards[i]->mailbox;
         pthread_mutex_lock(&mailbox->lock);
         sim_counters_merge(&fleet->counters, &mailbox->counters);
+        task_id = task_id != 0 ? task_id : mailbox->task_id;
         base_hist_merge(&lag_us, &mailbox->lag_us);
         base_hist_merge(&checkin_us, &mailbox->checkin_us);
         base_hist_init(&mailbox->lag_us);
         base_hist_init(&mailbox->checkin_us);
         pthread_mutex_unlock(&mailbox->lock);
     }
+    follow(fleet, task_id);
     const struct sim_watch_view *view = view_of(fleet);
     struct sim_gateway_load load = {SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
                                     SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
@@ -249,10 +262,10 @@ static void add_row(struct sim_fleet *fleet)
 static bool coverage_reached(struct sim_fleet *fleet)
 {
     const struct sim_options *options = fleet->options;
-    uint8_t version = sim_versions_find(&fleet->versions, base_str_of(options->version));
-    if (options->version[0] == 0 && sim_versions_count(&fleet->versions) > 1) {
-        version = (uint8_t)(sim_versions_count(&fleet->versions) - 1);
-    }
+    uint64_t task_id = sim_options_task_id(options);
+    uint8_t version = options->version[0] == 0 ? sim_versions_newest(&fleet->versions, task_id)
+                                               : sim_versions_find(&fleet->versions, task_id,
+                                                                   base_str_of(options->version));
     int64_t current = fleet->counters.version[version].current;
     double needed = (double)options->devices * options->coverage_ppm / 1e6;
     return version != SIM_VERSION_NONE && (double)current >= needed;
@@ -476,6 +489,21 @@ static void behaviour_gather(struct sim_fleet *fleet)
     sim_ledger_judge_law(&result->verdict, result->law.broken + (ok ? 0 : 1), result->law.checked);
 }
 
+// Ledgers count one task: versions of others that devices met are named, without figures.
+static void find_uncounted(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    for (uint32_t v = 1; v < result->version_count && v < SIM_VERSIONS_MAX; v++) {
+        uint64_t task_id = sim_versions_get(&fleet->versions, (uint8_t)v).task_id;
+        bool counted = task_id == 0;
+        for (uint32_t i = 0; i < fleet->shard_count && !counted; i++) {
+            uint64_t followed = fleet->shards[i]->ledger.task_id;
+            counted = followed == 0 || followed == task_id;
+        }
+        result->uncounted[v] = !counted;
+    }
+}
+
 // The report is about the version that it explains, else the one that ran, else the first one met.
 static void tell_about(struct sim_fleet *fleet)
 {
@@ -506,6 +534,7 @@ static void gather(struct sim_fleet *fleet)
     result->versions = &fleet->versions;
     result->version_count = sim_versions_count(&fleet->versions);
     result->timeline = &fleet->timeline;
+    find_uncounted(fleet);
     result->duration_s = seconds(fleet);
     sim_ledger_judge(ledgers, fleet->shard_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);

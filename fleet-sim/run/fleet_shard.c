@@ -166,9 +166,7 @@ static enum base_status shard_setup(struct sim_shard *shard)
 {
     const struct base_alloc_port *alloc = base_alloc_heap();
     BASE_TRY(sim_ledger_init(&shard->ledger, alloc, shard->versions, shard->count));
-    if (shard->options->task[0] != 0) {
-        shard->ledger.task_id = wire_task_id(base_str_of(shard->options->task));
-    }
+    shard->ledger.task_id = sim_options_task_id(shard->options);
     shard->devices = take_zeroed(alloc, sizeof(struct sim_device) * ((size_t)shard->count + 1));
     if (shard->devices == NULL) {
         return BASE_ERR_NOMEM;
@@ -352,6 +350,7 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
     }
     pthread_mutex_lock(&shard->mailbox.lock);
     shard->mailbox.counters = *counters;
+    shard->mailbox.task_id = shard->ledger.task_id;
     base_hist_merge(&shard->mailbox.lag_us, &shard->window_lag_us);
     base_hist_merge(&shard->mailbox.checkin_us, &shard->window_checkin_us);
     pthread_mutex_unlock(&shard->mailbox.lock);

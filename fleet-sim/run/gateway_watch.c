@@ -7,10 +7,13 @@
 #include "base/buffer.h"
 #include "h2/h2_client.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PATH_MAX_BYTES (64 + 3 * WIRE_TASK_NAME_MAX)
 
 enum question { QUESTION_ROLLOUT, QUESTION_METRICS, QUESTION_COUNT };
 
@@ -24,6 +27,7 @@ struct answer {
 
 struct sim_watch {
     struct sim_watch_options options;
+    char task[WIRE_TASK_NAME_MAX + 1]; // options.task
     struct h2_client *client;
     bool dead;
     struct answer answers[QUESTION_COUNT];
@@ -80,6 +84,7 @@ enum base_status sim_watch_new(const struct sim_watch_options *options,
     }
     memset(watch, 0, sizeof(*watch));
     watch->options = *options;
+    (void)snprintf(watch->task, sizeof(watch->task), "%s", options->task);
     watch->view.load =
         (struct sim_gateway_load){SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
                                   SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
@@ -126,6 +131,34 @@ static void ask(struct sim_watch *watch, enum question question, const char *pat
     answer->open = h2_client_request(watch->client, &request, answer, &stream) == BASE_OK;
 }
 
+void sim_watch_follow(struct sim_watch *watch, const char *task)
+{
+    if (watch->options.rollout != 0 || watch->task[0] != '\0') {
+        return;
+    }
+    (void)snprintf(watch->task, sizeof(watch->task), "%s", task);
+    if (strcmp(watch->view.task, watch->task) != 0) {
+        watch->view.known = false;
+    }
+}
+
+// Of the task's name all is escaped that a parameter may not hold.
+static void rollouts_path(const struct sim_watch *watch, char out[PATH_MAX_BYTES])
+{
+    size_t used = (size_t)snprintf(out, PATH_MAX_BYTES, "/api/v1/rollouts");
+    if (watch->options.rollout != 0) {
+        (void)snprintf(out + used, PATH_MAX_BYTES - used, "/%016" PRIx64, watch->options.rollout);
+        return;
+    }
+    used += (size_t)snprintf(out + used, PATH_MAX_BYTES - used, "?limit=100%s",
+                             watch->task[0] != '\0' ? "&task=" : "");
+    for (const char *at = watch->task; *at != '\0'; at++) {
+        bool plain = isalnum((unsigned char)*at) != 0 || strchr("-._~", *at) != NULL;
+        used += (size_t)snprintf(out + used, PATH_MAX_BYTES - used, plain ? "%c" : "%%%02X",
+                                 (unsigned char)*at);
+    }
+}
+
 void sim_watch_ask(struct sim_watch *watch)
 {
     if (watch->client != NULL && (watch->dead || !h2_client_usable(watch->client))) {
@@ -145,10 +178,8 @@ void sim_watch_ask(struct sim_watch *watch)
             return;
         }
     }
-    char path[96] = "/api/v1/rollouts?limit=100";
-    if (watch->options.rollout != 0) {
-        (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64, watch->options.rollout);
-    }
+    char path[PATH_MAX_BYTES];
+    rollouts_path(watch, path);
     ask(watch, QUESTION_ROLLOUT, path);
     ask(watch, QUESTION_METRICS, "/metrics");
 }

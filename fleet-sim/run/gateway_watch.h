@@ -43,6 +43,7 @@ struct sim_watch_options {
     uint16_t port;
     struct h2_tls *tls;
     uint64_t rollout;      // 0: the newest one
+    const char *task;      // of this task; empty: of any, until sim_watch_follow
     struct base_str token; // of an operator; empty: none. Valid as long as the watch
 };
 
@@ -50,6 +51,9 @@ struct sim_watch_options {
 BASE_NODISCARD enum base_status sim_watch_new(const struct sim_watch_options *options,
                                               struct sim_watch **out_watch);
 void sim_watch_free(struct sim_watch *watch);
+// From now on rollouts of this task alone are looked at, and what is known of others is forgotten.
+// Nothing happens where a rollout or a task was named before. `task` is copied.
+void sim_watch_follow(struct sim_watch *watch, const char *task);
 // Sends the next questions, unless the last ones are unanswered.
 void sim_watch_ask(struct sim_watch *watch);
 bool sim_watch_waits(const struct sim_watch *watch); // for an answer

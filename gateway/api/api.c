@@ -80,7 +80,7 @@ static const struct gw_api_route routes[] = {
      gw_api_records, true},
     {GW_METHOD_GET, "trust", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_trust_prepare, gw_api_trust_get,
      false},
-    {GW_METHOD_PUT, "trust/root", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_trust_prepare,
+    {GW_METHOD_PUT, "trust/root", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_root_prepare,
      gw_api_root_put, false},
     {GW_METHOD_GET, "kills", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_version_page, gw_api_kills_get,
      false},
@@ -455,7 +455,17 @@ static bool take_parameter(struct gw_api_call *call, struct base_str name, struc
     return gw_api_fail(call, BASE_ERR_INVALID, "query: the parameters are limit and after");
 }
 
-bool gw_api_paging_with(struct gw_api_call *call, gw_api_filter_fn filter)
+static bool refuse_parameter(struct gw_api_call *call, struct base_str name, struct base_str value)
+{
+    (void)name;
+    (void)value;
+    return gw_api_fail(call, BASE_ERR_INVALID, "query: unknown parameter");
+}
+
+// Each parameter to `filter`, and what that does not know to `other`.
+static bool each_parameter(struct gw_api_call *call, gw_api_filter_fn filter,
+                           bool (*other)(struct gw_api_call *call, struct base_str name,
+                                         struct base_str value))
 {
     struct base_str rest = gw_api_exchange(call)->request.query;
 
@@ -469,13 +479,23 @@ bool gw_api_paging_with(struct gw_api_call *call, gw_api_filter_fn filter)
         struct base_str text = {rest.data + value, size - value};
         bool known = false;
         if ((filter != NULL && !filter(call, key, text, &known)) ||
-            (!known && !take_parameter(call, key, text))) {
+            (!known && !other(call, key, text))) {
             return false;
         }
         size_t used = next != NULL ? size + 1 : size;
         rest = (struct base_str){rest.data + used, rest.size - used};
     }
     return true;
+}
+
+bool gw_api_paging_with(struct gw_api_call *call, gw_api_filter_fn filter)
+{
+    return each_parameter(call, filter, take_parameter);
+}
+
+bool gw_api_query_with(struct gw_api_call *call, gw_api_filter_fn filter)
+{
+    return each_parameter(call, filter, refuse_parameter);
 }
 
 bool gw_api_paging(struct gw_api_call *call)

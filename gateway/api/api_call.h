@@ -52,6 +52,7 @@ struct gw_api_call {
     struct gw_set_cost_spec *cost;
     struct gw_api_records *records;
     struct gw_rollout_who who;
+    bool accept_keys; // of a root that names others
     struct wire_sha256 digest;
     struct wire_sha256 exclusive; // list of a new version's exclusive files; zero: none
     uint64_t id;
@@ -96,6 +97,7 @@ bool gw_api_paging(struct gw_api_call *call);
 typedef bool (*gw_api_filter_fn)(struct gw_api_call *call, struct base_str name,
                                  struct base_str value, bool *out_known);
 bool gw_api_paging_with(struct gw_api_call *call, gw_api_filter_fn filter);
+bool gw_api_query_with(struct gw_api_call *call, gw_api_filter_fn filter); // these alone
 bool gw_api_paging_id(struct gw_api_call *call); // and `after` as 16 hex digits into after_id
 bool gw_api_no_query(struct gw_api_call *call);
 // The request's body as an object with these fields and no other (NULL ends the list); it lives as
@@ -217,6 +219,7 @@ bool gw_api_clock_prepare(struct gw_api_call *call);
 void gw_api_clock_accept(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_trust_prepare(struct gw_api_call *call);
 void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_root_prepare(struct gw_api_call *call);
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);
 void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_kill_prepare(struct gw_api_call *call);

@@ -339,7 +339,8 @@ static enum base_status parse_who(struct gw_api_call *call, const struct gw_json
 // What takes away a version that was everybody's is not done without a word.
 static bool needs_reason(enum pol_command command)
 {
-    return command == POL_COMMAND_KILL || command == POL_COMMAND_UNDO;
+    return command == POL_COMMAND_KILL || command == POL_COMMAND_UNDO ||
+           command == POL_COMMAND_ABORT;
 }
 
 static enum base_status parse_command(struct gw_api_call *call, struct base_error *error)

@@ -4,6 +4,7 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
+#include "base/str_cut.h"
 #include "svc/director.h"
 #include "svc/kill_list.h"
 #include "svc/kill_rollouts.h"
@@ -81,20 +82,52 @@ void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call)
                   (json_int_t)kills.untold, "evidence_keys", evidence_keys_list(&view)));
 }
 
+// ?accept_keys=true&reason=TEXT: the body is the root and nothing else.
+static bool take_root_parameter(struct gw_api_call *call, struct base_str name,
+                                struct base_str value, bool *out_known)
+{
+    *out_known = true;
+    if (base_str_equal(name, BASE_STR("accept_keys"))) {
+        call->accept_keys = base_str_equal(value, BASE_STR("true"));
+        return call->accept_keys || base_str_equal(value, BASE_STR("false")) ||
+               gw_api_fail(call, BASE_ERR_INVALID, "query: accept_keys is true or false");
+    }
+    if (base_str_equal(name, BASE_STR("reason"))) {
+        return (gw_api_decode(call, value, &call->who.comment) &&
+                call->who.comment.size <= GW_TRUST_REASON_MAX) ||
+               gw_api_fail(call, BASE_ERR_INVALID, "query: reason is too long, or badly escaped");
+    }
+    *out_known = false;
+    return true;
+}
+
+bool gw_api_root_prepare(struct gw_api_call *call)
+{
+    if (!gw_api_query_with(call, take_root_parameter)) {
+        return false;
+    }
+    return !call->accept_keys || base_str_trim(call->who.comment).size > 0 ||
+           gw_api_fail(call, BASE_ERR_INVALID, "query: accept_keys needs a reason");
+}
+
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)
 {
     const struct gw_request *request = &gw_api_exchange(call)->request;
+    const struct gw_root_put put = {
+        .bytes = request->body, .size = request->body_bytes, .accept_keys = call->accept_keys};
     struct base_error error = {0};
+    struct gw_trust_view view;
     uint64_t version = 0;
     bool created = false;
-    enum base_status status =
-        gw_trust_root_put(core, request->body, request->body_bytes, &version, &created, &error);
+    enum base_status status = gw_trust_root_put(core, &put, &version, &created, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "root");
         return;
     }
-    gw_api_answer_take(call, created ? 201 : 200,
-                       json_pack("{s:I}", "version", (json_int_t)version));
+    gw_trust_view(core, &view);
+    gw_api_answer_take(
+        call, created ? 201 : 200,
+        json_pack("{s:I, s:b}", "version", (json_int_t)version, "keys_match", view.keys_match));
 }
 
 // ---- The kill list

@@ -95,6 +95,8 @@ enum cli_exit {
     X(ACCEPT_COST, 0, "accept-cost", NULL,                                                         \
       "Start although a phone cannot hold all tasks; needs --reason")                              \
     X(ACCEPT_EMPTY, 0, "accept-empty", NULL, "Start although no known device is targeted")         \
+    X(ACCEPT_KEYS, 0, "accept-keys", NULL,                                                         \
+      "Serve a root that does not name the gateway's keys; needs --reason")                        \
     X(TRUST_UNPROVEN, 0, "trust-unproven", NULL,                                                   \
       "Gates count devices, too, that do not show who they are")                                   \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \

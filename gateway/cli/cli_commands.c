@@ -35,7 +35,9 @@ const struct cli_command cli_commands[] = {
     {"root", "show", "FILE", "Show a root: roles, keys, thresholds, who signed.",
      "  walle root show root.2", CLI_BIT(FORMAT), 1, 1, cli_root_show},
     {"root", "push", "FILE", "Hand a root to the gateway, which serves it to devices.",
-     "  walle root push root.2", CLI_BITS_GATEWAY, 1, 1, cli_root_push},
+     "  walle root push root.2\n"
+     "  walle root push root.2 --accept-keys --reason 'its keys come here tonight'",
+     CLI_BITS_GATEWAY | CLI_BIT(ACCEPT_KEYS) | CLI_BIT(REASON), 1, 1, cli_root_push},
     {"release", "kill", "SHA256",
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'\n"

@@ -2,6 +2,7 @@
 #include "cli/cli_id.h"
 
 #include "cli/cli_json.h"
+#include "cli/rollout_version.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,7 +109,8 @@ enum cli_exit cli_id_whole(const struct cli *cli, enum cli_id_kind kind, const c
     return code;
 }
 
-static enum cli_exit make_whole(const struct cli *cli, enum cli_id_kind kind, const char **text)
+static enum cli_exit make_whole(const struct cli *cli, enum cli_id_kind kind, bool fresh,
+                                const char **text)
 {
     static char ids[CLI_ARGS_MAX][CLI_ID_MAX + 1];
     static uint32_t used;
@@ -116,7 +118,9 @@ static enum cli_exit make_whole(const struct cli *cli, enum cli_id_kind kind, co
     if (!cli_id_is_prefix(*text, kind) || used == CLI_ARGS_MAX) {
         return CLI_EXIT_OK;
     }
-    enum cli_exit code = cli_id_whole(cli, kind, *text, ids[used]);
+    // What is killed need not be on the list yet: it is one of the versions.
+    enum cli_exit code = fresh ? rollout_version_of_prefix(cli, *text, ids[used])
+                               : cli_id_whole(cli, kind, *text, ids[used]);
     *text = code == CLI_EXIT_OK ? ids[used++] : *text;
     return code;
 }
@@ -126,7 +130,8 @@ static bool is_destructive(const struct cli_command *command)
 {
     return command->run == cli_rollout_kill || command->run == cli_rollout_undo ||
            command->run == cli_rollout_abort || command->run == cli_device_revoke ||
-           command->run == cli_device_reset || command->run == cli_token_revoke;
+           command->run == cli_device_reset || command->run == cli_token_revoke ||
+           command->run == cli_release_kill;
 }
 
 static enum cli_exit check_digits(const struct cli_command *command, enum cli_id_kind kind,
@@ -148,16 +153,16 @@ enum cli_exit cli_id_resolve(struct cli *cli, const struct cli_command *command)
     for (int i = 0; i < CLI_ID_KIND_COUNT && code == CLI_EXIT_OK; ++i) {
         bool named = strcmp(command->group, kinds[i].group) == 0 &&
                      strcmp(command->arguments, kinds[i].argument) == 0;
-        // What is killed need not be known here: only what is on the list has a beginning there.
         bool fresh = i == CLI_ID_KILL && command->run == cli_release_kill;
-        if (named && !fresh && cli->arg_count > 0) {
+        if (named && cli->arg_count > 0) {
             code = check_digits(command, (enum cli_id_kind)i, cli->args[0]);
-            code = code == CLI_EXIT_OK ? make_whole(cli, (enum cli_id_kind)i, &cli->args[0]) : code;
+            code = code == CLI_EXIT_OK ? make_whole(cli, (enum cli_id_kind)i, fresh, &cli->args[0])
+                                       : code;
         }
     }
     if (code == CLI_EXIT_OK && strcmp(command->group, "tunnel") == 0 &&
         cli_given(cli, CLI_OPTION_DEVICE)) {
-        code = make_whole(cli, CLI_ID_DEVICE, &cli->values[CLI_OPTION_DEVICE]);
+        code = make_whole(cli, CLI_ID_DEVICE, false, &cli->values[CLI_OPTION_DEVICE]);
     }
     return code;
 }

@@ -258,7 +258,9 @@ static enum cli_exit take_back(struct cli *cli, const char *tail)
 
 enum cli_exit cli_rollout_abort(struct cli *cli)
 {
-    return take_back(cli, "/abort");
+    enum cli_exit code = cli_check_reason(cli);
+
+    return code == CLI_EXIT_OK ? take_back(cli, "/abort") : code;
 }
 
 enum cli_exit cli_rollout_approve(struct cli *cli)

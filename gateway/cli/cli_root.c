@@ -419,22 +419,62 @@ enum cli_exit cli_root_show(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+// Where the root goes: with what its sender accepts, and why.
+static enum cli_exit push_path(const struct cli *cli, char out[CLI_PATH_MAX])
+{
+    bool accept = cli_given(cli, CLI_OPTION_ACCEPT_KEYS);
+
+    if (accept && !cli_gives_reason(cli)) {
+        return cli_fail(CLI_EXIT_USAGE, "--accept-keys needs --reason");
+    }
+    (void)snprintf(out, CLI_PATH_MAX, "/api/v1/trust/root%s",
+                   accept ? "?accept_keys=true&reason=" : "");
+    return !accept || cli_path_add(out, CLI_PATH_MAX, cli->values[CLI_OPTION_REASON])
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE, "--reason is too long");
+}
+
+static void say_pushed(const struct root_file *file, const struct cli_answer *answer)
+{
+    json_t *said = answer->body_bytes > 0
+                       ? json_loadb(answer->body, answer->body_bytes, JSON_REJECT_DUPLICATES, NULL)
+                       : NULL;
+
+    printf("root %llu is served\n", (unsigned long long)file->root.version);
+    if (json_is_false(json_object_get(said, "keys_match"))) {
+        fputs("walle: warning: the newest root does not name this gateway's keys: devices take no "
+              "release from it\n",
+              stderr);
+    }
+    json_decref(said);
+}
+
 enum cli_exit cli_root_push(struct cli *cli)
 {
     struct root_file file = {.bytes = NULL};
     struct cli_answer answer = {0};
-    enum cli_exit code = read_root(cli->args[0], &file);
+    char path[CLI_PATH_MAX];
+    enum cli_exit code = push_path(cli, path);
 
     if (code == CLI_EXIT_OK) {
-        struct cli_call call = {"PUT", "/api/v1/trust/root", "application/octet-stream", file.bytes,
-                                file.size};
+        code = read_root(cli->args[0], &file);
+    }
+    if (code == CLI_EXIT_OK) {
+        struct cli_call call = {"PUT", path, "application/octet-stream", file.bytes, file.size};
         code = cli_http_call(cli, &call, &answer);
     }
     if (code == CLI_EXIT_OK && answer.status >= 400) {
         code = cli_refused(cli, &answer);
+        if (answer.status == 409) {
+            fputs(
+                "  devices would take no release from it. Make a root that names them: walle root "
+                "init or root rotate\n  with --gateway of this one, signed again; or move its "
+                "DIR/keys here; --accept-keys --reason TEXT serves this one\n",
+                stderr);
+        }
     }
     if (code == CLI_EXIT_OK && !cli->json) {
-        printf("root %llu is served\n", (unsigned long long)file.root.version);
+        say_pushed(&file, &answer);
     } else if (code == CLI_EXIT_OK) {
         printf("%s\n", answer.body != NULL ? answer.body : "{}");
     }

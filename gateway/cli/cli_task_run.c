@@ -392,14 +392,19 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
     if (!playing->json) {
         struct task_play_stats stats;
         task_play_stats(play, &stats);
-        printf("run %llu, %u event%s:\n", (unsigned long long)stats.runs, run->job.event_count,
+        printf("run %llu, %u event%s", (unsigned long long)stats.runs, run->job.event_count,
                run->job.event_count == 1 ? "" : "s");
+        if (run->job.events_missing > 0) {
+            printf("; there was no room for %u older ones", run->job.events_missing);
+        }
+        puts(":");
         print_result(&result);
     }
     task_play_ran(play, &result);
     if (playing->json) {
         json_t *one = result_json(&result);
         (void)json_object_set_new(one, "events", json_integer(run->job.event_count));
+        (void)json_object_set_new(one, "events_missing", json_integer(run->job.events_missing));
         (void)json_object_set(one, "uploads", playing->uploads);
         (void)json_array_append_new(playing->runs, one);
     }

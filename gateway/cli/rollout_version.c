@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NAMED_MAX 5 // of several that begin so
+
 // What the gateway registered under out->manifest.
 static enum cli_exit read_registered(const struct cli *cli, const char *task,
                                      struct rollout_version *out)
@@ -47,6 +49,7 @@ struct search {
     uint32_t found;
     bool without_v; // it is there but for the 'v', which git tags have and versions do not
     struct wire_sha256 manifest;
+    char named[NAMED_MAX * (WIRE_SHA256_HEX + 2) + 1]; // the first that were found by manifest
 };
 
 static void look_at(struct search *search, const json_t *item)
@@ -57,6 +60,11 @@ static void look_at(struct search *search, const json_t *item)
                                      : strcmp(number, search->text) == 0;
 
     if (is_it && wire_sha256_parse(base_str_of(manifest), &search->manifest) == BASE_OK) {
+        size_t used = strlen(search->named);
+        if (search->by_manifest && search->found < NAMED_MAX) {
+            (void)snprintf(search->named + used, sizeof(search->named) - used, "%s%.64s",
+                           used > 0 ? ", " : "", manifest);
+        }
         search->found++;
     }
     search->without_v =
@@ -104,6 +112,53 @@ static enum cli_exit find_version(const struct cli *cli, const char *task, const
         return no_version(task, version, search.without_v);
     }
     *out = search.manifest;
+    return code;
+}
+
+// All tasks, page by page.
+static enum cli_exit search_tasks(const struct cli *cli, struct search *search)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks?limit=500";
+    size_t prefix = strlen(path);
+    bool more = true;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    while (code == CLI_EXIT_OK && more) {
+        json_t *page = NULL;
+        size_t index;
+        json_t *item;
+        code = cli_api_call(cli, "GET", path, NULL, &page);
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            if (code == CLI_EXIT_OK) {
+                code = search_versions(cli, cli_json_text(item, "name", ""), search);
+            }
+        }
+        const char *after = cli_json_text(page, "next", "");
+        more = after[0] != '\0';
+        (void)snprintf(path + prefix, sizeof(path) - prefix, "&after=%.64s", after);
+        json_decref(page);
+    }
+    return code;
+}
+
+enum cli_exit rollout_version_of_prefix(const struct cli *cli, const char *prefix,
+                                        char out[WIRE_SHA256_HEX + 1])
+{
+    struct search search = {.text = prefix, .by_manifest = true};
+    enum cli_exit code = search_tasks(cli, &search);
+
+    if (code == CLI_EXIT_OK && search.found == 0) {
+        return cli_fail(CLI_EXIT_REFUSED,
+                        "no version here begins with %s; one that the gateway does not have is "
+                        "named by all 64 digits",
+                        prefix);
+    }
+    if (code == CLI_EXIT_OK && search.found > 1) {
+        return cli_fail(CLI_EXIT_USAGE, "several versions begin with %s: %s%s", prefix,
+                        search.named, search.found > NAMED_MAX ? " ..." : "");
+    }
+    wire_sha256_hex(&search.manifest, out);
     return code;
 }
 

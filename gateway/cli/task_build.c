@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct builder {
     const struct task_build_options *options;
@@ -179,6 +180,21 @@ enum base_status task_build_make(const struct task_build_options *options, struc
     return status;
 }
 
+// What the folder is, and which command makes a build.
+static enum base_status no_build(const char *folder, struct base_error *error)
+{
+    char path[CLI_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "%.*s/task.json", CLI_PATH_MAX - 16, folder);
+    bool source = access(path, F_OK) == 0;
+    return base_error_set(error, BASE_ERR_INVALID,
+                          source ? "%.40s is a task's source, no build: walle task build %.40s "
+                                   "--out BUILD makes one of it"
+                                 : "%.40s is no build, it has no manifest: walle task build FOLDER "
+                                   "--out %.40s makes one",
+                          folder, folder);
+}
+
 enum base_status task_build_load(const char *folder, struct task_build *out,
                                  struct base_error *error)
 {
@@ -186,6 +202,9 @@ enum base_status task_build_load(const char *folder, struct task_build *out,
 
     if (snprintf(path, sizeof(path), "%s/manifest", folder) >= CLI_PATH_MAX) {
         return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
+    }
+    if (access(folder, F_OK) == 0 && access(path, F_OK) != 0) {
+        return no_build(folder, error);
     }
     BASE_TRY(cli_file_read(path, WIRE_MANIFEST_BYTES_MAX, &out->manifest_bytes, &out->manifest_size,
                            error));

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define OFFERED_TEXT_MAX 400
+#include <unistd.h>
 
 // "json" is offered as "ujson" too, as MicroPython's own scripts call it.
 static bool is_offered(struct base_str name)
@@ -44,21 +43,20 @@ static bool is_script(const struct task_source *source, struct base_str name)
     return false;
 }
 
-static enum base_status refuse(const struct task_source *source, const char *file,
-                               const struct dev_vm_import *import, struct base_error *error)
+static enum base_status refuse_unknown(const struct task_source *source, const char *file,
+                                       const struct dev_vm_import *import, struct base_error *error)
 {
     struct base_nearest nearest = base_nearest_to(base_str_of(import->name));
     char stems[WIRE_MANIFEST_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
-    char list[OFFERED_TEXT_MAX] = "";
-    size_t at = 0;
     const char *offered;
+    fputs("walle: a device has", stderr); // the list is longer than an error may be
     for (uint32_t i = 0; (offered = dev_vm_offered(i)) != NULL; i++) {
         if (offered[0] != '_') {
             base_nearest_offer(&nearest, offered);
-            int size = snprintf(list + at, sizeof(list) - at, "%s%s", at > 0 ? " " : "", offered);
-            at += size > 0 && (size_t)size < sizeof(list) - at ? (size_t)size : 0;
+            fprintf(stderr, " %s", offered);
         }
     }
+    fputc('\n', stderr);
     for (uint32_t i = 0; i < source->file_count; i++) {
         if (source->files[i].kind == WIRE_FILE_SCRIPT) {
             size_t size = strlen(source->files[i].name) - (sizeof(".py") - 1);
@@ -66,14 +64,50 @@ static enum base_status refuse(const struct task_source *source, const char *fil
             base_nearest_offer(&nearest, stems[i]);
         }
     }
-    list[at] = '\0';
-    enum base_status status = base_error_set(
+    return base_error_set(
         error, BASE_ERR_INVALID,
-        "%.60s: line %u: import %.60s: no module of a device, nor a script of this version%s%s%s; "
-        "a "
-        "device has %s",
+        "%.30s: line %u: import %.30s: no module of a device, nor a script of this "
+        "version%s%.20s%s",
         file, import->line, import->name, nearest.found != NULL ? ": did you mean " : "",
-        nearest.found != NULL ? nearest.found : "", nearest.found != NULL ? "?" : "", list);
+        nearest.found != NULL ? nearest.found : "", nearest.found != NULL ? "?" : "");
+}
+
+// The script that is meant lies beside this one, where task.json does not list it.
+static bool is_left_out(const struct task_source_file *file, const char *name,
+                        char out[WIRE_FILE_NAME_MAX + 1])
+{
+    static const char *const ends[] = {".py", "/__init__.py"};
+    char path[TASK_SOURCE_PATH_MAX + WIRE_FILE_NAME_MAX];
+    size_t size = strlen(file->path);
+    size_t own = strlen(file->name);
+    if (size < own || strcmp(file->path + size - own, file->name) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        int length = snprintf(out, WIRE_FILE_NAME_MAX + 1, "%s%s", name, ends[i]);
+        for (size_t at = 0; at < strlen(name) && at < WIRE_FILE_NAME_MAX; at++) {
+            out[at] = out[at] == '.' ? '/' : out[at];
+        }
+        (void)snprintf(path, sizeof(path), "%.*s%s", (int)(size - own), file->path, out);
+        if (length > 0 && length <= WIRE_FILE_NAME_MAX && access(path, R_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum base_status refuse(const struct task_source *source,
+                               const struct task_source_file *file,
+                               const struct dev_vm_import *import, struct base_error *error)
+{
+    char beside[WIRE_FILE_NAME_MAX + 1];
+    enum base_status status =
+        is_left_out(file, import->name, beside)
+            ? base_error_set(error, BASE_ERR_INVALID,
+                             "%.30s: line %u: import %.30s: %.40s lies in the folder, but "
+                             "\"files\" of task.json does not list it",
+                             file->name, import->line, import->name, beside)
+            : refuse_unknown(source, file->name, import, error);
     if (error != NULL) {
         error->line = import->line;
     }
@@ -99,7 +133,7 @@ static enum base_status check_script(const struct task_source *source,
         const char *dot = memchr(name.data, '.', name.size);
         struct base_str first = {name.data, dot != NULL ? (size_t)(dot - name.data) : name.size};
         if (!is_offered(first) && !is_script(source, name)) {
-            return refuse(source, file->name, &told.imports[i], error);
+            return refuse(source, file, &told.imports[i], error);
         }
     }
     return BASE_OK;

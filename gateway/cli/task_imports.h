@@ -6,9 +6,10 @@
 #include "base/error.h"
 #include "cli/task_source.h"
 
-// INVALID: `error` has file, line and name, what was probably meant, and which modules there are.
-// What a script is ready not to find (in a try statement) is left to it, and so is everything where
-// the version has exclusive files, which bring modules of their own. IO, TOO_LARGE, NOMEM.
+// INVALID: `error` has file, line and name, and what was probably meant or that task.json does not
+// list it; which modules there are is said on standard error. What a script is ready not to find
+// (in a try statement that catches an ImportError) is left to it, and so is everything where the
+// version has exclusive files, which bring modules of their own. IO, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status task_imports_check(const struct task_source *source,
                                                    struct base_error *error);
 

@@ -308,6 +308,7 @@ static enum base_status next_match(struct task_play *play, struct dev_vm_job *jo
         return base_error_set(error, status, "%s", base_status_text(status));
     }
     job_fill(play, play->events.events, play->events.count, job);
+    job->events_missing = play->events.missing;
     return BASE_OK;
 }
 

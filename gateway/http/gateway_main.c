@@ -20,6 +20,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -493,18 +494,50 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     return status;
 }
 
-// --check-config: what a start would refuse is refused here, without a data folder, a port or a
-// key.
-static int check_config(const struct gw_http_config *config)
+// A data folder that is there, with what a start reads in it; or room for one.
+static bool check_dir(const struct arguments *arguments, const struct gw_http_config *config)
+{
+    struct gw_own_tokens tokens;
+    struct base_error error = {0};
+    char above[PATH_MAX];
+    struct stat about;
+    if (stat(arguments->dir, &about) == 0) {
+        if (!S_ISDIR(about.st_mode)) {
+            fprintf(stderr, "%s: %s\n", arguments->dir, strerror(ENOTDIR));
+            return false;
+        }
+        bool read = read_own(arguments, config, &tokens);
+        explicit_bzero(&tokens, sizeof(tokens));
+        if (read && gw_online_keys_check(arguments->dir, &error) != BASE_OK) {
+            fprintf(stderr, "%s\n", error.text);
+            return false;
+        }
+        return read;
+    }
+    int size = snprintf(above, sizeof(above), "%s", arguments->dir);
+    if (size < 0 || (size_t)size >= sizeof(above) || access(dirname(above), W_OK | X_OK) != 0) {
+        fprintf(stderr, "%s: cannot be made: %s\n", arguments->dir, strerror(errno));
+        return false;
+    }
+    char token[TOKEN_BYTES_MAX];
+    bool read = read_token("admin.token_file", config->admin_token_file, token);
+    explicit_bzero(token, sizeof(token));
+    return read;
+}
+
+// --check-config: what a start would refuse is refused here. Nothing is made, written or bound.
+static int check_config(const struct arguments *arguments, const struct gw_http_config *config)
 {
     char token[TOKEN_BYTES_MAX];
+    struct gw_evidence_keys evidence;
     struct base_error error = {0};
-    if (!read_token("admin.token_file", config->admin_token_file, token) ||
+    if (!check_dir(arguments, config) ||
         !read_token("ddi.token_file", config->ddi_token_file, token)) {
         return EXIT_USAGE;
     }
     explicit_bzero(token, sizeof(token));
-    if (gw_server_check(config, &error) != BASE_OK) {
+    if (gw_evidence_keys_parse(base_str_of(config->evidence_keys), &evidence, &error) != BASE_OK ||
+        gw_server_check(arguments->dir, config, &error) != BASE_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_USAGE;
     }
@@ -531,7 +564,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (arguments.check) {
-        return check_config(&config);
+        return check_config(&arguments, &config);
     }
     struct base_log log;
     base_log_stderr(&log, level);

@@ -142,15 +142,29 @@ enum base_status gw_listener_free_to_bind(const char *address, struct base_error
     return BASE_OK;
 }
 
+static enum base_status parse_listen(const char *address, bool loopback_only, struct address *out,
+                                     struct base_error *error)
+{
+    BASE_TRY(parse_address(address, out, error));
+    return !loopback_only || is_loopback(out)
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_DENIED,
+                                "%.60s: clear HTTP/2 is served on loopback addresses only",
+                                address);
+}
+
+enum base_status gw_listener_check(const char *address, bool loopback_only,
+                                   struct base_error *error)
+{
+    struct address where;
+    return parse_listen(address, loopback_only, &where, error);
+}
+
 enum base_status gw_listener_bind(const char *address, bool loopback_only, int *out_fd,
                                   char *out_text, struct base_error *error)
 {
     struct address where;
-    BASE_TRY(parse_address(address, &where, error));
-    if (loopback_only && !is_loopback(&where)) {
-        return base_error_set(error, BASE_ERR_DENIED,
-                              "%.60s: clear HTTP/2 is served on loopback addresses only", address);
-    }
+    BASE_TRY(parse_listen(address, loopback_only, &where, error));
     int fd = socket(where.at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return base_error_set(error, BASE_ERR_IO, "%.60s: %s", address, strerror(errno));

@@ -22,6 +22,9 @@ BASE_NODISCARD enum base_status gw_listener_bind(const char *address, bool loopb
 // bind.
 BASE_NODISCARD enum base_status gw_listener_free_to_bind(const char *address,
                                                          struct base_error *error);
+// Would gw_listener_bind take this address, whoever has it now? Nothing is bound. INVALID, DENIED.
+BASE_NODISCARD enum base_status gw_listener_check(const char *address, bool loopback_only,
+                                                  struct base_error *error);
 // Accepts on the worker's loop. Takes `fd`, whatever the outcome. NOMEM.
 BASE_NODISCARD enum base_status gw_listener_new(struct gw_http_worker *worker, int fd, bool tls,
                                                 struct gw_listener **out_listener);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SEED_BYTES 32 // a private key (RFC 8032 section 5.1.5)
 
@@ -126,6 +127,23 @@ enum base_status gw_online_keys_open(const char *dir, struct gw_online_keys **ou
         }
     }
     *out_keys = keys;
+    return BASE_OK;
+}
+
+enum base_status gw_online_keys_check(const char *dir, struct base_error *error)
+{
+    char path[PATH_MAX];
+    uint8_t seed[SEED_BYTES];
+    for (int role = 0; role < GW_ONLINE_COUNT; role++) {
+        int length = snprintf(path, sizeof(path), "%s/keys/%s.key", dir, names[role]);
+        if (length < 0 || (size_t)length >= sizeof(path)) {
+            return base_error_set(error, BASE_ERR_TOO_LARGE, "path too long: %.100s", dir);
+        }
+        if (access(path, F_OK) == 0) {
+            BASE_TRY(read_seed(path, seed, error));
+            explicit_bzero(seed, sizeof(seed));
+        }
+    }
     return BASE_OK;
 }
 

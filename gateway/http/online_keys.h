@@ -13,6 +13,8 @@ struct gw_online_keys;
 // to do. IO, NOMEM.
 BASE_NODISCARD enum base_status
 gw_online_keys_open(const char *dir, struct gw_online_keys **out_keys, struct base_error *error);
+// Would the files that are there be loaded? Nothing is made. INVALID, as above.
+BASE_NODISCARD enum base_status gw_online_keys_check(const char *dir, struct base_error *error);
 void gw_online_keys_free(struct gw_online_keys *keys); // accepts NULL
 // Valid as long as the keys.
 const struct gw_signer_port *gw_online_keys_port(const struct gw_online_keys *keys);

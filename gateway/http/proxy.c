@@ -10,11 +10,11 @@
 #include "http/h1_message.h"
 #include "http/proxy_request.h"
 #include "http/stream.h"
+#include "http/upstream_address.h"
 #include "http/worker.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,6 @@
 
 #define IDLE_MS    30000 // an unused connection is kept so long
 #define FIELDS_MAX (GW_H1_FIELDS_MAX + 2)
-#define HOST_MAX   256
 
 struct upstream_conn {
     struct upstream_conn *next; // in the idle list
@@ -61,9 +60,7 @@ struct gw_proxy_exchange {
 struct gw_proxy {
     struct gw_http_worker *worker;
     struct gw_proxy_config config;
-    struct sockaddr_storage address;
-    socklen_t address_size;
-    char host[HOST_MAX];
+    struct gw_upstream_address upstream;
     struct upstream_conn *idle;
     uint32_t conn_count;
     struct gw_proxy_exchange *exchanges;
@@ -363,8 +360,8 @@ static enum base_status write_request(struct gw_proxy_exchange *exchange)
     struct gw_http_worker *worker = exchange->proxy->worker;
     char text[GW_PROVEN_TEXT_MAX];
     struct base_str proven = gw_core_proven_text(worker->core, &exchange->work->head, text);
-    BASE_TRY(
-        gw_proxy_request_head(exchange->work, exchange->proxy->host, proven, exchange->request));
+    BASE_TRY(gw_proxy_request_head(exchange->work, exchange->proxy->upstream.host, proven,
+                                   exchange->request));
     bool ok = !has_body(exchange) || evbuffer_add_reference(exchange->request, request->body,
                                                             request->body_bytes, NULL, NULL) == 0;
     return ok ? BASE_OK : BASE_ERR_NOMEM;
@@ -479,8 +476,8 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
     // Enabled once more: libevent, short of memory when it made the connection, does not see by
     // itself that there is something to write.
     bool ok = bufferevent_write_buffer(conn->bev, exchange->request) == 0 &&
-              (fresh ? bufferevent_socket_connect(conn->bev, (struct sockaddr *)&proxy->address,
-                                                  (int)proxy->address_size)
+              (fresh ? bufferevent_socket_connect(conn->bev, (struct sockaddr *)&proxy->upstream.at,
+                                                  (int)proxy->upstream.size)
                      : bufferevent_enable(conn->bev, EV_WRITE)) == 0;
     if (!ok) {
         conn_free(conn);
@@ -722,40 +719,6 @@ void gw_proxy_tick(struct gw_proxy *proxy, uint64_t stood_ms)
 
 // ---- Set-up
 
-// Takes "http://HOST[:PORT]" apart and looks the host up.
-static enum base_status resolve(struct gw_proxy *proxy, const char *url, struct base_error *error)
-{
-    struct base_str text = base_str_of(url);
-    if (!base_str_starts(text, BASE_STR("http://")) || text.size - 7 >= HOST_MAX) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "proxy.upstream: '%.80s' is not http://HOST:PORT", url);
-    }
-    memcpy(proxy->host, url + 7, text.size - 7 + 1);
-    size_t host_size = strlen(proxy->host);
-    if (host_size > 0 && proxy->host[host_size - 1] == '/') {
-        proxy->host[--host_size] = '\0';
-    }
-    char name[HOST_MAX];
-    memcpy(name, proxy->host, host_size + 1);
-    char *port = strrchr(name, ':');
-    if (port != NULL) {
-        *port++ = '\0';
-    }
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    int rv = name[0] != '\0' && strchr(name, '/') == NULL
-                 ? getaddrinfo(name, port != NULL ? port : "80", &hints, &found)
-                 : EAI_NONAME;
-    if (rv != 0) {
-        return base_error_set(error, BASE_ERR_INVALID, "proxy.upstream: '%.80s': %s", url,
-                              gai_strerror(rv));
-    }
-    memcpy(&proxy->address, found->ai_addr, found->ai_addrlen);
-    proxy->address_size = found->ai_addrlen;
-    freeaddrinfo(found);
-    return BASE_OK;
-}
-
 enum base_status gw_proxy_new(struct gw_http_worker *worker, const char *url,
                               const struct gw_proxy_config *config, struct gw_proxy **out_proxy,
                               struct base_error *error)
@@ -767,7 +730,7 @@ enum base_status gw_proxy_new(struct gw_http_worker *worker, const char *url,
     proxy->worker = worker;
     proxy->config = *config;
     proxy->waiting_last = &proxy->waiting_first;
-    enum base_status status = resolve(proxy, url, error);
+    enum base_status status = gw_upstream_resolve(url, &proxy->upstream, error);
     if (status == BASE_OK && gw_actor_table_new(&proxy->clients) != BASE_OK) {
         status = base_error_set(error, BASE_ERR_NOMEM, "no memory for the proxy");
     }

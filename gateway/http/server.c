@@ -12,6 +12,7 @@
 #include "http/overload.h"
 #include "http/peer_table.h"
 #include "http/tls_context.h"
+#include "http/upstream_address.h"
 #include "http/worker.h"
 
 #include <errno.h>
@@ -80,12 +81,12 @@ struct tls_paths {
     char ticket_key[PATH_MAX + 16];
 };
 
-static struct gw_tls_files tls_files(const struct gw_server *server,
-                                     const struct gw_http_config *config, struct tls_paths *paths)
+static struct gw_tls_files tls_files(const char *dir, const struct gw_http_config *config,
+                                     struct gw_early_guard *guard, struct tls_paths *paths)
 {
-    (void)snprintf(paths->certificate, sizeof(paths->certificate), "%s/cert.pem", server->dir);
-    (void)snprintf(paths->key, sizeof(paths->key), "%s/key.pem", server->dir);
-    (void)snprintf(paths->ticket_key, sizeof(paths->ticket_key), "%s/ticket.key", server->dir);
+    (void)snprintf(paths->certificate, sizeof(paths->certificate), "%s/cert.pem", dir);
+    (void)snprintf(paths->key, sizeof(paths->key), "%s/key.pem", dir);
+    (void)snprintf(paths->ticket_key, sizeof(paths->ticket_key), "%s/ticket.key", dir);
     bool own = config->certificate[0] != '\0';
     return (struct gw_tls_files){
         .certificate = own ? config->certificate : paths->certificate,
@@ -96,7 +97,7 @@ static struct gw_tls_files tls_files(const struct gw_server *server,
         .ticket_period_s = config->tls_ticket_key_s,
         .now_s = base_clock_wall_us() / 1000000,
         .early_bytes = (uint32_t)config->tls_early_data_bytes,
-        .guard = server->early_guard,
+        .guard = guard,
     };
 }
 
@@ -114,7 +115,7 @@ static enum base_status load_tls(const struct gw_server *server,
 {
     BASE_TRY(check_pair(config, error));
     struct tls_paths paths;
-    const struct gw_tls_files files = tls_files(server, config, &paths);
+    const struct gw_tls_files files = tls_files(server->dir, config, server->early_guard, &paths);
     return gw_tls_context_new(&files, server->log, out_tls, error);
 }
 
@@ -280,20 +281,43 @@ static enum base_status check_listens(const struct gw_http_config *config, struc
                : base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
 }
 
-enum base_status gw_server_check(const struct gw_http_config *config, struct base_error *error)
+// An address that is listened on.
+static enum base_status check_address(const char *setting, const char *address, bool loopback_only,
+                                      struct base_error *error)
 {
-    const char *const files[] = {config->certificate, config->key, config->client_ca};
-    struct gw_host_list *hosts = NULL;
-    BASE_TRY(check_listens(config, error));
+    struct base_error why = {0};
+    enum base_status status =
+        listens(address) ? gw_listener_check(address, loopback_only, &why) : BASE_OK;
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s: %s", setting, why.text);
+}
+
+static enum base_status check_tls(const char *dir, const struct gw_http_config *config,
+                                  struct base_error *error)
+{
+    struct tls_paths paths;
     BASE_TRY(check_pair(config, error));
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (files[i][0] != '\0') {
-            BASE_TRY(base_regular_holds(files[i], BASE_PEM_BYTES_MAX, error));
-        }
+    if (!listens(config->listen_tls)) {
+        return BASE_OK; // no start reads them
     }
+    const struct gw_tls_files files = tls_files(dir, config, NULL, &paths);
+    return gw_tls_files_check(&files, error);
+}
+
+enum base_status gw_server_check(const char *dir, const struct gw_http_config *config,
+                                 struct base_error *error)
+{
+    struct gw_host_list *hosts = NULL;
+    struct gw_upstream_address upstream;
+    struct gw_trust trust;
+    BASE_TRY(check_listens(config, error));
+    BASE_TRY(check_address("listen.tls", config->listen_tls, false, error));
+    BASE_TRY(check_address("listen.h2c", config->listen_h2c, true, error));
+    BASE_TRY(gw_trust_read(config, &trust, error));
+    BASE_TRY(check_tls(dir, config, error));
     BASE_TRY(gw_host_list_new(config->hosts, &hosts, error));
     gw_host_list_unref(hosts);
-    return BASE_OK;
+    return config->upstream[0] == '\0' ? BASE_OK
+                                       : gw_upstream_resolve(config->upstream, &upstream, error);
 }
 
 static enum base_status set_up(struct gw_server *server, struct base_error *error)
@@ -409,7 +433,7 @@ void gw_server_upkeep(struct gw_server *server)
     if (server->tls == NULL) {
         return;
     }
-    const struct gw_tls_files files = tls_files(server, &config, &paths);
+    const struct gw_tls_files files = tls_files(server->dir, &config, server->early_guard, &paths);
     if (!gw_tls_context_due(&files)) {
         return;
     }

@@ -25,10 +25,10 @@ struct gw_server_options {
 BASE_NODISCARD enum base_status gw_server_new(const struct gw_server_options *options,
                                               struct gw_server **out_server,
                                               struct base_error *error);
-// Would these settings be taken, and the files that they name? Nothing is made or bound. INVALID,
-// IO.
-BASE_NODISCARD enum base_status gw_server_check(const struct gw_http_config *config,
-                                                struct base_error *error);
+// Would these settings be taken, the files that they name and those of the server that lie in
+// `dir`, which need not be there? Nothing is made or bound. INVALID, DENIED, IO.
+BASE_NODISCARD enum base_status
+gw_server_check(const char *dir, const struct gw_http_config *config, struct base_error *error);
 // Bound addresses, e.g. "127.0.0.1:8443"; "" when that listener is off.
 const char *gw_server_tls_address(const struct gw_server *server);
 const char *gw_server_h2c_address(const struct gw_server *server);

@@ -116,8 +116,8 @@ static enum base_status use_client_ca(SSL_CTX *context, const char *path, struct
     return BASE_OK;
 }
 
-static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *files,
-                                  struct base_error *error)
+static enum base_status use_pair(SSL_CTX *context, const struct gw_tls_files *files,
+                                 struct base_error *error)
 {
     ERR_clear_error();
     BASE_TRY(base_regular_holds(files->certificate, BASE_PEM_BYTES_MAX, error));
@@ -131,8 +131,42 @@ static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *f
     if (SSL_CTX_check_private_key(context) != 1) {
         return openssl_failed(error, "does not belong to the certificate", files->key);
     }
+    return BASE_OK;
+}
+
+static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *files,
+                                  struct base_error *error)
+{
+    BASE_TRY(use_pair(context, files, error));
     BASE_TRY(use_client_ca(context, files->client_ca, error));
     return use_ticket_keys(context, files, error);
+}
+
+// A certificate that is due is made anew at the start, and tickets' keys that are not there are.
+static enum base_status try_files(SSL_CTX *context, const struct gw_tls_files *files,
+                                  struct base_error *error)
+{
+    struct gw_ticket_keys keys;
+    if (!files->make_certificate || !gw_dev_certificate_due(files->certificate, files->now_s)) {
+        BASE_TRY(use_pair(context, files, error));
+    }
+    BASE_TRY(use_client_ca(context, files->client_ca, error));
+    if (access(files->ticket_key, F_OK) == 0) { // period 0: as they are
+        BASE_TRY(gw_ticket_keys_load(files->ticket_key, files->now_s, 0, &keys, error));
+        OPENSSL_cleanse(&keys, sizeof(keys));
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_tls_files_check(const struct gw_tls_files *files, struct base_error *error)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (context == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a TLS context");
+    }
+    enum base_status status = try_files(context, files, error);
+    SSL_CTX_free(context);
+    return status;
 }
 
 bool gw_tls_context_names(const SSL_CTX *context, bool (*each)(void *ctx, struct base_str name),

@@ -32,6 +32,10 @@ struct gw_tls_files {
 BASE_NODISCARD enum base_status gw_tls_context_new(const struct gw_tls_files *files,
                                                    const struct base_log *log,
                                                    SSL_CTX **out_context, struct base_error *error);
+// Would gw_tls_context_new take the files there are? Nothing is made or written. IO, INVALID,
+// NOMEM.
+BASE_NODISCARD enum base_status gw_tls_files_check(const struct gw_tls_files *files,
+                                                   struct base_error *error);
 // Would gw_tls_context_new put another key or certificate in place of one there is?
 bool gw_tls_context_due(const struct gw_tls_files *files);
 // The DNS names of the context's certificate. False: `each` said false.

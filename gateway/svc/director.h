@@ -97,6 +97,7 @@ struct gw_director {
     _Atomic uint64_t answers;
     _Atomic uint64_t root_version_seen; // for /metrics
     _Atomic uint64_t root_expires_seen;
+    _Atomic uint64_t keys_unnamed_seen; // GW_ONLINE_COUNT at most
     _Atomic uint64_t timestamp_seen;
     _Atomic uint64_t kills_seen;
     _Atomic uint64_t kills_told;    // in the timestamp
@@ -134,12 +135,19 @@ struct gw_trust_view {
     const struct gw_kill *kills; // the director's, until the next change
 };
 void gw_trust_view(struct gw_core *core, struct gw_trust_view *out);
+struct gw_root_put {
+    const uint8_t *bytes; // of an envelope
+    size_t size;
+    bool accept_keys; // also a root under which devices take nothing that this gateway signs
+};
 // Verifies and keeps a root: the first as it is, every other as successor of the newest. OK also
 // when it is there (*out_created false). ROOT, SIGNATURE, THRESHOLD, INVALID, LIMIT, FULL, IO;
-// UNSUPPORTED without online keys.
-BASE_NODISCARD enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes,
-                                                  size_t size, uint64_t *out_version,
-                                                  bool *out_created, struct base_error *error);
+// CONFLICT: it does not name this gateway's keys, `error` says which; UNSUPPORTED without online
+// keys.
+BASE_NODISCARD enum base_status gw_trust_root_put(struct gw_core *core,
+                                                  const struct gw_root_put *put,
+                                                  uint64_t *out_version, bool *out_created,
+                                                  struct base_error *error);
 // Would devices take what the statements of a rollout say: did enough of the keys sign each that
 // the newest root names for its task? OK also without a root. SIGNATURE, THRESHOLD: `error` says
 // which statement lacks how many signatures, and which key is out of place or missing.

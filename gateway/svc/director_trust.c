@@ -27,6 +27,7 @@
 #define ROW_KILL        3
 #define ROW_KILL_END    4
 #define STATE_BYTES_MAX (64 + WIRE_TIMESTAMP_SCENARIOS_MAX * (1 + WIRE_SCENARIO_MAX + 16 + 32))
+#define KEY_SHOWN_BYTES 8u // of a key, where it is named
 #define KILL_BYTES_MAX  (16 + GW_TRUST_BY_MAX + GW_TRUST_REASON_MAX)
 
 // ---- Rows
@@ -156,34 +157,72 @@ static struct wire_verifier verifier_of(const struct gw_signer_port *signer)
         .ctx = signer->ctx, .sha256 = verifier_sha256, .verify = signer->verify};
 }
 
-static bool names_our_key(const struct wire_root *root, enum wire_root_role role,
-                          const uint8_t *key)
+static const struct {
+    enum wire_root_role role;
+    const char *name;
+} online[GW_ONLINE_COUNT] = {
+    [GW_ONLINE_TIMESTAMP] = {WIRE_ROLE_TIMESTAMP, "timestamp"},
+    [GW_ONLINE_SNAPSHOT] = {WIRE_ROLE_SNAPSHOT, "snapshot"},
+    [GW_ONLINE_DIRECTOR] = {WIRE_ROLE_DIRECTOR, "director"},
+};
+
+// Does what this gateway signs in a role count under the root?
+static bool names_our_key(const struct wire_root *root, const struct gw_signer_port *signer, int at)
 {
-    const struct wire_role *keys = &root->roles[role];
+    const struct wire_role *keys = &root->roles[online[at].role];
     for (uint32_t i = 0; i < root->key_count; i++) {
-        if ((keys->keys >> i & 1u) != 0 && memcmp(root->keys[i], key, WIRE_PUBLIC_KEY_BYTES) == 0) {
+        if ((keys->keys >> i & 1u) != 0 &&
+            memcmp(root->keys[i], signer->keys[at], WIRE_PUBLIC_KEY_BYTES) == 0) {
             return keys->threshold == 1;
         }
     }
     return false;
 }
 
+static uint32_t count_unnamed(const struct wire_root *root, const struct gw_signer_port *signer)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < GW_ONLINE_COUNT; i++) {
+        count += names_our_key(root, signer, i) ? 0 : 1;
+    }
+    return count;
+}
+
+// Each role that does not count, with the beginning of its key, as `walle root show` lists keys.
+static enum base_status refuse_keys(const struct wire_root *root,
+                                    const struct gw_signer_port *signer, struct base_error *error)
+{
+    char list[BASE_ERROR_TEXT_MAX] = "";
+    size_t used = 0;
+    for (int i = 0; i < GW_ONLINE_COUNT; i++) {
+        char shown[2 * KEY_SHOWN_BYTES + 1] = "";
+        uint8_t threshold = root->roles[online[i].role].threshold;
+        if (names_our_key(root, signer, i)) {
+            continue;
+        }
+        base_hex_encode(signer->keys[i], KEY_SHOWN_BYTES, shown);
+        int size = snprintf(list + used, sizeof(list) - used, "%s%s %.16s", used > 0 ? ", " : "",
+                            online[i].name, shown);
+        used += size > 0 ? (size_t)size : 0;
+        if (threshold > 1 && used < sizeof(list)) {
+            size = snprintf(list + used, sizeof(list) - used, " (%u must sign)", threshold);
+            used += size > 0 ? (size_t)size : 0;
+        }
+        used = used < sizeof(list) ? used : sizeof(list) - 1;
+    }
+    return base_error_set(error, BASE_ERR_CONFLICT,
+                          "root %llu does not name the keys of this gateway: %s",
+                          (unsigned long long)root->version, list);
+}
+
 // Devices take nothing that is signed with a key their root does not name: said once a start, and
 // when such a root comes.
 static void say_keys(const struct gw_core *core, const struct wire_root *root)
 {
-    static const struct {
-        enum wire_root_role role;
-        const char *name;
-    } online[GW_ONLINE_COUNT] = {
-        [GW_ONLINE_TIMESTAMP] = {WIRE_ROLE_TIMESTAMP, "timestamp"},
-        [GW_ONLINE_SNAPSHOT] = {WIRE_ROLE_SNAPSHOT, "snapshot"},
-        [GW_ONLINE_DIRECTOR] = {WIRE_ROLE_DIRECTOR, "director"},
-    };
     const struct gw_signer_port *signer = core->director.signer;
     for (int i = 0; i < GW_ONLINE_COUNT; i++) {
         const char *place = signer->places[i];
-        if (!names_our_key(root, online[i].role, signer->keys[i])) {
+        if (!names_our_key(root, signer, i)) {
             base_log_error(core->log, "trust",
                            "root %llu does not name this gateway's %s key (%s): devices take no "
                            "release from it; restore the key from a copy, or name this one in the "
@@ -216,11 +255,9 @@ static enum base_status root_add(struct gw_director *director, const struct wire
     }
     director->root_count++;
     director->root_expires_s = root->expires_s;
-    const struct gw_signer_port *signer = director->signer;
-    director->keys_match =
-        names_our_key(root, WIRE_ROLE_TIMESTAMP, signer->keys[GW_ONLINE_TIMESTAMP]) &&
-        names_our_key(root, WIRE_ROLE_SNAPSHOT, signer->keys[GW_ONLINE_SNAPSHOT]) &&
-        names_our_key(root, WIRE_ROLE_DIRECTOR, signer->keys[GW_ONLINE_DIRECTOR]);
+    uint32_t unnamed = count_unnamed(root, director->signer);
+    director->keys_match = unnamed == 0;
+    atomic_store(&director->keys_unnamed_seen, unnamed);
     atomic_store(&director->root_version_seen, root->version);
     atomic_store(&director->root_expires_seen, root->expires_s);
     return BASE_OK;
@@ -408,10 +445,12 @@ static enum base_status root_is_there(const struct gw_director *director,
     return have->size == size && memcmp(have->data, bytes, size) == 0 ? BASE_OK : BASE_ERR_ROOT;
 }
 
-enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes, size_t size,
+enum base_status gw_trust_root_put(struct gw_core *core, const struct gw_root_put *put,
                                    uint64_t *out_version, bool *out_created,
                                    struct base_error *error)
 {
+    const uint8_t *bytes = put->bytes;
+    size_t size = put->size;
     struct gw_director *director = &core->director;
     struct wire_root before;
     struct wire_root root;
@@ -430,6 +469,9 @@ enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes, s
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "root: %s", base_status_text(status));
+    }
+    if (!put->accept_keys && count_unnamed(&root, director->signer) > 0) {
+        return refuse_keys(&root, director->signer, error);
     }
     if (director->root_count >= GW_ROOTS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT, "root: there are %u, the most there may be",

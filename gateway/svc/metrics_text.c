@@ -287,6 +287,11 @@ static void add_director(struct text *text, const struct gw_director *director)
           atomic_load_explicit(&director->root_version_seen, memory_order_relaxed));
     value(text, "root_expires_timestamp_seconds", "gauge", "When it runs out; 0: none.",
           atomic_load_explicit(&director->root_expires_seen, memory_order_relaxed));
+    value(
+        text, "root_keys_unnamed", "gauge",
+        "Roles in which devices take nothing that this gateway signs: the newest root names other "
+        "keys.",
+        atomic_load_explicit(&director->keys_unnamed_seen, memory_order_relaxed));
     value(text, "timestamp_version", "gauge", "Version of the newest signed timestamp.",
           atomic_load_explicit(&director->timestamp_seen, memory_order_relaxed));
     value(text, "killed_versions", "gauge", "Versions on the kill list.",

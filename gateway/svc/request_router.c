@@ -13,7 +13,7 @@
 #define API_PREFIX  "/api/v1/"
 #define BLOB_PREFIX "/v1/blob/"
 
-#define READY_TEXT_MAX 96
+#define READY_TEXT_MAX 256
 
 // "/TENANT/controller/v1/...": hawkBit's device API.
 static bool is_ddi_path(struct base_str path)
@@ -63,17 +63,26 @@ static void handle_health(struct gw_worker *worker, struct gw_exchange *exchange
     gw_exchange_finish(exchange);
 }
 
-// A clock in doubt is no reason to send nobody here: devices are served what was signed. It is
-// said.
+// A clock in doubt is no reason to send nobody here: devices are served what was signed. Nor is a
+// root that names other keys: its successor comes the same way. Both are said.
 static void reply_ready(const struct gw_core *core, struct gw_exchange *exchange)
 {
     enum gw_clock_doubt doubt =
         (enum gw_clock_doubt)atomic_load_explicit(&core->time.doubt, memory_order_relaxed);
+    bool unnamed =
+        atomic_load_explicit(&core->director.keys_unnamed_seen, memory_order_relaxed) > 0;
+    char clock[READY_TEXT_MAX / 2] = "";
     char *text = base_arena_alloc(exchange->arena, READY_TEXT_MAX);
     int size = 0;
-    if (doubt != GW_CLOCK_SURE && text != NULL) {
-        size = snprintf(text, READY_TEXT_MAX, "ready; clock in doubt (%s): see /api/v1/clock\n",
-                        gw_clock_doubt_name(doubt));
+    if (doubt != GW_CLOCK_SURE) {
+        (void)snprintf(clock, sizeof(clock), "; clock in doubt (%s): see /api/v1/clock",
+                       gw_clock_doubt_name(doubt));
+    }
+    if (text != NULL) {
+        size = snprintf(text, READY_TEXT_MAX, "ready%s%s\n", clock,
+                        unnamed ? "; the root does not name this gateway's keys, devices take no "
+                                  "release from it: see /api/v1/trust"
+                                : "");
     }
     if (size > 0) {
         gw_reply_body(exchange, 200, BASE_STR("text/plain"), text, (size_t)size);

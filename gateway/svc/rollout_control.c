@@ -142,6 +142,23 @@ void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
     }
 }
 
+bool gw_rollout_finds(struct gw_core *core, const struct gw_rollout *rollout,
+                      struct pol_decision *out)
+{
+    const struct gw_release *release = rollout->release;
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    if ((rollout->state.state != POL_ROLLOUT_RUNNING &&
+         rollout->state.state != POL_ROLLOUT_GUARDING) ||
+        rollout->state.before_first || rollout->halted) {
+        return false;
+    }
+    gw_rollout_seen(core, rollout, &seen, &counts);
+    *out = pol_rollout_tick(&rollout->state, release->stages, release->stage_count, &counts,
+                            gw_core_sure_us(core));
+    return out->action != POL_ACTION_REFUSE;
+}
+
 // ---- Observations
 
 static uint64_t completed(const struct pol_counts *counts)

@@ -56,6 +56,10 @@ void gw_rollout_view_trial(struct gw_core *core, const struct gw_rollout *rollou
 // What the open stage can see; the view has everything else already.
 void gw_rollout_view_power(struct gw_core *core, const struct gw_rollout *rollout,
                            struct gw_rollout_view *out);
+// What the counts of this moment come to, which a tick may not have looked at yet; nothing is
+// decided. False: nothing is judged now.
+bool gw_rollout_finds(struct gw_core *core, const struct gw_rollout *rollout,
+                      struct pol_decision *out);
 // Counts of the current stage: as shown, and as judged.
 void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
                      struct gw_rollout_counts *out_seen, struct pol_counts *out_judged);

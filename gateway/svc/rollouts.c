@@ -25,16 +25,26 @@
 
 // ---- Views
 
-// A PASS opens the next stage, so beside an open one it is of the stage before: of this one nothing
-// is known yet. What was found of a version says nothing of it once it is killed.
-static void view_verdict(const struct gw_rollout *rollout, struct gw_rollout_view *out)
+// Of the counts that are beside it. A PASS opens the next stage: beside an open one it is of the
+// stage before, or not acted on yet; of this one nothing is known. What was found of a version says
+// nothing of it once it is killed.
+static void view_verdict(struct gw_core *core, const struct gw_rollout *rollout,
+                         struct gw_rollout_view *out)
 {
-    bool before =
-        rollout->state.state == POL_ROLLOUT_RUNNING && rollout->verdict == POL_VERDICT_PASS;
+    struct pol_decision now = {.verdict = rollout->verdict,
+                               .reason = rollout->reason,
+                               .failure_ppm = rollout->failure_ppm,
+                               .shown = rollout->shown};
+    struct pol_decision found;
+    if (!out->killed && gw_rollout_finds(core, rollout, &found)) {
+        now = found;
+    }
+    bool before = rollout->state.state == POL_ROLLOUT_RUNNING && now.verdict == POL_VERDICT_PASS;
     bool killed = out->killed && rollout->state.state == POL_ROLLOUT_COMPLETED;
-    out->verdict = before || killed ? POL_VERDICT_NO_DATA : rollout->verdict;
-    out->reason = killed ? POL_REASON_KILLED : before ? POL_REASON_NO_COMPLETIONS : rollout->reason;
-    out->failure_ppm = before || killed ? 0 : rollout->failure_ppm;
+    out->verdict = before || killed ? POL_VERDICT_NO_DATA : now.verdict;
+    out->reason = killed ? POL_REASON_KILLED : before ? POL_REASON_NO_COMPLETIONS : now.reason;
+    out->failure_ppm = before || killed ? 0 : now.failure_ppm;
+    out->shown = now.shown;
     out->cause = rollout->cause;
 }
 
@@ -84,10 +94,9 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->stage_count = release->stage_count;
     out->revision = rollout->revision;
     memcpy(out->created_by, rollout->created_by, sizeof(out->created_by));
-    out->shown = rollout->shown;
     out->quarantine_count = rollout->quarantine_count;
     memcpy(out->quarantine, rollout->quarantine, sizeof(out->quarantine));
-    view_verdict(rollout, out);
+    view_verdict(core, rollout, out);
     for (uint32_t i = 0; i < release->stage_count; i++) {
         memcpy(out->stages[i].name, release->stage_names[i], sizeof(out->stages[i].name));
         out->stages[i].kind = release->stages[i].kind;

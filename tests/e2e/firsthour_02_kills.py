@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What kills, takes back or refuses is named by enough of its id; a kill says of every rollout it ends that it was a kill, whose and why, and may
 be said again in every state; what `rollout kill` and `release kill` have in common, and where they differ, is as their pages say."""
+import json
+import os
 import subprocess
 import unittest
 
@@ -30,6 +32,15 @@ class Kills(unittest.TestCase):
                        capture_output=True, timeout=120, stdin=subprocess.DEVNULL, check=True)
         return rollout, self.wait_state(rollout, "completed")["manifest"]
 
+    def test_nobody_takes_back_for_no_reason(self):
+        rollout = self.stack.release(TASK, 1, SCRIPT, FULL)
+        for verb in ("abort", "undo", "kill"):
+            run = self.stack.walle("rollout", verb, rollout, check=False)
+            self.assertEqual((run.returncode, "--reason TEXT is missing" in run.stderr), (2, True), run.stderr)
+            status, answer = self.stack.api(f"/api/v1/rollouts/{rollout}/{verb}", "POST", {"reason": " "})
+            self.assertEqual((status, answer["detail"]), (400, f"reason: {verb} needs one"))
+        self.assertEqual(self.view(rollout)["state"], "running")
+
     def test_a_few_digits_kill_nothing(self):
         rollout = self.stack.release(TASK, 1, SCRIPT, FULL)
         self.assertIn(rollout, self.stack.walle("rollout", "status", rollout[:1]).stdout)
@@ -42,6 +53,36 @@ class Kills(unittest.TestCase):
         self.assertEqual(self.view(rollout)["state"], "running")
         self.stack.walle("rollout", "abort", rollout[:4], "--reason", "enough digits")
         self.wait_state(rollout, "rolled_back")
+
+    def test_a_version_by_the_beginning_of_its_hash(self):
+        """Of all versions that were pushed, released or not; what the gateway does not have is named by all digits."""
+        manifests = {self.view(self.stack.release(TASK, number, SCRIPT + f"# {number}\n", FULL))["manifest"] for number in range(1, 4)}
+        os.mkdir(self.stack.path("pushed"))
+        with open(self.stack.path("pushed", "task.json"), "w", encoding="ascii") as file:
+            json.dump({"name": "shop/never-released", "version": "1.0.0", "entry": "task", "files": ["task.py"]}, file)
+        with open(self.stack.path("pushed", "task.py"), "w", encoding="ascii") as file:
+            file.write(SCRIPT)
+        self.stack.walle("task", "build", self.stack.path("pushed"), "--out", self.stack.path("pushed.build"))
+        self.stack.walle("task", "push", self.stack.path("pushed.build"))
+        pushed = json.loads(self.stack.walle("task", "get", "shop/never-released").stdout)["versions"][0]["manifest"]
+
+        def kill(text):
+            run = self.stack.walle("release", "kill", text, "--reason", "leaks", check=False)
+            return run.returncode, run.stdout, run.stderr
+        code, _, said = kill(pushed[:3])
+        self.assertEqual(code, 2, said)
+        self.assertIn("release kill wants the whole id, or at least the first 4 digits of it", said)
+        code, _, said = kill("0000" if not any(one.startswith("0000") for one in {*manifests, pushed}) else "ffff")
+        self.assertEqual(code, 4, said)
+        self.assertIn("named by all 64 digits", said)
+        self.assertEqual(self.stack.walle("release", "kills").stdout, "no version is killed\n")
+        one = min(manifests)
+        code, out, said = kill(one[:10])
+        self.assertEqual(code, 0, said)
+        self.assertTrue(out.startswith(f"{one} (shop/score 1.0."), out)
+        code, out, said = kill(pushed[:10])
+        self.assertEqual(code, 0, said)
+        self.assertTrue(out.startswith(f"{pushed} (shop/never-released 1.0.0) is on the kill list"), out)
 
     def test_who_is_ended_by_a_kill_says_so(self):
         rollout = self.stack.release(TASK, 1, SCRIPT, FULL)

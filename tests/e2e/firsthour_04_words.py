@@ -4,6 +4,7 @@ login and act of trust once, in fields."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -43,6 +44,54 @@ class Words(unittest.TestCase):
                 self.assertIn(words, said.stderr)
             self.assertIn("did you mean listen.hosts?", check("", "--set", "listen.host=a").stderr)
             self.assertFalse(os.path.exists(stack.path("none")), "no data folder was made")
+
+    def test_a_check_finds_what_a_start_would_refuse(self):
+        with Stack() as stack:
+            gateway = stack.start_gateway()
+            whole, other, text = stack.path("gateway"), stack.path("other"), stack.secret("words.pem", "no certificate")
+            pem = [os.path.join(whole, name) for name in ("cert.pem", "key.pem")]
+            ports = ["--h2c", f"127.0.0.1:{gateway.ports['h2c']}", "--tls", f"127.0.0.1:{gateway.ports['tls']}"]
+
+            def check(folder, *more):
+                return run("walle-gateway", "--dir", folder, "--check-config", *more)
+
+            said = check(whole, *ports)
+            self.assertEqual((said.returncode, said.stdout), (0, "the settings are good\n"), "whoever runs with them: " + said.stderr)
+            self.assertEqual(gateway.stop(), 0)
+            shutil.copytree(whole, other)
+            os.remove(os.path.join(other, "cert.pem"))
+            held = sorted(os.listdir(other))
+            self.assertEqual(check(other).returncode, 0, "what a start makes need not be there")
+            self.assertEqual(sorted(os.listdir(other)), held, "and is not made")
+            with open(os.path.join(other, "keys", "director.key"), "wb") as file:
+                file.write(b"short")
+            open_folder = stack.path("open")
+            os.mkdir(open_folder)
+            os.chmod(open_folder, 0o777)
+            for folder, words, text_said in (
+                    (whole, ("--h2c", "0.0.0.0"), "listen.h2c: '0.0.0.0' is not ADDR:PORT"),
+                    (whole, ("--h2c", "0.0.0.0:8080"), "loopback addresses only"),
+                    (whole, ("--tls", "foo"), "listen.tls: 'foo' is not ADDR:PORT"),
+                    (whole, ("--tls", "127.0.0.1:65536"), "listen.tls: "),
+                    (whole, ("--upstream", "shop"), "proxy.upstream: 'shop' is not http://HOST:PORT"),
+                    (whole, ("--upstream", "http://no.such.host.invalid:80"), "proxy.upstream: 'http://no.such.host.invalid:80': "),
+                    (whole, ("--set", "rollout.evidence_keys=abc"), "rollout.evidence_keys"),
+                    (whole, ("--set", "listen.proxy_protocol=maybe"), "neither on nor off"),
+                    (whole, ("--set", "listen.trusted_hops=1.2.3"), "listen.trusted_hops: "),
+                    (whole, ("--set", f"tls.certificate={text}", "--set", f"tls.key={pem[1]}"), "words.pem: not a PEM certificate chain"),
+                    (whole, ("--set", f"tls.certificate={pem[0]}", "--set", f"tls.key={text}"), "words.pem: not a PEM private key"),
+                    (whole, ("--set", f"tls.client_ca={text}"), "words.pem: not PEM certificates"),
+                    (other, (), "director.key is damaged"),
+                    (open_folder, (), "others may write there"),
+                    (text, (), "Not a directory"),
+                    (stack.path("a", "b"), (), "cannot be made")):
+                with self.subTest(words=words, folder=folder):
+                    said = check(folder, *words)
+                    self.assertEqual((said.returncode, said.stdout), (2, ""), said.stderr)
+                    self.assertIn(text_said, said.stderr)
+                    start = run("walle-gateway", "--dir", folder, "--tls", "127.0.0.1:0", "--h2c", "127.0.0.1:0", *words)
+                    self.assertIn(text_said.split(": ")[-1] if text_said != "cannot be made" else "No such file", start.stderr, "so does a start")
+            self.assertEqual(sorted(os.listdir(open_folder)), [], "nothing is made")
 
     def test_options_and_commands_that_are_nearly_right(self):
         for words, meant in ((("rollout", "list", "--limmit", "3"), "--limit"), (("rollout", "start", "x", "--min-smaple=3"), "--min-sample"),

@@ -58,6 +58,9 @@ class Ends(unittest.TestCase):
         self.assertRegex(last, words)
         self.assertNotRegex(text, r"(?m)^passed")
         result, page = self.report()
+        if outcome in ("nobody online", "no gateway"):
+            self.assertNotRegex(text, r"  devices +\d+ online")
+            self.assertNotIn("devices came online", page)
         self.assertEqual((result["outcome"], result["passed"]), (outcome, passed), text)
         self.assertRegex(page, words)
         self.assertNotIn("passed</span>", page)
@@ -110,6 +113,36 @@ class Ends(unittest.TestCase):
         said = self.run_fleet("--duration", "3")
         self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
         self.assert_end(said.stdout, "nobody reached", r"the rollout of shop/score 1\.0\.1 is running, at full")
+
+    def release_of(self, task):
+        """Another task, with the version that every first release has."""
+        rollout = self.stack.release(task, 1, SCRIPT, FULL, more=("--trust-unproven",))
+        for name in ("source1", "build1"):
+            os.rename(self.stack.path(name), self.stack.path(name + "-" + task.replace("/", "-")))
+        return rollout
+
+    def test_a_run_is_of_one_task(self):
+        """What becomes of another task, newer and with the same version, is neither its outcome nor in its figures."""
+        self.stack.start_hasty_gateway()
+        self.release_of("shop/score")
+        other = self.release_of("shop/other")
+
+        def state():
+            return self.stack.api(f"/api/v1/rollouts/{other}")[1]["state"]
+
+        fleet = self.spawn_fleet(*self.words("--until-stopped", "--task", "shop/score"))
+        wait_until(lambda: state() == "completed" and re.search(r"1\.0\.1: 20 run it", self.log()), timeout_s=120, what="both tasks")
+        self.stack.walle("rollout", "undo", other, "--reason", "not wanted")
+        wait_until(lambda: state() == "rolled_back", timeout_s=120, what="the way back")
+        fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(fleet.wait(60), 0, self.log())
+        result, _ = self.report()
+        self.assertEqual(result["outcome"], "passed", self.log())
+        self.assertEqual([version["task"] for version in result["versions"]], ["shop/score"])
+        self.assertEqual(result["not_counted"], ["shop/other 1.0.1"])
+        self.assertRegex(self.log(), r"(?m)^  shop/score 1\.0\.1: 20 offered")
+        self.assertNotRegex(self.log(), r"(?m)^  shop/other[^:]*: ")
+        self.assertRegex(self.log(), r"(?m)^  also met    shop/other 1\.0\.1: not counted here \(--task\)$")
 
     def test_a_release_that_nobody_takes(self):
         """Devices that trust another key are offered it, and refuse it."""

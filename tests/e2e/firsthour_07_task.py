@@ -39,17 +39,53 @@ class Task(unittest.TestCase):
                                ({"task.py": "def f():\n    import featurs\n", "features.py": "x = 1\n"}, "did you mean features?"),
                                ({"task.py": "import walle, requests\n"}, "line 1: import requests"),
                                ({"task.py": "try:\n    import requests\nfinally:\n    x = 1\n"}, "line 2: import requests"),
-                               ({"task.py": "try:\n    import walle\nexcept ImportError:\n    import requests\n"}, "line 4: import requests")):
+                               ({"task.py": "try:\n    import walle\nexcept ImportError:\n    import requests\n"}, "line 4: import requests"),
+                               ({"task.py": "try:\n    import numpy\nexcept ValueError:\n    x = 1\n"}, "line 2: import numpy"),
+                               ({"task.py": "try:\n    import numpy\nexcept (ValueError, OSError) as e:\n    x = 1\nelse:\n    y = 1\n"}, "line 2: import"),
+                               ({"task.py": "try:\n    def f():\n        import numpy\nexcept ImportError:\n    x = 1\n"}, "line 3: import numpy"),
+                               ({"task.py": "try:\n    x = 1\nexcept ImportError:\n    pass\nelse:\n    import numpy\n"}, "line 6: import numpy")):
             said = self.build(scripts)
             self.assertNotEqual(said.returncode, 0, scripts)
             self.assertIn(words, said.stderr)
-            self.assertRegex(said.stderr, r"a device has .*\bmath\b.*\bwalle\b|a device has .*\bwalle\b.*\bmath\b")
+            self.assertRegex(said.stderr, r"(?m)^walle: a device has (?=.*\bmath\b)(?=.*\bwalle\b)(?=.*\bstruct\b)(?=.*\bre\b).*$")
+            self.assertNotIn("a device has", said.stderr.splitlines()[-1], "nothing is cut")
             self.assertFalse(os.path.exists(self.stack.path("build", "manifest")))
+
+    def test_a_script_that_was_not_listed(self):
+        for beside, import_, words in (("helper.py", "helper", "helper.py lies in the folder"),
+                                       ("lib/__init__.py", "lib", "lib/__init__.py lies in the folder"), ("lib/more.py", "lib.more", "lib/more.py lies")):
+            folder = self.folder({"task.py": f"import walle\nimport {import_}\n"}, name="shop/score", version="1.0.0")
+            os.makedirs(os.path.dirname(os.path.join(folder, beside)), exist_ok=True)
+            with open(os.path.join(folder, beside), "w", encoding="ascii") as file:
+                file.write("x = 1\n")
+            said = self.walle("task", "build", folder, "--out", self.stack.path("build"))
+            self.assertEqual(said.returncode, 5, said.stdout)
+            self.assertIn(f"task.py: line 2: import {import_}: {words}", said.stderr)
+            self.assertIn('"files" of task.json does not list it', said.stderr)
+            self.assertNotIn("did you mean", said.stderr)
+            os.remove(os.path.join(folder, beside))
+
+    def test_a_folder_that_is_no_build(self):
+        source, empty = self.folder({"task.py": "x = 1\n"}), self.scratch
+        for words in (("task", "push"), ("task", "verify")):
+            said = self.walle(*words, source)
+            self.assertEqual(said.returncode, 5, said.stderr)
+            self.assertIn(f"{source} is a task's source, no build: walle task build {source} --out BUILD", said.stderr)
+            said = self.walle(*words, empty)
+            self.assertEqual(said.returncode, 5, said.stderr)
+            self.assertIn(f"{empty} is no build, it has no manifest: walle task build FOLDER --out {empty} makes one", said.stderr)
+            self.assertIn("No such file", self.walle(*words, self.stack.path("nowhere")).stderr)
 
     def test_imports_that_are_there(self):
         for scripts in ({"task.py": "import walle, json, math, re\nfrom walle import nn\nimport features\n", "features.py": "x = 1\n"},
                         {"task.py": "import lib.tools as t\nfrom lib import tools\n", "lib/__init__.py": "", "lib/tools.py": ""},
                         {"task.py": "try:\n    import own\nexcept ImportError:\n    own = None\n"},
+                        {"task.py": "try:\n    import own\nexcept:\n    own = None\n"},
+                        {"task.py": "try:\n    import own\nexcept (ValueError, ImportError) as e:\n    own = None\nelse:\n    x = 1\nfinally:\n    y = 1\n"},
+                        {"task.py": "def f():\n    try:\n        try:\n            from own import x\n        except KeyError:\n            x = 1\n"
+                                    "    except Exception:\n        return 1\n"},
+                        {"task.py": "import math\ntry:\n    import own\nexcept ValueError:\n    own = None\nexcept OSError:\n    own = 1\nexcept ImportError:\n"
+                                    "    own = 2\n"},
                         {"task.py": 'text = """\nimport numpy\n"""\n# import requests\n'}):
             said = self.build(scripts)
             self.assertEqual(said.returncode, 0, f"{scripts}: {said.stderr}")

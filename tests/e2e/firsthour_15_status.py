@@ -94,7 +94,7 @@ class Status(unittest.TestCase):
             self.assertIn(name, task)
         self.assertIsNotNone(task["refused_version_id"], task)
         for words in (rf"device {DEVICE} in .*: no agent runs", r"task shop/score: settled", rf"active +1\.0\.3 {third}", rf"previous +1\.0\.1 {first}",
-                      r"lease +(until|ran out) 20", r"refuses +version [0-9a-f]{16}, which failed here", r"floor \d"):
+                      r"lease +(until|ran out) 20", r"refuses +(shop/score 1\.0\.2|a version), which failed here \(version id [0-9a-f]{16}\)", r"floor \d"):
             self.assertRegex(text, words)
         agent = self.agent()
         wait_until(lambda: json.loads(self.look("--json"))["agent_runs"], what="the agent")

@@ -214,7 +214,7 @@ class Attacks(unittest.TestCase):
         self.stack.walle("task", "sign", draft, "--key", self.stack.path("cj.key"))
         run = self.stack.walle("rollout", "submit", draft)
         rollout = re.match(r"[0-9a-f]{16}", run.stdout).group(0)
-        self.addCleanup(self.stack.walle, "rollout", "abort", rollout)
+        self.addCleanup(self.stack.walle, "rollout", "abort", rollout, "--reason", "enough")
         output, log = self.run_device("00000000000000d7", None)
         self.assertIn('"version":7', output, log)
         self.assertNotEqual(self.stack.walle("task", "sign", stages, "--key", self.stack.path("cj.key"),
@@ -256,7 +256,7 @@ class Attacks(unittest.TestCase):
     def test_07_timestamp_goes_back(self):
         self.run_device("0000000000000700", None)
         fresh = self.release(OTHER, 1, stages=OPEN)  # makes the gateway sign a newer timestamp
-        self.addCleanup(self.stack.walle, "rollout", "abort", fresh)
+        self.addCleanup(self.stack.walle, "rollout", "abort", fresh, "--reason", "enough")
 
         def change(fields):
             fields["version"] = 1
@@ -404,7 +404,7 @@ class Attacks(unittest.TestCase):
         stages += OPEN
         task = "shop/gray"
         rollout = self.release(task, 1, stages=stages)
-        self.addCleanup(self.stack.walle, "rollout", "abort", rollout)
+        self.addCleanup(self.stack.walle, "rollout", "abort", rollout, "--reason", "enough")
         listed = self.stack.api(f"/api/v1/rollouts/{rollout}")[1]
         statement = self.gray_statement(task, rollout, listed)
 
@@ -510,7 +510,7 @@ class Attacks(unittest.TestCase):
 
     def test_24_order_of_another_task(self):
         _, statement, fields = self.parts(self.middle)
-        self.addCleanup(self.stack.walle, "rollout", "abort", self.release(OTHER, 4, stages=OPEN))
+        self.addCleanup(self.stack.walle, "rollout", "abort", self.release(OTHER, 4, stages=OPEN), "--reason", "enough")
         self.stands("0000000000001800", self.give("0000000000001800", [statement], [self.named(OTHER, fields)]),
                     "orders: the entry names another task", DIRECTOR, "(DIRECTOR)")
 
@@ -642,7 +642,7 @@ class Attacks(unittest.TestCase):
         self.run_device("0000000000002000", self.timestamp_hook(fast_forward))
         later = self.release("shop/third", 1, stages=OPEN)
         for rollout in (fresh, later):
-            self.addCleanup(self.stack.walle, "rollout", "abort", rollout)
+            self.addCleanup(self.stack.walle, "rollout", "abort", rollout, "--reason", "enough")
         output, log = self.run_device("0000000000002000", None)
         self.assertRegex(log, r"\((ROLLBACK|MIXED)\)")  # the attack works: the real timestamps look old to this device
         self.assertNotIn(" ran ", output)

@@ -144,7 +144,7 @@ class Guarding(unittest.TestCase):
         self.assertEqual(self.watch(id_)[0], 1)  # it waits for a person
         self.assertEqual((self.metric("walle_pages_total"), self.metric("walle_rollouts_held_total")), (1, 1))
         self.assertEqual(self.stack.walle("rollout", "resume", id_, check=False).returncode, 4)
-        self.stack.walle("rollout", "abort", id_)
+        self.stack.walle("rollout", "abort", id_, "--reason", "enough")
         self.wait_state(id_, "rolling_back", "rolled_back")
         self.replays(id_)
 

@@ -185,6 +185,7 @@ static void run_here(struct posix_task *task)
         status = dev_runner_events_make(task->job.input, task->job.input_bytes, &events);
         task->job.vm.events = events.events;
         task->job.vm.event_count = events.count;
+        task->job.vm.events_missing = events.missing;
     }
     pthread_mutex_lock(&task->mutex);
     if (status == BASE_OK) {

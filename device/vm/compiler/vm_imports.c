@@ -26,6 +26,7 @@ enum kind {
 struct walk {
     struct dev_vm_compiled *out;
     uint32_t depth;
+    uint32_t caught; // try statements around this place that catch what an import raises
 };
 
 static const mp_parse_node_struct_t *struct_of(mp_parse_node_t node)
@@ -87,6 +88,71 @@ static void statement(struct walk *walk, const mp_parse_node_struct_t *node, uin
     }
 }
 
+// A name, or names, behind `except`. Only those of other exceptions are known not to catch an
+// ImportError.
+static bool may_catch(mp_parse_node_t any, uint32_t depth)
+{
+    static const char *const others[] = {
+        "ArithmeticError",   "AssertionError",      "AttributeError", "EOFError",
+        "GeneratorExit",     "IndentationError",    "IndexError",     "KeyError",
+        "KeyboardInterrupt", "LookupError",         "MemoryError",    "NameError",
+        "OSError",           "NotImplementedError", "OverflowError",  "RuntimeError",
+        "StopIteration",     "StopAsyncIteration",  "SyntaxError",    "SystemExit",
+        "TypeError",         "UnicodeError",        "ValueError",     "ZeroDivisionError"};
+    const mp_parse_node_struct_t *node = struct_of(any);
+    if (node == NULL && MP_PARSE_NODE_IS_ID(any)) {
+        const char *name = qstr_str((qstr)MP_PARSE_NODE_LEAF_ARG(any));
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+            if (strcmp(name, others[i]) == 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (node == NULL || depth == DEPTH_MAX) {
+        return false;
+    }
+    bool found = MP_PARSE_NODE_STRUCT_KIND(node) == KIND_const_object;
+    for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node) && !found; i++) {
+        found = may_catch(node->nodes[i], depth + 1);
+    }
+    return found;
+}
+
+static bool clause_catches(const mp_parse_node_struct_t *clause)
+{
+    mp_parse_node_t what = clause->nodes[0];
+    const mp_parse_node_struct_t *as = struct_of(what);
+    if (as != NULL && MP_PARSE_NODE_STRUCT_KIND(as) == KIND_try_stmt_as_name) {
+        what = as->nodes[0];
+    }
+    return MP_PARSE_NODE_IS_NULL(what) || may_catch(what, 0);
+}
+
+// What is behind the body of a try statement: one clause, several, or more than clauses.
+static bool catches(mp_parse_node_t any)
+{
+    const mp_parse_node_struct_t *node = struct_of(any);
+    uint32_t kind =
+        node != NULL ? (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node) : KIND_try_stmt_finally;
+    if (kind == KIND_try_stmt_except_and_more) { // the first of its nodes are the clauses
+        any = node->nodes[0];
+        node = struct_of(any);
+        kind = node != NULL ? (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node) : KIND_try_stmt_finally;
+    }
+    if (kind == KIND_try_stmt_except) {
+        return clause_catches(node);
+    }
+    bool found = false;
+    if (kind == KIND_try_stmt_except_list) {
+        for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node) && !found; i++) {
+            const mp_parse_node_struct_t *clause = struct_of(node->nodes[i]);
+            found = clause != NULL && clause_catches(clause);
+        }
+    }
+    return found;
+}
+
 static void visit(struct walk *walk, mp_parse_node_t any)
 {
     const mp_parse_node_struct_t *node = struct_of(any);
@@ -98,17 +164,20 @@ static void visit(struct walk *walk, mp_parse_node_t any)
         return;
     }
     if (kind == KIND_import_name || kind == KIND_import_from) {
-        statement(walk, node, kind);
+        if (walk->caught == 0) {
+            statement(walk, node, kind);
+        }
         return;
     }
-    size_t first = 0;
-    if (kind == KIND_try_stmt) { // one that only cleans up catches nothing
-        first = MP_PARSE_NODE_IS_STRUCT_KIND(node->nodes[1], KIND_try_stmt_finally) ? 0 : 1;
-    }
+    uint32_t caught = walk->caught;
+    bool guards = kind == KIND_try_stmt && catches(node->nodes[1]);
     walk->depth++;
-    for (size_t i = first; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node); i++) {
+    for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node); i++) {
+        // A function's body runs when it is called, wherever that is.
+        walk->caught = kind == KIND_funcdef ? 0 : guards && i == 0 ? caught + 1 : caught;
         visit(walk, node->nodes[i]);
     }
+    walk->caught = caught;
     walk->depth--;
 }
 

@@ -257,9 +257,9 @@ static void versions_have_names(void **state)
     version = sim_versions_get(&rig.versions, rig.good);
     sim_version_name(&version, name);
     assert_string_equal(name, "1.2.3");
-    assert_int_equal(sim_versions_find(&rig.versions, BASE_STR("1.2.3")), rig.good);
-    assert_int_equal(sim_versions_find(&rig.versions, BASE_STR("0100")), rig.good);
-    assert_int_equal(sim_versions_find(&rig.versions, BASE_STR("ffff")), SIM_VERSION_NONE);
+    assert_int_equal(sim_versions_find(&rig.versions, 0, BASE_STR("1.2.3")), rig.good);
+    assert_int_equal(sim_versions_find(&rig.versions, 0, BASE_STR("0100")), rig.good);
+    assert_int_equal(sim_versions_find(&rig.versions, 0, BASE_STR("ffff")), SIM_VERSION_NONE);
     rig_done(&rig);
 }
 

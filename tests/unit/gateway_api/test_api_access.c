@@ -48,7 +48,7 @@ static const struct expectation matrix[] = {
     {"POST rollouts/*/pause", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/pause", "{}"},
     {"POST rollouts/*/resume", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/resume", "{}"},
     {"POST rollouts/*/promote", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/promote", "{}"},
-    {"POST rollouts/*/abort", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/abort", "{}"},
+    {"POST rollouts/*/abort", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/abort", REASON},
     {"POST rollouts/*/approve", GW_ROLE_APPROVER, 404, 404, "rollouts/" ROLLOUT "/approve", "{}"},
     {"POST rollouts/*/undo", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/undo", REASON},
     {"POST rollouts/*/kill", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/kill", REASON},

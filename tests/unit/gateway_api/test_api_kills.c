@@ -208,7 +208,7 @@ static void test_no_kill_and_no_undo_without_a_reason(void **state)
     assert_string_equal(api_text(rollout, "state"), "completed");
     json_decref(rollout);
     json_decref(api_call(&released.kit, GW_METHOD_POST, "/api/v1/rollouts/0000000000000012/abort",
-                         "{}", 200));
+                         "{\"reason\":\"enough\"}", 200));
     api_kit_done(&released.kit);
 }
 
