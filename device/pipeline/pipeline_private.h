@@ -118,7 +118,7 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
                         const struct dev_trigger_fired *fired);
 void dev_pipeline_starts_load(struct dev_pipeline *pipeline);
 void dev_pipeline_starts_step(struct dev_pipeline *pipeline);
-// Tells of starts that were dropped, before their tasks can go.
+// Tells of starts that were dropped, in the step that dropped them: their tasks are still there.
 void dev_pipeline_dropped_tell(struct dev_pipeline *pipeline);
 // Brings the store in line with what is in memory: new starts in, ended ones out, each time with
 // the trigger engine's state, so that no match before it fires again.

@@ -392,7 +392,6 @@ enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t no
     struct pipeline_engine *fresh = &pipeline->engines[1 - pipeline->current];
     uint64_t mark = 0;
     pipeline->now_us = now_us;
-    dev_pipeline_dropped_tell(pipeline);
     tasks_take(pipeline, tasks, count);
     BASE_TRY(engine_make(pipeline, fresh, &mark));
     enum base_status status = capture_make(pipeline);

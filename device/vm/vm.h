@@ -30,8 +30,8 @@
 #define DEV_VM_TYPE_MAX         48
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
-#define DEV_VM_STACK_MAX        1024
-#define DEV_VM_IMPORTS_MAX      64 // that the compiler tells of one file
+#define DEV_VM_STACK_MAX        1024 // text of the calls that led to an exception
+#define DEV_VM_IMPORTS_MAX      64   // that the compiler tells of one file
 #define DEV_VM_MODULES_MAX      272
 #define DEV_VM_EVENTS_MAX       4096        // given to a run
 #define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run

@@ -40,6 +40,7 @@
 #define GW_STORE_KEY_MAX         96u
 #define GW_STORE_QUEUE_MAX       65536u // operations waiting; beyond it submit answers BUSY
 #define GW_STORE_GROUP_MAX       8192u  // operations of one commit
+#define GW_STORE_LEFT_OUT_MAX    64u    // ... that meet damage, and fail alone; of more, all fail
 #define GW_STORE_MAP_FIRST       (UINT64_C(64) << 20)
 #define GW_STORE_MAP_MAX         (UINT64_C(64) << 30)
 #define GW_STORE_BLOB_INLINE     (64u * 1024) // larger ones become files

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #define GROW_TRIES_MAX 32 // doublings within one group; the map limit ends them long before
-#define LEFT_OUT_MAX   64 // operations of one group that meet damage; then all of it fails
 
 enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op)
 {
@@ -129,7 +128,7 @@ static int run_group(struct gw_store *store, uint32_t count)
             if (rc != 0) {
                 return rc;
             }
-        } else if (rc == MDB_CORRUPTED && left_out < LEFT_OUT_MAX) {
+        } else if (rc == MDB_CORRUPTED && left_out < GW_STORE_LEFT_OUT_MAX) {
             left_out++;
         } else {
             return rc;

@@ -29,9 +29,8 @@ static void say(struct stream_rig *rig, const void *bytes, size_t size)
     assert_true(sent == (ssize_t)size || rig->may_fail);
 }
 
-void stream_rig_connect(struct stream_rig *rig)
+void stream_rig_connect_with(struct stream_rig *rig, const void *bytes, size_t size)
 {
-    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
     static const struct gw_conn_origin origin = {.peer = {{1}}, .loopback = true};
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
@@ -40,8 +39,14 @@ void stream_rig_connect(struct stream_rig *rig)
     enum base_status status = gw_conn_new(rig->worker, ends[0], false, &origin);
     assert_true(status == BASE_OK || rig->may_fail);
     rig->client = ends[1];
-    say(rig, preface, sizeof(preface));
+    say(rig, bytes, size);
     stream_rig_turn(rig);
+}
+
+void stream_rig_connect(struct stream_rig *rig)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+    stream_rig_connect_with(rig, preface, sizeof(preface));
 }
 
 // Listens on a free port of this machine, and names it to the gateway.

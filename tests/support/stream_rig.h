@@ -31,6 +31,8 @@ struct stream_rig {
 // Turns of the server's loop; what it sent is then in `seen`.
 void stream_rig_turn(struct stream_rig *rig);
 void stream_rig_connect(struct stream_rig *rig);
+// The same of a peer that begins with these bytes.
+void stream_rig_connect_with(struct stream_rig *rig, const void *bytes, size_t size);
 // cmocka's fixture: *state is the rig, with one connection.
 int stream_rig_set_up(void **state);
 // The same with an upstream on this machine, which the test plays.

@@ -1,7 +1,8 @@
 // A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
 // blob on /v1/blob/SIZE, a tunnel stream on /v1/tunnel (the stub ingest's), an echo of the body's
 // size elsewhere. Paths under /up/ belong to the upstream. Answers to /v1/later come from a thread
-// of their own, as the store's do; the one to /test/held when stub_core_let_go is called.
+// of their own, as the store's do; those to /test/held and /api/v1/held when
+// stub_core_let_go is called.
 #include "stub_core.h"
 
 #include "api/api.h"
@@ -212,7 +213,8 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else if (base_str_equal(request->path, BASE_STR("/v1/later"))) {
         handle_later(worker, exchange);
         return;
-    } else if (base_str_equal(request->path, BASE_STR("/test/held"))) {
+    } else if (base_str_equal(request->path, BASE_STR("/test/held")) ||
+               base_str_equal(request->path, BASE_STR("/api/v1/held"))) {
         if (worker->held == NULL) {
             worker->held = exchange;
             return;

@@ -4,7 +4,7 @@
 
 #include "svc/core.h"
 
-// Answers the request for /test/held that is waiting; false: there is none.
+// Answers the request for /test/held or /api/v1/held that is waiting; false: there is none.
 bool stub_core_let_go(struct gw_worker *worker);
 
 #endif

@@ -229,6 +229,95 @@ static void content_on_its_way_is_shared(void **state)
     assert_int_equal(rig.alloc.live, 0);
 }
 
+// Names that lead to one chain of bodies.
+static struct wire_sha256 chained(uint8_t number)
+{
+    struct wire_sha256 name = {.bytes = {5}};
+    name.bytes[31] = number;
+    return name;
+}
+
+// A body is found by its whole name, and lives as long as somebody holds it: neither longer nor
+// shorter, whichever of a chain goes first.
+static void bodies_live_as_long_as_they_are_held(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 3; first++) {
+        struct rig rig;
+        rig_init(&rig);
+        size_t idle = rig.alloc.live;
+        struct sim_body *bodies[3];
+        for (uint8_t i = 0; i < 3; i++) {
+            const struct wire_sha256 name = chained(i);
+            bodies[i] = sim_body_ref(rig.store, &name);
+            assert_int_equal(sim_body_add(rig.store, bodies[i], 0, rig.content + 100 * i, 100),
+                             BASE_OK);
+        }
+        for (uint8_t i = 0; i < 3; i++) { // held twice
+            const struct wire_sha256 name = chained(i);
+            assert_ptr_equal(sim_body_ref(rig.store, &name), bodies[i]);
+        }
+        size_t held = rig.alloc.live;
+        assert_true(held > idle);
+        sim_body_unref(rig.store, bodies[first]);
+        assert_int_equal(rig.alloc.live, held); // the other one has it
+        assert_memory_equal(sim_body_bytes(bodies[first]), rig.content + 100 * first, 100);
+        sim_body_unref(rig.store, bodies[first]);
+        assert_true(rig.alloc.live < held);
+        const struct wire_sha256 gone = chained((uint8_t)first);
+        struct sim_body *anew = sim_body_ref(rig.store, &gone);
+        assert_null(sim_body_bytes(anew)); // nothing is left of the one before
+        sim_body_unref(rig.store, anew);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (i != first) {
+                assert_memory_equal(sim_body_bytes(bodies[i]), rig.content + 100 * i, 100);
+                sim_body_unref(rig.store, bodies[i]);
+                sim_body_unref(rig.store, bodies[i]);
+            }
+        }
+        assert_int_equal(rig.alloc.live, idle);
+        sim_body_unref(rig.store, NULL);
+        sim_store_free(rig.store);
+        assert_int_equal(rig.alloc.live, 0);
+    }
+}
+
+// What is kept is the content, not what somebody's bytes went on with; its bytes are no copy where
+// they are all there is, and stay when nobody is on the way any more.
+static void a_body_becomes_content(void **state)
+{
+    (void)state;
+    for (uint32_t longer = 0; longer < 2; longer++) {
+        struct rig rig;
+        rig_init(&rig);
+        const struct sim_blob *blob = NULL;
+        struct sim_body *body = sim_body_ref(rig.store, &rig.name);
+        assert_int_equal(sim_body_add(rig.store, body, 0, rig.content, CONTENT_BYTES), BASE_OK);
+        if (longer != 0) {
+            assert_int_equal(sim_body_add(rig.store, body, CONTENT_BYTES, rig.content, 10),
+                             BASE_OK);
+        }
+        assert_int_equal(sim_body_keep(rig.store, body, 10, &blob), BASE_ERR_HASH);
+        assert_null(sim_store_find(rig.store, &rig.name));
+        assert_int_equal(sim_body_keep(rig.store, body, CONTENT_BYTES, &blob), BASE_OK);
+        assert_int_equal(blob->bytes == sim_body_bytes(body), longer == 0);
+        assert_int_equal(blob->size, CONTENT_BYTES);
+        assert_int_equal(sim_store_bytes(rig.store), CONTENT_BYTES);
+        const struct sim_blob *again = NULL;
+        assert_int_equal(sim_body_keep(rig.store, body, CONTENT_BYTES, &again), BASE_OK);
+        assert_ptr_equal(again, blob);
+        assert_int_equal(sim_store_bytes(rig.store), CONTENT_BYTES); // counted once
+        // Content that is verified takes no more bytes; the same ones it has.
+        assert_int_equal(sim_body_add(rig.store, body, 0, rig.content, CONTENT_BYTES), BASE_OK);
+        assert_int_equal(sim_body_add(rig.store, body, CONTENT_BYTES, rig.content + 1, 10),
+                         BASE_ERR_CONFLICT);
+        sim_body_unref(rig.store, body);
+        assert_memory_equal(blob->bytes, rig.content, CONTENT_BYTES);
+        sim_store_free(rig.store);
+        assert_int_equal(rig.alloc.live, 0);
+    }
+}
+
 static struct wire_sha256 memo_hash(const struct dev_crypto_port *port, struct base_prng *prng,
                                     const struct wire_sha256 *expected, const uint8_t *bytes,
                                     size_t size)
@@ -362,6 +451,8 @@ int main(void)
         cmocka_unit_test(a_kill_loses_what_was_not_sealed),
         cmocka_unit_test(wrong_content_is_counted),
         cmocka_unit_test(content_on_its_way_is_shared),
+        cmocka_unit_test(bodies_live_as_long_as_they_are_held),
+        cmocka_unit_test(a_body_becomes_content),
         cmocka_unit_test(memo_equals_real_hash),
         cmocka_unit_test(signatures_are_kept_by_all_of_their_input),
         cmocka_unit_test(every_allocation_may_fail),

@@ -59,6 +59,64 @@ static void test_sums_at_their_ends(void **state)
     assert_true(dev_aggregate_value(&spec, state_a).real >= DBL_MAX * (1 - 4 * DBL_EPSILON));
 }
 
+static void reals_add(const struct dev_aggregate_spec *spec, void *to, const double *reals,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        dev_aggregate_add(spec, to, dev_value_real(reals[i]), i);
+    }
+}
+
+// As bytes and back, into a state that had something else.
+static void stored_and_read(const struct dev_aggregate_spec *spec, const void *from, void *to)
+{
+    uint8_t bytes[256];
+    struct base_writer writer;
+    struct base_reader reader;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    dev_aggregate_encode(spec, from, &writer);
+    assert_int_equal(writer.status, BASE_OK);
+    memset(to, 0x5a, dev_aggregate_bytes(spec));
+    base_reader_init(&reader, bytes, base_writer_size(&writer));
+    dev_aggregate_decode(spec, to, &reader);
+    assert_int_equal(base_reader_finish(&reader), BASE_OK);
+    assert_memory_equal(from, to, dev_aggregate_bytes(spec));
+}
+
+// Of a part everything goes on: what its roundings lost, what those lost, and what is beyond all
+// reals; through bytes too.
+static void test_parts_lose_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        double part[3];
+        double whole[3];
+        double sum;
+    } cases[] = {
+        {{0x1p60, 1, 0x1p-60}, {-0x1p60, -1, 0}, 0x1p-60}, // the rest of what was lost
+        {{0x1p60, 1, 0x1p-60}, {-0x1p60, -0x1p-60, 0}, 1}, // what was lost
+        {{DBL_MAX, DBL_MAX, DBL_MAX}, {-DBL_MAX, -DBL_MAX, 0}, DBL_MAX}, // units
+        {{-DBL_MAX, -DBL_MAX, -DBL_MAX}, {DBL_MAX, DBL_MAX, 0}, -DBL_MAX},
+    };
+    for (unsigned mean = 0; mean < 2; mean++) {
+        struct dev_aggregate_spec spec = spec_of(mean ? DEV_AGGREGATE_MEAN : DEV_AGGREGATE_SUM, 0);
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            static _Alignas(8) uint8_t read[256];
+            dev_aggregate_init(&spec, state_a);
+            dev_aggregate_init(&spec, state_b);
+            reals_add(&spec, state_a, cases[i].whole, 3);
+            reals_add(&spec, state_b, cases[i].part, 3);
+            stored_and_read(&spec, state_b, read);
+            dev_aggregate_merge(&spec, state_a, read);
+            double want = mean ? cases[i].sum / 6 : cases[i].sum;
+            double got = dev_aggregate_value(&spec, state_a).real;
+            if (got != want) {
+                fail_msg("case %u, mean %u: %a, not %a", i, mean, got, want);
+            }
+        }
+    }
+}
+
 static void test_distinct_error(void **state)
 {
     (void)state;
@@ -160,6 +218,31 @@ static void test_quantile_bound(void **state)
     }
 }
 
+// No answer is beyond what was added, at whichever end of its bucket that lies.
+static void test_quantiles_lie_among_the_values(void **state)
+{
+    (void)state;
+    static const double values[] = {1, 1.9999999, 100.3, -1, -1.9999999, DBL_MIN / 2, -DBL_MIN / 2};
+    struct dev_aggregate_spec spec = spec_of(DEV_AGGREGATE_QUANTILES, 0);
+    for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        dev_aggregate_init(&spec, state_a);
+        dev_aggregate_init(&spec, state_b);
+        for (unsigned k = 0; k < 3; k++) {
+            dev_aggregate_add(&spec, state_b, dev_value_real(values[i]), k);
+        }
+        for (unsigned merged = 0; merged < 2; merged++) {
+            const void *of = merged ? state_a : state_b;
+            for (double q = 0; q <= 1; q += 0.5) {
+                double got = dev_aggregate_quantile(of, q).real;
+                if (got != values[i]) {
+                    fail_msg("value %u, merged %u: %a, not %a", i, merged, got, values[i]);
+                }
+            }
+            dev_aggregate_merge(&spec, state_a, state_b);
+        }
+    }
+}
+
 static void test_merged_parts_are_the_whole(void **state)
 {
     (void)state;
@@ -216,8 +299,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_at_their_ends),
+        cmocka_unit_test(test_parts_lose_nothing),
         cmocka_unit_test(test_distinct_error),
         cmocka_unit_test(test_quantile_bound),
+        cmocka_unit_test(test_quantiles_lie_among_the_values),
         cmocka_unit_test(test_merged_parts_are_the_whole),
         cmocka_unit_test(test_exact_comparison),
     };

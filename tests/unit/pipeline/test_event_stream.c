@@ -194,6 +194,69 @@ static void test_join_without_room(void **state)
     free(memory);
 }
 
+static struct dev_stream_stats stats_of(const struct dev_stream *stream)
+{
+    struct dev_stream_stats stats;
+    dev_stream_stats(stream, &stats);
+    return stats;
+}
+
+// Late is who comes when a partner may have left already: partners wait 3 s here.
+static void test_join_counts_who_is_late(void **state)
+{
+    (void)state;
+    const struct dev_stream_spec spec = join_spec();
+    void *memory;
+    void *other_memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    struct dev_stream *other = stream_new(&spec, &other_memory);
+    feed(stream, 1, START + 2000, 1, 1, DEV_EVENT_EXPOSURE);
+    feed(stream, 2, START, 1, 1, DEV_EVENT_EXPOSURE);
+    feed(stream, 3, START + 5000, 1, 2, DEV_EVENT_EXPOSURE); // nobody left: the first waits still
+    assert_int_equal(stats_of(stream).join_late, 0);
+    feed(stream, 4, START + 5001, 1, 2, DEV_EVENT_EXPOSURE); // both leave
+    assert_int_equal(stats_of(stream).join_late, 0);
+    // What left is part of the state.
+    uint8_t bytes[4096];
+    size_t size = 0;
+    assert_int_equal(dev_stream_state_encode(stream, bytes, sizeof(bytes), &size), BASE_OK);
+    assert_int_equal(dev_stream_state_parse(other, bytes, size), BASE_OK);
+    uint64_t before = stats_of(other).join_late;
+    feed(other, 5, START + 5000, 1, 2, DEV_EVENT_CLICK);
+    assert_int_equal(stats_of(other).join_late, before + 1);
+    // One at START + 2000 is near enough to the first of these, to the second it is not.
+    feed(stream, 5, START + 5000, 1, 2, DEV_EVENT_CLICK);
+    assert_int_equal(stats_of(stream).join_late, 1);
+    feed(stream, 6, START + 5001, 1, 2, DEV_EVENT_CLICK);
+    assert_int_equal(stats_of(stream).join_late, 1);
+    free(other_memory);
+    free(memory);
+}
+
+// By the clock that was set back nobody left yet, and who waits by the old one is dropped.
+static void test_join_when_the_clock_is_set_back(void **state)
+{
+    (void)state;
+    const struct dev_stream_spec spec = join_spec();
+    const uint64_t back = START - 2 * DEV_STREAM_STEP_MS;
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    row_count = 0;
+    feed(stream, 1, START, 1, 1, DEV_EVENT_EXPOSURE);
+    feed(stream, 2, START + 5000, 1, 1, DEV_EVENT_EXPOSURE); // the first leaves
+    feed(stream, 3, START + 5001, 1, 2, DEV_EVENT_EXPOSURE);
+    feed(stream, 4, back, 1, 3, DEV_EVENT_CLICK);
+    assert_int_equal(stats_of(stream).clock_steps, 1);
+    assert_int_equal(stats_of(stream).join_dropped, 2);
+    assert_int_equal(stats_of(stream).join_late, 1); // by the old clock it is
+    feed(stream, 5, back + 1, 1, 4, DEV_EVENT_EXPOSURE);
+    assert_int_equal(stats_of(stream).join_late, 1);
+    assert_int_equal(stats_of(stream).join_dropped, 2);
+    assert_int_equal(row_count, 1); // of the two since
+    assert_int_equal(rows[0].sum, 3004);
+    free(memory);
+}
+
 // --- eviction
 
 static struct dev_stream_spec keyed_spec(uint32_t keys)
@@ -485,6 +548,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_join_against_brute_force),
         cmocka_unit_test(test_join_without_room),
+        cmocka_unit_test(test_join_counts_who_is_late),
+        cmocka_unit_test(test_join_when_the_clock_is_set_back),
         cmocka_unit_test(test_least_recently_used_key_goes),
         cmocka_unit_test(test_nothing_is_lost_by_eviction),
         cmocka_unit_test(test_keys_that_cannot_be_kept),

@@ -1,0 +1,292 @@
+// What a run came to, one reason at a time: each case differs in one thing from a run that passed.
+#include "test_kit.h"
+
+#include "run/fleet_outcome.h"
+
+#include <string.h>
+
+struct world {
+    struct sim_options options;
+    struct sim_versions versions;
+    struct sim_watch_view view;
+    struct sim_ending ending;
+    struct sim_run_result result;
+    uint8_t version;
+};
+
+static struct world world;
+
+// A gateway, devices that came online, a release under way that they took.
+static void remote(void)
+{
+    static const struct wire_sha256 manifest = {.bytes = {7}};
+    memset(&world, 0, sizeof(world));
+    sim_versions_init(&world.versions);
+    world.version = sim_versions_intern(&world.versions, &manifest);
+    sim_versions_describe(&world.versions, world.version, BASE_STR("shop/score"),
+                          BASE_STR("2.0.0"));
+    world.options = (struct sim_options){.devices = 10, .host = "gateway.example", .port = 8443};
+    world.view = (struct sim_watch_view){.known = true,
+                                         .task = "shop/score",
+                                         .version = "2.0.0",
+                                         .state = "running",
+                                         .stage = "gray",
+                                         .reason = "a person"};
+    world.ending = (struct sim_ending){.view = &world.view, .goal_reached = true};
+    world.result.options = &world.options;
+    world.result.versions = &world.versions;
+    world.result.counters = (struct sim_counters){
+        .requests = 20, .answers = 20, .arrived = 10, .checkins = 10, .activations = 10};
+    world.result.counters.version[world.version].offered = 10;
+    world.result.verdict.holds = true;
+}
+
+// Without a gateway: every device ran the version.
+static void local(void)
+{
+    remote();
+    world.options.local = true;
+    world.options.max_failure_ppm = 100000; // one in ten
+    world.ending.view = NULL;
+    world.result.counters = (struct sim_counters){.arrived = 10};
+    world.result.completed = 10;
+    world.result.failed = 1;
+}
+
+static void judged(enum sim_outcome want, const char *cause)
+{
+    sim_outcome_judge(&world.result, &world.ending);
+    print_message("%s: %s\n", sim_outcome_name(world.result.outcome), world.result.cause);
+    assert_int_equal(world.result.outcome, want);
+    assert_int_equal(world.result.interrupted, world.ending.interrupted);
+    assert_non_null(strstr(world.result.cause, cause));
+    assert_int_equal(world.result.cause[0] == '\0', cause[0] == '\0');
+    sim_versions_done(&world.versions);
+}
+
+static void without_a_gateway(void **state)
+{
+    (void)state;
+    remote();
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    world.result.counters.answers = 0;
+    judged(SIM_OUTCOME_NO_GATEWAY, "no gateway answered: gateway.example:8443: no answer");
+    remote();
+    world.result.counters.answers = 0;
+    world.ending.link_fault = "refused by 127.0.0.1:1";
+    judged(SIM_OUTCOME_NO_GATEWAY, "no gateway answered: refused by 127.0.0.1:1");
+    remote();
+    world.result.counters.answers = 1; // one answer, and a connection that failed later
+    world.ending.link_fault = "refused by 127.0.0.1:1";
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // nothing was asked: nobody came online, which says nothing of the gateway
+    world.result.counters.requests = 0;
+    world.result.counters.answers = 0;
+    world.result.counters.checkins = 0;
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "no device came online: 10 of 10 came up");
+    remote();
+    world.result.counters.answers = 0; // stopped before an answer could come
+    world.ending.interrupted = true;
+    judged(SIM_OUTCOME_INTERRUPTED, "");
+    local();
+    judged(SIM_OUTCOME_PASSED, "");
+    local(); // nobody is offered anything, whatever it is about
+    (void)snprintf(world.options.task, sizeof(world.options.task), "shop/score");
+    judged(SIM_OUTCOME_PASSED, "");
+}
+
+static void with_nobody_online(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.checkins = 0;
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "no device came online: 10 of 10 came up");
+    remote();
+    world.result.counters.checkins = 0;
+    world.result.counters.unauthorized = 3;
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "nobody's or a stranger's: --enroll-token FILE");
+    remote();
+    world.result.counters.checkins = 0;
+    world.result.counters.unauthorized = 3;
+    world.result.counters.enrol_refused = 3;
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "the gateway refused every enrolment");
+    remote(); // some enrolled: the token is good
+    world.result.counters.checkins = 0;
+    world.result.counters.enrol_refused = 3;
+    world.result.counters.enrolled = 1;
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "no device came online: 10 of 10 came up");
+    remote();
+    world.result.counters.checkins = 0;
+    world.result.counters.enrol_refused = 3;
+    world.result.counters.enrolled_before = 3;
+    (void)snprintf(world.options.credentials, sizeof(world.options.credentials), "some.file");
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "some.file does not hold their credentials");
+    local();
+    world.result.counters.arrived = 0;
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "no device came online");
+}
+
+static void with_a_release_that_reaches_nobody(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.version[world.version].offered = 0;
+    judged(SIM_OUTCOME_UNREACHED, "reached any of the 10 devices that came online: the rollout of "
+                                  "shop/score 2.0.0 is running, at gray");
+    remote(); // what is offered under the number of no version is none
+    world.result.counters.version[world.version].offered = 0;
+    world.result.counters.version[SIM_VERSION_NONE].offered = 5;
+    judged(SIM_OUTCOME_UNREACHED, "no release reached any");
+    remote(); // the last number counts
+    world.result.counters.version[world.version].offered = 0;
+    world.result.counters.version[SIM_VERSIONS_MAX - 1].offered = 5;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // it is about no release, so that none came is nothing
+    world.result.counters.version[world.version].offered = 0;
+    world.view.known = false;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    world.result.counters.version[world.version].offered = 0;
+    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    world.result.counters.version[world.version].offered = 0;
+    world.ending.view = NULL;
+    (void)snprintf(world.options.task, sizeof(world.options.task), "shop/score");
+    judged(SIM_OUTCOME_UNREACHED, "no release of shop/score reached any of the 10 devices that "
+                                  "came online: no rollout of this gateway is known here");
+}
+
+// Each way in which a command line names a release.
+static void about_a_release_that_is_named(void **state)
+{
+    (void)state;
+    for (uint32_t way = 0; way < 6; way++) {
+        remote();
+        world.ending.view = NULL;
+        world.result.counters.version[world.version].offered = 0;
+        world.options.task[0] = way == 0 ? 'x' : '\0';
+        world.options.version[0] = way == 1 ? 'x' : '\0';
+        world.options.coverage_ppm = way == 2;
+        world.options.until_rollout = way == 3;
+        world.options.rollout = way == 4;
+        world.options.bad_version_count = way == 5;
+        judged(SIM_OUTCOME_UNREACHED, "no rollout of this gateway is known here");
+    }
+}
+
+static void with_devices_that_refuse(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.activations = 0;
+    world.result.counters.refused_offers = 3;
+    world.result.counters.refused_metadata = 2;
+    judged(SIM_OUTCOME_UNREACHED, "no device took a release: they refused 3 offers and 2 roots");
+    remote();
+    world.result.counters.activations = 0;
+    world.result.counters.refused_metadata = 2;
+    judged(SIM_OUTCOME_UNREACHED, "refused 0 offers and 2 roots");
+    remote(); // some took it
+    world.result.counters.refused_offers = 3;
+    judged(SIM_OUTCOME_PASSED, "");
+}
+
+static void with_a_goal(void **state)
+{
+    (void)state;
+    remote();
+    world.options.coverage_ppm = 1;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    world.options.coverage_ppm = 1;
+    world.ending.goal_reached = false;
+    judged(SIM_OUTCOME_FAILED, "--until-coverage was not reached");
+    remote();
+    world.options.until_rollout = 1;
+    world.ending.goal_reached = false;
+    judged(SIM_OUTCOME_FAILED, "--until-rollout is not over");
+    remote(); // none was set
+    world.ending.goal_reached = false;
+    judged(SIM_OUTCOME_PASSED, "");
+}
+
+static void taken_back(void **state)
+{
+    (void)state;
+    remote();
+    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    judged(SIM_OUTCOME_FAILED, "the release of shop/score 2.0.0 was rolled back: a person;");
+    remote();
+    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    world.view.reason[0] = '\0';
+    judged(SIM_OUTCOME_FAILED, "2.0.0 was rolled back; one that");
+    remote(); // as it was said to be
+    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    world.versions.items[world.version].bad = true;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // of other devices than these
+    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    (void)snprintf(world.view.version, sizeof(world.view.version), "3.0.0");
+    judged(SIM_OUTCOME_PASSED, "");
+}
+
+// An invariant that broke; of a run that was cut short, one that time would not have mended.
+static void with_a_broken_invariant(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        for (uint32_t interrupted = 0; interrupted < 2; interrupted++) {
+            remote();
+            world.result.verdict.holds = false;
+            world.result.verdict.oracle[i].checked = true;
+            world.ending.interrupted = interrupted != 0;
+            judged(interrupted != 0 && i == SIM_ORACLE_BACK ? SIM_OUTCOME_INTERRUPTED
+                                                            : SIM_OUTCOME_FAILED,
+                   "");
+        }
+    }
+    remote();
+    world.result.verdict.oracle[0] = (struct sim_oracle_result){.checked = true, .holds = true};
+    world.ending.interrupted = true;
+    judged(SIM_OUTCOME_INTERRUPTED, "");
+}
+
+static void without_a_gateway_by_figures(void **state)
+{
+    (void)state;
+    local();
+    world.result.failed = 2;
+    world.result.focus = world.version;
+    world.result.failed_as[WIRE_OUTCOME_FAIL_TIMEOUT] = 1;
+    world.result.failed_as[WIRE_OUTCOME_FAIL_MEMORY] = 2;
+    sim_failures_add(&world.result.failures, world.version, WIRE_OUTCOME_FAIL_MEMORY,
+                     BASE_STR("too much of it"));
+    judged(SIM_OUTCOME_FAILED, "2 of 10 devices failed, 20.00 %: at most 10.00 % may");
+    assert_non_null(strstr(world.result.cause, "most often, on 2, "));
+    assert_non_null(strstr(world.result.cause, ": too much of it; next"));
+    local(); // nobody failed, as nobody ran it
+    world.result.completed = 0;
+    world.result.failed = 0;
+    judged(SIM_OUTCOME_FAILED, "no device ran the version");
+    local();
+    world.options.max_failure_ppm = 99999;
+    judged(SIM_OUTCOME_FAILED, "1 of 10 devices failed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_gateway),
+        cmocka_unit_test(with_nobody_online),
+        cmocka_unit_test(with_a_release_that_reaches_nobody),
+        cmocka_unit_test(about_a_release_that_is_named),
+        cmocka_unit_test(with_devices_that_refuse),
+        cmocka_unit_test(with_a_goal),
+        cmocka_unit_test(taken_back),
+        cmocka_unit_test(with_a_broken_invariant),
+        cmocka_unit_test(without_a_gateway_by_figures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
