@@ -13,6 +13,8 @@
     (64 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10 + 10) + DEV_REFUSED_MAX * 8)
 #define PROFILE_TEXT_MAX BASE_B64_ENCODED(PROFILE_BYTES_MAX)
 
+#define REPORT_HEAD_BYTES    31 // of a report, and of an outcome without its detail: at most
+#define REPORT_ENTRY_BYTES   45
 #define MORE_OFFERS_PAUSE_US 1000000ull // a gateway that always has more is not asked in a loop
 
 _Static_assert(PROFILE_BYTES_MAX <= WIRE_PROFILE_BYTES_MAX, "a profile fits the wire");
@@ -145,37 +147,44 @@ static void request_start(struct dev_runtime *runtime, enum dev_control_kind kin
     }
 }
 
-static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
+enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text, size_t capacity,
+                                   size_t *out_size, char nonce[WIRE_ASK_TEXT + 1])
 {
     struct dev_control *control = &runtime->control;
-    char text[PROFILE_TEXT_MAX];
-    size_t size = 0;
     refusals_review(runtime);
     control->pairs_sent = control->pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
-    if (profile_encode(runtime, control->pairs_sent, text, sizeof(text), &size) != BASE_OK) {
-        control->checkin_due_us = UINT64_MAX; // cannot happen: the sizes are checked at init
-        return;
-    }
-    struct dev_request request = {
-        .method = DEV_METHOD_POST,
-        .path = BASE_STR("/v1/checkin"),
-        .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
-        .profile = {text, size},
-    };
-    char nonce[WIRE_ASK_TEXT + 1];
+    BASE_TRY(profile_encode(runtime, control->pairs_sent, text, capacity, out_size));
+    nonce[0] = '\0';
     if (runtime->trust.work != NULL) {
         dev_trust_ask(runtime, nonce);
-        request.nonce = (struct base_str){nonce, WIRE_ASK_TEXT};
     }
     control->again_ms = UINT32_MAX; // this one is for all that was said so far
     dev_offers_start(&control->offers);
     dev_offers_none(runtime);
+    return BASE_OK;
+}
+
+static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
+{
+    char text[PROFILE_TEXT_MAX];
+    char nonce[WIRE_ASK_TEXT + 1];
+    size_t size = 0;
+    if (dev_checkin_begin(runtime, text, sizeof(text), &size, nonce) != BASE_OK) {
+        runtime->control.checkin_due_us = UINT64_MAX; // cannot happen: sizes are checked at init
+        return;
+    }
+    const struct dev_request request = {
+        .method = DEV_METHOD_POST,
+        .path = BASE_STR("/v1/checkin"),
+        .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
+        .profile = {text, size},
+        .nonce = base_str_of(nonce),
+    };
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
 }
 
-// Encodes the oldest outcomes that fit one report.
-static enum base_status report_encode(struct dev_runtime *runtime, uint8_t *out, size_t capacity,
-                                      size_t *out_size)
+enum base_status dev_report_encode(struct dev_runtime *runtime, uint8_t *out, size_t capacity,
+                                   size_t *out_size)
 {
     struct wire_report report = {
         .device_id = runtime->settings.device_id,
@@ -183,10 +192,21 @@ static enum base_status report_encode(struct dev_runtime *runtime, uint8_t *out,
         .first_seq = runtime->outcomes.first_seq,
     };
     struct base_reader reader;
+    size_t used = REPORT_HEAD_BYTES;
+    if (runtime->outcomes.count == 0) {
+        return BASE_ERR_NOT_FOUND;
+    }
     dev_outcomes_reader(&runtime->outcomes, &reader);
     while (report.count < WIRE_REPORT_MAX &&
            dev_outcomes_next(&reader, &report.outcomes[report.count]) == BASE_OK) {
+        used += REPORT_ENTRY_BYTES + report.outcomes[report.count].detail.size;
+        if (used > capacity) {
+            break;
+        }
         report.count++;
+    }
+    if (report.count == 0 && used > capacity) {
+        return BASE_ERR_TOO_LARGE;
     }
     runtime->control.reported_seq = report.first_seq + report.count - 1;
     return wire_report_encode(&report, out, capacity, out_size);
@@ -201,7 +221,7 @@ static void report_start(struct dev_runtime *runtime, uint64_t now_us)
         control->report_due_us = UINT64_MAX;
         return;
     }
-    if (report_encode(runtime, body, sizeof(body), &size) != BASE_OK) {
+    if (dev_report_encode(runtime, body, sizeof(body), &size) != BASE_OK) {
         runtime->stats.dropped_outcomes +=
             dev_outcomes_ack(&runtime->outcomes, control->reported_seq);
         runtime->dirty = true; // not to be sent, ever: it must not block what comes behind
@@ -220,7 +240,7 @@ static void report_start(struct dev_runtime *runtime, uint64_t now_us)
 void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us)
 {
     struct dev_control *control = &runtime->control;
-    bool under_way = control->exchange != 0 && control->kind == DEV_CONTROL_CHECKIN;
+    bool under_way = control->exchange != 0 && control->kind != DEV_CONTROL_REPORT;
     if (!under_way) {
         control->checkin_due_us =
             due_us < control->checkin_due_us ? due_us : control->checkin_due_us;
@@ -231,16 +251,42 @@ void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us)
     control->again_ms = after_ms < control->again_ms ? (uint32_t)after_ms : control->again_ms;
 }
 
+void dev_checkin_soon(struct dev_runtime *runtime)
+{
+    dev_checkin_by(runtime, 0);
+    if (runtime->control.retry_after_s == 0) { // a gateway that asked for time gets it
+        runtime->control.not_before_us = 0;
+    }
+}
+
+static void give_up(struct dev_runtime *runtime)
+{
+    struct dev_control *control = &runtime->control;
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (control->kind == DEV_CONTROL_RIDE) {
+        dev_ride_end(runtime, control->exchange, (struct base_str){0}, (struct base_str){0});
+        return;
+    }
+    http->cancel(http->ctx, control->exchange);
+    control->exchange = 0;
+    request_failed(runtime);
+}
+
+// From when on a request of the runtime's own may go: after back-off, and when no ride is waited
+// for.
+static uint64_t own_from_us(const struct dev_control *control)
+{
+    return control->not_before_us > control->quiet_until_us ? control->not_before_us
+                                                            : control->quiet_until_us;
+}
+
 void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_control *control = &runtime->control;
     if (control->exchange != 0 && now_us >= control->deadline_us) {
-        const struct dev_http_port *http = &runtime->ports->http;
-        http->cancel(http->ctx, control->exchange);
-        control->exchange = 0;
-        request_failed(runtime);
+        give_up(runtime);
     }
-    if (control->exchange != 0 || now_us < control->not_before_us) {
+    if (control->exchange != 0 || now_us < own_from_us(control)) {
         return;
     }
     if (control->more_offers && runtime->pull.phase == DEV_PULL_IDLE && runtime->run.run == 0) {
@@ -261,10 +307,10 @@ void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
 void dev_control_stop(struct dev_runtime *runtime)
 {
     const struct dev_http_port *http = &runtime->ports->http;
-    if (runtime->control.exchange != 0) {
+    if (runtime->control.exchange != 0 && runtime->control.kind != DEV_CONTROL_RIDE) {
         http->cancel(http->ctx, runtime->control.exchange);
-        runtime->control.exchange = 0;
     }
+    runtime->control.exchange = 0;
 }
 
 void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head)
@@ -342,7 +388,7 @@ static void checkin_done(struct dev_runtime *runtime)
     }
 }
 
-static void report_done(struct dev_runtime *runtime)
+void dev_report_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
     (void)dev_outcomes_ack(&runtime->outcomes, control->reported_seq);
@@ -350,13 +396,13 @@ static void report_done(struct dev_runtime *runtime)
     control->report_due_us = runtime->outcomes.count > 0 ? 0 : UINT64_MAX;
 }
 
-// The gateway will never take these outcomes, whatever is tried: go on without them.
-static void report_refused(struct dev_runtime *runtime)
+// Whatever is tried: go on without them.
+void dev_report_refused(struct dev_runtime *runtime)
 {
     runtime->stats.dropped_outcomes +=
         dev_outcomes_ack(&runtime->outcomes, runtime->control.reported_seq);
     runtime->control.reported_seq = 0;
-    report_done(runtime);
+    dev_report_done(runtime);
 }
 
 void dev_control_end(struct dev_runtime *runtime, enum base_status status)
@@ -373,10 +419,10 @@ void dev_control_end(struct dev_runtime *runtime, enum base_status status)
         checkin_done(runtime);
     } else if (control->kind == DEV_CONTROL_REPORT && http == 204) {
         dev_backoff_reset(&control->backoff);
-        report_done(runtime);
+        dev_report_done(runtime);
     } else {
         if (control->kind == DEV_CONTROL_REPORT && (http == 400 || http == 413 || http == 422)) {
-            report_refused(runtime);
+            dev_report_refused(runtime);
         }
         request_failed(runtime);
     }
@@ -392,5 +438,6 @@ uint64_t dev_control_due_us(const struct dev_runtime *runtime)
     if (control->report_due_us < due_us && !runtime->dirty) {
         due_us = control->report_due_us;
     }
-    return due_us > control->not_before_us ? due_us : control->not_before_us;
+    uint64_t from_us = own_from_us(control);
+    return due_us > from_us ? due_us : from_us;
 }

@@ -441,7 +441,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
 static void ask_instead(struct dev_runtime *runtime, uint64_t mark)
 {
     if (!dev_refusals_before(&runtime->refusals, mark)) {
-        dev_checkin_now(runtime);
+        dev_checkin_soon(runtime);
     }
 }
 

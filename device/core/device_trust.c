@@ -70,7 +70,7 @@ static void cycle_end(struct dev_runtime *runtime)
     trust->scenario_size = 0;
     if (trust->changed) {
         trust->changed = false;
-        dev_checkin_now(runtime);
+        dev_checkin_soon(runtime);
     }
 }
 

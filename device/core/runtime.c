@@ -65,7 +65,7 @@ size_t dev_runtime_bytes(const struct dev_config *config)
     uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     if (tasks_max > DEV_TASKS_MAX || outcomes_max > WIRE_REPORT_MAX ||
         config->attrs.count > WIRE_ATTRS_MAX || config->result_bytes_max > DEV_RESULT_BYTES_MAX ||
-        !keys_ok(config)) {
+        config->ride_wait_s > DEV_RIDE_WAIT_MAX_S || !keys_ok(config)) {
         return 0;
     }
     return aligned(sizeof(struct dev_runtime)) + aligned(tasks_max * sizeof(struct dev_task)) +
@@ -94,6 +94,7 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->backoff_cap_ms = or_default(config->backoff_cap_ms, DEFAULT_BACKOFF_CAP_MS);
     settings->request_timeout_us =
         or_default(config->request_timeout_ms, DEFAULT_TIMEOUT_MS) * 1000ull;
+    settings->ride_wait_s = config->ride_wait_s;
     settings->report_delay_us = config->report_delay_ms * 1000ull;
     settings->born_s = config->born_s;
     settings->crash_limit = or_default(config->crash_limit, 1);
@@ -326,6 +327,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     control->again_ms = UINT32_MAX;
     control->report_due_us = UINT64_MAX;
     control->not_before_us = 0;
+    control->quiet_until_us = 0;
     control->pairs_wanted = false;
     control->more_offers = false;
     runtime->pull.phase = DEV_PULL_IDLE;
@@ -391,6 +393,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     runtime->past_due = true;
     runtime->check_due_us = 0;
     runtime->booted = true;
+    dev_ride_expect(runtime);
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
     return BASE_OK;
 }
@@ -463,10 +466,8 @@ void dev_stop(struct dev_runtime *runtime)
 
 void dev_checkin_now(struct dev_runtime *runtime)
 {
-    dev_checkin_by(runtime, 0);
-    if (runtime->control.retry_after_s == 0) { // a gateway that asked for time gets it
-        runtime->control.not_before_us = 0;
-    }
+    runtime->control.quiet_until_us = 0;
+    dev_checkin_soon(runtime);
 }
 
 // Walks through a whole answer; with `take` every envelope is judged.
@@ -494,7 +495,7 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
     }
     BASE_TRY(offers_walk(runtime, &stream, bytes, size, false));
     if (runtime->trust.work != NULL) { // it answers no question of ours: ask
-        dev_checkin_now(runtime);
+        dev_checkin_soon(runtime);
         return BASE_OK;
     }
     BASE_TRY(offers_walk(runtime, &stream, bytes, size, true));
@@ -505,7 +506,7 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
     bool again = dev_again_news(runtime, marks, dev_offers_again(&stream, marks));
     if (again || (stream.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE |
                                   WIRE_OFFER_FLAG_SHADOWS)) != 0) {
-        dev_checkin_now(runtime);
+        dev_checkin_soon(runtime);
     }
     (void)dev_flush(runtime, dev_now_us(runtime));
     return BASE_OK;

@@ -84,6 +84,7 @@ enum dev_control_kind {
     DEV_CONTROL_NONE,
     DEV_CONTROL_CHECKIN,
     DEV_CONTROL_REPORT,
+    DEV_CONTROL_RIDE, // on a request of the app's: a check-in, and perhaps a report
 };
 
 enum dev_pull_phase {
@@ -223,6 +224,7 @@ struct dev_settings {
     uint64_t report_delay_us;
     uint64_t born_s;
     uint32_t crash_limit;
+    uint32_t ride_wait_s;
     bool hints;
     char device_hex[WIRE_DEVICE_HEX + 1];
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
@@ -231,8 +233,9 @@ struct dev_settings {
 // The check-in or report under way, and when the next ones are due.
 struct dev_control {
     uint64_t checkin_due_us;
-    uint64_t report_due_us; // UINT64_MAX: nothing to report
-    uint64_t not_before_us; // back-off
+    uint64_t report_due_us;  // UINT64_MAX: nothing to report
+    uint64_t not_before_us;  // back-off
+    uint64_t quiet_until_us; // what is due waits for a ride until then
     uint64_t deadline_us;
     uint64_t reported_seq; // last number in the report under way
     uint32_t exchange;     // 0: none
@@ -242,6 +245,7 @@ struct dev_control {
     bool pairs_sent;
     bool pairs_wanted;
     bool more_offers;   // check in again when the pulls are done
+    bool ride_reports;  // the ride under way has a report
     bool checkin_first; // the last report failed: it must not keep the device from checking in
     // A check-in asked for while one was under way, so long after its end; UINT32_MAX: none.
     uint32_t again_ms;
@@ -665,7 +669,24 @@ uint64_t dev_result_digest(struct base_str json);
 // A check-in at `due_us` or before. One under way may have been answered too early for what this is
 // about: then it is another one.
 void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us);
+// As soon as may be; a ride that is expected is waited for.
+void dev_checkin_soon(struct dev_runtime *runtime);
+// Begins a check-in: its profile is in `text`, its question, on a device with a root, in `nonce`
+// (else empty). TOO_LARGE: nothing has begun.
+BASE_NODISCARD enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text,
+                                                  size_t capacity, size_t *out_size,
+                                                  char nonce[WIRE_ASK_TEXT + 1]);
+// Encodes the oldest outcomes that fit `capacity`, and notes which. NOT_FOUND: there is none;
+// TOO_LARGE; other codes: the oldest can never be sent.
+BASE_NODISCARD enum base_status dev_report_encode(struct dev_runtime *runtime, uint8_t *out,
+                                                  size_t capacity, size_t *out_size);
+// The report that was encoded last is durable; or the gateway will never take it.
+void dev_report_done(struct dev_runtime *runtime);
+void dev_report_refused(struct dev_runtime *runtime);
 void dev_control_step(struct dev_runtime *runtime, uint64_t now_us);
+// ---- device_ride.c
+// From now on what is due waits for a ride, so long as settings say.
+void dev_ride_expect(struct dev_runtime *runtime);
 void dev_control_stop(struct dev_runtime *runtime);
 void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head);
 void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);

@@ -22,6 +22,7 @@ BASE_C_BEGIN
 #define WIRE_REPORT_MAX        64
 #define WIRE_REPORT_DETAIL_MAX 160
 #define WIRE_REPORT_BYTES_MAX  (16 * 1024)
+#define WIRE_REPORT_HEADER_MAX 3072 // bytes before base64 in the header walle-report
 
 // X(name, value, text); 16 and above are failures.
 #define WIRE_OUTCOME_MAP(X)                                                                        \

@@ -39,6 +39,7 @@ enum sim_stream {
     SIM_STREAM_KILL,
     SIM_STREAM_SESSION,
     SIM_STREAM_CLOCK,
+    SIM_STREAM_BUSINESS,
 };
 
 struct sim_population {

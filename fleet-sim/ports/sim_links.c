@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADERS_MAX 6
+#define HEADERS_MAX 8
 #define BEARER_MAX  300
 #define FAULT_MAX   200
 
@@ -111,6 +111,9 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
         .range_from = head->range_from,
         .retry_after_s = head->retry_after_s,
     };
+    struct sim_exchange *exchange = user;
+    exchange->answer_ride = head->ride;
+    exchange->answer_offer = head->offer;
     events->head(events->ctx, user, &translated);
 }
 
@@ -264,7 +267,13 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     struct h2_header headers[HEADERS_MAX];
     uint32_t count = 0;
     char range[40];
-    headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    if (exchange->ride == NULL) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    }
+    for (uint32_t i = 0; exchange->ride != NULL && i < exchange->ride->header_count; i++) {
+        const struct dev_ride_header *header = &exchange->ride->headers[i];
+        headers[count++] = (struct h2_header){header->name, header->value};
+    }
     bool enrols = exchange->kind == SIM_EXCHANGE_ENROL;
     if (exchange->credential.size > 0) {
         headers[count++] =

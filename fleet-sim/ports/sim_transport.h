@@ -8,6 +8,8 @@
 struct sim_link;
 struct sim_blob;
 
+#define SIM_BUSINESS_PATH "/business"
+
 enum sim_exchange_kind {
     SIM_EXCHANGE_CHECKIN,
     SIM_EXCHANGE_BLOB,
@@ -16,6 +18,7 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_TUNNEL,
     SIM_EXCHANGE_META, // roots, timestamp, snapshots
     SIM_EXCHANGE_ENROL,
+    SIM_EXCHANGE_BUSINESS, // of the app, to its service behind the gateway
     SIM_EXCHANGE_OTHER,
     SIM_EXCHANGE_KIND_COUNT
 };
@@ -28,6 +31,11 @@ struct sim_exchange {
     uint64_t started_us;        // when it was handed to the transport
     struct base_str credential; // shown, or of an enrolment its key; empty: none. Valid until the
                                 // exchange ends
+    // BUSINESS: what rides on it, for the start alone; and what the answer's head says of that,
+    // valid while that is told.
+    const struct dev_ride *ride;
+    struct base_str answer_ride;
+    struct base_str answer_offer;
     enum sim_exchange_kind kind;
     bool open;
     bool body_owned; // `body` is on the heap, for this exchange alone

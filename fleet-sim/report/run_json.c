@@ -104,6 +104,16 @@ static json_t *totals(const struct sim_run_result *result)
         number(c->enrolled_before), "unauthorized", number(c->unauthorized));
 }
 
+// What devices asked the gateway for, and what rode on their apps' requests.
+static json_t *requests(const struct sim_run_result *result)
+{
+    const struct sim_counters *c = &result->counters;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "business", number(c->business), "rides",
+                     number(c->rides), "ride_reports", number(c->ride_reports), "own_checkins",
+                     number(c->own_checkins), "own_reports", number(c->own_reports), "pulls",
+                     number(c->pulls));
+}
+
 static json_t *trust(const struct sim_run_result *result)
 {
     const struct sim_trust_result *t = &result->trust;
@@ -128,13 +138,14 @@ static json_t *latencies(const struct sim_run_result *result)
 {
     const struct base_hist *kinds = result->latencies.request_us;
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
         quantiles(&result->latencies.lag_us), "checkin_from_intended",
         quantiles(&result->latencies.checkin_us), "checkin",
         quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob", quantiles(&kinds[SIM_EXCHANGE_BLOB]),
         "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "metadata",
         quantiles(&kinds[SIM_EXCHANGE_META]), "enrolment", quantiles(&kinds[SIM_EXCHANGE_ENROL]),
-        "offer_to_run", quantiles(&result->offer_to_run_us));
+        "business", quantiles(&kinds[SIM_EXCHANGE_BUSINESS]), "offer_to_run",
+        quantiles(&result->offer_to_run_us));
 }
 
 // Neither true nor false of a run that was cut short.
@@ -177,14 +188,15 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
-    json_t *rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                             "exposed", number(result->verdict.exposed), "exposed_back_as_before",
-                             number(result->verdict.back_as_before), "peak_rss_bytes",
-                             number(result->peak_rss_bytes), "totals", totals(result), "versions",
-                             versions(result), "not_counted", uncounted(result), "oracles",
-                             oracles(result), "failing_slice", slice(result), "latency_us",
-                             latencies(result), "content_bytes", number(result->store_bytes),
-                             "trust", trust(result), "behaviour", sim_behaviour_json(result));
+    json_t *rest =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
+                  number(result->verdict.exposed), "exposed_back_as_before",
+                  number(result->verdict.back_as_before), "peak_rss_bytes",
+                  number(result->peak_rss_bytes), "totals", totals(result), "requests",
+                  requests(result), "versions", versions(result), "not_counted", uncounted(result),
+                  "oracles", oracles(result), "failing_slice", slice(result), "latency_us",
+                  latencies(result), "content_bytes", number(result->store_bytes), "trust",
+                  trust(result), "behaviour", sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

@@ -75,6 +75,24 @@ static void print_about(const struct sim_run_result *r, FILE *log)
                   about->ended, where, BASE_PRODUCT_VERSION, about->machine);
 }
 
+static void print_business(const struct sim_run_result *r, FILE *log)
+{
+    const struct sim_counters *c = &r->counters;
+    if (!(r->options->business_rate > 0)) {
+        return;
+    }
+    (void)fprintf(log,
+                  "  business    %llu requests, on which %llu check-ins and %llu reports rode; of "
+                  "their own: %llu check-ins, %llu reports, %llu pulls\n",
+                  (unsigned long long)c->business, (unsigned long long)c->rides,
+                  (unsigned long long)c->ride_reports, (unsigned long long)c->own_checkins,
+                  (unsigned long long)c->own_reports, (unsigned long long)c->pulls);
+    if (c->rides == 0) {
+        (void)fprintf(log, "  WARNING     no business request was answered through the gateway's "
+                           "proxy: does its proxy.upstream name a service that runs?\n");
+    }
+}
+
 static void print_failures(const struct sim_run_result *r, FILE *log)
 {
     if (r->slice.cond_count > 0) {
@@ -143,6 +161,7 @@ void sim_summary_print(const struct sim_run_result *r, const struct sim_watch_vi
     }
     print_uncounted(r, log);
     print_own(r, log);
+    print_business(r, log);
     if (view != NULL && view->denied) {
         (void)fprintf(log, "  WARNING     the gateway shows its rollouts to operators only: "
                            "--token-file\n");

@@ -49,6 +49,8 @@
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
 #define SIM_WAKES_PER_TURN 256
 #define SIM_PAGE_BYTES     4096
+#define SIM_BUSINESS_MIN   0.01 // requests of each device a minute
+#define SIM_BUSINESS_MAX   6000
 #define SIM_META_BYTES_EXPECTED                                                                    \
     512 // of a timestamp; the root at a rotation is a little more, and may touch a page more
 
@@ -77,6 +79,8 @@ struct sim_options {
     uint32_t wrong_clock_ppm;                       // devices whose wall clock is wrong
     uint32_t clock_off_days;                        // ... by up to so much, either way
     bool hints;
+    double business_rate;   // requests of each device's app a minute; 0: none
+    uint16_t upstream_port; // they are answered here; 0: by the gateway's own upstream
     // Gateway.
     char host[SIM_TEXT_MAX];
     uint16_t port;
@@ -156,9 +160,11 @@ struct sim_device {
     struct sim_awake *awake;    // NULL: dormant
     struct sim_disk disk;
     uint32_t wakes;
-    bool rebooting;      // was killed and starts again soon
-    uint8_t enrol_tries; // in vain, one after the other
-    bool enrol_anew;     // the gateway does not take its credential (any more)
+    uint32_t business_ms;    // when its app asks for something next
+    uint32_t business_count; // times it was drawn
+    bool rebooting;          // was killed and starts again soon
+    uint8_t enrol_tries;     // in vain, one after the other
+    bool enrol_anew;         // the gateway does not take its credential (any more)
 };
 
 struct sim_awake {
@@ -247,6 +253,7 @@ struct sim_shard {
     struct sim_crypto crypto;
     struct sim_runner runner;
     struct sim_job job;
+    struct dev_ride ride; // of the business request that is being made
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
@@ -319,6 +326,8 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
+// A check-in of this wake was answered.
+void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
 // fleet_exclusive.c.
 void sim_exclusive_done(struct sim_exclusive *exclusive);

@@ -6,6 +6,7 @@
 #include "run/fleet.h"
 
 #include "run/fleet_behaviour.h"
+#include "run/fleet_business.h"
 #include "run/fleet_enrol.h"
 
 #include "base/check.h"
@@ -463,6 +464,9 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
     if (awake->active == NULL && sim_behaving_next_ms(shard, awake->device) < due) {
         due = sim_behaving_next_ms(shard, awake->device);
     }
+    if (sim_business_next_ms(shard, awake->device) < due) {
+        due = sim_business_next_ms(shard, awake->device);
+    }
     if (due == SIM_WHEEL_NONE) {
         sim_wheel_cancel(&shard->wheel, awake->device);
     } else {
@@ -481,6 +485,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         sleep_until(shard, awake, sim_shard_ms(shard, now_us) + REBOOT_MS_MIN); // to enrol first
         return;
     }
+    sim_business_turn(shard, awake, now_us);
     uint64_t next_us = 0;
     uint32_t played = 0;
     for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
@@ -524,6 +529,8 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
                               : (next_us - shard->start_us) / 1000;
         uint32_t session_ms = sim_behaving_next_ms(shard, awake->device);
         due_ms = session_ms < due_ms ? session_ms : due_ms;
+        uint32_t business_ms = sim_business_next_ms(shard, awake->device);
+        due_ms = business_ms < due_ms ? business_ms : due_ms;
         sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
         return;
     }
@@ -543,6 +550,18 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 }
 
 // ---- Answers ----
+
+void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    shard->ledger.counters.checkins++;
+    if (awake->checked_in) {
+        return;
+    }
+    awake->checked_in = true;
+    uint64_t took_us = now_us > awake->intended_us ? now_us - awake->intended_us : 0;
+    base_hist_add(&shard->latencies.checkin_us, took_us);
+    base_hist_add(&shard->window_checkin_us, took_us);
+}
 
 static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head)
 {
@@ -569,15 +588,13 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
         sim_enrol_head(awake, head);
         return;
     }
+    if (exchange->kind == SIM_EXCHANGE_BUSINESS) {
+        sim_business_head(exchange, shard->clock.mono_us(shard->clock.ctx));
+        sim_device_ready(shard, awake);
+        return;
+    }
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
-        shard->ledger.counters.checkins++;
-        if (!awake->checked_in) {
-            awake->checked_in = true;
-            uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
-            uint64_t took_us = now_us > awake->intended_us ? now_us - awake->intended_us : 0;
-            base_hist_add(&shard->latencies.checkin_us, took_us);
-            base_hist_add(&shard->window_checkin_us, took_us);
-        }
+        sim_device_checked_in(shard, awake, shard->clock.mono_us(shard->clock.ctx));
     }
     dev_on_head(awake->runtime, exchange->id, head);
     sim_device_ready(shard, awake);
@@ -592,7 +609,7 @@ static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *byt
         sim_tunnel_body(exchange, bytes, size, shard->clock.mono_us(shard->clock.ctx));
     } else if (exchange->kind == SIM_EXCHANGE_ENROL) {
         sim_enrol_body(awake, bytes, size);
-    } else {
+    } else if (exchange->kind != SIM_EXCHANGE_BUSINESS) {
         dev_on_body(awake->runtime, exchange->id, bytes, size);
     }
     sim_device_ready(shard, awake);
@@ -613,6 +630,8 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
         sim_tunnel_end(exchange, status, now_us);
     } else if (exchange->kind == SIM_EXCHANGE_ENROL) {
         sim_enrol_end(awake, status);
+    } else if (exchange->kind == SIM_EXCHANGE_BUSINESS) {
+        sim_business_end(exchange);
     } else {
         dev_on_end(awake->runtime, exchange->id, status);
     }

@@ -70,6 +70,8 @@ enum key {
     KEY_ENROL,
     KEY_CREDENTIALS,
     KEY_TOKEN_FILE,
+    KEY_BUSINESS,
+    KEY_UPSTREAM,
     KEY_DEVICES = 'n',
 };
 
@@ -137,6 +139,13 @@ static const struct argp_option table[] = {
     {"max-exposed", KEY_MAX_EXPOSED, "SHARE", 0, "Fail when more devices ever ran a bad version",
      2},
     {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", 2},
+    {"business", KEY_BUSINESS, "RATE", 0,
+     "Requests a minute that each device's app makes to its service, through the gateway's proxy: "
+     "check-ins and reports ride on them (0: none, devices check in by themselves)",
+     2},
+    {"upstream", KEY_UPSTREAM, "PORT", 0,
+     "Be that service: answer at http://127.0.0.1:PORT, which the gateway's proxy.upstream names",
+     2},
     {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", 2},
     {"retry-base", KEY_RETRY, "MS", 0, "Least wait after a failed request (the runtime's default)",
      2},
@@ -328,6 +337,26 @@ static error_t take_rate(struct parse *parse, const char *value)
     return 0;
 }
 
+static error_t take_business(struct parse *parse, const char *value)
+{
+    char *end = NULL;
+    double rate = strtod(value, &end);
+    if (end == value || *end != 0 || !(rate >= SIM_BUSINESS_MIN && rate <= SIM_BUSINESS_MAX)) {
+        return refuse(parse, "business", value,
+                      "requests a minute of each device, 0.01 to 6000, are expected");
+    }
+    parse->out->business_rate = rate;
+    return 0;
+}
+
+static error_t take_port(struct parse *parse, const char *value)
+{
+    uint32_t port = 0;
+    error_t failed = take_u32(parse, "upstream", value, 1, UINT16_MAX, &port);
+    parse->out->upstream_port = (uint16_t)port;
+    return failed;
+}
+
 static error_t take_key(struct parse *parse, const char *value)
 {
     if (base_hex_decode(base_str_of(value), parse->out->trusted_key, WIRE_PUBLIC_KEY_BYTES) !=
@@ -496,6 +525,10 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return take_text(parse, "version", value, o->version);
     case KEY_RATE:
         return take_rate(parse, value);
+    case KEY_BUSINESS:
+        return take_business(parse, value);
+    case KEY_UPSTREAM:
+        return take_port(parse, value);
     case KEY_BAD:
         return take_rule(parse, value);
     case KEY_BAD_VERSION:
@@ -613,6 +646,10 @@ static enum base_status check_local(struct parse *parse)
                               "--enroll-token and --credentials are for run: simulate has no "
                               "gateway");
     }
+    if (o->business_rate > 0 || o->upstream_port != 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--business and --upstream are for run: simulate has no gateway");
+    }
     if (parse->task != NULL) {
         int a = snprintf(o->manifest, sizeof(o->manifest), "%s/manifest", parse->task);
         int b = snprintf(o->blobs, sizeof(o->blobs), "%s/blobs", parse->task);
@@ -666,6 +703,10 @@ static enum base_status check_run(struct parse *parse)
         if (size < 0 || (size_t)size >= sizeof(o->credentials)) {
             return base_error_set(parse->error, BASE_ERR_INVALID, "--out: path too long");
         }
+    }
+    if (o->upstream_port != 0 && !(o->business_rate > 0)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--upstream answers business requests: --business says how many");
     }
     if (o->token[0] == '\0') {
         find_token(o);

@@ -132,6 +132,16 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
 
 // ---- HTTP ----
 
+static void count_request(struct sim_counters *counters, enum sim_exchange_kind kind)
+{
+    counters->requests++;
+    counters->own_checkins += kind == SIM_EXCHANGE_CHECKIN;
+    counters->own_reports += kind == SIM_EXCHANGE_REPORT;
+    // The runtime asks for nothing else that is of another kind than exclusive files.
+    counters->pulls +=
+        kind == SIM_EXCHANGE_BLOB || kind == SIM_EXCHANGE_META || kind == SIM_EXCHANGE_OTHER;
+}
+
 static enum base_status http_start(void *ctx, uint32_t id, const struct dev_request *request)
 {
     struct sim_awake *awake = ctx;
@@ -152,7 +162,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         .credential = sim_awake_credential(awake),
     };
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
-    shard->ledger.counters.requests++;
+    count_request(&shard->ledger.counters, exchange->kind);
     shard->ledger.counters.request_errors += status != BASE_OK;
     exchange->open = status == BASE_OK;
     return status;

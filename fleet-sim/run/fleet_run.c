@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "model/model_store.h"
 #include "report/evidence_file.h"
+#include "ports/sim_upstream.h"
 #include "report/run_summary.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
@@ -41,6 +42,7 @@ struct sim_fleet {
     struct event_base *base;
     struct h2_tls *tls;
     struct sim_watch *watch;
+    struct sim_upstream *upstream;
     struct sim_timeline timeline;
     struct sim_live live;
     uint64_t start_us;
@@ -168,6 +170,9 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
         if (sim_watch_new(&watch, &fleet->watch) != BASE_OK) {
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
+    }
+    if (options->upstream_port != 0) {
+        BASE_TRY(sim_upstream_new(options->upstream_port, &fleet->upstream, error));
     }
     BASE_TRY(sim_sessions_load(options->behaviour, options->seed, &fleet->sessions, error));
     if (options->credentials[0] != '\0') {
@@ -576,6 +581,7 @@ static void fleet_free(struct sim_fleet *fleet)
     sim_credentials_close(fleet->credentials);
     sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);
+    sim_upstream_free(fleet->upstream);
     h2_tls_free(fleet->tls);
     sim_mining_free(fleet->result.mining);
     free(fleet->result.tally);

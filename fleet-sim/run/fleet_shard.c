@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "run/fleet_behaviour.h"
+#include "run/fleet_business.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->request_timeout_ms = options->request_timeout_ms;
     out->backoff_base_ms = options->retry_base_ms;
     out->hints = options->hints;
+    out->ride_wait_s = sim_business_wait_s(options);
     out->result_bytes_max = SIM_RESULT_BYTES_MAX;
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.

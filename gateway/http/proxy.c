@@ -9,6 +9,7 @@
 #include "http/conn.h"
 #include "http/h1_message.h"
 #include "http/proxy_request.h"
+#include "http/proxy_ride.h"
 #include "http/stream.h"
 #include "http/upstream_address.h"
 #include "http/worker.h"
@@ -21,7 +22,7 @@
 #include <sys/socket.h>
 
 #define IDLE_MS    30000 // an unused connection is kept so long
-#define FIELDS_MAX (GW_H1_FIELDS_MAX + 2)
+#define FIELDS_MAX (GW_H1_FIELDS_MAX + 3)
 
 struct upstream_conn {
     struct upstream_conn *next; // in the idle list
@@ -244,13 +245,9 @@ static bool prove_again(struct gw_proxy_exchange *exchange)
 static void submit_head(struct gw_proxy_exchange *exchange)
 {
     struct gw_stream_work *work = exchange->work;
-    const struct gw_request *request = &work->exchange.request;
     nghttp2_nv fields[FIELDS_MAX];
-    struct base_str offer = {0};
-    if (request->device.size > 0 && request->profile.size > 0) {
-        offer = gw_worker_offer_header(exchange->proxy->worker->core, &work->arena, request);
-    }
-    size_t count = gw_proxy_reply_fields(&exchange->response, work->status_text, offer, fields);
+    const struct gw_proxy_said said = gw_proxy_ride_reply(work);
+    size_t count = gw_proxy_reply_fields(&exchange->response, work->status_text, &said, fields);
     base_check(count <= FIELDS_MAX);
     exchange->answered = true;
     bool empty = exchange->response.state == GW_H1_DONE;
@@ -619,6 +616,7 @@ void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream)
     if (!prove_again(exchange)) {
         return;
     }
+    gw_proxy_ride_start(work);
     if (write_request(exchange) != BASE_OK) {
         fail(exchange, 503, "out of memory");
     } else if (!has_room(proxy) || !has_share(proxy, exchange)) {

@@ -1,6 +1,7 @@
 // Reverse proxy of a worker: requests for paths that the core does not own go to one upstream over
 // HTTP/1.1 with kept-alive connections; the replies stream back. Push-then-pull: a request that
-// carries walle-device and walle-profile gets a walle-offer header on its reply when there is news.
+// carries walle-device and walle-profile gets a walle-offer header on its reply when there is news,
+// and one that stands for a check-in the answer to it (proxy_ride.h).
 //
 // One owner, one thread. A request comes here with its body whole, so a client that sends slowly
 // holds no connection. A reply waits in a buffer of at most GW_PROXY_BUFFER_BYTES; then the

@@ -1,6 +1,8 @@
 // Heads of proxied requests and replies; called by proxy.c.
 #include "http/proxy_request.h"
 
+#include "http/proxy_ride.h"
+
 #include "http/conn.h"
 #include "http/stream.h"
 
@@ -235,9 +237,11 @@ static bool is_dropped_reply_field(struct base_str name)
 {
     static const struct base_str dropped[] = {
         {"connection", 10},       {"keep-alive", 10},        {"upgrade", 7},
-        {"proxy-connection", 16}, {"transfer-encoding", 17}, {"walle-offer", 11},
+        {"proxy-connection", 16}, {"transfer-encoding", 17},
     };
-    return is_one_of(name, dropped, sizeof(dropped) / sizeof(dropped[0]));
+    // A device believes that what is called walle- is the gateway's word.
+    return begins(name, BASE_STR("walle-"), false) ||
+           is_one_of(name, dropped, sizeof(dropped) / sizeof(dropped[0]));
 }
 
 static nghttp2_nv field(struct base_str name, struct base_str value)
@@ -248,7 +252,7 @@ static nghttp2_nv field(struct base_str name, struct base_str value)
 }
 
 size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_text,
-                             struct base_str offer, nghttp2_nv *out)
+                             const struct gw_proxy_said *said, nghttp2_nv *out)
 {
     size_t count = 0;
     status_text[0] = (char)('0' + response->status / 100);
@@ -261,8 +265,11 @@ size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_
             out[count++] = field(from->name, from->value);
         }
     }
-    if (offer.size > 0) {
-        out[count++] = field(BASE_STR("walle-offer"), offer);
+    if (said->offer.size > 0) {
+        out[count++] = field(BASE_STR("walle-offer"), said->offer);
+    }
+    if (said->ride.size > 0) {
+        out[count++] = field(BASE_STR("walle-ride"), said->ride);
     }
     return count;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "http/conn.h"
 #include "http/proxy.h"
+#include "http/proxy_ride.h"
 #include "http/worker.h"
 
 #include <stdlib.h>
@@ -104,6 +105,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     work->headers = NULL;
     work->header_count = 0;
     work->proxy = NULL;
+    work->ride = NULL;
     return work;
 }
 
@@ -213,11 +215,11 @@ static void let_go_of_work(struct gw_stream *stream, bool core_has_it)
         gw_proxy_cancel(work->proxy);
         base_assert(work->proxy == NULL);
     }
-    if (core_has_it) {
+    if (core_has_it || gw_proxy_ride_abandon(work)) {
         work->exchange.abandoned = true;
         work->stream = NULL;
         stream->work = NULL;
-        return; // finish() releases it
+        return; // what is finished last releases it
     }
     gw_stream_work_release(work);
 }

@@ -24,6 +24,7 @@
 struct gw_conn;
 struct gw_http_worker;
 struct gw_proxy_exchange;
+struct gw_proxy_ride;
 struct gw_hint_stream;
 struct gw_hint_text;
 struct gw_tunnel_stream;
@@ -90,6 +91,7 @@ struct gw_stream_work {
     struct gw_forward_header *headers; // forwarded ones, GW_STREAM_FORWARD_HEADERS_MAX
     uint32_t header_count;
     struct gw_proxy_exchange *proxy;
+    struct gw_proxy_ride *ride; // in the arena; NULL: no report rides with the request
     char status_text[4];
     char length_text[24];
     struct gw_exchange exchange;

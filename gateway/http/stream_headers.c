@@ -48,6 +48,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->priority;
         }
         return IS(name, "if-match") ? &request->if_match : NULL;
+    case 10:
+        return IS(name, "walle-ride") ? &request->ride : NULL;
     case 11:
         return IS(name, "walle-nonce") ? &request->nonce : NULL;
     case 12:
@@ -56,6 +58,9 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         }
         if (IS(name, "walle-tenant")) {
             return &request->tenant;
+        }
+        if (IS(name, "walle-report")) {
+            return &request->report;
         }
         return IS(name, "content-type") ? &request->content_type : NULL;
     case 13:
@@ -182,6 +187,14 @@ static bool contradicts(const struct gw_request *request, const struct base_str 
            !base_str_equal(*place, value);
 }
 
+// A device's secrets, and what rides on its request, are for this gateway alone.
+static bool is_ours(const struct gw_request *request, const struct base_str *place)
+{
+    return place == &request->credential || place == &request->enrol_key ||
+           place == &request->profile || place == &request->nonce || place == &request->ride ||
+           place == &request->report;
+}
+
 void gw_stream_header(struct gw_stream *stream, struct base_str name, struct base_str value)
 {
     struct gw_stream_work *work = stream->work;
@@ -212,10 +225,7 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
                                  contradicts(&work->exchange.request, place, value))) {
         work->refuse_status = 400;
     }
-    // A device's secrets are for this gateway alone.
-    bool passes =
-        place != &work->exchange.request.credential && place != &work->exchange.request.enrol_key;
-    if (work->forward && passes) {
+    if (work->forward && !is_ours(&work->exchange.request, place)) {
         forward(work, name, value);
     }
 }

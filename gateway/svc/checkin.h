@@ -36,6 +36,10 @@ BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
 // What the table is to be told of it. False: nothing, for the device has no record and none begins.
 bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s,
                       struct gw_device_touch *out);
+// The question of a device with a root, when there is one and somebody to answer it. INVALID.
+BASE_NODISCARD enum base_status gw_checkin_ask(const struct gw_worker *worker,
+                                               struct base_str nonce, struct gw_checkin *checkin,
+                                               struct wire_ask *out, const char **out_problem);
 // Fills the reply for a request that could not be read.
 void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
                        enum base_status status, const struct gw_checkin *checkin,
@@ -50,5 +54,17 @@ bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *check
 // (out->next_checkin_s), for its own interval may be another.
 bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,
                        struct wire_offers *out);
+
+enum gw_checkin_says {
+    GW_CHECKIN_NOTHING, // to do
+    GW_CHECKIN_OFFERS,
+    GW_CHECKIN_BUSY, // no answer can be made now
+};
+// The whole answer to a check-in: OFFERS fills `out`, whose envelopes of statements are at most
+// `bytes_max`. The director's answer comes besides, and lies in `director`
+// (WIRE_STATEMENT_BYTES_MAX).
+enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_checkin *checkin,
+                                       const struct wire_ask *ask, size_t bytes_max,
+                                       uint8_t *director, struct wire_offers *out);
 
 #endif

@@ -532,10 +532,9 @@ static void reply_offers(struct gw_worker *worker, struct gw_exchange *exchange,
     }
 }
 
-// The question of a device with a root, when there is one and somebody to answer it.
-static enum base_status read_ask(const struct gw_worker *worker, struct base_str nonce,
-                                 struct gw_checkin *checkin, struct wire_ask *out,
-                                 const char **out_problem)
+enum base_status gw_checkin_ask(const struct gw_worker *worker, struct base_str nonce,
+                                struct gw_checkin *checkin, struct wire_ask *out,
+                                const char **out_problem)
 {
     if (nonce.size == 0 || worker->meta == NULL) {
         return BASE_OK;
@@ -549,30 +548,24 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
     return BASE_OK;
 }
 
-// Nothing to do, but it goes by an interval that is not the gateway's any more.
-static void answer_interval(struct gw_worker *worker, struct gw_exchange *exchange)
+// Nothing to do; it may go by an interval that is not the gateway's any more.
+static inline enum gw_checkin_says
+settled(struct gw_worker *worker, const struct gw_checkin *checkin, struct wire_offers *out)
 {
-    const struct wire_offers offers = {.flags = WIRE_OFFER_FLAG_INTERVAL,
-                                       .next_checkin_s = gw_core_checkin_interval_s(worker->core)};
-    gw_count(&worker->stats.checkins_paced, 1);
-    reply_offers(worker, exchange, &offers);
-}
-
-static inline void answer_settled(struct gw_worker *worker, struct gw_exchange *exchange,
-                                  const struct gw_checkin *checkin)
-{
-    if (__builtin_expect(goes_by_another(worker->core, &checkin->profile), 0)) {
-        answer_interval(worker, exchange);
-    } else {
-        gw_reply_status(exchange, 204);
+    if (__builtin_expect(!goes_by_another(worker->core, &checkin->profile), 1)) {
+        return GW_CHECKIN_NOTHING;
     }
+    *out = (struct wire_offers){.flags = WIRE_OFFER_FLAG_INTERVAL,
+                                .next_checkin_s = gw_core_checkin_interval_s(worker->core)};
+    gw_count(&worker->stats.checkins_paced, 1);
+    return GW_CHECKIN_OFFERS;
 }
 
-static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange,
-                          const struct gw_checkin *checkin, const struct wire_ask *ask,
-                          struct wire_offers *offers)
+static enum gw_checkin_says with_director(struct gw_worker *worker,
+                                          const struct gw_checkin *checkin,
+                                          const struct wire_ask *ask, uint8_t *director,
+                                          struct wire_offers *offers)
 {
-    uint8_t director[WIRE_STATEMENT_BYTES_MAX];
     enum base_status status = BASE_OK;
     if (checkin->asked) {
         status = gw_director_answer(worker, checkin->device_id, ask, director, offers);
@@ -582,22 +575,37 @@ static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange
         offers->flags |= WIRE_OFFER_FLAG_INTERVAL;
         gw_count(&worker->stats.checkins_paced, 1);
     }
-    if (status != BASE_OK) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
-    } else {
-        reply_offers(worker, exchange, offers);
+    return status == BASE_OK ? GW_CHECKIN_OFFERS : GW_CHECKIN_BUSY;
+}
+
+enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_checkin *checkin,
+                                       const struct wire_ask *ask, size_t bytes_max,
+                                       uint8_t *director, struct wire_offers *out)
+{
+    bool current = gw_checkin_current(worker, checkin);
+    if (__builtin_expect(current && !checkin->lease, 1)) {
+        return settled(worker, checkin, out);
     }
+    bool held = gw_checkin_offers(worker, checkin, bytes_max, out);
+    bool concerned = checkin->asked && gw_director_concerns(worker->meta, checkin);
+    bool nothing = out->count == 0 && out->again_count == 0 && out->flags == 0;
+    if (nothing && !concerned && !held) {
+        return settled(worker, checkin, out);
+    }
+    return with_director(worker, checkin, ask, director, out);
 }
 
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
     struct wire_ask ask;
+    struct wire_offers offers;
+    uint8_t director[WIRE_STATEMENT_BYTES_MAX];
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
     enum base_status status = gw_checkin_read(worker, &exchange->request, &checkin, &problem);
     if (status == BASE_OK) {
-        status = read_ask(worker, exchange->request.nonce, &checkin, &ask, &problem);
+        status = gw_checkin_ask(worker, exchange->request.nonce, &checkin, &ask, &problem);
     }
     if (__builtin_expect(status != BASE_OK, 0)) {
         gw_count(&worker->stats.checkins_bad, 1);
@@ -605,21 +613,17 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    bool current = gw_checkin_current(worker, &checkin);
-    if (__builtin_expect(current && !checkin.lease, 1)) {
-        answer_settled(worker, exchange, &checkin);
-        gw_exchange_finish(exchange);
-        return;
-    }
-    struct wire_offers offers;
-    bool held = gw_checkin_offers(worker, &checkin,
-                                  WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64, &offers);
-    bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
-    bool nothing = offers.count == 0 && offers.again_count == 0 && offers.flags == 0;
-    if (nothing && !concerned && !held) {
-        answer_settled(worker, exchange, &checkin);
-    } else {
-        answer_offers(worker, exchange, &checkin, &ask, &offers);
+    const size_t bytes_max = WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64;
+    switch (gw_checkin_decide(worker, &checkin, &ask, bytes_max, director, &offers)) {
+    case GW_CHECKIN_NOTHING:
+        gw_reply_status(exchange, 204);
+        break;
+    case GW_CHECKIN_OFFERS:
+        reply_offers(worker, exchange, &offers);
+        break;
+    case GW_CHECKIN_BUSY:
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+        break;
     }
     gw_exchange_finish(exchange);
 }

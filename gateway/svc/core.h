@@ -121,6 +121,17 @@ bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path);
 struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
                                        const struct gw_request *request);
 
+// Does this proxied request stand for a check-in (docs/PROTOCOL.md, "Push, then pull")?
+bool gw_request_rides(const struct gw_request *request);
+// The answer to it: what POST /v1/checkin would answer, as far as it fits a header, as base64url
+// text in the arena; empty: nothing to do. False: none is made now, or who asks was not let in.
+BASE_NODISCARD bool gw_worker_ride_answer(struct gw_worker *worker, struct base_arena *arena,
+                                          const struct gw_request *request,
+                                          struct base_str *out_offer);
+// Takes the report it brings (request.report) and finishes the exchange as that of a POST
+// /v1/report: 204 when all of it is durable.
+void gw_worker_ride_report(struct gw_worker *worker, struct gw_exchange *exchange);
+
 // ---- Hint streams
 // -------------------------------------------------------------------------------------------------
 

@@ -296,6 +296,7 @@ struct gw_worker_stats {
     _Atomic uint64_t checkins_held;  // by a rate, a cap or a window
     _Atomic uint64_t checkins_paced; // told the interval
     _Atomic uint64_t checkins_bad;
+    _Atomic uint64_t rides; // check-ins answered on proxied requests
     _Atomic uint64_t offers;
     _Atomic uint64_t offers_ran_out;      // not made, for the statement is not valid any more
     _Atomic uint64_t offers_refused;      // ... for the device refuses it

@@ -41,6 +41,8 @@ struct gw_request {
     struct base_str device;          // walle-device
     struct base_str profile;         // walle-profile
     struct base_str nonce;           // walle-nonce
+    struct base_str ride;            // walle-ride: it stands for a check-in
+    struct base_str report;          // walle-report: which brings a report
     struct base_str accept_encoding; // accept-encoding
     struct base_str available_dictionary;
     struct base_str range;

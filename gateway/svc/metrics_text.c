@@ -104,6 +104,7 @@ static const struct row worker_rows[] = {
     WORKER(checkins_paced, "checkins_paced_total", "counter",
            "Devices told that the interval is another."),
     WORKER(checkins_bad, "checkins_bad_total", "counter", "Malformed check-ins."),
+    WORKER(rides, "rides_total", "counter", "Check-ins answered on proxied requests."),
     WORKER(offers, "offers_total", "counter", "Offers given."),
     WORKER(offers_ran_out, "offers_ran_out_total", "counter",
            "Offers not given: the statement is not valid any more."),

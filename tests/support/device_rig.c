@@ -292,21 +292,13 @@ static void answer_status(struct rig *rig, struct mem_exchange *exchange, int st
     mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, NULL, 0);
 }
 
-static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
+size_t rig_offers_encode(struct rig *rig, const struct mem_exchange *exchange, uint8_t *out,
+                         size_t capacity)
 {
-    rig->checkins++;
-    must(strlen(exchange->profile) < sizeof(rig->profile), "profile");
-    memcpy(rig->profile, exchange->profile, strlen(exchange->profile) + 1);
-    if (rig->checkin_status != 0) {
-        answer_status(rig, exchange, rig->checkin_status);
-        return;
-    }
     if (rig->offer_count == 0 && rig->offer_flags == 0 && rig->mark_count == 0 &&
         rig->direct == NULL) {
-        answer_status(rig, exchange, 204);
-        return;
+        return 0;
     }
-    static uint8_t body[WIRE_OFFERS_BYTES_MAX];
     struct wire_offers offers = {.flags = rig->offer_flags,
                                  .next_checkin_s = rig->next_checkin_s,
                                  .count = rig->offer_count,
@@ -320,7 +312,25 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
     if (rig->direct != NULL) {
         rig->direct(rig, exchange, &offers);
     }
-    must(wire_offers_encode(&offers, body, sizeof(body), &size) == BASE_OK, "offers");
+    must(wire_offers_encode(&offers, out, capacity, &size) == BASE_OK, "offers");
+    return size;
+}
+
+static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
+{
+    rig->checkins++;
+    must(strlen(exchange->profile) < sizeof(rig->profile), "profile");
+    memcpy(rig->profile, exchange->profile, strlen(exchange->profile) + 1);
+    if (rig->checkin_status != 0) {
+        answer_status(rig, exchange, rig->checkin_status);
+        return;
+    }
+    static uint8_t body[WIRE_OFFERS_BYTES_MAX];
+    size_t size = rig_offers_encode(rig, exchange, body, sizeof(body));
+    if (size == 0) {
+        answer_status(rig, exchange, 204);
+        return;
+    }
     struct dev_response_head head = {.status = 200, .content_bytes = size};
     mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, body, size);
 }
@@ -350,18 +360,24 @@ static void ledger_add(struct rig *rig, const struct wire_report *report, uint32
     entry->detail[size] = '\0';
 }
 
-static void serve_report(struct rig *rig, struct mem_exchange *exchange)
+void rig_report_take(struct rig *rig, const uint8_t *bytes, size_t size)
 {
     static struct wire_report report;
-    must(wire_report_parse(exchange->body, exchange->body_bytes, &report) == BASE_OK, "report");
+    must(wire_report_parse(bytes, size, &report) == BASE_OK, "report");
     must(report.device_id == rig->config.device_id, "report of another device");
+    for (uint32_t i = 0; i < report.count; i++) {
+        ledger_add(rig, &report, i);
+    }
+}
+
+static void serve_report(struct rig *rig, struct mem_exchange *exchange)
+{
+    rig->reports++;
     if (rig->report_status != 0) {
         answer_status(rig, exchange, rig->report_status);
         return;
     }
-    for (uint32_t i = 0; i < report.count; i++) {
-        ledger_add(rig, &report, i);
-    }
+    rig_report_take(rig, exchange->body, exchange->body_bytes);
     answer_status(rig, exchange, 204);
 }
 

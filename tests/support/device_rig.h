@@ -139,8 +139,9 @@ struct rig {
     // What the gateway saw.
     struct rig_outcome ledger[RIG_LEDGER_MAX];
     uint32_t ledger_count;
-    uint32_t doubled; // outcomes that came again, and were recognised
-    uint32_t checkins;
+    uint32_t doubled;  // outcomes that came again, and were recognised
+    uint32_t checkins; // requests of their own
+    uint32_t reports;
     uint32_t blob_requests;
     uint32_t range_requests;
     uint32_t delta_answers;
@@ -178,6 +179,14 @@ enum base_status rig_try_boot(struct rig *rig);
 void rig_kill(struct rig *rig);
 // Serves the runtime until it is idle, was killed by the port, or `us` of virtual time have gone.
 void rig_run(struct rig *rig, uint64_t us);
+// What a check-in is answered with; 0: nothing.
+size_t rig_offers_encode(struct rig *rig, const struct mem_exchange *exchange, uint8_t *out,
+                         size_t capacity);
+void rig_report_take(struct rig *rig, const uint8_t *bytes, size_t size); // into the ledger
+
+// ride_rig.c: the gateway's answer to a ride; `report_status` is that of its report.
+void rig_ride_answer(struct rig *rig, const struct dev_ride *ride);
+struct base_str rig_ride_header(const struct dev_ride *ride, const char *name); // empty: none
 void rig_checkin(struct rig *rig); // asks for a check-in now, then rig_run for 10 minutes
 
 // Content by its name in hex, of any version; false: there is none.

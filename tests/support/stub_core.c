@@ -292,6 +292,29 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
     return BASE_STR("b2ZmZXI");
 }
 
+bool gw_request_rides(const struct gw_request *request)
+{
+    return request->ride.size > 0;
+}
+
+bool gw_worker_ride_answer(struct gw_worker *worker, struct base_arena *arena,
+                           const struct gw_request *request, struct base_str *out_offer)
+{
+    *out_offer = gw_worker_offer_header(worker, arena, request);
+    return true;
+}
+
+// Durable at once; the one that says "held" when stub_core_let_go is called.
+void gw_worker_ride_report(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    if (worker->held == NULL && base_str_equal(exchange->request.report, BASE_STR("held"))) {
+        worker->held = exchange;
+        return;
+    }
+    exchange->reply.status = 204;
+    exchange->finish(exchange);
+}
+
 bool stub_core_let_go(struct gw_worker *worker)
 {
     struct gw_exchange *exchange = worker->held;

@@ -35,6 +35,9 @@ BASE_C_BEGIN
 #define DEV_TRUSTED_KEYS_MAX       4
 #define DEV_STATE_BYTES_MAX        (64 * 1024)
 #define DEV_RESULT_BYTES_MAX       (1024 * 1024) // upper bound for dev_config.result_bytes_max
+#define DEV_RIDE_HEADERS_MAX       5
+#define DEV_RIDE_BYTES_MAX         8192 // of all values of a ride's headers
+#define DEV_RIDE_WAIT_MAX_S        86400
 
 struct dev_ports;
 struct dev_runtime;
@@ -69,8 +72,13 @@ struct dev_config {
     uint32_t backoff_base_ms;    // 0 takes 1,000
     uint32_t backoff_cap_ms;     // 0 takes 300,000
     uint32_t request_timeout_ms; // 0 takes 30,000
-    uint32_t report_delay_ms;    // coalesce outcomes this long before reporting; 0: report when the
-                                 // run ended
+    // The app's own requests go through the gateway (dev_ride_start): so long after the boot, and
+    // after each one that a gateway answered, check-ins and reports wait for the next. After one
+    // that met none they do not. Should be more than the longest pause between two. 0: they wait
+    // for none; at most DEV_RIDE_WAIT_MAX_S.
+    uint32_t ride_wait_s;
+    uint32_t report_delay_ms; // coalesce outcomes this long before reporting; 0: report when the
+                              // run ended
     uint32_t
         crash_limit; // starts that end in a crash before a version on trial is given up; 0 takes 1
     bool hints;      // keep a hint stream open
@@ -93,7 +101,7 @@ struct dev_task_view {
 };
 
 struct dev_stats {
-    uint64_t checkins; // answered
+    uint64_t checkins; // answered, those that rode too
     uint64_t pulls;
     uint64_t pulled_bytes;
     uint64_t resumed_bytes; // bytes not fetched again thanks to Range
@@ -123,6 +131,15 @@ struct dev_stats {
     bool failed_report;
     int failed_status;
     uint32_t failed_wait_ms;
+    // Rides: of `checkins` the ones that rode on a request of the app's; reports that rode and are
+    // durable; rides that no gateway answered; profiles that do not fit a ride's headers and go by
+    // themselves; rides on which not all outcomes that waited fitted, so that some go with the
+    // next.
+    uint32_t rides;
+    uint32_t ride_reports;
+    uint32_t rides_lost;
+    uint32_t rides_too_large;
+    uint32_t rides_cut;
 };
 
 // Bytes dev_init needs for this configuration; 0 when the configuration is invalid.
@@ -149,7 +166,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us);
 void dev_stop(struct dev_runtime *runtime);
 
 // The app came to the foreground, the network came back, a hint arrived by other means: check in
-// now.
+// now, whether or not a ride may come.
 void dev_checkin_now(struct dev_runtime *runtime);
 // A `walle-offer` header seen by the app on a business response (base64url text): push-then-pull
 // without a request of its own. INVALID when it does not parse.
@@ -159,6 +176,37 @@ BASE_NODISCARD enum base_status dev_on_offer_header(struct dev_runtime *runtime,
 // `capacity`.
 BASE_NODISCARD enum base_status dev_profile_header(const struct dev_runtime *runtime, char *out,
                                                    size_t capacity, size_t *out_size);
+
+// ---- Rides: a request of the app's own, through the gateway's proxy, stands for a check-in and
+// takes a report along (docs/PROTOCOL.md, "Push, then pull"). While they come often enough
+// (dev_config.ride_wait_s) the runtime makes no check-in and no report of its own.
+
+struct dev_ride_header {
+    struct base_str name; // lower case; static
+    struct base_str value;
+};
+
+// What the app's request takes along. The values lie in `text`: the structure must not be copied.
+struct dev_ride {
+    uint32_t number; // for dev_ride_end
+    uint32_t header_count;
+    struct dev_ride_header headers[DEV_RIDE_HEADERS_MAX];
+    char text[DEV_RIDE_BYTES_MAX];
+};
+
+// Fills in the headers for a request that the app is about to make to its service, through the
+// gateway, in the way that this device's own requests go: over TLS to the same gateway, with the
+// device's credential or certificate. One ride at a time, and dev_ride_end tells its end; a request
+// for which there is none goes without. BUSY: a ride, a check-in or a report is under way, or the
+// gateway asked for time. TOO_LARGE: what has to be said does not fit; it goes by itself.
+BASE_NODISCARD enum base_status dev_ride_start(struct dev_runtime *runtime,
+                                               struct dev_ride *out_ride);
+// The answer's headers `walle-ride` and `walle-offer`, empty where there is none: it counts as the
+// answer to a check-in, which it may be only if it came from the gateway. Both empty: the request
+// failed, or met no gateway. A ride that is not under way (any more) is ignored; one that gets no
+// answer ends by itself after the request timeout. Call dev_tick afterwards.
+void dev_ride_end(struct dev_runtime *runtime, uint32_t number, struct base_str taken,
+                  struct base_str offer);
 
 // Runs the active version of task `task_id` with this input, before what the clock has due, as soon
 // as nothing else runs. One at a time: BUSY until on_input_free was called for the one before.

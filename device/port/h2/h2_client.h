@@ -56,6 +56,7 @@ struct h2_head {
     uint64_t range_from;       // from content-range
     uint32_t retry_after_s;
     struct base_str offer; // walle-offer; valid during the call
+    struct base_str ride;  // walle-ride; likewise
 };
 
 // `user` is the value given with the request.

@@ -38,6 +38,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         stream->encoding = H2_ENCODING_IDENTITY;
         stream->retry_after_s = 0;
         client->offer_bytes = 0;
+        client->ride_bytes = 0;
     }
     return 0;
 }
@@ -90,6 +91,12 @@ static void header_take(struct h2_client *client, struct h2_stream *stream, stru
     case 7:
         if (memcmp(name.data, ":status", 7) == 0 && base_str_u64(value, &number) == BASE_OK) {
             stream->status = (int)number; // nghttp2 accepts three digits only
+        }
+        break;
+    case 10:
+        if (memcmp(name.data, "walle-ride", 10) == 0 && value.size <= H2_RIDE_BYTES_MAX) {
+            memcpy(client->ride, value.data, value.size);
+            client->ride_bytes = value.size;
         }
         break;
     case 11:
@@ -150,6 +157,7 @@ static void head_done(struct h2_client *client, struct h2_stream *stream)
         .range_from = stream->range_from,
         .retry_after_s = stream->retry_after_s,
         .offer = {client->offer_bytes > 0 ? client->offer : NULL, client->offer_bytes},
+        .ride = {client->ride, client->ride_bytes},
     };
     if (client->events.head != NULL) {
         client->events.head(client->events.ctx, stream->user, &head);

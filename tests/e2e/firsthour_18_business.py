@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Push, then pull, without a request of its own: check-ins and reports of devices ride on what their apps ask their service for, through the
+gateway's proxy. Everything is real: gateway, upstream, the runtime in virtual devices and in an app. What rides stays between device and gateway."""
+import base64
+import http.server
+import json
+import os
+import signal
+import struct
+import subprocess
+import threading
+import unittest
+
+import raw_device
+from page_commands import free_ports
+from walle_stack import Stack, wait_until
+
+DEVICES = 500
+DEVICE = 0xaa
+SCRIPT = "import walle\nwalle.result({})\n"
+GRAY = {"name": "gray", "kind": "gray", "percent": 20, "min_sample": 10, "min_dwell_s": 0, "max_failure": 0.05}
+FULL = {**GRAY, "name": "full", "kind": "full", "percent": 100, "min_sample": 50}
+OWN = ("own_checkins", "own_reports")
+
+
+class Service(http.server.ThreadingHTTPServer):
+    """An upstream that remembers what it was sent, and says what only a gateway may say."""
+    daemon_threads = True
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.server.seen.append((self.path, dict(self.headers.items())))
+            self.send_response(200)
+            for name in ("walle-ride", "walle-offer", "Walle-Ride", "walle_offer", "walle-anything"):
+                self.send_header(name, "checkin, report")
+            self.send_header("x-service", "answered")
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_):
+            pass
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.seen = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Business(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+
+    def path(self, *names):
+        return self.stack.path(*names)
+
+    def trusted(self):
+        if not os.path.exists(self.path("release.key")):
+            self.stack.walle("key", "new", "--out", self.path("release.key"))
+        with open(self.path("release.key.pub"), encoding="ascii") as file:
+            return file.read().split()[-1]
+
+    def counts(self, rollout):
+        return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]
+
+    def state(self, rollout):
+        return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"]
+
+    # ---- A fleet
+
+    def start_fleet(self, port, *arguments):
+        log = open(self.path("fleet.log"), "wb")
+        self.addCleanup(log.close)
+        self.fleet = self.stack.spawn(
+            "walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--business", "30", "--upstream", str(port),
+            "--enroll-token", self.stack.enroll_token, "--task", "shop/score", "--per-carrier", "100", "--until-stopped", "--no-live",
+            "--bad-version", "1.0.2", "--out", self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
+
+    def log_text(self):
+        with open(self.path("fleet.log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def stop_fleet(self):
+        self.fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(self.fleet.wait(120), 0, self.log_text()[-3000:])
+        with open(self.path("fleet", "run.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
+        return result
+
+    def await_state(self, rollout, wanted):
+        try:
+            wait_until(lambda: self.state(rollout) == wanted, 240, f"the rollout to be {wanted}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.counts(rollout)} {self.log_text()[-600:]}") from error
+
+    def reach_everybody(self, trust):
+        """A release, another, and the way back from that: by business alone."""
+        port = free_ports(1)[0]
+        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--upstream", f"http://127.0.0.1:{port}")
+        arguments, more = trust()
+        self.start_fleet(port, *arguments)
+        one = self.stack.release("shop/score", 1, SCRIPT.format(1), [GRAY, FULL], more=more)
+        self.await_state(one, "completed")
+        wait_until(lambda: self.counts(one)["succeeded"] >= DEVICES, 240, "every device to have reported")
+        two = self.stack.release("shop/score", 2, SCRIPT.format(2), [FULL], more=more)
+        self.await_state(two, "completed")
+        self.stack.walle("rollout", "undo", two, "--reason", "business as usual")
+        try:
+            wait_until(lambda: self.counts(two)["rolled_back"] >= DEVICES, 240, "every device to be back")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.counts(two)} {self.log_text()[-600:]}") from error
+        metrics = raw_device.metrics(self.stack.gateway.ports["h2c"])
+        result = self.stop_fleet()
+        asked = result["requests"]
+        self.assertEqual([asked[name] for name in OWN], [0, 0], asked)
+        self.assertGreaterEqual(asked["business"], asked["rides"])
+        self.assertGreaterEqual(asked["rides"], 3 * DEVICES)
+        self.assertGreaterEqual(asked["ride_reports"], 2 * DEVICES)
+        self.assertGreaterEqual(asked["pulls"], DEVICES)
+        self.assertGreaterEqual(metrics["walle_rides_total"], 3 * DEVICES)
+        self.assertEqual({version["version"]: version["current"] for version in result["versions"]}, {"1.0.1": DEVICES, "1.0.2": 0})
+        self.assertRegex(self.log_text(), rf"business    {asked['business']} requests, on which {asked['rides']} check-ins")
+
+    def test_with_one_key(self):
+        self.reach_everybody(lambda: (("--trust", self.trusted()), ()))
+
+    def test_with_a_root(self):
+        """The question rides, and the director's answer comes back on the reply."""
+        def trust():
+            self.trusted()
+            self.stack.walle("root", "init", "--out", self.path("root.1"), "--key", self.path("release.key"),
+                             "--release", self.path("release.key.pub"), "--narrow", "1", "--wide", "1")
+            self.stack.walle("root", "push", self.path("root.1"))
+            return ("--root", self.path("root.1")), ()
+        self.reach_everybody(trust)
+
+    def test_a_gateway_without_an_upstream(self):
+        """Nothing rides: the fleet says why, and goes by itself."""
+        self.stack.start_gateway("--set", "rollout.tick_ms=100")
+        self.start_fleet(free_ports(1)[0], "--trust", self.trusted(), "--devices", "3")
+        one = self.stack.release("shop/score", 1, SCRIPT.format(1), [{**FULL, "min_sample": 1}])
+        wait_until(lambda: self.counts(one)["succeeded"] >= 3, 240, "check-ins of their own")
+        result = self.stop_fleet()
+        self.assertEqual(result["requests"]["rides"], 0)
+        self.assertGreaterEqual(result["requests"]["own_checkins"], 3)
+        self.assertRegex(self.log_text(), r"WARNING     no business request was answered through the gateway's proxy")
+
+    # ---- What rides stays between device and gateway
+
+    def ask(self, *headers):
+        """(status, fields of the reply) of a business request."""
+        words = [word for header in headers for word in ("-H", header)]
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--max-time", "30", "-i", *words, self.stack.gateway.url + "/item/7"],
+                             capture_output=True, text=True, timeout=60, check=True)
+        head = run.stdout.split("\n\n")[0].splitlines()
+        return int(head[0].split()[1]), [tuple(line.split(": ", 1)) for line in head[1:]]
+
+    def test_what_rides(self):
+        service = Service()
+        self.addCleanup(service.server_close)
+        self.stack.start_gateway("--upstream", service.url, "--set", "rollout.tick_ms=100")
+        credential = self.stack.enrol([DEVICE, DEVICE + 1])
+        rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL])
+        who = [f"walle-device: {DEVICE:016x}", f"walle-credential: {credential[DEVICE]}"]
+        rides = [*who, "walle-ride: 1", f"walle-profile: {raw_device.profile(os='android')}"]
+        report = base64.urlsafe_b64encode(raw_device.report(DEVICE, int(rollout, 16), 1)).decode().rstrip("=")
+
+        def told(*headers):
+            status, fields = self.ask(*headers)
+            return status, [(name, value) for name, value in fields if name.startswith("walle")]
+
+        # The upstream's own words are not the gateway's, whoever asks.
+        for headers in ((), who, ("walle-ride: 1",), (*who, "walle-ride: 1")):
+            status, said = told(*headers)
+            self.assertEqual((status, said), (200, []), headers)
+        self.assertIn(("x-service", "answered"), self.ask()[1])
+        # A ride is answered as a check-in; the device is none that was seen before.
+        status, said = told(*rides)
+        self.assertEqual((status, sorted(name for name, _ in said)), (200, ["walle-offer", "walle-ride"]))
+        self.assertEqual(dict(said)["walle-ride"], "checkin")
+        # Without the word the profile alone gets news, as ever; and another version of rides is none.
+        for headers in ([*who, rides[-1]], [*who, rides[-1], "walle-ride: 2"]):
+            self.assertEqual([name for name, _ in told(*headers)[1]], ["walle-offer"])
+        # A report is acknowledged when it is durable: at once, or with a later request that brings it again.
+        wait_until(lambda: dict(told(*rides, "walle-report: " + report)[1]).get("walle-ride") == "checkin, report", 60, "the report to be durable")
+        self.assertEqual(self.counts(rollout)["downloaded"], 1)
+        # What can never be taken is said to be so: no report, another device's, too long.
+        other = base64.urlsafe_b64encode(raw_device.report(DEVICE + 1)).decode().rstrip("=")
+        for bad in ("AAAA", "!", other, "A" * 4200):
+            self.assertEqual(dict(told(*rides, "walle-report: " + bad)[1])["walle-ride"], "checkin, refused", bad[:10])
+        # Nobody rides under another's name, and who is wrong never comes to the upstream.
+        before = len(service.seen)
+        wrong = [rides[0], f"walle-credential: {credential[DEVICE + 1]}", *rides[2:]]
+        self.assertEqual(self.ask(*wrong, "walle-report: " + report)[0], 401)
+        self.assertEqual(self.ask(*rides, rides[0])[0], 400)
+        self.assertEqual(len(service.seen), before)
+        # A profile that is none is no check-in; the business is done all the same.
+        self.assertEqual(told(*who, "walle-ride: 1", "walle-profile: AAAA"), (200, []))
+        self.assertEqual(told(*rides, "walle-nonce: AAAA"), (200, []))
+        for _, fields in service.seen:
+            names = {name.lower().replace("_", "-") for name in fields}
+            self.assertFalse(names & {"walle-ride", "walle-profile", "walle-report", "walle-nonce", "walle-credential"}, names)
+        self.assertIn(f"device={DEVICE:016x}; tenant=default; by=credential", [fields.get("walle-proven") for _, fields in service.seen])
+        # A device that was revoked meanwhile has no ride.
+        self.stack.walle("device", "revoke", f"{DEVICE:016x}")
+        self.assertEqual(self.ask(*rides)[0], 403)
+
+
+if __name__ == "__main__":
+    unittest.main()
