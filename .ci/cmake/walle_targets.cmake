@@ -18,8 +18,12 @@ function(walle_compile_options target)
     walle_sanitize(${target})
 endfunction()
 
-# Sanitizers apply to foreign code we build too (the script VM), warnings do not.
+# What ships names no folder of the machine that built it. Debug builds do, for debuggers.
+set(WALLE_PATHS "$<$<NOT:$<CONFIG:Debug>>:-ffile-prefix-map=${CMAKE_BINARY_DIR}=build;-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
+
+# Sanitizers and paths apply to foreign code we build too (the script VM), warnings do not.
 function(walle_sanitize target)
+    target_compile_options(${target} PRIVATE ${WALLE_PATHS})
     if(WALLE_FUZZ) # coverage of the libraries is what guides the fuzzer
         target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
     endif()

@@ -14,6 +14,7 @@
 #include "agent_url.h"
 #include "attr_option.h"
 #include "event_source.h"
+#include "base/near_option.h"
 #include "base/process_start.h"
 #include "base/terminal.h"
 
@@ -731,7 +732,8 @@ int main(int argc, char **argv)
     agent.options.config.born_s = WALLE_BORN_S;
     agent.options.config.crash_limit = CRASH_LIMIT;
     agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
+    if (!base_options_known(options, argc, argv) ||
+        argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
         return EXIT_BAD_ARGS;
     }
     struct base_error error = {0};

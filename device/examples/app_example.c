@@ -32,6 +32,26 @@ static void on_tap(evutil_socket_t input, short what, void *port)
     (void)posix_record(posix_port_recorder(port), &tap);
 }
 
+// Says once that nobody answers; the runtime asks again by itself.
+static void on_tick(void *app, struct dev_runtime *runtime)
+{
+    static bool said;
+    const struct posix_options *options = app;
+    struct dev_stats stats;
+    dev_stats(runtime, &stats);
+    if (stats.failed_requests > 0 && stats.checkins == 0 && !said) {
+        fprintf(stderr, "app_example: no answer of %s:%u yet\n", options->host.data, options->port);
+        said = true;
+    }
+}
+
+static int wrong(const char *what, const char *argument)
+{
+    fprintf(stderr, "app_example: %s%s\nusage: app_example HOST PORT CA.pem FOLDER RELEASE_KEY\n",
+            what, argument);
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct base_log log;
@@ -39,14 +59,22 @@ int main(int argc, char **argv)
     struct posix_credential credential;
     struct posix_port *port = NULL;
     struct event_base *base = event_base_new();
-    struct posix_options options = {
-        .tls = true, .on_result = on_result, .log = &log, .config = {.trusted_key_count = 1}};
+    struct posix_options options = {.tls = true,
+                                    .on_result = on_result,
+                                    .on_tick = on_tick,
+                                    .app = &options,
+                                    .log = &log,
+                                    .config = {.trusted_key_count = 1}};
     uint64_t number = 0;
-    if (argc != 6 || base_str_u64(base_str_of(argv[2]), &number) != BASE_OK ||
-        base_hex_decode(base_str_of(argv[5]), options.config.trusted_keys[0],
+    if (argc != 6) {
+        return wrong("it takes five arguments", "");
+    }
+    if (base_str_u64(base_str_of(argv[2]), &number) != BASE_OK || number == 0 || number > 65535) {
+        return wrong("no port: ", argv[2]);
+    }
+    if (base_hex_decode(base_str_of(argv[5]), options.config.trusted_keys[0],
                         WIRE_PUBLIC_KEY_BYTES) != BASE_OK) {
-        fprintf(stderr, "app_example HOST PORT CA.pem FOLDER RELEASE_KEY\n");
-        return EXIT_FAILURE;
+        return wrong("no public key of 64 hex digits: ", argv[5]);
     }
     base_log_stderr(&log, BASE_LOG_WARN);
     options.host = base_str_of(argv[1]);
@@ -54,6 +82,9 @@ int main(int argc, char **argv)
     options.ca_pem_path = argv[3];
     options.dir = argv[4];
     enum base_status status = posix_credential_load(options.dir, &credential, &error);
+    if (status == BASE_ERR_NOT_FOUND && getenv("WALLE_ENROLL_TOKEN") == NULL) {
+        return wrong("it is not enrolled, and WALLE_ENROLL_TOKEN is not set", "");
+    }
     if (status == BASE_ERR_NOT_FOUND) {
         status = posix_enroll(base, &options, base_str_of(getenv("WALLE_ENROLL_TOKEN")),
                               &credential, &error);
@@ -67,6 +98,6 @@ int main(int argc, char **argv)
         event_add(event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_tap, port), NULL);
         event_base_dispatch(base);
     }
-    fprintf(stderr, "%s\n", error.text);
+    fprintf(stderr, "app_example: %s\n", error.text);
     return EXIT_FAILURE;
 }

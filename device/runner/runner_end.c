@@ -1,6 +1,8 @@
 // Writes what a task's process says. Called in that process, behind its wall; pure.
 #include "runner/runner_end.h"
 
+#include <string.h>
+
 static void short_text(struct base_writer *writer, struct base_str text)
 {
     base_writer_u8(writer, (uint8_t)text.size);
@@ -30,6 +32,8 @@ void dev_runner_end_write(struct base_writer *writer, enum base_status status,
     short_text(writer, base_str_of(result->message));
     short_text(writer, base_str_of(result->file));
     base_writer_u32(writer, result->line);
+    base_writer_u32(writer, (uint32_t)strlen(result->stack));
+    base_writer_bytes(writer, result->stack, strlen(result->stack));
     base_writer_u64(writer, result->instructions);
     base_writer_u64(writer, result->duration_us);
     base_writer_u32(writer, result->heap_peak_bytes);

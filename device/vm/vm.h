@@ -148,7 +148,7 @@ struct dev_vm_result {
     char file[DEV_VM_FILE_MAX];       // innermost script frame; LOAD: the module
     uint32_t line;                    // 0: not known
     // The calls that led there, innermost first: "file.py:3 in name\n" each; those that do not fit
-    // are left out. Empty: not known, as of a run in another process.
+    // are left out. Empty: not known.
     char stack[DEV_VM_STACK_MAX];
     uint64_t instructions; // budget units used
     uint64_t duration_us;

@@ -13,7 +13,13 @@
 #include "py/runtime.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define REAL_DIGITS_MIN 15
+#define REAL_DIGITS_MAX 17
+#define REAL_TEXT_MAX   32
 
 struct json_writer {
     char *out;
@@ -82,6 +88,23 @@ static void dict_write(const mp_print_t *print, mp_obj_t value)
     mp_print_str(print, "}");
 }
 
+// In as few digits as it takes to be read as the same number again: 17 always do. The VM's own text
+// of it has 16.
+static void real_write(const mp_print_t *print, double value)
+{
+    char text[REAL_TEXT_MAX] = "";
+    for (int digits = REAL_DIGITS_MIN; digits <= REAL_DIGITS_MAX; digits++) {
+        (void)snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    mp_print_str(print, text);
+    if (strpbrk(text, ".e") == NULL) {
+        mp_print_str(print, ".0"); // it stays a real
+    }
+}
+
 static void value_write(const mp_print_t *print, mp_obj_t value)
 {
     mp_cstack_check();
@@ -100,7 +123,7 @@ static void value_write(const mp_print_t *print, mp_obj_t value)
         if (!isfinite(mp_obj_get_float(value))) {
             mp_raise_ValueError(MP_ERROR_TEXT("walle.result: float is not finite"));
         }
-        mp_obj_print_helper(print, value, PRINT_REPR);
+        real_write(print, mp_obj_get_float(value));
     } else if (type == &mp_type_list || type == &mp_type_tuple) {
         sequence_write(print, value);
     } else if (mp_obj_is_dict_or_ordereddict(value)) {

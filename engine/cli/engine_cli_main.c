@@ -2,6 +2,7 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
+#include "base/near_option.h"
 #include "base/process_start.h"
 #include "base/terminal.h"
 
@@ -310,7 +311,8 @@ static void parse_rest(const struct eng_cli_command *command, int argc, char **a
     program_invocation_name = program;
     program_invocation_short_name = program;
     argp_err_exit_status = ENG_CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) != 0) {
+    if (!base_options_known(options, argc, argv) ||
+        argp_parse(&argp, argc, argv, 0, NULL, &parse) != 0) {
         exit(ENG_CLI_USAGE);
     }
 }

@@ -6,6 +6,7 @@
 #include "run/fleet_run.h"
 
 #include "base/gateway_note.h"
+#include "base/near_option.h"
 #include "base/private_file.h"
 #include "base/prng.h"
 #include "base/regular_file.h"
@@ -759,6 +760,10 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     static char simulate[] = "walle-fleet-sim simulate";
     words[0] = help ? words[0] : out->local ? simulate : run; // as the help calls itself
     argp_err_exit_status = SIM_EXIT_USAGE; // what argp itself refuses ends the process
+    program_invocation_short_name = help ? program_invocation_short_name : words[0];
+    if (!base_options_known(table, count, words)) {
+        exit(SIM_EXIT_USAGE); // as where argp refuses
+    }
     if (argp_parse(&parser, count, words, 0, NULL, &parse) != 0) {
         if (error->status == BASE_OK) {
             (void)base_error_set(error, BASE_ERR_INVALID, "unknown option (see --help)");

@@ -159,6 +159,9 @@ struct cli_command {
     enum cli_exit (*run)(struct cli *cli);
 };
 
+// What an option is for in this command, where that is not what its own text says; else NULL.
+const char *cli_option_doc(const struct cli_command *command, enum cli_option option);
+
 extern const struct cli_command cli_commands[];
 extern const unsigned cli_command_count;
 

@@ -1,6 +1,7 @@
 // Commands about tokens, tenants and devices' credentials. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/duration.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +110,8 @@ static void print_token(const json_t *token)
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); ++i) {
         uint64_t seconds = cli_json_u64(token, times[i]);
         if (seconds != 0) {
-            printf(" %s %llu", names[i], (unsigned long long)seconds);
+            char text[TIME_TEXT_MAX];
+            printf(" %s %s", names[i], time_text(seconds, false, text));
         }
     }
     putchar('\n');

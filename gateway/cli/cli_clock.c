@@ -1,6 +1,7 @@
 // Commands `clock ...`: whether the gateway believes its wall clock, and the word that it may.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/duration.h"
 
 #include <stdio.h>
 
@@ -12,10 +13,14 @@ enum cli_exit cli_clock_show(struct cli *cli)
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, answer);
     }
-    printf("%s: wall clock %llu, the gateway goes by %llu, signs by %llu (Unix seconds)\n",
-           cli_json_text(answer, "state", "?"), (unsigned long long)cli_json_u64(answer, "wall_s"),
-           (unsigned long long)cli_json_u64(answer, "time_s"),
-           (unsigned long long)cli_json_u64(answer, "signed_s"));
+    char wall[TIME_TEXT_MAX];
+    char own[TIME_TEXT_MAX];
+    char last_signed[TIME_TEXT_MAX];
+    printf("%s: wall clock %s, the gateway goes by %s, signs by %s\n",
+           cli_json_text(answer, "state", "?"),
+           time_text(cli_json_u64(answer, "wall_s"), true, wall),
+           time_text(cli_json_u64(answer, "time_s"), true, own),
+           time_text(cli_json_u64(answer, "signed_s"), true, last_signed));
     json_decref(answer);
     return code;
 }

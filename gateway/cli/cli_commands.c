@@ -1,6 +1,8 @@
 // The table of commands: adding one is a row here and a function. Read by cli_main.c.
 #include "cli/cli.h"
 
+#include <string.h>
+
 #define COMMAND_BITS (CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(IF_REVISION))
 #define GIT_BITS     (CLI_BIT(TAG) | CLI_BIT(BRANCH) | CLI_BIT(SCENARIO) | CLI_BIT(FOLDER))
 #define PLAN_BITS                                                                                  \
@@ -41,7 +43,9 @@ const struct cli_command cli_commands[] = {
     {"release", "kill", "SHA256",
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'\n"
-     "SHA256 is the version's manifest: walle task get TASK lists them. Every open rollout of the\n"
+     "SHA256 is the version's manifest, or as much of its beginning as is unique, 4 digits at "
+     "least:\n"
+     "walle task get TASK lists them. Every open rollout of the\n"
      "version goes back, and none may be started; devices run what else is meant for them, or\n"
      "nothing, and hear of it at their next check-in, through a hint at once. A completed rollout\n"
      "stays completed, and is a baseline again when the kill is lifted; to end that one for good,\n"
@@ -306,3 +310,43 @@ const struct cli_command cli_commands[] = {
 };
 
 const unsigned cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);
+
+// Options that several commands have, where they are for something else than most of them.
+static const struct {
+    const char *group;
+    const char *name; // NULL: every command of the group
+    enum cli_option option;
+    const char *doc;
+} own_docs[] = {
+    {"tunnel", NULL, CLI_OPTION_DEVICE, "Only of this device, by as much of its id as is unique"},
+    {"tunnel", NULL, CLI_OPTION_TASK, "Only of this task"},
+    {"tunnel", NULL, CLI_OPTION_TIMEOUT, "With --follow: end after this long"},
+    {"audit", NULL, CLI_OPTION_TIMEOUT, "With --follow: end after this long"},
+    {"rollout", "list", CLI_OPTION_TASK, "Only rollouts of this task"},
+    {"device", "why", CLI_OPTION_TASK, "The task to explain"},
+    {"root", NULL, CLI_OPTION_KEY, "Private root key that signs; repeat it when several sign"},
+    {"root", NULL, CLI_OPTION_THRESHOLD, "Root keys that must sign (a majority)"},
+    {"root", NULL, CLI_OPTION_EXPIRES, "The root is good this long (365)"},
+    {"root", NULL, CLI_OPTION_REASON, "With --accept-keys: why; kept in the audit log"},
+    {"rollout", "replay", CLI_OPTION_THRESHOLD, "Failed share to replay with, 0 to 1"},
+    {"rollout", NULL, CLI_OPTION_EXPIRES, "Signed statements are good this long (90)"},
+    {"token", NULL, CLI_OPTION_EXPIRES, "The token is good this long (ever)"},
+    {"device", NULL, CLI_OPTION_EXPIRES, "The token is good this long (ever)"},
+    {"device", NULL, CLI_OPTION_NAME, "What the token is called"},
+    {"release", NULL, CLI_OPTION_REASON, "Why; kept in the audit log and those of its rollouts"},
+    {"release", NULL, CLI_OPTION_BY, "Who; kept in the audit log and those of its rollouts (USER)"},
+    {"clock", NULL, CLI_OPTION_REASON, "Why; kept in the audit log"},
+    {"clock", NULL, CLI_OPTION_BY, "Who; kept in the audit log (USER)"},
+    {"task", "build", CLI_OPTION_VERSION, "Instead of task.json's"},
+};
+
+const char *cli_option_doc(const struct cli_command *command, enum cli_option option)
+{
+    for (size_t i = 0; i < sizeof(own_docs) / sizeof(own_docs[0]); ++i) {
+        if (own_docs[i].option == option && strcmp(own_docs[i].group, command->group) == 0 &&
+            (own_docs[i].name == NULL || strcmp(own_docs[i].name, command->name) == 0)) {
+            return own_docs[i].doc;
+        }
+    }
+    return NULL;
+}

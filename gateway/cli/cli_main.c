@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "base/process_start.h"
 #include "base/likeness.h"
+#include "base/near_option.h"
 #include "base/terminal.h"
 #include "cli/cli_http.h"
 #include "cli/cli_id.h"
@@ -29,9 +30,6 @@ static const struct argp_option all_options[CLI_OPTION_COUNT] = {
     CLI_OPTION_MAP(CLI_OPTION_ROW)
 #undef CLI_OPTION_ROW
 };
-
-// Options that argp adds to everybody's.
-static const char *const argp_own[] = {"help", "usage"};
 
 struct parse {
     struct cli *cli;
@@ -103,13 +101,19 @@ static error_t parse_command(int key, char *text, struct argp_state *state)
     return take_option(cli, key, text) ? 0 : ARGP_ERR_UNKNOWN;
 }
 
-static uint32_t options_of(unsigned __int128 bits, struct argp_option out[CLI_OPTION_COUNT + 1])
+// Of a command those that it has, in its own words; without one those of every command.
+static uint32_t options_of(const struct cli_command *command,
+                           struct argp_option out[CLI_OPTION_COUNT + 1])
 {
+    unsigned __int128 bits = command != NULL ? command->options : CLI_BITS_GATEWAY;
     uint32_t count = 0;
 
     for (unsigned i = 0; i < CLI_OPTION_COUNT; ++i) {
         if ((bits >> i & 1) != 0) {
-            out[count++] = all_options[i];
+            const char *doc = command != NULL ? cli_option_doc(command, (enum cli_option)i) : NULL;
+            out[count] = all_options[i];
+            out[count].doc = doc != NULL ? doc : all_options[i].doc;
+            count++;
         }
     }
     memset(&out[count], 0, sizeof(out[count]));
@@ -184,7 +188,7 @@ static int find_words(int argc, char **argv, struct cli *cli)
                               NULL};
     struct parse parse = {.cli = cli};
 
-    options_of(CLI_BITS_GATEWAY, options);
+    options_of(NULL, options);
     argp_err_exit_status = CLI_EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parse) != 0) {
         exit(CLI_EXIT_USAGE);
@@ -224,37 +228,6 @@ static const char *nearest(const char *word, const char *group)
         }
     }
     return nearest.found;
-}
-
-// An option that the command does not have, and nothing that begins so: argp would say no more than
-// that. `options` ends with an empty one.
-static void check_options(const struct argp_option *options, int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; ++i) {
-        size_t size = strcspn(argv[i], "=");
-        struct base_nearest nearest =
-            base_nearest_to((struct base_str){argv[i] + 2, size > 2 ? size - 2 : 0});
-        bool known = strncmp(argv[i], "--", 2) != 0;
-        bool takes_next = false;
-        for (const struct argp_option *option = options; option->name != NULL && !known; ++option) {
-            known = strncmp(option->name, argv[i] + 2, size - 2) == 0;
-            takes_next = known && option->arg != NULL && argv[i][size] == '\0';
-            base_nearest_offer(&nearest, option->name);
-        }
-        for (size_t k = 0; k < sizeof(argp_own) / sizeof(argp_own[0]) && !known; ++k) {
-            known = strncmp(argp_own[k], argv[i] + 2, size - 2) == 0;
-        }
-        if (!known) {
-            fprintf(stderr, "%s: no option '%.*s'", program_invocation_short_name, (int)size,
-                    argv[i]);
-            if (nearest.found != NULL) {
-                fprintf(stderr, "; did you mean --%s?", nearest.found);
-            }
-            fprintf(stderr, "\n'%s --help' shows what there is\n", program_invocation_short_name);
-            exit(CLI_EXIT_USAGE);
-        }
-        i += takes_next ? 1 : 0;
-    }
 }
 
 static void list_groups(FILE *file)
@@ -322,7 +295,7 @@ static void parse_rest(const struct cli_command *command, int argc, char **argv,
     static char doc[DOC_BYTES];
     static char program[64];
     struct argp_option options[CLI_OPTION_COUNT + 1];
-    bool any = options_of(command->options, options) > 0;
+    bool any = options_of(command, options) > 0;
     // A list without options is no list: argp would lose the memory it makes for one.
     const struct argp argp = {
         any ? options : NULL, parse_command, command->arguments, doc, NULL, NULL, NULL};
@@ -333,7 +306,9 @@ static void parse_rest(const struct cli_command *command, int argc, char **argv,
     argv[0] = program;
     program_invocation_name = program;
     program_invocation_short_name = program;
-    check_options(options, argc, argv);
+    if (!base_options_known(any ? options : NULL, argc, argv)) {
+        exit(CLI_EXIT_USAGE);
+    }
     if (argp_parse(&argp, argc, argv, 0, NULL, &parse) != 0) {
         exit(CLI_EXIT_USAGE);
     }

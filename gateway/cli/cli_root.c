@@ -4,6 +4,7 @@
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
+#include "cli/duration.h"
 #include "cli/root_edit.h"
 #include "signing/signing.h"
 
@@ -378,9 +379,10 @@ static void print_root(const json_t *root)
     json_t *role;
     size_t index;
 
-    printf("version %llu, expires %llu (Unix seconds), lease at most %llu s\n",
+    char expires[TIME_TEXT_MAX];
+    printf("version %llu, expires %s, lease at most %llu s\n",
            (unsigned long long)cli_json_u64(root, "version"),
-           (unsigned long long)cli_json_u64(root, "expires_s"),
+           time_text(cli_json_u64(root, "expires_s"), false, expires),
            (unsigned long long)cli_json_u64(root, "lease_s"));
     json_object_foreach(json_object_get(root, "roles"), name, role)
     {

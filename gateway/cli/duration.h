@@ -3,7 +3,6 @@
 #define DURATION_H
 
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #define DURATION_TEXT_MAX 40

@@ -2,6 +2,7 @@
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
 #include "api/api.h"
+#include "base/near_option.h"
 #include "base/process_start.h"
 #include "base/terminal.h"
 #include "ddi/ddi.h"
@@ -555,7 +556,8 @@ int main(int argc, char **argv)
     static const struct argp argp = {options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct arguments arguments = {.dir = "walle-data"};
     argp_err_exit_status = EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &arguments) != 0) {
+    if (!base_options_known(options, argc, argv) ||
+        argp_parse(&argp, argc, argv, 0, NULL, &arguments) != 0) {
         return EXIT_USAGE;
     }
     struct gw_http_config config;

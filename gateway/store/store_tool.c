@@ -2,6 +2,7 @@
 // compact, and salvage, which alone writes there. One thread.
 #include "store/store.h"
 
+#include "base/near_option.h"
 #include "base/process_start.h"
 #include "base/terminal.h"
 
@@ -132,6 +133,9 @@ int main(int argc, char **argv)
     };
     struct arguments arguments = {.count = 0};
     argp_err_exit_status = EXIT_BAD_ARGS;
+    if (!base_options_known(NULL, argc, argv)) {
+        return EXIT_BAD_ARGS;
+    }
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     const char *verb = arguments.count > 0 ? arguments.words[0] : "";
     const char *extra = arguments.count > 2 ? arguments.words[2] : NULL;

@@ -93,6 +93,40 @@ class Words(unittest.TestCase):
                     self.assertIn(text_said.split(": ")[-1] if text_said != "cannot be made" else "No such file", start.stderr, "so does a start")
             self.assertEqual(sorted(os.listdir(open_folder)), [], "nothing is made")
 
+    def test_every_program_says_which_option_was_meant(self):
+        for words, meant in ((("walle-gateway", "--upsteam", "http://127.0.0.1:1"), "--upstream"), (("walle-device", "--gatway=x"), "--gateway"),
+                             (("walle-device", "--gateway", "--odd", "--dri", "x"), "--dir"), (("walle-fleet-sim", "run", "--devcies", "3"), "--devices"),
+                             (("walle-fleet-sim", "simulate", "--taks", "x"), "--task"), (("walle-engine", "bench", "--thraeds", "2", "x"), "--threads"),
+                             (("walle-store", "--hlep"), "--help"), (("walle-gateway", "--qqqqqqqqqq"), None)):
+            with self.subTest(words=words):
+                said = run(*words)
+                self.assertEqual((said.returncode, said.stdout), (2, ""), said.stderr)
+                wrong = next(word for word in words[1:] if word.startswith("--") and word not in ("--gateway", "--odd")).split("=")[0]
+                self.assertIn(f"{words[0]}", said.stderr)
+                self.assertIn(f"no option '{wrong}'" + (f"; did you mean {meant}?" if meant else "\n"), said.stderr)
+
+    def test_an_option_says_what_it_is_for_here(self):
+        for words, right, wrong in ((("tunnel", "tail"), "Only of this device", "script"), (("audit", "tail"), "With --follow", "--watch"),
+                                    (("release", "kill"), "audit log", "Why; kept in the rollout's"), (("root", "init"), "a majority", "replay with"),
+                                    (("rollout", "replay"), "share to replay with", "Root keys"), (("token", "new"), "(ever)", "(90)"),
+                                    (("rollout", "start"), "(90)", "(ever)"), (("device", "enroll-token"), "What the token is called", "Whose the"),
+                                    (("clock", "accept"), "kept in the audit log", "rollout's"), (("rollout", "list"), "Only rollouts of", "explain")):
+            said = " ".join(run("walle", *words, "--help").stdout.split())
+            with self.subTest(words=words):
+                self.assertIn(right, said)
+                self.assertNotIn(wrong, said)
+
+    def test_times_are_dates(self):
+        with Stack() as stack:
+            stack.start_gateway()
+            stack.walle("key", "new", "--out", stack.path("a.key"))
+            stack.walle("root", "init", "--out", stack.path("root.1"), "--key", stack.path("a.key"), "--release", stack.path("a.key.pub"))
+            stack.walle("token", "new", "--name", "vera", "--role", "viewer", "--expires", "3")
+            date = r"20\d\d-\d\d-\d\dT\d\d:\d\d"
+            self.assertRegex(stack.walle("root", "show", stack.path("root.1")).stdout, rf"expires {date}Z,")
+            self.assertRegex(stack.walle("token", "list").stdout, rf"expires {date}Z")
+            self.assertRegex(stack.walle("clock", "show").stdout, rf"wall clock {date}:\d\dZ, the gateway goes by {date}:\d\dZ, signs by {date}:\d\dZ\n")
+
     def test_options_and_commands_that_are_nearly_right(self):
         for words, meant in ((("rollout", "list", "--limmit", "3"), "--limit"), (("rollout", "start", "x", "--min-smaple=3"), "--min-sample"),
                              (("rolout", "list"), "walle rollout"), (("rollout", "lst"), "walle rollout list")):
@@ -135,9 +169,9 @@ class Log(unittest.TestCase):
         self.stack.walle("rollout", "pause", rollout)
         self.once(path + "/pause ", "outcome=done")
         viewer = self.stack.walle("token", "new", "--name", "vera", "--role", "viewer").stdout.strip()
-        self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--token", viewer, check=False).returncode, 4)
+        self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--reason", "enough", "--token", viewer, check=False).returncode, 4)
         self.assertRegex(self.once(path + "/abort "), r'WARN api: .* actor="vera" role=viewer .* outcome=refused status=403 detail="')
-        self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--token", "wat_" + "A" * 43, check=False).returncode, 4)
+        self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--reason", "enough", "--token", "wat_" + "A" * 43, check=False).returncode, 4)
         self.assertRegex(self.once(path + "/abort ", 'actor=""'), r"role=none .* outcome=refused status=401")
         self.assertNotIn(viewer, self.stack.gateway.log_text())
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The device library in an app of somebody else: installed, found by pkg-config and by CMake, from C11 and C++17; the example enrols
 at a real gateway, runs what is released, and what its user taps on starts a task."""
+import json
 import os
 import shlex
 import subprocess
 import tempfile
 import unittest
 
+from page_commands import free_ports
 from walle_stack import SOURCE, Stack, wait_until
 
 BUILD = os.path.dirname(os.environ["WALLE_BIN"])
@@ -91,6 +93,19 @@ class Install(unittest.TestCase):
         names = ("walle", "walle-device", "walle-engine", "walle-fleet-sim", "walle-gateway", "walle-store", "walle-task-runner")
         self.assertEqual(sorted(os.listdir(os.path.join(self.prefix, "bin"))), sorted(names))
 
+    def test_no_path_of_the_machine(self):
+        """What ships says nothing of where it was built: every file is compiled so, foreign ones too, and one library is looked at."""
+        out = self.path("release")
+        run("cmake", "-S", SOURCE, "-B", out, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O1 -g", "-DWALLE_TESTS=OFF")
+        with open(os.path.join(out, "compile_commands.json"), encoding="utf-8") as file:
+            self.assertEqual([one["file"] for one in json.load(file) if f"-ffile-prefix-map={SOURCE}/=" not in one["command"]], [])
+        run("cmake", "--build", out, "--target", "walle-policy")
+        with open(os.path.join(out, "lib", "libwalle-policy.a"), "rb") as file:
+            bytes_ = file.read()
+        self.assertIn(b"policy/bucket.c", bytes_)
+        for path in (SOURCE, out):
+            self.assertNotIn(path.encode(), bytes_)
+
     def test_pkg_config(self):
         core = self.path("core.cc", CORE)
         run(*LANGUAGES["c++17"], *STRICT, *SANITIZE, core, "-o", self.path("core"), *self.pkg_config("--cflags", "--libs", "walle-device-core"))
@@ -99,6 +114,7 @@ class Install(unittest.TestCase):
         (runner,) = self.pkg_config("--variable=task_runner", "walle-device")
         self.assertTrue(os.access(runner, os.X_OK), runner)
         self.play(self.path("app"))
+        self.refuses(self.path("app"))
 
     def test_cmake(self):
         self.path("project/CMakeLists.txt", PROJECT.replace("EXAMPLE", EXAMPLE))
@@ -109,6 +125,29 @@ class Install(unittest.TestCase):
         run("cmake", "--build", out)
         self.assertEqual(run(os.path.join(out, "core")), "runtime 1\n")
         self.play(os.path.join(out, "app"))
+
+    def refuses(self, app):
+        """Each wrong argument, and a gateway that is not there, by what and where."""
+        port, key, pem = str(free_ports(1)[0]), "ab" * 32, self.path("no.pem", "no certificate")
+        good = ["127.0.0.1", port, pem, self.path("nobody"), key]
+        for words, token, said in ((good[:4], None, "takes five arguments"), ([*good[:1], "https", *good[2:]], None, "no port: https"),
+                                   ([*good[:1], "70000", *good[2:]], None, "no port: 70000"),
+                                   ([*good[:4], "abc"], None, "no public key of 64 hex digits: abc"), (good, None, "WALLE_ENROLL_TOKEN is not set"),
+                                   (good, "wet_" + "A" * 43, "no.pem"),
+                                   ([*good[:2], self.certificate(), *good[3:]], "wet_" + "A" * 43, f"enrolment: no answer of 127.0.0.1:{port}: ")):
+            with self.subTest(words=words):
+                env = {name: value for name, value in os.environ.items() if name != "WALLE_ENROLL_TOKEN"}
+                ended = subprocess.run([app, *words], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                                       env={**env, "ASAN_OPTIONS": "detect_leaks=0", **({"WALLE_ENROLL_TOKEN": token} if token else {})})
+                self.assertEqual(ended.returncode, 1, ended.stderr)
+                self.assertRegex(ended.stderr, r"^app_example: ")
+                self.assertIn(said, ended.stderr)
+
+    def certificate(self):
+        with Stack() as stack:
+            stack.start_gateway()
+            with open(stack.path("gateway", "cert.pem"), encoding="ascii") as file:
+                return self.path("some.pem", file.read())
 
     def play(self, app):
         """The app against a gateway: enrolled, given a task, tapped."""

@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-from walle_stack import SOURCE, Stack, program
+from walle_stack import SOURCE, Stack, program, wait_until
 
 
 class Task(unittest.TestCase):
@@ -102,6 +102,28 @@ class Task(unittest.TestCase):
         self.assertNotEqual(said.returncode, 0)
         self.assertIn("manifest", said.stderr)
         self.assertEqual(os.listdir(self.scratch), [], "nothing stays behind")
+
+    def test_a_failure_on_a_device_shows_its_calls(self):
+        """In a process as on a thread, and so to the gateway."""
+        stages = self.stack.path("stages.json")
+        folder = self.folder({"task.py": "import walle\nimport more\n\ndef outer(x):\n    return more.inner(x)\n\nouter(0)\n",
+                              "more.py": "def inner(x):\n    return 1 // x\n"}, name="shop/score", version="1.0.0")
+        self.stack.start_hasty_gateway()
+        key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.split()[-1]
+        self.stack.walle("task", "build", folder, "--out", self.stack.path("build"))
+        self.stack.walle("task", "push", self.stack.path("build"))
+        with open(stages, "w", encoding="ascii") as file:
+            json.dump([{"name": "full", "kind": "full", "min_sample": 10, "min_dwell_s": 0, "max_failure": 1}], file)
+        rollout = self.stack.walle("rollout", "start", "shop/score", "--build", self.stack.path("build"), "--key", self.stack.path("key"), "--stages",
+                                   stages).stdout[:16]
+        for number, isolation in enumerate(("thread", "process"), 1):
+            said = subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir",
+                                   self.stack.path(isolation), "--id", f"{number:016x}", "--trust", key, "--isolation", isolation, "--once"],
+                                  capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(said.returncode, 0, said.stderr)
+            self.assertIn("ZeroDivisionError: divide by zero (more.py:2 < task.py:5 < task.py:7)", said.stdout, isolation + said.stderr)
+        found = wait_until(lambda: (now := self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["fingerprints"]) and now[0]["devices"] == 2 and now, what="both")
+        self.assertIn("(more.py:2 < task.py:5 < task.py:7)", json.dumps(found), "one way to fail, of both")
 
     def test_a_failure_shows_its_calls(self):
         folder = self.folder({"task.py": "import walle\nimport more\n\ndef outer(x):\n    return more.inner(x)\n\nouter(0)\n",

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import struct
 import unittest
 from fractions import Fraction
 
@@ -97,6 +98,27 @@ class Numbers(unittest.TestCase):
         for said in got["said"][:5]:
             self.assertIn("quantile 2 is not between 0 and 1", said)
         self.assertIn("a row has this field already", got["said"][5])
+
+    def test_reals_come_back_as_they_were(self):
+        """What a script hands over is read as the same number, bit by bit."""
+        folder = self.stack.path("reals")
+        os.makedirs(folder)
+        for name, text in (("task.json", json.dumps({"name": "reals", "version": "1.0.0", "entry": "main", "time_ms": 60000, "files": ["main.py"]})),
+                           ("main.py", "import struct, walle\nwalle.result([struct.unpack('<d', struct.pack('<Q', int(x, 16)))[0] for x in walle.input])\n")):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(text)
+        seed = int(os.environ.get("WALLE_SEED", "12"))
+        print(f"WALLE_SEED={seed}")
+        draw = random.Random(seed)
+        known = [0.1 + 0.2, 0.1, 1.0, -0.0, 1e15, 1e16, 1e22, 1e-7, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2.0 ** 53 + 2, 1 / 3, 100.0, 2 / 3]
+        for _ in range(20):
+            values = known + [value for value in (struct.unpack("<d", draw.randbytes(8))[0] for _ in range(300)) if math.isfinite(value)]
+            bits = [struct.pack("<d", value).hex() for value in values]
+            with open(self.stack.path("in.json"), "w", encoding="ascii") as file:
+                json.dump([f"{struct.unpack('<Q', bytes.fromhex(one))[0]:x}" for one in bits], file)
+            said = json.loads(self.stack.walle("task", "run", folder, "--input", self.stack.path("in.json"), "-o", "json").stdout)["result"]
+            self.assertTrue(all(isinstance(value, float) for value in said), "a real stays one")
+            self.assertEqual([struct.pack("<d", value).hex() for value in said], bits)
 
     def test_complete(self):
         """Without a window all events of a key are there; a window that was open at the end is not whole."""

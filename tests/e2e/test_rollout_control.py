@@ -228,7 +228,7 @@ class Control(unittest.TestCase):
         device = next(device for device, attrs in DEVICES.items() if int(attrs["os_version"]) < 12)
         why = stack.walle("device", "why", device, "--task", "ipv").stdout
         self.assertIn("so the baseline runs", why)
-        self.assertRegex(why, r"fail_exception KeyError: \d+ \(features\.py:\d+\) \[[0-9a-f]{16}\]")
+        self.assertRegex(why, r"fail_exception KeyError: \d+ \(features\.py:\d+( < \w+\.py:\d+)*\) \[[0-9a-f]{16}\]")
         causes = self.status(stack, second)["fingerprints"]
         self.assertRegex(causes[0]["detail"], r"^KeyError")  # also when the gateway was killed since
         keys = ("kind", "what", "state", "stage_index", "verdict", "reason")

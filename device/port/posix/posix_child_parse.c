@@ -126,6 +126,11 @@ static void result_read(struct base_reader *reader, struct posix_child_end *out)
     field_read(reader, result->message, sizeof(result->message));
     field_read(reader, result->file, sizeof(result->file));
     result->line = base_reader_u32(reader);
+    struct base_str stack = block_read(reader, sizeof(result->stack) - 1);
+    need(reader, text_ok(stack));
+    if (reader->status == BASE_OK) {
+        dev_text_set(result->stack, sizeof(result->stack), stack);
+    }
     result->instructions = base_reader_u64(reader);
     result->duration_us = base_reader_u64(reader);
     result->heap_peak_bytes = base_reader_u32(reader);

@@ -19,6 +19,7 @@
 #define ANSWER_TIMEOUT_S 30
 #define BEARER_MAX       300
 #define PROBLEM_MAX      512 // of a refusal's body
+#define HOST_SHOWN_MAX   80
 #define DETAIL_MAX       100 // of its text that is shown
 #define FILE_MODE        0600
 #define DIR_MODE         0700
@@ -277,9 +278,11 @@ static enum base_status ask(struct attempt *attempt, const struct posix_options 
     attempt->ended = BASE_OK; // what freeing the client tells is no news
     h2_client_free(client);
     h2_tls_free(tls);
+    int shown = options->host.size < HOST_SHOWN_MAX ? (int)options->host.size : HOST_SHOWN_MAX;
     return status == BASE_OK
                ? BASE_OK
-               : base_error_set(error, status, "enrolment: %s", base_status_text(status));
+               : base_error_set(error, status, "enrolment: no answer of %.*s:%u: %s", shown,
+                                options->host.data, options->port, base_status_text(status));
 }
 
 // The text of a problem (RFC 9457), as it stands in the JSON; empty when there is none.

@@ -31,6 +31,7 @@
 #define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
 #define MESSAGE_BESIDE     80u                // bytes of an exception's text beside its place
 #define MESSAGE_ALONE      100u
+#define CALLER             " < "
 
 enum work {
     WORK_IDLE,
@@ -85,6 +86,25 @@ struct posix_task {
     struct end end;
 };
 
+// Behind the innermost place those that called it, outwards, as far as there is room, and ")".
+static void callers_add(struct end *end, const char *stack)
+{
+    size_t at = strlen(end->detail);
+    const char *line = strchr(stack, '\n');
+    while (line != NULL && line[1] != '\0') {
+        size_t size = strcspn(line + 1, " \n"); // "file.py:3 in name"
+        if (at + sizeof(CALLER) + size >= sizeof(end->detail) - 1) {
+            break;
+        }
+        at += (size_t)snprintf(end->detail + at, sizeof(end->detail) - at, CALLER "%.*s", (int)size,
+                               line + 1);
+        line = strchr(line + 1, '\n');
+    }
+    if (at < sizeof(end->detail) - 1) {
+        memcpy(end->detail + at, ")", 2);
+    }
+}
+
 // Worker: what a run came to, in the words of the runtime.
 static void end_fill(struct end *end, const struct dev_vm_result *result)
 {
@@ -107,8 +127,9 @@ static void end_fill(struct end *end, const struct dev_vm_result *result)
     dev_text_show(message, result->file[0] != '\0' ? MESSAGE_BESIDE + 1 : sizeof(message),
                   base_str_of(result->message));
     if (result->file[0] != '\0') {
-        (void)snprintf(end->detail, sizeof(end->detail), "%s: %s (%s:%u)", type, message,
+        (void)snprintf(end->detail, sizeof(end->detail), "%s: %s (%s:%u", type, message,
                        result->file, (unsigned)result->line);
+        callers_add(end, result->stack);
     } else {
         (void)snprintf(end->detail, sizeof(end->detail), "%s: %s", type, message);
     }
