@@ -13,7 +13,7 @@ import unittest
 
 import raw_device
 from page_commands import free_ports
-from walle_stack import Stack, wait_until
+from walle_stack import Stack, program, wait_until
 
 DEVICES = 500
 DEVICE = 0xaa
@@ -152,6 +152,43 @@ class Business(unittest.TestCase):
         self.assertEqual(result["requests"]["rides"], 0)
         self.assertGreaterEqual(result["requests"]["own_checkins"], 3)
         self.assertRegex(self.log_text(), r"WARNING     no business request was answered through the gateway's proxy")
+
+    # ---- An app
+
+    def test_an_app_on_the_library(self):
+        """app_example asks its service with each tap: what it has to say goes with that, and nothing else but pulls does."""
+        service = Service()
+        self.addCleanup(service.server_close)
+        gateway = self.stack.start_gateway("--upstream", service.url, "--set", "rollout.tick_ms=100")
+        key = self.trusted()
+        rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [{**FULL, "min_sample": 1}])
+        with open(self.stack.enroll_token, encoding="ascii") as file:
+            token = file.read().strip()
+        os.mkdir(self.path("app"))
+        app = subprocess.Popen([program("app_example"), "127.0.0.1", str(gateway.ports["tls"]), self.path("gateway", "cert.pem"), self.path("app"),
+                                key, "/items"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "WALLE_ENROLL_TOKEN": token})
+        self.stack.children.append(app)
+        said = []
+        threading.Thread(target=lambda: said.extend(app.stdout), daemon=True).start()
+
+        def tapped():
+            """A tap, its answer, and what came of it since."""
+            before = sum("service 200 ok" in line for line in said)
+            app.stdin.write("i-7\n")
+            app.stdin.flush()
+            wait_until(lambda: sum("service 200 ok" in line for line in said) > before, 60, f"the service's answer: {said}")
+            return self.counts(rollout)["succeeded"] == 1
+
+        wait_until(tapped, 120, f"the device's word that it runs: {said}")
+        self.assertIn("shop/score ran 1\n", said)
+        metrics = raw_device.metrics(gateway.ports["h2c"])
+        self.assertEqual(metrics["walle_checkins_total"], metrics["walle_rides_total"])
+        self.assertLessEqual(metrics["walle_reports_total"], metrics["walle_rides_total"])
+        self.assertTrue(all(path == "/items" for path, _ in service.seen))
+        self.assertRegex(service.seen[-1][1]["walle-proven"], r"device=\w{16}; tenant=default; by=credential")
+        app.stdin.close()
+        app.wait(60)
+        app.stdout.close()
 
     # ---- What rides stays between device and gateway
 
