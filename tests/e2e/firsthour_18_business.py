@@ -13,6 +13,7 @@ import unittest
 
 import raw_device
 from page_commands import free_ports
+from raw_h2 import Connection, request
 from walle_stack import Stack, program, wait_until
 
 DEVICES = 500
@@ -47,6 +48,9 @@ class Service(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), self.Handler)
         self.seen = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        pass  # a gateway whose client left closes in the middle
 
     @property
     def url(self):
@@ -199,6 +203,38 @@ class Business(unittest.TestCase):
                              capture_output=True, text=True, timeout=60, check=True)
         head = run.stdout.split("\n\n")[0].splitlines()
         return int(head[0].split()[1]), [tuple(line.split(": ", 1)) for line in head[1:]]
+
+    def test_an_upstream_that_is_gone(self):
+        """The app's request fails; what rides on it does not."""
+        self.stack.start_gateway("--upstream", f"http://127.0.0.1:{free_ports(1)[0]}", "--set", "rollout.tick_ms=100")
+        credential = self.stack.enrol([DEVICE])
+        self.trusted()
+        rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL])
+        report = base64.urlsafe_b64encode(raw_device.report(DEVICE, int(rollout, 16), 1)).decode().rstrip("=")
+        rides = [f"walle-device: {DEVICE:016x}", f"walle-credential: {credential[DEVICE]}", "walle-ride: 1", "walle-report: " + report,
+                 f"walle-profile: {raw_device.profile(os='android')}"]
+        status, fields = self.ask(*rides)
+        self.assertEqual((status, len(dict(fields)["walle-offer"]) > 100), (502, True), fields)
+        wait_until(lambda: dict(self.ask(*rides)[1]).get("walle-ride") == "checkin, report", 60, "the report to be durable")
+        self.assertEqual(self.ask(*rides[:1], "walle-credential: wdt_" + "x" * 43, *rides[2:])[0], 401)
+        self.assertEqual([name for name, _ in self.ask()[1] if name.startswith("walle")], [])
+
+    def test_riders_that_leave(self):
+        """Their reports are on the way to the disk when the connection goes: nothing is lost of these, nor of the gateway."""
+        service = Service()
+        self.addCleanup(service.server_close)
+        gateway = self.stack.start_gateway("--upstream", service.url, "--set", "rollout.tick_ms=100")
+        credential = self.stack.enrol([DEVICE])[DEVICE]
+        self.trusted()
+        rollout = int(self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL]), 16)
+        for seq in range(1, 201):
+            report = base64.urlsafe_b64encode(raw_device.report(DEVICE, rollout, 1, seq)).decode().rstrip("=")
+            with Connection(gateway.ports["h2c"]) as connection:
+                connection.headers(request("/item/7", "GET", ("walle-device", f"{DEVICE:016x}"), ("walle-credential", credential), ("walle-ride", "1"),
+                                           ("walle-profile", raw_device.profile(os="android")), ("walle-report", report)))
+        wait_until(lambda: raw_device.metrics(gateway.ports["h2c"])["walle_reports_total"] >= 200, 60, "every report to be there")
+        wait_until(lambda: self.counts(f"{rollout:016x}")["downloaded"] == 1, 60, "the device's word")
+        self.assertEqual(gateway.stop(), 0, gateway.log_text()[-2000:])
 
     def test_what_rides(self):
         service = Service()
