@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """A release to a whole virtual fleet over real sockets. Prints a table and appends JSON lines to bench/out/fleet.jsonl.
 
-    fleet_bench.py --build DIR [--devices N] [--mode interval|hints] [--trust root|key] [--interval SECONDS] [--quick] [--keep DIR]
+    fleet_bench.py --build DIR [--devices N] [--mode interval|hints|business] [--trust root|key] [--interval SECONDS] [--quick] [--keep DIR]
 
 fleet.real.rate      devices a second from the offer to the first run of the version in the device's own VM, between 5 % and
                      95 % of the devices, in the full stage; peer: the bar of 5,000.
 fleet.real.peak_mib  peak resident memory of gateway plus simulator; peer: the bar of 8,192 MiB.
+fleet.business.extra_requests  check-ins and reports a device made by itself until it ran the version, pulls aside, in mode
+                     `business`; peer: the bar of 0.
 
 Every device runs the device runtime; one gateway with one worker, the simulator with two threads: a device costs the
 simulator, which runs its task, more than it costs the gateway, so they share the cores. The rollout starts when every
@@ -14,13 +16,17 @@ the version at their next one, so a device costs memory only while it is awake a
 what the machine can do wait, and their lag is reported. Mode `hints`: every device keeps a hint stream open and is told;
 memory then grows by a stream and a runtime for every device. Trust `key` (the default): one public key is pinned. `root`:
 devices are born with a root, two of whose keys sign the release, and every offer comes with a director's answer for that
-device alone, which the gateway signs and the device verifies for real.
+device alone, which the gateway signs and the device verifies for real. Mode `business`: 10,000 enrolled devices with a root, whose
+apps ask their service for something --business times a minute through the gateway's proxy; nothing else brings the version. It ends
+when every device ran it and the gateway has every report.
 """
 import argparse
 import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +36,7 @@ from enrolled import read_listeners
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-DEVICES, DEVICES_QUICK = 1000000, 20000
+DEVICES, DEVICES_QUICK, DEVICES_BUSINESS = 1000000, 20000, 10000
 INTERVAL_S = 60  # 1,000,000 devices / 60 s: 16,667 check-ins a second
 RATE_BAR, MEMORY_BAR_MIB = 5000, 8192
 COVERAGE = 0.99
@@ -177,14 +183,88 @@ class Bench:
                 "fleet_cpu": round((after[1] - before[1]) / wall, 3), "exit": self.fleet.returncode}
 
 
+class Business(Bench):
+    """Devices that ride on their apps' requests, and the service behind the gateway that these are for."""
+
+    def start_gateway(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+        log = open(os.path.join(self.folder, "gateway.log"), "wb")
+        self.gateway = self.start(0, "walle-gateway", "--dir", os.path.join(self.folder, "gateway"), "--workers", "1", "--tls",
+                                  "127.0.0.1:0", "--h2c", "127.0.0.1:0", "--set", "rollout.tick_ms=200", "--upstream",
+                                  f"http://127.0.0.1:{self.port}", stdout=subprocess.PIPE, stderr=log, text=True)
+        self.url = f"http://127.0.0.1:{read_listeners(self.gateway)['h2c']}"
+
+    def start_fleet(self, trust):
+        args = self.args
+        self.log_path = os.path.join(self.folder, "fleet.log")
+        log = open(self.log_path, "wb")
+        self.fleet = self.start(1, "walle-fleet-sim", "run", "--devices", str(args.devices), "--gateway", self.url, *trust,
+                                "--task", "ipv", "--seed", str(args.seed), "--arrival-rate", "1000", "--threads", str(args.threads),
+                                "--enroll-token", os.path.join(self.folder, "gateway", "enroll.token"), "--business", str(args.business),
+                                "--upstream", str(self.port), "--until-stopped", "--no-live", "--out", self.out,
+                                stdout=log, stderr=subprocess.STDOUT)
+
+    def run(self):
+        self.args.arrival_rate = 1000
+        self.start_gateway()
+        build = os.path.join(self.folder, "build")
+        trust, keys = self.make_trust()
+        self.walle("task", "build", os.path.join(ROOT, "conf/tasks/ipv"), "--out", build)
+        self.walle("task", "push", build)
+        self.start_fleet(trust)
+        self.await_online()
+        began = time.monotonic()
+        rollout = self.start_rollout(build, keys)
+        counts = {"succeeded": 0}
+        while counts["succeeded"] < self.args.devices and time.monotonic() < began + 900:
+            time.sleep(0.5)
+            counts = json.loads(self.walle("rollout", "status", rollout, "-o", "json"))["counts"]
+        took_s = time.monotonic() - began
+        self.fleet.send_signal(signal.SIGTERM)
+        self.fleet.wait(120)
+        with open(os.path.join(self.out, "run.json"), encoding="utf-8") as file:
+            return json.load(file), counts, took_s
+
+
+def business(args):
+    args.devices = args.devices or DEVICES_BUSINESS
+    args.trust = "root"
+    bench = Business(args)
+    try:
+        result, counts, took_s = bench.run()
+    finally:
+        bench.close()
+    asked = result["requests"]
+    ran = max(version["ran"] for version in result["versions"])
+    extra = (asked["own_checkins"] + asked["own_reports"]) / args.devices
+    keep([{"bench": "fleet.business.extra_requests", "ours": extra, "peer": "bar", "theirs": 0, "unit": "requests/device", "ratio": None,
+           "better": "lower", "detail": {"devices": args.devices, "business_a_minute": args.business, "ran": ran, "gateway_succeeded":
+                                         counts["succeeded"], "until_all_s": round(took_s, 1), "requests": asked, "passed": result["passed"],
+                                         "business_us": result["latency_us"]["business"]}}])
+    print(f"{args.devices} devices, {args.business} business requests a minute each: {ran} ran it, {counts['succeeded']} told so, after "
+          f"{took_s:.0f} s; {asked['business']} business requests, {asked['rides']} check-ins and {asked['ride_reports']} reports rode; "
+          f"of their own {asked['own_checkins']} and {asked['own_reports']}, and {asked['pulls']} pulls")
+    return 0 if result["passed"] and ran == counts["succeeded"] == args.devices and extra == 0 else 1
+
+
+def keep(lines):
+    os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
+    with open(os.path.join(HERE, "out", "fleet.jsonl"), "a", encoding="utf-8") as file:
+        for line in lines:
+            file.write(json.dumps(line) + "\n")
+            print(json.dumps(line))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, help="build folder, as build/release")
     parser.add_argument("--devices", type=int, default=0, help=f"virtual devices ({DEVICES})")
-    parser.add_argument("--mode", choices=("interval", "hints"), default="interval")
+    parser.add_argument("--mode", choices=("interval", "hints", "business"), default="interval")
     parser.add_argument("--trust", choices=("root", "key"), default="key", help="what devices are born with")
     parser.add_argument("--interval", type=int, default=INTERVAL_S, help="check-in interval in seconds, mode interval")
     parser.add_argument("--spread-ms", type=int, default=20000, help="spread of a hint, mode hints")
+    parser.add_argument("--business", type=float, default=6, help="requests of each device's app a minute, mode business")
     parser.add_argument("--awake", type=int, default=4096, help="devices in memory at once, mode interval")
     parser.add_argument("--arrival-rate", type=int, default=25000, help="devices a second that come online")
     parser.add_argument("--threads", type=int, default=2, help="threads of the simulator; 1: it and the gateway have a core each")
@@ -192,6 +272,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help=f"{DEVICES_QUICK} devices")
     parser.add_argument("--keep", metavar="DIR", help="work in this folder and keep it")
     args = parser.parse_args()
+    if args.mode == "business":
+        return business(args)
     args.devices = args.devices or (DEVICES_QUICK if args.quick else DEVICES)
     bench = Bench(args)
     try:
@@ -214,11 +296,7 @@ def main():
               "ratio": round(result["rate"] / RATE_BAR, 3), "better": "higher", "detail": detail},
              {"bench": "fleet.real.peak_mib", "ours": round(total_mib, 1), "peer": "bar", "theirs": MEMORY_BAR_MIB, "unit": "MiB",
               "ratio": round(total_mib / MEMORY_BAR_MIB, 3), "better": "lower", "detail": {"devices": args.devices, "mode": how, "trust": args.trust}}]
-    os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
-    with open(os.path.join(HERE, "out", "fleet.jsonl"), "a", encoding="utf-8") as file:
-        for line in lines:
-            file.write(json.dumps(line) + "\n")
-            print(json.dumps(line))
+    keep(lines)
     print(f"peak memory {total_mib:.0f} MiB, bar {MEMORY_BAR_MIB}; rate {result['rate']:.0f} devices/s, bar {RATE_BAR}; CPU in the "
           f"rollout: gateway {found['gateway_cpu']:.2f} cores, fleet {found['fleet_cpu']:.2f} cores")
     print(f"{args.devices} devices, {how}: {version['ran']} ran it ({version['ran'] / args.devices:.2%}), "

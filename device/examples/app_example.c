@@ -1,7 +1,9 @@
 // An app with the device runtime on Linux: it enrols once, brings and runs the tasks that are
-// released to it, and records what its user taps on: a line of standard input is an item's id.
+// released to it, and records what its user taps on: a line of standard input is an item's id. With
+// PATH it asks its service behind the gateway for that with each tap, and the runtime's check-ins
+// and reports ride on these requests.
 //
-//   WALLE_ENROLL_TOKEN=... app_example HOST PORT CA.pem FOLDER RELEASE_KEY
+//   WALLE_ENROLL_TOKEN=... app_example HOST PORT CA.pem FOLDER RELEASE_KEY [PATH]
 #include "posix/posix_enroll.h"
 #include "posix/posix_port.h"
 
@@ -20,6 +22,15 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     fflush(stdout);
 }
 
+static void on_answer(void *app, int status, const uint8_t *body, size_t size)
+{
+    (void)app;
+    printf("service %d %.*s\n", status, (int)size, body != NULL ? (const char *)body : "");
+    fflush(stdout);
+}
+
+static struct posix_business question = {.on_answer = on_answer}; // its path: of the command line
+
 static void on_tap(evutil_socket_t input, short what, void *port)
 {
     char item[DEV_EVENT_ITEM_MAX + 1] = "";
@@ -30,6 +41,9 @@ static void on_tap(evutil_socket_t input, short what, void *port)
     struct base_str id = {item, strcspn(item, "\n")};
     struct dev_recording tap = {.kind = DEV_EVENT_CLICK, .page = BASE_STR("home"), .item = id};
     (void)posix_record(posix_port_recorder(port), &tap);
+    if (question.path.size > 0 && posix_business(port, &question) != BASE_OK) {
+        fprintf(stderr, "the service is not asked: too much at once, or no way to it\n");
+    }
 }
 
 // Says once that nobody answers; the runtime asks again by itself.
@@ -47,7 +61,8 @@ static void on_tick(void *app, struct dev_runtime *runtime)
 
 static int wrong(const char *what, const char *argument)
 {
-    fprintf(stderr, "app_example: %s%s\nusage: app_example HOST PORT CA.pem FOLDER RELEASE_KEY\n",
+    fprintf(stderr,
+            "app_example: %s%s\nusage: app_example HOST PORT CA.pem FOLDER RELEASE_KEY [PATH]\n",
             what, argument);
     return EXIT_FAILURE;
 }
@@ -66,8 +81,8 @@ int main(int argc, char **argv)
                                     .log = &log,
                                     .config = {.trusted_key_count = 1}};
     uint64_t number = 0;
-    if (argc != 6) {
-        return wrong("it takes five arguments", "");
+    if (argc < 6 || argc > 7) {
+        return wrong("it takes five or six arguments", "");
     }
     if (base_str_u64(base_str_of(argv[2]), &number) != BASE_OK || number == 0 || number > 65535) {
         return wrong("no port: ", argv[2]);
@@ -81,6 +96,8 @@ int main(int argc, char **argv)
     options.port = (uint16_t)number;
     options.ca_pem_path = argv[3];
     options.dir = argv[4];
+    question.path = base_str_of(argc == 7 ? argv[6] : "");
+    options.config.ride_wait_s = argc == 7 ? 60 : 0;
     enum base_status status = posix_credential_load(options.dir, &credential, &error);
     if (status == BASE_ERR_NOT_FOUND && getenv("WALLE_ENROLL_TOKEN") == NULL) {
         return wrong("it is not enrolled, and WALLE_ENROLL_TOKEN is not set", "");

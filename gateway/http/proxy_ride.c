@@ -85,3 +85,21 @@ struct gw_proxy_said gw_proxy_ride_reply(struct gw_stream_work *work)
     }
     return said;
 }
+
+void gw_proxy_ride_problem(struct gw_stream_work *work)
+{
+    struct gw_reply *reply = &work->exchange.reply;
+    if (!gw_request_rides(&work->exchange.request)) {
+        return;
+    }
+    const struct gw_proxy_said said = gw_proxy_ride_reply(work);
+    base_check(reply->header_count + 2 <= GW_REPLY_HEADERS_MAX);
+    if (said.offer.size > 0) {
+        reply->headers[reply->header_count++] =
+            (struct gw_header){BASE_STR("walle-offer"), said.offer};
+    }
+    if (said.ride.size > 0) {
+        reply->headers[reply->header_count++] =
+            (struct gw_header){BASE_STR("walle-ride"), said.ride};
+    }
+}

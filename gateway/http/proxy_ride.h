@@ -19,5 +19,8 @@ void gw_proxy_ride_start(struct gw_stream_work *work);
 bool gw_proxy_ride_abandon(struct gw_stream_work *work);
 // The reply begins. Once.
 struct gw_proxy_said gw_proxy_ride_reply(struct gw_stream_work *work);
+// The same, on an answer of the gateway's own, which the upstream has failed: a ride does not
+// depend on that.
+void gw_proxy_ride_problem(struct gw_stream_work *work);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "http/conn.h"
+#include "http/proxy_ride.h"
 #include "http/worker.h"
 
 #include <inttypes.h>
@@ -271,6 +272,9 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     }
     reply->body = base_arena_copy(&work->arena, text, (size_t)size);
     reply->body_bytes = reply->body != NULL ? (size_t)size : 0;
+    if (work->proxy != NULL) {
+        gw_proxy_ride_problem(work);
+    }
     if (!work->forward) {
         gw_core_refused(stream->conn->worker->core, &work->exchange);
     }

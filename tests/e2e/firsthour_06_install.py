@@ -130,7 +130,7 @@ class Install(unittest.TestCase):
         """Each wrong argument, and a gateway that is not there, by what and where."""
         port, key, pem = str(free_ports(1)[0]), "ab" * 32, self.path("no.pem", "no certificate")
         good = ["127.0.0.1", port, pem, self.path("nobody"), key]
-        for words, token, said in ((good[:4], None, "takes five arguments"), ([*good[:1], "https", *good[2:]], None, "no port: https"),
+        for words, token, said in ((good[:4], None, "takes five or six arguments"), ([*good[:1], "https", *good[2:]], None, "no port: https"),
                                    ([*good[:1], "70000", *good[2:]], None, "no port: 70000"),
                                    ([*good[:4], "abc"], None, "no public key of 64 hex digits: abc"), (good, None, "WALLE_ENROLL_TOKEN is not set"),
                                    (good, "wet_" + "A" * 43, "no.pem"),

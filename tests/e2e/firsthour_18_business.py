@@ -13,7 +13,8 @@ import unittest
 
 import raw_device
 from page_commands import free_ports
-from walle_stack import Stack, wait_until
+from raw_h2 import Connection, request
+from walle_stack import Stack, program, wait_until
 
 DEVICES = 500
 DEVICE = 0xaa
@@ -47,6 +48,9 @@ class Service(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), self.Handler)
         self.seen = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        pass  # a gateway whose client left closes in the middle
 
     @property
     def url(self):
@@ -153,6 +157,43 @@ class Business(unittest.TestCase):
         self.assertGreaterEqual(result["requests"]["own_checkins"], 3)
         self.assertRegex(self.log_text(), r"WARNING     no business request was answered through the gateway's proxy")
 
+    # ---- An app
+
+    def test_an_app_on_the_library(self):
+        """app_example asks its service with each tap: what it has to say goes with that, and nothing else but pulls does."""
+        service = Service()
+        self.addCleanup(service.server_close)
+        gateway = self.stack.start_gateway("--upstream", service.url, "--set", "rollout.tick_ms=100")
+        key = self.trusted()
+        rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [{**FULL, "min_sample": 1}])
+        with open(self.stack.enroll_token, encoding="ascii") as file:
+            token = file.read().strip()
+        os.mkdir(self.path("app"))
+        app = subprocess.Popen([program("app_example"), "127.0.0.1", str(gateway.ports["tls"]), self.path("gateway", "cert.pem"), self.path("app"),
+                                key, "/items"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "WALLE_ENROLL_TOKEN": token})
+        self.stack.children.append(app)
+        said = []
+        threading.Thread(target=lambda: said.extend(app.stdout), daemon=True).start()
+
+        def tapped():
+            """A tap, its answer, and what came of it since."""
+            before = sum("service 200 ok" in line for line in said)
+            app.stdin.write("i-7\n")
+            app.stdin.flush()
+            wait_until(lambda: sum("service 200 ok" in line for line in said) > before, 60, f"the service's answer: {said}")
+            return self.counts(rollout)["succeeded"] == 1
+
+        wait_until(tapped, 120, f"the device's word that it runs: {said}")
+        self.assertIn("shop/score ran 1\n", said)
+        metrics = raw_device.metrics(gateway.ports["h2c"])
+        self.assertEqual(metrics["walle_checkins_total"], metrics["walle_rides_total"])
+        self.assertLessEqual(metrics["walle_reports_total"], metrics["walle_rides_total"])
+        self.assertTrue(all(path == "/items" for path, _ in service.seen))
+        self.assertRegex(service.seen[-1][1]["walle-proven"], r"device=\w{16}; tenant=default; by=credential")
+        app.stdin.close()
+        app.wait(60)
+        app.stdout.close()
+
     # ---- What rides stays between device and gateway
 
     def ask(self, *headers):
@@ -162,6 +203,38 @@ class Business(unittest.TestCase):
                              capture_output=True, text=True, timeout=60, check=True)
         head = run.stdout.split("\n\n")[0].splitlines()
         return int(head[0].split()[1]), [tuple(line.split(": ", 1)) for line in head[1:]]
+
+    def test_an_upstream_that_is_gone(self):
+        """The app's request fails; what rides on it does not."""
+        self.stack.start_gateway("--upstream", f"http://127.0.0.1:{free_ports(1)[0]}", "--set", "rollout.tick_ms=100")
+        credential = self.stack.enrol([DEVICE])
+        self.trusted()
+        rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL])
+        report = base64.urlsafe_b64encode(raw_device.report(DEVICE, int(rollout, 16), 1)).decode().rstrip("=")
+        rides = [f"walle-device: {DEVICE:016x}", f"walle-credential: {credential[DEVICE]}", "walle-ride: 1", "walle-report: " + report,
+                 f"walle-profile: {raw_device.profile(os='android')}"]
+        status, fields = self.ask(*rides)
+        self.assertEqual((status, len(dict(fields)["walle-offer"]) > 100), (502, True), fields)
+        wait_until(lambda: dict(self.ask(*rides)[1]).get("walle-ride") == "checkin, report", 60, "the report to be durable")
+        self.assertEqual(self.ask(*rides[:1], "walle-credential: wdt_" + "x" * 43, *rides[2:])[0], 401)
+        self.assertEqual([name for name, _ in self.ask()[1] if name.startswith("walle")], [])
+
+    def test_riders_that_leave(self):
+        """Their reports are on the way to the disk when the connection goes: nothing is lost of these, nor of the gateway."""
+        service = Service()
+        self.addCleanup(service.server_close)
+        gateway = self.stack.start_gateway("--upstream", service.url, "--set", "rollout.tick_ms=100")
+        credential = self.stack.enrol([DEVICE])[DEVICE]
+        self.trusted()
+        rollout = int(self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL]), 16)
+        for seq in range(1, 201):
+            report = base64.urlsafe_b64encode(raw_device.report(DEVICE, rollout, 1, seq)).decode().rstrip("=")
+            with Connection(gateway.ports["h2c"]) as connection:
+                connection.headers(request("/item/7", "GET", ("walle-device", f"{DEVICE:016x}"), ("walle-credential", credential), ("walle-ride", "1"),
+                                           ("walle-profile", raw_device.profile(os="android")), ("walle-report", report)))
+        wait_until(lambda: raw_device.metrics(gateway.ports["h2c"])["walle_reports_total"] >= 200, 60, "every report to be there")
+        wait_until(lambda: self.counts(f"{rollout:016x}")["downloaded"] == 1, 60, "the device's word")
+        self.assertEqual(gateway.stop(), 0, gateway.log_text()[-2000:])
 
     def test_what_rides(self):
         service = Service()

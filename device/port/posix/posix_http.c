@@ -22,6 +22,7 @@ struct exchange {
     uint32_t id;              // the runtime's; or the number of a two-way stream
     int32_t stream;
     bool duplex;
+    struct posix_errand *errand; // of the app; NULL: of the runtime, or two-way
 };
 
 struct posix_http {
@@ -32,6 +33,7 @@ struct posix_http {
     struct h2_client *draining; // had GOAWAY, finishes its streams; NULL: none
     struct exchange exchanges[EXCHANGES_MAX];
     struct exchange streams[POSIX_STREAMS_MAX];
+    struct exchange errands[POSIX_BUSINESS_MAX];
     struct posix_duplex_events duplex;
     bool answered; // on the newest connection, or one was never tried
     bool warned;   // of connections without an answer, since the last answer
@@ -44,6 +46,10 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
     const struct exchange *exchange = user;
     http->answered = true;
     http->warned = false;
+    if (exchange->errand != NULL) {
+        posix_errand_head(exchange->errand, head);
+        return;
+    }
     if (exchange->duplex) {
         http->duplex.head(http->duplex.ctx, exchange->id, head);
         return;
@@ -72,6 +78,10 @@ static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
     struct posix_http *http = ctx;
     const struct exchange *exchange = user;
     uint32_t id = exchange->id;
+    if (exchange->errand != NULL) {
+        posix_errand_body(exchange->errand, bytes, size);
+        return;
+    }
     if (exchange->duplex) {
         http->duplex.body(http->duplex.ctx, id, bytes, size);
         return;
@@ -85,8 +95,12 @@ static void on_end(void *ctx, void *user, enum base_status status)
     struct posix_http *http = ctx;
     struct exchange *exchange = user;
     uint32_t id = exchange->id;
+    struct posix_errand *errand = exchange->errand;
     exchange->client = NULL;
-    if (exchange->duplex && !http->freeing) {
+    exchange->errand = NULL;
+    if (errand != NULL) {
+        posix_errand_end(errand, status, !http->freeing);
+    } else if (exchange->duplex && !http->freeing) {
         http->duplex.end(http->duplex.ctx, id, status);
     } else if (!http->freeing) {
         dev_on_end(http->runtime, id, status);
@@ -246,6 +260,37 @@ static void cancel(void *ctx, uint32_t id)
         if (exchange->client != NULL && exchange->id == id) {
             h2_client_cancel(exchange->client, exchange->stream);
             exchange->client = NULL;
+        }
+    }
+}
+
+// ---- Requests of the app
+
+enum base_status posix_http_errand(struct posix_http *http, struct posix_errand *errand,
+                                   const struct h2_request *request)
+{
+    struct exchange *exchange = NULL;
+    for (uint32_t i = 0; i < POSIX_BUSINESS_MAX; i++) {
+        exchange = http->errands[i].client == NULL ? &http->errands[i] : exchange;
+    }
+    if (exchange == NULL) {
+        return BASE_ERR_LIMIT;
+    }
+    BASE_TRY(client_ready(http));
+    BASE_TRY(h2_client_request(http->client, request, exchange, &exchange->stream));
+    exchange->client = http->client;
+    exchange->errand = errand;
+    return BASE_OK;
+}
+
+void posix_http_errand_cancel(struct posix_http *http, const struct posix_errand *errand)
+{
+    for (uint32_t i = 0; i < POSIX_BUSINESS_MAX; i++) {
+        struct exchange *exchange = &http->errands[i];
+        if (exchange->client != NULL && exchange->errand == errand) {
+            h2_client_cancel(exchange->client, exchange->stream);
+            exchange->client = NULL;
+            exchange->errand = NULL;
         }
     }
 }

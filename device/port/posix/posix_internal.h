@@ -62,6 +62,30 @@ BASE_NODISCARD enum base_status posix_http_duplex_send(struct posix_http *http, 
                                                        bool early);
 void posix_http_duplex_close(struct posix_http *http, uint32_t stream); // no `end` follows
 
+// ---- posix_business.c: requests of the app
+struct posix_errand;
+struct posix_errand_place {
+    struct posix_http *http;
+    struct dev_runtime *runtime;
+    struct base_str credential; // empty: none; these two live as long as the port
+    struct base_str device;
+    void *ctx;
+    void (*woke)(void *ctx);
+};
+// The codes of posix_business.
+BASE_NODISCARD enum base_status posix_errand_new(const struct posix_errand_place *place,
+                                                 struct event_base *base,
+                                                 const struct posix_business *request);
+void posix_errand_head(struct posix_errand *errand, const struct h2_head *head);
+void posix_errand_body(struct posix_errand *errand, const uint8_t *bytes, size_t size);
+// Frees it, after the app was told, when it is to be.
+void posix_errand_end(struct posix_errand *errand, enum base_status status, bool tell);
+// posix_http.c: makes its request; LIMIT, and the codes of h2_client_new and h2_client_request.
+BASE_NODISCARD enum base_status posix_http_errand(struct posix_http *http,
+                                                  struct posix_errand *errand,
+                                                  const struct h2_request *request);
+void posix_http_errand_cancel(struct posix_http *http, const struct posix_errand *errand);
+
 // ---- posix_tunnel.c: the transport of the tunnel (tunnel/tunnel.h).
 struct dev_tunnel;
 struct dev_tunnel_transport;

@@ -22,6 +22,7 @@ struct posix_port {
     struct h2_tls *tls;
     struct event *tick_event;
     bool woken; // since the tick began
+    char device_hex[WIRE_DEVICE_HEX + 1];
     struct base_prng prng;
     struct dev_ports ports;
     void *memory;
@@ -322,6 +323,7 @@ enum base_status posix_port_new(struct event_base *base, const struct posix_opti
     }
     port->options = *options;
     port->options.config.mirrors = options->mirror_count;
+    wire_device_hex(options->config.device_id, port->device_hex);
     enum base_status status = port_open(port, base, error);
     if (status != BASE_OK) {
         posix_port_free(port);
@@ -350,6 +352,21 @@ void posix_port_free(struct posix_port *port)
     }
     free(port->memory);
     free(port);
+}
+
+enum base_status posix_business(struct posix_port *port, const struct posix_business *request)
+{
+    const struct posix_errand_place place = {
+        .http = port->http,
+        .runtime = port->runtime,
+        .credential = port->options.credential,
+        .device = {port->device_hex, WIRE_DEVICE_HEX},
+        .ctx = port,
+        .woke = woke,
+    };
+    enum base_status status = posix_errand_new(&place, event_get_base(port->tick_event), request);
+    woke(port);
+    return status;
 }
 
 struct posix_pipeline *posix_port_pipeline(struct posix_port *port)

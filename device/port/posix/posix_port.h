@@ -71,6 +71,32 @@ BASE_NODISCARD enum base_status posix_port_new(struct event_base *base,
 void posix_port_free(struct posix_port *port);
 struct dev_runtime *posix_port_runtime(struct posix_port *port);
 void posix_port_wake(struct posix_port *port); // there is something to do: tick soon
+
+// A request of the app to its service behind the gateway, over the device's own connection and with
+// its credential. What the runtime has to say rides on it (docs/DEVICE.md, "Riding on the app's
+// requests"; options.config.ride_wait_s).
+#define POSIX_BUSINESS_MAX       4                 // under way at once
+#define POSIX_BUSINESS_TIMEOUT_S 30                // without a whole answer
+#define POSIX_BUSINESS_BODY_MAX  ((size_t)1 << 20) // of an answer
+
+struct posix_business {
+    struct base_str method;       // empty takes "GET"
+    struct base_str path;         // "/items/7"
+    struct base_str content_type; // of the body; empty: none
+    const uint8_t *body;          // copied
+    size_t body_bytes;
+    void *app;
+    // Once, never from inside posix_business; not after posix_port_free, which it must not call.
+    // `status` is HTTP's; 0: no whole answer came, or one that is too long. The body is valid
+    // during the call.
+    void (*on_answer)(void *app, int status, const uint8_t *body, size_t size);
+};
+
+// LIMIT: POSIX_BUSINESS_MAX are under way; NOMEM; and what opening a connection fails with: then
+// on_answer does not come.
+BASE_NODISCARD enum base_status posix_business(struct posix_port *port,
+                                               const struct posix_business *request);
+
 // What an app gives its events to; NULL with no_pipeline.
 struct dev_recorder *posix_port_recorder(struct posix_port *port);
 // Any thread, until posix_port_free: dev_record, with the time of now where the recording has none.
