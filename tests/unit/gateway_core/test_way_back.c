@@ -206,12 +206,40 @@ static void a_pass_waits_for_who_comes_back(void **state)
     rig_done(&rig);
 }
 
+static void many_are_there(struct rig *rig)
+{
+    struct gw_device_touch touch = {.proven = true, .now_s = gw_core_now_s(rig->core)};
+    for (uint32_t i = 0; i < MANY; i++) {
+        touch.device_id = MANY_ID + i;
+        gw_device_table_touch(rig->core->table, &touch, 1);
+    }
+}
+
+// Who has nothing to do with the rollout costs a look: of many a tick asks those few that have.
+static void who_has_no_mark_is_not_asked(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_known(&rig, 0);
+    release(&rig, ID, TASK);
+    some_come(&rig, ID, FEW);
+    rig_advance_s(&rig, (uint64_t)GW_STAGE_SILENCE_TIMES * SAID_S);
+    rig_settle(&rig);
+    rig_command(&rig, ID, POL_COMMAND_ABORT, NULL);
+    many_are_there(&rig);
+    struct gw_rollout *rollout = gw_catalog_find_rollout(rig.core, ID);
+    rollout->spared = (struct gw_spared){0};
+    rollout->spared_on_version = FEW;
+    gw_way_back_step(rig.core->way_back);
+    assert_int_equal(spared(&rig, ID, FEW), FEW);
+    rig_done(&rig);
+}
+
 // Of many devices some are asked about at each tick, each of them once.
 static void a_tick_asks_a_bounded_number(void **state)
 {
     (void)state;
     struct rig rig;
-    struct gw_device_touch touch = {.proven = true};
     open_known(&rig, 0);
     release(&rig, ID, TASK);
     some_come(&rig, ID, FEW);
@@ -220,12 +248,8 @@ static void a_tick_asks_a_bounded_number(void **state)
     rig_advance_s(&rig, (uint64_t)GW_STAGE_SILENCE_TIMES * SAID_S);
     assert_int_equal(come(&rig, &devices[0], ID, NULL, 0, NULL), 0);
     rig_settle(&rig);
-    touch.now_s = gw_core_now_s(rig.core);
     rig_command(&rig, ID, POL_COMMAND_UNDO, NULL); // of a baseline everybody is asked
-    for (uint32_t i = 0; i < MANY; i++) {
-        touch.device_id = MANY_ID + i;
-        gw_device_table_touch(rig.core->table, &touch, 1);
-    }
+    many_are_there(&rig);
     struct gw_rollout *rollout = gw_catalog_find_rollout(rig.core, ID);
     for (uint32_t moved = 0; moved < 2; moved++) {
         rollout->spared = (struct gw_spared){0};
@@ -282,6 +306,7 @@ int main(void)
         cmocka_unit_test(who_does_not_count_is_nobody),
         cmocka_unit_test(several_go_back_at_once),
         cmocka_unit_test(a_pass_waits_for_who_comes_back),
+        cmocka_unit_test(who_has_no_mark_is_not_asked),
         cmocka_unit_test(a_tick_asks_a_bounded_number),
         cmocka_unit_test(a_finding_is_of_its_time),
     };
