@@ -190,12 +190,35 @@ static void the_order_of_many(void **state)
     }
 }
 
+// One that goes back is no open one.
+static void a_way_back_is_listed_last(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_known(&rig, 0);
+    struct wire_sha256 manifest = release(&rig, 0xa1, 1);
+    some_come(&rig, 0xa1);
+    rig_command(&rig, 0xa1, POL_COMMAND_ABORT, NULL);
+    (void)release(&rig, 0xa2, 1);
+    struct gw_present found = present(&rig, &manifest);
+    assert_int_equal(found.rollout_count, 2);
+    assert_int_equal(found.rollouts[0].id, 0xa2);
+    assert_int_equal(found.rollouts[1].id, 0xa1);
+    assert_int_equal(found.rollouts[1].state, POL_ROLLOUT_ROLLING_BACK);
+    rig_command(&rig, 0xa2, POL_COMMAND_PROMOTE, NULL); // neither is any more: in their order
+    found = present(&rig, &manifest);
+    assert_int_equal(found.rollout_count, 2);
+    assert_int_equal(found.rollouts[0].id, 0xa1);
+    assert_int_equal(found.rollouts[1].id, 0xa2);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rollout_that_is_open), cmocka_unit_test(a_rollout_that_goes_back),
         cmocka_unit_test(a_way_back_of_nobody),   cmocka_unit_test(a_baseline),
-        cmocka_unit_test(the_order_of_many),
+        cmocka_unit_test(the_order_of_many),      cmocka_unit_test(a_way_back_is_listed_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
