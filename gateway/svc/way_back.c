@@ -91,7 +91,7 @@ static bool is_due(struct gw_core *core, struct gw_rollout *rollout)
     uint64_t now = on_version(core, rollout);
     uint64_t before = rollout->spared_on_version;
     rollout->spared_on_version = now;
-    return now > 0 && before > 0 && now >= before;
+    return before > 0 && now >= before;
 }
 
 static bool begin_pass(struct gw_way_back *way)

@@ -33,28 +33,10 @@ class Refused(unittest.TestCase):
         self.release("good", GOOD, {"name": "seen", "class": "behaviour"}, result="seen", events={"take": "matched", "attributes": ["n"]})
 
     def release(self, name, script, upload, **more):
-        folder = self.stack.path(name)
-        os.makedirs(folder)
-        task = {"name": name, "version": "1.0.0", "entry": "main", "files": ["main.py"], "triggers": [f"click({name})"],
-                "uploads": [upload], **more}
-        for file_name, text in (("task.json", json.dumps(task)), ("main.py", script),
-                                ("stages", json.dumps([{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]))):
-            with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
-                file.write(text)
-        self.stack.walle("task", "build", folder, "--out", folder + ".build")
-        self.stack.walle("task", "push", folder + ".build")
-        self.stack.walle("rollout", "start", name, "--build", folder + ".build", "--key", self.stack.path("key"), "--stages",
-                         os.path.join(folder, "stages"))
-
-    def rows(self):
-        """All there is so far: an export goes on where it ended."""
-        path = self.stack.path("records.jsonl")
-        self.stack.walle("tunnel", "export", "--out", path)
-        with open(path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
+        self.stack.release_to_all(name, script, self.stack.path("key"), triggers=[f"click({name})"], uploads=[upload], **more)
 
     def seen(self):
-        return [row["record"]["n"] for row in self.rows() if "record" in row]
+        return [row["record"]["n"] for row in self.stack.exported() if "record" in row]
 
     def test_between_refused_records(self):
         agent = self.stack.spawn_path(program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token,
@@ -74,7 +56,7 @@ class Refused(unittest.TestCase):
         said = agent.communicate(timeout=120)[1]
         self.assertEqual(agent.returncode, 0, said)
         self.assertEqual(self.seen(), list(range(STEPS)))  # in their order, each once
-        rows = self.rows()
+        rows = self.stack.exported()
         refused = sum(row["lost"] for row in rows if row.get("reason") == "rejected")
         dropped = sum(row["lost"] for row in rows if row.get("reason") == "starts")
         self.assertEqual(refused + RECORDS * dropped, STEPS * 2 * RUNS * RECORDS, said)

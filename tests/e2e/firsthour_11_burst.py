@@ -12,7 +12,6 @@ from walle_stack import Stack, program
 DEVICE = "00000000000004d2"
 EVENTS = int(os.environ.get("WALLE_BURST", "20000"))
 SCRIPT = "import walle\nfrom walle import data\nif len(data.events()) > 0:\n    walle.result({'seq': data.events()[0].seq})\n"
-TASK = {"version": "1.0.0", "entry": "main", "files": ["main.py"], "triggers": ["click(item)"], "events": {"take": "matched"}}
 
 
 class Burst(unittest.TestCase):
@@ -23,16 +22,7 @@ class Burst(unittest.TestCase):
         self.key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
 
     def release(self, name, **more):
-        folder = self.stack.path(name)
-        os.makedirs(folder)
-        for file_name, text in (("task.json", json.dumps({"name": name, **TASK, **more})), ("main.py", SCRIPT),
-                                ("stages", json.dumps([{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]))):
-            with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
-                file.write(text)
-        self.stack.walle("task", "build", folder, "--out", folder + ".build")
-        self.stack.walle("task", "push", folder + ".build")
-        self.stack.walle("rollout", "start", name, "--build", folder + ".build", "--key", self.stack.path("key"), "--stages",
-                         os.path.join(folder, "stages"))
+        self.stack.release_to_all(name, SCRIPT, self.stack.path("key"), triggers=["click(item)"], events={"take": "matched"}, **more)
 
     def burst(self, count):
         """Matches of a device that is given so many events at once."""
@@ -45,15 +35,9 @@ class Burst(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         return int(re.search(r"(\d+) matches, \d+ starts", run.stderr).group(1)), run.stderr
 
-    def rows(self):
-        path = self.stack.path("records.jsonl")
-        self.stack.walle("tunnel", "export", "--out", path)
-        with open(path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
     def law(self, matches):
         """Returns how many of the matches are declared lost as starts."""
-        rows = self.rows()
+        rows = self.stack.exported()
         records = [row for row in rows if "record" in row]
         lost = sum(row["lost"] for row in rows if row.get("reason") == "starts")
         self.assertEqual(sum(row.get("lost", 0) for row in rows), lost)
@@ -79,7 +63,7 @@ class Burst(unittest.TestCase):
         """A task that sends nothing: what it did not run for is told in the class of behaviour."""
         self.release("quiet")
         matches, _ = self.burst(2000)
-        rows = self.rows()
+        rows = self.stack.exported()
         self.assertEqual({row["class"] for row in rows}, {2})
         lost = sum(row["lost"] for row in rows)
         self.assertTrue(0 < lost < matches, (lost, matches))

@@ -20,12 +20,7 @@ class Report(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__, None, None, None)
-        self.stack.start_hasty_gateway()
-        for name in ("root.key", "release.key"):
-            self.stack.walle("key", "new", "--out", self.stack.path(name))
-        self.stack.walle("root", "init", "--out", self.stack.path("root.1"), "--key", self.stack.path("root.key"), "--release",
-                         self.stack.path("release.key.pub"))
-        self.stack.walle("root", "push", self.stack.path("root.1"))
+        self.stack.start_rooted_gateway()
 
     def fleet(self, *arguments):
         """(exit status, what was said, run.json, report.html)"""

@@ -41,6 +41,11 @@ def script_of(parts):
     return script + "echo '== end'\n"
 
 
+def outputs(output):
+    """What each block said, of what run_page returned."""
+    return re.split(r"== (?:block \d+|end)\n", output)[1:]
+
+
 def last_words(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

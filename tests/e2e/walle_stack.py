@@ -167,6 +167,14 @@ class Stack:
         arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
         return (self.restart_gateway if again else self.start_gateway)(*arguments)
 
+    def start_rooted_gateway(self):
+        """A hasty one, of a fleet that was born with root.1: root.key signs roots, release.key releases."""
+        self.start_hasty_gateway()
+        for name in ("root.key", "release.key"):
+            self.walle("key", "new", "--out", self.path(name))
+        self.walle("root", "init", "--out", self.path("root.1"), "--key", self.path("root.key"), "--release", self.path("release.key.pub"))
+        self.walle("root", "push", self.path("root.1"))
+
     def post(self, path, device, *headers, body=b""):
         """A request of a device, its number in walle-device: (status, body)."""
         with Connection(self.gateway.ports["h2c"]) as connection:
@@ -225,6 +233,27 @@ class Stack:
         run = self.walle("rollout", "start", task, "--build", build, "--key", key, "--stages", self.path("stages.json"),
                          *(("--target", target) if target else ()), *more)
         return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+
+    def release_to_all(self, name, script, key, **task):
+        """Builds version 1.0.0 of a task with this one script and the fields `task` in its task.json, pushes it and starts a rollout to
+        everybody, signed with the file `key`."""
+        folder = self.path(name)
+        os.makedirs(folder)
+        fields = {"name": name, "version": "1.0.0", "entry": "main", "files": ["main.py"], **task}
+        stages = [{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]
+        for file_name, text in (("task.json", json.dumps(fields)), ("main.py", script), ("stages", json.dumps(stages))):
+            with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.walle("task", "build", folder, "--out", folder + ".build")
+        self.walle("task", "push", folder + ".build")
+        self.walle("rollout", "start", name, "--build", folder + ".build", "--key", key, "--stages", os.path.join(folder, "stages"))
+
+    def exported(self):
+        """All rows of the tunnel so far: an export goes on where the last one ended."""
+        path = self.path("records.jsonl")
+        self.walle("tunnel", "export", "--out", path)
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
 
     def spawn(self, name, *arguments, **options):
         child = subprocess.Popen([program(name), *arguments], stdin=subprocess.DEVNULL, **options)

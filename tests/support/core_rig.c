@@ -677,6 +677,15 @@ static bool recount_past(void *ctx, struct base_span key, struct base_span value
     return true;
 }
 
+uint64_t rig_past_rows(struct rig *rig)
+{
+    struct gw_store_read *read;
+    assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
+    uint64_t count = gw_store_read_count(read, GW_TABLE_PAST);
+    gw_store_read_end(read);
+    return count;
+}
+
 void rig_expect_counts_from_disk(struct rig *rig)
 {
     for (uint32_t i = 0; i < rig->core->catalog.rollout_count; i++) {

@@ -159,6 +159,8 @@ void rig_baseline(struct rig *rig, const char *task, uint64_t id, const char *ta
                   const char *target_value, struct wire_sha256 *out_manifest);
 // Opens the hint stream of a device, with what it has.
 void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint);
+// How many outcomes left their device's record because that was full.
+uint64_t rig_past_rows(struct rig *rig);
 // Runs `check` on the stored truth: counters computed from a scan equal the tally.
 void rig_expect_counts_from_disk(struct rig *rig);
 

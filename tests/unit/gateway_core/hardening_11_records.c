@@ -216,15 +216,6 @@ static void test_expiry(void **state)
     rig_done(&rig);
 }
 
-static uint64_t past_rows(struct rig *rig)
-{
-    struct gw_store_read *read;
-    assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
-    uint64_t count = gw_store_read_count(read, GW_TABLE_PAST);
-    gw_store_read_end(read);
-    return count;
-}
-
 // What left its record because that was full ends with it, counted; its neighbours' stays.
 static void test_past_outcomes_expire_with_their_record(void **state)
 {
@@ -251,10 +242,10 @@ static void test_past_outcomes_expire_with_their_record(void **state)
         rig.certified = false;
         rig_advance_s(&rig, 2);
     }
-    assert_int_equal(past_rows(&rig), 9);
+    assert_int_equal(rig_past_rows(&rig), 9);
     rig_advance_s(&rig, 31 * DAY_S);
     assert_int_equal(devices(&rig), 1);
-    assert_int_equal(past_rows(&rig), 3);
+    assert_int_equal(rig_past_rows(&rig), 3);
     for (int restart = 0; restart < 2; restart++) {
         for (uint32_t i = 0; i < rollouts; i++) {
             rig_view(&rig, 100 + i, &view);

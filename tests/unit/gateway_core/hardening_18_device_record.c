@@ -16,15 +16,6 @@
 
 static const enum wire_outcome_kind ran[] = {WIRE_OUTCOME_ACTIVATED, WIRE_OUTCOME_RAN};
 
-static uint64_t past_rows(struct rig *rig)
-{
-    struct gw_store_read *read;
-    assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
-    uint64_t count = gw_store_read_count(read, GW_TABLE_PAST);
-    gw_store_read_end(read);
-    return count;
-}
-
 static uint64_t succeeded(struct rig *rig, uint64_t rollout)
 {
     struct gw_rollout_view view;
@@ -56,7 +47,7 @@ static void begin(struct rig *rig)
         report(rig, FIRST + i, 1 + 2 * i);
         rig_advance_s(rig, 2);
     }
-    assert_int_equal(past_rows(rig), PAST);
+    assert_int_equal(rig_past_rows(rig), PAST);
 }
 
 static enum base_status put_short(struct gw_store_txn *txn, struct gw_store_op *op)
@@ -116,7 +107,7 @@ static void check(void (*damage)(struct rig *rig))
     report(&rig, FIRST, 1000);
     report(&rig, FIRST + ALL - 1, 1002);
     assert_int_equal(rig.core->records_corrupt, corrupt + 1);
-    assert_int_equal(past_rows(&rig), 0);
+    assert_int_equal(rig_past_rows(&rig), 0);
     for (int restart = 0; restart < 2; restart++) {
         for (uint32_t i = 0; i < ALL; i++) {
             assert_int_equal(succeeded(&rig, FIRST + i), i < PAST || i == ALL - 1 ? 1 : 0);
