@@ -25,11 +25,12 @@
 #define FIELDS_MAX (GW_H1_FIELDS_MAX + 3)
 
 struct upstream_conn {
-    struct upstream_conn *next; // in the idle list
+    struct upstream_conn *next; // in the idle list, or in that of the spent ones
     struct gw_proxy *proxy;
-    struct gw_proxy_exchange *exchange; // NULL: idle
-    struct bufferevent *bev;
-    uint64_t idle_ms;
+    struct gw_proxy_exchange *exchange; // NULL: idle, or spent
+    struct bufferevent *bev;            // NULL: spent
+    struct gw_actor_key client;         // who spent it
+    uint64_t idle_ms;                   // since when it is
     bool reused;
     bool connected;
 };
@@ -63,6 +64,8 @@ struct gw_proxy {
     struct gw_proxy_config config;
     struct gw_upstream_address upstream;
     struct upstream_conn *idle;
+    struct upstream_conn *spent_first; // oldest first
+    struct upstream_conn **spent_last;
     uint32_t conn_count;
     struct gw_proxy_exchange *exchanges;
     struct gw_proxy_exchange *waiting_first;
@@ -102,6 +105,38 @@ static void conn_free(struct upstream_conn *conn)
     bufferevent_free(conn->bev);
     proxy->conn_count--;
     free(conn);
+}
+
+// The client gave up what was under way, so the connection is of no use to others. Its place is
+// free, but not yet in the client's share: who resets its requests opens no more of them in
+// GW_PROXY_SPENT_MS than it may have at once.
+static void conn_spend(struct upstream_conn *conn)
+{
+    struct gw_proxy *proxy = conn->proxy;
+    conn->client = conn->exchange->work->actor;
+    conn->exchange->conn = NULL;
+    conn->exchange = NULL;
+    bufferevent_free(conn->bev);
+    conn->bev = NULL;
+    proxy->conn_count--;
+    conn->idle_ms = proxy->worker->now_ms;
+    conn->next = NULL;
+    *proxy->spent_last = conn;
+    proxy->spent_last = &conn->next;
+}
+
+static void forget_spent(struct gw_proxy *proxy, uint64_t now_ms)
+{
+    while (proxy->spent_first != NULL &&
+           now_ms - proxy->spent_first->idle_ms >= GW_PROXY_SPENT_MS) {
+        struct upstream_conn *conn = proxy->spent_first;
+        proxy->spent_first = conn->next;
+        if (proxy->spent_first == NULL) {
+            proxy->spent_last = &proxy->spent_first;
+        }
+        gw_actor_table_sub(proxy->clients, &conn->client, CLIENT_CONNECTIONS, 1);
+        free(conn);
+    }
 }
 
 // The upstream's message ended: the connection goes back to the pool or away.
@@ -631,7 +666,7 @@ void gw_proxy_cancel(struct gw_proxy_exchange *exchange)
     struct gw_proxy *proxy = exchange->proxy;
     remove_waiting(proxy, exchange);
     if (exchange->conn != NULL) {
-        conn_free(exchange->conn); // in the middle of a message: of no use to others
+        conn_spend(exchange->conn); // in the middle of a message
     }
     if (exchange->reserved > 0) {
         gw_body_budget_give(proxy->worker->budget, &exchange->work->actor, GW_BUDGET_MEMORY,
@@ -706,6 +741,8 @@ void gw_proxy_tick(struct gw_proxy *proxy, uint64_t stood_ms)
         forgive(&exchange->paused_ms, stood_ms, now_ms);
         check_exchange(exchange, now_ms);
     }
+    forget_spent(proxy, now_ms);
+    attach_next(proxy);
     struct upstream_conn *next_conn;
     for (struct upstream_conn *conn = proxy->idle; conn != NULL; conn = next_conn) {
         next_conn = conn->next;
@@ -728,6 +765,7 @@ enum base_status gw_proxy_new(struct gw_http_worker *worker, const char *url,
     proxy->worker = worker;
     proxy->config = *config;
     proxy->waiting_last = &proxy->waiting_first;
+    proxy->spent_last = &proxy->spent_first;
     enum base_status status = gw_upstream_resolve(url, &proxy->upstream, error);
     if (status == BASE_OK && gw_actor_table_new(&proxy->clients) != BASE_OK) {
         status = base_error_set(error, BASE_ERR_NOMEM, "no memory for the proxy");
@@ -755,6 +793,7 @@ void gw_proxy_free(struct gw_proxy *proxy)
     while (proxy->idle != NULL) {
         conn_free(proxy->idle);
     }
+    forget_spent(proxy, UINT64_MAX);
     gw_actor_table_free(proxy->clients);
     free(proxy);
 }

@@ -20,6 +20,7 @@ struct gw_proxy_exchange;
 struct gw_stream;
 
 #define GW_PROXY_BUFFER_BYTES (64 * 1024)
+#define GW_PROXY_SPENT_MS     1000u // a connection that a reset cost is in its client's share still
 
 // `url` is "http://HOST:PORT" (or without port: 80); the host is resolved once, here. INVALID, IO,
 // NOMEM.

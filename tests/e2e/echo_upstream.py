@@ -18,6 +18,7 @@ class Upstream:
         self.lock = threading.Lock()
         self.open = 0        # connections now
         self.open_most = 0
+        self.opened = 0      # so far
         self.requests = []   # (request line, [(name, value)], body bytes)
         self.stopping = threading.Event()
         self.drip = threading.Semaphore(0)
@@ -43,6 +44,7 @@ class Upstream:
     def _serve(self, peer):
         with self.lock:
             self.open += 1
+            self.opened += 1
             self.open_most = max(self.open_most, self.open)
         try:
             peer.settimeout(60)

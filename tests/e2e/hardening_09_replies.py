@@ -30,6 +30,25 @@ class Replies(unittest.TestCase):
                 self.assertEqual(other.get("/echo")[0], 200)
             self.assertLessEqual(self.upstream.open_most, 17)
 
+    def test_one_that_resets_what_it_asks_opens_few(self):
+        """Reset at once, from one connection after the other: no more a second than it may have at once. Others are served meanwhile."""
+        self.start()
+        began, rounds = time.monotonic(), 20
+        for _ in range(rounds):
+            with Connection(self.gateway.ports["h2c"]) as greedy:
+                for _ in range(50):
+                    stream = greedy.headers(request("/held"))
+                    greedy.frame(RST_STREAM, 0, stream, struct.pack(">I", 8))
+                self.assertEqual(greedy.get("/healthz")[0], 200)  # all that came before it was read
+        with Connection(self.gateway.ports["h2c"], source="127.0.0.2") as other:
+            self.assertEqual(other.get("/echo")[0], 200)
+        seconds = int(time.monotonic() - began) + 2
+        self.assertLess(16 * seconds + 1, rounds * 50, "too slow a machine to tell")
+        self.assertLessEqual(self.upstream.opened, 16 * seconds + 1)
+        # In time its share is its own again.
+        with Connection(self.gateway.ports["h2c"]) as greedy:
+            self.assertEqual(greedy.get("/echo")[0], 200)
+
     def read_slowly(self, connection, stream):
         """A byte at a time, until the stream is reset."""
         began, taken, frame = time.monotonic(), 0, None
