@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 
 #define IDLE_MS    30000 // an unused connection is kept so long
-#define FIELDS_MAX (GW_H1_FIELDS_MAX + 3)
+#define FIELDS_MAX (GW_H1_FIELDS_MAX + 4)
 
 struct upstream_conn {
     struct upstream_conn *next; // in the idle list, or in that of the spent ones

@@ -254,6 +254,9 @@ static nghttp2_nv field(struct base_str name, struct base_str value)
 size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_text,
                              const struct gw_proxy_said *said, nghttp2_nv *out)
 {
+    // What is said to one device at one time must come out of no cache.
+    const struct base_str cache_control = BASE_STR("cache-control");
+    bool says = said->offer.size > 0 || said->ride.size > 0;
     size_t count = 0;
     status_text[0] = (char)('0' + response->status / 100);
     status_text[1] = (char)('0' + response->status / 10 % 10);
@@ -261,9 +264,13 @@ size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_
     out[count++] = field(BASE_STR(":status"), (struct base_str){status_text, 3});
     for (uint32_t i = 0; i < response->field_count; i++) {
         const struct gw_h1_field *from = &response->fields[i];
-        if (!is_dropped_reply_field(from->name)) {
+        if (!is_dropped_reply_field(from->name) &&
+            !(says && base_str_equal(from->name, cache_control))) {
             out[count++] = field(from->name, from->value);
         }
+    }
+    if (says) {
+        out[count++] = field(cache_control, BASE_STR("no-store"));
     }
     if (said->offer.size > 0) {
         out[count++] = field(BASE_STR("walle-offer"), said->offer);

@@ -20,9 +20,9 @@ bool gw_proxy_request_valid(const struct gw_stream_work *work);
 BASE_NODISCARD enum base_status gw_proxy_request_head(const struct gw_stream_work *work,
                                                       const char *upstream_host,
                                                       struct base_str proven, struct evbuffer *out);
-// Fills `out` (GW_H1_FIELDS_MAX + 3 places): status, the response's end-to-end fields but those
-// that only this gateway may say (walle-), what it says. Texts are borrowed; `status_text` has 4
-// bytes.
+// Fills `out` (GW_H1_FIELDS_MAX + 4 places): status, the response's end-to-end fields but those
+// that only this gateway may say (walle-), what it says, and then that no cache keeps that. Texts
+// are borrowed; `status_text` has 4 bytes.
 size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_text,
                              const struct gw_proxy_said *said, nghttp2_nv *out);
 

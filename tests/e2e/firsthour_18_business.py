@@ -37,6 +37,7 @@ class Service(http.server.ThreadingHTTPServer):
             for name in ("walle-ride", "walle-offer", "Walle-Ride", "walle_offer", "walle-anything"):
                 self.send_header(name, "checkin, report")
             self.send_header("x-service", "answered")
+            self.send_header("Cache-Control", "public, max-age=3600")
             self.send_header("content-length", "2")
             self.end_headers()
             self.wfile.write(b"ok")
@@ -258,6 +259,9 @@ class Business(unittest.TestCase):
         # A ride is answered as a check-in; the device is none that was seen before.
         status, said = told(*rides)
         self.assertEqual((status, sorted(name for name, _ in said)), (200, ["walle-offer", "walle-ride"]))
+        # No cache keeps what was said to one device; what says nothing to it the service's word stands for.
+        caches = [[value for name, value in self.ask(*words)[1] if name == "cache-control"] for words in (rides, who)]
+        self.assertEqual(caches, [["no-store"], ["public, max-age=3600"]])
         self.assertEqual(dict(said)["walle-ride"], "checkin")
         # Without the word the profile alone gets news, as ever; and another version of rides is none.
         for headers in ([*who, rides[-1]], [*who, rides[-1], "walle-ride: 2"]):
