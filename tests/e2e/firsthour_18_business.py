@@ -252,7 +252,7 @@ class Business(unittest.TestCase):
             return status, [(name, value) for name, value in fields if name.startswith("walle")]
 
         # The upstream's own words are not the gateway's, whoever asks.
-        for headers in ((), who, ("walle-ride: 1",), (*who, "walle-ride: 1")):
+        for headers in ((), who, ("walle-ride: 1",), (*who, "walle-ride: 1"), ("walle_ride: 1", "walle_report: AAAA", "Walle_Credential: x")):
             status, said = told(*headers)
             self.assertEqual((status, said), (200, []), headers)
         self.assertIn(("x-service", "answered"), self.ask()[1])
