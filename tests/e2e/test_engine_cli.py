@@ -78,7 +78,7 @@ class EngineCli(unittest.TestCase):
     def test_usage_errors(self):
         self.assertIn("usage: walle-engine", self.engine(code=2).stderr)
         self.refused(2, "no command 'nonsense'", "nonsense")
-        self.refused(2, "unrecognized option '--bogus'", "run", "--bogus")
+        self.refused(2, "walle-engine run: no option '--bogus'", "run", "--bogus")
         self.refused(2, "MODEL is missing", "run")
         self.refused(2, "one argument too many", "info", "a", "b")
         self.refused(2, "not a number", "run", "--threads", "many", self.model)
