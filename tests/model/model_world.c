@@ -72,13 +72,21 @@ void model_world_make_root(struct model_world *world, enum model_root root, bool
     world->root_count++;
 }
 
-void model_world_push_root(struct model_world *world, uint32_t index)
+static int push(struct model_world *world, uint32_t index, const char *path)
 {
     int status = 0;
     while (status == 0 && world->gateway.fault[0] == '\0') { // it died in it: once more
-        status = model_gateway_call(&world->gateway, GW_METHOD_PUT, "/api/v1/trust/root",
-                                    world->roots[index].bytes, world->roots[index].size,
-                                    MODEL_ADMIN, NULL);
+        status = model_gateway_call(&world->gateway, GW_METHOD_PUT, path, world->roots[index].bytes,
+                                    world->roots[index].size, MODEL_ADMIN, NULL);
+    }
+    return status;
+}
+
+void model_world_push_root(struct model_world *world, uint32_t index)
+{
+    int status = push(world, index, "/api/v1/trust/root");
+    if (status == 409 && world->restored) { // it names keys of between: a later one does not
+        status = push(world, index, "/api/v1/trust/root?accept_keys=true&reason=copy");
     }
     if (status != 201 && status != 200) {
         model_world_fail(world, "answer", "root %u is answered with %d", index + 1, status);

@@ -293,9 +293,9 @@ static void text_says(bool on_trial)
         ": no agent runs\nrecord ",
         "  active   1.0.0 ",
         "  previous ? ",
-        "refused 0000000000005678\n",
-        "refused 0000000000001234, and gateways are told\n",
-        "stopped task 0000000000abcdef, floor 5\n",
+        "refused an offer (mark 0000000000005678)\n",
+        "refused an offer, and gateways are told (mark 0000000000001234)\n",
+        "stopped a task: nothing below release 5 comes back (task id 0000000000abcdef)\n",
     };
     static const char *const settled[] = {
         "task " TASK ": settled\n",
@@ -303,7 +303,7 @@ static void text_says(bool on_trial)
         "  runs     7, the last 2023-11-14T22:13:20Z\n",
         "  lease    ran out 2023-11-14T22:13:20Z, ",
         " s ago\n",
-        ", which failed here\n",
+        ", which failed here (version id 000000000000b10c)\n",
     };
     static const char *const trial[] = {
         "task " TASK ": on trial\n",

@@ -3,6 +3,7 @@
 // ours here, so theirs fail too. Nothing crashes; a request whose allocation failed once is
 // answered, reset, or ends with its connection, and waits for no deadline; when the connection is
 // gone everything was given back, and the next one works.
+#include "http/proxy.h"
 #include "http/stream.h"
 
 #include "failing_heap.h"
@@ -211,6 +212,11 @@ static void life_upstream(struct stream_rig *rig)
 
 static void fail_each(struct stream_rig *rig, life_fn life, bool once)
 {
+    // Each life resets a request, and no second goes by between them.
+    rig->config.proxy.connections_per_client = ALLOCATIONS_MAX;
+    if (rig->worker->proxy != NULL) {
+        gw_proxy_configure(rig->worker->proxy, &rig->config.proxy);
+    }
     close(rig->client); // the fixture's
     turns(rig);
     fails_once = once;
