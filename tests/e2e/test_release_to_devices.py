@@ -88,7 +88,7 @@ class Release(unittest.TestCase):
         self.assertEqual((after["verdict"], after["counts"]["failed"], after["counts"]["on_version"]), ("fail", 3, 0))
         cause = after["fingerprints"][0]
         self.assertEqual((cause["kind"], cause["devices"]), ("fail_exception", 3))
-        self.assertRegex(cause["detail"], r"^KeyError: \d+ \(features\.py:\d+\)$")
+        self.assertRegex(cause["detail"], r"^KeyError: \d+ \(features\.py:\d+( < \w+\.py:\d+)+\)$")
         self.assertIn(("os_version", "9", 1, 1), [(s["attr"], s["value"], s["completed"], s["failed"]) for s in after["slices"]])
         for device in DEVICES:  # nobody is offered it again
             (active, _), said = self.wake(device)
