@@ -54,10 +54,11 @@ INVENTED = "invented_checkins"  # by walle-load
 INVENTED_IDS, INVENTED_CONNECTIONS, INVENTED_STREAMS = 2000000, 4, 8  # of a round
 ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices", INVENTED,  # peers have no table of devices,
                     "one_byte_chunks", "pipelined_gets")  # and speak HTTP/2 alone on a clear port
-PROXIED = ("slow_proxied_bodies",)
+PROXIED = ("slow_proxied_bodies", "reset_proxied_requests")
 BUDGET_MIB = {  # docs/SECURITY.md, "What an attack may cost"; of the shipped settings and these attacks
     "hpack_references": 32, "chosen_ids": 32, "unauthorised_uploads": 64, "bad_tokens": 16, "slow_proxied_bodies": 64,
-    "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64, "one_byte_chunks": 128, "pipelined_gets": 512,
+    "reset_proxied_requests": 32, "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64, "one_byte_chunks": 128,
+    "pipelined_gets": 512,
 }
 PEER_SETTINGS = {
     "nginx": "sndbuf 256k, send and body timeouts 30 s, resets what timed out, TLS session cache 10m, 128 streams a connection",
