@@ -1,11 +1,7 @@
 // An app with the device runtime on Linux: it enrols once, brings and runs the tasks that are
-// released to it, and records what its user taps on: a line of standard input is an item's id. With
-// PATH it asks its service behind the gateway for that with each tap, and the runtime's check-ins
-// and reports ride on these requests.
-//
-//   WALLE_ENROLL_TOKEN=... app_example HOST PORT CA.pem FOLDER RELEASE_KEY [PATH]
+// released to it, and records what its user taps on: a line of standard input is an item's id.
+//   WALLE_ENROLL_TOKEN=... app_example HOST PORT CA.pem FOLDER RELEASE_KEY
 #include "posix/posix_enroll.h"
-#include "posix/posix_port.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -22,98 +18,42 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     fflush(stdout);
 }
 
-static void on_answer(void *app, int status, const uint8_t *body, size_t size)
-{
-    (void)app;
-    printf("service %d %.*s\n", status, (int)size, body != NULL ? (const char *)body : "");
-    fflush(stdout);
-}
-
-static struct posix_business question = {.on_answer = on_answer}; // its path: of the command line
-
 static void on_tap(evutil_socket_t input, short what, void *port)
 {
     char item[DEV_EVENT_ITEM_MAX + 1] = "";
-    (void)what;
-    if (read(input, item, DEV_EVENT_ITEM_MAX) <= 0) { // a terminal gives a line
-        exit(EXIT_SUCCESS);                           // what is stored survives that
+    if (what != EV_READ || read(input, item, DEV_EVENT_ITEM_MAX) <= 0) { // a terminal gives a line
+        exit(EXIT_SUCCESS); // what is stored survives that
     }
     struct base_str id = {item, strcspn(item, "\n")};
     struct dev_recording tap = {.kind = DEV_EVENT_CLICK, .page = BASE_STR("home"), .item = id};
     (void)posix_record(posix_port_recorder(port), &tap);
-    if (question.path.size > 0 && posix_business(port, &question) != BASE_OK) {
-        fprintf(stderr, "the service is not asked: too much at once, or no way to it\n");
-    }
-}
-
-// Says once that nobody answers; the runtime asks again by itself.
-static void on_tick(void *app, struct dev_runtime *runtime)
-{
-    static bool said;
-    const struct posix_options *options = app;
-    struct dev_stats stats;
-    dev_stats(runtime, &stats);
-    if (stats.failed_requests > 0 && stats.checkins == 0 && !said) {
-        fprintf(stderr, "app_example: no answer of %s:%u yet\n", options->host.data, options->port);
-        said = true;
-    }
-}
-
-static int wrong(const char *what, const char *argument)
-{
-    fprintf(stderr,
-            "app_example: %s%s\nusage: app_example HOST PORT CA.pem FOLDER RELEASE_KEY [PATH]\n",
-            what, argument);
-    return EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
-    struct base_log log;
-    struct base_error error = {0};
+    struct base_error error = {.text = "needs HOST PORT CA.pem FOLDER RELEASE_KEY"};
     struct posix_credential credential;
     struct posix_port *port = NULL;
+    struct posix_options options = {
+        .tls = true, .on_result = on_result, .config = {.trusted_key_count = 1}};
     struct event_base *base = event_base_new();
-    struct posix_options options = {.tls = true,
-                                    .on_result = on_result,
-                                    .on_tick = on_tick,
-                                    .app = &options,
-                                    .log = &log,
-                                    .config = {.trusted_key_count = 1}};
-    uint64_t number = 0;
-    if (argc < 6 || argc > 7) {
-        return wrong("it takes five or six arguments", "");
-    }
-    if (base_str_u64(base_str_of(argv[2]), &number) != BASE_OK || number == 0 || number > 65535) {
-        return wrong("no port: ", argv[2]);
-    }
-    if (base_hex_decode(base_str_of(argv[5]), options.config.trusted_keys[0],
-                        WIRE_PUBLIC_KEY_BYTES) != BASE_OK) {
-        return wrong("no public key of 64 hex digits: ", argv[5]);
-    }
-    base_log_stderr(&log, BASE_LOG_WARN);
-    options.host = base_str_of(argv[1]);
-    options.port = (uint16_t)number;
-    options.ca_pem_path = argv[3];
-    options.dir = argv[4];
-    question.path = base_str_of(argc == 7 ? argv[6] : "");
-    options.config.ride_wait_s = argc == 7 ? 60 : 0;
-    enum base_status status = posix_credential_load(options.dir, &credential, &error);
-    if (status == BASE_ERR_NOT_FOUND && getenv("WALLE_ENROLL_TOKEN") == NULL) {
-        return wrong("it is not enrolled, and WALLE_ENROLL_TOKEN is not set", "");
-    }
-    if (status == BASE_ERR_NOT_FOUND) {
-        status = posix_enroll(base, &options, base_str_of(getenv("WALLE_ENROLL_TOKEN")),
-                              &credential, &error);
-    }
-    if (status == BASE_OK) {
-        options.credential = base_str_of(credential.text);
-        options.config.device_id = credential.device_id;
-        status = posix_port_new(base, &options, &port, &error);
-    }
-    if (status == BASE_OK) {
-        event_add(event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_tap, port), NULL);
-        event_base_dispatch(base);
+    struct base_str token = base_str_of(getenv("WALLE_ENROLL_TOKEN"));
+    uint64_t number = 0; // of the port
+    if (argc == 6 && base_str_u64(base_str_of(argv[2]), &number) == BASE_OK &&
+        base_hex_decode(base_str_of(argv[5]), options.config.trusted_keys[0],
+                        WIRE_PUBLIC_KEY_BYTES) == BASE_OK) {
+        options.host = base_str_of(argv[1]);
+        options.port = (uint16_t)number;
+        options.ca_pem_path = argv[3];
+        options.dir = argv[4];
+        if (posix_enrolled(base, &options, token, &credential, &error) == BASE_OK) {
+            options.credential = base_str_of(credential.text);
+            options.config.device_id = credential.device_id;
+            if (posix_port_new(base, &options, &port, &error) == BASE_OK) {
+                event_add(event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_tap, port), NULL);
+                event_base_dispatch(base);
+            }
+        }
     }
     fprintf(stderr, "app_example: %s\n", error.text);
     return EXIT_FAILURE;

@@ -15,7 +15,7 @@ BUILD = os.path.dirname(os.environ["WALLE_BIN"])
 SANITIZE = [f"-fsanitize={os.environ['WALLE_SANITIZE']}"] if os.environ.get("WALLE_SANITIZE") else []
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 LANGUAGES = {"c11": ["cc", "-std=c11"], "c++17": ["c++", "-std=c++17"]}
-EXAMPLE = os.path.join(SOURCE, "device", "examples", "app_example.c")
+EXAMPLE, RIDE_EXAMPLE = (os.path.join(SOURCE, "device", "examples", name) for name in ("app_example.c", "ride_example.c"))
 # An app with ports of its own begins so: with the runtime alone.
 CORE = """#include "device/device.h"
 #include "device/port.h"
@@ -113,8 +113,13 @@ class Install(unittest.TestCase):
         run(*LANGUAGES["c11"], *STRICT, *SANITIZE, EXAMPLE, "-o", self.path("app"), *self.pkg_config("--cflags", "--libs", "walle-device"))
         (runner,) = self.pkg_config("--variable=task_runner", "walle-device")
         self.assertTrue(os.access(runner, os.X_OK), runner)
+        run(*LANGUAGES["c11"], *STRICT, *SANITIZE, RIDE_EXAMPLE, "-o", self.path("ride"), *self.pkg_config("--cflags", "--libs", "walle-device"))
         self.play(self.path("app"))
-        self.refuses(self.path("app"))
+        self.refuses(self.path("ride"))
+
+    def test_the_example_is_short(self):
+        with open(EXAMPLE, encoding="ascii") as file:
+            self.assertLessEqual(len(file.readlines()), 60)
 
     def test_cmake(self):
         self.path("project/CMakeLists.txt", PROJECT.replace("EXAMPLE", EXAMPLE))
@@ -132,7 +137,7 @@ class Install(unittest.TestCase):
         good = ["127.0.0.1", port, pem, self.path("nobody"), key]
         for words, token, said in ((good[:4], None, "takes five or six arguments"), ([*good[:1], "https", *good[2:]], None, "no port: https"),
                                    ([*good[:1], "70000", *good[2:]], None, "no port: 70000"),
-                                   ([*good[:4], "abc"], None, "no public key of 64 hex digits: abc"), (good, None, "WALLE_ENROLL_TOKEN is not set"),
+                                   ([*good[:4], "abc"], None, "no public key of 64 hex digits: abc"), (good, None, "not enrolled yet, and there is no enrolment token"),
                                    (good, "wet_" + "A" * 43, "no.pem"),
                                    ([*good[:2], self.certificate(), *good[3:]], "wet_" + "A" * 43, f"enrolment: no answer of 127.0.0.1:{port}: ")):
             with self.subTest(words=words):
@@ -140,7 +145,7 @@ class Install(unittest.TestCase):
                 ended = subprocess.run([app, *words], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
                                        env={**env, "ASAN_OPTIONS": "detect_leaks=0", **({"WALLE_ENROLL_TOKEN": token} if token else {})})
                 self.assertEqual(ended.returncode, 1, ended.stderr)
-                self.assertRegex(ended.stderr, r"^app_example: ")
+                self.assertRegex(ended.stderr, r"^ride_example: ")
                 self.assertIn(said, ended.stderr)
 
     def certificate(self):

@@ -161,7 +161,7 @@ class Business(unittest.TestCase):
     # ---- An app
 
     def test_an_app_on_the_library(self):
-        """app_example asks its service with each tap: what it has to say goes with that, and nothing else but pulls does."""
+        """ride_example asks its service with each tap: what it has to say goes with that, and nothing else but pulls does."""
         service = Service()
         self.addCleanup(service.server_close)
         gateway = self.stack.start_gateway("--upstream", service.url, "--set", "rollout.tick_ms=100")
@@ -170,7 +170,7 @@ class Business(unittest.TestCase):
         with open(self.stack.enroll_token, encoding="ascii") as file:
             token = file.read().strip()
         os.mkdir(self.path("app"))
-        app = subprocess.Popen([program("app_example"), "127.0.0.1", str(gateway.ports["tls"]), self.path("gateway", "cert.pem"), self.path("app"),
+        app = subprocess.Popen([program("ride_example"), "127.0.0.1", str(gateway.ports["tls"]), self.path("gateway", "cert.pem"), self.path("app"),
                                 key, "/items"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "WALLE_ENROLL_TOKEN": token})
         self.stack.children.append(app)
         said = []

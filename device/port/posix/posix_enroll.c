@@ -326,3 +326,19 @@ enum base_status posix_enroll(struct event_base *base, const struct posix_option
     key_drop(options->dir);
     return BASE_OK;
 }
+
+enum base_status posix_enrolled(struct event_base *base, const struct posix_options *options,
+                                struct base_str token, struct posix_credential *out,
+                                struct base_error *error)
+{
+    enum base_status status = posix_credential_load(options->dir, out, error);
+    if (status != BASE_ERR_NOT_FOUND) {
+        return status;
+    }
+    if (token.size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "%.100s: not enrolled yet, and there is no enrolment token",
+                              options->dir);
+    }
+    return posix_enroll(base, options, token, out, error);
+}

@@ -33,6 +33,12 @@ BASE_NODISCARD enum base_status posix_enroll(struct event_base *base,
                                              const struct posix_options *options,
                                              struct base_str token, struct posix_credential *out,
                                              struct base_error *error);
+// Who this device is: the credential in options->dir or, where there is none, of posix_enroll with
+// the token. INVALID: it has to enrol and the token is empty; else as of the two.
+BASE_NODISCARD enum base_status posix_enrolled(struct event_base *base,
+                                               const struct posix_options *options,
+                                               struct base_str token, struct posix_credential *out,
+                                               struct base_error *error);
 
 BASE_C_END
 
