@@ -104,23 +104,34 @@ static void give_up(struct dev_runtime *runtime, const char *what, enum base_sta
     cycle_end(runtime);
 }
 
-// The snapshot that came is not the one the timestamp names: a newer one may have been published
-// between the two. So the timestamp is asked for again, a few times.
-static void snapshot_crossed(struct dev_runtime *runtime)
+// What came crossed what was published: a newer snapshot between two requests, or a worker of the
+// gateway that is behind the one that answered before. So the timestamp is asked for again: at
+// once, then after pauses of about two seconds, a few times.
+static void crossed(struct dev_runtime *runtime, const char *what, enum base_status status)
 {
     struct dev_trust *trust = &runtime->trust;
     const struct dev_http_port *http = &runtime->ports->http;
-    const struct dev_storage_port *storage = &runtime->ports->storage;
     if (trust->exchange != 0) {
         http->cancel(http->ctx, trust->exchange);
         trust->exchange = 0;
     }
-    (void)storage->blob_delete(storage->ctx, &trust->snapshot);
     if (++trust->crossed > DEV_CROSSED_MAX) {
-        give_up(runtime, "snapshot", BASE_ERR_HASH);
-    } else {
-        trust->phase = DEV_TRUST_TIMESTAMP;
+        give_up(runtime, what, status);
+        return;
     }
+    trust->phase = DEV_TRUST_TIMESTAMP;
+    if (trust->crossed > 1) {
+        dev_backoff_reset(&trust->backoff); // nothing failed: the pauses stay as short
+        uint32_t wait_ms = dev_backoff_next(&trust->backoff, dev_random(runtime), 0);
+        trust->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
+    }
+}
+
+static void snapshot_crossed(struct dev_runtime *runtime)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    (void)storage->blob_delete(storage->ctx, &runtime->trust.snapshot);
+    crossed(runtime, "snapshot", BASE_ERR_HASH);
 }
 
 // ---- Requests
@@ -335,6 +346,8 @@ static void timestamp_came(struct dev_runtime *runtime)
     if (status != BASE_OK) {
         if (base_status_is_environment(status) || base_status_is_resource(status)) {
             retry_later(runtime);
+        } else if (status == BASE_ERR_ROLLBACK) {
+            crossed(runtime, "timestamp", status);
         } else {
             give_up(runtime, "timestamp", status);
         }

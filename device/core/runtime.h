@@ -67,7 +67,7 @@
 #define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
 #define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
 #define DEV_ROOT_STEPS_MAX     256 // of the root chain in one cycle; the next cycle goes on
-#define DEV_CROSSED_MAX        3   // snapshots published between two requests of one cycle
+#define DEV_CROSSED_MAX        6   // times in one cycle that what came crossed what was published
 #define DEV_TRUST_LOOK_US      (60 * 1000000ull) // between two looks for keys that are not known
 #define DEV_RATE_WINDOW_BYTES  4096 // fewer in one request timeout: the download is given up
 
@@ -377,7 +377,7 @@ struct dev_trust {
     size_t window; // bytes since the deadline was moved
     uint32_t exchange;
     uint32_t steps;   // of the root chain in this cycle
-    uint32_t crossed; // times in this cycle that the snapshot was not the one just named
+    uint32_t crossed; // times in this cycle that what came was older, or not what was just named
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done

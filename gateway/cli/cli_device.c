@@ -132,17 +132,22 @@ static void print_why_rollout(const json_t *item)
     putchar('\n');
 }
 
-// What the gateway did not take of it last; the device goes on, and asks again.
+// What the gateway did not take of it last, or it of the gateway; it goes on, and asks again.
 static void print_failure(const json_t *why)
 {
     const json_t *failure = json_object_get(why, "last_failure");
     uint64_t time_s = cli_json_u64(failure, "time_s");
     uint64_t now_s = base_clock_wall_us() / 1000000u;
 
-    if (json_is_object(failure)) {
+    unsigned long long ago_s = now_s > time_s ? now_s - time_s : 0;
+    if (json_is_object(failure) && strcmp(cli_json_text(failure, "what", ""), "refusal") == 0) {
+        printf(
+            "  it refused what the gateway told it, %llu s ago, and asks again at each check-in: "
+            "%s\n",
+            ago_s, cli_json_text(failure, "detail", ""));
+    } else if (json_is_object(failure)) {
         printf("  its last %s that the gateway did not take, %llu s ago: %llu, %s\n",
-               cli_json_text(failure, "what", "?"),
-               (unsigned long long)(now_s > time_s ? now_s - time_s : 0),
+               cli_json_text(failure, "what", "?"), ago_s,
                (unsigned long long)cli_json_u64(failure, "status"),
                cli_json_text(failure, "detail", ""));
     }

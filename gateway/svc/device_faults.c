@@ -2,6 +2,7 @@
 #include "svc/device_faults.h"
 
 #include "base/str_cut.h"
+#include "base/visible.h"
 #include "svc/core_private.h"
 
 #include <stdio.h>
@@ -26,7 +27,11 @@ struct gw_faults {
 
 const char *gw_fault_what_name(enum gw_fault_what what)
 {
-    return what == GW_FAULT_REPORT ? "report" : "check-in";
+    static const char *const names[] = {[GW_FAULT_NONE] = "none",
+                                        [GW_FAULT_CHECKIN] = "check-in",
+                                        [GW_FAULT_REPORT] = "report",
+                                        [GW_FAULT_DISBELIEF] = "refusal"};
+    return names[what];
 }
 
 enum base_status gw_faults_new(struct gw_faults **out_faults)
@@ -150,6 +155,16 @@ void gw_faults_note(struct gw_core *core, enum gw_fault_what what,
     if (now) {
         say(core, &fault, named ? device : (struct base_str){0}, unsaid);
     }
+}
+
+void gw_faults_disbelief(struct gw_core *core, uint64_t device_id, struct base_str detail)
+{
+    struct gw_fault fault = {
+        .device_id = device_id, .at_s = gw_core_now_s(core), .what = GW_FAULT_DISBELIEF};
+    (void)base_visible_text(detail, fault.detail, sizeof(fault.detail));
+    pthread_mutex_lock(&core->faults->lock);
+    remember(core, &fault);
+    pthread_mutex_unlock(&core->faults->lock);
 }
 
 bool gw_faults_last(struct gw_core *core, uint64_t device_id, struct gw_fault *out)

@@ -285,6 +285,9 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
     struct gw_tally_rollout rollout;
     uint64_t key;
     if (!find_rollout(job, said, &key, &rollout)) {
+        if (said->rollout_id == 0) { // what it was told, not what it runs
+            gw_faults_disbelief(edit->core, job->device_id, said->detail);
+        }
         job->unknown++;
         return BASE_OK;
     }

@@ -262,6 +262,8 @@ class Attacks(unittest.TestCase):
             fields["version"] = 1
         output, log = self.run_device("0000000000000700", self.timestamp_hook(change))
         self.refused("rollback: an older timestamp", ROLLBACK, "(ROLLBACK)", output, log)
+        why = self.stack.walle("device", "why", "0000000000000700", "--task", OTHER).stdout
+        self.assertRegex(why, r"it refused what the gateway told it, \d+ s ago, and asks again at each check-in: timestamp: ")
 
     # ---- Mix and match, extraneous dependency
 

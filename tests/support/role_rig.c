@@ -132,6 +132,10 @@ static size_t make_timestamp(struct role_rig *roles, uint8_t *out, size_t capaci
     uint8_t payload[4096];
     size_t size = make_snapshot(roles, snapshot, sizeof(snapshot));
     struct wire_timestamp timestamp = roles->timestamp;
+    if (roles->older_timestamps > 0) {
+        roles->older_timestamps--;
+        timestamp.version = 1;
+    }
     timestamp.scenario_count = roles->no_scenario ? 0 : 1;
     timestamp.scenarios[0] = (struct wire_timestamp_scenario){.name = BASE_STR(ROLE_SCENARIO),
                                                               .version = roles->snapshot_version,

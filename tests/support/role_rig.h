@@ -39,6 +39,7 @@ struct role_rig {
     uint64_t order_off;     // the director's order is so much further than asked
     bool no_scenario;       // the timestamp lists none
     bool other_bytes;       // the snapshot has a flipped bit
+    int older_timestamps;   // so many requests for one get one that was published before
     int publish_between;    // so many times a newer snapshot appears before it is fetched
     uint64_t said_version;  // of the snapshot itself; 0: as the timestamp says
     enum role_key meta_by;  // who signs timestamp and snapshot; ROLE_KEY_A (0): `online`

@@ -235,6 +235,48 @@ static void test_snapshot_published_in_between(void **state)
     assert_int_equal(stats()->refused_metadata, 0);
 }
 
+static void test_snapshot_that_is_never_the_one_named(void **state)
+{
+    (void)state;
+    settled();
+    roles.publish_between = DEV_CROSSED_MAX + 1;
+    expect_refused(BASE_ERR_HASH);
+}
+
+// What is published again and again is waited for: the first time it is asked for at once.
+static void test_crossed_metadata_is_asked_for_later(void **state)
+{
+    (void)state;
+    for (int times = 0; times <= DEV_CROSSED_MAX; times++) {
+        settled();
+        roles.publish_between = times;
+        dev_checkin_now(rig->runtime);
+        uint64_t before_us = rig->port.clock.mono_us;
+        while (rig_active(rig, TASK) != 1) {
+            assert_true(rig->port.clock.mono_us - before_us < 120 * 1000000ull);
+            rig_run(rig, 100 * 1000ull);
+        }
+        uint64_t took_us = rig->port.clock.mono_us - before_us;
+        uint64_t pauses = times > 1 ? (uint64_t)times - 1 : 0;
+        assert_true(took_us >= pauses * 1000000ull);
+        assert_true(took_us < (pauses * 3 + 1) * 1000000ull);
+        role_rig_done(&roles);
+    }
+    begin(0);
+}
+
+// A worker that is behind another one serves what was published before: the device asks again
+// until it has the newer one, and only one that stays behind is refused.
+static void test_timestamp_of_a_worker_that_is_behind(void **state)
+{
+    (void)state;
+    settled();
+    roles.older_timestamps = DEV_CROSSED_MAX;
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(stats()->refused_metadata, 0);
+}
+
 static void test_snapshot_of_another_version(void **state)
 {
     (void)state;
@@ -730,6 +772,9 @@ int main(void)
         CASE(test_scenario_vanishes),
         CASE(test_snapshot_was_changed),
         CASE(test_snapshot_published_in_between),
+        CASE(test_snapshot_that_is_never_the_one_named),
+        CASE(test_crossed_metadata_is_asked_for_later),
+        CASE(test_timestamp_of_a_worker_that_is_behind),
         CASE(test_snapshot_of_another_version),
         CASE(test_snapshot_forgets_a_task),
         CASE(test_a_frozen_device_takes_nothing_and_runs_on),

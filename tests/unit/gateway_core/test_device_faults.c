@@ -128,6 +128,44 @@ static void test_why_says_it(void **state)
     free(view);
 }
 
+// Reports one outcome, of a rollout or (0) of none.
+static int say(uint64_t seq, uint64_t rollout_id, const char *detail)
+{
+    static struct wire_report report;
+    report = (struct wire_report){.device_id = VICTIM, .epoch = 1, .first_seq = seq, .count = 1};
+    report.outcomes[0] = (struct wire_outcome){.kind = WIRE_OUTCOME_FAIL_VERIFY,
+                                               .rollout_id = rollout_id,
+                                               .fingerprint = 1,
+                                               .detail = base_str_of(detail)};
+    return rig_send_report(&rig, &report);
+}
+
+static void expect_disbelief(const char *detail)
+{
+    struct gw_fault fault;
+    assert_true(gw_faults_last(rig.core, VICTIM, &fault));
+    assert_int_equal(fault.what, GW_FAULT_DISBELIEF);
+    assert_int_equal(fault.status, 0);
+    assert_string_equal(fault.detail, detail);
+    assert_int_equal(fault.at_s, gw_core_now_s(rig.core));
+}
+
+// What a device did not believe is of no rollout: it is said where one asks about the device.
+static void test_what_it_does_not_believe(void **state)
+{
+    (void)state;
+    rig.certified = true;
+    assert_int_equal(say(1, 0, "snapshot: \x1b[2Jother bytes"), 204);
+    expect_disbelief("snapshot: \\u001b[2Jother bytes");
+    // Of a rollout that is not there nothing is said.
+    assert_int_equal(say(2, 7, "else"), 204);
+    expect_disbelief("snapshot: \\u001b[2Jother bytes");
+    // Nor by who does not show to be the device.
+    rig.certified = false;
+    (void)say(3, 0, "a stranger's");
+    expect_disbelief("snapshot: \\u001b[2Jother bytes");
+}
+
 // As many as there are places, and more: the newest are known, and nothing else is touched.
 static void test_more_than_there_are_places(void **state)
 {
@@ -149,6 +187,7 @@ int main(void)
         CASE(test_what_failed_is_known),
         CASE(test_strangers_say_nothing_of_others),
         CASE(test_why_says_it),
+        CASE(test_what_it_does_not_believe),
         CASE(test_more_than_there_are_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
