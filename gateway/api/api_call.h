@@ -150,6 +150,7 @@ void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call);
 void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_task_prepare(struct gw_api_call *call);
 void gw_api_task_create(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_task_get_prepare(struct gw_api_call *call);
 void gw_api_task_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_task_list(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_version_prepare(struct gw_api_call *call);

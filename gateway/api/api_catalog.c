@@ -113,17 +113,35 @@ void gw_api_task_create(struct gw_core *core, struct gw_api_call *call)
     gw_api_answer_take(call, created ? 201 : 200, gw_view_task(&view));
 }
 
+bool gw_api_task_get_prepare(struct gw_api_call *call)
+{
+    const struct base_str query = gw_api_exchange(call)->request.query;
+    const struct base_str prefix = BASE_STR("rollout=");
+
+    if (!base_str_starts(query, prefix)) {
+        return gw_api_no_query(call);
+    }
+    const struct base_str id = {query.data + prefix.size, query.size - prefix.size};
+    if (wire_device_parse(id, &call->id) != BASE_OK) {
+        return gw_api_fail(call, BASE_ERR_INVALID,
+                           "query: rollout: an id is 16 lower-case hex digits");
+    }
+    return true;
+}
+
 void gw_api_task_get(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_task_view view;
+    struct gw_floored floored;
     enum base_status status = gw_catalog_task_get(core, call->segments[1], &view);
 
+    if (status == BASE_OK) {
+        status = gw_floored_of(core, view.task_id, call->id, &floored);
+    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, NULL, "no such task");
         return;
     }
-    struct gw_floored floored;
-    gw_floored_of(core, view.task_id, &floored);
     json_t *answer = gw_view_task(&view);
     (void)json_object_set_new(answer, "floored", gw_view_floored(&floored));
     gw_api_answer_take(call, 200, answer);

@@ -108,13 +108,14 @@ json_t *gw_view_task(const struct gw_task_view *view)
 
 json_t *gw_view_floored(const struct gw_floored *view)
 {
-    return view->devices == 0
+    return view->devices == 0 && view->untargeted == 0
                ? json_null()
-               : json_pack("{s:o, s:I, s:o, s:I}", "rollout", gw_json_hex(view->rollout), "floor",
-                           (json_int_t)view->floor, "baseline",
+               : json_pack("{s:o, s:I, s:o, s:I, s:I}", "rollout", gw_json_hex(view->rollout),
+                           "floor", (json_int_t)view->floor, "baseline",
                            view->baseline > 0 ? json_integer((json_int_t)view->baseline)
                                               : json_null(),
-                           "devices", (json_int_t)view->devices);
+                           "devices", (json_int_t)view->devices, "untargeted",
+                           (json_int_t)view->untargeted);
 }
 
 json_t *gw_view_present(const struct gw_present *view)

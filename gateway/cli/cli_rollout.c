@@ -247,13 +247,14 @@ enum cli_exit cli_rollout_promote(struct cli *cli)
 static enum cli_exit take_back(struct cli *cli, const char *tail)
 {
     json_t *rollout = NULL;
+    json_t *before = floored_before(cli, cli->args[0]);
     enum cli_exit code = post(cli, tail, json_object(), &rollout);
 
-    if (code != CLI_EXIT_OK) {
-        return cli_show_take(code, rollout);
+    if (code == CLI_EXIT_OK) {
+        floored_warning_of(cli, rollout, before);
     }
-    floored_warning(cli, json_string_value(json_object_get(rollout, "task")));
-    return show_line_take(cli, rollout);
+    json_decref(before);
+    return code == CLI_EXIT_OK ? show_line_take(cli, rollout) : cli_show_take(code, rollout);
 }
 
 enum cli_exit cli_rollout_abort(struct cli *cli)

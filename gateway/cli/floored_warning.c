@@ -5,6 +5,7 @@
 #include "cli/cli_json.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void warn_of_floor(const json_t *view, const json_t *floored, const char *task)
 {
@@ -33,20 +34,84 @@ static void warn_of_nothing(const json_t *floored, const char *task)
             cli_json_text(floored, "rollout", "?"));
 }
 
-void floored_warning(const struct cli *cli, const char *task)
+static void warn_of_target(const json_t *floored, const char *task)
+{
+    uint64_t devices = cli_json_u64(floored, "untargeted");
+    bool one = devices == 1;
+
+    fprintf(stderr,
+            "walle: warning: %llu known device%s of %s that rollout %s is for %s in the target of "
+            "no release that is left: nothing of it runs there until something newer is "
+            "released\n",
+            (unsigned long long)devices, one ? "" : "s", cli_shown(task),
+            cli_json_text(floored, "rollout", "?"), one ? "is" : "are");
+}
+
+// The task as the gateway answers it; with `rollout` its devices are of that rollout. NULL: it
+// could not be asked.
+static json_t *ask_task(const struct cli *cli, const char *task, const char *rollout)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
     json_t *view = NULL;
 
-    if (task == NULL || !cli_path_add(path, sizeof(path), task) ||
-        cli_api_call(cli, "GET", path, NULL, &view) != CLI_EXIT_OK) {
-        return;
+    if (task == NULL || !cli_path_add(path, sizeof(path) - 32, task)) {
+        return NULL;
     }
+    if (rollout != NULL) {
+        size_t used = strlen(path);
+        (void)snprintf(path + used, sizeof(path) - used, "?rollout=%.16s", rollout);
+    }
+    return cli_api_call(cli, "GET", path, NULL, &view) == CLI_EXIT_OK ? view : NULL;
+}
+
+static void warn(const json_t *view, const char *task)
+{
     const json_t *floored = json_object_get(view, "floored");
-    if (json_is_integer(json_object_get(floored, "baseline"))) {
+
+    if (cli_json_u64(floored, "untargeted") > 0) {
+        warn_of_target(floored, task);
+    } else if (json_is_integer(json_object_get(floored, "baseline"))) {
         warn_of_floor(view, floored, task);
     } else if (json_is_object(floored)) {
         warn_of_nothing(floored, task);
     }
+}
+
+void floored_warning(const struct cli *cli, const char *task)
+{
+    json_t *view = ask_task(cli, task, NULL);
+
+    warn(view, task);
     json_decref(view);
+}
+
+json_t *floored_before(const struct cli *cli, const char *rollout)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/rollouts/";
+    json_t *found = NULL;
+
+    if (!cli_path_add(path, sizeof(path), rollout) ||
+        cli_api_call(cli, "GET", path, NULL, &found) != CLI_EXIT_OK) {
+        return NULL;
+    }
+    json_t *view = ask_task(cli, json_string_value(json_object_get(found, "task")), NULL);
+    json_t *floored = json_incref(json_object_get(view, "floored"));
+    json_decref(view);
+    json_decref(found);
+    return floored;
+}
+
+void floored_warning_of(const struct cli *cli, const json_t *rollout, const json_t *before)
+{
+    const char *task = json_string_value(json_object_get(rollout, "task"));
+    json_t *own = ask_task(cli, task, json_string_value(json_object_get(rollout, "id")));
+    json_t *all = ask_task(cli, task, NULL);
+
+    if (json_is_object(json_object_get(own, "floored"))) {
+        warn(own, task);
+    } else if (!json_equal(json_object_get(all, "floored"), before)) {
+        warn(all, task);
+    }
+    json_decref(all);
+    json_decref(own);
 }

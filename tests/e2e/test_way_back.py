@@ -81,7 +81,33 @@ class WayBack(RootedAgents):
         self.settle(lambda _: None)
         self.assertRegex(self.stack.walle("release", "kill", manifest, "--reason", "leaks").stderr, nothing)
         self.assertEqual(self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}")[1]["floored"],
-                         {"rollout": rollout, "floor": 0, "baseline": None, "devices": len(DEVICES)})
+                         {"rollout": rollout, "floor": 0, "baseline": None, "devices": len(DEVICES), "untargeted": 0})
+
+    def test_what_is_left_is_for_others(self):
+        """An undo tells of the devices that are in the target of no baseline; a later way back does not tell of them again."""
+        self.stack.release(TASK, 1, SCRIPT.format(1), FULL, target='broken == "yes"', more=("--accept-empty",))
+        first = self.stack.api("/api/v1/rollouts?limit=1")[1]["items"][0]
+        self.settle(lambda device: first["manifest"] if device[2] else None)
+        wait_until(lambda: self.view(first["id"])["state"] == "completed", what="version 1 is completed")
+        second, _ = self.completed(2)
+        mine = len([device for device in DEVICES if not device[2]])
+        said = self.stack.walle("rollout", "undo", second, "--reason", "sales fell").stderr
+        self.assertRegex(said, rf"warning: {mine} known device of {TASK} that rollout {second} is for is in the target of no release that is left: nothing of it "
+                               "runs there until something newer is released")
+        self.settle(lambda device: first["manifest"] if device[2] else None)
+        floored = self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}?rollout={second}")[1]["floored"]
+        self.assertEqual(floored, {"rollout": second, "floor": 1, "baseline": 1, "devices": 0, "untargeted": mine})
+        bad = self.stack.release(TASK, 3, BAD, [{**FULL[0], "min_sample": 1000}], target='broken == "yes"')
+        self.assertEqual(self.stack.walle("rollout", "abort", bad, "--reason", "fails").stderr, "")
+        for query, status in ((f"rollout={second}x", 400), ("rollout=", 400), ("other=1", 400), ("rollout=" + "0" * 16, 200)):
+            self.assertEqual(self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}?{query}")[0], status, query)
+
+    def test_an_older_way_back_is_not_told_again(self):
+        first, _ = self.completed(1)
+        self.assertIn("warning: no completed release", self.stack.walle("rollout", "undo", first, "--reason", "sales fell").stderr)
+        self.settle(lambda _: None)
+        second = self.stack.release(TASK, 2, BAD, [{**FULL[0], "min_sample": 1000}])
+        self.assertEqual(self.stack.walle("rollout", "abort", second, "--reason", "fails").stderr, "")
 
 
 if __name__ == "__main__":

@@ -251,22 +251,20 @@ static void test_crossed_metadata_is_asked_for_later(void **state)
         settled();
         roles.publish_between = times;
         dev_checkin_now(rig->runtime);
-        uint64_t before_us = rig->port.clock.mono_us;
-        while (rig_active(rig, TASK) != 1) {
-            assert_true(rig->port.clock.mono_us - before_us < 120 * 1000000ull);
+        uint64_t took_us = 0;
+        for (uint64_t before_us = rig->port.clock.mono_us; rig_active(rig, TASK) != 1;
+             took_us = rig->port.clock.mono_us - before_us) {
+            assert_true(took_us < 120 * 1000000ull);
             rig_run(rig, 100 * 1000ull);
         }
-        uint64_t took_us = rig->port.clock.mono_us - before_us;
-        uint64_t pauses = times > 1 ? (uint64_t)times - 1 : 0;
-        assert_true(took_us >= pauses * 1000000ull);
-        assert_true(took_us < (pauses * 3 + 1) * 1000000ull);
+        uint64_t pauses_s = times > 1 ? (uint64_t)times - 1 : 0;
+        assert_in_range(took_us, pauses_s * 1000000, pauses_s * 3000000 + 999999);
         role_rig_done(&roles);
     }
     begin(0);
 }
 
-// A worker that is behind another one serves what was published before: the device asks again
-// until it has the newer one, and only one that stays behind is refused.
+// A worker that is behind another one serves what was published before: it is asked again.
 static void test_timestamp_of_a_worker_that_is_behind(void **state)
 {
     (void)state;

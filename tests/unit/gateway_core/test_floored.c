@@ -28,7 +28,7 @@ static void says(struct rig *rig, uint64_t rollout, uint64_t id,
 static void expect_floored(struct rig *rig, uint64_t rollout, uint64_t devices)
 {
     struct gw_floored floored;
-    gw_floored_of(rig->core, wire_task_id(BASE_STR(TASK)), &floored);
+    assert_int_equal(gw_floored_of(rig->core, wire_task_id(BASE_STR(TASK)), 0, &floored), BASE_OK);
     assert_int_equal(floored.rollout, rollout);
     assert_int_equal(floored.devices, devices);
 }
@@ -79,7 +79,8 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     uint64_t task_id = wire_task_id(BASE_STR(TASK));
     rig_init(&rig);
     rig_start(&rig);
-    gw_floored_of(rig.core, task_id, &floored); // there is no such task
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0, &floored),
+                     BASE_OK); // there is no such task
     assert_int_equal(floored.devices, 0);
     rig_baseline(&rig, TASK, 0x11, NULL, NULL, &v1);
     for (uint64_t id = 1; id <= 3; id++) {
@@ -92,7 +93,7 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     rig_advance_s(&rig, GW_EXECUTION_TIMEOUT_S + 1);
     rig_settle(&rig); // it is back
     expect_floored(&rig, 0x11, 3);
-    gw_floored_of(rig.core, task_id, &floored);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0, &floored), BASE_OK);
     assert_int_equal(floored.baseline, 0);
     rig_baseline(&rig, TASK, 0x22, NULL, NULL, &v1);
     expect_floored(&rig, 0, 0);
@@ -106,7 +107,10 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     expect_floored(&rig, 0, 0);
     rig_command(&rig, 0x22, POL_COMMAND_KILL, NULL);
     expect_floored(&rig, 0x11, 3); // of those that were taken back, the one with the most
-    gw_floored_of(rig.core, task_id, &floored);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0x22, &floored), BASE_OK);
+    assert_int_equal(floored.rollout, 0x22); // if that is asked for, its own
+    assert_int_equal(floored.devices, 1);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0, &floored), BASE_OK);
     assert_int_equal(floored.baseline, 0);
     rig_done(&rig);
 }
