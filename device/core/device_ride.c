@@ -5,9 +5,9 @@
 // of a ride was never told.
 #include "core/runtime.h"
 
-#include <string.h>
+#include "wire/ride_token.h"
 
-#define RIDE_VERSION "1"
+#include <string.h>
 
 _Static_assert(BASE_B64_ENCODED(WIRE_REPORT_HEADER_MAX) < DEV_RIDE_BYTES_MAX,
                "there is room for a profile beside a report");
@@ -62,7 +62,9 @@ enum base_status dev_ride_start(struct dev_runtime *runtime, struct dev_ride *ou
     control->deadline_us = now_us + runtime->settings.request_timeout_us;
     out_ride->number = control->exchange;
     out_ride->header_count = 0;
-    header_add(out_ride, BASE_STR("walle-ride"), BASE_STR(RIDE_VERSION));
+    control->ride_token = dev_random(runtime);
+    wire_ride_text(control->ride_token, out_ride->token);
+    header_add(out_ride, BASE_STR("walle-ride"), base_str_of(out_ride->token));
     header_add(out_ride, BASE_STR("walle-device"),
                (struct base_str){runtime->settings.device_hex, WIRE_DEVICE_HEX});
     header_add(out_ride, BASE_STR("walle-profile"), (struct base_str){out_ride->text, used});
@@ -83,22 +85,6 @@ void dev_ride_expect(struct dev_runtime *runtime)
     uint64_t until_us = dev_now_us(runtime) + runtime->settings.ride_wait_s * 1000000ull;
     uint64_t renew_us = dev_lease_renew_us(runtime); // a lease does not wait
     runtime->control.quiet_until_us = until_us < renew_us ? until_us : renew_us;
-}
-
-// Is the word one of those that the gateway says, "checkin, report"?
-static bool says(struct base_str taken, struct base_str word)
-{
-    for (size_t at = 0; at < taken.size;) {
-        size_t end = at;
-        while (end < taken.size && taken.data[end] != ',' && taken.data[end] != ' ') {
-            end++;
-        }
-        if (base_str_equal((struct base_str){taken.data + at, end - at}, word)) {
-            return true;
-        }
-        at = end + 1;
-    }
-    return false;
 }
 
 // As the answer to a check-in. What does not parse is one that failed.
@@ -129,14 +115,15 @@ void dev_ride_end(struct dev_runtime *runtime, uint32_t number, struct base_str 
     if (number == 0 || control->exchange != number || control->kind != DEV_CONTROL_RIDE) {
         return;
     }
+    uint64_t token = control->ride_token;
     control->exchange = 0;
-    if (control->ride_reports && says(taken, BASE_STR("report"))) {
+    if (control->ride_reports && wire_ride_says(taken, token, BASE_STR("report"))) {
         runtime->stats.ride_reports++;
         dev_report_done(runtime);
-    } else if (control->ride_reports && says(taken, BASE_STR("refused"))) {
+    } else if (control->ride_reports && wire_ride_says(taken, token, BASE_STR("refused"))) {
         dev_report_refused(runtime);
     }
-    if (says(taken, BASE_STR("checkin"))) {
+    if (wire_ride_says(taken, token, BASE_STR("checkin"))) {
         checkin_answered(runtime, offer);
     } else {
         runtime->stats.rides_lost++;

@@ -237,7 +237,7 @@ static bool is_dropped_reply_field(struct base_str name)
 {
     static const struct base_str dropped[] = {
         {"connection", 10},       {"keep-alive", 10},        {"upgrade", 7},
-        {"proxy-connection", 16}, {"transfer-encoding", 17},
+        {"proxy-connection", 16}, {"transfer-encoding", 17}, {"trailer", 7},
     };
     // A device believes that what is called walle- is the gateway's word.
     return begins(name, BASE_STR("walle-"), false) ||

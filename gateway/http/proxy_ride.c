@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "http/stream.h"
 #include "http/worker.h"
+#include "wire/ride_token.h"
 
 struct gw_proxy_ride {
     struct gw_exchange exchange; // of the report
@@ -68,6 +69,18 @@ static int reported(const struct gw_proxy_ride *ride)
     return status == 204 ? 1 : status == 400 || status == 413 || status == 422 ? -1 : 0;
 }
 
+// The words behind the ride's token; empty: none, or no memory, and the device asks again.
+static struct base_str answer(struct gw_stream_work *work, struct base_str words)
+{
+    struct base_str token;
+    char *text = base_arena_alloc(&work->arena, WIRE_RIDE_ANSWER_MAX);
+    if (text == NULL || words.size == 0 ||
+        wire_ride_token(work->exchange.request.ride, &token) != BASE_OK) {
+        return (struct base_str){0};
+    }
+    return (struct base_str){text, wire_ride_answer(token, words, text)};
+}
+
 struct gw_proxy_said gw_proxy_ride_reply(struct gw_stream_work *work)
 {
     static const struct base_str words[2][3] = {
@@ -79,7 +92,7 @@ struct gw_proxy_said gw_proxy_ride_reply(struct gw_stream_work *work)
     struct gw_proxy_said said = {{0}, {0}};
     if (gw_request_rides(request)) {
         bool checkin = gw_worker_ride_answer(core, &work->arena, request, &said.offer);
-        said.ride = words[checkin][reported(work->ride) + 1];
+        said.ride = answer(work, words[checkin][reported(work->ride) + 1]);
     } else if (request->device.size > 0 && request->profile.size > 0) {
         said.offer = gw_worker_offer_header(core, &work->arena, request);
     }

@@ -1,19 +1,20 @@
 // Rides: a proxied request that stands for a check-in and may bring a report. What it is told is
 // what POST /v1/checkin would tell it, as far as a header holds that. Worker's thread.
 #include "svc/checkin.h"
+#include "wire/ride_token.h"
 
 #include <string.h>
 
-#define RIDE_VERSION "1"
-#define FRAME_MAX    64 // of offers, besides envelopes and marks
-#define MARKS_MAX    (2 + WIRE_AGAIN_MAX * WIRE_AGAIN_BYTES)
+#define FRAME_MAX 64 // of offers, besides envelopes and marks
+#define MARKS_MAX (2 + WIRE_AGAIN_MAX * WIRE_AGAIN_BYTES)
 
 _Static_assert(WIRE_OFFERS_HEADER_MAX > FRAME_MAX + MARKS_MAX + 2 * (WIRE_STATEMENT_BYTES_MAX + 4),
                "a header holds the director's answer and at least one statement");
 
 bool gw_request_rides(const struct gw_request *request)
 {
-    return base_str_equal(request->ride, BASE_STR(RIDE_VERSION)) && request->device.size > 0 &&
+    struct base_str token;
+    return wire_ride_token(request->ride, &token) == BASE_OK && request->device.size > 0 &&
            request->profile.size > 0;
 }
 

@@ -18,6 +18,8 @@ from walle_stack import Stack, program, wait_until
 
 DEVICES = 500
 DEVICE = 0xaa
+TOKEN = "00000000000000a1"
+RIDE = "walle-ride: 1 " + TOKEN
 SCRIPT = "import walle\nwalle.result({})\n"
 GRAY = {"name": "gray", "kind": "gray", "percent": 20, "min_sample": 10, "min_dwell_s": 0, "max_failure": 0.05}
 FULL = {**GRAY, "name": "full", "kind": "full", "percent": 100, "min_sample": 50}
@@ -212,11 +214,11 @@ class Business(unittest.TestCase):
         self.trusted()
         rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL])
         report = base64.urlsafe_b64encode(raw_device.report(DEVICE, int(rollout, 16), 1)).decode().rstrip("=")
-        rides = [f"walle-device: {DEVICE:016x}", f"walle-credential: {credential[DEVICE]}", "walle-ride: 1", "walle-report: " + report,
+        rides = [f"walle-device: {DEVICE:016x}", f"walle-credential: {credential[DEVICE]}", RIDE, "walle-report: " + report,
                  f"walle-profile: {raw_device.profile(os='android')}"]
         status, fields = self.ask(*rides)
         self.assertEqual((status, len(dict(fields)["walle-offer"]) > 100), (502, True), fields)
-        wait_until(lambda: dict(self.ask(*rides)[1]).get("walle-ride") == "checkin, report", 60, "the report to be durable")
+        wait_until(lambda: dict(self.ask(*rides)[1]).get("walle-ride") == TOKEN + " checkin, report", 60, "the report to be durable")
         self.assertEqual(self.ask(*rides[:1], "walle-credential: wdt_" + "x" * 43, *rides[2:])[0], 401)
         self.assertEqual([name for name, _ in self.ask()[1] if name.startswith("walle")], [])
 
@@ -231,7 +233,7 @@ class Business(unittest.TestCase):
         for seq in range(1, 201):
             report = base64.urlsafe_b64encode(raw_device.report(DEVICE, rollout, 1, seq)).decode().rstrip("=")
             with Connection(gateway.ports["h2c"]) as connection:
-                connection.headers(request("/item/7", "GET", ("walle-device", f"{DEVICE:016x}"), ("walle-credential", credential), ("walle-ride", "1"),
+                connection.headers(request("/item/7", "GET", ("walle-device", f"{DEVICE:016x}"), ("walle-credential", credential), ("walle-ride", RIDE.split(": ")[1]),
                                            ("walle-profile", raw_device.profile(os="android")), ("walle-report", report)))
         wait_until(lambda: raw_device.metrics(gateway.ports["h2c"])["walle_reports_total"] >= 200, 60, "every report to be there")
         wait_until(lambda: self.counts(f"{rollout:016x}")["downloaded"] == 1, 60, "the device's word")
@@ -244,7 +246,7 @@ class Business(unittest.TestCase):
         credential = self.stack.enrol([DEVICE, DEVICE + 1])
         rollout = self.stack.release("shop/score", 1, SCRIPT.format(1), [FULL])
         who = [f"walle-device: {DEVICE:016x}", f"walle-credential: {credential[DEVICE]}"]
-        rides = [*who, "walle-ride: 1", f"walle-profile: {raw_device.profile(os='android')}"]
+        rides = [*who, RIDE, f"walle-profile: {raw_device.profile(os='android')}"]
         report = base64.urlsafe_b64encode(raw_device.report(DEVICE, int(rollout, 16), 1)).decode().rstrip("=")
 
         def told(*headers):
@@ -252,7 +254,7 @@ class Business(unittest.TestCase):
             return status, [(name, value) for name, value in fields if name.startswith("walle")]
 
         # The upstream's own words are not the gateway's, whoever asks.
-        for headers in ((), who, ("walle-ride: 1",), (*who, "walle-ride: 1"), ("walle_ride: 1", "walle_report: AAAA", "Walle_Credential: x")):
+        for headers in ((), who, (RIDE,), (*who, RIDE), ("walle_ride: 1", "walle_report: AAAA", "Walle_Credential: x")):
             status, said = told(*headers)
             self.assertEqual((status, said), (200, []), headers)
         self.assertIn(("x-service", "answered"), self.ask()[1])
@@ -262,17 +264,18 @@ class Business(unittest.TestCase):
         # No cache keeps what was said to one device; what says nothing to it the service's word stands for.
         caches = [[value for name, value in self.ask(*words)[1] if name == "cache-control"] for words in (rides, who)]
         self.assertEqual(caches, [["no-store"], ["public, max-age=3600"]])
-        self.assertEqual(dict(said)["walle-ride"], "checkin")
+        self.assertEqual(dict(said)["walle-ride"], TOKEN + " checkin")
         # Without the word the profile alone gets news, as ever; and another version of rides is none.
-        for headers in ([*who, rides[-1]], [*who, rides[-1], "walle-ride: 2"]):
+        for word in (None, "1", "2", "2 " + TOKEN, "1 " + TOKEN[1:], "1 " + TOKEN + "0", "1 " + TOKEN.upper(), "1  " + TOKEN, "1 " + TOKEN + ", 1 " + TOKEN):
+            headers = [*who, rides[-1], *(["walle-ride: " + word] if word is not None else [])]
             self.assertEqual([name for name, _ in told(*headers)[1]], ["walle-offer"])
         # A report is acknowledged when it is durable: at once, or with a later request that brings it again.
-        wait_until(lambda: dict(told(*rides, "walle-report: " + report)[1]).get("walle-ride") == "checkin, report", 60, "the report to be durable")
+        wait_until(lambda: dict(told(*rides, "walle-report: " + report)[1]).get("walle-ride") == TOKEN + " checkin, report", 60, "the report to be durable")
         self.assertEqual(self.counts(rollout)["downloaded"], 1)
         # What can never be taken is said to be so: no report, another device's, too long.
         other = base64.urlsafe_b64encode(raw_device.report(DEVICE + 1)).decode().rstrip("=")
         for bad in ("AAAA", "!", other, "A" * 4200):
-            self.assertEqual(dict(told(*rides, "walle-report: " + bad)[1])["walle-ride"], "checkin, refused", bad[:10])
+            self.assertEqual(dict(told(*rides, "walle-report: " + bad)[1])["walle-ride"], TOKEN + " checkin, refused", bad[:10])
         # Nobody rides under another's name, and who is wrong never comes to the upstream.
         before = len(service.seen)
         wrong = [rides[0], f"walle-credential: {credential[DEVICE + 1]}", *rides[2:]]
@@ -280,7 +283,7 @@ class Business(unittest.TestCase):
         self.assertEqual(self.ask(*rides, rides[0])[0], 400)
         self.assertEqual(len(service.seen), before)
         # A profile that is none is no check-in; the business is done all the same.
-        self.assertEqual(told(*who, "walle-ride: 1", "walle-profile: AAAA"), (200, []))
+        self.assertEqual(told(*who, RIDE, "walle-profile: AAAA"), (200, []))
         self.assertEqual(told(*rides, "walle-nonce: AAAA"), (200, []))
         for _, fields in service.seen:
             names = {name.lower().replace("_", "-") for name in fields}

@@ -186,6 +186,9 @@ void rig_report_take(struct rig *rig, const uint8_t *bytes, size_t size); // int
 
 // ride_rig.c: the gateway's answer to a ride; `report_status` is that of its report.
 void rig_ride_answer(struct rig *rig, const struct dev_ride *ride);
+// Ends it with an answer of these words under its token.
+void rig_ride_end(struct rig *rig, const struct dev_ride *ride, const char *words,
+                  struct base_str offer);
 struct base_str rig_ride_header(const struct dev_ride *ride, const char *name); // empty: none
 void rig_checkin(struct rig *rig); // asks for a check-in now, then rig_run for 10 minutes
 

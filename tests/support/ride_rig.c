@@ -2,6 +2,8 @@
 // says in those of the answer. Called by tests.
 #include "device_rig.h"
 
+#include "wire/ride_token.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,18 @@ struct base_str rig_ride_header(const struct dev_ride *ride, const char *name)
         }
     }
     return (struct base_str){0};
+}
+
+void rig_ride_end(struct rig *rig, const struct dev_ride *ride, const char *words,
+                  struct base_str offer)
+{
+    char said[WIRE_RIDE_ANSWER_MAX];
+    struct base_str token;
+    if (wire_ride_token(rig_ride_header(ride, "walle-ride"), &token) != BASE_OK) {
+        abort();
+    }
+    size_t size = wire_ride_answer(token, base_str_of(words), said);
+    dev_ride_end(rig->runtime, ride->number, (struct base_str){said, size}, offer);
 }
 
 void rig_ride_answer(struct rig *rig, const struct dev_ride *ride)
@@ -37,9 +51,9 @@ void rig_ride_answer(struct rig *rig, const struct dev_ride *ride)
     struct base_str offer = {text, size > 0 ? base_b64_encode(bytes, size, text) : 0};
     bool taken = report.size > 0 && rig->report_status == 0;
     bool refused = report.size > 0 && rig->report_status == 400;
-    dev_ride_end(rig->runtime, ride->number,
-                 taken     ? BASE_STR("checkin, report")
-                 : refused ? BASE_STR("checkin, refused")
-                           : BASE_STR("checkin"),
+    rig_ride_end(rig, ride,
+                 taken     ? "checkin, report"
+                 : refused ? "checkin, refused"
+                           : "checkin",
                  offer);
 }

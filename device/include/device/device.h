@@ -36,7 +36,8 @@ BASE_C_BEGIN
 #define DEV_STATE_BYTES_MAX        (64 * 1024)
 #define DEV_RESULT_BYTES_MAX       (1024 * 1024) // upper bound for dev_config.result_bytes_max
 #define DEV_RIDE_HEADERS_MAX       5
-#define DEV_RIDE_BYTES_MAX         8192 // of all values of a ride's headers
+#define DEV_RIDE_BYTES_MAX         8192 // of all values of a ride's headers but `walle-ride`
+#define DEV_RIDE_TOKEN_BYTES       24   // of that, and a NUL
 #define DEV_RIDE_WAIT_MAX_S        86400
 
 struct dev_ports;
@@ -191,6 +192,7 @@ struct dev_ride {
     uint32_t number; // for dev_ride_end
     uint32_t header_count;
     struct dev_ride_header headers[DEV_RIDE_HEADERS_MAX];
+    char token[DEV_RIDE_TOKEN_BYTES]; // of `walle-ride`
     char text[DEV_RIDE_BYTES_MAX];
 };
 
@@ -202,9 +204,10 @@ struct dev_ride {
 BASE_NODISCARD enum base_status dev_ride_start(struct dev_runtime *runtime,
                                                struct dev_ride *out_ride);
 // The answer's headers `walle-ride` and `walle-offer`, empty where there is none: it counts as the
-// answer to a check-in, which it may be only if it came from the gateway. Both empty: the request
-// failed, or met no gateway. A ride that is not under way (any more) is ignored; one that gets no
-// answer ends by itself after the request timeout. Call dev_tick afterwards.
+// answer to a check-in, which it may be only if it came from the gateway. Both empty, or those of
+// another ride's answer: the request failed, or met no gateway. A ride that is not under way (any
+// more) is ignored; one that gets no answer ends by itself after the request timeout. Call dev_tick
+// afterwards.
 void dev_ride_end(struct dev_runtime *runtime, uint32_t number, struct base_str taken,
                   struct base_str offer);
 

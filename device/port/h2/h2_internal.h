@@ -15,7 +15,7 @@
 #define H2_STREAMS_MAX       65536       // accepted and not ended, per connection
 #define H2_BODY_BYTES_MAX    (64u << 20) // of a request
 #define H2_POOL_MAX          1024        // stream records kept for reuse, per connection
-#define H2_RIDE_BYTES_MAX    32          // longest walle-ride that is passed on
+#define H2_RIDE_BYTES_MAX    64          // longest walle-ride that is passed on
 #define H2_OFFER_BYTES_MAX   8192        // longest walle-offer that is passed on
 #define H2_SCRATCH_BYTES     65536       // per thread, shared by all its connections
 #define H2_READS_PER_TURN    8           // then other connections get their turn

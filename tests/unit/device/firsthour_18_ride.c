@@ -3,10 +3,12 @@
 #include "role_rig.h"
 
 #include "core/runtime.h"
+#include "wire/ride_token.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,16 +170,18 @@ static void test_rides_that_come_to_nothing(void **state)
     uint32_t reports = rig->reports;
     // Its end is never told; meanwhile there is no other, and later it is too late.
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
-    uint32_t number = ride.number;
+    struct dev_ride late = {.number = ride.number, .header_count = 1};
+    memcpy(late.token, ride.token, sizeof(late.token));
+    late.headers[0] = (struct dev_ride_header){BASE_STR("walle-ride"), base_str_of(late.token)};
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_ERR_BUSY);
     rig_run(rig, 31 * SECOND);
     assert_int_equal(stats()->rides_lost, 2);
     assert_int_equal(rig->reports, reports);
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
-    dev_ride_end(rig->runtime, number, BASE_STR("checkin, report"), none);
+    rig_ride_end(rig, &late, "checkin, report", none);
     assert_int_equal(stats()->rides, 1);
     // What answers is not what the gateway says.
-    dev_ride_end(rig->runtime, ride.number, BASE_STR("checkin"), BASE_STR("AQ!"));
+    rig_ride_end(rig, &ride, "checkin", BASE_STR("AQ!"));
     assert_int_equal(stats()->rides, 1);
     assert_true(stats()->failed_requests >= 1);
     assert_int_equal(rig_active(rig, TASK), 0);
@@ -200,9 +204,11 @@ static void test_a_report_that_came_twice(void **state)
     rig->report_status = 0;
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
     lost.number = ride.number;
-    lost.header_count = 1;
+    lost.header_count = 2;
     lost.headers[0] =
         (struct dev_ride_header){BASE_STR("walle-report"), rig_ride_header(&ride, "walle-report")};
+    lost.headers[1] =
+        (struct dev_ride_header){BASE_STR("walle-ride"), rig_ride_header(&ride, "walle-ride")};
     dev_ride_end(rig->runtime, ride.number, none, none);
     rig_ride_answer(rig, &lost); // the gateway had it all the same
     assert_int_equal(rig->ledger_count, 3);
@@ -212,6 +218,34 @@ static void test_a_report_that_came_twice(void **state)
     business(5);
     assert_int_equal(rig_ride_header(&ride, "walle-report").size, 0);
     expect_no_request();
+}
+
+// What a cache kept, or another request was told, acknowledges nothing: the report goes again.
+static void test_an_answer_to_another_ride(void **state)
+{
+    (void)state;
+    const struct base_str none = {0};
+    struct rig_statement statement = statement_of(0, 1);
+    rig_offer(rig, &statement);
+    business(20);
+    char answer[WIRE_RIDE_ANSWER_MAX + 8];
+    assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
+    assert_true(rig_ride_header(&ride, "walle-report").size > 0);
+    (void)snprintf(answer, sizeof(answer), "%s checkin, report", ride.token + 2);
+    dev_ride_end(rig->runtime, ride.number, none, none);
+    const char *words[] = {answer, "checkin, report", " checkin, report", "refused"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
+        assert_true(rig_ride_header(&ride, "walle-report").size > 0);
+        dev_ride_end(rig->runtime, ride.number, base_str_of(words[i]), BASE_STR("AAAA"));
+        assert_int_equal(stats()->rides, 1);
+        assert_int_equal(stats()->rides_lost, 2 + i);
+        assert_int_equal(stats()->ride_reports, 0);
+        assert_int_equal(stats()->dropped_outcomes, 0);
+    }
+    business(0);
+    assert_int_equal(rig->ledger_count, 3);
+    assert_int_equal(rig->doubled, 0);
 }
 
 static void test_a_report_that_is_refused(void **state)
@@ -274,7 +308,7 @@ static void test_with_a_root(void **state)
     expect_no_request();
     // A director's answer to an earlier question is none.
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
-    struct dev_ride before = {.number = 0, .header_count = 1};
+    struct dev_ride before = {.number = 0, .header_count = 2};
     char nonce[WIRE_ASK_TEXT];
     memcpy(nonce, rig_ride_header(&ride, "walle-nonce").data, sizeof(nonce));
     rig_ride_answer(rig, &ride);
@@ -282,6 +316,8 @@ static void test_with_a_root(void **state)
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
     before.number = ride.number;
     before.headers[0] = (struct dev_ride_header){BASE_STR("walle-nonce"), {nonce, sizeof(nonce)}};
+    before.headers[1] =
+        (struct dev_ride_header){BASE_STR("walle-ride"), rig_ride_header(&ride, "walle-ride")};
     rig_ride_answer(rig, &before);
     assert_int_equal(stats()->refused_metadata, refused + 1);
 }
@@ -344,6 +380,7 @@ int main(void)
         CASE(test_no_business),
         CASE(test_rides_that_come_to_nothing),
         CASE(test_a_report_that_came_twice),
+        CASE(test_an_answer_to_another_ride),
         CASE(test_a_report_that_is_refused),
         CASE(test_long_reports_are_cut),
         ROOTED(test_with_a_root),
