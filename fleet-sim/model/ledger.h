@@ -54,10 +54,11 @@ struct sim_counters {
     uint64_t skipped; // wakes put off because every awake slot was taken
     uint64_t checkins;
     uint64_t requests;
-    uint64_t business;     // ... of apps, to their service behind the gateway
-    uint64_t rides;        // check-ins answered on these; among `checkins`
-    uint64_t ride_reports; // reports taken along that are durable
-    uint64_t own_checkins; // requests of the runtimes' own
+    uint64_t business;        // ... of apps, to their service behind the gateway
+    uint64_t business_failed; // ... of these, without an answer or with one of 500 and above
+    uint64_t rides;           // check-ins answered on these; among `checkins`
+    uint64_t ride_reports;    // reports taken along that are durable
+    uint64_t own_checkins;    // requests of the runtimes' own
     uint64_t own_reports;
     uint64_t pulls;   // of content and metadata
     uint64_t answers; // of any status

@@ -36,6 +36,7 @@ struct sim_exchange {
     const struct dev_ride *ride;
     struct base_str answer_ride;
     struct base_str answer_offer;
+    bool answered;
     enum sim_exchange_kind kind;
     bool open;
     bool body_owned; // `body` is on the heap, for this exchange alone

@@ -108,8 +108,9 @@ static json_t *totals(const struct sim_run_result *result)
 static json_t *requests(const struct sim_run_result *result)
 {
     const struct sim_counters *c = &result->counters;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "business", number(c->business), "rides",
-                     number(c->rides), "ride_reports", number(c->ride_reports), "own_checkins",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "business", number(c->business),
+                     "business_failed", number(c->business_failed), "rides", number(c->rides),
+                     "ride_reports", number(c->ride_reports), "own_checkins",
                      number(c->own_checkins), "own_reports", number(c->own_reports), "pulls",
                      number(c->pulls));
 }

@@ -70,6 +70,10 @@ static void print_about(const struct sim_run_result *r, FILE *log)
                       about->version[0] != '\0' ? " " : "", about->version, about->manifest);
     } else {
         (void)fprintf(log, "  release     no device was offered one\n");
+        if (r->outcome == SIM_OUTCOME_PASSED) {
+            (void)fprintf(log, "  WARNING     no release was met: this run shows check-ins, and "
+                               "nothing of a release\n");
+        }
     }
     (void)fprintf(log, "  run         %s to %s, %s; walle-fleet-sim %s on %s\n", about->began,
                   about->ended, where, BASE_PRODUCT_VERSION, about->machine);
@@ -87,6 +91,12 @@ static void print_business(const struct sim_run_result *r, FILE *log)
                   (unsigned long long)c->business, (unsigned long long)c->rides,
                   (unsigned long long)c->ride_reports, (unsigned long long)c->own_checkins,
                   (unsigned long long)c->own_reports, (unsigned long long)c->pulls);
+    if (c->business_failed > 0) {
+        (void)fprintf(log,
+                      "  WARNING     %llu of %llu business requests failed: no answer, or a status "
+                      "of 500 and above (the service behind the gateway's proxy)\n",
+                      (unsigned long long)c->business_failed, (unsigned long long)c->business);
+    }
     if (c->rides == 0) {
         (void)fprintf(log, "  WARNING     no business request was answered through the gateway's "
                            "proxy: does its proxy.upstream name a service that runs?\n");

@@ -90,12 +90,14 @@ void sim_business_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_
     }
 }
 
-void sim_business_head(struct sim_exchange *exchange, uint64_t now_us)
+void sim_business_head(struct sim_exchange *exchange, int status, uint64_t now_us)
 {
     struct sim_awake *awake = exchange->owner;
     struct sim_shard *shard = awake->shard;
     struct dev_stats before;
     struct dev_stats after;
+    exchange->answered = true;
+    shard->ledger.counters.business_failed += status >= 500;
     dev_stats(awake->runtime, &before);
     dev_ride_end(awake->runtime, exchange->id, exchange->answer_ride, exchange->answer_offer);
     dev_stats(awake->runtime, &after);
@@ -106,10 +108,11 @@ void sim_business_head(struct sim_exchange *exchange, uint64_t now_us)
     shard->ledger.counters.ride_reports += after.ride_reports - before.ride_reports;
 }
 
-// Nothing, where the head has come before.
+// To the runtime it is nothing, where the head has come before.
 void sim_business_end(struct sim_exchange *exchange)
 {
     const struct base_str none = {0};
     struct sim_awake *awake = exchange->owner;
+    awake->shard->ledger.counters.business_failed += !exchange->answered;
     dev_ride_end(awake->runtime, exchange->id, none, none);
 }

@@ -12,7 +12,7 @@ void sim_business_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_
 // When the next one is, on the shard's clock; SIM_WHEEL_NONE: there is none.
 uint32_t sim_business_next_ms(const struct sim_shard *shard, uint32_t device);
 // The head of an answer, and the end of an exchange.
-void sim_business_head(struct sim_exchange *exchange, uint64_t now_us);
+void sim_business_head(struct sim_exchange *exchange, int status, uint64_t now_us);
 void sim_business_end(struct sim_exchange *exchange);
 
 #endif

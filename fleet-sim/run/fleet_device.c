@@ -589,7 +589,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
         return;
     }
     if (exchange->kind == SIM_EXCHANGE_BUSINESS) {
-        sim_business_head(exchange, shard->clock.mono_us(shard->clock.ctx));
+        sim_business_head(exchange, head->status, shard->clock.mono_us(shard->clock.ctx));
         sim_device_ready(shard, awake);
         return;
     }

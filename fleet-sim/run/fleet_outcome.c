@@ -115,6 +115,20 @@ static bool nobody_reached(struct sim_run_result *result, const struct sim_watch
     return true;
 }
 
+// Apps that got no answer at all: what rode on their requests did so on failures alone.
+static bool nobody_served(struct sim_run_result *result)
+{
+    const struct sim_counters *counters = &result->counters;
+    if (counters->business == 0 || counters->business_failed < counters->business) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "all %llu business requests failed: does the gateway's proxy.upstream name a "
+                   "service that runs? --upstream PORT is one",
+                   (unsigned long long)counters->business);
+    return true;
+}
+
 // A release that these devices were offered, and that was taken back though nobody called it bad.
 static bool taken_back(struct sim_run_result *result, const struct sim_watch_view *view)
 {
@@ -211,7 +225,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (nobody_reached(result, ending->view)) {
         result->outcome = SIM_OUTCOME_UNREACHED;
-    } else if (goal_missed(result, ending) || taken_back(result, ending->view)) {
+    } else if (nobody_served(result) || goal_missed(result, ending) ||
+               taken_back(result, ending->view)) {
         result->outcome = SIM_OUTCOME_FAILED;
     } else {
         result->outcome = SIM_OUTCOME_PASSED;

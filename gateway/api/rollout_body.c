@@ -6,6 +6,8 @@
 #include "api/stage_body.h"
 #include "api/target_body.h"
 
+#include "policy/stage_fields.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +61,7 @@ static enum base_status parse_stage(const struct gw_json_at *at, struct base_are
                                     struct gw_stage_spec *out, struct base_error *error)
 {
     static const char *const names[] = {
-        "name", "kind", "percent", "audience", "statement", GW_STAGE_BODY_NAMES, NULL};
+        POL_STAGE_FIELDS_HEAD, "statement", POL_STAGE_FIELDS_BODY, NULL};
     double percent = 100;
 
     BASE_TRY(gw_json_only(at, names, error));

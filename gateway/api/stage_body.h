@@ -6,14 +6,6 @@
 #include "api/api_json.h"
 #include "policy/rollout.h"
 
-// The members this file knows, to be listed beside the stage's own.
-#define GW_STAGE_BODY_NAMES                                                                        \
-    "rule", "min_sample", "min_dwell_s", "max_failure", "max_rise", "tolerated_rise", "alpha",     \
-        "beta", "max_silence", "no_data_s", "rate", "in_flight", "windows", "execution_timeout_s", \
-        "offline_expiry_s", "silence_s", "observe_s", "control", "retries", "approval",            \
-        "max_slowdown", "max_memory", "tolerance", "min_answered", "window_s", "guard_s",          \
-        "on_fail", "on_pass"
-
 // Fills all of *stage but kind, max_bucket and audience, which must be set; guard_s is
 // GW_STAGE_DEFAULT_S when nothing is said of it. INVALID with the field's path.
 BASE_NODISCARD enum base_status

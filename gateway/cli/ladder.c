@@ -4,7 +4,9 @@
 #include "cli/cli_json.h"
 #include "cli/tolerance_json.h"
 
+#include "base/likeness.h"
 #include "policy/expr.h"
+#include "policy/stage_fields.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,6 +81,31 @@ static enum cli_exit check_tolerance(const json_t *stage, size_t index)
                           index);
 }
 
+// A word that nobody knows would change nothing, and nobody would hear of it.
+static enum cli_exit check_fields(const json_t *stage, size_t index)
+{
+    static const char *const names[] = {POL_STAGE_FIELDS_HEAD, POL_STAGE_FIELDS_BODY};
+    const size_t count = sizeof(names) / sizeof(names[0]);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)stage, key, value)
+    {
+        struct base_nearest nearest = base_nearest_to(base_str_of(key));
+        size_t i = 0;
+        while (i < count && strcmp(names[i], key) != 0) {
+            base_nearest_offer(&nearest, names[i++]);
+        }
+        if (i == count) {
+            return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: unknown field \"%s\"%s%s%s", index,
+                            cli_shown(key), nearest.found != NULL ? ", did you mean " : "",
+                            nearest.found != NULL ? nearest.found : "",
+                            nearest.found != NULL ? "?" : "");
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit check_stage(const json_t *stage, size_t index)
 {
     const json_t *percent = json_object_get(stage, "percent");
@@ -99,7 +126,8 @@ static enum cli_exit check_stage(const json_t *stage, size_t index)
     if (percent != NULL && !(json_is_number(percent) && number >= 0.01 && number <= 100)) {
         return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"percent\" is 0.01 to 100", index);
     }
-    enum cli_exit code = check_times(stage, "max_slowdown", index);
+    enum cli_exit code = check_fields(stage, index);
+    code = code == CLI_EXIT_OK ? check_times(stage, "max_slowdown", index) : code;
     code = code == CLI_EXIT_OK ? check_times(stage, "max_memory", index) : code;
     return code == CLI_EXIT_OK ? check_tolerance(stage, index) : code;
 }

@@ -104,6 +104,13 @@ class Ends(unittest.TestCase):
         self.assertEqual(said.returncode, NOBODY_ONLINE, said.stdout + said.stderr)
         self.assert_end(said.stdout, "nobody online", "no device came online: 0 of 20 came up")
 
+    def test_no_release_at_all(self):
+        """Who only wants to see check-ins gets them, and is told that nothing else was shown."""
+        self.stack.start_hasty_gateway()
+        said = self.run_fleet("--duration", "3")
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        self.assertRegex(said.stdout, r"(?m)^  WARNING     no release was met: this run shows check-ins, and nothing of a release$")
+
     def test_a_release_that_reached_nobody(self):
         self.stack.start_hasty_gateway()
         said = self.run_fleet("--duration", "3", "--task", "shop/scoer")

@@ -57,6 +57,15 @@ class Targets(unittest.TestCase):
             run = self.stack.walle("rollout", "plan", "--stages", stages, *words, check=False)
             self.assertEqual((run.returncode, said in run.stderr), (2, True), run.stderr)
 
+    def test_a_field_that_nobody_knows(self):
+        for stage, said in (({"min_smaple": 3}, 'stages[1]: unknown field "min_smaple", did you mean min_sample?'),
+                            ({"zzzzzzzzzz": 1}, 'stages[1]: unknown field "zzzzzzzzzz"\n'), ({"a\x1b[2J": 1}, "stages[1]: unknown field \"a")):
+            stages = self.stack.secret("typo.json", json.dumps([GRAY[0], {**GRAY[1], **stage}]))
+            for command in (("plan",), ("start", "shop/score", "--build", self.stack.path("build1"), "--key", self.stack.path("release.key"))):
+                run = self.stack.walle("rollout", *command, "--stages", stages, check=False)
+                self.assertEqual((run.returncode, said in run.stderr), (2, True), run.stderr)
+                self.assertNotIn("\x1b", run.stderr)
+
     def test_an_export_of_a_task_that_nobody_has(self):
         for command in (("export", "--out", self.stack.path("records.jsonl")), ("export",), ("tail",)):
             run = self.stack.walle("tunnel", *command, "--task", "shop/scoer", check=False)

@@ -134,6 +134,7 @@ class Business(unittest.TestCase):
         self.assertGreaterEqual(asked["pulls"], DEVICES)
         self.assertGreaterEqual(metrics["walle_rides_total"], 3 * DEVICES)
         self.assertEqual({version["version"]: version["current"] for version in result["versions"]}, {"1.0.1": DEVICES, "1.0.2": 0})
+        self.assertEqual(asked["business_failed"], 0, asked)
         self.assertRegex(self.log_text(), rf"business    {asked['business']} requests, on which {asked['rides']} check-ins")
 
     def test_with_one_key(self):
@@ -159,6 +160,17 @@ class Business(unittest.TestCase):
         self.assertEqual(result["requests"]["rides"], 0)
         self.assertGreaterEqual(result["requests"]["own_checkins"], 3)
         self.assertRegex(self.log_text(), r"WARNING     no business request was answered through the gateway's proxy")
+
+    def test_a_service_that_is_gone(self):
+        """The release comes to everybody on the gateway's own answers; the run was to show an app at work, and did not."""
+        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--upstream", f"http://127.0.0.1:{free_ports(1)[0]}")
+        self.start_fleet(free_ports(1)[0], "--trust", self.trusted(), "--devices", "3")
+        one = self.stack.release("shop/score", 1, SCRIPT.format(1), [{**FULL, "min_sample": 1}])
+        wait_until(lambda: self.counts(one)["succeeded"] >= 3, 240, "the release by rides")
+        self.fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(self.fleet.wait(120), 1, self.log_text()[-3000:])
+        self.assertRegex(self.log_text(), r"WARNING     (\d+) of \1 business requests failed")
+        self.assertRegex(self.log_text().strip().splitlines()[-1], r"all \d+ business requests failed: does the gateway's proxy\.upstream name a service")
 
     # ---- An app
 
