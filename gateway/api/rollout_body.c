@@ -60,8 +60,8 @@ static enum base_status parse_kind(const struct gw_json_at *at, enum pol_stage_k
 static enum base_status parse_stage(const struct gw_json_at *at, struct base_arena *arena,
                                     struct gw_stage_spec *out, struct base_error *error)
 {
-    static const char *const names[] = {
-        POL_STAGE_FIELDS_HEAD, "statement", POL_STAGE_FIELDS_BODY, NULL};
+    static const char *const names[] = {POL_STAGE_FIELDS_HEAD, "statement", POL_STAGE_FIELDS_BODY,
+                                        NULL};
     double percent = 100;
 
     BASE_TRY(gw_json_only(at, names, error));
