@@ -3,6 +3,7 @@
 #include "pipeline/declaration_check.h"
 
 #include "pipeline/pipeline.h"
+#include "pipeline/timeouts.h"
 #include "pipeline/trigger.h"
 
 #include <string.h>
@@ -34,48 +35,110 @@ uint64_t dev_declaration_trigger_bytes(const struct dev_trigger_certificate *cer
            (uint64_t)certificate->sources * DEV_PIPELINE_SOURCE_BYTES;
 }
 
-// As a device compiles them (pipeline_tasks.c). `work_max` 0: the engine's own.
-static enum base_status certify(const struct dev_trigger_source *sources, uint32_t count,
-                                uint32_t work_max, const struct base_alloc_port *memory,
-                                struct dev_declaration_cost *cost, struct dev_trigger_fault *fault)
+struct certifying {
+    const struct base_alloc_port *memory;
+    uint32_t work_max; // 0: the engine's own
+    struct dev_trigger_fault *fault;
+};
+
+// As a device compiles them (pipeline_tasks.c).
+static enum base_status certify_set(const struct certifying *how,
+                                    const struct dev_trigger_source *sources, uint32_t count,
+                                    struct dev_declaration_cost *cost,
+                                    struct dev_trigger_certificate *out)
 {
-    const struct dev_trigger_options options = {.work_max = work_max};
-    struct dev_trigger_certificate certificate = {0};
+    const struct dev_trigger_options options = {.work_max = how->work_max};
+    const struct base_alloc_port *memory = how->memory;
     size_t bytes = 0;
-    cost->patterns += count;
+    *out = (struct dev_trigger_certificate){0};
     if (count == 0) {
         return BASE_OK;
     }
-    BASE_TRY(dev_trigger_scratch_bytes(sources, count, &bytes, fault));
+    BASE_TRY(dev_trigger_scratch_bytes(sources, count, &bytes, how->fault));
     void *scratch = memory->alloc(memory->ctx, bytes);
     if (scratch == NULL) {
         return BASE_ERR_NOMEM;
     }
     enum base_status status =
-        dev_trigger_certify(sources, count, &options, scratch, bytes, &certificate, fault);
+        dev_trigger_certify(sources, count, &options, scratch, bytes, out, how->fault);
     memory->release(memory->ctx, scratch);
     cost->scratch_bytes += bytes;
-    cost->work += certificate.work;
-    cost->trigger_bytes += dev_declaration_trigger_bytes(&certificate);
+    cost->work += out->work;
+    cost->trigger_bytes += dev_declaration_trigger_bytes(out);
     return status;
+}
+
+// With the openings of those that ask for their time-outs behind them, for which `sources` has as
+// many places again. A fault is of the trigger, not of its opening.
+static enum base_status certify(const struct certifying *how, struct dev_trigger_source *sources,
+                                uint32_t count, struct dev_declaration_cost *cost,
+                                struct dev_trigger_certificate *out)
+{
+    struct dev_trigger_fault *fault = how->fault;
+    size_t room = 1;
+    uint32_t all = count;
+    for (uint32_t i = 0; i < count; i++) {
+        room += DEV_TIMEOUT_TEXTS(sources[i].pattern.size, 1);
+    }
+    char *texts = how->memory->alloc(how->memory->ctx, room);
+    if (texts == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    char *at = texts;
+    for (uint32_t i = 0; i < count; i++) {
+        struct dev_timeout_ask ask;
+        size_t left = room - (size_t)(at - texts);
+        if (dev_timeout_ask(sources[i].pattern, at, left, &ask) == BASE_OK) {
+            sources[all++] = (struct dev_trigger_source){.key = dev_timeout_key(sources[i].key),
+                                                         .pattern = ask.opening};
+            at += ask.opening.size;
+        }
+    }
+    cost->patterns += count;
+    enum base_status status = certify_set(how, sources, all, cost, out);
+    for (uint32_t i = 0; fault->source >= count && fault->source < all && i < count; i++) {
+        fault->source =
+            dev_timeout_key(sources[i].key) == sources[fault->source].key ? i : fault->source;
+    }
+    how->memory->release(how->memory->ctx, texts);
+    return status;
+}
+
+static void sources_of(const struct wire_declaration *declaration, struct dev_trigger_source *out)
+{
+    for (uint32_t i = 0; i < declaration->trigger_count; i++) {
+        out[i] = (struct dev_trigger_source){.key = i + 1, .pattern = declaration->triggers[i]};
+    }
 }
 
 enum base_status dev_declaration_check(const struct wire_declaration *declaration,
                                        const struct base_alloc_port *memory,
                                        struct base_error *error)
 {
-    struct dev_trigger_source sources[WIRE_DECLARATION_TRIGGERS_MAX];
+    struct dev_trigger_source sources[2 * WIRE_DECLARATION_TRIGGERS_MAX];
     struct dev_trigger_fault fault = {.source = UINT32_MAX};
-    for (uint32_t i = 0; i < declaration->trigger_count; i++) {
-        sources[i] = (struct dev_trigger_source){.key = i + 1, .pattern = declaration->triggers[i]};
-    }
+    sources_of(declaration, sources);
     struct dev_declaration_cost cost = {0};
+    struct dev_trigger_certificate certificate;
+    const struct certifying certifying = {.memory = memory, .fault = &fault};
     enum base_status status =
-        certify(sources, declaration->trigger_count, 0, memory, &cost, &fault);
+        certify(&certifying, sources, declaration->trigger_count, &cost, &certificate);
     if (status == BASE_OK) {
         status = dev_declaration_afford(&cost, &fault.error);
     }
     return explain(status, &fault, error);
+}
+
+enum base_status dev_declaration_certify(const struct wire_declaration *declaration,
+                                         const struct base_alloc_port *memory,
+                                         struct dev_trigger_certificate *out)
+{
+    struct dev_trigger_source sources[2 * WIRE_DECLARATION_TRIGGERS_MAX];
+    struct dev_trigger_fault fault = {.source = UINT32_MAX};
+    struct dev_declaration_cost cost = {0};
+    const struct certifying certifying = {.memory = memory, .fault = &fault};
+    sources_of(declaration, sources);
+    return certify(&certifying, sources, declaration->trigger_count, &cost, out);
 }
 
 // ---- Several versions at once
@@ -83,7 +146,7 @@ enum base_status dev_declaration_check(const struct wire_declaration *declaratio
 // Patterns of all tasks, borrowed from their bytes.
 struct gathered {
     uint32_t count;
-    struct dev_trigger_source sources[DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX];
+    struct dev_trigger_source sources[2 * DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX];
     uint32_t tasks[DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX];
 };
 
@@ -117,8 +180,11 @@ static enum base_status add_set(const struct dev_declared_task *tasks, uint32_t 
         cost->declaration_bytes += tasks[i].declaration.size;
         cost->tasks++;
     }
+    const struct certifying certifying = {
+        .memory = memory, .work_max = UINT32_MAX, .fault = &fault};
+    struct dev_trigger_certificate certificate;
     enum base_status status =
-        certify(gathered->sources, gathered->count, UINT32_MAX, memory, cost, &fault);
+        certify(&certifying, gathered->sources, gathered->count, cost, &certificate);
     if (status == BASE_OK || status == BASE_ERR_NOMEM) {
         return status;
     }

@@ -17,14 +17,19 @@ BASE_NODISCARD enum base_status dev_declaration_check(const struct wire_declarat
                                                       const struct base_alloc_port *memory,
                                                       struct base_error *error);
 
+struct dev_trigger_certificate;
+// What one event may cost a device that holds this version alone; all 0 without triggers. As above,
+// but that nothing is too much.
+BASE_NODISCARD enum base_status dev_declaration_certify(const struct wire_declaration *declaration,
+                                                        const struct base_alloc_port *memory,
+                                                        struct dev_trigger_certificate *out);
+
 // ---- Several versions at once
 
 struct dev_declared_task {
     struct base_str name;
     struct base_str declaration; // bytes, not empty
 };
-
-struct dev_trigger_certificate;
 
 struct dev_declaration_cost {
     uint32_t tasks;

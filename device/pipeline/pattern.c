@@ -157,8 +157,9 @@ static enum base_status close_gap(struct parse *parse, bool last, struct dev_pat
 static bool is_clause_word(struct base_str word)
 {
     static const struct base_str words[] = {
-        BASE_STR("within"), BASE_STR("page"),  BASE_STR("cooldown"), BASE_STR("max"),
-        BASE_STR("each"),   BASE_STR("reset"), BASE_STR("once"),     BASE_STR("every-event"),
+        BASE_STR("within"), BASE_STR("page"),        BASE_STR("cooldown"),
+        BASE_STR("max"),    BASE_STR("each"),        BASE_STR("reset"),
+        BASE_STR("once"),   BASE_STR("every-event"), BASE_STR("or"),
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (base_str_equal(word, words[i])) {
@@ -233,6 +234,15 @@ static enum base_status duration(struct parse *parse, const char *what, uint32_t
     return pattern_fail(scan, start, BASE_ERR_INVALID, "%s ends with ms, s, m, h or d", what);
 }
 
+static enum base_status word_follows(struct parse *parse, struct base_str second, const char *whole)
+{
+    struct base_str word = {0};
+    pattern_skip_space(&parse->scan);
+    bool ok = pattern_word(&parse->scan, &word) && base_str_equal(word, second);
+    return ok ? BASE_OK
+              : pattern_fail(&parse->scan, parse->scan.at, BASE_ERR_INVALID, "expected: %s", whole);
+}
+
 static enum base_status words_follow(struct parse *parse, struct base_str second,
                                      struct base_str third, const char *whole)
 {
@@ -270,7 +280,8 @@ enum {
     CLAUSE_COOLDOWN = 4,
     CLAUSE_MAX = 8,
     CLAUSE_POLICY = 16,
-    CLAUSE_EVERY = 32
+    CLAUSE_EVERY = 32,
+    CLAUSE_TIMEOUT = 64
 };
 
 static enum base_status clause_body(struct parse *parse, struct base_str word, unsigned *out_bit)
@@ -297,6 +308,11 @@ static enum base_status clause_body(struct parse *parse, struct base_str word, u
         *out_bit = CLAUSE_EVERY;
         out->every_event = true;
         return BASE_OK;
+    }
+    if (base_str_equal(word, BASE_STR("or"))) {
+        *out_bit = CLAUSE_TIMEOUT;
+        out->timeout = true;
+        return word_follows(parse, BASE_STR("timeout"), "or timeout");
     }
     *out_bit = CLAUSE_POLICY;
     if (base_str_equal(word, BASE_STR("each"))) {
@@ -395,6 +411,20 @@ uint32_t dev_pattern_variants(const struct dev_pattern *pattern)
     return variants;
 }
 
+static enum base_status check_timeout(const struct parse *parse)
+{
+    const struct dev_pattern *out = parse->out;
+    bool limited =
+        out->cooldown_ms != 0 || out->per_day != 0 || out->policy == DEV_PATTERN_ONCE_PER_VISIT;
+    const char *wrong = !out->timeout          ? NULL
+                        : out->within_ms == 0  ? "or timeout needs within"
+                        : steps_of(out) < 2    ? "or timeout needs a second step"
+                        : out->step_count == 0 ? "or timeout needs a step that is not ?"
+                        : limited ? "or timeout stands beside no cooldown, max or once per visit"
+                                  : NULL;
+    return wrong == NULL ? BASE_OK : pattern_fail(&parse->scan, 0, BASE_ERR_INVALID, "%s", wrong);
+}
+
 static enum base_status check_whole(const struct parse *parse)
 {
     const struct pattern_scan *scan = &parse->scan;
@@ -421,7 +451,7 @@ static enum base_status check_whole(const struct parse *parse)
     if (out->has_marks && marks_of(out) < 2) {
         return pattern_fail(scan, 0, BASE_ERR_INVALID, "same(item) stands at two steps at least");
     }
-    return BASE_OK;
+    return check_timeout(parse);
 }
 
 enum base_status dev_pattern_parse(struct base_str text, struct dev_pattern *out,

@@ -15,7 +15,7 @@
 //            | attribute ( "==" "!=" "<" "<=" ">" ">=" ) ( number | quoted | "true" | "false" )
 //   text    := word | quoted                word: letters, digits and _ . - / :
 //   clause  := "within" duration | "page" | "cooldown" duration | "max" n "/day"
-//            | "each" | "reset" | "once per visit" | "every-event"
+//            | "each" | "reset" | "once per visit" | "every-event" | "or timeout"
 //   duration := n ( "ms" "s" "m" "h" "d" )
 //
 // Quoted text stands between " or ' and has no escapes; it cannot hold its own quote or a control
@@ -31,6 +31,10 @@
 // those of the literals left and right matches X; under `page`, X counts only in the same visit;
 // X marked same(item), only with the item of the marked step before it. Such a gap holds nothing
 // else.
+//
+// `or timeout`, beside `within D`: each start of the pattern that no match follows within D is
+// told, too, when D has passed (timeouts.h says what a start is). It wants a second step, and
+// stands beside no limit of starts: no cooldown, max or once per visit.
 //
 // Normal form, which is what a pattern means: in each gap `?` come first, then `*` or `*{0,d}`;
 // `*`, and the optional part of `*{m,n}`, are dropped at the start and at the end. So a gap has
@@ -109,6 +113,7 @@ struct dev_pattern {
     uint8_t tail; // `?` after the last literal
     bool page;
     bool every_event;
+    bool timeout; // starts without a match are told
     bool has_marks;
     uint8_t policy;                                                // enum dev_pattern_policy
     uint16_t per_day;                                              // 0: no limit

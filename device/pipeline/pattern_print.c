@@ -168,6 +168,9 @@ enum base_status dev_pattern_print(const struct dev_pattern *pattern, char *out,
     if (pattern->every_event) {
         put(&writer, " every-event");
     }
+    if (pattern->timeout) {
+        put(&writer, " or timeout");
+    }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;

@@ -81,6 +81,7 @@ static void on_event(void *ctx, const struct dev_event *event)
     struct dev_pipeline *pipeline = ctx;
     const struct dev_pipeline_ports *ports = &pipeline->options.ports;
     pipeline->stats.events++;
+    pipeline->newest_seq = event->seq;
     dev_sequence_on_event(pipeline->sequence, pipeline->now_us, event);
     if (ports->on_event != NULL) {
         ports->on_event(ports->ctx, event);
@@ -181,6 +182,9 @@ uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint6
         dev_pipeline_catch_up(pipeline);
     }
     bool more = drain(pipeline);
+    if (!more) { // an event that waits in the ring may be the match
+        dev_pipeline_timeouts_step(pipeline);
+    }
     dev_pipeline_dropped_tell(pipeline);
     if (now_us >= pipeline->evict_due_us) {
         evict(pipeline);
@@ -191,6 +195,8 @@ uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint6
     dev_pipeline_starts_step(pipeline);
     uint64_t collect_us = dev_collect_step(pipeline->options.collect, now_us);
     due_us = collect_us < due_us ? collect_us : due_us;
+    uint64_t timeout_us = dev_timeouts_due(&pipeline->timeouts);
+    due_us = timeout_us < due_us ? timeout_us : due_us;
     uint64_t again_us = now_us + DEV_PIPELINE_RETRY_US;
     due_us = waits(pipeline) && again_us < due_us ? again_us : due_us;
     return more ? now_us : due_us;
@@ -250,6 +256,11 @@ void dev_pipeline_done(struct dev_pipeline *pipeline)
 
 // ---- Views
 
+uint64_t dev_pipeline_timeout_due(const struct dev_pipeline *pipeline)
+{
+    return dev_timeouts_due(&pipeline->timeouts);
+}
+
 bool dev_pipeline_is_idle(const struct dev_pipeline *pipeline)
 {
     return pipeline->start_count == 0 && pipeline->input == NULL &&
@@ -262,6 +273,7 @@ void dev_pipeline_stats(const struct dev_pipeline *pipeline, struct dev_pipeline
     const struct pipeline_engine *engine = &pipeline->engines[pipeline->current];
     *out = pipeline->stats;
     out->waiting = pipeline->start_count;
+    out->pending = pipeline->timeouts.count;
     if (engine->engine != NULL) {
         dev_trigger_stats(engine->engine, &out->trigger);
     }

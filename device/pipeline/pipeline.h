@@ -59,7 +59,8 @@ struct dev_pipeline_start {
     uint64_t token;
     const uint8_t
         *events; // blocks of events, each `varint size, block` (wire/event_block.h), and perhaps
-                 // `varint 0, varint count`: so many more there was no room for, the oldest; valid
+                 // `varint 0, varint count`: so many more there was no room for, the oldest, or,
+                 // with a count of 0, that the start is of a time-out; valid
     size_t events_bytes; // until dev_pipeline_on_free
 };
 
@@ -115,7 +116,8 @@ struct dev_pipeline_options {
 
 struct dev_pipeline_stats {
     uint64_t events;
-    uint64_t matches;        // that are to start something
+    uint64_t matches;        // that are to start something, time-outs among them
+    uint64_t timed_out;      // starts of patterns that no match followed in time
     uint64_t starts;         // handed to ports.start
     uint64_t starts_dropped; // no place to wait
     uint64_t starts_lost;    // their task, or their events, were gone
@@ -129,6 +131,7 @@ struct dev_pipeline_stats {
     uint32_t patterns;
     size_t trigger_bytes; // held for them
     uint32_t waiting;     // starts
+    uint32_t pending;     // starts of patterns whose time-out is asked for
     struct dev_trigger_stats trigger;
 };
 
@@ -197,6 +200,9 @@ void dev_pipeline_done(struct dev_pipeline *pipeline); // accepts NULL
 bool dev_pipeline_is_idle(
     const struct dev_pipeline *pipeline); // nothing waits, nothing runs, nothing to store
 void dev_pipeline_stats(const struct dev_pipeline *pipeline, struct dev_pipeline_stats *out);
+// When the first pending start times out, on the clock of the steps; UINT64_MAX: none waits. The
+// step says it, too, among all that is due.
+uint64_t dev_pipeline_timeout_due(const struct dev_pipeline *pipeline);
 bool dev_pipeline_validate(const struct dev_pipeline *pipeline);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SIZE_BYTES    3 // room for the varint in front of a block
-#define MISSING_BYTES 6 // room for a block of no bytes, and how many events there is no room for
+#define MISSING_BYTES 8 // room for two blocks of no bytes (tell_missing, tell_timed_out)
 
 // Events on their way into blocks. Views are borrowed from the sequence; nothing is added to it
 // meanwhile.
@@ -76,7 +76,8 @@ static bool wants(const struct gathering *self, const struct dev_event *event)
         return false;
     case WIRE_EVENTS_VISIT:
         // Of an event outside all visits, it alone: others without one have nothing to do with it.
-        return start->visit != 0 ? event->visit == start->visit : event->seq == start->seq;
+        return start->visit != 0 ? event->visit == start->visit
+                                 : event->seq == (start->timed_out ? start->seqs[0] : start->seq);
     case WIRE_EVENTS_TIME:
         return event->wall_ms >= self->from_ms;
     default:
@@ -186,6 +187,18 @@ static void tell_missing(struct gathering *self, uint32_t missing)
     self->used += base_writer_size(&writer);
 }
 
+// Behind that: the run is of a start that no match followed in time. A block of no bytes, and that
+// none is missing, which tell_missing does not say.
+static void tell_timed_out(struct gathering *self)
+{
+    if (self->start->timed_out) {
+        uint8_t *out = self->pipeline->input + self->used;
+        out[0] = 0;
+        out[1] = 0;
+        self->used += 2;
+    }
+}
+
 size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipeline_start *start,
                                const struct wire_declaration *declaration)
 {
@@ -200,7 +213,8 @@ size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipel
         .counting = true,
     };
     if (declaration->events == WIRE_EVENTS_NONE) {
-        return 0;
+        tell_timed_out(&self);
+        return self.used;
     }
     gather(&self);
     self.counting = false;
@@ -221,6 +235,7 @@ size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipel
     uint32_t given = self.wanted - self.skip;
     uint32_t asked = declaration->events_max > 0 && self.wanted > most ? most : self.wanted;
     tell_missing(&self, asked > given ? asked - given : 0);
+    tell_timed_out(&self);
     return self.used;
 }
 

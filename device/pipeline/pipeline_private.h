@@ -6,10 +6,12 @@
 
 #include "pipeline/pipeline.h"
 #include "pipeline/sequence.h"
+#include "pipeline/timeouts.h"
 #include "wire/event_block.h"
 
 #define PIPELINE_BLOCK_EVENTS 32
-#define PIPELINE_SOURCES_MAX  (DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX)
+#define PIPELINE_TRIGGERS_MAX (DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX)
+#define PIPELINE_SOURCES_MAX  (2 * PIPELINE_TRIGGERS_MAX) // each may have an opening (timeouts.h)
 
 enum pipeline_start_state {
     START_NEW, // not in the store yet
@@ -24,11 +26,12 @@ struct pipeline_start {
     enum pipeline_start_state state;
     uint64_t token;
     uint64_t task_id;
-    uint64_t seq; // of the event that completed the match
+    uint64_t seq; // of the event that completed the match, or of the newest at a time-out
     uint64_t wall_ms;
     uint32_t visit;
+    bool timed_out;
     uint32_t seq_count;
-    uint64_t seqs[DEV_PATTERN_STEPS_MAX]; // of the match
+    uint64_t seqs[DEV_PATTERN_STEPS_MAX]; // of the match; timed out: of its start
 };
 
 struct pipeline_task {
@@ -44,6 +47,9 @@ struct pipeline_source {
     uint64_t task_id;
     uint64_t key;
     uint32_t trigger; // of the task
+    // Of an opening: the time-out it asks for, and whether a match ends starts of its item alone.
+    uint32_t within_ms : 31; // 0: the source is a trigger
+    uint32_t by_item : 1;
 };
 _Static_assert(sizeof(struct pipeline_source) <= DEV_PIPELINE_SOURCE_BYTES, "as is published");
 
@@ -70,10 +76,12 @@ struct dev_pipeline {
     uint32_t start_count;
     struct pipeline_start starts[DEV_PIPELINE_STARTS_MAX]; // oldest first
     uint64_t free_token;
-    bool declared;      // once since boot
-    bool catch_up;      // stored events may be new to the engine
-    uint64_t set_mark;  // of the patterns of the current engine
-    bool trigger_dirty; // its state is not what is stored
+    struct dev_timeouts timeouts;
+    uint64_t newest_seq; // of the events since the boot; 0: none yet
+    bool declared;       // once since boot
+    bool catch_up;       // stored events may be new to the engine
+    uint64_t set_mark;   // of the patterns of the current engine
+    bool trigger_dirty;  // its state is not what is stored
     uint64_t evict_due_us;
     uint64_t blocks_seen; // of the sequence, when the state was saved last
     uint64_t matches_seen;
@@ -116,6 +124,8 @@ void dev_pipeline_catch_up(struct dev_pipeline *pipeline);
 // ---- pipeline_starts.c
 void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *event,
                         const struct dev_trigger_fired *fired);
+// Starts what has timed out by now.
+void dev_pipeline_timeouts_step(struct dev_pipeline *pipeline);
 void dev_pipeline_starts_load(struct dev_pipeline *pipeline);
 void dev_pipeline_starts_step(struct dev_pipeline *pipeline);
 // Tells of starts that were dropped, in the step that dropped them: their tasks are still there.

@@ -6,8 +6,8 @@
 // when its run ended, what the run gave, then the start's end. A kill in between runs the start
 // again, under its token.
 //
-//   start := u8 version (1), u64 task id, u64 seq, varint wall_ms, varint visit, varint seq_count,
-//   seq_count x varint
+//   start := u8 version (1; 2: timed out), u64 task id, u64 seq, varint wall_ms, varint visit,
+//   varint seq_count, seq_count x varint
 //            (seq - the one before), under the key "start" + u64 seq big-endian + u64 token
 #include "pipeline/pipeline_private.h"
 
@@ -19,6 +19,7 @@
 #define KEY_PREFIX_BYTES 5
 #define KEY_BYTES        (KEY_PREFIX_BYTES + 16)
 #define START_VERSION    1
+#define START_TIMED_OUT  2
 #define DROPPED_CLASS    2 // of starts whose task sends nothing
 #define START_BYTES_MAX  (40 + 10 * DEV_PATTERN_STEPS_MAX)
 
@@ -46,7 +47,7 @@ static size_t encode(const struct pipeline_start *start, uint8_t out[START_BYTES
     struct base_writer writer;
     uint64_t before = 0;
     base_writer_init(&writer, out, START_BYTES_MAX);
-    base_writer_u8(&writer, START_VERSION);
+    base_writer_u8(&writer, start->timed_out ? START_TIMED_OUT : START_VERSION);
     base_writer_u64(&writer, start->task_id);
     base_writer_u64(&writer, start->seq);
     base_writer_varint(&writer, start->wall_ms);
@@ -75,7 +76,8 @@ static bool decode(const uint8_t *bytes, size_t size, struct pipeline_start *out
         before += base_reader_varint(&reader);
         out->seqs[i] = before;
     }
-    return base_reader_finish(&reader) == BASE_OK && version == START_VERSION;
+    out->timed_out = version == START_TIMED_OUT;
+    return base_reader_finish(&reader) == BASE_OK && (version == START_VERSION || out->timed_out);
 }
 
 // ---- Coming
@@ -90,12 +92,83 @@ static struct pipeline_source source_of(const struct pipeline_engine *engine, ui
     return (struct pipeline_source){0};
 }
 
+// A match or a time-out is to start its task. NULL: it does not; that is counted.
+static struct pipeline_task *start_admit(struct dev_pipeline *pipeline,
+                                         const struct pipeline_source *source)
+{
+    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
+    pipeline->stats.matches++;
+    if (ports->on_match != NULL) {
+        ports->on_match(ports->ctx, source->task_id, source->trigger);
+    }
+    struct pipeline_task *task = dev_pipeline_task_find(pipeline, source->task_id);
+    if (task == NULL) { // gone, and there was no memory to make a new set
+        pipeline->stats.starts_lost++;
+        return NULL;
+    }
+    if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
+        pipeline->stats.starts_dropped++;
+        task->dropped++;
+        return NULL;
+    }
+    return task;
+}
+
+// A start of a pattern that asks for its time-out. One that gives way to it is dropped, as a match
+// that finds no place is.
+static void opened(struct dev_pipeline *pipeline, const struct dev_event *event,
+                   const struct dev_trigger_fired *fired, const struct pipeline_source *source)
+{
+    const struct dev_timeout_ask ask = {.within_ms = source->within_ms, .by_item = source->by_item};
+    const struct dev_timeout_now now = {pipeline->now_us, pipeline->wall_ms};
+    struct dev_timeout dropped;
+    if (!dev_timeouts_open(&pipeline->timeouts, event, fired, &ask, now, &dropped)) {
+        return;
+    }
+    struct pipeline_source of = source_of(pipeline_engine(pipeline), dropped.key);
+    struct pipeline_task *task = start_admit(pipeline, &of);
+    if (task != NULL) {
+        pipeline->stats.starts_dropped++;
+        task->dropped++;
+    }
+}
+
+void dev_pipeline_timeouts_step(struct dev_pipeline *pipeline)
+{
+    struct dev_timeout over;
+    while (pipeline->declared && dev_timeouts_over(&pipeline->timeouts, pipeline->now_us, &over)) {
+        struct pipeline_source source = source_of(pipeline_engine(pipeline), over.key);
+        uint64_t token = dev_trigger_token(over.key, over.seq);
+        pipeline->trigger_dirty = true;
+        if (dev_pipeline_start_find(pipeline, token) != NULL) {
+            continue; // given again after a restart
+        }
+        pipeline->stats.timed_out++;
+        if (start_admit(pipeline, &source) == NULL) {
+            continue;
+        }
+        pipeline->starts[pipeline->start_count++] = (struct pipeline_start){
+            .token = token,
+            .task_id = source.task_id,
+            .seq = over.seq > pipeline->newest_seq ? over.seq : pipeline->newest_seq,
+            .wall_ms = pipeline->wall_ms,
+            .visit = over.visit,
+            .timed_out = true,
+            .seq_count = 1,
+            .seqs = {over.seq},
+        };
+    }
+}
+
 void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *event,
                         const struct dev_trigger_fired *fired)
 {
     struct pipeline_engine *engine = pipeline_engine(pipeline);
     struct pipeline_source source = source_of(engine, fired->key);
-    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
+    if (source.within_ms > 0) {
+        opened(pipeline, event, fired, &source);
+        return;
+    }
     struct pipeline_start start = {
         .token = fired->token,
         .task_id = source.task_id,
@@ -103,22 +176,14 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
         .wall_ms = event->wall_ms,
         .visit = event->visit,
     };
-    pipeline->stats.matches++;
+    dev_timeouts_match(&pipeline->timeouts, event, fired);
     if (dev_pipeline_start_find(pipeline, fired->token) != NULL) {
+        pipeline->stats.matches++;
         return; // given again after a restart
     }
-    if (ports->on_match != NULL) {
-        ports->on_match(ports->ctx, source.task_id, source.trigger);
-    }
-    struct pipeline_task *task = dev_pipeline_task_find(pipeline, start.task_id);
+    const struct pipeline_task *task = start_admit(pipeline, &source);
     struct wire_declaration declaration;
-    if (task == NULL) { // gone, and there was no memory to make a new set
-        pipeline->stats.starts_lost++;
-        return;
-    }
-    if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
-        pipeline->stats.starts_dropped++;
-        task->dropped++;
+    if (task == NULL) {
         return;
     }
     dev_pipeline_declared(pipeline, task, &declaration);

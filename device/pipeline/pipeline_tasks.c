@@ -9,15 +9,19 @@
 
 #define STATE_KEY       "trigger"
 #define STATE_KEY_BYTES 7
-#define STATE_BYTES_MAX 4096
+#define STATE_BYTES_MAX (4096 + DEV_TIMEOUTS_BYTES_MAX)
+#define STATE_TIMEOUTS  0x54 // pending starts follow; the engine's own state begins with its version
 #define CATCH_UP_SEQS   8192 // events given to the engine again at most
 
 // What a set is made of, on the way.
 struct making {
     struct dev_trigger_source sources[PIPELINE_SOURCES_MAX];
     uint64_t task_ids[PIPELINE_SOURCES_MAX];
-    uint32_t triggers[PIPELINE_SOURCES_MAX]; // of their tasks
+    uint32_t triggers[PIPELINE_SOURCES_MAX];           // of their tasks
+    struct dev_timeout_ask asks[PIPELINE_SOURCES_MAX]; // of openings
     uint32_t count;
+    char *texts; // of openings; of the memory port
+    size_t texts_room;
 };
 
 struct pipeline_task *dev_pipeline_task_find(struct dev_pipeline *pipeline, uint64_t task_id)
@@ -103,7 +107,7 @@ static uint64_t source_key(uint64_t task_id, uint32_t trigger)
     return base_hash64_seed(&trigger, sizeof(trigger), task_id);
 }
 
-static void sources_gather(const struct dev_pipeline *pipeline, struct making *making)
+static void triggers_gather(const struct dev_pipeline *pipeline, struct making *making)
 {
     making->count = 0;
     for (uint32_t i = 0; i < pipeline->task_count; i++) {
@@ -112,10 +116,38 @@ static void sources_gather(const struct dev_pipeline *pipeline, struct making *m
         for (uint32_t k = 0; k < declaration.trigger_count; k++) {
             making->sources[making->count] = (struct dev_trigger_source){
                 .key = source_key(pipeline->tasks[i].id, k), .pattern = declaration.triggers[k]};
+            making->asks[making->count] = (struct dev_timeout_ask){0};
             making->triggers[making->count] = k;
             making->task_ids[making->count++] = pipeline->tasks[i].id;
         }
     }
+}
+
+// Behind all triggers, so that a match is told before the start that the same event is.
+static void openings_gather(struct making *making)
+{
+    char *at = making->texts;
+    uint32_t triggers = making->count;
+    for (uint32_t i = 0; i < triggers; i++) {
+        const struct dev_trigger_source *source = &making->sources[i];
+        size_t left = making->texts_room - (size_t)(at - making->texts);
+        struct dev_timeout_ask ask;
+        if (dev_timeout_ask(source->pattern, at, left, &ask) != BASE_OK) {
+            continue; // it does not ask, or is no pattern, which compiling says
+        }
+        making->sources[making->count] = (struct dev_trigger_source){
+            .key = dev_timeout_key(source->key), .pattern = ask.opening};
+        making->asks[making->count] = ask;
+        making->triggers[making->count] = making->triggers[i];
+        making->task_ids[making->count++] = making->task_ids[i];
+        at += ask.opening.size;
+    }
+}
+
+static void sources_gather(const struct dev_pipeline *pipeline, struct making *making)
+{
+    triggers_gather(pipeline, making);
+    openings_gather(making);
 }
 
 // Certified in scratch, then compiled into memory of its own.
@@ -145,8 +177,12 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
     out->source_count = making->count;
     out->sources = (struct pipeline_source *)(void *)(state + state_bytes);
     for (uint32_t i = 0; i < making->count; i++) {
-        out->sources[i] = (struct pipeline_source){making->task_ids[i], making->sources[i].key,
-                                                   making->triggers[i]};
+        out->sources[i] =
+            (struct pipeline_source){.task_id = making->task_ids[i],
+                                     .key = making->sources[i].key,
+                                     .trigger = making->triggers[i],
+                                     .within_ms = making->asks[i].within_ms & INT32_MAX,
+                                     .by_item = making->asks[i].by_item};
     }
     return BASE_OK;
 }
@@ -204,25 +240,38 @@ static void engine_drop(struct dev_pipeline *pipeline, struct pipeline_engine *e
 }
 
 // NOMEM; anything else that is wrong costs a task its place.
-static enum base_status engine_make(struct dev_pipeline *pipeline, struct pipeline_engine *out,
-                                    uint64_t *out_mark)
+static enum base_status engine_make_in(struct dev_pipeline *pipeline, struct making *making,
+                                       struct pipeline_engine *out, uint64_t *out_mark)
 {
-    struct making making;
     *out_mark = 0;
-    for (sources_gather(pipeline, &making); making.count > 0; sources_gather(pipeline, &making)) {
+    for (sources_gather(pipeline, making); making->count > 0; sources_gather(pipeline, making)) {
         struct dev_trigger_fault fault = {.source = UINT32_MAX};
-        enum base_status status = compile(pipeline, &making, out, &fault);
+        enum base_status status = compile(pipeline, making, out, &fault);
         if (status == BASE_OK) {
-            *out_mark = set_mark(&making);
+            *out_mark = set_mark(making);
             return BASE_OK;
         }
         engine_drop(pipeline, out);
         if (status == BASE_ERR_NOMEM) {
             return status;
         }
-        fault_resolve(pipeline, &making, &fault);
+        fault_resolve(pipeline, making, &fault);
     }
     return BASE_OK;
+}
+
+static enum base_status engine_make(struct dev_pipeline *pipeline, struct pipeline_engine *out,
+                                    uint64_t *out_mark)
+{
+    struct making making;
+    making.texts_room = DEV_TIMEOUT_TEXTS(pipeline->declarations_used, PIPELINE_TRIGGERS_MAX);
+    making.texts = pipeline_take(pipeline, making.texts_room);
+    if (making.texts == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    enum base_status status = engine_make_in(pipeline, &making, out, out_mark);
+    pipeline_give(pipeline, making.texts);
+    return status;
 }
 
 // ---- What is recorded
@@ -307,7 +356,8 @@ static enum base_status capture_make(struct dev_pipeline *pipeline)
 
 // ---- The stored state
 
-// The record: u64 mark of the patterns, then what the engine encodes.
+// The record: u64 mark of the patterns; perhaps u8 STATE_TIMEOUTS and pending starts (timeouts.h);
+// then what the engine encodes.
 static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine *engine)
 {
     uint8_t bytes[STATE_BYTES_MAX];
@@ -319,6 +369,11 @@ static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine 
     }
     base_reader_init(&reader, bytes, size);
     uint64_t mark = base_reader_u64(&reader);
+    if (base_reader_left(&reader) > 0 && *reader.at == STATE_TIMEOUTS) {
+        const struct dev_timeout_now now = {pipeline->now_us, pipeline->wall_ms};
+        (void)base_reader_u8(&reader);
+        dev_timeouts_read(&pipeline->timeouts, now, &reader);
+    }
     size_t left = base_reader_left(&reader);
     if (reader.status != BASE_OK || left == 0) {
         return; // there were no patterns
@@ -343,6 +398,11 @@ void dev_pipeline_state_save(struct dev_pipeline *pipeline)
     }
     base_writer_init(&writer, bytes, sizeof(bytes));
     base_writer_u64(&writer, pipeline->set_mark);
+    if (pipeline->timeouts.count > 0) {
+        base_writer_u8(&writer, STATE_TIMEOUTS);
+        dev_timeouts_write(&pipeline->timeouts, &writer);
+        base_check(writer.status == BASE_OK);
+    }
     if (current->engine != NULL &&
         dev_trigger_encode(current->engine, writer.at, sizeof(bytes) - base_writer_size(&writer),
                            &size) != BASE_OK) {
@@ -370,6 +430,17 @@ void dev_pipeline_catch_up(struct dev_pipeline *pipeline)
         base_log_debug(pipeline->options.ports.log, "pipeline", "stored events cannot be read: %s",
                        base_status_text(status));
     }
+}
+
+static bool is_asked(void *ctx, uint64_t key)
+{
+    const struct pipeline_engine *engine = ctx;
+    for (uint32_t i = 0; i < engine->source_count; i++) {
+        if (engine->sources[i].key == key && engine->sources[i].within_ms > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void tasks_take(struct dev_pipeline *pipeline, const struct dev_pipeline_task *tasks,
@@ -407,6 +478,7 @@ enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t no
     }
     engine_drop(pipeline, old);
     pipeline->current = 1 - pipeline->current;
+    dev_timeouts_keep(&pipeline->timeouts, is_asked, fresh);
     pipeline->trigger_dirty = true;
     pipeline->declared = true;
     pipeline->stats.tasks = pipeline->task_count;

@@ -54,8 +54,10 @@ static enum base_status walk(const uint8_t *bytes, size_t size, struct wire_even
     while (base_reader_left(&reader) > 0) {
         uint64_t block_size = base_reader_varint_max(&reader, WIRE_EVENT_BLOCK_BYTES_MAX);
         if (block_size == 0) {
-            out->missing = (uint32_t)base_reader_varint_max(&reader, UINT32_MAX);
+            uint32_t missing = (uint32_t)base_reader_varint_max(&reader, UINT32_MAX);
             BASE_TRY(reader.status);
+            out->missing = missing > 0 ? missing : out->missing;
+            out->timed_out = out->timed_out || missing == 0;
             continue;
         }
         const uint8_t *at = base_reader_bytes(&reader, (size_t)block_size);

@@ -5,11 +5,13 @@
 #include "vm/vm.h"
 
 // Events of an input (blocks, each `varint size, block`; `varint 0, varint count` says how many
-// there was no room for). Texts are borrowed from the input's bytes.
+// there was no room for, with a count of 0 that the run is of a time-out). Texts are borrowed from
+// the input's bytes.
 struct dev_runner_events {
     struct dev_event *events; // malloc
     uint32_t count;
     uint32_t missing; // older ones that the run is not given
+    bool timed_out;   // no match followed the start in time
     uint8_t *attrs;   // malloc: of all of them
 };
 // INVALID and the errors of wire_event_block_parse, NOMEM. Zero-initialise *out first.

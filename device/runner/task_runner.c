@@ -122,6 +122,7 @@ static enum base_status job_open(struct run *run, const struct dev_runner_files 
         view->vm.events = run->events.events;
         view->vm.event_count = run->events.count;
         view->vm.events_missing = run->events.missing;
+        view->vm.events_timed_out = run->events.timed_out;
     }
     if (view->vm.model_count > 0) {
         BASE_TRY(run->models != NULL ? BASE_OK : dev_model_store_new(0, &run->models));

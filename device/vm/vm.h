@@ -119,6 +119,7 @@ struct dev_vm_job {
     const struct dev_event *events; // walle.data.events(), by seq, beside `input`; borrowed until
     uint32_t event_count;           // the run is over
     uint32_t events_missing;        // older ones there was no room for: no row is complete
+    bool events_timed_out;          // they are of a start that no match followed in time
     const struct dev_vm_data_port *data; // walle.data.query; NULL: there are no rows
     const struct dev_vm_model *models;   // walle.nn.load
     uint32_t model_count;

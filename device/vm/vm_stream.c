@@ -309,6 +309,9 @@ static void stream_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
     case MP_QSTR_dropped:
         dest[0] = mp_obj_new_int_from_ull(left_out->dropped);
         return;
+    case MP_QSTR_timed_out:
+        dest[0] = mp_obj_new_bool(dev_vm_current->job->events_timed_out);
+        return;
     case MP_QSTR_missing:
         dest[0] = mp_obj_new_int_from_ull(dev_vm_current->job->events_missing);
         return;

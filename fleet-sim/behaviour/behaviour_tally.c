@@ -3,6 +3,7 @@
 #include "behaviour/behaviour_tally.h"
 
 #include "base/alloc.h"
+#include "pipeline/declaration_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,28 +15,6 @@ void sim_tally_init(struct sim_tally *tally)
 }
 
 // ---- Tasks
-
-static void certify(const struct wire_declaration *declaration, struct dev_trigger_certificate *out)
-{
-    struct dev_trigger_source sources[WIRE_DECLARATION_TRIGGERS_MAX];
-    const struct dev_trigger_options options = {0};
-    const struct base_alloc_port *alloc = base_alloc_heap();
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < declaration->trigger_count; i++) {
-        sources[i] = (struct dev_trigger_source){.key = i + 1, .pattern = declaration->triggers[i]};
-    }
-    if (declaration->trigger_count == 0 ||
-        dev_trigger_scratch_bytes(sources, declaration->trigger_count, &bytes, NULL) != BASE_OK) {
-        return;
-    }
-    void *scratch = alloc->alloc(alloc->ctx, bytes);
-    struct dev_trigger_certificate certificate;
-    if (scratch != NULL && dev_trigger_certify(sources, declaration->trigger_count, &options,
-                                               scratch, bytes, &certificate, NULL) == BASE_OK) {
-        *out = certificate;
-    }
-    alloc->release(alloc->ctx, scratch);
-}
 
 struct sim_task_tally *sim_tally_task_find(struct sim_tally *tally, uint64_t task_id)
 {
@@ -63,6 +42,7 @@ struct sim_task_tally *sim_tally_task(struct sim_tally *tally, const struct dev_
 {
     struct sim_task_tally *row = sim_tally_task_find(tally, task->task_id);
     struct wire_declaration declaration;
+    struct dev_trigger_certificate certificate;
     if (row != NULL) {
         return row;
     }
@@ -73,8 +53,9 @@ struct sim_task_tally *sim_tally_task(struct sim_tally *tally, const struct dev_
     (void)snprintf(row->name, sizeof(row->name), "%.*s", (int)task->name.size, task->name.data);
     if (task->declaration.size > 0 &&
         wire_declaration_parse((const uint8_t *)task->declaration.data, task->declaration.size,
-                               &declaration) == BASE_OK) {
-        certify(&declaration, &row->certificate);
+                               &declaration) == BASE_OK &&
+        dev_declaration_certify(&declaration, base_alloc_heap(), &certificate) == BASE_OK) {
+        row->certificate = certificate;
     }
     return row;
 }

@@ -98,6 +98,7 @@ static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct
         job->events = events.events;
         job->event_count = events.count;
         job->events_missing = events.missing;
+        job->events_timed_out = events.timed_out;
     }
     if (status == BASE_OK) {
         status = dev_vm_run(vm, job, out);

@@ -397,6 +397,9 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
         if (run->job.events_missing > 0) {
             printf("; there was no room for %u older ones", run->job.events_missing);
         }
+        if (run->job.events_timed_out) {
+            printf("; timed out");
+        }
         puts(":");
         print_result(&result);
     }
@@ -405,6 +408,7 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
         json_t *one = result_json(&result);
         (void)json_object_set_new(one, "events", json_integer(run->job.event_count));
         (void)json_object_set_new(one, "events_missing", json_integer(run->job.events_missing));
+        (void)json_object_set_new(one, "timed_out", json_boolean(run->job.events_timed_out));
         (void)json_object_set(one, "uploads", playing->uploads);
         (void)json_array_append_new(playing->runs, one);
     }

@@ -46,6 +46,8 @@ struct task_play {
     uint64_t now_us;
     uint64_t wall_ms;
     struct task_play_stats stats;
+    struct event_line *taken; // the next line, whose time has not come; NULL: none
+    struct dev_recording recording;
     // The run under way.
     struct dev_pipeline_start start; // token 0: none
     struct dev_runner_events events;
@@ -219,6 +221,7 @@ void task_play_free(struct task_play *play)
     for (uint32_t i = 0; i < BLOCKS; i++) {
         free(play->blocks[i]);
     }
+    event_line_free(play->taken);
     dev_runner_events_done(&play->events);
     mem_kv_done(&play->kv);
     free(play->text);
@@ -244,33 +247,56 @@ static bool line_next(struct task_play *play, struct base_str *out)
     return false;
 }
 
-// The line's time; the monotonic clock follows it forwards only.
-static void clock_move(struct task_play *play, uint64_t said_ms)
+// To a moment: the wall clock goes where it is told, the monotonic one forwards only.
+static void clock_move(struct task_play *play, uint64_t wall_ms)
 {
-    uint64_t wall_ms = play->wall_ms + (play->stats.events > 0 ? TASK_PLAY_GAP_MS : 0);
-    wall_ms = said_ms > 0 ? said_ms : wall_ms;
     if (play->stats.events > 0 && wall_ms > play->wall_ms) {
         play->now_us += (wall_ms - play->wall_ms) * 1000;
     }
     play->wall_ms = wall_ms;
 }
 
-static enum base_status line_play(struct task_play *play, struct base_str text,
-                                  struct base_error *error)
+// Does the first pending start time out before `wall_ms`? Then it is that time, and its run is due.
+static bool timeout_play(struct task_play *play, uint64_t wall_ms)
 {
-    struct event_line *line = NULL;
-    struct dev_recording recording;
+    uint64_t due_us = dev_pipeline_timeout_due(play->pipeline);
+    uint64_t left_ms = due_us > play->now_us ? (due_us - play->now_us) / 1000 : 0;
+    if (due_us == UINT64_MAX || play->wall_ms + left_ms > wall_ms) {
+        return false;
+    }
+    clock_move(play, play->wall_ms + left_ms);
+    (void)dev_pipeline_step(play->pipeline, play->now_us, play->wall_ms);
+    return true;
+}
+
+// The next line, until it is played; *out_found false: there is none.
+static enum base_status line_take(struct task_play *play, bool *out_found, struct base_error *error)
+{
     struct base_error inner = {.status = BASE_OK};
-    enum base_status status = event_line_parse(text, &line, &recording, &inner);
+    struct base_str text;
+    *out_found = play->taken != NULL || line_next(play, &text);
+    if (play->taken != NULL || !*out_found) {
+        return BASE_OK;
+    }
+    enum base_status status = event_line_parse(text, &play->taken, &play->recording, &inner);
     if (status != BASE_OK) {
         return base_error_set(error, status, "%.80s, line %u: %.70s", play->options.path,
                               play->line, inner.text);
     }
-    clock_move(play, recording.wall_ms);
-    recording.wall_ms = play->wall_ms;
-    recording.mono_us = play->now_us;
-    status = dev_record(play->recorder, &recording);
-    event_line_free(line);
+    if (play->recording.wall_ms == 0) {
+        play->recording.wall_ms = play->wall_ms + (play->stats.events > 0 ? TASK_PLAY_GAP_MS : 0);
+    }
+    return BASE_OK;
+}
+
+// Plays the line that was taken.
+static enum base_status line_play(struct task_play *play, struct base_error *error)
+{
+    clock_move(play, play->recording.wall_ms);
+    play->recording.mono_us = play->now_us;
+    enum base_status status = dev_record(play->recorder, &play->recording);
+    event_line_free(play->taken);
+    play->taken = NULL;
     if (status != BASE_OK) {
         return base_error_set(error, status, "%.80s, line %u: %s", play->options.path, play->line,
                               base_status_text(status));
@@ -294,13 +320,17 @@ static void job_fill(struct task_play *play, const struct dev_event *events, uin
 static enum base_status next_match(struct task_play *play, struct dev_vm_job *job,
                                    struct base_error *error)
 {
-    struct base_str text;
+    bool found = true;
     (void)dev_pipeline_step(play->pipeline, play->now_us, play->wall_ms);
     while (play->start.token == 0) {
-        if (!line_next(play, &text)) {
+        BASE_TRY(line_take(play, &found, error));
+        if (timeout_play(play, found ? play->recording.wall_ms : UINT64_MAX)) {
+            continue; // behind the last event the clock runs on until nothing is pending
+        }
+        if (!found) {
             return BASE_ERR_NOT_FOUND;
         }
-        BASE_TRY(line_play(play, text, error));
+        BASE_TRY(line_play(play, error));
     }
     enum base_status status =
         dev_runner_events_make(play->start.events, play->start.events_bytes, &play->events);
@@ -309,6 +339,7 @@ static enum base_status next_match(struct task_play *play, struct dev_vm_job *jo
     }
     job_fill(play, play->events.events, play->events.count, job);
     job->events_missing = play->events.missing;
+    job->events_timed_out = play->events.timed_out;
     return BASE_OK;
 }
 
@@ -316,12 +347,15 @@ static enum base_status all_at_once(struct task_play *play, struct dev_vm_job *j
                                     struct base_error *error)
 {
     const struct kept *kept = &play->kept;
-    struct base_str text;
+    bool found = !play->over;
     if (play->over) {
         return BASE_ERR_NOT_FOUND;
     }
-    while (!kept->full && !kept->no_memory && line_next(play, &text)) {
-        BASE_TRY(line_play(play, text, error));
+    while (!kept->full && !kept->no_memory && found) {
+        BASE_TRY(line_take(play, &found, error));
+        if (found) {
+            BASE_TRY(line_play(play, error));
+        }
     }
     if (kept->full) {
         return base_error_set(error, BASE_ERR_TOO_LARGE,

@@ -207,6 +207,7 @@ static void run_here(struct posix_task *task)
         task->job.vm.events = events.events;
         task->job.vm.event_count = events.count;
         task->job.vm.events_missing = events.missing;
+        task->job.vm.events_timed_out = events.timed_out;
     }
     pthread_mutex_lock(&task->mutex);
     if (status == BASE_OK) {

@@ -274,12 +274,12 @@ static void test_failures(void **state)
     base_prng_seed(&prng, 3);
     make(0, 3, 0);
     make(1, 3, 0);
-    for (uint32_t n = 0; n < 2; n++) {
+    for (uint32_t n = 0; n < 3; n++) {
         allocations_left = n;
         assert_int_equal(dev_declaration_cost(declared, 2, &memory, &cost, &error), BASE_ERR_NOMEM);
         assert_int_equal(cost.tasks, 77);
     }
-    allocations_left = 2;
+    allocations_left = 3;
     assert_int_equal(dev_declaration_cost(declared, 2, &memory, &cost, &error), BASE_OK);
     declared[1].declaration = BASE_STR("\x01\xff\xff\xff");
     assert_true(dev_declaration_cost(declared, 2, base_alloc_heap(), &cost, &error) < 0);
