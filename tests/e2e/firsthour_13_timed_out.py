@@ -115,9 +115,12 @@ class TimedOut(unittest.TestCase):
         """The visit and the span of time go on until the time-out; without events it is said all the same."""
         events = [{"kind": "enter", "page": "p", "t": START}, {"kind": "custom", "name": "a", "page": "p", "t": START + 1000, "attrs": {"n": 1}},
                   {"kind": "custom", "name": "c", "page": "p", "t": START + 9000, "attrs": {"n": 2}}, {"kind": "exit", "page": "p", "t": START + 30000}]
-        for take, more, wanted in (("visit", {}, [None, 1, 2]), ("time", {"seconds": 5}, [2]), ("none", {}, [])):
-            self.build("take_" + take, PATTERNS["gap"][0], take, **more)
-            runs = self.play("take_" + take, events)["runs"]
+        outside = [{"kind": "custom", "name": name, "page": "p", "t": START + 1000 * n, "attrs": {"n": n}} for n, name in enumerate("cac")]
+        for name, take, more, wanted, played in (("one", "visit", {}, [None, 1, 2], events), ("two", "time", {"seconds": 5}, [2], events),
+                                                 ("three", "none", {}, [], events), ("four", "visit", {}, [1], outside),
+                                                 ("five", "visit", {"most": 1}, [2], events)):
+            self.build(name, PATTERNS["gap"][0], take, **more)
+            runs = self.play(name, played)["runs"]
             self.assertEqual([json.loads(run["result"]) if isinstance(run["result"], str) else run["result"] for run in runs], [[True, wanted]], take)
 
     def test_what_is_no_pattern(self):
@@ -177,7 +180,7 @@ class TimedOut(unittest.TestCase):
         first.wait()
         first.stdin.close()
         self.assertNotIn("[true,[4]]", self.said())
-        second = self.agent()
+        second = self.agent("--isolation", "thread")
         wait_until(lambda: "[true,[4]]" in self.said(), 60, "the start to time out in the next life")
         time.sleep(1)
         second.terminate()

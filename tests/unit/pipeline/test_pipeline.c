@@ -24,6 +24,7 @@ struct seen_start {
     uint64_t first_seq;
     uint64_t last_seq;
     int64_t price_sum;
+    bool timed_out;
 };
 
 struct rig {
@@ -61,6 +62,10 @@ static void input_read(const struct dev_pipeline_start *start, struct seen_start
     base_reader_init(&reader, start->events, start->events_bytes);
     while (base_reader_left(&reader) > 0) {
         uint64_t size = base_reader_varint(&reader);
+        if (size == 0) {
+            out->timed_out = base_reader_varint(&reader) == 0 || out->timed_out;
+            continue;
+        }
         const uint8_t *bytes = base_reader_bytes(&reader, (size_t)size);
         struct wire_event event;
         assert_non_null(bytes);
@@ -501,38 +506,71 @@ static void follow(struct kill_run *run)
     }
 }
 
-static void live(struct kill_run *run, uint32_t visits_left)
+static void steps_follow(struct kill_run *run)
 {
-    while (visits_left > 0 && !rig.kv.killed) {
-        visit_page("item");
-        for (int i = 0; i < 6 && !rig.kv.killed; i++) {
-            step();
-            follow(run);
-        }
-        visits_left--;
+    for (int i = 0; i < 6 && !rig.kv.killed; i++) {
+        step();
+        follow(run);
+    }
+}
+
+// Something that ends with one start.
+struct scene {
+    const struct declared *task;
+    void (*play)(struct kill_run *run);
+};
+
+static void scene_visit(struct kill_run *run)
+{
+    visit_page("item");
+    steps_follow(run);
+}
+
+// Left alone for longer than its time.
+static void scene_abandoned(struct kill_run *run)
+{
+    record(DEV_EVENT_CLICK, "cart", 1);
+    steps_follow(run);
+    if (!rig.kv.killed) {
+        rig.now_us += 2 * S;
+        rig.wall_ms += 2000;
+        steps_follow(run);
+    }
+}
+
+static const struct declared basket = {TASK, "click(cart) * exit(cart) within 1s or timeout",
+                                       WIRE_EVENTS_MATCHED, 0, 0};
+static const struct scene scenes[] = {{&visits, scene_visit}, {&basket, scene_abandoned}};
+
+static void live(struct kill_run *run, const struct scene *scene, uint32_t times)
+{
+    for (; times > 0 && !rig.kv.killed; times--) {
+        scene->play(run);
     }
 }
 
 // One life with a kill at commit `at`, then lives without.
-static uint32_t kill_once(uint64_t at, bool applied, bool *out_killed)
+static uint32_t kill_once(const struct scene *scene, uint64_t at, bool applied, bool *out_killed)
 {
     struct kill_run run = {0};
     (void)setup(NULL);
-    declare(&visits, 1);
+    declare(scene->task, 1);
     rig.kv.kill_at = rig.kv.commits + at;
     rig.kv.kill_applied = applied;
-    live(&run, 4);
+    live(&run, scene, 4);
     *out_killed = rig.kv.killed;
     mem_kv_revive(&rig.kv);
     run.ended = 0;
-    rig.now_us += S;
+    rig.now_us += 2 * S;
+    rig.wall_ms += 2000;
     assert_int_equal(boot(), BASE_OK);
-    declare(&visits, 1);
+    declare(scene->task, 1);
     for (int i = 0; i < 8; i++) {
         step();
         follow(&run);
     }
-    live(&run, 2);
+    live(&run, scene, 2);
+    assert_int_equal(stats().pending, 0);
     assert_int_equal(stats().waiting, 0);
     uint32_t matches = run.count;
     (void)teardown(NULL);
@@ -543,10 +581,10 @@ static void test_kill_at_every_commit(void **state)
 {
     (void)state;
     (void)teardown(NULL);
-    for (int applied = 0; applied < 2; applied++) {
+    for (int which = 0; which < 4; which++) {
         uint64_t at = 1;
         for (bool killed = true; killed; at++) {
-            uint32_t matches = kill_once(at, applied != 0, &killed);
+            uint32_t matches = kill_once(&scenes[which / 2], at, which % 2 != 0, &killed);
             // Two after the kill, and before it those whose visit had reached the store.
             assert_true(matches >= 2 && matches <= 6);
             assert_true(killed || matches == 6);
@@ -555,6 +593,52 @@ static void test_kill_at_every_commit(void **state)
         assert_true(at > 8);
     }
     (void)setup(NULL);
+}
+
+// A start that is over, one that a match ended, one whose time-out came after the kill.
+static void test_what_times_out(void **state)
+{
+    (void)state;
+    declare(&basket, 1);
+    record(DEV_EVENT_CLICK, "cart", 1);
+    step();
+    record(DEV_EVENT_CLICK, "cart", 2);
+    record(DEV_EVENT_EXIT, "cart", 0);
+    step();
+    assert_int_equal(rig.start_count, 1);
+    assert_false(rig.starts[0].timed_out);
+    assert_int_equal(rig.starts[0].price_sum, 2); // the latest start, and its end
+    run_ends(true, "", NULL, 0);
+    record(DEV_EVENT_CLICK, "cart", 3);
+    step();
+    assert_int_equal(stats().pending, 1);
+    assert_true(dev_pipeline_timeout_due(rig.pipeline) <= rig.now_us + S + MS);
+    uint64_t due_us = dev_pipeline_timeout_due(rig.pipeline);
+    assert_true(dev_pipeline_step(rig.pipeline, rig.now_us, rig.wall_ms) <= due_us);
+    rig.start_status = BASE_ERR_BUSY; // it is stored, and waits
+    rig.now_us = due_us;
+    rig.wall_ms += S / MS + 1;
+    step();
+    assert_int_equal(stats().timed_out, 1);
+    assert_int_equal(stats().waiting, 1);
+    rig.now_us += S;
+    assert_int_equal(dev_collect_flush(rig.collect, rig.now_us), BASE_OK);
+    assert_int_equal(boot(), BASE_OK);
+    rig.start_status = BASE_OK;
+    declare(&basket, 1);
+    step();
+    assert_int_equal(rig.start_count, 2);
+    assert_true(rig.starts[1].timed_out);
+    assert_int_equal(rig.starts[1].events, 1);
+    assert_int_equal(rig.starts[1].price_sum, 3);
+    assert_int_equal(stats().pending, 0);
+    run_ends(true, "", NULL, 0);
+    // A version that does not ask leaves nothing pending.
+    record(DEV_EVENT_CLICK, "cart", 4);
+    step();
+    assert_int_equal(stats().pending, 1);
+    declare(&visits, 1);
+    assert_int_equal(stats().pending, 0);
 }
 
 // The store has the start, the runtime never said that it ended.
@@ -669,6 +753,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_task_that_goes_takes_its_starts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_tasks_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kill_at_every_commit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_times_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_kill_during_a_run_starts_it_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_store_that_fails_loses_no_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
