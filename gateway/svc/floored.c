@@ -88,6 +88,15 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
     walk->left_out += walk->looked[id] == LEFT_OUT ? 1 : 0;
 }
 
+// Did it run well anywhere? Of one that never did nobody loses anything.
+static bool has_run(const struct gw_core *core, const struct gw_rollout *rollout)
+{
+    struct gw_rollout_counts counts;
+    return gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
+                           gw_core_sure_s(core), &counts) &&
+           counts.ran > 0;
+}
+
 static bool is_everybodys(const struct pol_target *target)
 {
     return target->cond_count == 0 && target->expr == NULL;
@@ -137,6 +146,7 @@ enum base_status gw_floored_of(struct gw_core *core, uint64_t task_id, uint64_t 
     const struct gw_rollout *rollout =
         rollout_id != 0 ? gw_catalog_find_rollout(core, rollout_id) : NULL;
     bool more = rollout != NULL && rollout->task == task && out->devices == 0 &&
-                is_taken_back(core, rollout) && gw_task_baseline(core, task) != NULL;
+                is_taken_back(core, rollout) && gw_task_baseline(core, task) != NULL &&
+                has_run(core, rollout);
     return more ? find_untargeted(core, rollout, out) : BASE_OK;
 }

@@ -15,8 +15,8 @@ struct gw_floored {
     uint64_t floor;    // by release counter
     uint64_t baseline; // counter of the task's; 0: it has none
     uint64_t devices;  // known ones on which its version ran well
-    // Of a rollout that is asked for, when `devices` is 0: known ones that its target matches, and
-    // that of no baseline.
+    // Of a rollout that is asked for and ran anywhere, when `devices` is 0: known ones that its
+    // target matches, and that of no baseline.
     uint64_t untargeted;
 };
 
