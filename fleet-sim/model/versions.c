@@ -36,6 +36,13 @@ static uint8_t intern(struct sim_versions *versions, const struct wire_sha256 *m
     return (uint8_t)versions->count++;
 }
 
+uint64_t sim_versions_follow(struct sim_versions *versions, uint64_t task_id)
+{
+    uint64_t followed = 0;
+    return atomic_compare_exchange_strong(&versions->followed, &followed, task_id) ? task_id
+                                                                                   : followed;
+}
+
 uint8_t sim_versions_intern(struct sim_versions *versions, const struct wire_sha256 *manifest)
 {
     pthread_mutex_lock(&versions->lock);

@@ -10,6 +10,7 @@
 #include "wire/statement.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,10 +42,13 @@ struct sim_versions {
     uint32_t count; // including number 0
     struct sim_grant grants[SIM_GRANTS_MAX];
     uint32_t grant_count;
+    _Atomic uint64_t followed; // the task that the run is of; 0: none was offered yet
 };
 
 void sim_versions_init(struct sim_versions *versions);
 void sim_versions_done(struct sim_versions *versions);
+// The task that the run is of: this one, if it is the first that any shard was offered.
+uint64_t sim_versions_follow(struct sim_versions *versions, uint64_t task_id);
 // Number of a version, given one when it is new; SIM_VERSION_NONE when the table is full or the
 // manifest is zero.
 uint8_t sim_versions_intern(struct sim_versions *versions, const struct wire_sha256 *manifest);

@@ -46,7 +46,7 @@ static struct sim_statement *statement_of(struct sim_shard *shard, const uint8_t
     }
     uint64_t task_id = wire_task_id(release->task_name);
     if (shard->ledger.task_id == 0) {
-        shard->ledger.task_id = task_id;
+        shard->ledger.task_id = sim_versions_follow(shard->versions, task_id);
     }
     struct sim_statement *statement = &shard->statements[shard->statement_count % SIM_GRANTS_MAX];
     shard->statement_count++;

@@ -49,6 +49,18 @@ static void release(struct rig *rig, uint32_t device, uint8_t version,
     sim_ledger_run_ended(&rig->ledger, device, &end, 40);
 }
 
+// A run is of one task: the first that any of its shards was offered.
+static void all_follow_one_task(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_init(&rig);
+    assert_int_equal(sim_versions_follow(&rig.versions, 7), 7);
+    assert_int_equal(sim_versions_follow(&rig.versions, 8), 7);
+    assert_int_equal(sim_versions_follow(&rig.versions, 7), 7);
+    rig_done(&rig);
+}
+
 static struct sim_verdict judge(const struct rig *rig, uint32_t max_exposed_ppm)
 {
     struct sim_verdict verdict;
@@ -289,6 +301,7 @@ static void permissions_are_the_signed_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_follow_one_task),
         cmocka_unit_test(counts_follow_devices),
         cmocka_unit_test(late_ends_are_of_the_version_before),
         cmocka_unit_test(all_hold_when_all_is_well),
