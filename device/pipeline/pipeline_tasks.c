@@ -9,7 +9,7 @@
 
 #define STATE_KEY       "trigger"
 #define STATE_KEY_BYTES 7
-#define STATE_BYTES_MAX (4096 + DEV_TIMEOUTS_BYTES_MAX)
+#define STATE_BYTES_MAX 4096 // beside pending starts
 #define STATE_TIMEOUTS  0x54 // pending starts follow; the engine's own state begins with its version
 #define CATCH_UP_SEQS   8192 // events given to the engine again at most
 
@@ -360,7 +360,7 @@ static enum base_status capture_make(struct dev_pipeline *pipeline)
 // then what the engine encodes.
 static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine *engine)
 {
-    uint8_t bytes[STATE_BYTES_MAX];
+    uint8_t bytes[DEV_TIMEOUTS_BYTES_MAX + STATE_BYTES_MAX];
     struct base_reader reader;
     size_t size = 0;
     if (dev_collect_get(pipeline->options.collect, DEV_SPACE_STATE, STATE_KEY, STATE_KEY_BYTES,
@@ -390,7 +390,7 @@ static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine 
 void dev_pipeline_state_save(struct dev_pipeline *pipeline)
 {
     struct pipeline_engine *current = pipeline_engine(pipeline);
-    uint8_t bytes[STATE_BYTES_MAX];
+    uint8_t bytes[DEV_TIMEOUTS_BYTES_MAX + STATE_BYTES_MAX];
     struct base_writer writer;
     size_t size = 0;
     if (!pipeline->trigger_dirty || !pipeline->declared) {

@@ -55,7 +55,8 @@ struct sim_counters {
     uint64_t checkins;
     uint64_t requests;
     uint64_t business;        // ... of apps, to their service behind the gateway
-    uint64_t business_failed; // ... of these, without an answer or with one of 500 and above
+    uint64_t business_served; // ... of these, with an answer below 500
+    uint64_t business_failed; // ... without one, or with one of 500 and above
     uint64_t rides;           // check-ins answered on these; among `checkins`
     uint64_t ride_reports;    // reports taken along that are durable
     uint64_t own_checkins;    // requests of the runtimes' own

@@ -98,6 +98,7 @@ void sim_business_head(struct sim_exchange *exchange, int status, uint64_t now_u
     struct dev_stats after;
     exchange->answered = true;
     shard->ledger.counters.business_failed += status >= 500;
+    shard->ledger.counters.business_served += status < 500;
     dev_stats(awake->runtime, &before);
     dev_ride_end(awake->runtime, exchange->id, exchange->answer_ride, exchange->answer_offer);
     dev_stats(awake->runtime, &after);

@@ -18,7 +18,7 @@ class WayBack(RootedAgents):
     def wake(self, device):
         """The version that it runs when it has done what is to be done; None: nothing."""
         number, rooted, broken = device
-        printed, _ = self.run_once(number, rooted, *(("--attr", "broken=yes") if broken else ()))
+        printed, _ = self.run_once(number, rooted, "--attr", "tier=a", *(("--attr", "broken=yes") if broken else ()))
         found = re.search(rf"^state {TASK} active ([0-9a-f]{{64}})", printed, re.M)
         return found.group(1) if found and set(found.group(1)) != {"0"} else None
 
@@ -34,8 +34,8 @@ class WayBack(RootedAgents):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(come, DEVICES))
 
-    def completed(self, number):
-        rollout = self.stack.release(TASK, number, SCRIPT.format(number), FULL)
+    def completed(self, number, target=None):
+        rollout = self.stack.release(TASK, number, SCRIPT.format(number), FULL, target=target)
         manifest = self.view(rollout)["manifest"]
         self.settle(lambda _: manifest)
         wait_until(lambda: self.view(rollout)["state"] == "completed", what=f"version {number} is completed")
@@ -89,7 +89,8 @@ class WayBack(RootedAgents):
         first = self.stack.api("/api/v1/rollouts?limit=1")[1]["items"][0]
         self.settle(lambda device: first["manifest"] if device[2] else None)
         wait_until(lambda: self.view(first["id"])["state"] == "completed", what="version 1 is completed")
-        second, _ = self.completed(2)
+        second, _ = self.completed(2, 'tier == "a"')
+        self.run_once(9, False)  # neither is for it, and it is not told of
         mine = len([device for device in DEVICES if not device[2]])
         said = self.stack.walle("rollout", "undo", second, "--reason", "sales fell").stderr
         self.assertRegex(said, rf"warning: {mine} known device of {TASK} that rollout {second} is for is in the target of no release that is left: nothing of it "
