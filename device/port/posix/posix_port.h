@@ -2,7 +2,7 @@
 // worker thread or processes for task runs, and a libevent loop that drives the tick.
 //
 // A directory holds everything of one device and belongs to one process at a time:
-//   state/         LMDB environment with the one small record
+//   state/         the one small record, in two files that are written in turn
 //   blobs/HEX      sealed content, named by its SHA-256
 //   partial/HEX    content still being pulled
 //   pipeline/      LMDB environment of events, features and the tunnel's queue
