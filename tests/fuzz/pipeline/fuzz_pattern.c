@@ -1,11 +1,25 @@
 // A pattern's text. No crash; what is refused says where inside the text; what is accepted prints a
-// normal form that parses to the same normal form, and has no more variants than it may.
+// normal form that parses to the same normal form, and has no more variants than it may. One that
+// asks for its time-outs has an opening, which is a pattern, and there is room for it.
 #include "fuzz_target.h"
 
 #include "base/check.h"
 #include "pipeline/pattern.h"
+#include "pipeline/timeouts.h"
 
 #include <string.h>
+
+static void opening(struct base_str text, bool asks)
+{
+    char room[DEV_TIMEOUT_TEXTS(DEV_PATTERN_TEXT_MAX, 1)];
+    struct dev_timeout_ask ask;
+    struct dev_pattern pattern;
+    enum base_status status = dev_timeout_ask(text, room, DEV_TIMEOUT_TEXTS(text.size, 1), &ask);
+    base_check(status == (asks ? BASE_OK : BASE_ERR_NOT_FOUND));
+    base_check(!asks ||
+               (ask.within_ms > 0 && dev_pattern_parse(ask.opening, &pattern, NULL) == BASE_OK &&
+                pattern.step_count == 1 && !pattern.timeout));
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -22,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         base_check(error.text[0] != '\0');
         return 0;
     }
+    opening(text, pattern.timeout);
     char printed[2][DEV_PATTERN_PRINTED_MAX];
     size_t sizes[2];
     base_check(dev_pattern_variants(&pattern) <= DEV_PATTERN_VARIANTS_MAX);
