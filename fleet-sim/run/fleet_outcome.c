@@ -122,10 +122,11 @@ static bool nobody_served(struct sim_run_result *result)
     if (counters->business_failed == 0 || counters->business_served > 0) {
         return false; // some may have been under way at the end
     }
-    (void)snprintf(result->cause, SIM_CAUSE_MAX,
-                   "none of %llu business requests was served: does the gateway's proxy.upstream name a "
-                   "service that runs? --upstream PORT is one",
-                   (unsigned long long)counters->business);
+    (void)snprintf(
+        result->cause, SIM_CAUSE_MAX,
+        "none of %llu business requests was served: does the gateway's proxy.upstream name a "
+        "service that runs? --upstream PORT is one",
+        (unsigned long long)counters->business);
     return true;
 }
 
