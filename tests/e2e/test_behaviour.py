@@ -147,6 +147,11 @@ class Behaviour(unittest.TestCase):
         with open(self.stack.path("device.log"), encoding="utf-8", errors="replace") as log:
             return f'"item":"{item}"' in log.read()
 
+    @staticmethod
+    def reads(device, path):
+        folder = f"/proc/{device.pid}/fd"
+        return any(os.path.realpath(os.path.join(folder, name)) == path for name in os.listdir(folder))
+
     def test_kills_lose_nothing_recorded(self):
         # Not realtime: what is realtime and older than 2 s, or than the process, is declared lost in its place.
         self.release({**TASK, "uploads": [{**TASK["uploads"][0], "class": "control"}]})
@@ -159,7 +164,10 @@ class Behaviour(unittest.TestCase):
             log = open(self.stack.path("device.log"), "ab")
             self.addCleanup(log.close)
             device = self.stack.spawn_path(*self.device("--events", fifo), stdout=log, stderr=log)
+            before = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)  # a child of the agent before may be the reader yet, and go
             with open(fifo, "w", encoding="utf-8") as pipe:
+                wait_until(lambda: self.reads(device, fifo), what="the device to read")
+                os.close(before)
                 if life % 2 == 1:
                     self.stack.gateway.kill()
                 for _ in range(3):
