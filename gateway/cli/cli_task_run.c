@@ -438,13 +438,20 @@ static enum cli_exit play_version(const struct cli *cli, struct run *run, struct
     if (status != BASE_ERR_NOT_FOUND || play == NULL) {
         playing.code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     } else if (cli->json) {
-        json_t *root = json_pack("{s:I, s:I, s:O}", "events", (json_int_t)stats.events, "matches",
-                                 (json_int_t)stats.matches, "runs", playing.runs);
+        json_t *root =
+            json_pack("{s:I, s:I, s:I, s:O}", "events", (json_int_t)stats.events, "matches",
+                      (json_int_t)stats.matches, "dropped", (json_int_t)stats.dropped, "runs",
+                      playing.runs);
         cli_json_print(root);
         json_decref(root);
     } else {
-        printf("%llu events, %llu matches, %llu runs\n", (unsigned long long)stats.events,
+        printf("%llu events, %llu matches, %llu runs", (unsigned long long)stats.events,
                (unsigned long long)stats.matches, (unsigned long long)stats.runs);
+        if (stats.dropped > 0) {
+            printf(", %llu dropped: more starts wait than a device keeps",
+                   (unsigned long long)stats.dropped);
+        }
+        printf("\n");
     }
     json_decref(playing.runs);
     task_play_free(play);

@@ -419,4 +419,5 @@ void task_play_stats(const struct task_play *play, struct task_play_stats *out)
     dev_pipeline_stats(play->pipeline, &stats);
     *out = play->stats;
     out->matches = stats.matches;
+    out->dropped = stats.starts_dropped + stats.starts_lost;
 }

@@ -32,6 +32,7 @@ struct task_play_stats {
     uint64_t events;
     uint64_t matches;
     uint64_t runs;
+    uint64_t dropped; // matches that started nothing: more starts wait than a device keeps
 };
 
 struct task_play;
