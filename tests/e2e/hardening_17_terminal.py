@@ -4,6 +4,7 @@ A device has attributes, log lines and a failure that are made of control sequen
 Every command that shows any of it is run, and its whole output looked at byte by byte."""
 import json
 import os
+import struct
 import subprocess
 import unittest
 
@@ -13,6 +14,7 @@ TITLE, CLEAR, C1, BIDI = "\x1b]0;owned\x07", "\x1b[2J", "\u009b31m", "\u202e\u20
 EVIL = TITLE + CLEAR + C1 + BIDI + "\r\x08\x7f\u2066"
 FORGED = "walle: all is well"
 DEVICE = "00000000000000aa"
+FAIL_VERIFY = 16  # PROTOCOL.md, section 10: of no rollout, what the device did not believe of the gateway
 SCRIPT = f"import walle\nwalle.log({EVIL!r})\nraise ValueError({EVIL + chr(10) + FORGED!r})\n"
 BAD = {*range(0x00, 0x09), *range(0x0b, 0x20), *range(0x7f, 0xa0), 0xad, 0x61c, *range(0x200b, 0x2010), *range(0x2028, 0x202f),
        *range(0x2060, 0x2070), 0xfeff}
@@ -38,6 +40,9 @@ class Terminal(unittest.TestCase):
         if cls.device.returncode != 0:
             raise AssertionError(cls.device)
         wait_until(lambda: cls.value("rollout", "status", cls.rollout)["counts"]["failed"] == 1, what="the failure")
+        said = ("disbelief " + EVIL + "\n" + FORGED).encode() + b"\xff\xe2\x80"
+        cls.stack.post("/v1/report", int(DEVICE, 16), body=struct.pack("<BQIQB", 1, int(DEVICE, 16), 9, 1, 1) +
+                       struct.pack("<BQQQBQB", FAIL_VERIFY, 0, 0, 0, 0, 0, len(said)) + said)
 
     @classmethod
     def value(cls, *arguments):
@@ -69,6 +74,7 @@ class Terminal(unittest.TestCase):
                 run = self.run_clean(program("walle"), *command, *form)
                 self.assertIn(run.returncode, (0, 1), (command, run.stderr))
                 seen += run.stdout
+        self.assertIn(b"disbelief", seen)
         for shown in (b"\\u001b[2J", b"\\u202e\\u200b\\u00ad\\ufeff", b"\\u009b31m"):  # it was there to be seen
             self.assertIn(shown, seen)
 
