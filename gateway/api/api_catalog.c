@@ -135,11 +135,13 @@ void gw_api_task_get(struct gw_core *core, struct gw_api_call *call)
     struct gw_floored floored;
     enum base_status status = gw_catalog_task_get(core, call->segments[1], &view);
 
-    if (status == BASE_OK) {
-        status = gw_floored_of(core, view.task_id, call->id, &floored);
-    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, NULL, "no such task");
+        return;
+    }
+    status = gw_floored_of(core, view.task_id, call->id, &floored);
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, NULL, "the task has no such rollout");
         return;
     }
     json_t *answer = gw_view_task(&view);

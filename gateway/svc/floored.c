@@ -142,10 +142,13 @@ enum base_status gw_floored_of(struct gw_core *core, uint64_t task_id, uint64_t 
     if (task == NULL) {
         return BASE_OK;
     }
-    find_floored(core, task, rollout_id, out);
     const struct gw_rollout *rollout =
         rollout_id != 0 ? gw_catalog_find_rollout(core, rollout_id) : NULL;
-    bool more = rollout != NULL && rollout->task == task && out->devices == 0 &&
+    if (rollout_id != 0 && (rollout == NULL || rollout->task != task)) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    find_floored(core, task, rollout_id, out);
+    bool more = rollout != NULL && out->devices == 0 &&
                 is_taken_back(core, rollout) && gw_task_baseline(core, task) != NULL &&
                 has_run(core, rollout);
     return more ? find_untargeted(core, rollout, out) : BASE_OK;

@@ -22,7 +22,7 @@ struct gw_floored {
 
 // Of rollout `rollout_id`; 0: of the task's rollouts the one with the most devices. All 0: there
 // are none. O(rollouts), and O(known devices) where a baseline is left that is not for everybody.
-// NOMEM.
+// NOT_FOUND: the task has no such rollout; NOMEM.
 BASE_NODISCARD enum base_status gw_floored_of(struct gw_core *core, uint64_t task_id,
                                               uint64_t rollout_id, struct gw_floored *out);
 

@@ -101,7 +101,7 @@ class WayBack(RootedAgents):
         for number, target in ((3, 'broken == "yes"'), (4, None)):  # nobody lost anything by these
             never = self.stack.release(TASK, number, BAD, [{**FULL[0], "min_sample": 1000}], target=target)
             self.assertEqual(self.stack.walle("rollout", "abort", never, "--reason", "fails").stderr, "")
-        for query, status in ((f"rollout={second}x", 400), ("rollout=", 400), ("other=1", 400), ("rollout=" + "0" * 16, 200)):
+        for query, status in ((f"rollout={second}x", 400), ("rollout=", 400), ("other=1", 400), ("rollout=" + "0" * 16, 200), ("rollout=" + "f" * 16, 404)):
             self.assertEqual(self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}?{query}")[0], status, query)
 
     def test_an_older_way_back_is_not_told_again(self):
