@@ -66,6 +66,12 @@ static uint32_t draw_versions(struct sim_live *live, const struct sim_options *o
     return lines;
 }
 
+// Devices that came up are online when the gateway answers check-ins.
+static const char *are(const struct sim_options *options, const struct sim_row *row)
+{
+    return options->local || row->checkins > 0 ? "online" : "none online, up";
+}
+
 static void draw_terminal(struct sim_live *live, const struct sim_options *options,
                           const struct sim_row *row, const struct sim_watch_view *watch,
                           struct sim_versions *versions)
@@ -76,8 +82,8 @@ static void draw_terminal(struct sim_live *live, const struct sim_options *optio
         base_terminal_control(live->file, move);
     }
     double span_s = row->t_s - live->last.t_s;
-    (void)fprintf(live->file, "%6.0f s  online %llu of %u, %llu awake, %llu connections", row->t_s,
-                  (unsigned long long)row->arrived, options->devices,
+    (void)fprintf(live->file, "%6.0f s  %s %llu of %u, %llu awake, %llu connections", row->t_s,
+                  are(options, row), (unsigned long long)row->arrived, options->devices,
                   (unsigned long long)row->awake, (unsigned long long)row->links_up);
     end_line(live->file);
     uint32_t lines = 1;
@@ -115,10 +121,11 @@ static void draw_terminal(struct sim_live *live, const struct sim_options *optio
     live->lines = lines;
 }
 
-static void draw_line(struct sim_live *live, const struct sim_row *row,
-                      const struct sim_watch_view *watch, struct sim_versions *versions)
+static void draw_line(struct sim_live *live, const struct sim_options *options,
+                      const struct sim_row *row, const struct sim_watch_view *watch,
+                      struct sim_versions *versions)
 {
-    (void)fprintf(live->file, "%.0f s: online %llu, awake %llu", row->t_s,
+    (void)fprintf(live->file, "%.0f s: %s %llu, awake %llu", row->t_s, are(options, row),
                   (unsigned long long)row->arrived, (unsigned long long)row->awake);
     uint32_t count = sim_versions_count(versions);
     for (uint32_t v = 1; v < count && v < SIM_ROW_VERSIONS; v++) {
@@ -136,7 +143,7 @@ static void draw_line(struct sim_live *live, const struct sim_row *row,
     }
     char p99[SIM_LATENCY_TEXT_MAX];
     char lag[SIM_LATENCY_TEXT_MAX];
-    (void)fprintf(live->file, ", check-in p99 %s, lag p99 %s, errors %llu\n",
+    (void)fprintf(live->file, ", lately: check-in p99 %s, lag p99 %s; errors %llu\n",
                   sim_latency_text(row->checkin_p99_us, p99),
                   sim_latency_text(row->lag_p99_us, lag), (unsigned long long)row->request_errors);
 }
@@ -149,7 +156,7 @@ void sim_live_draw(struct sim_live *live, const struct sim_options *options,
         draw_terminal(live, options, row, watch, versions);
     } else if (row->t_s >= live->next_line_s) {
         live->next_line_s = row->t_s + LINE_EVERY_S;
-        draw_line(live, row, watch, versions);
+        draw_line(live, options, row, watch, versions);
     }
     (void)fflush(live->file);
     live->last = *row;

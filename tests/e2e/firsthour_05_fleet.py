@@ -100,6 +100,8 @@ class Ends(unittest.TestCase):
         said = self.run_fleet("--duration", "3", "--enroll-token", token, enrol=False)
         self.assertEqual(said.returncode, NOBODY_ONLINE, said.stdout + said.stderr)
         self.assert_end(said.stdout, "nobody online", "the gateway refused every enrolment")
+        self.assertRegex(said.stdout + said.stderr, r"(?m)^\d+ s: none online, up 20,")
+        self.assertNotRegex(said.stdout + said.stderr, r"(?m)^\d+ s: online")
         said = self.run_fleet("--duration", "3", "--arrival-rate", "0.001")
         self.assertEqual(said.returncode, NOBODY_ONLINE, said.stdout + said.stderr)
         self.assert_end(said.stdout, "nobody online", "no device came online: 0 of 20 came up")
