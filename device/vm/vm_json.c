@@ -4,6 +4,8 @@
 
 #include "vm/vm_text.h"
 
+#include "base/real.h"
+
 #include "py/builtin.h"
 #include "py/cstack.h"
 #include "py/objint.h"
@@ -13,13 +15,9 @@
 #include "py/runtime.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define REAL_DIGITS_MIN 15
-#define REAL_DIGITS_MAX 17
-#define REAL_TEXT_MAX   32
 
 struct json_writer {
     char *out;
@@ -92,10 +90,11 @@ static void dict_write(const mp_print_t *print, mp_obj_t value)
 // of it has 16.
 static void real_write(const mp_print_t *print, double value)
 {
-    char text[REAL_TEXT_MAX] = "";
-    for (int digits = REAL_DIGITS_MIN; digits <= REAL_DIGITS_MAX; digits++) {
-        (void)snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value) {
+    char text[BASE_REAL_TEXT_MAX] = "";
+    const char *end = NULL;
+    for (int digits = REAL_DIGITS_MIN; digits <= BASE_REAL_DIGITS_MAX; digits++) {
+        (void)base_real_print(value, digits, text);
+        if (base_real_read(text, &end) == value) {
             break;
         }
     }

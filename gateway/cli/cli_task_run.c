@@ -438,10 +438,9 @@ static enum cli_exit play_version(const struct cli *cli, struct run *run, struct
     if (status != BASE_ERR_NOT_FOUND || play == NULL) {
         playing.code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     } else if (cli->json) {
-        json_t *root =
-            json_pack("{s:I, s:I, s:I, s:O}", "events", (json_int_t)stats.events, "matches",
-                      (json_int_t)stats.matches, "dropped", (json_int_t)stats.dropped, "runs",
-                      playing.runs);
+        json_t *root = json_pack("{s:I, s:I, s:I, s:O}", "events", (json_int_t)stats.events,
+                                 "matches", (json_int_t)stats.matches, "dropped",
+                                 (json_int_t)stats.dropped, "runs", playing.runs);
         cli_json_print(root);
         json_decref(root);
     } else {

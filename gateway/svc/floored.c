@@ -148,8 +148,7 @@ enum base_status gw_floored_of(struct gw_core *core, uint64_t task_id, uint64_t 
         return BASE_ERR_NOT_FOUND;
     }
     find_floored(core, task, rollout_id, out);
-    bool more = rollout != NULL && out->devices == 0 &&
-                is_taken_back(core, rollout) && gw_task_baseline(core, task) != NULL &&
-                has_run(core, rollout);
+    bool more = rollout != NULL && out->devices == 0 && is_taken_back(core, rollout) &&
+                gw_task_baseline(core, task) != NULL && has_run(core, rollout);
     return more ? find_untargeted(core, rollout, out) : BASE_OK;
 }

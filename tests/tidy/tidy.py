@@ -116,6 +116,7 @@ BANNED = [
     (r"\babort\s*\(", "use base_check"),
 ]
 BANNED_EXEMPT = {"engine/base/check.c": "abort"}
+LOCALE_CALLS = (r"\b(strto(d|f|ld)|atof)\s*\(", ["engine/base", "engine/cli", "gateway", "fleet-sim", "bench", "tests"])
 CLOCK_CALLS = (r"\b(clock_gettime|gettimeofday|getrandom)\s*\(", ["engine/base", "bench", "tests"])
 
 # A table in the gateway may hold what strangers choose: it is hashed with the process's key (base/keyed_hash.h;
@@ -269,6 +270,8 @@ class Tidy:
             self.check_terminal(name, number, code, line)
             if re.search(CLOCK_CALLS[0], code) and not any(name.startswith(d) for d in CLOCK_CALLS[1]):
                 self.report(name, number, "banned", "real clocks and entropy live in engine/base: use a port")
+            if re.search(LOCALE_CALLS[0], code) and not any(name.startswith(d) for d in LOCALE_CALLS[1]):
+                self.report(name, number, "banned", "goes by the app's locale: use base/real.h")
 
     def check_keyed(self, name, lines):
         if not name.startswith("gateway/") or name.startswith(("gateway/cli/", "gateway/console/")) or name in UNKEYED_MAY:
@@ -428,6 +431,7 @@ BREAKS = [
     ("size", "policy/bad.c", "// A file.\nint f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
     ("banned", "policy/bad.c", "// A file.\nvoid f(char *a)\n{\n    strcpy(a, a);\n}\n"),
     ("banned", "device/core/bad.c", "// A file.\nvoid f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
+    ("banned", "device/vm/bad.c", "// A file.\ndouble f(void)\n{\n    return strtod(0, 0);\n}\n"),
     ("keyed", "gateway/svc/bad.c", "// A file.\nint f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
     ("keyed", "gateway/tunnel/bad.c", "// A file.\nvoid f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
     ("terminal", "gateway/cli/bad.c", "// A file.\nint main(void)\n{\n    return 0;\n}\n"),

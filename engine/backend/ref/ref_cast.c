@@ -4,8 +4,9 @@
 // numbers as strtod reads them. Texts made here live in the plan's arena, until the next run.
 #include "backend/ref/ref.h"
 
+#include "base/real.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 
 #define NUMBER_TEXT_MAX 32 // any number of any type, NUL included
 
@@ -47,9 +48,10 @@ static void cast_complex(const struct eng_step *step, const struct eng_run *run,
 static int shortest(enum eng_dtype dtype, double value, char *text)
 {
     int length = 0;
-    for (int digits = 1; digits <= 17; digits++) {
-        length = snprintf(text, NUMBER_TEXT_MAX, "%.*g", digits, value);
-        double back = strtod(text, NULL);
+    for (int digits = 1; digits <= BASE_REAL_DIGITS_MAX; digits++) {
+        const char *end = NULL;
+        length = (int)base_real_print(value, digits, text);
+        double back = base_real_read(text, &end);
         uint8_t rounded[8];
         eng_ref_store(dtype, rounded, 0, back);
         if (eng_ref_load(dtype, rounded, 0) == value) {
@@ -123,8 +125,8 @@ static bool text_number(const struct eng_string *string, enum eng_dtype to, void
         ((uint64_t *)y)[i] = large;
         return true;
     }
-    char *end = NULL;
-    double value = strtod(text, &end);
+    const char *end = NULL;
+    double value = base_real_read(text, &end);
     if (end != text + string->size) {
         return false;
     }

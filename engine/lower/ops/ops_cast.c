@@ -2,9 +2,10 @@
 // contents, which handlers read on the planning thread, and its result is a constant.
 #include "lower/ops/nn_kit.h"
 
+#include "base/real.h"
+
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NUMBER_TEXT_MAX 64 // longest text of a number that is read or written
@@ -80,6 +81,7 @@ static double rounded(double value, enum eng_dtype dtype)
 // The shortest decimal text that reads back as the same number.
 static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMBER_TEXT_MAX])
 {
+    const char *end = NULL;
     int size = 0;
     if (n.is_unsigned) {
         size = snprintf(text, NUMBER_TEXT_MAX, "%llu", (unsigned long long)n.u);
@@ -90,9 +92,9 @@ static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMB
     } else if (isinf(n.f)) {
         size = snprintf(text, NUMBER_TEXT_MAX, n.f > 0 ? "INF" : "-INF");
     } else {
-        for (int digits = 1; digits <= 17; digits++) {
-            size = snprintf(text, NUMBER_TEXT_MAX, "%.*g", digits, n.f);
-            if (rounded(strtod(text, NULL), dtype) == n.f) {
+        for (int digits = 1; digits <= BASE_REAL_DIGITS_MAX; digits++) {
+            size = (int)base_real_print(n.f, digits, text);
+            if (rounded(base_real_read(text, &end), dtype) == n.f) {
                 break;
             }
         }
@@ -150,8 +152,8 @@ static bool read_f64(struct eng_string s, double *out)
     }
     memcpy(text, s.at, s.size);
     text[s.size] = 0;
-    char *end;
-    *out = strtod(text, &end);
+    const char *end;
+    *out = base_real_read(text, &end);
     return end == text + s.size;
 }
 

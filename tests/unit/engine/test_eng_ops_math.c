@@ -1,5 +1,6 @@
 // Elementwise operators: what changed between opsets, types they take and refuse, broadcasting,
 // casts with strings, powers of mixed types; numbers come from libm or are written out.
+#include "comma_locale.h"
 #include "op_rig.h"
 
 static struct eng_array one(struct op_rig *rig, int64_t opset, const struct eng_array *x)
@@ -423,6 +424,13 @@ static void casts_with_strings(void **state)
     op_refused(rig, 9, BASE_ERR_INVALID, "'4x' is not a number");
 }
 
+static void casts_in_an_app_with_a_comma(void **state)
+{
+    test_locale_with_a_comma();
+    casts_with_strings(state);
+    assert_non_null(setlocale(LC_NUMERIC, "C"));
+}
+
 static void types_are_checked(void **state)
 {
     (void)state;
@@ -462,6 +470,7 @@ int main(void)
         cmocka_unit_test(choices_and_slopes),
         cmocka_unit_test(running_sums),
         cmocka_unit_test(casts_with_strings),
+        cmocka_unit_test(casts_in_an_app_with_a_comma),
         cmocka_unit_test(types_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 // Runs of the script VM: how each kind of end comes back, what a script can reach, and that runs
 // leave nothing behind.
+#include "comma_locale.h"
 #include "vm_kit.h"
 
 static int setup(void **state)
@@ -28,6 +29,19 @@ static void test_finished(void **state)
     assert_true(kit->result.heap_peak_bytes > 0);
     assert_true(kit->result.heap_peak_bytes < DEV_VM_HEAP_KIB_DEFAULT * 1024);
     assert_false(kit->result.output_cut);
+}
+
+static void test_in_an_app_with_a_comma(void **state)
+{
+    struct vm_kit *kit = *state;
+    test_locale_with_a_comma();
+    kit_run_source(kit, "import walle\n"
+                        "print(2.5, '%.2f' % 0.25, float('1.5'))\n"
+                        "walle.result({'a': [0.1, 2.5, 1e300, -3.0]})\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "2.5 0.25 1.5\n");
+    kit_text_is(kit->result.result, "{\"a\":[0.1,2.5,1e+300,-3.0]}");
+    assert_non_null(setlocale(LC_NUMERIC, "C"));
 }
 
 static void test_exception(void **state)
@@ -469,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         VM_TEST(test_finished),
+        VM_TEST(test_in_an_app_with_a_comma),
         VM_TEST(test_exception),
         VM_TEST(test_exception_of_the_script),
         VM_TEST(test_exception_that_cannot_be_shown),
