@@ -2,6 +2,7 @@
 """HTTP/1.1 on both ports: the pages for machines that watch, the console, the API; and what a monitoring system takes of /metrics."""
 import http.client
 import json
+import os
 import re
 import socket
 import ssl
@@ -9,7 +10,7 @@ import subprocess
 import unittest
 
 import raw_device
-from walle_stack import Stack, program, wait_until
+from walle_stack import BIN, SOURCE, Stack, program, wait_until
 
 ACTIVATED, RAN, ROLLED_BACK, CRASHED = 2, 3, 4, 22  # kinds of outcomes
 FULL = [{"name": 'all "of" them', "kind": "full", "percent": 100, "min_sample": 5, "min_dwell_s": 0, "max_failure": 0.5}]
@@ -245,6 +246,16 @@ class Http1(unittest.TestCase):
         findings, types = lint(self.metrics())
         self.assertEqual(findings, [])
         self.assertGreater(len(types), 100)
+
+    def test_promtool_finds_nothing_wrong(self):
+        tool = os.path.join(os.path.dirname(os.path.abspath(BIN)), "tools", "promtool")
+        fetched = subprocess.run([os.path.join(SOURCE, ".ci", "fetch-promtool"), tool], capture_output=True, text=True, timeout=300)
+        if fetched.returncode != 0:
+            self.skipTest(fetched.stderr)
+        wait_until(lambda: "shop/score" in self.metrics(), what="the rollout")
+        for page, said in ((self.metrics(), ""), ("# TYPE a gauge\na_total 1\n", "a_total no help text\n")):
+            run = subprocess.run([tool, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60)
+            self.assertEqual((run.stdout, run.stderr, run.returncode == 0), ("", said, not said))
 
     def test_the_check_finds_what_is_wrong(self):
         good = "# HELP a_total A.\n# TYPE a_total counter\na_total 1\n"
