@@ -1,4 +1,7 @@
-// Commands about tasks: init, build, push, verify, list, get. One thread.
+// Commands about tasks: init, build, push, verify, list, get. The table in cli_commands.c names
+// them; one thread. A folder becomes a version in task_build.c, a git tag in task_git.c before
+// that. A push first asks which blobs the gateway lacks, sends these (push_blobs.c), then registers
+// the version, so a push that was interrupted goes on where it was.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"
