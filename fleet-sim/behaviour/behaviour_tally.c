@@ -1,5 +1,8 @@
 // Counting what behaviour came to. Rows are found by walking: there are few. Called on a shard's
-// thread while it runs, on the coordinator's afterwards.
+// thread while it runs, on the coordinator's afterwards. fleet_pipeline.c counts a trigger or a
+// task where it happens, fleet_run.c merges the shards' tallies when their threads have ended, and
+// report/behaviour_report.c asks why a trigger never fired. The sums are all 64 bits wide, so they
+// are merged as one array.
 #include "behaviour/behaviour_tally.h"
 
 #include "base/alloc.h"

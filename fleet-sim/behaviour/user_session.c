@@ -1,5 +1,8 @@
 // Sessions of all sources: which one, and the generator of item page views. Called by a shard for
-// its active devices, on its thread; loading on the coordinator's.
+// its active devices, on its thread; loading on the coordinator's. The other two sources have files
+// of their own: user_walk.c makes events that match a device's triggers, user_log.c plays a
+// recorded log. Callers are fleet_behaviour.c for sessions and fleet_run.c for loading. A session
+// depends on its seed, device and number alone, never on a clock.
 #include "behaviour/user_session.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 // Rules of bad releases: parsing and the seeded decision. Parsed on the main thread, asked by the
-// shards at every task run; pure.
+// shards at every task run; pure. fleet_options.c parses each --bad rule, fleet_device.c asks
+// whether a run of a version that is marked bad is hit. The draw is from (seed, device, rule), with
+// "each" also from the activation, so one seed hits the same devices whatever the threads do.
 #include "model/bad_release.h"
 
 #include "base/str_cut.h"

@@ -1,4 +1,8 @@
-// Ways to fail, counted. Pure; see failures.h.
+// Ways to fail, counted: each (version, outcome, words) once, with the number of devices. The
+// ledger adds a way when a run of a device fails for the first time; fleet_run.c merges the shards'
+// tables after their threads have ended, and fleet_outcome.c and report/evidence_file.c ask for the
+// most frequent one. A table belongs to one shard's thread. At most SIM_FAILURES_MAX ways are told
+// apart, so finding one by walking is cheap enough.
 #include "model/failures.h"
 
 #include <string.h>

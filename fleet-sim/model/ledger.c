@@ -1,5 +1,8 @@
 // Ground truth of a shard's devices and the oracles over it. Written by the shard's thread, judged
-// by the coordinator after the shards have ended.
+// by the coordinator after the shards have ended. fleet_device.c and fleet_statement.c write down
+// what happens when it happens; fleet_run.c adds the counters up once a second and asks for the
+// verdict at the end. Nothing here is taken from what a device reports, so the oracles can find a
+// device that reports wrongly.
 #include "model/ledger.h"
 
 #include <string.h>

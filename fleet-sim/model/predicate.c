@@ -1,5 +1,8 @@
 // Parser of predicates: a small recursive-free scanner over one line. Called while options are
-// read, on the main thread.
+// read, on the main thread. fleet_options.c calls it for --where and --target, bad_release.c for
+// the left side of a rule. Matching is done by the shards and changes nothing. Bounds:
+// SIM_PREDICATE_CONDS_MAX conditions, SIM_PREDICATE_OPERANDS_MAX values, SIM_PREDICATE_TEXT_MAX
+// bytes; the caller gets the column of what it could not read.
 #include "model/predicate.h"
 
 #include "model/population.h"

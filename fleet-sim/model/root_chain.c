@@ -1,5 +1,8 @@
 // The simulator's own view of the chain of roots. Called on the shard's thread whenever a device
 // keeps new content or verifies a signature; both happen a handful of times per root and release.
+// fleet_statement.c adds roots and counts signers, report/trust_report.c reads the newest root when
+// the run is over. It does not ask the device what it believes: the oracle about signatures has to
+// be independent of the code it judges.
 #include "model/root_chain.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 // Table of versions and of the signed permissions seen. Called by every shard (under the lock) and
-// by the coordinator.
+// by the coordinator. fleet_ports.c numbers a version when a device first speaks of it,
+// fleet_statement.c adds the permission a statement gives, and fleet_device.c asks before a run
+// whether one allows it. Numbers stay below SIM_VERSIONS_MAX, because the ledger keeps a bit of a
+// 64-bit mask for each. When the table is full a new version is SIM_VERSION_NONE.
 #include "model/versions.h"
 
 #include "policy/bucket.h"

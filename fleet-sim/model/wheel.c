@@ -1,5 +1,8 @@
 // The timer wheel of a shard: hashed slots with intrusive doubly linked lists and a bitmap of the
-// filled ones. Owned by the shard's thread.
+// filled ones. Owned by the shard's thread. fleet_shard.c takes the devices that are due,
+// fleet_device.c sets when a device wakes next, and ports/sim_links.c has a second wheel for
+// connections to be made again. An entry is always set at least one tick ahead, so popping until
+// nothing is due ends.
 #include "model/wheel.h"
 
 #include "base/check.h"

@@ -1,5 +1,7 @@
 // Hash-consed content of a shard and the interned sets of it. Used by sim_storage and sim_crypto on
-// the shard's thread.
+// the shard's thread. Also here: bodies, which are content on its way that several devices have the
+// same bytes of. fleet_shard.c makes one store for each shard. A blob is never taken out while the
+// store lives; SIM_STORE_BLOBS_MAX and SIM_STORE_BYTES_MAX bound it, and then adding is refused.
 #include "ports/content_store.h"
 
 #include "base/hash.h"

@@ -1,5 +1,8 @@
 // Codecs of a shard, by the dictionaries they have. Called when a device's active versions change,
-// and by its tunnel.
+// and by its tunnel. fleet_pipeline.c takes the codec that fits a device and hands its tunnel the
+// port, fleet_behaviour.c gives it back at the end of a session. At most SIM_CODECS_MAX sets are
+// kept: a new one takes the place of a set without users that was taken longest ago. Item 0 has no
+// dictionary and is what a device gets when there is no room.
 #include "ports/sim_codec.h"
 
 #include "zstd/codec_zstd.h"

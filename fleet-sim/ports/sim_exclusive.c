@@ -1,5 +1,8 @@
 // Who has which exclusive files in the simulate stage. Called by the responder in the same process
-// and by the shard; everything happens on the shard's thread.
+// and by the shard; everything happens on the shard's thread. sim_local.c asks for an answer to a
+// path under /v1/exclusive/, fleet_device.c asks whether the exclusive files that a run was given
+// are the device's own. Whether a device is bound to a user, and to which, is drawn from its id
+// alone: nothing is kept for each device.
 #include "ports/sim_exclusive.h"
 
 #include "base/hash.h"

@@ -1,5 +1,8 @@
 // The socket transport of a shard: carriers and dedicated connections on the HTTP/2 client. Runs on
-// the shard's thread, driven by its event loop.
+// the shard's thread, driven by its event loop. fleet_shard.c makes it and calls its tick once a
+// turn; requests of devices come in through the transport's functions, from fleet_ports.c. A
+// connection that dies inside a callback is only noted and is freed at the next tick, since HTTP/2
+// code of its own may still be on the stack.
 #include "ports/sim_links.h"
 
 #include "base/prng.h"

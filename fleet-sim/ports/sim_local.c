@@ -1,4 +1,8 @@
-// The in-process responder of the simulate stage. Everything happens on the shard's thread.
+// The in-process responder of the simulate stage: offers, files, metadata and the crypto port that
+// takes its seals for signatures. Everything happens on the shard's thread. fleet_local.c fills it
+// before the shards run; devices reach it through the transport, as they reach a gateway through
+// sim_links. An answer is queued at the request and handed out by sim_local_deliver, which the
+// shard's loop calls: never from inside the device that asked.
 #include "ports/sim_local.h"
 
 #include "policy/desired.h"

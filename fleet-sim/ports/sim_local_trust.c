@@ -1,5 +1,8 @@
 // Metadata, signers and director's answers of the simulate stage. Called by sim_local on the
-// shard's thread; the first calls come from the coordinator, before the shards run.
+// shard's thread; the first calls come from the coordinator, before the shards run. A seal is a
+// hash of key and message, no signature: it holds in this process only, which is what a stage
+// before anybody signed needs. Apart from sim_local.c, because all but the director's answers is
+// made once and needs no exchange.
 #include "ports/sim_local_trust.h"
 
 #include "base/clock.h"

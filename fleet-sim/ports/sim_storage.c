@@ -1,5 +1,8 @@
 // Storage of virtual devices over the shared content store. Called by the device runtime on its
-// shard's thread.
+// shard's thread. fleet_ports.c hands the port to a device when it wakes, fleet_device.c calls the
+// kill, and fleet_shard.c ends the disks. A disk copies no bytes that the store or another device's
+// body has already; only a device whose bytes differ, or one of the sample that does everything for
+// real, pays for a copy of its own.
 #include "ports/sim_storage.h"
 
 #include <string.h>

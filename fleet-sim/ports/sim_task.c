@@ -1,5 +1,7 @@
 // Task runs on the shard's VM. Called by the shard between ticks of the runtime, never from inside
-// one.
+// one. Callers: fleet_device.c for a run and its end, fleet_shard.c for the runner's life. The VM,
+// its budget and its models are those of a phone (device/vm, device/runner), so an outcome here is
+// one that a phone would report. A shard keeps SIM_VMS_MAX VMs, one for each heap size it met.
 #include "ports/sim_task.h"
 
 #include "base/hash.h"

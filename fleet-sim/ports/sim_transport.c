@@ -1,4 +1,6 @@
-// What kind of exchange a path is; for latencies and counters by kind.
+// What kind of exchange a path is, for latencies and counters by kind. fleet_ports.c asks when a
+// device starts a request, sim_local.c to choose its answer; both on the shard's thread. It is a
+// file of its own because the two transports must agree on it. Pure.
 #include "ports/sim_transport.h"
 
 enum sim_exchange_kind sim_exchange_kind_of(struct base_str path)

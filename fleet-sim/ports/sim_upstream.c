@@ -1,5 +1,7 @@
 // The upstream of a run: libevent's HTTP/1.1 server on a loop of its own. Its thread ends when the
-// other end of a pair of sockets is closed.
+// other end of a pair of sockets is closed. fleet_run.c starts it for --upstream before the shards
+// and ends it after them. It binds to 127.0.0.1 and answers all requests alike with 200 and a few
+// bytes: what is measured is the gateway's proxy, not a service.
 #include "ports/sim_upstream.h"
 
 #include <errno.h>

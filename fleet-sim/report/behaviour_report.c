@@ -1,5 +1,8 @@
 // The part of the reports about behaviour: how often triggers fire, what that costs a phone, what
-// comes up the tunnel, and whether every record is accounted for. Coordinator's thread, once.
+// comes up the tunnel, and whether every record is accounted for. Coordinator's thread, once. It
+// has three doors because there are three readers: run_json.c takes an object for run.json,
+// report_html.c a section of the page, run_summary.c lines for the terminal. All three read one
+// merged tally, so they cannot differ.
 #include "report/behaviour_report.h"
 
 #include "base/alloc.h"

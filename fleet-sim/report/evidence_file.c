@@ -1,4 +1,8 @@
-// Evidence of a simulation, written once at the end by the coordinator. See evidence_file.h.
+// Evidence of a simulation: filled from the result of the run, signed, and written as a file.
+// Called by fleet_run.c once at the end, on the coordinator's thread, when the stage was asked for
+// evidence. The population is hashed again here from its seed, with the same draw the shards made,
+// so that whoever reads the evidence can repeat it. What counts is the envelope; the words beside
+// it are for people. See evidence_file.h.
 #include "report/evidence_file.h"
 
 #include "base/buffer.h"

@@ -1,4 +1,6 @@
-// See latency_text.h. Called by the coordinator and by the live view.
+// How a latency is printed. run_summary.c and run/live_view.c call it, on the coordinator's thread,
+// and it is apart from both so that the two say the same number the same way. What is shorter than
+// the last digit is said to be so, and not shown as a zero. Pure.
 #include "report/latency_text.h"
 
 #include <stdio.h>

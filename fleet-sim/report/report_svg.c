@@ -1,4 +1,7 @@
-// Inline SVG charts of the report. Pure output to a stream; coordinator's thread.
+// Inline SVG charts of the report, and the few helpers for HTML text and round numbers around them.
+// Called by report_html.c and behaviour_report.c, on the coordinator's thread when the run is over.
+// Output goes to a stream and nothing else changes. A line with more than POINTS_MAX points is
+// thinned out, so the page stays small however long the run was.
 #include "report/report_svg.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-// Date, release and machine of a run. Coordinator's thread, when the run is over.
+// Date, release and machine of a run, asked from the system here alone so that the reports
+// themselves stay functions of their input. Called by fleet_run.c on the coordinator's thread, when
+// the run is over. The beginning is the present moment less the run's duration, so both dates are
+// from one reading of the clock.
 #include "report/run_about.h"
 
 #include "base/clock.h"

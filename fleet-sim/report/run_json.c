@@ -1,4 +1,6 @@
-// run.json: the run in numbers, for programs. Written once, at the end.
+// run.json: the run in numbers, for programs. Written once, at the end, by run_result.c on the
+// coordinator's thread. It reads the gathered result and computes no more than quantiles; what
+// behaviour came to is an object that behaviour_report.c makes.
 #include "base/version.h"
 #include "report/behaviour_report.h"
 #include "report/run_result.h"

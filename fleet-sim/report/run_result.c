@@ -1,4 +1,7 @@
-// Writing the reports of a run into its folder. Coordinator's thread, after the run.
+// Writing the reports of a run into its folder, and the texts about it that several reports share.
+// fleet_run.c calls it once on the coordinator's thread, when all is gathered; run_json.c,
+// report_html.c and run_summary.c ask for the texts, so that a run bears the same name in each of
+// them.
 #include "report/run_result.h"
 
 #include "base/output_file.h"

@@ -1,4 +1,6 @@
-// The summary in words, for the log. Coordinator's thread, once.
+// The summary in words, for the log: what was seen, what failed, which oracle broke. fleet_run.c
+// calls it once, as the last report, on the coordinator's thread. It computes nothing of its own:
+// numbers and texts come from the result that the files of the run were written from.
 #include "report/run_summary.h"
 
 #include "base/version.h"

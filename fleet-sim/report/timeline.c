@@ -1,4 +1,7 @@
-// Rows of the run's timeline. Filled by the coordinator once a second, read by the reports.
+// Rows of the run's timeline, and timeline.csv made of them. fleet_run.c fills and adds a row once
+// a second on the coordinator's thread; run_result.c has them written, report_html.c draws them.
+// The table has SIM_ROWS_MAX rows: when it is full every second one is dropped and the distance of
+// the next ones is doubled, so memory does not grow with a run's length.
 #include "report/timeline.h"
 
 #include <string.h>

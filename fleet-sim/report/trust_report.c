@@ -1,5 +1,7 @@
 // Gathers what the shards' chains and ledgers say about roots, and puts it in a sentence. Called by
-// the coordinator when the run is over.
+// the coordinator when the run is over. That is fleet_run.c; report_html.c and run_summary.c ask
+// for the sentence. Counts come from the ledger and not from reports of devices. A run with a
+// pinned key has no chain and says nothing here.
 #include "report/trust_report.h"
 
 #include <stdio.h>

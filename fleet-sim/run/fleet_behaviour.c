@@ -1,5 +1,8 @@
 // Sessions of virtual devices: opened at a wake, played event by event, ended, and their devices
-// closed. Called by the shard between ticks of the runtime, on its thread.
+// closed. Called by the shard between ticks of the runtime, on its thread. fleet_device.c opens and
+// turns a session with its device, fleet_shard.c drops it when the shard ends; what pipeline and
+// tunnel are to one device is in fleet_pipeline.c. An active device holds a place, of which a shard
+// has a fixed number: a session that finds none is put off and counted.
 #include "run/fleet_behaviour.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,8 @@
 // Business requests: when each device makes one, what rides on it, and what the answer brings.
-// Called from a device's turns and by its transport, on the shard's thread.
+// Called from a device's turns and by its transport, on the shard's thread. That is fleet_device.c.
+// A device has one such request open at a time: its user waits for it. The gap to the next one is
+// drawn from seed, device and number, half to one and a half of the mean. Whether a request is
+// served is counted here by status, below 500 or not.
 #include "run/fleet_business.h"
 
 #include "run/fleet_enrol.h"

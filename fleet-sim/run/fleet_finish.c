@@ -1,5 +1,6 @@
 // After the run: which version to explain, and who failed. Coordinator's thread; the shards'
-// threads have ended.
+// threads have ended. fleet_run.c is the only caller. Who failed is taken from the ledgers, and the
+// devices' traits are drawn again from the seed for it: a virtual device does not keep them.
 #include "run/fleet_run.h"
 
 #include "base/alloc.h"

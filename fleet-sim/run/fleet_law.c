@@ -1,4 +1,7 @@
-// Reads both files into sorted tables and walks them side by side. Main thread, once.
+// Reads both files into sorted tables and walks them side by side: what devices say of their
+// records against the gateway's log. Called by fleet_main.c for `walle-fleet-sim law`, on the main
+// thread, once; no shard and no gateway runs. At most SHOWN_MAX findings are told one by one, the
+// rest is counted; a table grows up to SIM_LAW_RECORDS_MAX items.
 #include "run/fleet_law.h"
 
 #include "run/fleet_run.h"

@@ -1,5 +1,8 @@
 // Loads a built version from disk for the simulate stage. Coordinator's thread, before the shards
-// run.
+// run. fleet_run.c loads for each shard; fleet_exclusive.c and report/evidence_file.c read files
+// through the same bounded reader, and fleet_options.c asks how large the content is, for the
+// budget. Every blob goes through the store, which hashes it: a folder whose file is not what its
+// name says is refused here.
 #include "run/fleet_run.h"
 
 #include "base/alloc.h"

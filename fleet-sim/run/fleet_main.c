@@ -1,5 +1,8 @@
 // walle-fleet-sim: the program. Options, signals, and the run; `walle-fleet-sim tunnel` is the law
 // of the tunnel on a fleet of its own, `walle-fleet-sim law` compares a run with the gateway's log.
+// Main thread. A signal only sets a flag that the coordinator looks at, so a run that is
+// interrupted still writes its reports. The exit status is enum sim_exit of run/fleet_run.h for a
+// run; the two other commands have their own, in their help.
 #include "run/fleet_law.h"
 #include "base/process_start.h"
 #include "base/terminal.h"

@@ -1,5 +1,7 @@
 // Options of the two commands, run and simulate: one argp table, checked word by word. Main thread,
-// once.
+// once. fleet_main.c is the only caller. Everything that needs no look at the machine is refused
+// here, in words that name the option; what the machine lacks is said by preflight.c. Options do
+// not change after this, so all threads may read them.
 #include "run/fleet_options.h"
 
 #include "run/fleet_behaviour.h"

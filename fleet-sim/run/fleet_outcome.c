@@ -1,4 +1,8 @@
-// The judgement of a run, made once by the coordinator after its shards ended.
+// The judgement of a run: passed, failed, or one of the ways in which nothing was shown. Made once
+// by fleet_run.c on the coordinator's thread, after the shards ended and the oracles were judged.
+// The order of the questions matters: where no gateway answered or nobody came online, that no
+// invariant broke says nothing, so that is asked before. A cause in words is set with each outcome
+// that is not a pass.
 #include "run/fleet_outcome.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 // The coordinator. Runs on the main thread: it starts the shards, watches them and the gateway once
-// a second, decides when the run is over, and writes what came of it.
+// a second, decides when the run is over, and writes what came of it. fleet_main.c calls it. Shards
+// publish copies of their counters in a mailbox, under its lock; all else of a shard is read here
+// only after its thread was joined. What the reports need is gathered once then.
 #include "run/fleet_run.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,8 @@
-// Asking the gateway about itself. See gateway_watch_json.c for the answers. Coordinator's thread.
+// Asking the gateway about itself: a rollout and the load figures, over a connection of its own.
+// See gateway_watch_json.c for the answers. fleet_run.c asks once a second on the coordinator's
+// thread, whose event loop drives it, and live_view.c, fleet_outcome.c and the summary read the
+// view. One question of each kind is open at a time; a gateway that does not answer leaves the view
+// as it was.
 #include "run/gateway_watch.h"
 
 #include "run/fleet.h"

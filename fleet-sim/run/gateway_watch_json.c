@@ -1,5 +1,7 @@
 // Reading the gateway's answers: a rollout as JSON, load figures in Prometheus text. Both come from
-// outside and are taken as they are: what is not understood changes nothing.
+// outside and are taken as they are: what is not understood changes nothing. Called by
+// gateway_watch.c on the coordinator's thread, when an answer is complete. Apart from the
+// connection so that tests can feed it bytes.
 #include "run/gateway_watch.h"
 
 #include "wire/digest.h"

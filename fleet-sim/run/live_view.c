@@ -1,4 +1,7 @@
-// Drawing of the live view. Called once a second by the coordinator.
+// Drawing of the live view: a few lines redrawn in place on a terminal, one line every LINE_EVERY_S
+// seconds elsewhere. Called once a second by fleet_run.c, on the coordinator's thread. Everything
+// is read from the last row of the timeline and the view of the gateway; rates are the difference
+// to the row drawn before.
 #include "run/live_view.h"
 
 #include "base/terminal.h"

@@ -1,4 +1,7 @@
-// The budget of a run. Called once by the coordinator before anything is started.
+// The budget of a run: sockets, open files, source addresses and memory, against what the machine
+// has. Called once by fleet_run.c on the coordinator's thread before anything is started, so that a
+// run that cannot fit is refused with what to change instead of failing in its middle. The machine
+// is a parameter; sim_machine_read alone asks the system.
 #include "run/preflight.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 // The ledger: which record is where, known from what was offered and what the sink was given, not
-// from what device or gateway say of themselves.
+// from what device or gateway say of themselves. tunnel_law_device.c says what was offered,
+// forgotten and branched off, tunnel_law_link.c what the sink took, tunnel_law_run.c has the epochs
+// checked at the end. One thread, virtual time. A record is a token of (device, lineage, index), so
+// a copy of a device's store has tokens of its own.
 #include "tunnel/tunnel_law.h"
 
 #include "base/check.h"

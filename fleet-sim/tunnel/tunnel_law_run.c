@@ -1,5 +1,8 @@
 // The run of the tunnel's law: events in order of time, then a calm in which everybody delivers
-// what is left, then the checks and the report.
+// what is left, then the checks and the report. Called by fleet_main.c for `walle-fleet-sim
+// tunnel`, on the main thread: both sides run in one process and in virtual time, so one seed gives
+// the same run on each machine. The heap of events is the only clock; it is ordered by time and
+// number, so a tie has one answer.
 #include "tunnel/tunnel_law.h"
 
 #include "base/check.h"

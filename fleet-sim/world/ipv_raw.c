@@ -1,5 +1,7 @@
 // Events as lines of JSON, as a logging library that sends everything writes them. Texts of the
-// generator need no escapes but are checked. Called by ipv_worker; no state.
+// generator need no escapes but are checked. Called by bench/ipv (ipv_worker.c, ipv_compress.c),
+// which compares the size of raw logs with ours, and by tests of compression; walle-fleet-sim does
+// not call it. No state, any thread.
 #include "ipv_world.h"
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
 // The generator behind ipv_world.h: a device is a stack of open pages, and each call lets one of
-// them do one thing. Called by ipv_worker and the tests; one thread per device.
+// them do one thing. Called by behaviour/user_session.c on a shard's thread, by the workers of
+// bench/ipv, bench/store_worker.c and the tests; one thread per device. Everything is drawn from
+// the device's own generator of random numbers, so nothing is shared between devices and the order
+// of calls for others does not matter.
 #include "ipv_world.h"
 
 #include "base/check.h"

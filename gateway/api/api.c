@@ -1,5 +1,9 @@
 // Router of the operator API: path and query to a route, the trip to the control thread and back.
-// Called by the core on the worker's thread.
+// Called by the core on the worker's thread. Routes are one table: method, pattern, least role,
+// subject, the two functions of the handler. What needs no body is checked at a request's headers
+// already, so that a large body that nobody may send is not read. Anything that changes something
+// goes through api_change.c, all else through the guard and straight to its handler. Helpers that
+// many handlers share stand at the end.
 #include "api/api.h"
 
 #include "api/api_call.h"

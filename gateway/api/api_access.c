@@ -1,5 +1,8 @@
 // Handlers of tokens, tenants and devices' credentials. `prepare` on the worker, the rest on the
-// control thread.
+// control thread. The table in api.c names them; the work itself is the core's (operators.c,
+// devices' credentials beside it). A secret is shown once, in the answer that makes it, and what
+// api.c keeps of that answer for a repeated request leaves it out. Also here: whoami and the
+// document of the API itself.
 #include "api/api_call.h"
 #include "api/api_views.h"
 #include "api/openapi_text.h"

@@ -1,4 +1,8 @@
-// Entries of the audit log: what is written in them, and GET /api/v1/audit. Control thread.
+// Entries of the audit log: what is written in them, and GET /api/v1/audit. api_change.c asks for
+// the subject before and after a change and for the entry, api_login.c for the line of the
+// gateway's log; the route's `prepare` runs on the worker, all the rest on the control thread. An
+// entry shows a subject in short: what an operator's hand changes of it, and nothing that belongs
+// to another tenant.
 #include "api/api_call.h"
 #include "api/api_views.h"
 

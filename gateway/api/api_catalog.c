@@ -1,4 +1,7 @@
 // Handlers of blobs, tasks and versions. `prepare` on the worker, the rest on the control thread.
+// The table in api.c names them. Exclusive files have routes of their own, for many small ones in
+// one body too, because they are stored apart from blobs that anybody may fetch. A version that
+// lacks blobs is answered with their names, at most GW_API_MISSING_MAX of them.
 #include "api/api_call.h"
 #include "api/api_views.h"
 

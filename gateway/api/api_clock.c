@@ -1,5 +1,7 @@
 // Handlers of the gateway's clock: what it is compared with, and an operator's word that it is
-// right. `prepare` on the worker, the rest on the control thread.
+// right. `prepare` on the worker, the rest on the control thread. The table in api.c names them;
+// what doubt means and what accepting does is clock_guard.c. The acceptance needs a reason, because
+// it may pause rollouts.
 #include "api/api_call.h"
 
 #include "svc/control.h"

@@ -1,5 +1,7 @@
 // What a phone would have to hold: POST /api/v1/rollouts/cost, and the note of an operator who
-// accepts more than it can. `prepare` on the worker, the rest on the control thread.
+// accepts more than it can. `prepare` on the worker, the rest on the control thread. api.c's table
+// names the route, and api_rollouts.c asks for the note when a rollout is made. The request has an
+// arena of its own, with a bound, that ends with the exchange's; adding up is set_cost.c.
 #include "api/api_call.h"
 #include "api/target_body.h"
 

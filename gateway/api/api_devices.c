@@ -1,4 +1,7 @@
-// Handlers of devices. Control thread.
+// Handlers of devices: one, a list, the user it is bound to, and why it does or does not get a
+// task. The table in api.c names them. `prepare` runs on the worker's thread, all the rest on the
+// control thread, and views are fetched a batch at a time for a list. Whether the device is of the
+// actor's tenant has been asked before, by api_guard.c.
 #include "api/api_call.h"
 #include "api/api_views.h"
 

@@ -1,5 +1,7 @@
 // What stands between a request and its handler: whose the subject is, which revision the caller
-// means. Control thread.
+// means. Control thread. api.c asks before a query is run and api_change.c before a change;
+// handlers of lists ask for each task whether the actor sees it. What is another tenant's is
+// answered as if it were not there: a 403 would tell that it is.
 #include "api/api_call.h"
 
 #include "svc/credentials.h"

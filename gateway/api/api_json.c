@@ -1,5 +1,7 @@
 // Bounded JSON on jansson: what the handlers parse with and answer with. Worker and control
-// threads.
+// threads. Callers are the handlers, the parsers of bodies beside this file, and ddi/ddi_json.c.
+// Depth is counted before the library sees the text, since its parser recurses. Each field is
+// checked for type and range where it is taken, and the error names it by its path.
 #include "api/api_json.h"
 
 #include "api/api.h"

@@ -1,5 +1,8 @@
 // Logging a browser in at the console: POST console/code for who has a token, POST console/session
-// for who has the code. Control thread.
+// for who has the code. Control thread. api.c's table names both; console_login.c keeps codes and
+// sessions. A code is good once and for GW_LOGIN_CODE_S seconds, so that no token stands in a
+// browser's address. A session opens no other one: it would live for ever. Logging in is a line of
+// the gateway's log and no change.
 #include "api/api_call.h"
 
 #include "svc/console_login.h"

@@ -1,5 +1,7 @@
 // The dry run: POST /api/v1/rollouts/preview. The body is checked on the worker; the work is done
-// on the background thread, so that a walk over all devices keeps no command waiting.
+// on the background thread, so that a walk over all devices keeps no command waiting. api.c's table
+// names the route as one for that thread; the walk is preview.c. The spec has an arena of its own,
+// with a bound, that ends with the exchange's.
 #include "api/api_call.h"
 #include "api/api_views.h"
 #include "api/target_body.h"

@@ -1,5 +1,9 @@
 // Handlers of rollouts: creation, commands, the simulate stage's result, queries, the log.
-// `prepare` on the worker, the rest on the control thread.
+// `prepare` on the worker, the rest on the control thread. The table in api.c names them; who the
+// subject belongs to was asked before (api_guard.c), and what changes it runs inside api_change.c.
+// Bodies are parsed by rollout_body.c and shown by api_views.c: here is what a request means, not
+// what it looks like. A list looks at GW_API_SCAN_MAX rollouts at most for one page, which then may
+// be short.
 #include "api/api_call.h"
 #include "api/api_views.h"
 

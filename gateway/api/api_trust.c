@@ -1,5 +1,8 @@
 // Handlers of trust: the gateway's online keys and what it publishes, new roots, the kill list.
-// `prepare` on the worker, the rest on the control thread.
+// `prepare` on the worker, the rest on the control thread. The table in api.c names them; checking
+// a root and signing what follows is the core's (director_trust.c, director.c). Nothing secret
+// passes through: keys are shown as public ones, a new root comes signed. api_audit.c shows a kill
+// with the view from here.
 #include "api/api_call.h"
 #include "api/api_views.h"
 

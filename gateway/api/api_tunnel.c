@@ -1,5 +1,7 @@
-// What came through the tunnel: its records and its figures. Background thread, because records are
-// read from files.
+// What came through the tunnel: its records and its figures. The table in api.c names the routes;
+// `prepare` reads the parameters on the worker's thread, the rest runs on the background thread,
+// because records are read from files. The text of a record is tunnel/record_text.c's. A record is
+// shown only when the actor covers its task. A page has GW_RECORD_PAGE_MAX records at most.
 #include "api/api_call.h"
 
 #include "svc/reply.h"

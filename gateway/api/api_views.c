@@ -1,4 +1,7 @@
-// Views of the core as JSON documents; docs/API.md describes every member. Control thread.
+// Views of the core as JSON documents; docs/API.md describes every member. Control thread. Callers
+// are the handlers of catalogue, rollouts, devices and tokens, and api_audit.c, which takes parts
+// of a view. A view is a copy that the core filled, so nothing here looks into the core's own
+// tables. A function returns a new reference; NULL means that memory ran out.
 #include "api/api_views.h"
 
 #include "api/api_json.h"

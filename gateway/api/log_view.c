@@ -1,5 +1,7 @@
 // Lines of a rollout's log as JSON documents: what was decided, and what a replay decides it from
-// again. docs/API.md describes every member. Control thread.
+// again. docs/API.md describes every member. Control thread. api_rollouts.c calls it for each line
+// of a page. It is apart from api_views.c because a line needs more than people read: `walle
+// rollout replay` takes these members and finds each decision again.
 #include "api/api_views.h"
 
 #include "api/api_json.h"

@@ -1,5 +1,7 @@
 // Parser of the rollout body: stages, statements (targets: target_body.c). Called on a worker's
-// thread by the rollout handlers, and by the fuzz target.
+// thread by the rollout handlers, and by the fuzz target. It is one parser for creating a rollout
+// and for asking whether one could be created, so the two cannot differ. Signed statements are
+// taken as bytes here; the core opens them. Pure: nothing but the arena is written.
 #include "api/rollout_body.h"
 
 #include "api/api_json.h"

@@ -1,5 +1,7 @@
 // Conduct of a stage between JSON and the policy's form. Parsing on a worker's thread, views on the
-// control thread.
+// control thread. rollout_body.c parses with it, api_views.c shows with it, and both directions
+// stand in one file so that what is shown can be sent again. Each field's range is checked where it
+// is taken, and the error names its path.
 #include "api/stage_body.h"
 
 #include "api/rollout_body.h"

@@ -1,5 +1,7 @@
 // Parser of targets: a list of conditions, or a text of the targeting language. Called on a
-// worker's thread by the handlers of rollouts and of dry runs, and by the fuzz target.
+// worker's thread by the handlers of rollouts and of dry runs, and by the fuzz target. Those are
+// rollout_body.c, api_preview.c and api_cost.c. Both forms end as the same conditions of
+// policy/target.h. Values get the type of a well-known attribute where the body does not say one.
 #include "api/target_body.h"
 
 #include "policy/expr.h"

@@ -1,5 +1,8 @@
 // What every command shares: how it fails, and how it reads its options. Called by the commands, on
-// the one thread there is.
+// the one thread there is. cli_main.c filled the values from argp before; here a command asks
+// whether an option was given and gets its number, checked for range, or a message that names the
+// option. cli_fail is the one way in which a command says on standard error why it ends, and gives
+// its exit code back.
 #include "cli/cli.h"
 
 #include "base/terminal.h"

@@ -1,4 +1,7 @@
-// Commands about the audit log: showing its end, and following its chain. One thread.
+// Commands about the audit log: showing its end, and following its chain. The table in
+// cli_commands.c names them; one thread. Verifying hashes every entry again here, on the operator's
+// machine, and compares with what the entry after it says of it: the gateway's word is not taken
+// for it.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "signing/signing.h"

@@ -1,4 +1,7 @@
-// The table of commands: adding one is a row here and a function. Read by cli_main.c.
+// The table of commands: adding one is a row here and a function. Read by cli_main.c to find and
+// explain a command, and by cli_completion.c; constant, and the one list of commands there is. A
+// row has the words, the arguments, the options as a bit set, and examples; the text of an option
+// is here too, where a command gives it a meaning of its own.
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 // Completion of groups, commands and options in a shell, printed from the table of commands so that
-// it can never lag behind it. One thread.
+// it can never lag behind it. One thread. The table in cli_commands.c names the three commands, for
+// bash, zsh and fish. What they print is a script for a shell to source; texts in it are quoted for
+// that shell.
 #include "cli/cli.h"
 
 #include <stdio.h>

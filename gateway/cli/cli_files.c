@@ -1,4 +1,7 @@
-// Files of the command. One thread.
+// Files of the command: whole reads with a limit, and folders. Called by the commands that read
+// tasks, builds, keys and repositories; one thread. A file is opened without waiting and looked at
+// before it is read, so a pipe or a device under a name that was expected to be a file does not
+// hang the command. Writing is base/output_file.h.
 #include "cli/cli_files.h"
 
 #include "base/path_part.h"

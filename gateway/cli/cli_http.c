@@ -1,4 +1,7 @@
-// libcurl behind one call. Used by cli_api.c; one thread, one easy handle kept for its connection.
+// libcurl behind one call, and the only file beside cli_token.c that knows it. Used by cli_json.c
+// for the operator API, and by push_blobs.c, cli_task.c, cli_root.c and served_root.c for bytes;
+// one thread, one easy handle that is kept for its connection until cli_main.c ends it. A token is
+// added only when the connection is there and cli_token.c still holds it for good.
 #include "cli/cli_http.h"
 
 #include "base/regular_file.h"

@@ -1,4 +1,7 @@
-// Asks the gateway which ids begin as somebody typed. Called before a command runs; one thread.
+// Asks the gateway which ids begin as somebody typed. Called by cli_main.c before a command runs,
+// so that each command sees whole ids, and by rollout_begin.c; one thread. A command that takes
+// something away needs CLI_ID_DESTRUCTIVE_MIN digits at least. A prefix that several ids have is
+// refused with their names.
 #include "cli/cli_id.h"
 
 #include "cli/cli_json.h"

@@ -1,4 +1,7 @@
-// JSON files, answers and API calls of the command. One thread.
+// JSON files, answers and API calls of the command: nearly every command goes through here. One
+// thread; cli_main.c seeds the library's hashes at the start. A text that comes from the gateway
+// passes cli_shown before it is printed, so that nothing in it moves the terminal's cursor. A
+// problem of the API becomes a message and CLI_EXIT_REFUSED here, once for all commands.
 #include "cli/cli_json.h"
 
 #include "base/prng.h"

@@ -1,4 +1,6 @@
-// Command `walle key new`. One thread.
+// Command `walle key new`: a pair of Ed25519 keys, made and saved by gateway/signing. The table in
+// cli_commands.c names it; one thread. No gateway is asked, and a file that is there already is not
+// written over.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "signing/signing.h"

@@ -1,4 +1,7 @@
-// Commands `release ...`: the kill list. One thread.
+// Commands `release ...`: the kill list of all tenants. The table in cli_commands.c names them; one
+// thread. A kill is for a version and not for a rollout, so after one the rollouts that offered it
+// are told, and the devices that have nothing left (floored_warning.c). A version the gateway does
+// not know may be killed too; that is said.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/floored_warning.h"

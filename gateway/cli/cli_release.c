@@ -1,4 +1,8 @@
-// Commands that make rollouts: plan (without a gateway) and start. One thread.
+// Commands that make rollouts: plan (which needs no key), sign, submit and start. The table in
+// cli_commands.c names them; one thread. What this machine can refuse (stages, version, power,
+// cost, the served root) is refused before a simulation is run and before the gateway makes
+// anything. Stages are ladder.c's, signatures rollout_draft.c's. Private release keys are read
+// here.
 #include "cli/cli.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"

@@ -1,4 +1,7 @@
-// Commands about rollouts that exist: status, list, log, the operator's commands. One thread.
+// Commands about rollouts that exist: status, list, log, explain, and the operator's commands. The
+// table in cli_commands.c names them; one thread. Starting one is rollout_begin.c. A command that
+// takes a version back asks what devices have before it (floored_warning.c), for afterwards the
+// gateway cannot tell what is news.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/duration.h"

@@ -1,5 +1,8 @@
-// Commands `root ...`: the ceremony of keys. Private root keys are read here and
-// nowhere else; the gateway only ever gets what they signed. One thread.
+// Commands `root ...`: the ceremony of keys. Private root keys are read here and nowhere else; the
+// gateway only ever gets what they signed. One thread. The table in cli_commands.c names them. A
+// root is edited in the form of root_edit.c, signed by gateway/signing, and written to a file that
+// travels between the people who sign it; `root push` sends it, when it is complete. A gateway is
+// asked for its online keys and to take a root, for nothing else.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"

@@ -1,4 +1,8 @@
-// Commands about tasks: init, build, push, verify, list, get. One thread.
+// Commands about tasks: init, build, push, verify, list, get. The table in cli_commands.c names
+// them; one thread. A folder becomes a version in task_build.c, a git tag in task_git.c before
+// that. A push asks to register the version, sends the blobs that the gateway says it lacks
+// (push_blobs.c), and asks again, for a bounded number of rounds: one that was interrupted goes on
+// where it was.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"

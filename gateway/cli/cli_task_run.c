@@ -1,5 +1,8 @@
 // Command `walle task run`: a built version in the device's own script VM, on this machine. One
-// thread (the process's first, whose stack is large enough).
+// thread (the process's first, whose stack is large enough). The table in cli_commands.c names it.
+// What runs is what a device runs: the same VM, the same limits of heap and time, the same models.
+// With --events, task_play.c brings the runs through the device's pipeline. A source folder is
+// built into a scratch folder first, which is removed at the end.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"

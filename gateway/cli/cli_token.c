@@ -1,4 +1,7 @@
-// Choosing a call's token. Called by cli_http.c, on the one thread there is.
+// Choosing a call's token. Called by cli_http.c, on the one thread there is; cli_console.c asks
+// where a browser finds the gateway. A token that was found by a note of a gateway on this machine
+// is sent to the address in that note alone, and the note is looked at again when the connection is
+// there: another process could have taken the port meanwhile.
 #include "cli/cli_token.h"
 
 #include <curl/curl.h>

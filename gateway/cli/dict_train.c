@@ -1,4 +1,7 @@
 // See dict_train.h: the command's one door to zstd. Called by cli_tunnel_train.c; one thread.
+// Training uses ZDICT, which gives the same bytes for the same samples; what a dictionary is worth
+// is measured on samples it has not seen, each compressed alone and decompressed again, as a frame
+// of the tunnel would be.
 #include "cli/dict_train.h"
 
 #include <stdlib.h>

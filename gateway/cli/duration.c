@@ -1,4 +1,6 @@
-// Spans of time in words. Pure; any thread.
+// Spans of time in words, and moments as text. Called by plan_show.c and rollout_explain.c for
+// spans, and by the commands that print a moment. Apart from them so that the same span reads the
+// same everywhere. Pure: the caller brings the time; any thread.
 #include "cli/duration.h"
 
 #include <stddef.h>

@@ -1,4 +1,7 @@
-// See export_file.h. One thread; several processes, of which the lock lets one in.
+// See export_file.h. Called by cli_tunnel.c for `walle tunnel export` with a file. One thread;
+// several processes, of which the lock lets one in. The side file is replaced as a whole after the
+// records are durable, never before: an export that dies between the two leaves bytes that the next
+// one cuts off, and no record is there twice.
 #include "cli/export_file.h"
 
 #include "cli/cli_files.h"

@@ -1,5 +1,7 @@
 // Who has nothing left of a task, or nothing but what is older than its floor: see
-// floored_warning.h. Called when a version was killed or taken back. One thread.
+// floored_warning.h. Called when a version was killed or taken back. One thread. cli_kills.c and
+// cli_rollout.c call it; one thread. It warns and decides nothing: where the gateway cannot be
+// asked it says nothing, and the exit code stays that of the command.
 #include "cli/floored_warning.h"
 
 #include "cli/cli_json.h"

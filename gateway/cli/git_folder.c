@@ -1,4 +1,7 @@
-// Finds and checks a repository's folder; see the header. Called by task_git.c; one thread.
+// Finds and checks a repository's folder; see the header. Called by task_git.c before libgit2 opens
+// anything; one thread. All that libgit2 will open is looked at here first, by type and by size,
+// because the folder may be somebody else's: a pipe would hold the command for ever, a file without
+// end would fill its memory.
 #include "cli/git_folder.h"
 
 #include "cli/cli_files.h"

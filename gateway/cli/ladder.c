@@ -1,4 +1,8 @@
-// Stages of a rollout. Called by `rollout plan` and `rollout start`; one thread.
+// Stages of a rollout. Called by `rollout plan` and `rollout start` (cli_release.c); what a stage
+// is for signing and showing is asked by rollout_draft.c, plan_show.c, rollout_evidence.c and
+// stage_json.c; one thread. A stage that a file leaves open in part is filled from the options, so
+// a plan shows what will be sent. Fields are checked here by name; the gateway checks them all
+// again.
 #include "cli/ladder.h"
 
 #include "cli/cli_json.h"

@@ -1,5 +1,7 @@
 // Records of the tunnel in the JSON form of OTLP: 64-bit numbers are texts, every value says its
-// type. Called by `walle tunnel export`.
+// type. Called by `walle tunnel export`. That is cli_tunnel.c, one record a call; one thread, no
+// state. The form is that of opentelemetry.proto.collector.logs.v1 in protobuf's JSON mapping; a
+// record whose format is not JSON goes as bytes in base64.
 #include "cli/otlp_line.h"
 
 #include <inttypes.h>

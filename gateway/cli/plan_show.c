@@ -1,4 +1,7 @@
-// A plan as text. Called by `rollout plan` and by the dry run of a start; one thread.
+// A plan as text: the stages with gates and guard, and whom they would reach. Called by
+// cli_release.c for `rollout plan` and for the dry run of a start; one thread. It prints the JSON
+// that would be sent, read with the policy's own types (stage_json.c), so a plan cannot show
+// anything else than a start does.
 #include "cli/plan_show.h"
 
 #include "cli/cli_json.h"

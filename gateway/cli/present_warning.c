@@ -1,5 +1,6 @@
 // Who has a version already that is about to be released: see present_warning.h. Called when a
-// rollout is planned, drawn up, submitted or started. One thread.
+// rollout is planned, drawn up, submitted or started. One thread. Callers are cli_release.c and
+// rollout_begin.c. It warns and decides nothing; where the gateway cannot be asked it is silent.
 #include "cli/present_warning.h"
 
 #include "cli/cli_json.h"

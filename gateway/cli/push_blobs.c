@@ -1,4 +1,7 @@
-// Blobs of a build on their way to the gateway. Called by the push command; one thread.
+// Blobs of a build on their way to the gateway. Called by cli_task.c for `task push`, with what the
+// gateway says it lacks; one thread. Small exclusive files go together in packs of PUSH_PACK_BYTES,
+// since a version for many subjects has many of them; everything else goes alone. A blob is named
+// by its hash, so one that arrives twice is no harm.
 #include "cli/push_blobs.h"
 
 #include "cli/cli_http.h"

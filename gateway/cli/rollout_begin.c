@@ -1,4 +1,7 @@
-// Starting drafts. Called by `rollout start`; one thread.
+// Starting drafts, which are rollouts made with --no-start. Called by cli_release.c, when `rollout
+// start` names a rollout and no task; one thread. Nothing is signed here: the statements were
+// signed when the draft was made. It asks the gateway first whether a start would pass, and for the
+// simulate stage gets evidence (rollout_evidence.c), or says how it comes.
 #include "cli/rollout_begin.h"
 
 #include "cli/cli_id.h"

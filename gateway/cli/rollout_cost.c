@@ -1,5 +1,7 @@
 // Asking for the cost of a set of tasks, and showing it. Called by `rollout plan` and `rollout
-// start`; one thread.
+// start`; one thread. Both are in cli_release.c. The gateway adds up, since it alone knows the
+// other tasks a device has; what does not fit is refused here before anything is signed, unless it
+// was accepted with a reason.
 #include "cli/rollout_cost.h"
 
 #include "cli/cli_http.h"

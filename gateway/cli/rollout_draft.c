@@ -1,4 +1,7 @@
-// Signing of a whole rollout. Called by `rollout start`, and by tests; one thread.
+// Signing of a whole rollout: a statement for each stage that reaches devices, and the body that is
+// posted. Called by cli_release.c for `rollout start` and `task sign`, and by tests; one thread.
+// Id, salt, counter and time are the caller's, so the same draft gives the same body. A simulate
+// stage has no statement: no device takes part in it.
 #include "cli/rollout_draft.h"
 
 #include "cli/ladder.h"

@@ -1,5 +1,8 @@
 // Runs the simulator for a simulate stage, and reads what it signed. One thread; see
-// rollout_evidence.h.
+// rollout_evidence.h. cli_release.c and rollout_begin.c have a simulation run, cli_rollout.c loads
+// a file of one that was run elsewhere. The simulator is a process of its own, found beside this
+// program or in PATH; whether the gateway would believe its key is asked before, because a
+// simulation takes time.
 #include "cli/rollout_evidence.h"
 
 #include "cli/cli_json.h"

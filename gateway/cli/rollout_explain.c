@@ -1,5 +1,7 @@
 // Explanations of rollouts, made of what the gateway says about them. Called by the rollout
-// commands; one thread.
+// commands; one thread. cli_rollout.c calls it for `rollout explain`, rollout_show.c takes single
+// lines of it. All is said from one answer of the gateway: the sentences say what the policy
+// decided and why, they decide nothing again.
 #include "cli/rollout_explain.h"
 
 #include "cli/cli_json.h"

@@ -1,4 +1,6 @@
-// Power of a plan's stages. Called by `rollout plan` and `rollout start`; one thread.
+// Power of a plan's stages: how many devices and minutes each needs to find the rise it declares.
+// Called by cli_release.c for `rollout plan` and `rollout start`; one thread. It calculates with
+// the policy's own functions, on the stages that would be sent, and asks no gateway.
 #include "cli/rollout_power.h"
 
 #include "cli/cli_json.h"

@@ -1,5 +1,8 @@
 // `rollout replay`: every decision of a rollout found again from its log, on this machine, with the
 // gateway's own policy; and with other limits, where it would have decided otherwise. One thread.
+// The table in cli_commands.c names it. A line of the log holds all that the decision was made of,
+// so the policy, which is pure, has to come to the same; a line where it does not is shown as a
+// difference and gives the exit code of a failure.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/stage_json.h"

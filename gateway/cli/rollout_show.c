@@ -1,4 +1,7 @@
-// Rollouts as text. Called by the rollout commands; one thread.
+// Rollouts as text: the picture of `rollout status`, the one line for logs, and the exit code that
+// a rollout's state means. Called by the rollout commands, rollout_watch.c and rollout_begin.c; one
+// thread. It reads the gateway's JSON and counts the lines it prints, so that a live view can draw
+// over them. rollout_explain.c has the sentences.
 #include "cli/rollout_show.h"
 
 #include "cli/cli_json.h"

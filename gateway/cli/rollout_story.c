@@ -1,4 +1,6 @@
-// The turning point of a rollout, from its log. Called by `rollout explain`; one thread.
+// The turning point of a rollout, from its log. Called by cli_rollout.c for `rollout explain`; one
+// thread. The log is read because the rollout's own reason is overwritten by what devices do
+// afterwards. Nothing is said of a rollout that runs.
 #include "cli/rollout_story.h"
 
 #include "cli/cli_json.h"

@@ -1,5 +1,7 @@
 // Which version is meant, asked from the gateway. Called by `rollout plan` and `rollout start`; one
-// thread.
+// thread. Both are in cli_release.c; cli_id.c asks for the version whose manifest begins as typed.
+// A build folder says which version it is, but the gateway has to know it: what is not registered
+// is refused before anything is signed.
 #include "cli/rollout_version.h"
 
 #include "cli/cli_http.h"

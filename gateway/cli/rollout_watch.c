@@ -1,4 +1,7 @@
-// Live view of a rollout: polls the gateway. One thread.
+// Live view of a rollout: polls the gateway until the rollout ends or --timeout passes. Called by
+// cli_release.c, cli_rollout.c and rollout_begin.c; one thread. On a terminal the picture of
+// rollout_show.c is drawn over the last one; elsewhere a line comes when something changed, so a
+// log stays short.
 #include "cli/rollout_watch.h"
 
 #include "base/terminal.h"

@@ -1,4 +1,7 @@
-// Roots in an editable form, and back to bytes. Called by the commands `root ...`; one thread.
+// Roots in an editable form, and back to bytes. Called by cli_root.c for the commands `root ...`;
+// one thread, no gateway. In bytes the roles share one list of keys, by masks; here each role has
+// its own, so a change of one touches no other. Keys and delegations are sorted on the way back:
+// the same root has the same bytes, whoever edited it in which order.
 #include "cli/root_edit.h"
 
 #include "cli/cli_files.h"

@@ -1,5 +1,7 @@
 // What the gateway's root says of a rollout that is about to be made. One thread; see
-// served_root.h.
+// served_root.h. cli_release.c checks statements and counter, rollout_evidence.c fetches the root
+// for the simulator. The check is that of the gateway (device/wire), so an answer here is the one
+// that would come later.
 #include "cli/served_root.h"
 
 #include "cli/cli_http.h"

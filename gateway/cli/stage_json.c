@@ -1,4 +1,7 @@
-// Reading stages for commands that calculate: plan, start, replay. One thread.
+// Reading stages for commands that calculate or show: plan_show.c, rollout_power.c,
+// rollout_replay.c. One thread. It is no check: a stage came from ladder.c or from the gateway,
+// which looked at every field. What is missing takes the gateway's default, what calculations do
+// not need stays zero.
 #include "cli/stage_json.h"
 
 #include "cli/cli_json.h"

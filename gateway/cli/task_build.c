@@ -1,5 +1,8 @@
 // Task builder: Python to bytecode, files to content-addressed blobs, all of it into a manifest.
-// Called by the task commands; one thread.
+// Called by the task commands; one thread. Those are cli_task.c and cli_task_run.c; the two files
+// about starting rollouts read a build. Reading the source is task_source.c's, a single file
+// task_file.c's, exclusive files task_exclusive.c's. The same source gives the same bytes: no time,
+// no path and no order of a folder gets into a version.
 #include "cli/task_build.h"
 
 #include "cli/cli_files.h"

@@ -1,5 +1,7 @@
 // task.json's triggers, events and uploads to a declaration. Called by the task builder; one
-// thread.
+// thread. That is task_source.c, once for each source. Each field is checked here by type and
+// range; whether the whole is something a device takes is asked of dev_declaration_check, the check
+// that devices make. The bytes do not depend on the order of keys in the file.
 #include "cli/task_declare.h"
 
 #include "base/alloc.h"

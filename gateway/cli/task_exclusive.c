@@ -1,5 +1,7 @@
 // Reader of the folders of exclusive files, and of the list a build keeps of them. Called by the
-// task commands; one thread. A subject at a time: of all of them only hashes are held.
+// task commands; one thread. A subject at a time: of all of them only hashes are held. task_build.c
+// makes, loads and verifies the list; cli_task.c and cli_task_run.c walk over its subjects. Names
+// are sorted before anything is written, so the same folders give the same list.
 #include "cli/task_exclusive.h"
 
 #include "cli/cli_files.h"

@@ -1,5 +1,7 @@
 // Files of a version on their way to content-addressed blobs, and back. Called by the task
-// commands; one thread.
+// commands; one thread. Those are task_build.c and task_exclusive.c; push_blobs.c and
+// cli_task_run.c read blobs. A script becomes bytecode here, a model is loaded once to see that the
+// engine takes it. A blob is read back through its hash: what does not fit its name is refused.
 #include "cli/task_file.h"
 
 #include "cli/cli_files.h"

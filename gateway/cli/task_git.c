@@ -1,5 +1,7 @@
 // Versions out of git repositories. The command's one door to libgit2. Called by the task commands;
-// one thread.
+// one thread. That is cli_task.c. git_folder.c has looked at the repository before the library
+// opens it. The tree of the tag is written to a scratch folder and built there like any other
+// source, so a version from git is what was committed and nothing of the work tree.
 #include "cli/task_git.h"
 
 #include "base/output_file.h"

@@ -1,5 +1,6 @@
 // Names of tasks that are nearly what was typed. Called when the gateway says that there is no such
-// task; one thread.
+// task; one thread. cli_json.c calls it after a 404 about a task. It asks for the list of tasks
+// with the same token, so a hint never names a task that the operator may not see.
 #include "cli/task_hint.h"
 
 #include "cli/cli_json.h"

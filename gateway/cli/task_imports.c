@@ -1,4 +1,7 @@
-// Imports of a task's scripts, looked at before a version is made of them. Called by task_build.c.
+// Imports of a task's scripts, looked at before a version is made of them. Called by task_build.c,
+// on the one thread there is. A misspelt import would show on devices only, as an exception of the
+// first run; here it is a message with file and line. What a try statement is ready to miss is left
+// to the script.
 #include "cli/task_imports.h"
 
 #include "cli/cli_files.h"

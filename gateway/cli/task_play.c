@@ -1,5 +1,7 @@
 // Events of a file through the device's data pipeline, until a run is due. Called by cli_task_run.c
-// on its thread.
+// on its thread. Pipeline, trigger engine and recorder are the device's own, over a store in
+// memory; the clock is that of the lines, so a play depends on its file alone. Runs follow each
+// other: no match is dropped because a device would be busy, unlike in the field.
 #include "cli/task_play.h"
 
 #include "cli/cli_files.h"

@@ -1,4 +1,6 @@
-// Reader of a task's source folder. Called by `walle task build`; one thread.
+// Reader of a task's source folder: task.json, checked field by field. Called by task_build.c; one
+// thread. The folder may be somebody else's (a git tag), so a path that leaves it is refused there.
+// Triggers, events and uploads are task_declare.c's; what a file becomes is task_file.c's.
 #include "cli/task_source.h"
 
 #include "base/path_part.h"

@@ -1,5 +1,7 @@
 // Tolerances of stages in the command. Called where stages are checked, signed and shown; one
-// thread.
+// thread. Those are ladder.c, rollout_draft.c and plan_show.c. The gateway has a parser of its own
+// (api/tolerance_body.c); this one fills the form of the statement, since what is signed has to be
+// what the file says.
 #include "cli/tolerance_json.h"
 
 #include <stdio.h>

@@ -1,5 +1,9 @@
 // Routing of hawkBit's device API and what its resources do. Worker's thread, but for the look at
-// the device's record on the control thread.
+// the device's record on the control thread. The core calls it, where gateway_main.c installed it,
+// for paths of that API; ddi_json.c and ddi_deployment.c make the answers. A request that needs a
+// body is checked at its headers first. All requests carry one token, that of the gateway: which
+// device speaks is a name in the path, so such devices are kept apart from those with a credential
+// (foreign.c).
 #include "ddi/ddi.h"
 
 #include "base/hash.h"

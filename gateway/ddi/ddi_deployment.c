@@ -1,5 +1,7 @@
 // A deployment: the files of a version with the hashes hawkBit's clients check. Called on the
-// worker's thread; reading and hashing happens on the background thread.
+// worker's thread; reading and hashing happens on the background thread. ddi.c hands the call over.
+// Clients of that API want SHA-1 and MD5 beside SHA-256; these say only that a download arrived
+// whole, they prove nothing.
 #include "ddi/ddi_call.h"
 
 #include "svc/blob.h"

@@ -1,4 +1,7 @@
-// JSON of the device API, in and out. Worker's thread.
+// JSON of the device API, in and out: polls, cancellations, attributes and feedback. Called by
+// ddi.c and ddi_deployment.c on the worker's thread; bodies go through the bounded parser of
+// api/api_json.c. What a client sends that we have no use for is passed over, since the API is not
+// ours and grows. Replies go into the exchange's arena.
 #include "ddi/ddi_call.h"
 
 #include "api/api_json.h"

@@ -1,5 +1,8 @@
 // Open addressing with linear probing, at most half full, entries moved back when one leaves. Used
-// by the budget of bodies (behind its mutex) and by each worker's proxy.
+// by the budget of bodies (behind its mutex) and by each worker's proxy. An entry whose counts are
+// both zero is a free place, so there is no mark for deleted ones and the table stays as large as
+// what is held. The hash is keyed with entropy of the table's own: nobody can choose actors that
+// meet in one place.
 #include "http/actor_table.h"
 
 #include "base/check.h"

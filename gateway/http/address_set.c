@@ -1,5 +1,8 @@
-// Reading and asking sets of addresses. Called by the server at start and reload, by listeners for
-// each connection, and for requests of trusted hops.
+// Reading and asking sets of addresses. worker.c reads the settings on the main thread, at start
+// and reload; listener.c and conn_intro.c ask for each connection, stream_headers.c for requests of
+// trusted hops, on the worker's thread. IPv4 addresses are kept in their IPv6 form, so one
+// comparison of leading bits serves both. An x-forwarded-for is read from its end and for
+// GW_FORWARDED_HOPS_MAX entries at most: what is behind a hop that nobody trusts is hearsay.
 #include "http/address_set.h"
 
 #include "base/str_cut.h"

@@ -1,5 +1,7 @@
 // The counts of body_budget.h. Called by every worker for bodies of requests and for answers of the
-// upstream that wait for their reader.
+// upstream that wait for their reader. Those are stream_body.c and proxy.c. Any thread: one mutex,
+// taken for some additions and never across a system call. LIMIT means that the actor itself holds
+// too much, BUSY that all together do: the first is answered 429, the second 503.
 #include "http/body_budget.h"
 
 #include "base/check.h"

@@ -1,5 +1,7 @@
 // Gathers a body; see the header. Called by stream_body.c on the worker's thread: what is written
 // goes to the page cache, and nothing is synced, since a body that was not answered may be lost.
+// The file has no name (O_TMPFILE, or unlinked at once), so it ends with the process whatever
+// happens. A body goes to a file once it is larger than GW_SPOOL_MEMORY_MAX.
 #include "http/body_spool.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,8 @@
 // What a connection may not take forever: a request's head and body, reading what it is sent,
-// saying nothing. Called by the worker's wheel of timers, on the worker's thread.
+// saying nothing. Called by the worker's wheel of timers, on the worker's thread. That is
+// gw_conn_on_timer, from worker.c; conn.c and stream.c only ask for an earlier look. A connection
+// has one timer for all of its deadlines: each look computes when the next is due. When the worker
+// itself was late, what came meanwhile is heard before a peer is called slow.
 #include "http/conn.h"
 
 #include "http/h1_door.h"

@@ -1,5 +1,7 @@
 // Reading the PROXY protocol's header from a socket; called by conn.c in the first state of a
-// connection that a trusted balancer opened.
+// connection that a trusted balancer opened. Worker's thread. Bytes are looked at (MSG_PEEK) before
+// they are taken, so that none behind the header is: the next one belongs to TLS or HTTP/2. Limits
+// then count for the client that the header names and no longer for the balancer.
 #include "http/conn_intro.h"
 
 #include "http/conn.h"

@@ -1,4 +1,8 @@
-// System calls and OpenSSL calls of a connection; called by conn.c on the worker's thread.
+// System calls and OpenSSL calls of a connection; called by conn.c on the worker's thread. They are
+// here alone, so that the rest of a connection does not know whether it is clear or TLS. Nothing
+// blocks: BUSY says that the socket has no more, CLOSED that the peer ended. With TLS 1.3 early
+// data a connection reads before its handshake is complete (conn->early); what may be done with
+// that is decided elsewhere.
 #include "http/conn_io.h"
 
 #include "base/check.h"

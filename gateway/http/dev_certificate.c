@@ -1,4 +1,7 @@
-// Makes the development certificate on first start, on the main thread.
+// Makes the development certificate when there is none, and anew before it runs out. Called by
+// tls_context.c on the main thread, at start and when it is due. It replaces only what bears its
+// own name, so a certificate that somebody put in its place stays. It is for a server and no
+// authority: who trusts it trusts nothing its key could sign.
 #include "http/dev_certificate.h"
 
 #include "base/regular_file.h"

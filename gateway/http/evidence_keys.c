@@ -1,4 +1,6 @@
-// Public keys in a setting. Main thread, at start; see evidence_keys.h.
+// The public keys in the setting rollout.evidence_keys, 64 hex digits each, separated by commas.
+// Called by gateway_main.c on the main thread, at start; see evidence_keys.h. The error names the
+// number of the key that cannot be read; at most GW_EVIDENCE_KEYS_MAX are taken.
 #include "http/evidence_keys.h"
 
 #include "base/str_cut.h"

@@ -1,5 +1,7 @@
 // Frame headers in a connection's input; called by conn.c for every read, so it touches nine bytes
-// a frame and skips the rest.
+// a frame and skips the rest. Worker's thread. State is how many bytes of payload are still to be
+// skipped and the part of a head that has come (RFC 9113, 4.1), so input may be cut anywhere. It
+// begins by skipping the client's preface.
 #include "http/frame_scan.h"
 
 #include <string.h>

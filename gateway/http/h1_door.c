@@ -1,5 +1,8 @@
 // Between HTTP/1.1 and the HTTP/2 session of a connection; see the header. The client session here
-// never sees a socket: conn.c carries its frames over. Worker's thread.
+// never sees a socket: conn.c carries its frames over. Worker's thread. conn.c feeds it and asks it
+// for output, conn_deadlines.c since when a head is coming. Paths that only devices use are refused
+// here (505); all other limits are those of the HTTP/2 session, which sees a request like any
+// other.
 #include "http/h1_door.h"
 
 #include "base/alloc.h"

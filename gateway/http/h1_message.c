@@ -1,5 +1,7 @@
 // HTTP/1.1 parser of the reverse proxy (responses) and of h1_door.c (requests); see the header.
-// Fuzzed by fuzz_h1_message.
+// Fuzzed by fuzz_h1_message. Callers are proxy.c and h1_door.c, on the worker's thread; sans-I/O,
+// so the state between two pieces is all in the struct. What two parties could read differently is
+// an error here (RFC 9112, 11.2).
 #include "http/h1_message.h"
 
 #include "base/check.h"

@@ -1,5 +1,7 @@
 // Counting of decoded header fields, and the end of blocks that decode to too much. Called by
-// h2_events.c for every field and by conn.c around nghttp2, on the worker's thread.
+// h2_events.c for every field and by conn.c around nghttp2, on the worker's thread. nghttp2 is
+// paused by the callback's return value and never called from inside one, so the work of a stop
+// (gw_header_guard_stop) is conn.c's to ask for, after nghttp2 returned.
 #include "http/header_guard.h"
 
 #include "http/conn.h"

@@ -1,5 +1,7 @@
 // Reads listen.hosts and compares authorities with it. Made by the main thread at start and on
 // reload, asked by the workers for every request whose authority they have not just seen.
+// stream_head.c asks. A list is not changed once it is shared, and counted: a worker that still has
+// the old one after a reload goes on with it. At most GW_HOSTS_MAX names.
 #include "http/host_list.h"
 
 #include <arpa/inet.h>

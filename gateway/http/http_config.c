@@ -1,5 +1,7 @@
 // The settings table and the reader of gateway.conf. Used by the main thread at start and on
-// reload.
+// reload. gateway_main.c fills it from the file and from options, server.c asks which changes need
+// a restart. A setting is one row: its reader, range, default and text come from there, so
+// conf/gateway.conf and the error messages cannot say something else.
 #include "http/http_config.h"
 
 #include "base/check.h"

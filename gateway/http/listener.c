@@ -1,5 +1,7 @@
 // Accepting connections on a worker's loop: in batches, within the connection limits, and pausing
-// (never spinning) when the process has no descriptor left.
+// (never spinning) when the process has no descriptor left. worker.c makes and configures it, on
+// the worker's thread; server.c binds and checks addresses on the main thread before. Clear HTTP/2
+// is bound to loopback addresses only. conn_intro.c asks again for the client behind a balancer.
 #include "http/listener.h"
 
 #include "http/conn.h"

@@ -1,5 +1,7 @@
 // Small files of /proc and /sys, read with one call each. Called by overload.c: at start and
-// reload, and five times a second by the measuring worker.
+// reload, and five times a second by the measuring worker. Any thread; there is no state. A
+// container's limit counts when it is below the machine's. What cannot be read is 0, which means no
+// limit, so a system without these files still starts.
 #include "http/machine_memory.h"
 
 #include "base/str.h"

@@ -1,5 +1,7 @@
 // Online keys on OpenSSL. Opened on the main thread at start; signing and verifying from any
-// thread: a key is not changed after it was made.
+// thread: a key is not changed after it was made. gateway_main.c opens them and hands the core a
+// port to sign with, so the core never sees a private key. A file of zeros, which is what a torn
+// disk leaves, is no key and is refused.
 #include "http/online_keys.h"
 
 #include "http/secret_file.h"

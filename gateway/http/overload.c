@@ -1,5 +1,9 @@
 // Overload manager: the rule, and what workers share of it (atomics: limits, the sockets' sum, the
-// last measure). One worker measures (gw_overload_measure); all others read.
+// last measure). One worker measures (gw_overload_measure); all others read. The first part is the
+// rule and pure: a level from bytes, limits and time. worker.c measures on the worker that was
+// chosen, at most every MEASURE_MS; listener.c, shed.c and send_guard.c read and add on every
+// worker's thread; server.c sets limits on the main thread. A reader may see a level that is one
+// measure old, which is good enough for a rule that acts in tenths of seconds.
 #include "http/overload.h"
 
 #include "http/machine_memory.h"

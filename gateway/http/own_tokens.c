@@ -1,4 +1,8 @@
 // Files of the tokens a gateway makes for itself, and the notes that lead to one of them.
+// gateway_main.c calls on the main thread: reads before the core opens, announces when the
+// listeners are known, and takes the notes away at the end. The core asks through the port to keep
+// a new token, before it counts. A data folder that others may write to is refused: they could put
+// a token of their own there.
 #include "http/own_tokens.h"
 
 #include "http/secret_file.h"

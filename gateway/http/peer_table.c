@@ -1,5 +1,7 @@
 // Connection counts by address: open addressing with linear probing, at most half full, entries
-// moved back when one leaves. Called by every worker's listener and connections.
+// moved back when one leaves. Called by every worker's listener and connections. Any thread: one
+// mutex, taken once an accept and once a close. The table has room for twice the most connections
+// there may be and never grows, so an accept allocates nothing. server.c makes it.
 #include "http/peer_table.h"
 
 #include "base/check.h"

@@ -1,5 +1,6 @@
-// Reads PROXY protocol headers with the reader cursor. Called by conn_io.c for connections of
-// trusted balancers, on the worker's thread. Type-length-values are skipped.
+// Reads PROXY protocol headers of versions 1 and 2 with the reader cursor. Called by conn_intro.c
+// for connections of trusted balancers, on the worker's thread. Pure; it gets what has come so far
+// and says whether that is a header, not yet one, or none. Type-length-values are skipped.
 #include "http/proxy_header.h"
 
 #include "base/cursor.h"

@@ -1,4 +1,8 @@
-// Heads of proxied requests and replies; called by proxy.c.
+// Heads of proxied requests and replies; called by proxy.c on the worker's thread. Both directions
+// are text in, text out, without a socket. Fields that speak of one connection alone (RFC 9110,
+// 7.6.1) stay behind, as do those by which a client could pretend to be a proxy; `forwarded` and
+// its older kin are made here from what the connection is known to be. A target or an authority
+// with a blank in it is refused before it can become a second line.
 #include "http/proxy_request.h"
 
 #include "http/proxy_ride.h"

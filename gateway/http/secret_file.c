@@ -1,4 +1,8 @@
-// Reading and writing of secret files, on the main thread at start and on reload.
+// Reading and writing of secret files, on the main thread at start and on reload: certificates'
+// keys, ticket keys, online keys, tokens. A file is written beside its name, synced and renamed,
+// with mode 0600 from its first byte; reading refuses what others may read. A token that can be
+// told to be guessable (under GW_SECRET_BITS_MIN bits by its length, or a repetition) is refused
+// too.
 #include "http/secret_file.h"
 
 #include "base/private_file.h"

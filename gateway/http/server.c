@@ -1,5 +1,8 @@
 // Puts workers, listeners and TLS together; called by the main thread. Shared with the workers'
-// threads: the count of those that have stopped (atomic) and an eventfd.
+// threads: the count of those that have stopped (atomic) and an eventfd. gateway_main.c calls. A
+// reload builds the new settings and contexts first and then posts them to every worker, so a fault
+// in a file changes nothing. Workers are stopped by message and joined; nothing of theirs is
+// touched before.
 #include "http/server.h"
 
 #include "base/regular_file.h"

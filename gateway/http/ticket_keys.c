@@ -1,5 +1,7 @@
 // Session ticket keys: their file, their turnover, and OpenSSL's callback. The file is touched on
 // the main thread; the callback runs on every worker's, on a copy that nobody changes.
+// tls_context.c calls. A context owns its copy and wipes it when it goes; a new key means a new
+// context. Tickets are stateless: what opens one is in this file alone, so a restart ends none.
 #include "http/ticket_keys.h"
 
 #include "base/cursor.h"

@@ -1,5 +1,7 @@
 // Timer wheel of a worker: deadlines of its connections and of its upstream exchanges. Called on
-// the worker's thread; knows no clock.
+// the worker's thread; knows no clock. worker.c advances it with the time it has, conn.c and
+// conn_deadlines.c set and remove. A timer fires at most one slot late and never early. Those that
+// are due are moved to a list of their own first, so firing one may set or remove any other.
 #include "http/timer_wheel.h"
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
 // Builds the SSL_CTX of the gateway. Called by the main thread at start and on reload; the result
-// is handed to every worker by message.
+// is handed to every worker by message. That is server.c. Certificate, key and client authorities
+// are read from files of bounded size; whatever is wrong with one names the file. A context is
+// never changed: on reload a new one is made, and connections keep the one they began with. Early
+// data is bounded by a guard against repeated ClientHellos (early_guard), as tickets are stateless.
 #include "http/tls_context.h"
 
 #include "base/clock.h"

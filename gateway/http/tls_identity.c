@@ -1,5 +1,7 @@
-// Reads the subject of a peer's certificate. Worker's thread, once a connection, after the
-// handshake.
+// Reads the subject of a peer's certificate: the device's id in CN, the tenant in O. Called by
+// conn_io.c on the worker's thread, once a connection: when its handshake is complete, or with its
+// first early data. OpenSSL has verified the certificate; a subject that is no device, or has a
+// tenant that cannot be one, is nobody.
 #include "http/tls_identity.h"
 
 #include "wire/digest.h"

@@ -1,4 +1,7 @@
-// The row of turns.h: a list with both ends. Called on the worker's thread.
+// The row of turns.h: a list with both ends. worker.c runs it once in each turn of its loop, conn.c
+// puts connections in and takes them out when they end; worker's thread. Both take constant time,
+// and a connection is in the row once at most. What is put in while the row runs waits for its
+// place behind the others.
 #include "http/turns.h"
 
 #include <stddef.h>

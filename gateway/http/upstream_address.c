@@ -1,5 +1,7 @@
 // Takes proxy.upstream apart and looks its host up. Called where a worker is made, and where
-// settings are checked, on the main thread.
+// settings are checked, on the main thread. Those are proxy.c and server.c. It is the only look-up
+// of a name in the gateway, and one that may take long; so it is never done for a request. The
+// first address that is found is taken.
 #include "http/upstream_address.h"
 
 #include "base/str.h"

@@ -1,5 +1,8 @@
 // A worker's set-up, its thread, and what reaches it from other threads (stop, reload, the core's
-// messages). Everything between start and the end of the thread happens on that thread.
+// messages). Everything between start and the end of the thread happens on that thread. server.c
+// makes workers on the main thread and starts them; after that it reaches one through the mailbox
+// alone. One timer ticks for all connections, and the loop's time is read once a turn, so all that
+// happens in a turn has the same now.
 #include "http/worker.h"
 
 #include "base/check.h"

@@ -1,4 +1,7 @@
-// Offline care of a store: check and compact. Called by walle-store and by tests.
+// Offline care of a store: check and compact. Called by walle-store (store_tool.c) and by tests, on
+// one thread, while no gateway runs on it. A check reads every value through its checksum, compares
+// blobs with their names and tells each finding in a line; it changes nothing. Compacting writes a
+// new file into another folder and leaves the old one as it is.
 #include "store/store_private.h"
 
 #include "base/record_seal.h"

@@ -1,5 +1,8 @@
 // Opening and closing the LMDB environment, on the thread that starts the gateway. Reading is in
-// store_read.c, the writer thread in store_writer.c, blob files in store_blob.c.
+// store_read.c, the writer thread in store_writer.c, blob files in store_blob.c. Callers are core.c
+// and walle-store. A process locks the folder before it opens anything, so two never write to one
+// store; pages are walked before LMDB maps them. An older schema is rewritten here, a newer one is
+// refused. Close ends the writer first and then does what is left in its queue.
 #include "store/store_private.h"
 
 #include "base/lmdb_pages.h"

@@ -1,4 +1,7 @@
-// Keys and names of the store's tables. Pure functions, any thread.
+// Keys and names of the store's tables. Pure functions, any thread; called by the files of the
+// store and by all of svc that keep records. Numbers stand in a key most significant byte first,
+// behind a byte of version, so that the order of bytes, in which LMDB walks, is the order of
+// numbers. Which tables can do without a damaged record is said here too.
 #include "store/store.h"
 
 #include <string.h>

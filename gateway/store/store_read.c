@@ -1,4 +1,7 @@
-// Read transactions: a pool of them, and what they return. From any thread; see store.h.
+// Read transactions: a pool of them, and what they return. From any thread, by svc, by the blobs
+// and by the offline tools; see store.h. A read holds the map's gate as a reader, for the writer
+// may only grow the map while nobody reads. A transaction that ends is reset, not freed, so it pins
+// no pages and costs nothing to take again. Every value passes its checksum on the way out.
 #include "store/store_private.h"
 
 #include "base/record_seal.h"

@@ -1,5 +1,7 @@
 // walle-store: looks into a gateway's data directory while no gateway runs on it: dump, check,
-// compact, and salvage, which alone writes there. One thread.
+// compact, and salvage, which alone writes there. One thread. Opening read-only takes the folder's
+// lock, so it waits for nobody and refuses where a gateway runs. Output is lines of text for
+// scripts; the exit status says whether anything was found.
 #include "store/store.h"
 
 #include "base/near_option.h"

@@ -1,5 +1,8 @@
 // The writer thread: group commit. It alone opens write transactions. Operations arrive by
-// gw_store_submit from any thread; their `apply` and `done` run here.
+// gw_store_submit from any thread; their `apply` and `done` run here. Callers of submit are the
+// parts of svc that keep something. A group is applied in the order of its sort keys, so
+// neighbouring pages are written together; it may be applied twice when the map has to grow. `done`
+// comes after the fsync and never before. A tool without a thread calls gw_store_step itself.
 #include "store/store_private.h"
 
 #include "base/record_seal.h"

@@ -1,4 +1,8 @@
-// Writing and reading checkpoints. The keeper's thread writes; the main thread reads at start.
+// Writing and reading checkpoints of the marks, and reading the log back behind one. keeper.c
+// writes on its thread, while sessions go on; ingest.c reads on the main thread at start, before
+// there are any. A checkpoint is a short cut and no truth: if the newest is damaged the one before
+// is read, if both are the whole log is. Reading a batch twice changes nothing, so marks that were
+// ahead of the position do no harm.
 #include "tunnel/checkpoint.h"
 
 #include "tunnel/mark_lane.h"

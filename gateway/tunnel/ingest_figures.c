@@ -1,4 +1,7 @@
-// Figures of the tunnel for /metrics. Worker's thread.
+// Figures of the tunnel for /metrics. gateway_main.c gives it to the core as part of the seam
+// (gw_tunnel_seam), and the core's metrics_text.c calls it on the worker that answers. Counters
+// come from one list (GW_INGEST_COUNTERS), gauges from the table here; all of them are read from
+// atomics or under short locks, so a look costs the sessions nothing.
 #include "tunnel/ingest.h"
 
 #define FIGURE(name) "tunnel_" #name

@@ -1,4 +1,7 @@
-// The scanner of json_scan.h. Any thread.
+// The scanner of json_scan.h: a machine with a stack of bits for what is open, so that depth is
+// bounded and nothing recurses (RFC 8259). Called by schema_check.c and session_content.c for
+// records on a worker's thread, and by schema_parse.c where a schema is declared. Pure, any thread:
+// all state is in the scanner, and texts point into the input.
 #include "tunnel/json_scan.h"
 
 #include <stdlib.h>

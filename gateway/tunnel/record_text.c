@@ -1,4 +1,7 @@
-// From batches of the log to records as text. Background thread.
+// From batches of the log to records as text. api_tunnel.c calls it on the background thread, since
+// it reads files. A page goes through GW_RECORD_SCAN_BYTES of log at most and says where to go on;
+// a damaged record is skipped, and the page says so. Only records of the query's tenant are shown,
+// and of tasks that the asker covers. Payloads are decompressed again with a context of its own.
 #include "tunnel/record_text.h"
 
 #include "tunnel/tunnel_zstd.h"

@@ -1,5 +1,8 @@
 // Records against schemas, while the JSON is read once: a level for each open object and list. One
 // that was refused is read once more, to say which field of it is why. Worker's thread.
+// session_content.c calls both. A schema is never changed here, and the stack of levels has
+// GW_JSON_DEPTH_MAX places in the call's own frame: no record makes it grow, and nothing is
+// allocated.
 #include "tunnel/schema.h"
 
 #include "tunnel/json_scan.h"

@@ -1,5 +1,7 @@
 // The cursor of segment_cursor.h: a window over a file that moves with the records. Any thread, one
-// at a time.
+// at a time. Those are segment_reader.c and, at open, segment_recover.c. What it returns points
+// into the window and is good until the next call. At its limit it says NOT_FOUND, in front of
+// bytes that are no whole record CORRUPT, and stays there.
 #include "tunnel/segment_cursor.h"
 
 #include <errno.h>

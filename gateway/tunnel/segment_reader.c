@@ -1,5 +1,7 @@
 // Readers of the segment log: a cursor that goes from segment to segment up to the durable end. Any
-// thread; each reader on one at a time.
+// thread; each reader on one at a time. checkpoint.c reads the log back with one, record_text.c
+// reads pages. A reader holds a file of its own, so a segment that is let go meanwhile is read to
+// its end. The durable end is asked again at each step; what lies behind it is not shown.
 #include "tunnel/segment_private.h"
 
 #include "base/regular_file.h"

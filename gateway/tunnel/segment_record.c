@@ -1,5 +1,7 @@
 // Encoding and checking of segments' heads and records: the log's writer, its reader, the repair at
-// open and the fuzz target. Any thread.
+// open and the fuzz target. Any thread. The layout is in segment_record.h. Nothing is trusted
+// before the check of the record holds, and sizes are compared with the segment's before anything
+// is read. No state.
 #include "tunnel/segment_record.h"
 
 #include "base/cursor.h"

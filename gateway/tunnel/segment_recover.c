@@ -1,5 +1,8 @@
 // Opening the segment log: which segments there are, and the cut behind the last whole record. Runs
-// on the program's main thread before the writer starts.
+// on the program's main thread before the writer starts. segment_log.c calls it. Only the newest
+// segment can have a torn end, since a segment is complete before the next is made; zeros that were
+// laid ahead of the records are cut without a word, anything else is told in the log. A segment in
+// the middle whose head is no head is an error: nothing is thrown away.
 #include "tunnel/segment_private.h"
 
 #include "base/regular_file.h"

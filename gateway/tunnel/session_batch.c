@@ -1,4 +1,8 @@
-// BATCH, CHUNK and LOSS: credit, order, content, and the way to the sink. Worker's thread.
+// BATCH, CHUNK and LOSS: credit, order, content, and the way to the sink. session_input.c calls for
+// each such frame, on the worker's thread. A batch that is not the next one is dropped and not
+// refused, for the device sends again from the mark, unless it shows that there are two devices;
+// one whose content is refused says which records, and so does what comes behind it, once. What is
+// submitted belongs to the sink until `done`, which only leaves a note for the worker.
 #include "tunnel/session_private.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 // What is in a batch: decompressed, compared with its hash, read as records, and each record held
-// against what its task declared. Worker's thread.
+// against what its task declared. Worker's thread. session_batch.c calls it for a batch that is
+// whole. The worker's one buffer and context for decompression are used, so what is in a batch is
+// valid during the check alone. The hash is over the content and not over what was sent: a wrong
+// dictionary is found like a torn byte.
 #include "tunnel/session_private.h"
 
 #include "tunnel/json_scan.h"

@@ -1,5 +1,8 @@
 // HELLO and WELCOME: who speaks, which lanes the session takes over, and whether device and gateway
-// agree on what is durable. Worker's thread.
+// agree on what is durable. Worker's thread. session_input.c calls for HELLO and at the end of a
+// session, ingest.c when something has landed that a session waited for. WELCOME is sent only when
+// nothing of the lanes is on its way to disk, since it says what is durable. A device that says
+// otherwise is a copy or was restored: it is told FORK.
 #include "tunnel/session_private.h"
 
 #include <inttypes.h>

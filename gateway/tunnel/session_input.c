@@ -1,4 +1,8 @@
-// Sessions: opening, frames out of the byte stream, closing. Worker's thread.
+// Sessions: opening, frames out of the byte stream, closing. http/tunnel_stream.c brings the bytes
+// and fleet-sim's tunnel_law_link.c stands in for it; worker's thread. Whole frames are handled
+// where they lie, only the rest is copied and kept, up to GW_INGEST_INPUT_MAX. A session stops at
+// the end of the worker's turn and goes on in the next, so one that sends much does not hold up the
+// others.
 #include "tunnel/session_private.h"
 
 #include "base/ckd.h"

@@ -1,4 +1,7 @@
-// Frames to the device: acknowledgements, credit, and all ways to say no. Worker's thread.
+// Frames to the device: acknowledgements, credit, and all ways to say no. The other session files
+// send through it, and ingest.c settles a session when something of it has landed; worker's thread.
+// ACK says DURABLE, which is on disk. Credit comes in quarters of the whole and none while memory
+// is short: then devices are asked to wait, those with records that can wait first.
 #include "tunnel/session_private.h"
 
 #include "base/check.h"

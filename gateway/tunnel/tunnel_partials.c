@@ -1,4 +1,7 @@
-// The shelf of interrupted batches. Any thread.
+// The shelf of interrupted batches. session_hello.c leaves one when a session ends within a batch
+// and takes it when the device is back, on the workers' threads; the device may come to another
+// worker, hence one shelf with one mutex. At most GW_PARTIALS_MAX and GW_PARTIALS_BYTES: the one
+// left first goes first. Memory is given back outside the lock.
 #include "tunnel/tunnel_partials.h"
 
 #include "tunnel/session_private.h"

@@ -1,5 +1,7 @@
 // Decompression of tunnel batches. A context per worker, not per device: 96 KB would not scale to a
-// stream each. Worker's thread; dictionaries are made on any.
+// stream each. Worker's thread; dictionaries are made on any. session_content.c and record_text.c
+// decompress, dict_shelf.c makes dictionaries ready, fleet-sim's law of the tunnel opens what its
+// sink was given. A frame may not give more than it said: the output has that size and no more.
 #include "tunnel/tunnel_zstd.h"
 
 #include <stdlib.h>
