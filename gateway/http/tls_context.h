@@ -1,6 +1,7 @@
 // The gateway's TLS side: one SSL_CTX built from certificate, key and ticket key files, replaced as
-// a whole on reload and when ticket keys or the development certificate are due. TLS 1.3 only, ALPN
-// `h2` required, stateless session tickets whose keys survive a restart (ticket_keys.h).
+// a whole on reload and when ticket keys or the development certificate are due. TLS 1.3 only; ALPN
+// `h2`, else `http/1.1`, which a client that says nothing gets, too; stateless session tickets
+// whose keys survive a restart (ticket_keys.h).
 #ifndef GW_TLS_CONTEXT_H
 #define GW_TLS_CONTEXT_H
 

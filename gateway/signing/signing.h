@@ -1,8 +1,9 @@
-// Signing of releases with Ed25519 (RFC 8032), on OpenSSL: the only place that holds a private key.
+// Signing of releases with Ed25519 (RFC 8032), on OpenSSL: the only place that holds the
+// private keys of people. The gateway's own are in http/online_keys.c.
 //
 // A key file is PKCS #8 PEM, readable by its owner alone; beside it FILE.pub holds the public key
-// as 64 hex digits. The gateway never sees a private key: it stores and hands out statements that
-// only devices verify.
+// as 64 hex digits. The gateway never sees such a key: it stores and hands out statements that
+// devices verify.
 #ifndef SIGNING_H
 #define SIGNING_H
 
