@@ -1,6 +1,6 @@
 // Holding back what was said already. It stands between the agent's log and standard error
-// (device_agent.c sets it up first), and is called by whatever thread speaks, the loop's or the
-// task worker's, so one mutex guards the table of lines.
+// (device_agent.c sets it up first), and is called by whatever thread speaks, so one mutex guards
+// the table of lines.
 //
 // Lines are the same when they differ only in numbers that stand alone. Of the last
 // AGENT_QUIET_LINES different ones each is told again after a gap that doubles from
