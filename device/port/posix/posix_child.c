@@ -3,8 +3,8 @@
 // ready and stopping are the loop's too. One mutex guards which process waits and which runs, and
 // the templates; the channel is the task worker's alone while a run lasts.
 //
-// What a process says is parsed in posix_child_parse.c; every wait has a deadline, and a process
-// that has been told to end and does not is killed with its group.
+// What a process says is parsed in posix_child_parse.c. Every wait has a deadline, and every end is
+// a kill and a wait for it: the process's own death is looked for first only to tell its signal.
 #include "posix/posix_child.h"
 
 #include "posix/posix_memfd.h"
