@@ -1,5 +1,8 @@
-// The gate's judgement. Called by the rollout machine at every tick, by replays, and by the bench
-// that measures error rates; nothing is kept between calls.
+// The gate's judgement. Called by the rollout machine (rollout.c) at every tick, and so by replays,
+// the simulator and the bench that measures error rates; the API, walle and stage_power.c check and
+// size gates with it. Nothing is kept between calls; which rule judges is the rollout's, and
+// LOGRANK's is in trial.c. In all rules failure is looked at before success, and sample and dwell
+// before a pass.
 #include "policy/gate.h"
 
 #define MILLION 1000000u

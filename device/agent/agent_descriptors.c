@@ -1,4 +1,7 @@
-// The limit of open descriptors, looked at once when the agent starts. Main thread.
+// The limit of open descriptors, looked at once when the agent starts: device_agent.c calls it in
+// main, before there is a loop or a port. A limit below AGENT_DESCRIPTORS_MIN is raised as far as
+// the hard limit allows; where that is too low the agent does not start, since it would check in
+// and pull and then be unable to run anything.
 #include "agent_descriptors.h"
 
 #include <errno.h>

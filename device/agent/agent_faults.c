@@ -1,4 +1,7 @@
-// A device that is refused, or waits, says so and for what. Called by device_agent.c at each tick.
+// A device that is refused, or waits, says so and for what. Called by device_agent.c after each
+// tick of the runtime, on the loop's thread. Works on what dev_stats counts alone: a refusal is
+// said once for each status, a request without a good answer once for each failure, with the time
+// until the device asks again.
 #include "agent_faults.h"
 
 static const char *unknown_text(const struct agent_faults *faults)

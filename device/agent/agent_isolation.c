@@ -1,5 +1,8 @@
-// Finds the program that task processes run. Called by the agent while it starts, on its main
-// thread.
+// Finds the program that task processes run: the one that --task-runner names, else
+// walle-task-runner in the folder of the agent's own program (/proc/self/exe). Called by
+// device_agent.c on its main thread: while arguments are parsed, before the port is made, and for
+// the hint behind the error of a port that found no runner. Whether the program is there is the
+// port's business, not looked at here.
 #include "agent_isolation.h"
 
 #include "posix/posix_port.h"

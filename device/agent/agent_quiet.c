@@ -1,4 +1,10 @@
-// Holding back what was said already. Called through the agent's log, on whatever thread speaks.
+// Holding back what was said already. It stands between the agent's log and standard error
+// (device_agent.c sets it up first), and is called by whatever thread speaks, so one mutex guards
+// the table of lines.
+//
+// Lines are the same when they differ only in numbers that stand alone. Of the last
+// AGENT_QUIET_LINES different ones each is told again after a gap that doubles from
+// AGENT_QUIET_FIRST_S to AGENT_QUIET_LAST_S; debug lines and those of the event source always are.
 #include "agent_quiet.h"
 
 #include "base/clock.h"

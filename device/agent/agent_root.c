@@ -1,4 +1,8 @@
-// See agent_root.h. Called while the agent reads its arguments, and before its runtime starts.
+// Reads the root of --root and holds it against the one in DIR/root.born. Called by device_agent.c
+// on its main thread: agent_root_read while arguments are parsed, agent_root_keep before the
+// runtime starts. What a changed root means is judged here, as the core knows but one root: another
+// root of the same version stops the agent, one of another version is taken and said in the log.
+// The file is "VERSION SHA256 CHECK", so that damage is told from another root.
 #include "agent_root.h"
 
 #include "base/hash.h"

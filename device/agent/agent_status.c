@@ -1,5 +1,9 @@
-// The state of a device's folder, for people and programs. Called by device_agent.c instead of a
-// run. Everything is gathered into one JSON object; the text is written from that.
+// The state of a device's folder, for people and programs (--status DIR, --json). Called by
+// device_agent.c instead of a run, on its main thread. Everything is gathered into one JSON object,
+// and the text is written from that, so that the two cannot say different things. The record is
+// read through device/state_record.h, names of versions from the manifests that lie among the
+// blobs. An agent may run meanwhile: it is looked for in /proc/locks, as trying its lock would be
+// in its way, and content that is not there or not whole is a version without a name.
 #include "agent_status.h"
 
 #include "base/clock.h"

@@ -1,4 +1,6 @@
-// The last words of a run of the agent. Called by device_agent.c, once.
+// The last words of a run of the agent: the tasks on standard output for scripts, counters of the
+// runtime, the events and the pipeline in the log. Called by device_agent.c once, on its main
+// thread, when the loop has ended and before the port is freed, since all figures are the port's.
 #include "agent_summary.h"
 
 #include "posix/posix_pipeline.h"

@@ -1,4 +1,6 @@
-// See agent_url.h. Called while the agent reads its arguments.
+// Takes an address of --gateway or --mirror apart: scheme, host, port (8443 where none is given).
+// Called by device_agent.c while it reads its arguments, on its main thread. A path, a user or a
+// blank is refused and not skipped: the host is looked up, and shown as who answers.
 #include "agent_url.h"
 
 #include <string.h>

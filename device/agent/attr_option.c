@@ -1,4 +1,8 @@
-// Attributes as the agent's command line has them. Called while arguments are parsed.
+// Attributes as the agent's command line has them. Called by device_agent.c while arguments are
+// parsed, on its main thread. A value gets the type it looks like, but for the attributes that are
+// always text (os_version, model ...): --attr os_version=15 must not become a number that no target
+// compares with a text. Names and sizes are checked by the encoder of wire/attrs.h itself, on a
+// list of one.
 #include "attr_option.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-// Reads lines without blocking and records them, a few at a time, on a timer of the agent's loop.
+// Reads lines of events and records them (--events). Made by device_agent.c when the first
+// check-in's work is done, and driven by a timer of the agent's loop, on its thread. Nothing here
+// blocks: files are opened without waiting, and at most EVENT_SOURCE_LINES are recorded before
+// others get their turn; a pipe that has nothing is asked again every EVENT_SOURCE_WAIT_MS. Memory
+// is one line (EVENT_LINE_MAX); bad lines are counted, and told one by one only for the first few.
 #include "event_source.h"
 
 #include "lines/event_lines.h"

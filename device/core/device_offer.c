@@ -4,11 +4,8 @@
 // ordered, forwards or back: by the director's answer on a device with a root, else by what the
 // gateway answers a check-in with. No order goes below the task's floor.
 //
-// Order of the checks: frame, signatures over the raw bytes, only then the payload; expiry by the
-// time the device believes (device_time.h) of what is news; floor, and that one counter has one
-// content; the device's own bucket against the signed stage; on a device with a root also the other
-// roles (trust_judge.c). A refusal keeps the state as it is and is reported once under its own
-// code. Called for each envelope of a check-in's answer or of an offer header.
+// Called for each envelope of a check-in's answer (device_control.c) or of an offer header
+// (runtime.c), on the runtime's thread.
 #include "core/runtime.h"
 
 #include "base/check.h"
@@ -19,6 +16,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+// Order of the checks: frame, signatures over the raw bytes, only then the payload; expiry by the
+// time the device believes (device_time.h) of what is news; floor, and that one counter has one
+// content; the device's own bucket against the signed stage; on a device with a root also the other
+// roles (trust_judge.c). A refusal keeps the state as it is and is reported once under its own
+// code.
 
 #define SIGNED_BYTES_MAX (WIRE_STATEMENT_BYTES_MAX + 16)
 #define LATE_FORMAT                                                                                \

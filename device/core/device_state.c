@@ -1,6 +1,16 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
+// Called on the runtime's thread by runtime.c, at boot and by dev_flush, and by state_record.c for
+// programs that only look. Pure but for the runtime it fills. Records since "WLD6" are read, "WLDB"
+// is written, in at most DEV_STATE_SAVE_MAX bytes. What follows the layout and still cannot be (a
+// floor above what raised it, two tasks of one id) makes the whole record CORRUPT.
+#include "core/runtime.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
 //   record := "WLDA", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
 //             garbage, 2: past follows), refusals (core/refusals.h), varint told_interval_s,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
@@ -31,13 +41,6 @@
 // varint counter in place of floor and approvals: those of the last statement, whose u64 rollout is
 // before manifest_bytes. No floor was known then. "WLD6" has one u64 in place of the two, the
 // highest time that anybody signed: it is taken for the gateway's word, which does not last.
-//
-// Called at boot and by dev_flush. Pure but for the runtime it fills.
-#include "core/runtime.h"
-
-#include "base/hash.h"
-
-#include <string.h>
 
 #define MAGIC          "WLD" // and the version, 10 as A, 11 as B
 #define MAGIC_BYTES    4

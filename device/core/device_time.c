@@ -1,5 +1,9 @@
-// The time a device believes; device_time.h says by which rules. Pure. Called by the judges, by the
-// leases, and for the stored record.
+// The time a device believes; device_time.h says by which rules. Pure: the clocks come in as struct
+// dev_time_now, which dev_clocks (runtime.c) fills. Called on the runtime's thread by those who
+// learn a time (device_offer.c of releases, trust_judge.c of the director's answer, trust_store.c
+// of roots), by those who ask for it (device_lease.c, and device_offer.c for expiry), and by
+// device_state.c for what is stored. Sums and differences saturate, so that no signed number can
+// wrap it.
 #include "core/device_time.h"
 
 static uint64_t later(uint64_t a, uint64_t b)

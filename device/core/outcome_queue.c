@@ -1,5 +1,8 @@
-// The packed queue of outcomes. Called by the runtime (add, report, acknowledge) and by the state
-// record (restore); pure.
+// The packed queue of outcomes. Called on the runtime's thread by device_control.c (add, report,
+// acknowledge), by runtime.c (its memory) and by device_state.c (restore); pure. Entries lie one
+// behind the other from the start of the block, so taking the oldest moves the rest: at most
+// outcomes_max entries, and a report takes them in that order. What is restored is checked entry by
+// entry first; a queue that has become smaller keeps the newest.
 #include "core/outcome_queue.h"
 
 #include "base/check.h"

@@ -1,4 +1,8 @@
-// What comes of a pull's requests: head, body and end of a response. Called by the transport.
+// What comes of a pull's requests: head, body and end of a response. Called by the transport
+// through dev_on_head, dev_on_body and dev_on_end (runtime.c), on the runtime's thread; the steps
+// that make the requests are in device_pull.c. Only here is it decided whether an answer fits what
+// was asked: the whole blob, the rest of it, a delta, or the list of exclusive files. What does not
+// fit is refused before a byte is stored, and no byte beyond the signed size ever is.
 #include "core/pull_parts.h"
 
 #include "base/check.h"

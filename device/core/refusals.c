@@ -1,5 +1,8 @@
-// The memory of refused statements. Called by the offer code, at the beginning of a check-in, and
-// by the record's codec; pure.
+// The memory of refused statements. Called on the runtime's thread by the offer code
+// (device_offer.c, device_slots.c, device_trust.c), by device_control.c when a check-in is made, by
+// runtime.c at boot, and by device_state.c, whose record holds the marks; pure. Marks lie newest
+// first, and whether one stands is a bit at the same place, so that DEV_REFUSED_MAX is at most 32;
+// a new one moves all by one and the oldest goes.
 #include "core/refusals.h"
 
 #include "wire/profile.h"

@@ -1,5 +1,10 @@
-// Agreement of two results value by value. Called when a shadow's run ended and its result is not
-// the active version's to the letter. Pure, any thread; nesting is bounded by a stack of its own.
+// Agreement of two results value by value. Called by device_shadow.c when a shadow's run ended and
+// its result is not the active version's to the letter. Pure, any thread.
+//
+// Scripts decide what results look like, so all is bounded: nesting by a stack of its own
+// (DEV_COMPARE_DEPTH_MAX levels), and pairing members by DEV_COMPARE_WORK_MAX bytes read. Members
+// in the same order are paired in one pass; from the first that is not, each is searched for in the
+// other object. Beyond a bound, and for what is no JSON, the answer is UNKNOWN.
 #include "core/result_compare.h"
 
 #include "core/result_syntax.h"

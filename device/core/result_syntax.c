@@ -1,5 +1,8 @@
-// The texts results are: a check of their syntax with a stack of bits, steps from value to value,
-// and numbers. Called by result_compare.c; pure, any thread.
+// The texts results are: a check of their syntax with a stack of bits (one a level: object or
+// list), steps from value to value, and numbers. Called by result_compare.c for shadows and by
+// posix_child_parse.c for what a task's process sends; pure, any thread. The steps rely on the
+// check: they are called on texts alone that dev_json_ok has passed, so they look for ends and not
+// for errors.
 #include "core/result_syntax.h"
 
 #include <float.h>

@@ -1,4 +1,8 @@
-// Server-sent events, line by line. Called by the runtime for each chunk of the hint stream; pure.
+// Server-sent events, line by line (WHATWG HTML, "server-sent events"): of the fields only `event`
+// and `data` matter here. Called by device_hints.c for each chunk of the hint stream, on the
+// runtime's thread; pure. Lines end with CR, LF or both, also across chunks. A feed stops behind a
+// hint and says how many bytes it took, so that the caller acts on each one before it goes on. A
+// line that was cut is never a hint.
 #include "core/sse.h"
 
 #include "base/str.h"

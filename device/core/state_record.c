@@ -1,5 +1,7 @@
-// Looking at a stored record without living from it. Called by programs that show a device's
-// folder, on their own thread.
+// Looking at a stored record without living from it. Called by programs that show a device's folder
+// (device/agent/agent_status.c), on their own thread. It decodes into a runtime with no ports that
+// is never booted, so the record has one decoder (device_state.c) and nothing here can write, count
+// or recover.
 #include "device/state_record.h"
 
 #include "core/runtime.h"

@@ -1,5 +1,6 @@
 // The whole of an embedding: memory from the app, a table of ports, and a loop that ticks. Here the
-// ports are those of the tests; an app brings its own, or takes the posix ones.
+// ports are those of the tests; an app brings its own, or takes the posix ones. One thread.
+// docs/DEVICE.md points here; ctest runs it (tests/CMakeLists.txt), so what it shows keeps working.
 #include "device/device.h"
 #include "mem/mem_port.h"
 

@@ -1,5 +1,11 @@
-// Runs of models on the store's sessions, and the store as the table a script VM is given. Called
-// by script VMs on their own threads.
+// Runs of models on the store's sessions, and the store as the table a script VM is given
+// (dev_model_store_port): by the posix port's task worker, task processes, the simulator and `walle
+// task run`. A run is on the thread of the VM that asks, which has the session for itself until it
+// gives it back.
+//
+// A session that waits is found by the shapes and types of its inputs, hashed, so that it need not
+// plan. dev_model_warm plans one ahead for the shapes a file declares (open dimensions as 1);
+// templates do that before they fork (runner/task_runner.c).
 #include "model/model_store.h"
 
 #include "base/hash.h"

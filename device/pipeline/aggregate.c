@@ -1,5 +1,11 @@
-// Incremental aggregates over plain states. Called by the windows of a stream for every event, on
-// the stream's thread; pure.
+// Incremental aggregates over plain states. Called by the windows of a stream (stream_window.c) for
+// every event, and by event_stream.c, which checks declarations and reads the answers; scripts look
+// at single last values, bins and quantiles through vm/vm_aggregate.c. On the stream's thread;
+// pure.
+//
+// All kinds are in one file, for what they share is most of it: sums that are exact (128 bits for
+// integers, Klein's compensated sum for reals), states that are plain bytes, and their merge. The
+// two sketches have files of their own (distinct_sketch.c, quantile_sketch.c).
 #include "pipeline/aggregate.h"
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
-// HyperLogLog with one byte a register. Called by the aggregates of windows on their owner's
-// thread; pure.
+// HyperLogLog with one byte a register. Called by aggregate.c (the kind DISTINCT) on the stream's
+// thread; pure. The estimator is Ertl's (2017, algorithm 6), whose two sums, sigma and tau, end
+// when a term no longer changes them; so there are no tables of corrections and no switch to
+// another estimate at small counts. Registers only grow, which makes a merge the greater of each
+// two.
 #include "pipeline/distinct_sketch.h"
 
 #include "base/check.h"

@@ -1,5 +1,11 @@
-// Evaluates compiled expressions over events. Called by the trigger engine and the stream functions
-// for every event, on their owner's thread; pure. The compiler is in event_predicate_parse.c.
+// Evaluates compiled expressions over events. Called by the stream functions (stream_events.c) and
+// by a script's Filter, Map and KeyBy (vm/vm_stream.c) for every event, on their owner's thread;
+// pure. The compiler is in event_predicate_parse.c, the code between the two in
+// event_predicate_code.h.
+//
+// The code is postfix, in one pass over a stack whose depth the compiler has bounded
+// (PREDICATE_STACK_MAX), so that an event costs at most the length of the text. A value that is
+// missing makes what is built on it missing; `&&` and `||` are Kleene's.
 #include "pipeline/event_predicate.h"
 
 #include "pipeline/event_predicate_code.h"

@@ -1,5 +1,10 @@
 // Compiles the text of an expression: tokens, an operator-precedence parser with its own bounded
-// stacks, and postfix code. Called when triggers and streams are declared, on any thread; pure.
+// stacks, and postfix code for event_predicate.c. Called when a stream is declared (event_stream.c)
+// and when a script makes one (vm/vm_stream.c), on any thread; pure.
+//
+// No recursion: depth is bounded by the stacks, code by the caller's buffer. Types that cannot fit
+// are refused here, as far as they are known before there is an event. The first error counts and
+// has the place in the text.
 #include "pipeline/event_predicate.h"
 
 #include "pipeline/event_predicate_code.h"

@@ -1,5 +1,8 @@
 // The bounded buffer of a join: records of events one behind the other, moved to the front of the
-// block when its end is reached. Called by the stream functions on their owner's thread.
+// block when its end is reached. Called by the stream functions (event_stream.c, stream_events.c,
+// stream_window.c) on their owner's thread; no allocation. Events are copied whole, texts and
+// attributes included, since the caller's event is gone when its partner comes; a record begins at
+// a multiple of 8.
 #include "pipeline/join_buffer.h"
 
 #include "base/check.h"

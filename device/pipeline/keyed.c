@@ -1,5 +1,8 @@
-// The bounded table of keys and the pool of their nodes. Called by the stream functions on their
-// owner's thread; no allocation, no state of its own.
+// The bounded table of keys and the pool of their nodes. Called by the stream functions
+// (event_stream.c, stream_window.c) on their owner's thread; no allocation, no state of its own. An
+// index with open addressing finds a key, a list through all keys keeps the order of use, and each
+// key has a list of nodes by (start, seq). Taking a key out moves later ones of its run forward, so
+// no place is ever marked as deleted and probing stays short however long a device runs.
 #include "pipeline/keyed.h"
 
 #include "base/check.h"

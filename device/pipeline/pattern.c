@@ -1,5 +1,10 @@
-// Patterns: text to normal form and back. The task builder and the gateway check what developers
-// wrote with this, the trigger compiler reads its result. Any thread, no state.
+// Patterns: text to normal form. Called by the trigger compiler (trigger_build.c), by
+// pipeline_tasks.c and timeouts.c on a device, and by the simulator; the task builder and the
+// gateway come by way of declaration_check.c. Any thread, no state.
+//
+// Gaps, clauses and the limits of the whole are here; words and literals are read by
+// pattern_scan.c. Tests of a literal are sorted and doubles dropped, so that two ways to write one
+// pattern give one normal form and share their steps in a trie.
 #include "pipeline/pattern.h"
 
 #include "pipeline/pattern_parse.h"

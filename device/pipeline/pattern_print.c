@@ -1,5 +1,8 @@
-// The normal form of a pattern as text, and what a test of an attribute says of an event.
-// Any thread, no state.
+// The normal form of a pattern as text, and what a test of an attribute says of an event. The text
+// is made by timeouts.c, whose openings are patterns again; the test is asked for every event by
+// trigger_match.c, for events of the past by trigger_embed.c, and by the simulator's walks. Numbers
+// are compared as whole numbers where both are, else as doubles: a pattern's decimal has at most 15
+// digits, so its double is the nearest one. Any thread, no state.
 #include "pipeline/pattern.h"
 
 #include "base/cursor.h"

@@ -1,5 +1,8 @@
 // The words of a pattern's text: white space, words, numbers, quotes, and literals such as
-// click(home, "buy", price > 10). Called by pattern.c alone; any thread.
+// click(home, "buy", price > 10). Called by pattern.c alone, through pattern_parse.h; any thread. A
+// literal is all in here, its arguments included, since they are nothing but words. Texts are
+// borrowed from the pattern's own, so nothing is copied or allocated; the first fault ends the scan
+// with its place.
 #include "pipeline/pattern_parse.h"
 
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 // The life of a device's data pipeline: memory, boot, the step that drains the recorder and feeds
-// what listens, and the ends of runs. Called by the embedding program on the pipeline's thread.
+// what listens, and the ends of runs. Called by the embedding program (posix/posix_pipeline.c, the
+// simulator's fleet_pipeline.c, `walle task run`'s task_play.c) on the pipeline's thread. What an
+// event does, in this order: recorder, sequences, trigger engine, starts; the engine's state is
+// stored with the events it has seen, so that a kill neither loses a match nor tells it twice.
 #include "pipeline/pipeline.h"
 
 #include "base/check.h"

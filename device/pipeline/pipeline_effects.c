@@ -1,5 +1,7 @@
 // What a run gave: features into the store, uploads to the tunnel, each checked against what the
-// task declared. Called at the end of a run, on the pipeline's thread, within one group of collect.
+// task declared. Called by pipeline.c at the end of a run, on the pipeline's thread, within the one
+// group of collect that also forgets the start: after a kill the run either gave all of it or is
+// run again. What is refused is counted and does not hold up the rest.
 #include "pipeline/pipeline_private.h"
 
 static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *task,

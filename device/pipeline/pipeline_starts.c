@@ -1,19 +1,19 @@
 // Starts that wait: stored when a match fires, handed over one at a time, forgotten in the same
-// commit that stores what the run gave. Called by the step and by the ends of runs, on the
-// pipeline's thread.
+// commit that stores what the run gave. Called by pipeline.c, in its step and at the ends of runs,
+// on the pipeline's thread.
 //
 // Order of what reaches the store: the events of a match, then the start with the engine's state;
 // when its run ended, what the run gave, then the start's end. A kill in between runs the start
 // again, under its token.
-//
-//   start := u8 version (1; 2: timed out), u64 task id, u64 seq, varint wall_ms, varint visit,
-//   varint seq_count, seq_count x varint
-//            (seq - the one before), under the key "start" + u64 seq big-endian + u64 token
 #include "pipeline/pipeline_private.h"
 
 #include "base/check.h"
 
 #include <string.h>
+
+//   start := u8 version (1; 2: timed out), u64 task id, u64 seq, varint wall_ms, varint visit,
+//   varint seq_count, seq_count x varint
+//            (seq - the one before), under the key "start" + u64 seq big-endian + u64 token
 
 #define KEY_PREFIX       "start"
 #define KEY_PREFIX_BYTES 5

@@ -1,5 +1,10 @@
-// What live tasks declare, and the trigger set made of it: compiled aside, carried over, swapped
-// between two events. Called by dev_pipeline_declare and at boot, on the pipeline's thread.
+// What live tasks declare, and the trigger set made of it: certified in scratch, compiled aside,
+// carried over, swapped between two events. Called by the embedding program through
+// dev_pipeline_declare when the set of active versions changes, and by pipeline.c at boot and when
+// state is stored; on the pipeline's thread.
+//
+// A set that does not fit costs a task its place, never the pipeline: the task whose pattern is at
+// fault is left out, else the last one that has triggers, and the rest compiled again.
 #include "pipeline/pipeline_private.h"
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
-// The quantile sketch: buckets by leading bits, uniform collapse. Called by the aggregates of
-// windows on their owner's thread; pure.
+// The quantile sketch: buckets by leading bits, uniform collapse (DDSketch and UDDSketch, see the
+// header). Called by aggregate.c (the kind QUANTILES) on the stream's thread; pure. Buckets lie
+// sorted, so adding one searches and moves those behind it. Collapsing joins each two neighbours
+// and doubles the error, which the level says; of two sketches that are merged, the finer one's
+// buckets are taken at the level of the coarser one.
 #include "pipeline/quantile_sketch.h"
 
 #include "base/check.h"

@@ -1,14 +1,8 @@
 // The recorder on the runtime's thread: numbers, visits and what is kept of each event.
 //
-// dev_record alone is called on any thread; it does nothing here but pass on to the ring. The
-// numbers' record in DEV_SPACE_STATE under "recorder":
-//
-//   u8 version (1), u64 secret, u32 boot, u64 boot_id, u64 mono_us, u64 stored_to, u64
-//   reserved_seq, u32 next_visit, u32 reserved_visit, varint open visits, each { u32 number, u32
-//   instance, u64 page_hash, u64 enter_seq }, u64 hash of all that
-//
-// Blocks of events lie in DEV_SPACE_EVENTS under u64 big-endian first seq and last seq
-// (sequence.c): when the record cannot be read, the greatest key says where numbers go on.
+// dev_record alone is called on any thread; it does nothing here but pass on to the ring. The rest
+// is called by pipeline.c (boot, drain), pipeline_tasks.c (what to keep) and sequence_store.c (what
+// of the numbers is to be stored).
 #include "pipeline/recorder.h"
 
 #include "base/check.h"
@@ -19,6 +13,15 @@
 #include "wire/event_attrs.h"
 
 #include <string.h>
+
+// The numbers' record in DEV_SPACE_STATE under "recorder":
+//
+//   u8 version (1), u64 secret, u32 boot, u64 boot_id, u64 mono_us, u64 stored_to, u64
+//   reserved_seq, u32 next_visit, u32 reserved_visit, varint open visits, each { u32 number, u32
+//   instance, u64 page_hash, u64 enter_seq }, u64 hash of all that
+//
+// Blocks of events lie in DEV_SPACE_EVENTS under u64 big-endian first seq and last seq
+// (sequence.c): when the record cannot be read, the greatest key says where numbers go on.
 
 #define STATE_KEY     "recorder"
 #define STATE_VERSION 1

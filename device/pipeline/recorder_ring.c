@@ -2,6 +2,17 @@
 // and the first word of each record; everything else in a record is written by one thread before it
 // publishes that word and read by another after it saw it.
 //
+// Called by recorder.c alone: dev_ring_put and dev_ring_wakes by dev_record on the threads of the
+// app, all else on the runtime's. A put takes no lock, allocates nothing and waits for nobody; what
+// finds no room is counted as lost.
+#include "pipeline/recorder_ring.h"
+
+#include "base/check.h"
+#include "wire/event_attrs.h"
+#include "wire/wiretext.h"
+
+#include <string.h>
+
 // A put reserves bytes by moving `head` with compare-and-swap (another thread's success is the only
 // reason to try again), writes its record there and publishes its size. The drain reads records in
 // the order of reservation; it waits behind a record that is reserved and not yet published, which
@@ -14,13 +25,6 @@
 // dev_ring_wakes). Giving back is a release of `tail` after zeroing, and a put acquires `tail`
 // before it uses the room. Counters and gate are relaxed:
 // the gate may be seen late, an event recorded while it changes falls under the old or the new one.
-#include "pipeline/recorder_ring.h"
-
-#include "base/check.h"
-#include "wire/event_attrs.h"
-#include "wire/wiretext.h"
-
-#include <string.h>
 
 #define PADDING 0x80000000u
 

@@ -1,5 +1,8 @@
 // Events on their way through a stream: order and time, Filter, Join, Map; the windows are in
-// stream_window.c. Called by the runtime for every event, on the stream's thread.
+// stream_window.c. On the stream's thread: a script's aggregates (vm/vm_aggregate.c) feed each
+// event with the sides of the join that its own filters found, the benchmarks (bench/ipv) give
+// whole events and let the stream filter. An event is taken in once: one that is not newer, by seq,
+// is dropped before it moves the watermark. A clock that was set back ends what waits for partners.
 #include "pipeline/event_stream.h"
 
 #include "pipeline/event_predicate.h"

@@ -1,5 +1,8 @@
-// Pending starts and their ends; see timeouts.h. Called by the pipeline: at events, when its clock
-// moves, and when the trigger engine's state is stored.
+// Pending starts and their ends; the rules are in timeouts.h. Called by the pipeline on its thread:
+// by pipeline_starts.c at events and when its clock moves, by pipeline_tasks.c when tasks change
+// and when the trigger engine's state is stored; declaration_check.c asks on any thread for what a
+// pattern's time-out costs. At most DEV_TIMEOUTS_MAX are pending, in a plain array that is
+// searched: it is short, and looked at only for patterns that ask for their time-outs.
 #include "pipeline/timeouts.h"
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
 // From one set to the next: what was matched so far lives on wherever the new set has the same
-// prefix, symbol by symbol and test by test. Called between two events, when tasks were changed.
+// prefix, symbol by symbol and test by test. Called by pipeline_tasks.c between two events, when
+// tasks were changed; on the pipeline's thread. Both engines are there meanwhile: the old one is
+// read only. Nodes have other numbers in the new set, so each state is found again by the path to
+// its node, which has at most PATH_MAX_EDGES edges; policies move by their source keys.
 #include "pipeline/trigger_engine.h"
 
 #include <string.h>

@@ -1,6 +1,15 @@
 // The certificate: how many nodes can be live, how many patterns match and how many steps an event
-// costs, for any history. Called by certify over the trie in scratch; no state.
-//
+// costs, for any history. Called by trigger_build.c (dev_trigger_certify) over the trie in scratch,
+// on a device and where versions are published; no state. The engine allocates nothing and has no
+// budget to check while events come, because these numbers bound it; a set that may cost more than
+// its work_max is refused before it is compiled. A bound that is too high costs a place, one that
+// is too low would be a fault.
+#include "pipeline/trigger_set.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
 // What one event can reach. All states behind gaps may be remembered at once, so a segment (from a
 // gap or a root to the next gap) may begin at any of them; what lies further inside a segment is
 // live only if the last events were what its labels say. Take the last d events as given: then for
@@ -9,11 +18,6 @@
 // sum, over these choices, of the greatest number of nodes that one sequence of labels has. The
 // lattice of literals and wildcards over one symbol is counted exactly, and 100,000 different
 // sequences of literals count once.
-#include "pipeline/trigger_set.h"
-
-#include "base/check.h"
-
-#include <string.h>
 
 #define SEGMENT_AT_ROOT 0x726f6f74u
 #define SEGMENT_AT_GAP  0x67617073u

@@ -1,5 +1,8 @@
 // Which literals of a set an event matches: symbols are looked up from the most open to the most
-// exact, each shape once, and only shapes that the set has. Called for each event; pure.
+// exact, each shape once, and only shapes that the set has. Called for each event: by the engine
+// (trigger_engine.c), by pipeline.c, which asks whether an event concerns anybody at all, and by
+// trigger_embed.c for events of the past; pure. The key made here is the one that trigger_build.c
+// puts into the set. Work is counted in the units of the certificate (trigger_certify.c).
 #include "pipeline/trigger_set.h"
 
 static uint64_t chain(uint64_t hash, uint64_t value)

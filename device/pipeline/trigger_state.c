@@ -1,5 +1,14 @@
-// What survives a kill, as bytes. Called when a group of events is stored and at boot.
-//
+// What survives a kill, as bytes: which partial matches an engine has, and what its policies
+// remember. Called by pipeline_tasks.c, on the pipeline's thread, when a group of events is stored
+// and at boot. Of the same set (by its fingerprint) all is taken; of another one only the policies,
+// which go by source key and not by node. Pure but for the engine it fills; the bytes come from a
+// store that may be damaged, so none is taken before all were checked.
+#include "pipeline/trigger_engine.h"
+
+#include "base/cursor.h"
+
+#include <string.h>
+
 //   u8 version, u64 fingerprint of the set, u64 last seq, u8 running, varints: clock in us,
 //   monotonic us, wall ms, boot
 //   varint policies: { u64 source key, u8 flags, varints: age of the last start, age of the day,
@@ -11,11 +20,6 @@
 //
 // Ages are milliseconds of the engine's clock. Bytes are read twice: once to see that all of them
 // are good, once to take them.
-#include "pipeline/trigger_engine.h"
-
-#include "base/cursor.h"
-
-#include <string.h>
 
 #define STATE_VERSION 1
 #define HEADER_BYTES  (1 + 8 + 8 + 1 + 3 * 10 + 5 + 5 * 5)

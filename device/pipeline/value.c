@@ -1,5 +1,9 @@
 // Values of events: exact comparison, hashing, and copies that outlive the event. Called by the
-// expressions and the stream functions on their owner's thread; pure.
+// expressions (event_predicate.c), the stream functions (aggregate.c, keyed.c, join_buffer.c,
+// stream_events.c) and a script's events (vm/vm_event.c) on their owner's thread; pure. An integer
+// and a real are compared without making either the other, since 2^53 + 1 is no double; equal
+// values have equal hashes. Cells have a fixed size, and a text that does not fit is cut at a
+// character.
 #include "pipeline/value.h"
 
 #include "base/check.h"

@@ -1,4 +1,7 @@
-// Page visits. Called by the recorder on the runtime's thread, once for each event in its order.
+// Page visits. Called by recorder.c on the runtime's thread, once for each event in its order, so
+// that a visit's number is part of what is stored of the event. A linear search: at most
+// DEV_VISITS_MAX are open, and one more closes the oldest. An exit without its enter belongs to no
+// visit; the rules are in event.h.
 #include "pipeline/visit.h"
 
 #include <string.h>

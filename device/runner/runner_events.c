@@ -1,5 +1,8 @@
-// Events into a run. Called where the script's VM is: on the agent's task worker, or in the task's
-// process.
+// Events into a run: blocks as the pipeline encodes them (wire/event_block.h) become the list that
+// the script's VM walks. Called where that VM is: on the agent's task worker (posix_task.c), in the
+// task's process (task_runner.c), in the simulator and in `walle task run`. Two passes, one to
+// count and one to take, so that memory is asked for once; at most DEV_VM_EVENTS_MAX events. Texts
+// are borrowed from the blocks' bytes, attributes are copied.
 #include "runner/runner_events.h"
 
 #include "base/cursor.h"

@@ -1,5 +1,8 @@
-// Heads of frames and the body of JOB. Called by the agent's task worker and by the task's process;
-// pure.
+// Heads of frames and the body of JOB. Called by the agent (posix_child.c, posix_template.c,
+// posix_process.c) and by the task's process (runner_channel.c); pure. One file for both sides of
+// the channel, so that writer and parser of these few bytes cannot drift apart. A parser refuses a
+// head whose kind is unknown or whose body is above that kind's most before anything of the body is
+// read.
 #include "runner/runner_frame.h"
 
 #include "base/cursor.h"

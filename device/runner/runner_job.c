@@ -1,5 +1,8 @@
-// Writes and reads the inputs of a run. The agent's task worker writes, the task's process reads;
-// pure but for the heap.
+// Writes and reads the inputs of a run (layout in the header). The agent's task worker writes
+// (posix_memfd.c), the task's process reads (task_runner.c), behind its wall; pure but for the
+// heap. The writer gives its parts one after the other, for modules and models lie in mapped
+// content and are not copied on the way. The reader copies nothing either: what it gives points
+// into the sealed files, and each size is checked against what they hold.
 #include "runner/runner_job.h"
 
 #include "base/cursor.h"

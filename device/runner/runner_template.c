@@ -1,4 +1,7 @@
-// Makes a process for each run. Called by a template process, on its one thread.
+// Makes a process for each run: waits for the agent's FORK, clones itself, and tells the agent the
+// new process's id. Called by task_runner.c when it is to be a template, on its one thread, so that
+// no lock can be held while it clones; returns in each new process only, which then does a run as
+// any other. The agent is made the parent, and reaps them all; the template ends with its channel.
 #include "runner/runner_template.h"
 
 #include "runner/runner_channel.h"

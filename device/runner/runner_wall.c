@@ -1,5 +1,8 @@
-// Limits and the system-call filter of a task's process. Called by that process alone, while it has
-// one thread.
+// Limits and the system-call filter of a task's process. Called by task_runner.c in that process
+// alone, while it has one thread. In a file of its own because it is the one that includes
+// seccomp.h (tests/tidy), and the one to read for what a script can reach: the filter names what is
+// left, and everything else ends the process. Loading comes last, after descriptors are closed and
+// limits set, since the calls for those are not left either.
 #include "runner/runner_wall.h"
 
 #include <errno.h>

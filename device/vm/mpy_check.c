@@ -1,5 +1,9 @@
-// The container format of .mpy files: header, names, constants, functions. Called before a module
-// is loaded, on the VM's thread; pure.
+// The container format of .mpy files: header, names, constants, functions. Called by vm_import.c
+// before a module is loaded, on the VM's thread; by the compiler for its own output, and by `walle
+// task build` for what it is given; pure. It goes through the file once with a bounded reader and
+// has each function judged by mpy_code.c and mpy_flow.c: what passes cannot lead the interpreter
+// out of its bounds. The first fault counts, and is told with its function and instruction by
+// mpy_fault.c.
 #include "vm/mpy_code.h"
 
 #include "vm/vm_text.h"

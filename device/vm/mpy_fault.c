@@ -1,5 +1,8 @@
 // What the verifier found as text for people: the names of instructions and of functions. Called
-// when a file was refused; pure.
+// only when a file was refused: by mpy_check.c for the names, by vm_import.c, the compiler and
+// `walle task build` for the text; pure. Apart from the checks, since its table is as long as one
+// of them and of no use to a run. Instructions are named by py/bc0.h, and names that a file gives
+// by number alone by MicroPython's own static table.
 #include "vm/mpy_code.h"
 
 #include "py/bc0.h"

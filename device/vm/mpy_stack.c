@@ -1,4 +1,8 @@
-// The state of a path and of the places where paths meet (mpy_stack.h). Called by mpy_flow.c; pure.
+// The state of a path and of the places where paths meet (mpy_stack.h): operand stack, open blocks,
+// and the list of places still to be followed. Called by mpy_flow.c for each function of a file;
+// pure. All of it lies in one block, in the caller's scratch where that is large enough, so that
+// small functions allocate nothing. Its work is bounded by the function's length times
+// DEV_MPY_WORK_FACTOR: beyond that a function is too complex to verify, and refused.
 #include "vm/mpy_stack.h"
 
 #include <stdlib.h>

@@ -1,5 +1,8 @@
-// Elements of tensors and the numbers they are in a script. Called by vm_tensor.c on the VM's
-// thread.
+// Elements of tensors and the numbers they are in a script. Called by vm_tensor.c, and by vm_nn.c
+// for the names of types, on the VM's thread. One element at a time, by type: whole numbers of up
+// to 64 bits with a range check that raises, reals through the engine's own conversions. Types that
+// scripts have no numbers of (strings, complex ones) have no name here, which is how the rest of
+// walle.nn knows.
 #include "vm/vm_nn.h"
 
 #include "base/str.h"

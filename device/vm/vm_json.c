@@ -1,5 +1,8 @@
 // JSON text of a script's value: strict, unlike MicroPython's own json.dumps, which prints what it
-// does not know. Called from walle.result() on the VM's thread.
+// does not know. Called by vm_module.c (walle.result, config, input) and by vm_data.c (what is
+// stored or uploaded), on the VM's thread. Reals have the fewest digits that read back as the same
+// number; NaN and infinities raise, as do values that are no JSON. Nesting is bounded by the VM's
+// own check of its stack, which raises in a script as any recursion does.
 #include "vm/vm_json.h"
 
 #include "vm/vm_text.h"

@@ -1,5 +1,8 @@
 // The module `walle`: all a script sees of the device. log(...), result(value), and config, input
-// and device, which are made when they are first asked for. Runs on the VM's thread.
+// and device, which are made when they are first asked for. Called by MicroPython on the VM's
+// thread; values go through vm_json.c. Only the last result of a run counts. Made values are root
+// pointers of the interpreter, as the collector would not find them otherwise; they are gone with
+// the run.
 #include "vm/vm_state.h"
 
 #include "vm/vm_data.h"

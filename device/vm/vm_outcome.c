@@ -1,5 +1,8 @@
-// The end of a run as a value: an uncaught exception becomes type, message, file and line. Runs on
-// the VM's thread, after the script was left.
+// The end of a run as a value: an uncaught exception becomes type, message, file, line and stack.
+// Called by vm_run.c on the VM's thread, after the script was left. To show an exception runs the
+// script's code again (its __str__), so the budget still holds, and what is cut short there only
+// shortens the message. All texts are copied into the result's fixed fields: nothing of the
+// interpreter is left when it ends.
 #include "vm/vm_state.h"
 
 #include "vm/vm_text.h"

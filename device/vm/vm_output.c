@@ -1,5 +1,7 @@
-// Output of a script: print() and walle.log() land in a bounded buffer of the VM; what is printed
-// when it is full is counted. Called by MicroPython's printing, on the VM's thread.
+// Output of a script: print() and walle.log() land in a bounded buffer of the VM
+// (DEV_VM_OUTPUT_MAX). Called by MicroPython's printing, on the VM's thread. What is printed when
+// it is full is counted, and so is all behind it, so that what is kept is a beginning without
+// holes; it is cut between characters. The compiler library has a stub of the same name instead.
 #include "vm/vm_state.h"
 #include "vm/vm_text.h"
 

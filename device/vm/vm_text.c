@@ -1,4 +1,8 @@
-// UTF-8 checks and copies for names, messages and output. Called everywhere in the script VM; pure.
+// UTF-8 checks and copies for names, messages and output (RFC 3629: no overlong forms, no
+// surrogates). Called by the script VM wherever text leaves it, by its verifier, and by the posix
+// port for what a task's process says (posix_child_parse.c, posix_task.c); pure, any thread.
+// Scripts can make strings of any bytes: what is shown gets a '?' for each that is no character,
+// what is checked is refused.
 #include "vm/vm_text.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
-// The codec of marks. Offers carry them for every device, the director's answer for devices with a
-// root; both use this one. Pure, any thread.
+// The codec of marks. Offers carry them for every device (offer.c, read piece by piece by the
+// device's offers_stream.c), the director's answer for devices with a root (meta.c); all use this
+// one. Pure, any thread. Marks that are out of order, doubled or of no rollout are INVALID when
+// written and when read, so a set of marks has one encoding only.
 #include "wire/again.h"
 
 // One task has one mark, and a mark is of a rollout.

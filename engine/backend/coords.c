@@ -1,5 +1,8 @@
 // Checks coordinates against their dimensions. Called by the steps of gather and scatter of both
-// backends, on the session's thread.
+// backends (cpu/move_index.c, ref/ref_move.c), on the session's thread, before anything moves.
+// Lowering makes row numbers out of coordinates by arithmetic, after which one outside a dimension
+// could pass for a good one of another row; so the coordinates themselves travel along as the
+// command's last input, and the fault names the coordinate as the model has it.
 #include "backend/coords.h"
 
 enum base_status eng_coords_check(const struct eng_coords *coords, const struct eng_step *step,

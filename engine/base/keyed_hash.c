@@ -1,5 +1,8 @@
-// SipHash-1-3 of bytes. Written from the paper; the reference's 64 test vectors pin it. Any thread;
-// short keys of one or two numbers are in the header, inlined where tables look up.
+// SipHash-1-3 of bytes, for tables that strangers fill: the gateway's tables of peers, actors,
+// cohorts and devices (gateway/http, gateway/svc) ask it at every look-up, on any thread; no state.
+// Written from the paper (Aumasson and Bernstein, 2012); the reference's 64 test vectors pin it.
+// Short keys of one or two numbers are in the header, inlined where tables look up. The key is
+// drawn once per process (gateway_main.c) and handed on; nothing stored may depend on it.
 #include "base/keyed_hash.h"
 
 #include <stdbool.h>

@@ -1,4 +1,8 @@
-// The restricted edit distance, row by row. Pure; any thread.
+// The restricted edit distance (insert, leave out, replace, exchange two neighbours), row by row;
+// three rows are all it keeps. Called where a word is not known and a near one may have been meant:
+// by near_option.c, by `walle task build` (cli/task_hint.c) and by the gateway's hints about
+// targets (svc/reach.c). Pure; any thread. Words count up to BASE_LIKENESS_LETTERS, so it is
+// bounded whatever is asked.
 #include "base/likeness.h"
 
 static uint32_t least(uint32_t a, uint32_t b)

@@ -1,4 +1,8 @@
-// Looks at a command line before argp does. Called by the programs, on their main thread.
+// Looks at a command line before argp does, for long options that the program does not have. Called
+// by the main of every program with argp (the gateway, walle, walle-device, walle-engine, the
+// simulator, walle-store), before there are threads. It knows of options only what argp's table
+// says, beginnings included, as argp takes those too; everything else about a command line stays
+// argp's to judge.
 #include "base/near_option.h"
 
 #include "base/likeness.h"

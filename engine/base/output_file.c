@@ -1,5 +1,8 @@
-// Writing what an operator named. Called by programs for their results; any thread, each path by
-// one at a time.
+// Writing what an operator named. Called by programs for their results (walle, walle-engine, the
+// simulator, the agent's root.born, the engine's cache of choices); any thread, each path by one at
+// a time. A regular file is written beside its name and renamed when all is there; streams and what
+// /dev leads to are written to as they are, for nothing could take their place. Opening never
+// waits: a pipe that nobody reads is an error, not a program that hangs.
 #include "base/output_file.h"
 
 #include "base/prng.h"

@@ -1,5 +1,8 @@
-// Opening and checking what is one user's alone. Called by programs at start and by `walle` before
-// a request; any thread.
+// Opening and checking what is one user's alone. Called by programs at start (keys, tokens,
+// certificates: gateway/http, gateway/signing, device_agent.c) and by `walle` before a request, for
+// the note of a gateway on the same machine (gateway_note.c); any thread. Checks are made on the
+// open descriptor, never on the name, so that nothing can be put in its place between the two;
+// folders are entered one by one, following no link.
 #include "base/private_file.h"
 
 #include "base/regular_file.h"

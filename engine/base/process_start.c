@@ -1,4 +1,7 @@
-// See process_start.h. Called from main, before there are threads.
+// What every program's main does first, before there are threads. Descriptors 0, 1 and 2 are opened
+// when whoever started the program closed them: otherwise the first file or socket would get such a
+// number, and be written to as output. SIGXFSZ is ignored, so that a limit on the size of files is
+// an error of write() and ends no process. And --version, the same for all programs.
 #include "base/process_start.h"
 
 #include "base/version.h"

@@ -1,5 +1,8 @@
-// The checksum behind a value; see the header. Called by the gateway's store and by the device's
-// posix port, on any thread.
+// The checksum behind a value; its layout is in the header. Called by the gateway's store
+// (gateway/store, at each read and write) and by the device's posix port (posix_env.c,
+// posix_state.c), on any thread; pure. The table's name and the key go in as seeds of the hash, so
+// that a record moved to another place is found out and no copy is made to seal one. Little-endian
+// on every machine.
 #include "base/record_seal.h"
 
 #include "base/hash.h"

@@ -1,5 +1,8 @@
-// Opening what has to be a regular file. Called by programs at start and by their stores; any
-// thread.
+// Opening what has to be a regular file. Called by programs at start and by their stores
+// (gateway/store, gateway/tunnel, device/port/posix), by the tools for files that operators name,
+// and by output_file.c and private_file.c beside it; any thread. Everything is opened without
+// waiting and looked at as a descriptor, so what is judged is what is then read. What stands there
+// instead is named in words: that is most of this file.
 #include "base/regular_file.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
-// Trimming and copying of borrowed text. Called wherever a line is taken apart or a text is kept;
-// any thread, no state.
+// Trimming and copying of borrowed text. Called by the gateway where a line is taken apart
+// (http/http_config.c, http/address_set.c, http/evidence_keys.c, api/api_trust.c) or a text is kept
+// in a field of fixed size (gateway/svc), and by the simulator; any thread, no state. A copy is cut
+// at a byte, not at a character, and always ends with a NUL.
 #include "base/str_cut.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 // `walle-engine bench`: warm-up, repeated runs, median and 90th percentile, and where the time goes
-// by operator (from one more run of a session that traces).
+// by operator. Called by engine_cli_main.c, on the main thread; the session has its pool beside it.
+// The operators' times are those of one more session that traces, so that tracing does not slow
+// what is reported above them. Times are kept one by one and sorted: no histogram rounds them.
 #include "cli/engine_cli.h"
 
 #include "base/clock.h"

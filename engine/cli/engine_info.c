@@ -1,4 +1,8 @@
-// `walle-engine info`: what a model declares and is made of; or, without one, what the engine is.
+// `walle-engine info`: what a model declares and is made of; or, without one, what the engine is
+// (instruction sets, BLAS, operators it knows, commands each backend takes). Called by
+// engine_cli_main.c, on the main thread. It loads a model and plans nothing, so it is quick for
+// any; graphs are walked with their subgraphs, whose depth the reader has bounded. The lists come
+// from the tables the engine itself works with.
 #include "cli/engine_cli.h"
 
 #include "backend/backend.h"

@@ -1,4 +1,8 @@
-// `walle-engine run`, `search` and `dump`: one session, planned or run, and what came of it.
+// `walle-engine run`, `search` and `dump`: one session, planned or run, and what came of it. Called
+// by engine_cli_main.c, on the main thread; inputs come in and outputs go to files by
+// engine_cli_io.c, which the other commands share. The three are in one file because they begin
+// alike, with a session for the shapes that were given: `search` ends with the plan's table, `dump`
+// with the program as text (at most DUMP_BYTES_MAX), `run` with the outputs.
 #include "cli/engine_cli.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,8 @@
 // Emits of commands on dense operands: elementwise of one operand, reductions, softmax, gather, and
-// the generic one. Called by handlers.
+// the generic one. Called by the handlers of lower/ops, on the planning thread. An emit makes its
+// operands real, picks the layout that costs least and appends one command; which dims are reduced
+// is brought to the middle of three, by transposing only where they do not lie side by side. What a
+// command points at is copied, as handlers have it on their stack.
 #include "lower/lower_state.h"
 
 #include "base/check.h"

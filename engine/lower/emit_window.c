@@ -1,4 +1,8 @@
-// Emits of convolutions and pools: CHANNELS_LAST in and out. Called by handlers.
+// Emits of convolutions and pools: CHANNELS_LAST in and out. Called by the handlers of
+// convolutions, pools and what is made of them (ops_conv.c, ops_pool.c, ops_matmul.c, ops_norm.c),
+// on the planning thread. Apart from emit.c because these commands alone ask for a layout: the
+// conversion is a region, which merges away between two of them. Windows that cannot be are refused
+// here, with the node's name.
 #include "lower/lower_state.h"
 
 #include <inttypes.h>

@@ -1,5 +1,8 @@
 // Subgraphs: lowered in place (the chosen branch of an If), or called on known contents (one
-// iteration of a Loop). Called by handlers of control-flow operators.
+// iteration of a Loop). Called by handlers of control-flow operators (ops_control.c,
+// ops_sequence.c, body_kit.c), on the planning thread. A call has a lowering and a program of its
+// own, run at once by the session's runner; only its results, as constants, reach the outer one.
+// Nesting is bounded by ENG_GRAPH_DEPTH_MAX.
 #include "lower/lower_state.h"
 
 #include "base/check.h"

@@ -1,4 +1,8 @@
-// Ready-made transforms: operators that only move elements, as virtual tensors. Called by handlers.
+// Ready-made transforms: reshape, transpose, slice, concat, expand, as virtual tensors. Called by
+// the handlers of lower/ops and by the emits, on the planning thread. None of them appends a
+// command: each is regions over its operand (lower_virtual.c), so that a chain of them is composed
+// to one move before anything runs. Shapes are checked here, and a refusal names the node that is
+// being lowered.
 #include "lower/lower_state.h"
 
 #include "base/check.h"

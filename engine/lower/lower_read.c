@@ -1,4 +1,7 @@
-// What handlers read: inputs, slots, attributes as lists, shapes; and how they refuse a model.
+// What handlers read: inputs, slots, attributes as lists, shapes; the constants they make; and how
+// they refuse a model. Called by every handler of lower/ops and by lowering itself, on the planning
+// thread. Contents that are not known yet end a handler with BUSY, and it runs again when they are.
+// A refusal names the node, its operator and what is wrong, for whoever made the model.
 #include "lower/lower_state.h"
 
 #include <inttypes.h>

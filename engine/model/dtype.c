@@ -1,5 +1,8 @@
 // Element types, descriptions and half-precision conversions: the functions of engine/tensor.h.
-// Pure; called from everywhere in the engine and by its callers, on any thread.
+// Pure; called from everywhere in the engine and by its callers, on any thread. Sizes of
+// descriptions are checked against overflow once, by eng_desc_check, where they come in; from then
+// on counts and bytes are plain products. Conversions to F16 round to the nearest, ties to even,
+// and keep NaN a NaN.
 #include "engine/tensor.h"
 
 #include "base/check.h"

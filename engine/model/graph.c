@@ -1,5 +1,7 @@
-// Accessors of nodes and attributes (graph.h). Pure reads; called by lowering and tools on any
-// thread.
+// Accessors of nodes and attributes (graph.h). Called by lowering and by tools on any thread: pure
+// reads of a graph that is immutable once it is loaded. An attribute that is missing, or of another
+// kind than asked, is the caller's default; handlers decide whether that is an error, and
+// eng_node_error writes one that names the node.
 #include "model/graph.h"
 
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 // Sorting and pruning of graphs. Called by onnx_graph.c for each graph, innermost first, and by
-// fold_bn.c after it rewired nodes; on the loading thread.
+// fold_bn.c after it rewired nodes; on the loading thread. Files need not be sorted, though ONNX
+// asks for it: an order is made here, kept where it was good, and a cycle is refused with a node
+// that is on it. A node reads what its subgraphs capture, too. Linear in nodes and their inputs; no
+// recursion.
 #include "model/graph_sort.h"
 
 #include <string.h>

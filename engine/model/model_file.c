@@ -1,5 +1,8 @@
-// Maps model files and their external data. Called by the model reader (model.c, tensor_proto.c) on
-// the loading thread; eng_mappings_release by sessions after they packed weights, on any thread.
+// Maps model files and their external data, read-only. Called by the model reader (model.c,
+// tensor_proto.c) and by tensor_file.c, on the loading thread; pages of weights that were packed
+// are given back by the executor (session/exec.c, through model.c) and fold_bn.c. External
+// locations come from the file, hence from a stranger: they are walked component by component below
+// the model's folder, following no link and no "..".
 #include "model/model_file.h"
 
 #include "base/path_part.h"

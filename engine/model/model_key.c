@@ -1,4 +1,8 @@
-// The structural hash of a graph. Called once per load by model.c; pure.
+// The structural hash of a graph: nodes, attributes, shapes and small constants, subgraphs
+// included. Called once per load by model.c, on the loading thread; pure. It names a model in the
+// cache of measured choices (search/), where the same net should meet itself in the next process;
+// so of constants only those of up to SMALL_CONSTANT_BYTES count, which are mostly shapes, and
+// hashing does not read the weights in from disk.
 #include "model/model_key.h"
 
 #include "base/hash.h"

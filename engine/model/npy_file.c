@@ -1,5 +1,8 @@
-// .npy: a magic number, a Python dictionary as text, dense elements. Called by tensor_file.c and
-// npz_file.c; no state.
+// .npy: a magic number, a Python dictionary as text, dense elements. Called by tensor_file.c, and
+// by npz_file.c for each member of an archive; any thread, no state. The dictionary is searched for
+// its three keys instead of parsed, in at most HEADER_BYTES_MAX bytes; what numpy.save does not
+// write (other byte orders than little-endian, Fortran order, objects) is refused. Counts are
+// checked against the bytes that are there before memory is asked for.
 #include "model/npy_file.h"
 
 #include "base/cursor.h"

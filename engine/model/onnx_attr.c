@@ -1,5 +1,8 @@
 // Attributes, tensors and declared types of an ONNX file in the engine's form. Called by
-// onnx_graph.c on the loading thread.
+// onnx_graph.c for each node and value, and by onnx_read.c for texts, on the loading thread. What
+// protobuf-c unpacked is copied into the model's arena or pointed at in the file, so that the
+// skeleton can go when the load ends. Kinds that the first IR versions leave open follow from the
+// field that is set.
 #include "model/onnx_read.h"
 
 #include "model/tensor_proto.h"

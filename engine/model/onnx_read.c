@@ -1,5 +1,8 @@
 // Drives the reading of an ONNX file: scan, unpack the skeleton with protobuf-c, check versions,
-// build the graph, bind operators. Called by model.c on the loading thread.
+// build the graph, bind operators. Called by model.c on the loading thread. protobuf-c sees only
+// what onnx_scan.c has bounded, and allocates from a scratch arena that is released as a whole.
+// Operators are bound to handlers once here, so a model with one that is unknown fails at load and
+// not in its first run.
 #include "model/onnx_read.h"
 
 #include "model/onnx_legacy.h"

@@ -1,5 +1,8 @@
 // Bounds an ONNX file and writes its skeleton. A table says, for each message and field, whether it
-// is kept, walked into, cut out or dropped. Called by onnx_read.c on the loading thread.
+// is kept, walked into, cut out or dropped. Called by onnx_read.c on the loading thread, before
+// protobuf-c sees a byte; onnx_attr.c asks later where a cut-out tensor lies. Lengths of messages
+// are written when their ends are known, as varints of a fixed LENGTH_BYTES, so one pass is enough;
+// recursion is bounded by ENG_SCAN_DEPTH_MAX.
 #include "model/onnx_scan.h"
 
 #include "model/graph.h"

@@ -1,4 +1,7 @@
-// The wire format behind onnx_scan.c, tensor_proto.c and tensor_pb.c; on the loading thread.
+// Protobuf's wire format, field by field, behind onnx_scan.c, tensor_proto.c and tensor_pb.c; on
+// the loading thread. Written over the byte cursor and not generated, since these three read fields
+// where they lie and copy nothing. Groups, wire types that are none and varints of more than ten
+// bytes are faults; a field's bytes are always within the input.
 #include "model/pb_wire.h"
 
 #define VARINT_BYTES_MAX 10

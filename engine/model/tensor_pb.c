@@ -1,5 +1,7 @@
-// Reads and writes the messages of the ONNX project's test data, over the wire format directly.
-// Called by tensor_file.c; no state. Nested sequences and maps are not supported.
+// Reads and writes the messages of the ONNX project's test data (TensorProto, SequenceProto,
+// OptionalProto), over the wire format directly. Called by tensor_file.c, on any thread; no state.
+// A tensor is read as one in a model is (tensor_proto.c); a message inside another is measured
+// before it is written, as its length comes first. Nested sequences and maps are not supported.
 #include "model/tensor_pb.h"
 
 #include "model/pb_wire.h"

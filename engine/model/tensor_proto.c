@@ -1,5 +1,8 @@
-// Parses TensorProto messages straight from the file's bytes. Called by onnx_read.c for
-// initializers and attributes and by tensor_pb.c for test data; on the loading thread.
+// Parses TensorProto messages straight from the file's bytes. Called by onnx_attr.c for
+// initializers and attributes and by tensor_pb.c for test data; on the loading thread. First the
+// header, in one pass over the fields, then the elements in whichever of the forms is there: raw,
+// typed, or external (model_file.c). Elements that lie as the engine wants them are pointed at, for
+// as long as the mapping lives; a bool that is neither 0 nor 1 makes a copy, not a fault.
 #include "model/tensor_proto.h"
 
 #include "model/graph.h"

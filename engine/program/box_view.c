@@ -1,4 +1,7 @@
-// Boxes and views behind the fusion passes; on the planning thread.
+// Boxes and views behind the fusion passes (fuse_*.c) and plan_memory.c; on the planning thread.
+// Pure questions: is a view dense, one value, one a channel; how does it look over other dims. Two
+// commands may be fused when one's box can be refined until the other's views fit it, so the passes
+// decide and the arithmetic of dims and strides is all here.
 #include "program/box_view.h"
 
 int64_t eng_box_count(const struct eng_box *box)

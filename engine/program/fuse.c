@@ -1,4 +1,8 @@
-// Runs the fusion passes in their order. Called by sessions between lowering and preparing.
+// Runs the fusion passes in their order. Called between lowering and preparing, by sessions
+// (session/segment.c) and by the trainer (train/train_plan.c, after gradients were made), on the
+// planning thread. Patterns come before epilogues and those before expressions, since each takes
+// what the next would break up; epilogues run twice, as an expression may become one. Each pass has
+// an index of its own in scratch memory. The sweep of dead commands is never left out.
 #include "program/fuse.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,8 @@
-// The index behind the fusion passes; on the planning thread.
+// The index behind the fusion passes: who makes and who reads each tensor. Made by fuse.c for one
+// pass, in scratch memory, and asked by all fuse_*.c; on the planning thread. Aliases count as the
+// tensor that owns the bytes. A command that is removed takes those along that only it needed; it
+// stays in its place, marked, until the end of the pass, so that indices of commands hold
+// meanwhile.
 #include "program/fuse_index.h"
 
 #include "base/check.h"

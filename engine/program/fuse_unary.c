@@ -1,5 +1,8 @@
 // Tells which function an expression of one argument computes by evaluating it: GELU has a dozen
-// spellings, but only one graph of values. Called by fuse_expr.c on the planning thread.
+// spellings, but only one graph of values. Called by fuse_expr.c on the planning thread. It
+// evaluates with the reference backend's own functions (ref/ref_scalar.c) at SAMPLES places, where
+// the candidates differ from each other and far outside; TOLERANCE is what constants written with
+// seven digits bring.
 #include "backend/ref/ref.h"
 #include "program/fuse.h"
 

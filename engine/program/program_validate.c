@@ -1,5 +1,8 @@
-// The checker of programs: what program.h promises, verified. For tests, debug builds and
-// `walle-engine check`; on the planning thread.
+// The checker of programs: what program.h promises, verified. Called in debug builds by sessions
+// (session/segment.c) and the trainer (train/train_plan.c) after the passes, on the planning
+// thread, and by tests. Lowering, passes and gradients all write programs and backends believe them
+// without a look, so this is where a fault of one shows as its own: the first command that breaks a
+// promise is named. Linear in the program.
 #include "program/program.h"
 
 #include "model/graph.h"

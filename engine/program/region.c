@@ -1,5 +1,8 @@
-// Bounds, canonical form and plain application of regions. Called by lowering, the passes and the
-// checker, on the planning thread.
+// Bounds, canonical form and plain application of regions. Called by lowering (emit_views.c,
+// lower_virtual.c), region_merge.c and the checker, on the planning thread; pure. In canonical form
+// dims of size 1 are gone, destinations ascend, and dims that are one run are joined, so that what
+// is compared or hashed is the move and not its spelling. A region that has more dims than a
+// command's can carry is unrolled over its smallest ones.
 #include "program/region.h"
 
 #include "base/check.h"

@@ -1,6 +1,15 @@
-// Composition of two regions over the tensor between them. Called by lowering on the planning
-// thread; knows nothing of programs.
+// Composition of two regions over the tensor between them. Called by lowering (lower_virtual.c,
+// emit_views.c) on the planning thread; pure, and knows nothing of programs.
 //
+// When no set of levels fits, the answer is that the two cannot be composed, and the tensor between
+// them is made real: never a wrong move, at worst one more. Work and results are bounded by the
+// caller (ENG_MERGE_PAIRS_MAX, ENG_MERGE_REGIONS_MAX).
+#include "program/region_merge.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
 // Addresses of the tensor in between are written in a mixed radix whose levels are strides, each a
 // multiple of the next. Every dim of either side moves the coordinate of one level by a constant
 // factor; a dim that runs past its level is split by an integer factor and the rest moves one level
@@ -10,11 +19,6 @@
 // Which strides make good levels depends on the regions, so a few sets are tried: what inner writes
 // with, the same and what outer reads with, and the extents of inner's dims instead of its strides
 // (for interleaved regions).
-#include "program/region_merge.h"
-
-#include "base/check.h"
-
-#include <string.h>
 
 #define LEVELS_MAX (2 * ENG_WIDE_RANK_MAX)
 

@@ -1,5 +1,8 @@
 // Measures the rates of the cost model: float operations of each backend, and reading from each
-// level of the memory. Called once per process and cache file, on the planning thread.
+// level of the memory. Called by search.c when a rate is first asked for and neither the cache file
+// nor an earlier session of the process knew it; on the planning thread. All figures together take
+// ENG_CALIBRATE_MAX_US: a busy machine gives fewer passes, not more time. Each figure is the best
+// of REPEATS, as other work only ever makes one worse.
 #include "search/calibrate.h"
 
 #include <stdio.h>

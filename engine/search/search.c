@@ -1,5 +1,9 @@
-// Choosing among candidates by estimate, then by measurement; memory of the choices. Called by the
-// backends while a plan is prepared, on the planning thread.
+// Choosing among candidates by estimate, then by measurement; memory of the choices. Made by
+// session_search.c for one session, called by the fast backend while a plan is prepared
+// (conv_search.c, gemm_choose.c, gemm_cost.c), on the planning thread. Measuring has a budget of
+// time that calibrating counts against; without it, or for problems that were measured before,
+// estimates or the memory decide. A win that is not clear must repeat itself, so that plans do not
+// change with noise.
 #include "search/search.h"
 
 #include "search/search_state.h"

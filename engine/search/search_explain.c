@@ -1,4 +1,7 @@
-// The search as a table for people. Planning thread only.
+// The search as a table for people (`--explain`): the machine's rates, the graph on each backend,
+// and for each problem its candidates with estimate, measurement and choice. Called by
+// session_search.c after a plan, on the planning thread. It reads what search.c has kept and
+// changes nothing.
 #include "search/search_state.h"
 
 struct totals {

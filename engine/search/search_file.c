@@ -1,3 +1,18 @@
+// The file of remembered choices, and of the machine's rates. Read by search.c when a search is
+// made, written by session_search.c after a plan that learned something; on the planning thread. A
+// file that cannot be read is as good as none, and it is replaced whole (base/output_file.h), so
+// two processes that share it lose each other's news at worst. Its format is below.
+#include "search/search_state.h"
+
+#include "base/alloc.h"
+#include "base/output_file.h"
+#include "base/regular_file.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 // The file of remembered choices. The first line names version and machine; a file of another
 // version, processor, instruction set or number of threads counts as empty. Then its rates (MB/s,
 // the cost of waking threads in nanoseconds, 0: not known; MFLOP/s of each backend):
@@ -10,17 +25,7 @@
 //   PROBLEM <tab> NAME <tab> a <tab> b <tab> nanoseconds <tab> chosen
 //
 // Nanoseconds are 0 for a choice made without measuring it. Reading stops at the first line that is
-// none of these. Planning thread only.
-#include "search/search_state.h"
-
-#include "base/alloc.h"
-#include "base/output_file.h"
-#include "base/regular_file.h"
-#include "base/str.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+// none of these.
 
 #define FIELDS         6
 #define MACHINE_FIELDS 5

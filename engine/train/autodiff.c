@@ -1,5 +1,8 @@
 // The walk of reverse-mode differentiation: which tensors matter, commands from last to first,
-// gradients summed where a tensor is read several times. On the trainer's thread.
+// gradients summed where a tensor is read several times. Called by train_plan.c once per plan, on
+// the trainer's thread. A table names the rule of each atomic command; one without a rule is
+// refused only when a gradient has to pass through it. Rules give their gradients on by ad_give and
+// its relatives, which are here because they add up what comes to one tensor from several readers.
 #include "train/autodiff.h"
 
 #include "train/autodiff_rules.h"

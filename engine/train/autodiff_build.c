@@ -1,4 +1,8 @@
-// Making tensors, commands and elementwise expressions of gradients. Called by the rules.
+// Making tensors, commands and elementwise expressions of gradients. Called by the walk
+// (autodiff.c), by all rules (autodiff_*.c) and by the losses (train_loss.c), on the trainer's
+// thread while it plans. These append to the program what lowering's emits would, but on plain
+// dense tensors, for there are no virtual ones any more. An expression is built instruction by
+// instruction and becomes one EXPR command, so a rule of ten operations is read and written once.
 #include "train/autodiff_rules.h"
 
 #include "base/check.h"

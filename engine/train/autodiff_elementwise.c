@@ -1,5 +1,8 @@
-// Gradients of unary, binary, select and cast. Each is one expression over the operands, the result
-// and its gradient. Called by the walk.
+// Gradients of unary, binary, select and cast. Called by the walk (autodiff.c) through its table,
+// on the trainer's thread while it plans. Each is one expression over the operands, the result and
+// its gradient. Where a derivative follows from the result alone the operand is not read, so it
+// need not be kept; where the function is flat or has none, no gradient passes. What was broadcast
+// is summed when the gradient is given on.
 #include "train/autodiff_rules.h"
 
 // --- unary ------------------------------------------------------------------------------------

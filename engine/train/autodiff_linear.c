@@ -1,4 +1,8 @@
-// Gradients of products and pools. Called by the walk.
+// Gradients of products and pools. Called by the walk (autodiff.c) through its table, on the
+// trainer's thread while it plans. The gradient of either operand of a product is a product again,
+// of dy and the other operand, with strides chosen so that it comes out in the order in which the
+// operand lies: nothing is transposed. A pool's gradient is the command POOL_GRAD, which has
+// kernels of its own.
 #include "train/autodiff_rules.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-// Gradients of commands that move elements: raster, gather, scatter, top k. Called by the walk.
+// Gradients of commands that move elements: raster, gather, scatter, top k. Called by the walk
+// (autodiff.c) through its table, on the trainer's thread while it plans. Where something was read
+// twice its gradients add up, so a move's gradient is a move turned round that sums; regions that
+// read nothing twice are turned round without sums, and those that read everything without zeros.
+// Indices have no gradient.
 #include "train/autodiff_rules.h"
 
 #include <string.h>

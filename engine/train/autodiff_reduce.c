@@ -1,5 +1,8 @@
 // Gradients of commands over the middle of [outer, n, inner]: reductions, softmax, cumulative sums;
-// and of normalisation. Called by the walk.
+// and of normalisation. Called by the walk (autodiff.c) through its table, on the trainer's thread
+// while it plans. What the forward command did not keep is computed again (a normalisation without
+// scale and bias), rather than kept for every step of a run. Equal extremes share a gradient
+// evenly.
 #include "train/autodiff_rules.h"
 
 // [outer, n, inner], and how a tensor [outer, inner] is read over it.

@@ -1,5 +1,8 @@
 // Gradient of resizing. Each dimension is resized by a fixed matrix, whose transpose is applied to
-// the gradient, one product per dimension. Called by the walk.
+// the gradient, one product per dimension. Called by the walk (autodiff.c) through its table, on
+// the trainer's thread while it plans. The matrix is made of the reference kernel's own weights
+// (backend/ref/ref_resize.h), as a constant of the program; above MATRIX_ELEMENTS_MAX elements the
+// model is refused.
 #include "train/autodiff_rules.h"
 
 #include "backend/ref/ref_resize.h"

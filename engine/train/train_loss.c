@@ -1,5 +1,8 @@
-// Losses as atomic commands. Only commands that have gradients are used. Called while the trainer
-// plans.
+// Losses as atomic commands. Called by train_plan.c while the trainer plans, on its thread: checked
+// against the output's shape first, then appended to the program. Only commands that have gradients
+// are used, so a loss needs no rule of its own. From scores a loss is computed by log-softmax or
+// softplus, which stay finite; probabilities are cut to PROBABILITY_MIN, so that their logarithms
+// do.
 #include "train/train_loss.h"
 
 #include "train/autodiff_rules.h"

@@ -1,5 +1,8 @@
 // The plan of a training step: the model lowered with its float initializers as parameters, the
-// loss, the gradients; made ready by the session's executor and run. On the trainer's thread.
+// loss, the gradients; made ready by the session's executor and run. Called by trainer.c on the
+// trainer's thread: planned anew when the shapes of inputs change, run once per step. Fusing comes
+// after the gradients were made, for they read what it would take away. A plan is bounded by
+// PLAN_BYTES_MAX and freed as a whole; parameters outlive it.
 #include "train/train_step.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,7 @@
-// Optimizers: what a gradient does to a parameter. Called by the trainer after each step; runs on
-// its thread and the pool's.
+// Optimizers (SGD with momentum, Adam): what a gradient does to a parameter. Called by trainer.c
+// after each step, on its thread; a parameter's elements are shared among the pool's threads, in
+// pieces of UPDATE_GRAIN. Not commands of the program, since they write parameters in place and
+// keep moments between steps. Adam's corrections for the first steps are computed in double.
 #include "train/train_step.h"
 
 #include <math.h>

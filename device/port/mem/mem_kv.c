@@ -1,4 +1,8 @@
-// The key-value port in memory with faults. Called by collective storage under test and by tests.
+// The key-value port in memory with faults. Called by collective storage (device/pipeline,
+// device/tunnel) in the simulator, in `walle task run` with events, in benchmarks and in tests; one
+// thread each. Rows of a space lie sorted in one array, found by halves: stores here are small, and
+// an order of their own is what scans need. A commit is applied whole or not at all, as a store's
+// would be; running out of memory ends the program.
 #include "mem/mem_kv.h"
 
 #include "base/check.h"

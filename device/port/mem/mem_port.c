@@ -1,5 +1,8 @@
 // The memory port: clock, random numbers, scripted HTTP and scripted task runs. Storage is in
-// mem_storage.c. Called by tests, on one thread.
+// mem_storage.c. Called by the runtime under test, on the test's thread, and by device_example.c;
+// the simulator has ports of its own (fleet-sim/ports). Nothing happens by itself: time moves by
+// mem_clock_advance, and an exchange is answered or ended by the test, which makes each order of
+// events one that can be written down.
 #include "mem/mem_internal.h"
 
 #include "base/check.h"

@@ -1,5 +1,9 @@
 // Storage in memory with faults: any operation can fail, storage can be full, and a crash takes
-// away what was not made durable. Called by the runtime under test and by tests.
+// away what was not made durable. Called by the runtime under test and by tests, through
+// mem_port.c, on one thread. The record has two images, the written one and the durable one;
+// unsealed content stays behind a crash or not, as a test asks. Every operation that changes
+// storage is counted, so that a test can let the nth fail, or all from the nth on, for each n in
+// turn.
 #include "mem/mem_internal.h"
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
 // Taking odd things out of the way in a device's folder. Called by posix_storage.c when it opens
-// its folders and when content turns out to be none.
+// its folders and when content turns out to be none, and by posix_state.c for what stands in the
+// place of a record; on the thread of the event base. What is set aside is renamed, never deleted,
+// so that somebody can look at it: at most POSIX_ASIDE_MAX of a name, then the device reports an
+// error. An empty folder is simply removed.
 #include "posix/posix_aside.h"
 
 #include "posix/posix_internal.h"

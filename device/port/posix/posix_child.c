@@ -1,5 +1,10 @@
-// Starts task processes, gives them their jobs, listens to them, and sees that they end. Two
-// threads, see the header; the channel is the task worker's alone while a run lasts.
+// Starts task processes, gives them their jobs, listens to them, and sees that they end. Called by
+// posix_task.c on two threads, see the header: a run is the task worker's, getting the next process
+// ready and stopping are the loop's too. One mutex guards which process waits and which runs, and
+// the templates; the channel is the task worker's alone while a run lasts.
+//
+// What a process says is parsed in posix_child_parse.c. Every wait has a deadline, and every end is
+// a kill and a wait for it: the process's own death is looked for first only to tell its signal.
 #include "posix/posix_child.h"
 
 #include "posix/posix_memfd.h"

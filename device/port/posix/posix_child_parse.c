@@ -1,4 +1,7 @@
-// Parsers of what a task's process sends. Called by the task worker.
+// Parsers of what a task's process sends: the end of its run, and its questions for stored
+// features. Called by posix_child.c on the task worker's thread; pure. In a file of its own because
+// it is the border to bytes that an attacker may have made, and is fuzzed as such: it reads with
+// the cursor alone, copies nothing, and knows neither processes nor channels.
 #include "posix/posix_child_parse.h"
 
 #include "base/cursor.h"

@@ -1,5 +1,8 @@
 // Manifests of active versions, opened for the data pipeline. Called by posix_pipeline.c and by the
-// fleet simulator's fleet_pipeline.c, on the runtime's thread.
+// fleet simulator's fleet_pipeline.c, on the runtime's thread, when the set of active versions has
+// changed. Shared by the two because what a version declares, and which dictionary its uploads are
+// compressed with, must be found the same way on a device and in a simulation. Contents are proven
+// by the runtime (dev_content_open) before they are read.
 #include "posix/posix_declared.h"
 
 #include "wire/tunnel_dict.h"

@@ -1,4 +1,8 @@
-// Enrolment over the HTTP/2 client, before the runtime starts. On the thread of the event base.
+// Enrolment over the HTTP/2 client, before the runtime starts: the agent (device_agent.c) and the
+// examples call it on the thread of the event base, whose loop it runs until there is an answer or
+// ANSWER_TIMEOUT_S is over. It is no business of the runtime, which begins with a credential. The
+// key of a try is on disk before it is sent and is dropped only when it was answered, so that a
+// device whose answer got lost asks again as the same one.
 #include "posix/posix_enroll.h"
 
 #include "posix/posix_internal.h"

@@ -1,5 +1,8 @@
 // LMDB environments of a device: checked before they are opened, sealed value by value. Called by
-// posix_storage.c and posix_kv.c on the runtime's thread.
+// posix_kv.c for the data pipeline's store and by posix_state_old.c for records of earlier
+// releases, on the runtime's thread. LMDB maps its file and trusts it: a damaged page would lead it
+// outside the map, and a link under the lock file's name to a file of somebody else. Both are
+// looked at here first (base/lmdb_pages.h), and what is damaged is set aside.
 #include "posix/posix_env.h"
 
 #include "posix/posix_internal.h"

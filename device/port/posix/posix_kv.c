@@ -1,4 +1,8 @@
-// The data pipeline's key-value port on LMDB. Called by collective storage on the runtime's thread.
+// The data pipeline's key-value port on LMDB. Made by posix_pipeline.c; called by collective
+// storage on the runtime's thread. One commit is one transaction, tried again with a larger map as
+// long as it is the map that is full. Reads share one transaction that is reset and renewed, and
+// dropped where the map changes, for LMDB wants none open then. Each value has its seal
+// (posix_env.c), and one that does not fit it is as good as absent.
 #include "posix/posix_kv.h"
 
 #include "posix/posix_env.h"

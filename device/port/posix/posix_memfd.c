@@ -1,4 +1,8 @@
-// Makes sealed memory files of jobs and models. Called by the task worker.
+// Makes sealed memory files of jobs and models. Called by posix_child.c on the task worker's
+// thread, which alone has the pool of models, and by posix_template.c for a template's own job. A
+// file is written, sealed (SEALS) and only then handed over: the process behind the wall maps what
+// can never change under its parser. Models are read once, by pieces of PIECE_BYTES: what was
+// hashed is what was written.
 #include "posix/posix_memfd.h"
 
 #include "device/port.h"

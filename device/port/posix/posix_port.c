@@ -1,5 +1,9 @@
 // The posix port put together: storage, HTTP/2, task worker, real clocks and entropy, and the loop
-// that ticks the runtime. On the thread of the event base.
+// that ticks the runtime. Called by the agent (device_agent.c) and by apps (device/examples), all
+// on the thread of the event base but posix_record, which any thread may call. Other threads never
+// call the runtime, they wake the loop: the worker by an eventfd (posix_task.c), those that record
+// by another (posix_pipeline.c). A tick says when the next is due; it comes after TICK_MAX_US at
+// the latest.
 #include "posix/posix_internal.h"
 #include "posix/posix_pipeline.h"
 

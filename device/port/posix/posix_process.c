@@ -1,4 +1,8 @@
-// See the header. Channels are stream sockets; a new one has room for any frame that is given here.
+// Processes of walle-task-runner: started with a group, an environment and descriptors of their
+// own, given files, read with deadlines, reaped. Called by posix_child.c and posix_template.c,
+// which own them, on their threads; no state but the caller's struct. Channels are stream sockets;
+// a new one has room for any frame that is given here, so that giving never blocks on a process
+// that does not read.
 #include "posix/posix_process.h"
 
 #include "base/check.h"

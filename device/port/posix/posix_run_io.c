@@ -1,5 +1,7 @@
-// Models into a run, effects out of it. Called by the task worker's thread; effects are freed by
-// the loop.
+// Models into a run, effects out of it. Called by the task worker's thread (posix_task.c) and by
+// the simulator (sim_task.c); effects are freed by the loop, when the pipeline has taken them. They
+// are copied, since a VM's results are gone when its next run begins: all texts and bytes of a run
+// in one block behind the list.
 #include "posix/posix_run_io.h"
 
 #include "device/port.h"

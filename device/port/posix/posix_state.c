@@ -1,4 +1,9 @@
-// The two files of a device's record; see the header. Called by posix_storage.c.
+// The two files of a device's record; their format is in the header. Called by posix_storage.c on
+// the runtime's thread; agent_status.c peeks from another process while the agent runs. In a file
+// apart from blobs because a record is small, replaced each time and must come back whole: a new
+// generation is written beside, flushed and renamed over the older one, and a read takes the newest
+// that is whole. What is not whole was damaged, for a kill leaves two whole ones; it is set aside,
+// and the older one is mended from the newest.
 #include "posix/posix_state.h"
 
 #include "posix/posix_aside.h"

@@ -1,4 +1,7 @@
-// Reads the record of earlier releases out of LMDB. Called by posix_state.c.
+// Reads the record of earlier releases out of LMDB, so that an update of the agent keeps the
+// device's state. Called by posix_state.c on the runtime's thread: once, where there is no record
+// in files yet, and once more to remove the environment when the first save has replaced it. Kept
+// apart so that it can go with the last of those releases; nothing is ever written in the old form.
 #include "posix/posix_state_old.h"
 
 #include "posix/posix_env.h"

@@ -1,5 +1,8 @@
 // Starts templates, asks them for processes and sees that they and what they made end. Called by
-// posix_child.c with its mutex held.
+// posix_child.c with its mutex held, on the task worker's thread or the loop's; so nothing here
+// waits for a template: what is not there yet is TIMEOUT, and the run takes a process of the plain
+// kind. A process is believed to be a template's only when it is a child of this one, in the
+// template's group: what the template says about it is an attacker's word.
 #include "posix/posix_template.h"
 
 #include "posix/posix_memfd.h"

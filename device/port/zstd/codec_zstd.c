@@ -1,4 +1,8 @@
-// See codec_zstd.h. The runtime's thread alone; contexts are made at the first use and kept.
+// The tunnel's compression on zstd; bounds are in codec_zstd.h. Made by posix_pipeline.c, the
+// simulator (sim_codec.c) and the benchmarks; called by the tunnel on the runtime's thread alone.
+// The context is made at the first use and kept, and of the dictionaries only those last used are
+// digested, the others wait as bytes: that is what holds memory to the figures of docs/PIPELINE.md.
+// A dictionary that is listed again under the same content keeps its digest.
 #include "zstd/codec_zstd.h"
 
 #include <stdlib.h>

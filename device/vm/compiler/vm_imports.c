@@ -1,5 +1,8 @@
-// A walk over MicroPython's parse tree for import statements. Called by vm_compile.c between
-// parsing and compiling.
+// A walk over MicroPython's parse tree for import statements, so that `walle task build` can say
+// which modules a version lacks before a device does. Called by vm_compile.c between parsing and
+// compiling, on its thread. What a try guards against an ImportError is left out, for the script
+// copes without it; a function's body is not guarded by what stands around its definition. The
+// recursion ends at DEPTH_MAX, which the compiler does not reach.
 #include "vm/compiler/vm_imports.h"
 
 #include "py/qstr.h"

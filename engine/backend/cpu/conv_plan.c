@@ -1,4 +1,9 @@
-// Costs of the convolution algorithms. Pure arithmetic; planning thread.
+// Costs of the convolution algorithms, and which function prepares each. Called by conv_prepare.c
+// (candidates, cheapest first) and conv_search.c (one of them, to be measured) on the planning
+// thread; session_backend.c asks for the speed of low precision. Pure arithmetic on a shape and the
+// machine's rates. Packed weights beyond the direct algorithm's have a price (MEGABYTE_PRICE_US),
+// and low precision that is clearly cheaper replaces the direct one outright, so that a mistake of
+// measuring alone cannot bring floats back.
 #include "backend/cpu/conv_plan.h"
 
 #include "backend/cpu/blas_step.h"

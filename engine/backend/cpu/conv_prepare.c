@@ -1,5 +1,7 @@
 // Convolutions on the fast paths: the cheapest algorithm for each, and how its loops are cut.
-// Called by cpu_prepare.c on the planning thread.
+// Called by cpu_prepare.c on the planning thread. Candidates are conv_plan.c's, plus BLAS where a
+// search can measure it; without a search the first of them is taken. Weights that change while
+// training have a path of their own (eng_conv_prepare_live), since nothing can be packed ahead.
 #include "backend/cpu/cpu_ops.h"
 
 #include "backend/cpu/blas_step.h"

@@ -1,5 +1,8 @@
-// Convolutions and the search: candidates as the search wants them, and how one of them is
-// prepared to be measured. Planning thread.
+// Convolutions and the search: candidates as search.c wants them, and how one of them is prepared
+// to be measured. Called by conv_prepare.c on the planning thread. A problem is named by its shape
+// and the kernel table, so that a choice is remembered for all convolutions alike, in this model
+// and the next. A candidate packs its weights into the trial's memory: one that loses leaves
+// nothing behind. Below SEARCHED_FLOPS_MIN no cut is measured.
 #include "backend/cpu/conv_search.h"
 
 #include "backend/cpu/gemm_cost.h"

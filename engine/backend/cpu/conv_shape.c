@@ -1,4 +1,8 @@
-// Reads a CONV command into the one shape the kernels work with. Planning thread.
+// Reads a CONV command into the one shape the kernels work with: three spatial dims, channels last,
+// floats. Called on the planning thread by all that prepare convolutions (conv_prepare.c,
+// conv_chain.c) or their gradients (conv_grad.c, conv_grad_input.c). What does not fit that shape
+// is UNSUPPORTED here and is left to the reference backend, so no kernel checks types or layouts
+// again.
 #include "backend/cpu/conv_shape.h"
 
 #include "model/graph.h"

@@ -1,5 +1,8 @@
-// The fast backend's door: which family prepares which command. Called by sessions on the planning
-// thread. What no family takes is left to the reference backend.
+// The fast backend's door: which family prepares which command. Called by the executor
+// (session/exec.c) on the planning thread, with the session's table of kernels; what no family
+// takes, and what a family refuses as UNSUPPORTED, is left to the reference backend. A row in this
+// table is all that makes a family known: the search's costs and `walle-engine info` ask
+// eng_cpu_takes.
 #include "backend/cpu/cpu_ops.h"
 
 static const eng_prepare_fn families[ENG_OP_COUNT] = {

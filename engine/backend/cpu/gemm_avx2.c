@@ -1,5 +1,10 @@
 // Products and convolutions on AVX2 with FMA: 6 x 16 tiles (12 of the 16 registers hold sums).
-// Called through eng_gemm_avx2 from any thread.
+// Called through the table eng_gemm_avx2, which gemm_prepare.c hands out, from any thread; no
+// state.
+//
+// Here are the vectors and the tile's product, all else is the shared templates, compiled with this
+// instruction set's flags (engine/CMakeLists.txt, by the file's name). So no function of this file
+// may be called where isa.c has not found AVX2.
 #include "backend/cpu/gemm_kernels.h"
 
 #include <immintrin.h>

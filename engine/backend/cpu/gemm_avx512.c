@@ -1,5 +1,9 @@
 // Products and convolutions on AVX-512: 14 x 32 tiles (28 of the 32 registers hold sums) and 4 x 64
-// for few rows. Called through eng_gemm_avx512 from any thread.
+// for few rows. Called through the table eng_gemm_avx512, which gemm_prepare.c hands out, from any
+// thread; no state. The table of bfloat16 (gemm_bf16.c) has its activations from it.
+//
+// Here are the vectors and the tile's product, all else is the shared templates, compiled with this
+// instruction set's flags (engine/CMakeLists.txt, by the file's name).
 #include "backend/cpu/gemm_kernels.h"
 
 #include <immintrin.h>

@@ -1,5 +1,8 @@
-// The cost model of products and of the ways to cut their loops. Pure arithmetic on plans; called
-// by gemm_choose.c and conv_search.c on the planning thread.
+// The cost model of products and of the ways to cut their loops: operations and bytes of a plan
+// over the rates of the machine (search/calibrate.c), the smaller of the two partly hidden behind
+// the larger. Called by gemm_choose.c, conv_prepare.c and conv_search.c on the planning thread.
+// Pure arithmetic on plans, but for an arena in which cuts are planned only to be looked at; those
+// that run the same loops as one before are no candidates.
 #include "backend/cpu/gemm_cost.h"
 
 #include "backend/cpu/isa.h"

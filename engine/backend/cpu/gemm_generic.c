@@ -1,5 +1,8 @@
 // Products and convolutions in plain C on vectors of four floats, which every compiler we use maps
-// to whatever the processor has. Called through eng_gemm_generic from any thread.
+// to whatever the processor has. Called through the table eng_gemm_generic, which gemm_prepare.c
+// hands out, from any thread; no state. It is the twin that is always there, for processors without
+// AVX2 and for builds of other architectures. Minimum, maximum and rounding are spelled so that NaN
+// goes the way it goes in the vector instructions.
 #include "backend/cpu/gemm_kernels.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
-// The error of rounded weights that all rows share (gemm_mean.h): packed on the planning thread,
-// added up by the session's thread and its pool before each product.
+// The error of rounded weights that all rows share (gemm_mean.h): packed on the planning thread by
+// gemm_prepare.c, added up by the session's thread and its pool before each product. Its name gives
+// it the flags of AVX512_BF16 (engine/CMakeLists.txt), so it runs with the bfloat16 tables alone.
+// Sums go over fixed chunks of columns in a fixed order: the correction is the same for any number
+// of threads.
 #include "backend/cpu/gemm_mean.h"
 
 #include "backend/cpu/gemm_weights.h"

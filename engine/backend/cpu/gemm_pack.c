@@ -1,5 +1,9 @@
-// Weights, and second operands of products, in panels: what gemm_run.h's tiles read. Runs on the
-// planning thread for constants, on the pool's threads for operands that change.
+// Weights, and second operands of products, in panels: what gemm_run.h's tiles read. Called on the
+// planning thread for constants (conv_direct.c, conv_chain.c, gemm_prepare.c), on the pool's
+// threads for operands that change from run to run. A panel is `width` columns, padded with zeroes,
+// so that tiles need no case for the last one; strided sources are read four columns at a time, to
+// use each line of the cache while it is there. Panels do not overlap, so threads share them
+// freely.
 #include "backend/cpu/gemm_run.h"
 
 #include <string.h>

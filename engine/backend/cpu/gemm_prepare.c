@@ -1,5 +1,8 @@
 // Matrix products on the fast paths: which operand is packed when, batches, and steps. Prepare is
-// called by gemm_choose.c on the planning thread, run by the session's thread.
+// called by gemm_choose.c on the planning thread, run by the session's thread, which spreads a step
+// over the pool. The tables of kernels by instruction set are chosen here, too: isa.c asks once per
+// process. Batches are folded into rows as far as one second operand serves them all, and equal
+// operands of a batch are packed once.
 #include "backend/cpu/cpu_ops.h"
 
 #include "backend/cpu/gemm_mean.h"

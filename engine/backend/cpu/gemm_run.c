@@ -1,5 +1,9 @@
-// The blocked loops around the tile kernels. Planning runs on the planning thread, execution on the
-// pool's threads; both work on structs the caller owns.
+// The blocked loops around the tile kernels. Planned on the planning thread by those that prepare
+// products and convolutions (gemm_prepare.c, conv_direct.c, conv_chain.c, conv_grad_input.c),
+// executed by their steps on the pool's threads; both work on structs the caller owns, so there is
+// no state here. A plan says how the loops are cut: bands of rows, blocks of K, splits of columns,
+// from the sizes of the caches and the number of threads. Other files fill rows and pack operands;
+// the sums are the tables'.
 #include "backend/cpu/gemm_run.h"
 
 #include "base/check.h"

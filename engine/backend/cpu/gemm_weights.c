@@ -1,5 +1,8 @@
-// Where packed weights live: shared through the model's cache when the tensor comes straight from
-// the model, else in the plan's arena. Planning thread.
+// Where packed weights live: shared through the model's cache (backend/pack.h, which locks itself)
+// when the tensor comes straight from the model, else in the plan's arena. Called by everything
+// that packs for the fast paths (gemm_prepare.c, conv_*.c, gemm_mean_bf16.c), on the planning
+// thread. A pack is named by its tensor, its form and two hashes of its parameters: two sessions of
+// one model that want the same have it once.
 #include "backend/cpu/gemm_weights.h"
 
 #include "base/arena.h"

@@ -1,5 +1,8 @@
 // Detection of the processor's instruction sets and the choice among the kernel tables. Called by
-// sessions, tests and benchmarks from any thread; the first call detects.
+// sessions, the trainer, task_runner.c, tools, tests and benchmarks from any thread; the first call
+// detects, under pthread_once, and nothing changes afterwards. A set counts only when the operating
+// system saves its registers, too (Intel SDM volume 1, 13.1), and AMX only when the process was
+// allowed its tiles. eng_cpu_emulate_tiles, which changes that later, is for tests alone.
 #include "backend/cpu/isa.h"
 
 #include <pthread.h>

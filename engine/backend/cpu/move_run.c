@@ -1,5 +1,7 @@
-// Executes prepared moves. Called on pool workers by move_raster.c; every function works on one
-// unit of a move, and elements are moved by their size alone.
+// Executes prepared moves. Called by move_raster.c on the pool's threads; every function works on
+// one unit of a move, and units may be done in any order. Elements are moved by their size alone
+// (1, 2, 4, 8 bytes), whatever their type, and may lie unaligned. Apart from move_raster.c because
+// that decides and this runs: what is here has no choice left but the loop of its kind of move.
 #include "backend/cpu/move_run.h"
 
 #include <string.h>

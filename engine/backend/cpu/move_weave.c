@@ -1,5 +1,9 @@
-// Weaves: rasters whose regions put rows of one width together from strided pieces. Prepared by
-// move_raster.c on the planning thread, run on the pool.
+// Weaves: rasters whose regions put rows of one width together from strided pieces, as
+// concatenating or interleaving along the last dimension does. Called by move_raster.c: asked on
+// the planning thread whether the regions are a weave, run on the pool's threads by rows. A row is
+// then written once, vector by vector, by a list of operations made ahead, instead of once for each
+// region. At most ENG_VEC_WEAVE_SOURCES_MAX regions, and a table with a kernel for it; others stay
+// moves of their own.
 #include "backend/cpu/move_run.h"
 
 #include <string.h>

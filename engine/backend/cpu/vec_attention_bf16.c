@@ -1,5 +1,8 @@
-// Attention on bfloat16 pairs or tiles (vec_attention_low.h). Called by vec_attention.c on the
-// pool's threads, the plan on the planning thread.
+// Attention on bfloat16 pairs or tiles (vec_attention_low.h). Called by vec_attention.c: the plan
+// on the planning thread, packing and rows on the pool's, each worker in memory of its own. Its
+// name gives it the flags of AVX512_BF16 (engine/CMakeLists.txt), so vec_attention.c asks for it
+// only where such a table of products is in use. Scores and values are products of that table;
+// exponentials between them are float32.
 #include "backend/cpu/vec_attention_low.h"
 
 #include <immintrin.h>

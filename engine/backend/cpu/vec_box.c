@@ -1,5 +1,8 @@
 // Tiles of elementwise steps: collapsing the box, choosing how each operand is read, and reading
-// it. Called by vec_expr.c; preparing on the planning thread, the rest on pool workers.
+// it. Called by vec_expr.c: preparing on the planning thread, the rest on the pool's threads, which
+// share the prepared struct and never write it. An operand is read where it lies when its rows are
+// contiguous, is one value, or is copied into the tile; which it is, is decided once, so that
+// running asks nothing per element.
 #include "backend/cpu/vec_box.h"
 
 #include <string.h>

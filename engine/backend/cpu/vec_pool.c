@@ -1,5 +1,7 @@
 // Pooling over CHANNELS_LAST tensors: each output position is one window of channel vectors. One to
-// three spatial dims are handled as three. Prepared on the planning thread, run on the pool.
+// three spatial dims are handled as three. Called by cpu_prepare.c on the planning thread, run on
+// the pool's threads by output rows. Windows of each dim are cut to the input when the step is
+// prepared, so padding costs nothing at run time; vec_pool_grad.c walks the same shape.
 #include "backend/cpu/vec_pool.h"
 
 #include "backend/cpu/cpu_ops.h"

@@ -1,5 +1,8 @@
 // Gradients of maximum and average pools over CHANNELS_LAST tensors. Windows overlap, so threads
-// share images and ranges of channels. Prepared on the planning thread, run on the pool.
+// share images and ranges of channels, never positions: no two write one element. Called by
+// cpu_prepare.c for a trainer's plan, on the planning thread, run on the pool's threads. Lines of
+// the result are cleared shortly before a window first adds to them, while they are in the cache
+// anyway.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_kernels.h"
 #include "backend/cpu/vec_pool.h"

@@ -1,5 +1,7 @@
 // Reductions over one axis of [outer, n, inner]: REDUCE and ARG_REDUCE. Rows when inner is 1,
-// columns otherwise. Prepared on the planning thread, run on the pool.
+// strips of COLUMNS columns otherwise. Called by cpu_prepare.c on the planning thread, run on the
+// pool's threads. One unit of work is whole results, so no sum is split among threads and a result
+// does not depend on how many there are.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_kernels.h"
 

@@ -1,5 +1,8 @@
-// Steps that turn rows (or columns) into rows: SOFTMAX, NORM and CUMSUM. Prepared on the planning
-// thread, run on the pool.
+// Steps that turn rows (or columns) into rows: SOFTMAX, NORM and CUMSUM. Called by cpu_prepare.c on
+// the planning thread, run on the pool's threads. In one file because they share their walk: a
+// thread takes whole rows, or strips of COLUMNS columns where rows do not lie side by side, so that
+// no row is split. COST_* say how much work an element is, which decides how many threads a step is
+// worth.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_kernels.h"
 

@@ -1,5 +1,8 @@
-// Which table of vector kernels an instruction set uses, and the elementwise functions that stay
-// loops over the C library. Called by isa.c and the vec_*.c steps.
+// Which table of vector kernels an instruction set uses, and the elementwise functions that are
+// loops over the C library. Called once per process by isa.c for the tables; vec_unary.c and
+// vec_expr.c look into the library's lists while they prepare steps, where a table has no vector
+// version of a function. All is constant, any thread. ENG_ISA_AMX has AVX-512's table, as tiles do
+// products alone.
 #include "backend/cpu/vec_kernels.h"
 
 #include "backend/cpu/isa.h"

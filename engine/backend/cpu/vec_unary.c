@@ -1,5 +1,8 @@
-// Elementwise steps of one dense operand: UNARY and CAST. Prepared on the planning thread, run on
-// the pool.
+// Elementwise steps of one dense operand: UNARY and CAST. Called by cpu_prepare.c on the planning
+// thread, run on the pool's threads by ranges of UNIT elements. Apart from vec_expr.c because one
+// dense operand needs no box and no tile. Casts cover the pairs of types in find_cast; others are
+// UNSUPPORTED and go to the reference backend. A float that does not fit an integer becomes the
+// smallest one, as the processor's own instruction has it.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_kernels.h"
 

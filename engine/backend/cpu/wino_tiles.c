@@ -1,4 +1,8 @@
-// See wino_tiles.h. Called by the convolutions: planned on the planning thread, run on the pool's.
+// The tiles of Winograd's convolutions: where each lies in its image, its way into elements, and
+// whether tiles pay at all for a shape. Called by conv_wino.c, conv_wino_live.c and
+// conv_grad_wino.c: planned on the planning thread, run on the pool's. A tile that leaves the image
+// is first copied with zeroes around it into the caller's memory (eng_wino_edge_floats), so that
+// the transforms themselves know no edges.
 #include "backend/cpu/wino_tiles.h"
 
 #include "backend/cpu/conv_ops.h"

@@ -1,5 +1,7 @@
-// Scaled dot-product attention, one query at a time. Reference kernel; runs on the session's
-// thread.
+// Scaled dot-product attention, one query at a time, its scores in scratch as doubles. Reference
+// kernel: found by ref_prepare.c on the planning thread, runs on the session's thread. The largest
+// score is taken off before the exponential, so that no sum is infinite. The command is made by a
+// pass alone (program/fuse_attention.c); what runs it fast is cpu/vec_attention.c.
 #include "backend/ref/ref.h"
 
 struct attention {

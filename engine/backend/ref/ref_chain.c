@@ -1,5 +1,7 @@
 // Chains of convolutions on the reference backend: one after the other, with what lies between them
-// in scratch. Prepared on the planning thread, run by the session's.
+// in scratch. Found by ref_prepare.c on the planning thread, where it prepares each convolution as
+// a step of its own (ref_conv.c); run by the session's thread. Nothing is fused here: it says what
+// cpu/conv_chain.c has to compute.
 #include "backend/ref/ref.h"
 
 #define ALIGN_BYTES 64u

@@ -1,6 +1,10 @@
 // Convolutions, their transposes and gradients, 1 to 3 spatial dimensions, both layouts. Reference
-// kernels; run on the session's thread.
-//
+// kernels: found by ref_prepare.c on the planning thread, run on the session's thread. All five
+// commands are one walk over the pairs of positions that a tap of the kernel joins, so that
+// padding, stride and dilation are written once. It takes what the fast convolutions
+// (cpu/conv_prepare.c) leave: other layouts, types and paddings.
+#include "backend/ref/ref.h"
+
 // A convolution joins a large tensor (x of CONV) and a small one (its output): large position =
 // small position * stride + kernel position * dilation - pad_begin. w is [small channels, large
 // channels / groups, kernel...] for all five commands:
@@ -9,7 +13,6 @@
 // The first two gather: for each output position, the weights of one group lie in scratch as
 // doubles, [kernel][source channel][result channel], so that the innermost loop runs over result
 // channels.
-#include "backend/ref/ref.h"
 
 // One side: the tensor, its channels per group, and where its elements lie.
 struct side {

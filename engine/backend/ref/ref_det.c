@@ -1,5 +1,7 @@
-// Determinants by elimination with partial pivoting. Reference kernel; runs on the session's
-// thread.
+// Determinants by elimination with partial pivoting, on a copy of each matrix in scratch. Reference
+// kernel: found by ref_prepare.c on the planning thread, runs on the session's thread; no other
+// backend has one. A pivot of 0 ends with 0, so nothing is ever divided by it; matrices that are
+// not square are refused when the step is prepared.
 #include "backend/ref/ref.h"
 
 // Destroys the matrix.

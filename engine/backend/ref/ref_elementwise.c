@@ -1,5 +1,8 @@
 // Commands that compute each element from the same element of their operands: unary, binary,
-// select. Reference kernels; run on the session's thread.
+// select. Reference kernels: found by ref_prepare.c on the planning thread, run on the session's
+// thread. Floats go through the functions of ref_scalar.c as doubles, integers through 64 bits that
+// wrap, here; division by 0 and the one quotient that does not fit give 0, so no contents are
+// undefined. Broadcasting is a stride of 0 in the views.
 #include "backend/ref/ref.h"
 
 // --- unary ------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
-// Fused elementwise programs, one element at a time. Reference kernel; runs on the session's
-// thread.
+// Fused elementwise programs, one element at a time. Reference kernel: found by ref_prepare.c on
+// the planning thread, runs on the session's thread. Each value is rounded on the way as the
+// commands that were fused would have stored it, so that fusing (program/fuse_expr.c) does not
+// change what a program computes here. Registers lie on the stack, bounded by ENG_EXPR_LOADS_MAX
+// and ENG_EXPR_OPS_MAX.
 #include "backend/ref/ref.h"
 
 struct expr_ctx {

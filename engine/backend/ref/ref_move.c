@@ -1,5 +1,7 @@
-// Moves decided by contents: gather, scatter, one-hot, of any type. Reference kernels; run on the
-// session's thread. An index out of range fails the step, naming it.
+// Moves decided by contents: gather, scatter, one-hot, of any type. Reference kernels: found by
+// ref_prepare.c on the planning thread, run on the session's thread. An index out of range fails
+// the step, naming it; negative ones count from the end. Elements are moved by their size, and only
+// a scatter that combines reads them as numbers.
 #include "backend/ref/ref.h"
 
 #include "backend/coords.h"

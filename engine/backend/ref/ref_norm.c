@@ -1,4 +1,8 @@
-// Normalisation of rows by their mean and variance. Reference kernel; runs on the session's thread.
+// Normalisation of rows by their mean and variance. Reference kernel: found by ref_prepare.c on the
+// planning thread, runs on the session's thread. Two passes, the second over differences from the
+// mean, in doubles: a row whose mean is large against its spread keeps its variance. Mean and
+// inverse deviation are given out where the command has outputs for them, which is what training's
+// gradients read.
 #include "backend/ref/ref.h"
 
 struct moments {

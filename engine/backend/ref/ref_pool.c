@@ -1,5 +1,7 @@
-// Pooling and its gradient, 1 to 3 spatial dimensions, both layouts. Reference kernels; run on the
-// session's thread.
+// Pooling and its gradient, 1 to 3 spatial dimensions, both layouts. Reference kernels: found by
+// ref_prepare.c on the planning thread, run on the session's thread. Where the taps of a window lie
+// is tabled in scratch once per run, and which of them are inside the image once per window, so
+// that channels share that work. Indices of maxima count as ONNX counts them, whatever the layout.
 #include "backend/ref/ref.h"
 
 // Where one element of a window lies from the window's first.

@@ -1,5 +1,8 @@
-// Random contents. The same seed gives the same contents on every run. Reference kernel; runs on
-// the session's thread.
+// Random contents: uniform, normal, Bernoulli, multinomial. Reference kernel: found by
+// ref_prepare.c on the planning thread, runs on the session's thread. The seed is part of the
+// command, and one generator (base/prng.h) goes through the elements in their order, so every run
+// gives the same contents, with any number of threads. A normal takes two draws (Box and Muller);
+// the second of the pair is not kept, so that element n always begins at the same draw.
 #include "backend/ref/ref.h"
 
 #include "base/prng.h"

@@ -1,5 +1,8 @@
-// Raster: moves elements region by region, of any type. Reference kernel; runs on the session's
-// thread.
+// Raster: moves elements region by region, of any type. Reference kernel: found by ref_prepare.c on
+// the planning thread, runs on the session's thread. A region whose destination stands still along
+// a dimension sums, in floats only, and clears its elements first unless it is to add to them; all
+// others move elements by their size, whatever their type. cpu/move_raster.c does the same with the
+// moves of cpu/move_run.c.
 #include "backend/ref/ref.h"
 
 struct walk {

@@ -1,5 +1,8 @@
 // Reductions over the middle of [outer, n, inner]: reduce, cumulative sums, softmax. Sums are kept
-// in double. Reference kernels; run on the session's thread.
+// in double, integers in 64 bits. Reference kernels: found by ref_prepare.c on the planning thread,
+// run on the session's thread. NaN wins over every number in a maximum or minimum, and the extreme
+// of nothing is the type's least or largest number; cpu/vec_reduce.c and cpu/vec_rows.c are the
+// fast ones for floats.
 #include "backend/ref/ref.h"
 
 // --- reduce -----------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
-// Resize of any number of dimensions: one pass per dimension that changes, over doubles. Reference
-// kernel; runs on the session's thread.
+// Resize of any number of dimensions: one pass per dimension that changes, over doubles in scratch.
+// Reference kernel: found by ref_prepare.c on the planning thread, runs on the session's thread; no
+// other backend has one. The weights of one place are also asked for by train/autodiff_resize.c, on
+// the trainer's thread: a gradient needs the same ones the other way round, so what ONNX asks of
+// coordinates, rounding and edges is written once, here.
 #include "backend/ref/ref_resize.h"
 
 #include "backend/ref/ref.h"

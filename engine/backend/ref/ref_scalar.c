@@ -1,5 +1,8 @@
 // Elements of every type as numbers, the functions of one and two numbers, and the walk over boxes
-// that elementwise commands share. Called by the reference kernels at run time.
+// that elementwise commands share. Called by the reference kernels at run time, on the session's
+// thread, and by program/fuse_unary.c on the planning thread, which evaluates expressions to see
+// what they are. What a function means is written here, the fast kernels approximate it. Numbers
+// that do not fit saturate; no contents are undefined.
 #include "backend/ref/ref.h"
 
 int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index)

@@ -1,5 +1,7 @@
-// Order along an axis: the largest, the k largest. Ties go to the lower index. Reference kernels;
-// run on the session's thread.
+// Order along an axis: the largest, the k largest. Reference kernels: found by ref_prepare.c on the
+// planning thread, run on the session's thread. Ties go to the lower index (or to the last, where
+// an ARG_REDUCE asks for it), which a stable merge sort keeps; NaN is larger than any number. A
+// column is sorted as a list of indices in scratch, so elements are never moved.
 #include "backend/ref/ref.h"
 
 struct column {

@@ -1,4 +1,8 @@
-// Shared by Loop and Scan (ops_control.c). Planning thread.
+// Running a subgraph again and again: shared by Loop and Scan (ops_control.c), on the planning
+// thread. Iterations are lowered in place until they come to ENG_UNROLL_NODES_MAX nodes, then each
+// is a call on known contents: so a short loop fuses with what is around it, and a long one does
+// not make a program as long as its run. Outputs of iterations are piled up and joined in groups of
+// STACK_GROUP, to keep the number of regions of one join bounded.
 #include "lower/ops/body_kit.h"
 
 #include <string.h>

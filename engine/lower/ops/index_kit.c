@@ -1,4 +1,8 @@
-// Shared by the handlers of indexing operators (gather and scatter families). Planning thread.
+// Shared by the handlers of indexing operators (ops_gather.c, ops_scatter.c), on the planning
+// thread. Index tensors stay tensors: coordinates become row numbers by commands that are emitted,
+// so that a model whose indices come from its inputs needs no second plan. Since a row number no
+// longer shows a coordinate that was out of range, coordinates go along to be checked at run time
+// (backend/coords.h).
 #include "lower/ops/index_kit.h"
 
 enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node,

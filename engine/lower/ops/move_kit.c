@@ -1,4 +1,8 @@
-// Shared by the handlers of lower/ops that move, index or look into tensors. Planning thread.
+// Shared by the handlers of lower/ops that move, index or look into tensors, on the planning
+// thread. Boxes here may have twice the dims of a tensor; before they become regions, dims of size
+// 1 go, neighbours that are one run are joined, and what still has too many is cut along its
+// smallest dims. At most ENG_REGIONS_MAX regions come of it: more is LIMIT, and the model is
+// refused.
 #include "lower/ops/move_kit.h"
 
 #include "base/check.h"
