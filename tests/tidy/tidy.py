@@ -7,7 +7,8 @@
 
 Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
 include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
-repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages.
+repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
+files that pages name.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -26,6 +27,10 @@ PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what c
 TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
 # A heading, or a line that is one link, one piece of code or one word.
 ONE_PIECE = r"#.*|\s*([-*+]\s+|\d+[.)]\s+)?(\S*\[[^\]]*\]\([^)]*\)\S*|\S*`[^`]*`\S*|\S+)"
+
+# Pages whose files must be there, and what looks like one in them: `module/file.c`, with or without its folder.
+NAMING_PAGES = ("docs/GLOSSARY.md", "docs/HACKING.md")
+NAMED_FILE = r"`([\w./-]+\.(?:c|h|py|md|json|conf|txt|mpy))`"
 
 # Module of a file: the longest matching prefix wins.
 MODULES = {
@@ -369,6 +374,13 @@ class Tidy:
             if not line.endswith("|") or count != cells[0]:
                 self.report(name, number, "page", f"row of {count - 1} cells in a table of {cells[0] - 1}, or without its last |")
 
+    def check_named(self, name, lines):
+        """A page that sends its reader to files names files that are there."""
+        for number, line in enumerate(lines, 1):
+            for named in re.findall(NAMED_FILE, line):
+                if not any(f == named or f.endswith("/" + named) for f in self.files):
+                    self.report(name, number, "named", f"no file {named}: say where it is now")
+
     # ---- rules over the tree ---------------------------------------------------------------------------------
 
     def check_names(self):
@@ -427,6 +439,8 @@ class Tidy:
             elif name.endswith(".md"):
                 lines = self.read(name)
                 self.check_page(name, lines)
+                if name in NAMING_PAGES:
+                    self.check_named(name, lines)
                 self.check_words(name, lines)
             elif name.endswith((".py", ".sh", ".conf", ".cmake", ".json")) or "." not in os.path.basename(name):
                 self.check_words(name, self.read(name))
@@ -490,6 +504,7 @@ BREAKS = [
     ("shape", "policy/bad.c", "int f(void);\n"),
     ("names", "policy/sub/good.c", "// A file.\n"),
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
+    ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),
     ("page", "docs/bad.md", "```\nopen\n\n```sh\nls\n```\n"),
     ("page", "docs/bad.md", "```\nopen\n| a | b |\n|---|---|\n| 1 | 2 |\n"),
