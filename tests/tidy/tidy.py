@@ -7,7 +7,8 @@
 
 Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
 include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
-repository, symbols of the sans-I/O cores.
+repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
+files that pages name.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -21,6 +22,15 @@ import tempfile
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 120
+PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what cannot be broken may be longer
+
+TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
+# A heading, or a line that is one link, one piece of code or one word.
+ONE_PIECE = r"#.*|\s*([-*+]\s+|\d+[.)]\s+)?(\S*\[[^\]]*\]\([^)]*\)\S*|\S*`[^`]*`\S*|\S+)"
+
+# Pages whose files must be there, and what looks like one in them: `module/file.c`, with or without its folder.
+NAMING_PAGES = ("docs/GLOSSARY.md", "docs/HACKING.md")
+NAMED_FILE = r"`([\w./-]+\.(?:c|h|py|md|json|conf|txt|mpy))`"
 
 # Module of a file: the longest matching prefix wins.
 MODULES = {
@@ -327,6 +337,50 @@ class Tidy:
                 if re.search(pattern, line):
                     self.report(name, number, "words", why)
 
+    def check_page(self, name, lines):
+        """Fences are closed, tables are tables, and prose is of a width that people read."""
+        fence, opened, table = None, 0, []
+        for number, line in enumerate(lines, 1):
+            mark = re.match(r"\s*(```+)(.*)$", line)
+            if fence is not None:
+                if mark and mark.group(1) == fence and not mark.group(2).strip():
+                    fence = None
+                elif mark or re.match(TABLE_RULE, line):
+                    self.report(name, opened, "page", f"fence that line {number} finds open: close it with {fence}")
+                    fence = mark.group(1) if mark else None
+                    opened = number
+                continue
+            if line.lstrip().startswith("|"):
+                table.append((number, line.strip()))
+                continue
+            self.check_table(name, table)
+            table = []
+            if mark:
+                fence, opened = mark.group(1), number
+            elif len(line) > PROSE_COLUMNS_MAX and not re.fullmatch(ONE_PIECE, line):
+                self.report(name, number, "page", f"{len(line)} columns of prose; at most {PROSE_COLUMNS_MAX}: wrap it")
+        self.check_table(name, table)
+        if fence is not None:
+            self.report(name, opened, "page", f"fence that the page's end finds open: close it with {fence}")
+
+    def check_table(self, name, table):
+        if not table:
+            return
+        if len(table) < 2 or not re.match(TABLE_RULE, table[1][1]) or re.match(TABLE_RULE, table[0][1]):
+            self.report(name, table[0][0], "page", "table without its header and |---| below it")
+            return
+        cells = [len(re.findall(r"(?<!\\)\|", line)) for _, line in table]
+        for (number, line), count in zip(table, cells):
+            if not line.endswith("|") or count != cells[0]:
+                self.report(name, number, "page", f"row of {count - 1} cells in a table of {cells[0] - 1}, or without its last |")
+
+    def check_named(self, name, lines):
+        """A page that sends its reader to files names files that are there."""
+        for number, line in enumerate(lines, 1):
+            for named in re.findall(NAMED_FILE, line):
+                if not any(f == named or f.endswith("/" + named) for f in self.files):
+                    self.report(name, number, "named", f"no file {named}: say where it is now")
+
     # ---- rules over the tree ---------------------------------------------------------------------------------
 
     def check_names(self):
@@ -382,7 +436,13 @@ class Tidy:
             elif name.endswith("CMakeLists.txt"):
                 self.check_cmake(name, self.read(name))
                 self.check_words(name, self.read(name))
-            elif name.endswith((".py", ".md", ".sh", ".conf", ".cmake", ".json")) or "." not in os.path.basename(name):
+            elif name.endswith(".md"):
+                lines = self.read(name)
+                self.check_page(name, lines)
+                if name in NAMING_PAGES:
+                    self.check_named(name, lines)
+                self.check_words(name, lines)
+            elif name.endswith((".py", ".sh", ".conf", ".cmake", ".json")) or "." not in os.path.basename(name):
                 self.check_words(name, self.read(name))
         self.check_names()
         if formatting:
@@ -421,6 +481,9 @@ def symbols(path, which):
 
 GOOD = '// A file.\n#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
 GOOD_H = "#ifndef POL_GOOD_H\n#define POL_GOOD_H\n\nint pol_good(void);\n\n#endif\n"
+LONG = "word " * 30
+GOOD_PAGE = (f"# {LONG}\n\n[{LONG}](page.md)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
+             f"```sh\n| {LONG}\n```\n")
 BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
     ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
@@ -441,6 +504,13 @@ BREAKS = [
     ("shape", "policy/bad.c", "int f(void);\n"),
     ("names", "policy/sub/good.c", "// A file.\n"),
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
+    ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
+    ("page", "docs/bad.md", "```\nopen to the end\n"),
+    ("page", "docs/bad.md", "```\nopen\n\n```sh\nls\n```\n"),
+    ("page", "docs/bad.md", "```\nopen\n| a | b |\n|---|---|\n| 1 | 2 |\n"),
+    ("page", "docs/bad.md", "| 1 | 2 |\n| 3 | 4 |\n"),
+    ("page", "docs/bad.md", "| a | b |\n|---|---|\n| 1 |\n"),
+    ("page", "docs/bad.md", LONG + "\n"),
 ]
 
 
@@ -449,7 +519,7 @@ def self_test():
     for rule, path, text in BREAKS:
         with tempfile.TemporaryDirectory() as root:
             tree = {"policy/good.c": GOOD, "policy/good.h": GOOD_H, "engine/base/status.h": GOOD_H,
-                    "gateway/http/worker.h": GOOD_H.replace("good", "worker")}
+                    "gateway/http/worker.h": GOOD_H.replace("good", "worker"), "docs/good.md": GOOD_PAGE}
             def write(name, content):
                 os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
                 with open(os.path.join(root, name), "w", encoding="utf-8") as file:
