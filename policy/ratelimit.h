@@ -20,6 +20,7 @@ struct pol_ratelimit {
 void pol_ratelimit_init(struct pol_ratelimit *limit, const struct pol_ratelimit_config *config,
                         uint64_t now_us);
 // Takes `count` tokens if they are there. Time that goes backwards adds nothing; sums saturate.
+// What is granted is exact while (refill + 1) * interval_us is below 2^64, and never more.
 bool pol_ratelimit_take(struct pol_ratelimit *limit, const struct pol_ratelimit_config *config,
                         uint64_t count, uint64_t now_us);
 

@@ -7,6 +7,7 @@
 #include "ipv_book.h"
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
+#include "pipeline/event_predicate.h"
 #include "pipeline/event_stream.h"
 
 #include <inttypes.h>
@@ -43,9 +44,9 @@ static const struct dev_aggregate_spec AGGREGATES[] = {
 };
 enum { EVENTS, SCROLLS, MOVED, MAX_PCT, SHOWS, SEEN, MAX_POSITION, ACTIONS, CLICKS = 12, COUNT };
 
+static const struct base_str FILTER = BASE_STR("page == \"" IPV_PAGE "\"");
 static const struct dev_stream_spec SPEC = {
     .name = BASE_STR("ipv"),
-    .filter = BASE_STR("page == \"" IPV_PAGE "\""),
     .window = {.kind = DEV_WINDOW_PAGE},
     .aggregates = AGGREGATES,
     .aggregate_count = COUNT,
@@ -113,6 +114,11 @@ static uint64_t play(const struct ipv_span *span, void *memory, size_t bytes,
     static uint8_t attrs[DEV_EVENT_ATTRS_BYTES];
     uint64_t visit_ns[IPV_BOOK_VISITS * 4] = {0};
     uint64_t differing = 0;
+    uint8_t filter[DEV_PREDICATE_BYTES_MAX];
+    size_t filter_bytes;
+    ipv_need(dev_predicate_compile(FILTER, DEV_PREDICATE_TRUTH, filter, sizeof(filter),
+                                   &filter_bytes, NULL) == BASE_OK,
+             "the filter does not compile");
     for (uint64_t i = 0; i < span->devices; i++) {
         struct dev_event event;
         struct dev_stream *stream = NULL;
@@ -126,7 +132,8 @@ static uint64_t play(const struct ipv_span *span, void *memory, size_t bytes,
             ipv_cut_down(&device, &event, attrs);
             answers.visit = 0;
             uint64_t start = ipv_now_ns();
-            dev_stream_on_event(stream, &event);
+            uint32_t sides = dev_predicate_test(filter, &event) ? DEV_STREAM_OWN : 0;
+            dev_stream_feed(stream, &event, sides);
             uint64_t took = ipv_now_ns() - start;
             const struct ipv_feature *feature = ipv_book_event(&book, &event);
             ipv_times_event(times, visit_ns, sizeof(visit_ns) / sizeof(visit_ns[0]), &event, took,

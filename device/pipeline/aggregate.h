@@ -67,12 +67,6 @@ uint64_t dev_aggregate_bin(const void *state, uint32_t bin);
 struct dev_value dev_aggregate_quantile(const void *state, double q);
 double dev_aggregate_quantile_error(const void *state);
 
-void dev_aggregate_encode(const struct dev_aggregate_spec *spec, const void *state,
-                          struct base_writer *writer);
-// The reader fails on bytes that no state can have.
-void dev_aggregate_decode(const struct dev_aggregate_spec *spec, void *state,
-                          struct base_reader *reader);
-
 // A value as it is kept by windows that hold single events: 16 bytes, LAST 72.
 size_t dev_aggregate_item_bytes(const struct dev_aggregate_spec *spec);
 void dev_aggregate_item_set(const struct dev_aggregate_spec *spec, void *item,
@@ -80,9 +74,5 @@ void dev_aggregate_item_set(const struct dev_aggregate_spec *spec, void *item,
 // Adds what _item_set kept.
 void dev_aggregate_item_add(const struct dev_aggregate_spec *spec, void *state, const void *item,
                             uint64_t seq);
-void dev_aggregate_item_encode(const struct dev_aggregate_spec *spec, const void *item,
-                               struct base_writer *writer);
-void dev_aggregate_item_decode(const struct dev_aggregate_spec *spec, void *item,
-                               struct base_reader *reader);
 
 #endif

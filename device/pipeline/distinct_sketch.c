@@ -12,8 +12,6 @@
 
 #define ALPHA 0.72134752044448170368 // 1 / (2 ln 2)
 
-enum { FORM_ALL, FORM_FEW };
-
 void dev_distinct_add(uint8_t *registers, uint32_t bits, uint64_t hash)
 {
     size_t at = (size_t)(hash >> (64 - bits));
@@ -82,66 +80,4 @@ double dev_distinct_estimate(const uint8_t *registers, uint32_t bits)
     }
     z += m * sigma((double)counts[0] / m);
     return ALPHA * m * m / z;
-}
-
-double dev_distinct_error(uint32_t bits)
-{
-    return 1.04 / sqrt((double)dev_distinct_bytes(bits));
-}
-
-void dev_distinct_encode(struct base_writer *writer, const uint8_t *registers, uint32_t bits)
-{
-    size_t size = dev_distinct_bytes(bits);
-    size_t set = 0;
-    for (size_t i = 0; i < size; i++) {
-        set += registers[i] != 0;
-    }
-    bool few = set < size / 3;
-    base_writer_u8(writer, few ? FORM_FEW : FORM_ALL);
-    if (!few) {
-        base_writer_bytes(writer, registers, size);
-        return;
-    }
-    base_writer_varint(writer, set);
-    size_t last = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (registers[i] != 0) {
-            base_writer_varint(writer, i - last);
-            base_writer_u8(writer, registers[i]);
-            last = i;
-        }
-    }
-}
-
-void dev_distinct_decode(struct base_reader *reader, uint8_t *registers, uint32_t bits)
-{
-    size_t size = dev_distinct_bytes(bits);
-    memset(registers, 0, size);
-    uint8_t form = base_reader_u8(reader);
-    if (form == FORM_ALL) {
-        base_reader_copy(reader, registers, size);
-    } else if (form == FORM_FEW) {
-        uint64_t set = base_reader_varint_max(reader, size);
-        size_t at = 0;
-        for (uint64_t i = 0; i < set && reader->status == BASE_OK; i++) {
-            uint64_t step = base_reader_varint_max(reader, size);
-            uint8_t rank = base_reader_u8(reader);
-            at += (size_t)step;
-            if (at >= size || (i > 0 && step == 0) || rank == 0) {
-                base_reader_fail(reader, BASE_ERR_INVALID);
-                break;
-            }
-            registers[at] = rank;
-        }
-    } else {
-        base_reader_fail(reader, BASE_ERR_INVALID);
-    }
-    for (size_t i = 0; i < size; i++) {
-        if (registers[i] > 65 - bits) {
-            base_reader_fail(reader, BASE_ERR_INVALID);
-        }
-    }
-    if (reader->status != BASE_OK) {
-        memset(registers, 0, size);
-    }
 }

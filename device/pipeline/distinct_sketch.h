@@ -8,7 +8,8 @@
 #ifndef DEV_DISTINCT_SKETCH_H
 #define DEV_DISTINCT_SKETCH_H
 
-#include "base/cursor.h"
+#include <stddef.h>
+#include <stdint.h>
 
 #define DEV_DISTINCT_BITS_MIN     4
 #define DEV_DISTINCT_BITS_DEFAULT 10
@@ -22,9 +23,5 @@ static inline size_t dev_distinct_bytes(uint32_t bits)
 void dev_distinct_add(uint8_t *registers, uint32_t bits, uint64_t hash);
 void dev_distinct_merge(uint8_t *registers, uint32_t bits, const uint8_t *from);
 double dev_distinct_estimate(const uint8_t *registers, uint32_t bits);
-double dev_distinct_error(uint32_t bits); // standard error
-
-void dev_distinct_encode(struct base_writer *writer, const uint8_t *registers, uint32_t bits);
-void dev_distinct_decode(struct base_reader *reader, uint8_t *registers, uint32_t bits);
 
 #endif

@@ -61,9 +61,5 @@ bool dev_predicate_test(const uint8_t *program, const struct dev_event *event);
 // program.
 struct dev_value dev_predicate_value(const uint8_t *program, const struct dev_event *event,
                                      const struct dev_event *other);
-// The attributes it reads, for who decides what to record: *at begins at 0; false: no more. Names
-// may come twice.
-bool dev_predicate_attr_next(const uint8_t *program, uint32_t *at, struct base_str *out_name,
-                             bool *out_other);
 
 #endif

@@ -10,6 +10,7 @@
 #include "pipeline/event_predicate_code.h"
 
 #include "base/check.h"
+#include "base/cursor.h"
 
 #include <string.h>
 
@@ -355,7 +356,9 @@ static bool literal_emit(struct parser *parser, const struct token *token, enum 
         *type = TYPE_NUMBER;
     } else if (token->kind == TOKEN_REAL) {
         emit(parser, PREDICATE_REAL);
-        dev_real_encode(&parser->out, token->real);
+        uint64_t bits;
+        memcpy(&bits, &token->real, sizeof(bits));
+        base_writer_u64(&parser->out, bits);
         *type = TYPE_NUMBER;
     } else if (token->kind == TOKEN_TEXT) {
         emit_text(parser, token);

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
-#include "base/hash.h"
 
 #include <string.h>
 
@@ -127,8 +126,6 @@ static enum base_status window_fields_check(const struct plan *plan)
         {window->lateness_ms, false, has_time || plan->spec->join.on, NULL,
          "this window has no lateness_ms"},
         {window->allowed_ms, false, is_paned(kind), NULL, "this window has no allowed_ms"},
-        {window->idle_ms, false, has_time && kind != DEV_WINDOW_SLIDING, NULL,
-         "this window has no idle_ms"},
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (fields[i].value == 0 && fields[i].needed) {
@@ -315,13 +312,8 @@ static enum base_status programs_put(const struct plan *plan, struct carver *car
 {
     const struct dev_stream_spec *spec = plan->spec;
     uint32_t pair = DEV_PREDICATE_OTHER * spec->join.on;
-    size_t start = carver->used;
-    BASE_TRY(
-        program_put(plan, carver, spec->filter, DEV_PREDICATE_TRUTH, "filter", &stream->filter));
     BASE_TRY(program_put(plan, carver, spec->key, 0, "key", &stream->key));
     if (spec->join.on) {
-        BASE_TRY(program_put(plan, carver, spec->join.filter, DEV_PREDICATE_TRUTH, "join filter",
-                             &stream->join_filter));
         BASE_TRY(program_put(plan, carver, spec->join.key, 0, "join key", &stream->join_key));
         BASE_TRY(program_put(plan, carver, spec->join.where, DEV_PREDICATE_TRUTH | pair, "where",
                              &stream->where));
@@ -337,50 +329,7 @@ static enum base_status programs_put(const struct plan *plan, struct carver *car
             stream->aggregates[i].same = first;
         }
     }
-    stream->programs = carver->memory != NULL ? carver->memory + start : NULL;
-    stream->programs_bytes = carver->used - start;
     return BASE_OK;
-}
-
-static uint64_t text_hash(struct base_str text, uint64_t hash)
-{
-    return base_hash64_seed(text.data, text.size, hash + text.size);
-}
-
-// Of everything that gives the state its meaning.
-static uint64_t fingerprint_of(const struct plan *plan)
-{
-    const struct dev_stream_spec *spec = plan->spec;
-    const uint64_t numbers[] = {
-        (uint64_t)plan->window.kind,
-        plan->window.size_ms,
-        plan->window.hop_ms,
-        plan->window.gap_ms,
-        plan->window.count,
-        plan->window.hop_count,
-        plan->window.lateness_ms,
-        plan->window.allowed_ms,
-        plan->keys,
-        plan->nodes,
-        spec->join.on,
-        spec->join.within_ms,
-        plan->join_bytes,
-        spec->aggregate_count,
-    };
-    uint64_t hash = base_hash64(numbers, sizeof(numbers));
-    const struct base_str texts[] = {spec->filter, spec->key, spec->join.filter, spec->join.key,
-                                     spec->join.where};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        hash = text_hash(texts[i], hash);
-    }
-    for (uint32_t i = 0; i < spec->aggregate_count; i++) {
-        const struct dev_aggregate_spec *aggregate = &plan->aggregates[i];
-        uint64_t fields[4] = {(uint64_t)aggregate->kind, aggregate->size, 0, 0};
-        memcpy(&fields[2], &aggregate->low, sizeof(fields[2]));
-        memcpy(&fields[3], &aggregate->high, sizeof(fields[3]));
-        hash = text_hash(aggregate->value, base_hash64_seed(fields, sizeof(fields), hash));
-    }
-    return hash;
 }
 
 // Places of the states in a pane, or of the items in an event's node. Returns bytes of a node.
@@ -413,7 +362,6 @@ static enum base_status block_fill(const struct plan *plan, struct carver *carve
     const struct dev_stream_spec *spec = plan->spec;
     stream->window = plan->window;
     stream->keeps_events = keeps_events(&plan->window);
-    stream->name = text_put(carver, spec->name);
     BASE_TRY(programs_put(plan, carver, stream));
     for (uint32_t i = 0; i < spec->aggregate_count; i++) {
         struct dev_aggregate_spec aggregate = plan->aggregates[i];
@@ -477,18 +425,12 @@ enum base_status dev_stream_init(void *memory, size_t memory_bytes,
     stream->within_ms = spec->join.within_ms;
     stream->key_nodes_max = plan.key_nodes;
     stream->aggregate_count = spec->aggregate_count;
-    stream->fingerprint = fingerprint_of(&plan);
     stream->due = UINT64_MAX;
     *out = stream;
     return BASE_OK;
 }
 
 // --- what callers read
-
-uint32_t dev_stream_aggregate_count(const struct dev_stream *stream)
-{
-    return stream->aggregate_count;
-}
 
 const void *dev_stream_answer_state(const struct dev_stream_result *result, uint32_t index)
 {
@@ -507,34 +449,9 @@ struct dev_value dev_stream_answer(const struct dev_stream_result *result, uint3
                                dev_stream_answer_state(result, index));
 }
 
-bool dev_stream_last_seq(const struct dev_stream *stream, uint64_t *out_seq)
-{
-    *out_seq = stream->last_seq;
-    return stream->seen;
-}
-
 void dev_stream_stats(const struct dev_stream *stream, struct dev_stream_stats *out)
 {
     *out = stream->stats;
-}
-
-// *at holds the program's offset in the upper half and the place in the program in the lower.
-bool dev_stream_attr_next(const struct dev_stream *stream, uint32_t *at, struct base_str *out_name)
-{
-    uint32_t program = *at >> 12;
-    uint32_t inside = *at & 0xFFF;
-    bool other;
-    while ((size_t)program * 8 < stream->programs_bytes) {
-        const uint8_t *code = stream->programs + (size_t)program * 8;
-        if (dev_predicate_attr_next(code, &inside, out_name, &other)) {
-            *at = program << 12 | inside;
-            return true;
-        }
-        program += (uint32_t)((dev_predicate_size(code) + 7) / 8);
-        inside = 0;
-    }
-    *at = program << 12;
-    return false;
 }
 
 bool dev_stream_validate(const struct dev_stream *stream)

@@ -1,11 +1,10 @@
 // Stream functions: a declared pipeline from events to results, evaluated event by event.
 //
-//   events -> Filter -> [Join with another event stream] -> KeyBy -> window -> aggregates ->
-//   results
+//   events -> [Join with another event stream] -> KeyBy -> window -> aggregates -> results
 //
-// Map is the expressions of the aggregates: each adds the value of its expression
-// (event_predicate.h). With the window EACH every event is a result of its own, which is Filter and
-// Map alone.
+// Filter is the caller's: it says with each event whether the stream, or the other stream of the
+// join, has it. Map is the expressions of the aggregates: each adds the value of its expression
+// (event_predicate.h). With the window EACH every event is a result of its own, which is Map alone.
 //
 // Windows. Times are wall_ms of the events, in ms.
 //   TUMBLING  [k * size, (k + 1) * size)
@@ -20,11 +19,10 @@
 // lateness_ms. A TUMBLING, HOPPING or SESSION window is answered when the watermark reaches its end
 // (SESSION: its last event + gap_ms). An event whose windows are all answered is late: counted and
 // left out, except that TUMBLING and HOPPING windows stay for allowed_ms and are then answered
-// again with what came late. After idle_ms without an event _on_time moves the watermark on with
-// the clock (0: it waits for the next event). A time DEV_STREAM_STEP_MS or more before what
-// lateness allows is a step of the clock: what is open is answered at once, and the epoch changes.
+// again with what came late. A time DEV_STREAM_STEP_MS or more before what lateness allows is a
+// step of the clock: what is open is answered at once, and the epoch changes.
 //
-// Join. An event of the stream and one of the other stream (join.filter) make a pair when their
+// Join. An event of the stream and one of the other stream make a pair when their
 // keys are equal and their times are at most within_ms apart; the later by seq completes it and
 // gives the pair its time and visit. Expressions of `where` and of aggregates then know other.NAME.
 // Both streams keep their events in one buffer of join.buffer_bytes; the oldest go first, counted
@@ -38,8 +36,7 @@
 //
 // Identity. A window is (key, epoch, start, end); its revision is the seq of the last event the
 // stream had taken in, so a later answer has a higher revision, and the same revision is the same
-// answer: after a kill, feed the events after _last_seq of the recovered state once more, and what
-// is answered twice is equal. Events that were taken in before are recognised by seq.
+// answer. Events that were taken in before are recognised by seq and left out.
 //
 // No clock, no allocation, no I/O; memory is the caller's block. One thread. The emit function may
 // not call the stream.
@@ -59,7 +56,6 @@
 #define DEV_STREAM_STEP_MS        (60u * 60 * 1000)
 #define DEV_STREAM_TIME_MAX       (UINT64_C(1) << 48)     // later times count as this
 #define DEV_STREAM_BYTES_MAX      (4u * 1024 * 1024)      // of one stream's block
-#define DEV_STREAM_SPEC_BYTES_MAX (16u * 1024)            // of a declaration as bytes
 #define DEV_WINDOW_MS_MAX         (UINT64_C(34560000000)) // 400 days, each of a window's times
 #define DEV_WINDOW_PANES_MAX      1024                    // of one key
 #define DEV_WINDOW_VISITS_MAX     32                      // open page visits of one key
@@ -86,12 +82,10 @@ struct dev_window_spec {
     uint32_t hop_count;
     uint64_t lateness_ms; // the four kinds with times; with a join any
     uint64_t allowed_ms;  // TUMBLING, HOPPING; not with a join
-    uint64_t idle_ms;     // TUMBLING, HOPPING, SESSION
 };
 
 struct dev_join_spec {
     bool on;
-    struct base_str filter; // condition of the other stream; empty: every event
     struct base_str key;
     struct base_str where; // condition on a pair; may be empty
     uint64_t within_ms;
@@ -100,8 +94,7 @@ struct dev_join_spec {
 
 struct dev_stream_spec {
     struct base_str name;
-    struct base_str filter; // condition; empty: every event
-    struct base_str key;    // expression; empty: one key for all. A join needs one.
+    struct base_str key; // expression; empty: one key for all. A join needs one.
     struct dev_join_spec join;
     struct dev_window_spec window;
     const struct dev_aggregate_spec *aggregates; // names differ
@@ -144,7 +137,6 @@ struct dev_stream_stats {
     uint64_t join_dropped; // events that had to leave the join before their time, or were too large
     uint64_t join_late;    // events before whose time partners had left the join already
 };
-#define DEV_STREAM_STATS 13 // fields of it
 
 // Checks a declaration and says how large its block is. INVALID, TOO_LARGE, UNSUPPORTED: `error`
 // (may be NULL) names the field; of an expression also line and column.
@@ -157,55 +149,19 @@ BASE_NODISCARD enum base_status dev_stream_init(void *memory, size_t memory_byte
                                                 dev_stream_emit_fn emit, void *emit_ctx,
                                                 struct dev_stream **out, struct base_error *error);
 
-void dev_stream_on_event(struct dev_stream *stream, const struct dev_event *event);
-// The same for a caller that has selected already: no filter is asked. `sides` may be none: then
-// the event only moves the time.
+// `sides` may be none: then the event only moves the time. OTHER is for streams with a join.
 #define DEV_STREAM_OWN   1u
 #define DEV_STREAM_OTHER 2u // of the join
 void dev_stream_feed(struct dev_stream *stream, const struct dev_event *event, uint32_t sides);
-// The clock says `now_ms` (wall). Returns when to call again, UINT64_MAX: not before the next
-// event.
-uint64_t dev_stream_on_time(struct dev_stream *stream, uint64_t now_ms);
 // A page visit ended without its EXIT being fed.
 void dev_stream_on_visit_end(struct dev_stream *stream, uint32_t visit);
 // Answers what is open, as not complete, and starts empty. What keeps events is dropped.
 void dev_stream_flush(struct dev_stream *stream);
 
-uint32_t dev_stream_aggregate_count(const struct dev_stream *stream);
 // The answer of aggregate `index`, and its state for dev_aggregate_last, _bin and _quantile.
 struct dev_value dev_stream_answer(const struct dev_stream_result *result, uint32_t index);
 const void *dev_stream_answer_state(const struct dev_stream_result *result, uint32_t index);
-// The last seq taken in; 0 and false: none yet.
-bool dev_stream_last_seq(const struct dev_stream *stream, uint64_t *out_seq);
 void dev_stream_stats(const struct dev_stream *stream, struct dev_stream_stats *out);
-
-// The names a stream reads, for who decides what to record: attributes of its own and of the joined
-// events. *at begins at 0; false: no more.
-bool dev_stream_attr_next(const struct dev_stream *stream, uint32_t *at, struct base_str *out_name);
-
-// The state as bytes, which the owner stores. TOO_LARGE: more than `capacity`.
-BASE_NODISCARD enum base_status dev_stream_state_encode(const struct dev_stream *stream,
-                                                        uint8_t *out, size_t capacity,
-                                                        size_t *out_size);
-// Into a stream of the same declaration. UNSUPPORTED version; CONFLICT: of another declaration;
-// HASH, INVALID, TRUNCATED: damaged. The stream is empty then.
-BASE_NODISCARD enum base_status dev_stream_state_parse(struct dev_stream *stream,
-                                                       const uint8_t *bytes, size_t size);
-
-// A declaration as bytes, little-endian: u8 version (1), text8 name, text16 filter, text16 key, u8
-// join (0, or 1 then text16 filter, key, where, varint within_ms, buffer_bytes), u8 window kind,
-// varint size_ms, hop_ms, gap_ms, count, hop_count, lateness_ms, allowed_ms, idle_ms, varint
-// keys_max, nodes_max, u8 aggregates, each: text8 name, u8 kind, text16 value, varint size, and for
-// HISTOGRAM f64 low, high. It says nothing of whether the declaration is good: _bytes does.
-#define DEV_STREAM_SPEC_VERSION 1
-BASE_NODISCARD enum base_status dev_stream_spec_encode(const struct dev_stream_spec *spec,
-                                                       uint8_t *out, size_t capacity,
-                                                       size_t *out_size);
-// Texts are borrowed from `bytes`, aggregates lie in `aggregates`. UNSUPPORTED, INVALID, TRUNCATED,
-// TOO_LARGE.
-BASE_NODISCARD enum base_status
-dev_stream_spec_parse(const uint8_t *bytes, size_t size, struct dev_stream_spec *out,
-                      struct dev_aggregate_spec aggregates[DEV_STREAM_AGGREGATES_MAX]);
 
 BASE_NODISCARD enum base_status dev_window_kind_parse(struct base_str text,
                                                       enum dev_window_kind *out);

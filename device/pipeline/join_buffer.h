@@ -44,8 +44,4 @@ struct dev_join_entry {
 };
 bool dev_join_next(const struct dev_join_buffer *buffer, uint32_t *at, struct dev_join_entry *out);
 
-void dev_join_encode(const struct dev_join_buffer *buffer, struct base_writer *writer);
-// Into an empty buffer; the reader fails on bytes that no buffer of this size can hold.
-void dev_join_decode(struct dev_join_buffer *buffer, struct base_reader *reader);
-
 #endif

@@ -125,12 +125,6 @@ uint32_t dev_keyed_insert(struct dev_keyed *keyed, struct dev_value key)
         slot++;
     }
     keyed->free_slot = slot + 1;
-    dev_keyed_insert_at(keyed, slot, key);
-    return slot;
-}
-
-void dev_keyed_insert_at(struct dev_keyed *keyed, uint32_t slot, struct dev_value key)
-{
     struct dev_key_slot *added = &keyed->slots[slot];
     *added = (struct dev_key_slot){
         .hash = dev_value_hash(key),
@@ -148,6 +142,7 @@ void dev_keyed_insert_at(struct dev_keyed *keyed, uint32_t slot, struct dev_valu
         at = (at + 1) & mask;
     }
     keyed->index[at] = slot;
+    return slot;
 }
 
 // Takes the entry out and moves later ones of its run forward, so that probing finds them.

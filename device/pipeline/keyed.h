@@ -62,8 +62,6 @@ void dev_keyed_clear(struct dev_keyed *keyed);
 uint32_t dev_keyed_find(const struct dev_keyed *keyed, struct dev_value key);
 // A key that is not there. NONE: all slots are taken. The new key is the newest.
 uint32_t dev_keyed_insert(struct dev_keyed *keyed, struct dev_value key);
-// The same at a slot that is free; the new key is the newest.
-void dev_keyed_insert_at(struct dev_keyed *keyed, uint32_t slot, struct dev_value key);
 void dev_keyed_touch(struct dev_keyed *keyed, uint32_t slot); // it is the newest now
 // The key and its nodes go.
 void dev_keyed_remove(struct dev_keyed *keyed, uint32_t slot);

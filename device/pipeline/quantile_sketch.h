@@ -50,8 +50,4 @@ void dev_quantile_merge(struct dev_quantile_sketch *sketch, const struct dev_qua
 double dev_quantile_value(const struct dev_quantile_sketch *sketch, double q);
 double dev_quantile_error(const struct dev_quantile_sketch *sketch);
 
-void dev_quantile_encode(struct base_writer *writer, const struct dev_quantile_sketch *sketch);
-// Into an initialised sketch; the reader fails on what no sketch can hold.
-void dev_quantile_decode(struct base_reader *reader, struct dev_quantile_sketch *sketch);
-
 #endif

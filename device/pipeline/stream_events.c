@@ -1,19 +1,14 @@
-// Events on their way through a stream: order and time, Filter, Join, Map; the windows are in
-// stream_window.c. On the stream's thread: a script's aggregates (vm/vm_aggregate.c) feed each
-// event with the sides of the join that its own filters found, the benchmarks (bench/ipv) give
-// whole events and let the stream filter. An event is taken in once: one that is not newer, by seq,
-// is dropped before it moves the watermark. A clock that was set back ends what waits for partners.
+// Events on their way through a stream: order and time, Join, Map; the windows are in
+// stream_window.c. On the stream's thread: a script's aggregates (vm/vm_aggregate.c) and the
+// benchmarks (bench/ipv) feed each event with the sides of the join that their filters found. An
+// event is taken in once: one that is not newer, by seq, is dropped before it moves the watermark.
+// A clock that was set back ends what waits for partners.
 #include "pipeline/event_stream.h"
 
 #include "pipeline/event_predicate.h"
 #include "pipeline/stream_parts.h"
 
 #include "base/check.h"
-
-static bool passes(const uint8_t *program, const struct dev_event *event)
-{
-    return program == NULL || dev_predicate_test(program, event);
-}
 
 static bool has_time(const struct dev_stream *stream)
 {
@@ -218,57 +213,18 @@ static bool event_take(struct dev_stream *stream, const struct dev_event *event,
     return true;
 }
 
-static void sides_take(struct dev_stream *stream, const struct dev_event *event, uint32_t sides,
-                       struct stream_element *element)
-{
-    if (stream->joined) {
-        join_take(stream, event, sides, element);
-    } else if ((sides & DEV_STREAM_OWN) != 0) {
-        single_take(stream, event, element);
-    }
-    if (event->kind == DEV_EVENT_EXIT && event->visit != 0) {
-        dev_stream_on_visit_end(stream, event->visit);
-    }
-}
-
-void dev_stream_on_event(struct dev_stream *stream, const struct dev_event *event)
+void dev_stream_feed(struct dev_stream *stream, const struct dev_event *event, uint32_t sides)
 {
     struct stream_element element;
     if (!event_take(stream, event, &element)) {
         return;
     }
-    uint32_t sides = passes(stream->filter, event) ? DEV_STREAM_OWN : 0;
-    if (stream->joined && passes(stream->join_filter, event)) {
-        sides |= DEV_STREAM_OTHER;
+    if (stream->joined) {
+        join_take(stream, event, sides, &element);
+    } else if ((sides & DEV_STREAM_OWN) != 0) {
+        single_take(stream, event, &element);
     }
-    sides_take(stream, event, sides, &element);
-}
-
-void dev_stream_feed(struct dev_stream *stream, const struct dev_event *event, uint32_t sides)
-{
-    struct stream_element element;
-    if (event_take(stream, event, &element)) {
-        sides_take(stream, event, sides, &element);
+    if (event->kind == DEV_EVENT_EXIT && event->visit != 0) {
+        dev_stream_on_visit_end(stream, event->visit);
     }
-}
-
-uint64_t dev_stream_on_time(struct dev_stream *stream, uint64_t now_ms)
-{
-    const struct dev_window_spec *window = &stream->window;
-    if (window->idle_ms == 0 || !stream->seen || stream->due == UINT64_MAX) {
-        return UINT64_MAX;
-    }
-    uint64_t now = now_ms < DEV_STREAM_TIME_MAX ? now_ms : DEV_STREAM_TIME_MAX;
-    uint64_t idle_at = stream->time_max + window->idle_ms;
-    if (now >= idle_at && less(now, window->lateness_ms) > stream->watermark) {
-        stream->watermark = less(now, window->lateness_ms);
-        if (stream->watermark >= stream->due) {
-            stream_window_advance(stream);
-        }
-    }
-    if (stream->due == UINT64_MAX) {
-        return UINT64_MAX;
-    }
-    uint64_t due = stream->due + window->lateness_ms;
-    return due > idle_at ? due : idle_at;
 }

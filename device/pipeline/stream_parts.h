@@ -16,21 +16,15 @@ struct stream_aggregate {
 struct dev_stream {
     dev_stream_emit_fn emit;
     void *emit_ctx;
-    struct base_str name;
-    const uint8_t *filter; // programs; NULL: none
-    const uint8_t *key;
-    const uint8_t *join_filter;
+    const uint8_t *key; // programs; NULL: none
     const uint8_t *join_key;
     const uint8_t *where;
-    const uint8_t *programs; // all, one behind the other
-    size_t programs_bytes;
     struct dev_window_spec window;
     uint64_t within_ms;
     bool joined;
     bool keeps_events; // nodes are events, not panes
     uint32_t key_nodes_max;
     uint32_t aggregate_count;
-    uint64_t fingerprint; // of the declaration
     size_t states_bytes;
     uint8_t *scratch; // states of one answer
 
@@ -71,7 +65,5 @@ void stream_window_advance(struct dev_stream *stream);
 void stream_window_slide(struct dev_stream *stream, struct dev_value key, uint64_t time);
 // Answers what is open, as not complete.
 void stream_window_flush(struct dev_stream *stream);
-// When the watermark has to get where for `stream->due`.
-void stream_window_due(struct dev_stream *stream);
 
 #endif

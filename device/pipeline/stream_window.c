@@ -194,7 +194,7 @@ static uint64_t key_due(const struct dev_stream *stream, uint32_t slot)
     return due;
 }
 
-void stream_window_due(struct dev_stream *stream)
+static void due_set(struct dev_stream *stream)
 {
     stream->due = UINT64_MAX;
     if (!is_paned(stream) && stream->window.kind != DEV_WINDOW_SESSION) {
@@ -270,7 +270,7 @@ void stream_window_advance(struct dev_stream *stream)
         stream->fired_to = stream->watermark - stream->watermark % stream->window.hop_ms;
         panes_free(stream);
     }
-    stream_window_due(stream);
+    due_set(stream);
 }
 
 // --- room

@@ -4,7 +4,6 @@
 #ifndef DEV_PIPELINE_VALUE_H
 #define DEV_PIPELINE_VALUE_H
 
-#include "base/cursor.h"
 #include "pipeline/event.h"
 
 // Bytes of a text that is kept beyond its event: keys, the last values of a window. A longer text
@@ -78,18 +77,11 @@ struct dev_cell {
 // Copies; a text is cut to fit, not in the middle of a character. True: it fitted.
 bool dev_cell_set(struct dev_cell *cell, struct dev_value value);
 struct dev_value dev_cell_get(const struct dev_cell *cell); // borrowed from the cell
-void dev_cell_encode(struct base_writer *writer, const struct dev_cell *cell);
-void dev_cell_decode(struct base_reader *reader,
-                     struct dev_cell *cell); // reader fails if malformed
 
 // Seqs are ordered by their distance, so that they may wrap at 2^64.
 static inline bool dev_seq_before(uint64_t a, uint64_t b)
 {
     return (int64_t)(a - b) < 0;
 }
-
-// Doubles as 8 bytes, little-endian.
-void dev_real_encode(struct base_writer *writer, double real);
-double dev_real_decode(struct base_reader *reader); // fails with INVALID when not finite
 
 #endif

@@ -27,7 +27,6 @@ struct entry {
     size_t bytes;
     void *memory;
     size_t memory_bytes; // as asked for
-    uint32_t users;      // how many calls of eng_pack_get this serves
     bool ready;          // filled; before that only the filling thread touches `memory`
 };
 
@@ -102,18 +101,18 @@ static struct entry **bucket_of(struct eng_pack_cache *cache, const void *identi
     return &cache->buckets[base_hash64(&identity, sizeof identity) % BUCKET_COUNT];
 }
 
-// The link that points at the entry, or at the NULL that ends its chain. Under the lock.
-static struct entry **find_link(struct eng_pack_cache *cache, const struct eng_pack_key *key)
+// NULL: not there. Under the lock.
+static struct entry *find(struct eng_pack_cache *cache, const struct eng_pack_key *key)
 {
-    struct entry **link = bucket_of(cache, key->identity);
-    for (; *link != NULL; link = &(*link)->next) {
-        const struct eng_pack_key *other = &(*link)->key;
+    struct entry *entry = *bucket_of(cache, key->identity);
+    for (; entry != NULL; entry = entry->next) {
+        const struct eng_pack_key *other = &entry->key;
         if (other->identity == key->identity && other->form == key->form && other->a == key->a &&
             other->b == key->b) {
             break;
         }
     }
-    return link;
+    return entry;
 }
 
 // An entry with memory, not in any chain yet; NULL when memory is short.
@@ -136,7 +135,6 @@ static struct entry *entry_new(const struct eng_pack_key *key, size_t bytes)
     }
     entry->key = *key;
     entry->bytes = bytes;
-    entry->users = 1;
     return entry;
 }
 
@@ -150,10 +148,9 @@ static void insert(struct eng_pack_cache *cache, struct entry *fresh)
     cache->entry_count++;
 }
 
-// Waits until the entry is filled and counts the caller as a user. Under the lock.
+// Waits until the entry is filled. Under the lock.
 static enum base_status join(struct eng_pack_cache *cache, struct entry *entry, size_t bytes)
 {
-    entry->users++; // keeps it from being dropped while we wait
     while (!entry->ready) {
         (void)pthread_cond_wait(&cache->filled, &cache->lock);
     }
@@ -167,7 +164,7 @@ enum base_status eng_pack_get(struct eng_pack_cache *cache, const struct eng_pac
     struct entry *entry = NULL;
     bool is_mine = false;
     (void)pthread_mutex_lock(&cache->lock);
-    entry = *find_link(cache, key);
+    entry = find(cache, key);
     if (entry != NULL) {
         status = join(cache, entry, bytes);
     } else if (cache->entry_count >= PACK_ENTRIES_MAX || (entry = entry_new(key, bytes)) == NULL) {
@@ -188,27 +185,6 @@ enum base_status eng_pack_get(struct eng_pack_cache *cache, const struct eng_pac
         *out = entry->memory;
     }
     return status;
-}
-
-void eng_pack_drop(struct eng_pack_cache *cache, const struct eng_pack_key *key)
-{
-    (void)pthread_mutex_lock(&cache->lock);
-    struct entry **link = find_link(cache, key);
-    struct entry *entry = *link;
-    if (entry != NULL && entry->users > 1) {
-        entry->users--;
-        entry = NULL;
-    } else if (entry != NULL && entry->ready) {
-        *link = entry->next;
-        cache->bytes -= entry->bytes;
-        cache->entry_count--;
-    } else {
-        entry = NULL;
-    }
-    (void)pthread_mutex_unlock(&cache->lock);
-    if (entry != NULL) {
-        entry_free(entry);
-    }
 }
 
 size_t eng_pack_bytes(const struct eng_pack_cache *cache)

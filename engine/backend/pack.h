@@ -27,9 +27,6 @@ void eng_pack_cache_free(struct eng_pack_cache *cache);
 BASE_NODISCARD enum base_status eng_pack_get(struct eng_pack_cache *cache,
                                              const struct eng_pack_key *key, size_t bytes,
                                              eng_pack_fn fill, void *ctx, const void **out);
-// Drops one entry that turned out slower than another form (the search): only when nobody else uses
-// it.
-void eng_pack_drop(struct eng_pack_cache *cache, const struct eng_pack_key *key);
 size_t eng_pack_bytes(const struct eng_pack_cache *cache);
 // Whether some form of these weights is in the cache.
 bool eng_pack_has(struct eng_pack_cache *cache, const void *identity);

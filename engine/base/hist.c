@@ -116,16 +116,3 @@ double base_hist_mean(const struct base_hist *hist)
 {
     return hist->count == 0 ? 0.0 : (double)hist->sum / (double)hist->count;
 }
-
-uint64_t base_hist_count_to(const struct base_hist *hist, uint64_t value)
-{
-    if (value >= hist->max) {
-        return hist->count;
-    }
-    uint64_t count = 0;
-    uint32_t last = bucket_of(value);
-    for (uint32_t i = 0; i <= last; i++) {
-        count += hist->buckets[i];
-    }
-    return count;
-}

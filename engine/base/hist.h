@@ -25,7 +25,5 @@ void base_hist_merge(struct base_hist *into, const struct base_hist *from);
 // Value at quantile 0..1 (the upper edge of its bucket, never above max); 0 while empty.
 uint64_t base_hist_quantile(const struct base_hist *hist, double quantile);
 double base_hist_mean(const struct base_hist *hist);
-// Count of values <= `value` as far as the buckets tell.
-uint64_t base_hist_count_to(const struct base_hist *hist, uint64_t value);
 
 #endif

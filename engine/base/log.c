@@ -70,11 +70,6 @@ void base_log_write(const struct base_log *log, enum base_log_level level, const
     log->write(log->ctx, level, area, text);
 }
 
-const char *base_log_level_name(enum base_log_level level)
-{
-    return level < BASE_LOG_LEVEL_COUNT ? level_names[level] : "unknown";
-}
-
 enum base_status base_log_level_parse(const char *text, enum base_log_level *out_level)
 {
     if (text == NULL) {

@@ -29,7 +29,6 @@ void base_log_stderr(struct base_log *log, enum base_log_level level);
 // printf text, cut at 1,000 bytes; control characters are escaped. `log` NULL is silence.
 void base_log_write(const struct base_log *log, enum base_log_level level, const char *area,
                     const char *format, ...) BASE_PRINTF(4, 5);
-const char *base_log_level_name(enum base_log_level level);
 // "error", "warn", "info", "debug"; INVALID otherwise.
 BASE_NODISCARD enum base_status base_log_level_parse(const char *text,
                                                      enum base_log_level *out_level);

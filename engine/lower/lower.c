@@ -200,13 +200,6 @@ struct eng_lower *eng_lower_new(struct base_arena *arena, struct eng_program *pr
         return NULL;
     }
     memset(l->merge_buckets, 0xff, ENG_MERGE_BUCKETS * sizeof(uint32_t));
-    if (options->keep_values) {
-        l->kept = base_arena_alloc(arena, ((size_t)graph->value_count + 1) * sizeof(uint32_t));
-        if (l->kept == NULL) {
-            return NULL;
-        }
-        memset(l->kept, 0xff, ((size_t)graph->value_count + 1) * sizeof(uint32_t));
-    }
     return l;
 }
 
@@ -302,7 +295,6 @@ static enum base_status keep_outputs(struct eng_lower *l, const struct eng_node 
         uint32_t tensor;
         BASE_TRY(eng_lower_as(l, l->root.slots[value].tensor, ENG_PLAIN, false, &tensor));
         tensor_of(l, tensor)->is_output = true;
-        l->kept[value] = tensor;
     }
     return BASE_OK;
 }
@@ -316,11 +308,6 @@ static void name_outputs(struct eng_lower *l, const struct eng_node *node)
             tensor->value = tensor->value == ENG_NONE ? value : tensor->value;
         }
     }
-}
-
-uint32_t eng_lower_kept(const struct eng_lower *l, uint32_t value)
-{
-    return l->kept == NULL || value >= l->root.graph->value_count ? ENG_NONE : l->kept[value];
 }
 
 // --- stopping for contents
@@ -455,7 +442,7 @@ enum base_status eng_lower_run(struct eng_lower *l, uint32_t first, uint32_t *ou
         }
         BASE_TRY(status);
         name_outputs(l, &graph->nodes[i]);
-        if (l->kept != NULL) {
+        if (l->options->keep_values) {
             BASE_TRY(keep_outputs(l, &graph->nodes[i]));
         }
     }

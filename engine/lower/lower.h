@@ -249,9 +249,6 @@ BASE_NODISCARD enum base_status eng_lower_bind_slot(struct eng_lower *l, uint32_
 BASE_NODISCARD enum base_status eng_lower_run(struct eng_lower *l, uint32_t first,
                                               uint32_t *out_next);
 const uint32_t *eng_lower_wanted(const struct eng_lower *l, uint32_t *out_count);
-// With keep_values: the PLAIN tensor that holds a value of the graph, ENG_NONE when it was not
-// computed (initializers, sequences).
-uint32_t eng_lower_kept(const struct eng_lower *l, uint32_t value);
 const struct eng_slot *eng_lower_value(const struct eng_lower *l,
                                        uint32_t value); // NULL: not bound
 

@@ -79,7 +79,6 @@ struct eng_lower {
     uint32_t region_count, region_capacity;
     struct eng_list wanted;
     struct eng_list work; // stack of walks
-    uint32_t *kept;       // by value of the main graph, with keep_values
 };
 #define ENG_MERGE_BUCKETS 4096u
 

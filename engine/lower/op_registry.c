@@ -12,12 +12,12 @@
 #define OPERATOR_ROWS_MAX 1024u
 
 static const struct eng_op_table *const tables[] = {
-    &eng_ops_math,      &eng_ops_reduce, &eng_ops_conv,    &eng_ops_norm,    &eng_ops_matmul,
-    &eng_ops_rnn,       &eng_ops_loss,   &eng_ops_quant,   &eng_ops_shape,   &eng_ops_move,
-    &eng_ops_pad,       &eng_ops_gather, &eng_ops_scatter, &eng_ops_content, &eng_ops_sequence,
-    &eng_ops_control,   &eng_ops_random, &eng_ops_signal,  &eng_ops_vision,  &eng_ops_text,
-    &eng_ops_ml,        &eng_ops_cast,   &eng_ops_dropout, &eng_ops_pool,    &eng_ops_einsum,
-    &eng_ops_optimizer, &eng_ops_image,  &eng_ops_strings,
+    &eng_ops_math,    &eng_ops_reduce,  &eng_ops_conv,    &eng_ops_norm,    &eng_ops_matmul,
+    &eng_ops_rnn,     &eng_ops_loss,    &eng_ops_quant,   &eng_ops_shape,   &eng_ops_move,
+    &eng_ops_pad,     &eng_ops_gather,  &eng_ops_scatter, &eng_ops_content, &eng_ops_sequence,
+    &eng_ops_control, &eng_ops_random,  &eng_ops_signal,  &eng_ops_vision,  &eng_ops_text,
+    &eng_ops_cast,    &eng_ops_dropout, &eng_ops_pool,    &eng_ops_einsum,  &eng_ops_optimizer,
+    &eng_ops_image,   &eng_ops_strings,
 };
 #define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
 

@@ -32,6 +32,5 @@ extern const struct eng_op_table eng_ops_vision;
 extern const struct eng_op_table eng_ops_image;
 extern const struct eng_op_table eng_ops_text;
 extern const struct eng_op_table eng_ops_strings;
-extern const struct eng_op_table eng_ops_ml;
 
 #endif

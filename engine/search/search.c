@@ -107,11 +107,6 @@ double eng_search_flops(struct eng_search *search, const char *backend)
     return flops > 0 ? flops : FALLBACK_FLOPS;
 }
 
-bool eng_search_has(struct eng_search *search, const char *backend)
-{
-    return eng_machine_flops(eng_search_machine(search), backend) > 0;
-}
-
 double eng_search_wake_us(struct eng_search *search)
 {
     if (search->wake_us < 0) {

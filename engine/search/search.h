@@ -116,8 +116,6 @@ const struct eng_machine *eng_search_machine(struct eng_search *search);
 const struct eng_machine *eng_search_machine_known(const struct eng_search *search);
 // Rate of a backend, the first one's when it has none: never 0.
 double eng_search_flops(struct eng_search *search, const char *backend);
-// Whether calibrating found a backend of that name able to run.
-bool eng_search_has(struct eng_search *search, const char *backend);
 // What waking the session's threads costs; 0 for a session of one thread.
 double eng_search_wake_us(struct eng_search *search);
 

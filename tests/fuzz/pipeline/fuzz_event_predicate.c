@@ -1,7 +1,6 @@
 // A text, a NUL, then the encoded attributes of one event and of another that is joined with it,
 // one after the other. No crash; what is refused says where inside the text; what is accepted stays
-// inside its program, names attributes that could exist, and gives the same value when moved to
-// another address.
+// inside its program, and gives the same value when moved to another address.
 #include "fuzz_target.h"
 
 #include "base/check.h"
@@ -37,14 +36,6 @@ static struct dev_value evaluate(const uint8_t *program, size_t size, const stru
     if (value.type == DEV_VALUE_TEXT) {
         value.text.data = NULL; // may lie in the program
     }
-    uint32_t at = 0;
-    struct base_str name;
-    bool of_other;
-    while (dev_predicate_attr_next(moved, &at, &name, &of_other)) {
-        base_check(name.size >= 1);
-        base_check(name.size <= DEV_EVENT_NAME_MAX);
-    }
-    base_check(at == size);
     free(moved);
     return value;
 }

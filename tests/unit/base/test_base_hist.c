@@ -68,7 +68,6 @@ static void small_values_are_exact(void **state)
         base_hist_add(&hist, i);
     }
     for (uint64_t i = 0; i < 64; i++) {
-        assert_true(base_hist_count_to(&hist, i) == i + 1);
         assert_true(base_hist_quantile(&hist, (double)(i + 1) / 64.0) == i);
     }
 }
@@ -98,7 +97,6 @@ static void empty_and_saturated(void **state)
     base_hist_init(&hist);
     assert_true(base_hist_quantile(&hist, 0.5) == 0);
     assert_true(base_hist_mean(&hist) == 0.0);
-    assert_true(base_hist_count_to(&hist, UINT64_MAX) == 0);
     base_hist_add(&hist, UINT64_MAX);
     base_hist_add(&hist, UINT64_MAX);
     assert_true(hist.sum == UINT64_MAX);

@@ -83,17 +83,16 @@ static void long_texts_are_cut(void **state)
 static void level_names(void **state)
 {
     (void)state;
+    static const char *const names[BASE_LOG_LEVEL_COUNT] = {"error", "warn", "info", "debug"};
     for (unsigned i = 0; i < BASE_LOG_LEVEL_COUNT; i++) {
         enum base_log_level level = BASE_LOG_LEVEL_COUNT;
-        const char *name = base_log_level_name((enum base_log_level)i);
-        assert_int_equal(base_log_level_parse(name, &level), BASE_OK);
+        assert_int_equal(base_log_level_parse(names[i], &level), BASE_OK);
         assert_int_equal(level, i);
     }
     enum base_log_level level;
     assert_int_equal(base_log_level_parse("Info", &level), BASE_ERR_INVALID);
     assert_int_equal(base_log_level_parse("", &level), BASE_ERR_INVALID);
     assert_int_equal(base_log_level_parse(NULL, &level), BASE_ERR_INVALID);
-    assert_string_equal(base_log_level_name(BASE_LOG_LEVEL_COUNT), "unknown");
 }
 
 #define THREADS 4

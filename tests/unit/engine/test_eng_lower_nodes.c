@@ -359,13 +359,13 @@ static void kept_values_are_plain_and_survive(void **state)
     rig_ok(&rig, eng_lower_bind_slot(rig.lower, 0, &slot));
     uint32_t next;
     rig_ok(&rig, eng_lower_run(rig.lower, 0, &next));
-    for (uint32_t v = 1; v < 3; v++) {
-        uint32_t kept = eng_lower_kept(rig.lower, v);
-        assert_int_not_equal(kept, ENG_NONE);
-        assert_int_equal(rig.program.tensors[kept].layout, ENG_PLAIN);
-        assert_true(rig.program.tensors[kept].is_output);
+    uint32_t kept = 0;
+    for (uint32_t t = 0; t < rig.program.tensor_count; t++) {
+        kept += rig.program.tensors[t].is_output;
+        assert_true(!rig.program.tensors[t].is_output ||
+                    rig.program.tensors[t].layout == ENG_PLAIN);
     }
-    assert_int_equal(eng_lower_kept(rig.lower, 9), ENG_NONE);
+    assert_int_equal(kept, 2); // of both nodes
     rig_ok(&rig, eng_program_validate(&rig.program, &rig.error));
     rig_done(&rig);
 }

@@ -108,26 +108,6 @@ static void absurd_sizes_give_nomem(void **state)
     eng_pack_cache_free(cache);
 }
 
-static void drop_waits_for_the_last_user(void **state)
-{
-    (void)state;
-    struct eng_pack_cache *cache = NULL;
-    assert_int_equal(eng_pack_cache_new(&cache), BASE_OK);
-    struct source source = {.value = 7, .words = 8};
-    struct eng_pack_key key = {.identity = &source, .form = 1, .a = 3, .b = 4};
-    const uint64_t *first = get(cache, &source, 1);
-    assert_ptr_equal(get(cache, &source, 1), first);
-    eng_pack_drop(cache, &key); // one of two users
-    assert_int_equal(eng_pack_bytes(cache), 64);
-    assert_int_equal(first[7], 7);
-    eng_pack_drop(cache, &key);
-    assert_int_equal(eng_pack_bytes(cache), 0);
-    eng_pack_drop(cache, &key); // not there any more
-    (void)get(cache, &source, 1);
-    assert_int_equal(source.fills, 2);
-    eng_pack_cache_free(cache);
-}
-
 struct crowd {
     struct eng_pack_cache *cache;
     struct source *sources;
@@ -193,7 +173,6 @@ int main(void)
         cmocka_unit_test(an_entry_is_filled_once),
         cmocka_unit_test(each_part_of_a_key_counts),
         cmocka_unit_test(absurd_sizes_give_nomem),
-        cmocka_unit_test(drop_waits_for_the_last_user),
         cmocka_unit_test(threads_share_what_one_packs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

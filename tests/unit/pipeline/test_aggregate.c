@@ -67,24 +67,8 @@ static void reals_add(const struct dev_aggregate_spec *spec, void *to, const dou
     }
 }
 
-// As bytes and back, into a state that had something else.
-static void stored_and_read(const struct dev_aggregate_spec *spec, const void *from, void *to)
-{
-    uint8_t bytes[256];
-    struct base_writer writer;
-    struct base_reader reader;
-    base_writer_init(&writer, bytes, sizeof(bytes));
-    dev_aggregate_encode(spec, from, &writer);
-    assert_int_equal(writer.status, BASE_OK);
-    memset(to, 0x5a, dev_aggregate_bytes(spec));
-    base_reader_init(&reader, bytes, base_writer_size(&writer));
-    dev_aggregate_decode(spec, to, &reader);
-    assert_int_equal(base_reader_finish(&reader), BASE_OK);
-    assert_memory_equal(from, to, dev_aggregate_bytes(spec));
-}
-
 // Of a part everything goes on: what its roundings lost, what those lost, and what is beyond all
-// reals; through bytes too.
+// reals.
 static void test_parts_lose_nothing(void **state)
 {
     (void)state;
@@ -101,13 +85,11 @@ static void test_parts_lose_nothing(void **state)
     for (unsigned mean = 0; mean < 2; mean++) {
         struct dev_aggregate_spec spec = spec_of(mean ? DEV_AGGREGATE_MEAN : DEV_AGGREGATE_SUM, 0);
         for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-            static _Alignas(8) uint8_t read[256];
             dev_aggregate_init(&spec, state_a);
             dev_aggregate_init(&spec, state_b);
             reals_add(&spec, state_a, cases[i].whole, 3);
             reals_add(&spec, state_b, cases[i].part, 3);
-            stored_and_read(&spec, state_b, read);
-            dev_aggregate_merge(&spec, state_a, read);
+            dev_aggregate_merge(&spec, state_a, state_b);
             double want = mean ? cases[i].sum / 6 : cases[i].sum;
             double got = dev_aggregate_value(&spec, state_a).real;
             if (got != want) {
@@ -115,6 +97,12 @@ static void test_parts_lose_nothing(void **state)
             }
         }
     }
+}
+
+// Standard error of a HyperLogLog.
+static double stated_error(uint32_t bits)
+{
+    return 1.04 / sqrt((double)dev_distinct_bytes(bits));
 }
 
 static void test_distinct_error(void **state)
@@ -134,13 +122,13 @@ static void test_distinct_error(void **state)
                 double got = (double)dev_aggregate_value(&spec, state_a).integer;
                 double error = (got - counts[c]) / counts[c];
                 squares += error * error;
-                assert_true(fabs(error) < 5 * dev_distinct_error(bits));
+                assert_true(fabs(error) < 5 * stated_error(bits));
             }
         }
         double measured = sqrt(squares / trials);
         print_message("bits %u: %.2f %% measured, %.2f %% stated\n", bits, 100 * measured,
-                      100 * dev_distinct_error(bits));
-        assert_true(measured < 1.2 * dev_distinct_error(bits));
+                      100 * stated_error(bits));
+        assert_true(measured < 1.2 * stated_error(bits));
     }
     struct dev_aggregate_spec spec = spec_of(DEV_AGGREGATE_DISTINCT, 0);
     dev_aggregate_init(&spec, state_a);
@@ -243,6 +231,31 @@ static void test_quantiles_lie_among_the_values(void **state)
     }
 }
 
+// Everything that is read of the two is equal.
+static void answers_equal(const struct dev_aggregate_spec *spec, const void *a, const void *b)
+{
+    assert_true(dev_value_equal(dev_aggregate_value(spec, a), dev_aggregate_value(spec, b)));
+    if (spec->kind == DEV_AGGREGATE_LAST) {
+        assert_int_equal(dev_aggregate_last_count(a), spec->size);
+        assert_int_equal(dev_aggregate_last_count(b), spec->size);
+        for (uint32_t i = 0; i < spec->size; i++) {
+            assert_true(dev_value_equal(dev_aggregate_last(a, i), dev_aggregate_last(b, i)));
+        }
+    } else if (spec->kind == DEV_AGGREGATE_HISTOGRAM) {
+        for (uint32_t i = 0; i < spec->size + 2; i++) {
+            assert_int_equal(dev_aggregate_bin(a, i), dev_aggregate_bin(b, i));
+        }
+    } else if (spec->kind == DEV_AGGREGATE_QUANTILES) {
+        assert_true(dev_aggregate_quantile_error(a) == dev_aggregate_quantile_error(b));
+        for (unsigned k = 0; k <= 1000; k++) {
+            assert_true(dev_value_equal(dev_aggregate_quantile(a, k / 1000.0),
+                                        dev_aggregate_quantile(b, k / 1000.0)));
+        }
+    } else {
+        assert_memory_equal(a, b, dev_aggregate_bytes(spec));
+    }
+}
+
 static void test_merged_parts_are_the_whole(void **state)
 {
     (void)state;
@@ -264,22 +277,7 @@ static void test_merged_parts_are_the_whole(void **state)
             dev_aggregate_add(&spec, whole, value, i);
         }
         dev_aggregate_merge(&spec, state_a, state_b);
-        uint8_t bytes[2][16384];
-        size_t sizes[2];
-        for (unsigned k = 0; k < 2; k++) {
-            struct base_writer writer;
-            base_writer_init(&writer, bytes[k], sizeof(bytes[k]));
-            dev_aggregate_encode(&spec, k == 0 ? state_a : whole, &writer);
-            assert_int_equal(writer.status, BASE_OK);
-            sizes[k] = base_writer_size(&writer);
-        }
-        assert_int_equal(sizes[0], sizes[1]);
-        assert_memory_equal(bytes[0], bytes[1], sizes[0]);
-        struct base_reader reader;
-        base_reader_init(&reader, bytes[0], sizes[0]);
-        dev_aggregate_decode(&spec, state_b, &reader);
-        assert_int_equal(base_reader_finish(&reader), BASE_OK);
-        assert_memory_equal(state_a, state_b, dev_aggregate_bytes(&spec));
+        answers_equal(&spec, state_a, whole);
     }
 }
 

@@ -123,14 +123,6 @@ static void test_values(void **state)
     assert_int_equal(value.integer, 24);
     value = dev_predicate_value(program, &made.event, NULL);
     assert_int_equal(value.type, DEV_VALUE_NONE);
-    uint32_t at = 0;
-    struct base_str name;
-    bool of_other;
-    assert_true(dev_predicate_attr_next(program, &at, &name, &of_other));
-    assert_true(of_other && base_str_equal(name, BASE_STR("price")));
-    assert_true(dev_predicate_attr_next(program, &at, &name, &of_other));
-    assert_false(of_other);
-    assert_false(dev_predicate_attr_next(program, &at, &name, &of_other));
 }
 
 static void test_errors(void **state)

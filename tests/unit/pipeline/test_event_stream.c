@@ -1,5 +1,4 @@
-// Streams beside their windows: joins against brute force, eviction, the timer, damaged states,
-// declarations as bytes, and what is refused.
+// Streams beside their windows: joins against brute force, eviction, and what is refused.
 #include "event_maker.h"
 
 #include "base/prng.h"
@@ -59,13 +58,21 @@ static struct dev_stream *stream_new(const struct dev_stream_spec *spec, void **
     return stream;
 }
 
+// Clicks are the stream's own, exposures of the other, scrolls on both sides.
+static uint32_t sides_of(enum dev_event_kind kind)
+{
+    bool both = kind == DEV_EVENT_SCROLL;
+    return (kind == DEV_EVENT_CLICK || both ? DEV_STREAM_OWN : 0) |
+           (kind == DEV_EVENT_EXPOSURE || both ? DEV_STREAM_OTHER : 0);
+}
+
 static void feed(struct dev_stream *stream, uint64_t seq, uint64_t time, int64_t key, int64_t n,
                  enum dev_event_kind kind)
 {
     struct made_event made;
     const struct dev_event_attr attrs[] = {attr_integer("key", key), attr_integer("n", n)};
     event_make(&made, seq, time, kind, "home", "", attrs, 2);
-    dev_stream_on_event(stream, &made.event);
+    dev_stream_feed(stream, &made.event, sides_of(kind));
     assert_true(dev_stream_validate(stream));
 }
 
@@ -85,10 +92,8 @@ static struct dev_stream_spec join_spec(void)
         {.name = {"total", 5}, .kind = DEV_AGGREGATE_SUM, .value = {"n * 1000 + other.n", 18}}};
     return (struct dev_stream_spec){
         .name = BASE_STR("joined"),
-        .filter = BASE_STR("kind in {'click', 'scroll'}"),
         .key = BASE_STR(".key"),
         .join = {.on = true,
-                 .filter = BASE_STR("kind in {'exposure', 'scroll'}"),
                  .key = BASE_STR(".key"),
                  .where = BASE_STR("n != other.n"),
                  .within_ms = 3000,
@@ -124,8 +129,8 @@ static void test_join_against_brute_force(void **state)
                 .time = now - (base_prng_below(&prng, 10) == 0 ? base_prng_below(&prng, 5000) : 0),
                 .key = (int64_t)base_prng_below(&prng, 4),
                 .n = (int64_t)base_prng_below(&prng, 50),
-                .left = kind == DEV_EVENT_CLICK || kind == DEV_EVENT_SCROLL,
-                .right = kind == DEV_EVENT_EXPOSURE || kind == DEV_EVENT_SCROLL,
+                .left = (sides_of(kind) & DEV_STREAM_OWN) != 0,
+                .right = (sides_of(kind) & DEV_STREAM_OTHER) != 0,
             };
             feed(stream, i + 1, list[i].time, list[i].key, list[i].n, kind);
             latest = list[i].time > latest ? list[i].time : latest;
@@ -169,13 +174,8 @@ static void test_join_without_room(void **state)
     (void)state;
     const struct dev_stream_spec spec = {
         .name = BASE_STR("small"),
-        .filter = BASE_STR("kind == 'click'"),
         .key = BASE_STR(".key"),
-        .join = {.on = true,
-                 .filter = BASE_STR("kind == 'exposure'"),
-                 .key = BASE_STR(".key"),
-                 .within_ms = 1000000,
-                 .buffer_bytes = 4096},
+        .join = {.on = true, .key = BASE_STR(".key"), .within_ms = 1000000, .buffer_bytes = 4096},
         .window = {.kind = DEV_WINDOW_EACH},
         .aggregates = sum_of_n,
         .aggregate_count = 1,
@@ -207,29 +207,18 @@ static void test_join_counts_who_is_late(void **state)
     (void)state;
     const struct dev_stream_spec spec = join_spec();
     void *memory;
-    void *other_memory;
     struct dev_stream *stream = stream_new(&spec, &memory);
-    struct dev_stream *other = stream_new(&spec, &other_memory);
     feed(stream, 1, START + 2000, 1, 1, DEV_EVENT_EXPOSURE);
     feed(stream, 2, START, 1, 1, DEV_EVENT_EXPOSURE);
     feed(stream, 3, START + 5000, 1, 2, DEV_EVENT_EXPOSURE); // nobody left: the first waits still
     assert_int_equal(stats_of(stream).join_late, 0);
     feed(stream, 4, START + 5001, 1, 2, DEV_EVENT_EXPOSURE); // both leave
     assert_int_equal(stats_of(stream).join_late, 0);
-    // What left is part of the state.
-    uint8_t bytes[4096];
-    size_t size = 0;
-    assert_int_equal(dev_stream_state_encode(stream, bytes, sizeof(bytes), &size), BASE_OK);
-    assert_int_equal(dev_stream_state_parse(other, bytes, size), BASE_OK);
-    uint64_t before = stats_of(other).join_late;
-    feed(other, 5, START + 5000, 1, 2, DEV_EVENT_CLICK);
-    assert_int_equal(stats_of(other).join_late, before + 1);
     // One at START + 2000 is near enough to the first of these, to the second it is not.
     feed(stream, 5, START + 5000, 1, 2, DEV_EVENT_CLICK);
     assert_int_equal(stats_of(stream).join_late, 1);
     feed(stream, 6, START + 5001, 1, 2, DEV_EVENT_CLICK);
     assert_int_equal(stats_of(stream).join_late, 1);
-    free(other_memory);
     free(memory);
 }
 
@@ -346,7 +335,7 @@ static void test_keys_that_cannot_be_kept(void **state)
     struct made_event made;
     const struct dev_event_attr attrs[] = {attr_text("text", text)};
     event_make(&made, 1, START, DEV_EVENT_CLICK, "home", "", attrs, 1);
-    dev_stream_on_event(stream, &made.event);
+    dev_stream_feed(stream, &made.event, DEV_STREAM_OWN);
     feed(stream, 2, START, 1, 1, DEV_EVENT_CLICK); // has no text
     struct dev_stream_stats stats;
     dev_stream_stats(stream, &stats);
@@ -355,34 +344,7 @@ static void test_keys_that_cannot_be_kept(void **state)
     free(memory);
 }
 
-// --- time
-
-static void test_timer_when_idle(void **state)
-{
-    (void)state;
-    struct dev_stream_spec spec = keyed_spec(4);
-    spec.window.lateness_ms = 500;
-    spec.window.idle_ms = 2000;
-    void *memory;
-    struct dev_stream *stream = stream_new(&spec, &memory);
-    row_count = 0;
-    assert_true(dev_stream_on_time(stream, START) == UINT64_MAX);
-    feed(stream, 1, START + 9000, 1, 5, DEV_EVENT_CLICK);
-    uint64_t end = START - START % 10000 + 10000;
-    uint64_t due = dev_stream_on_time(stream, START + 9000);
-    assert_int_equal(due, end + 500 > START + 11000 ? end + 500 : START + 11000);
-    (void)dev_stream_on_time(stream, due - 1);
-    assert_int_equal(row_count, 0);
-    assert_true(dev_stream_on_time(stream, due) == UINT64_MAX);
-    assert_int_equal(row_count, 1);
-    assert_true(rows[0].complete);
-    assert_int_equal(rows[0].revision, 1);
-    feed(stream, 2, START + 9001, 1, 5, DEV_EVENT_CLICK); // its window was answered
-    struct dev_stream_stats stats;
-    dev_stream_stats(stream, &stats);
-    assert_int_equal(stats.late, 1);
-    free(memory);
-}
+// --- seqs
 
 static void test_seqs_that_wrap(void **state)
 {
@@ -400,86 +362,7 @@ static void test_seqs_that_wrap(void **state)
     free(memory);
 }
 
-// --- bytes
-
-static void test_damaged_states_are_refused(void **state)
-{
-    (void)state;
-    struct dev_stream_spec spec = keyed_spec(8);
-    void *memory;
-    struct dev_stream *stream = stream_new(&spec, &memory);
-    for (uint64_t i = 1; i <= 20; i++) {
-        feed(stream, i, START + i, (int64_t)(i % 5), 1, DEV_EVENT_CLICK);
-    }
-    uint8_t bytes[4096];
-    uint8_t damaged[4096];
-    size_t size = 0;
-    assert_int_equal(dev_stream_state_encode(stream, bytes, sizeof(bytes), &size), BASE_OK);
-    for (size_t room = 0; room < size; room++) {
-        size_t none = 0;
-        assert_int_equal(dev_stream_state_encode(stream, damaged, room, &none), BASE_ERR_TOO_LARGE);
-    }
-    uint64_t seq;
-    for (size_t i = 0; i < size; i++) {
-        for (unsigned bit = 0; bit < 8; bit++) {
-            memcpy(damaged, bytes, size);
-            damaged[i] ^= (uint8_t)(1u << bit);
-            assert_int_not_equal(dev_stream_state_parse(stream, damaged, size), BASE_OK);
-        }
-        assert_int_not_equal(dev_stream_state_parse(stream, bytes, i), BASE_OK);
-        assert_false(dev_stream_last_seq(stream, &seq));
-        assert_true(dev_stream_validate(stream));
-    }
-    assert_int_equal(dev_stream_state_parse(stream, bytes, size), BASE_OK);
-    assert_true(dev_stream_last_seq(stream, &seq));
-    assert_int_equal(seq, 20);
-    free(memory);
-    spec.window.size_ms = 20000;
-    stream = stream_new(&spec, &memory);
-    assert_int_equal(dev_stream_state_parse(stream, bytes, size), BASE_ERR_CONFLICT);
-    free(memory);
-}
-
-static void test_declarations_as_bytes(void **state)
-{
-    (void)state;
-    static const struct dev_aggregate_spec aggregates[] = {
-        {.name = {"n", 1}, .kind = DEV_AGGREGATE_COUNT},
-        {.name = {"h", 1},
-         .kind = DEV_AGGREGATE_HISTOGRAM,
-         .value = {"price", 5},
-         .size = 4,
-         .low = -1,
-         .high = 2.5}};
-    const struct dev_stream_spec spec = {
-        .name = BASE_STR("whole"),
-        .filter = BASE_STR("kind == 'click'"),
-        .key = BASE_STR("item"),
-        .join = {.on = true, .key = BASE_STR("page"), .within_ms = 77, .buffer_bytes = 8192},
-        .window = {.kind = DEV_WINDOW_HOPPING, .size_ms = 60, .hop_ms = 20, .lateness_ms = 3},
-        .aggregates = aggregates,
-        .aggregate_count = 2,
-        .keys_max = 9,
-    };
-    uint8_t bytes[512];
-    uint8_t again[512];
-    size_t size = 0;
-    size_t again_size = 0;
-    struct dev_stream_spec parsed;
-    struct dev_aggregate_spec parsed_aggregates[DEV_STREAM_AGGREGATES_MAX];
-    assert_int_equal(dev_stream_spec_encode(&spec, bytes, sizeof(bytes), &size), BASE_OK);
-    assert_int_equal(dev_stream_spec_parse(bytes, size, &parsed, parsed_aggregates), BASE_OK);
-    assert_int_equal(dev_stream_spec_encode(&parsed, again, sizeof(again), &again_size), BASE_OK);
-    assert_int_equal(again_size, size);
-    assert_memory_equal(again, bytes, size);
-    assert_true(parsed_aggregates[1].high == 2.5);
-    for (size_t i = 0; i < size; i++) {
-        assert_int_not_equal(dev_stream_spec_parse(bytes, i, &parsed, parsed_aggregates), BASE_OK);
-    }
-    bytes[0] = 2;
-    assert_int_equal(dev_stream_spec_parse(bytes, size, &parsed, parsed_aggregates),
-                     BASE_ERR_UNSUPPORTED);
-}
+// --- declarations
 
 static void refused(const struct dev_stream_spec *spec, enum base_status want, const char *text)
 {
@@ -515,8 +398,8 @@ static void test_declarations_refused(void **state)
     spec.join.on = true;
     refused(&spec, BASE_ERR_INVALID, "stream keyed: a join needs a key on both sides");
     spec = keyed_spec(4);
-    spec.filter = BASE_STR("1 + ");
-    refused(&spec, BASE_ERR_INVALID, "stream keyed: filter: expected a value");
+    spec.key = BASE_STR("1 + ");
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: key: expected a value");
     spec = keyed_spec(4);
     spec.aggregate_count = 0;
     refused(&spec, BASE_ERR_INVALID, "stream keyed: not 1 to 16 aggregates");
@@ -524,23 +407,6 @@ static void test_declarations_refused(void **state)
     spec.aggregates = twice;
     spec.aggregate_count = 2;
     refused(&spec, BASE_ERR_INVALID, "stream keyed: two aggregates have one name");
-}
-
-static void test_names_it_reads(void **state)
-{
-    (void)state;
-    struct dev_stream_spec spec = keyed_spec(4);
-    spec.filter = BASE_STR("a > 1 && has(b)");
-    void *memory;
-    struct dev_stream *stream = stream_new(&spec, &memory);
-    char names[64] = "";
-    struct base_str name;
-    for (uint32_t at = 0; dev_stream_attr_next(stream, &at, &name);) {
-        (void)snprintf(names + strlen(names), sizeof(names) - strlen(names), "%.*s ",
-                       (int)name.size, name.data);
-    }
-    assert_string_equal(names, "a b key n ");
-    free(memory);
 }
 
 int main(void)
@@ -553,12 +419,8 @@ int main(void)
         cmocka_unit_test(test_least_recently_used_key_goes),
         cmocka_unit_test(test_nothing_is_lost_by_eviction),
         cmocka_unit_test(test_keys_that_cannot_be_kept),
-        cmocka_unit_test(test_timer_when_idle),
         cmocka_unit_test(test_seqs_that_wrap),
-        cmocka_unit_test(test_damaged_states_are_refused),
-        cmocka_unit_test(test_declarations_as_bytes),
         cmocka_unit_test(test_declarations_refused),
-        cmocka_unit_test(test_names_it_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

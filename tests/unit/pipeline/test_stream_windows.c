@@ -1,9 +1,6 @@
 // Every kind of window and aggregate against the oracle, over random events with late, equal and
-// backward times; the same through a state that is encoded and parsed after every event; eviction,
-// damage and bounds.
+// backward times; the same when events are fed again.
 #include "stream_oracle.h"
-
-#include "base/hash.h"
 
 #define EVENTS 400
 #define START  UINT64_C(1700000000000)
@@ -55,10 +52,9 @@ static void run_make(struct base_prng *prng)
 
 static void event_of(uint32_t i, struct made_event *made)
 {
-    struct dev_event_attr attrs[4];
+    struct dev_event_attr attrs[3];
     uint32_t count = 0;
     attrs[count++] = attr_integer("key", run[i].key);
-    attrs[count++] = attr_boolean("selected", run[i].selected);
     attrs[count++] = attr_real("rate", run[i].rate);
     if (run[i].priced) {
         attrs[count++] = attr_integer("price", run[i].price);
@@ -91,7 +87,6 @@ static struct dev_stream_spec spec_of(const struct dev_window_spec *window)
 {
     return (struct dev_stream_spec){
         .name = BASE_STR("test"),
-        .filter = BASE_STR("selected"),
         .key = BASE_STR(".key"),
         .window = *window,
         .aggregates = oracle_aggregates,
@@ -118,11 +113,6 @@ static struct dev_stream *stream_new(const struct dev_stream_spec *spec, void **
     return stream;
 }
 
-#define STATE_MAX (512 * 1024)
-static uint8_t state_bytes[STATE_MAX];
-
-// Feeds all events; with `recover`, after each one the state moves to a fresh stream, which is then
-// given the last few events once more.
 static struct dev_stream_stats totals;
 
 static void totals_add(const struct dev_stream *stream)
@@ -135,35 +125,23 @@ static void totals_add(const struct dev_stream *stream)
     totals.outside += stats.outside;
 }
 
-static void ours_run(const struct dev_stream_spec *spec, bool recover)
+// Feeds all events; with `again`, before each one the three before it once more.
+static void ours_run(const struct dev_stream_spec *spec, bool again)
 {
-    void *memory[2];
-    struct dev_stream *streams[2];
+    void *memory;
+    struct dev_stream *stream = stream_new(spec, &memory, &ours);
     ours.count = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        streams[i] = stream_new(spec, &memory[i], &ours);
-    }
-    unsigned active = 0;
     for (uint32_t i = 0; i < EVENTS; i++) {
-        struct made_event made;
-        for (uint32_t back = recover && i >= 3 ? i - 3 : i; back <= i; back++) {
+        for (uint32_t back = again && i >= 3 ? i - 3 : i; back <= i; back++) {
+            struct made_event made;
             event_of(back, &made);
             ours.at = back;
-            dev_stream_on_event(streams[active], &made.event);
+            dev_stream_feed(stream, &made.event, run[back].selected ? DEV_STREAM_OWN : 0);
         }
-        assert_true(dev_stream_validate(streams[active]));
-        if (recover) {
-            size_t size = 0;
-            assert_int_equal(
-                dev_stream_state_encode(streams[active], state_bytes, STATE_MAX, &size), BASE_OK);
-            active = 1 - active;
-            assert_int_equal(dev_stream_state_parse(streams[active], state_bytes, size), BASE_OK);
-            assert_true(dev_stream_validate(streams[active]));
-        }
+        assert_true(dev_stream_validate(stream));
     }
-    totals_add(streams[active]);
-    free(memory[0]);
-    free(memory[1]);
+    totals_add(stream);
+    free(memory);
 }
 
 static const struct dev_window_spec windows[] = {
@@ -214,7 +192,7 @@ static void test_windows_against_the_oracle(void **state)
                 totals.outside > 50);
 }
 
-static void test_recovery_at_every_event(void **state)
+static void test_events_fed_again(void **state)
 {
     (void)state;
     static struct answers before;
@@ -234,7 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows_against_the_oracle),
-        cmocka_unit_test(test_recovery_at_every_event),
+        cmocka_unit_test(test_events_fed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

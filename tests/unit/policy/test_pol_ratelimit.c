@@ -77,21 +77,22 @@ static void configurations_may_change(void **state)
 }
 
 // Exact arithmetic in 128 bits: tokens granted so far plus tokens there now equals what flowed in,
-// as long as the bucket never fills.
+// as long as the bucket never fills and the products of the configuration fit into 64 bits.
 static void nothing_is_lost_by_calling_often(void **state)
 {
     (void)state;
     struct base_prng prng;
     test_seed(&prng);
     for (unsigned round = 0; round < 1500; round++) {
+        unsigned bits = (unsigned)base_prng_below(&prng, 64); // of interval_us; refill has the rest
         struct pol_ratelimit_config config = {
             .burst = UINT64_MAX,
-            .refill = base_prng_next(&prng) >> base_prng_below(&prng, 64),
-            .interval_us = 1 + (base_prng_next(&prng) >> base_prng_below(&prng, 64)) / 2,
+            .refill = base_prng_next(&prng) >> 1 >> bits,
+            .interval_us = 1 + (base_prng_next(&prng) >> 1 >> (63 - bits)),
         };
         if (round % 3 == 0) { // round numbers, so that remainders meet the divisor exactly
-            config.refill = (uint64_t)1 << base_prng_below(&prng, 64);
-            config.interval_us = (uint64_t)1 << base_prng_below(&prng, 64);
+            config.refill = (uint64_t)1 << base_prng_below(&prng, 64 - bits);
+            config.interval_us = (uint64_t)1 << base_prng_below(&prng, bits + 1);
         }
         struct pol_ratelimit limit;
         pol_ratelimit_init(&limit, &config, 0);
@@ -114,6 +115,34 @@ static void nothing_is_lost_by_calling_often(void **state)
     }
 }
 
+// Whatever the configuration: less at most, never more than what flowed in.
+static void saturated_products_grant_no_more(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    unsigned less = 0;
+    for (unsigned round = 0; round < 1500; round++) {
+        struct pol_ratelimit_config config = {
+            .burst = UINT64_MAX,
+            .refill = base_prng_next(&prng) >> base_prng_below(&prng, 64),
+            .interval_us = 1 + (base_prng_next(&prng) >> base_prng_below(&prng, 64)) / 2,
+        };
+        struct pol_ratelimit limit;
+        pol_ratelimit_init(&limit, &config, 0);
+        limit.tokens = 0;
+        uint64_t now = 0;
+        for (unsigned call = 0; call < 50; call++) {
+            now += base_prng_next(&prng) >> (6 + base_prng_below(&prng, 58));
+            (void)pol_ratelimit_take(&limit, &config, 0, now);
+        }
+        unsigned __int128 tokens = (unsigned __int128)now * config.refill / config.interval_us;
+        assert_true(limit.tokens <= tokens);
+        less += limit.tokens < tokens && limit.tokens < UINT64_MAX;
+    }
+    assert_true(less > 0);
+}
+
 static void sums_saturate(void **state)
 {
     (void)state;
@@ -128,7 +157,7 @@ static void sums_saturate(void **state)
     config.interval_us = UINT64_MAX;
     pol_ratelimit_init(&limit, &config, 0);
     assert_true(pol_ratelimit_take(&limit, &config, UINT64_MAX, 0));
-    assert_true(pol_ratelimit_take(&limit, &config, UINT64_MAX - 1, UINT64_MAX - 1));
+    assert_true(pol_ratelimit_take(&limit, &config, 1, UINT64_MAX - 1)); // of the greatest product
     assert_false(pol_ratelimit_take(&limit, &config, 1, UINT64_MAX - 1));
 }
 
@@ -141,6 +170,7 @@ int main(void)
         cmocka_unit_test(a_full_bucket_does_not_save_up),
         cmocka_unit_test(configurations_may_change),
         cmocka_unit_test(nothing_is_lost_by_calling_often),
+        cmocka_unit_test(saturated_products_grant_no_more),
         cmocka_unit_test(sums_saturate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,0 @@
-// The ai.onnx.ml domain.
-//
-// Handlers are called by lowering, node by node, on the planning thread.
-#include "lower/op_tables.h"
-
-const struct eng_op_table eng_ops_ml = {NULL, 0};
