@@ -2,7 +2,7 @@
 // means. Control thread.
 #include "api/api_call.h"
 
-#include "svc/credentials.h"
+#include "svc/access/credentials.h"
 #include "svc/reply.h"
 
 #include <stdio.h>

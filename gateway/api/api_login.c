@@ -2,7 +2,7 @@
 // for who has the code. Control thread.
 #include "api/api_call.h"
 
-#include "svc/console_login.h"
+#include "svc/access/console_login.h"
 #include "svc/reply.h"
 
 // What the request shows behind "Bearer ": the access check has seen to it that it is there.

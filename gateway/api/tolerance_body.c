@@ -1,7 +1,7 @@
 // Tolerances of a shadow stage in JSON. Called by stage_body.c; any thread that holds the document.
 #include "api/tolerance_body.h"
 
-#include "svc/stage_codec.h"
+#include "svc/plan/stage_codec.h"
 
 #include <float.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // worker's thread; reading and hashing happens on the background thread.
 #include "ddi/ddi_call.h"
 
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "svc/reply.h"
 #include "wire/manifest.h"
 
