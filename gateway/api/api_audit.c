@@ -6,11 +6,11 @@
 #include "api/api_call.h"
 #include "api/api_views.h"
 
-#include "svc/audit.h"
-#include "svc/blob.h"
-#include "svc/credentials.h"
-#include "svc/director.h"
-#include "svc/kill_list.h"
+#include "svc/access/audit.h"
+#include "svc/content/blob.h"
+#include "svc/access/credentials.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/kill_list.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "pipeline/pipeline.h"
 #include "svc/reply.h"
-#include "svc/set_cost.h"
+#include "svc/rollout/set_cost.h"
 
 #include <stdio.h>
 

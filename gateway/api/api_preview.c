@@ -7,8 +7,8 @@
 #include "api/target_body.h"
 
 #include "base/alloc.h"
-#include "svc/plan.h"
-#include "svc/preview.h"
+#include "svc/plan/plan.h"
+#include "svc/device/preview.h"
 #include "svc/reply.h"
 
 #include <math.h>

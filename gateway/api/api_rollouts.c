@@ -8,10 +8,10 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
-#include "svc/kill_list.h"
+#include "svc/rollout/kill_list.h"
 #include "svc/reply.h"
-#include "svc/rollout_page.h"
-#include "svc/rollouts.h"
+#include "svc/view/rollout_page.h"
+#include "svc/rollout/rollouts.h"
 
 #include <string.h>
 

@@ -8,9 +8,9 @@
 #include "api/stage_body.h"
 #include "base/alloc.h"
 #include "policy/target_text.h"
-#include "svc/credentials.h"
-#include "svc/rollout_counts.h"
-#include "svc/simulation.h"
+#include "svc/access/credentials.h"
+#include "svc/tally/rollout_counts.h"
+#include "svc/rollout/simulation.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // The warning that another rollout brings a version that devices have already: see
-// gateway/svc/present.h.
+// gateway/svc/view/present.h.
 #ifndef PRESENT_WARNING_H
 #define PRESENT_WARNING_H
 

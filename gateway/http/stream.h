@@ -17,7 +17,7 @@
 #include "http/body_spool.h"
 #include "http/peer_table.h"
 #include "svc/core.h"
-#include "svc/head_check.h"
+#include "svc/access/head_check.h"
 
 #include <nghttp2/nghttp2.h>
 

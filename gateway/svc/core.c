@@ -2,12 +2,12 @@
 // program's main thread, worker functions on the worker's, gw_core_publish on the control thread.
 #include "svc/core.h"
 
-#include "svc/causes.h"
-#include "svc/checkin.h"
-#include "svc/console_login.h"
+#include "svc/device/causes.h"
+#include "svc/device/checkin.h"
+#include "svc/access/console_login.h"
 #include "svc/core_private.h"
-#include "svc/rollout_figures.h"
-#include "svc/way_back.h"
+#include "svc/rollout/rollout_figures.h"
+#include "svc/rollout/way_back.h"
 
 #include "base/prng.h"
 

@@ -1,8 +1,8 @@
 // GET /metrics in Prometheus text format, and the latency histogram behind it. Each worker writes
 // its own counters; whoever answers sums them with relaxed loads. Worker's thread.
 #include "svc/core_private.h"
-#include "svc/operators.h"
-#include "svc/rollout_figures.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/rollout_figures.h"
 
 #include "base/version.h"
 

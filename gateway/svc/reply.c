@@ -2,7 +2,7 @@
 #include "svc/reply.h"
 
 #include "base/check.h"
-#include "svc/device_faults.h"
+#include "svc/device/device_faults.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 // Worker's thread.
 #include "svc/core_private.h"
 
-#include "svc/blob.h"
-#include "svc/device_faults.h"
-#include "svc/exclusive.h"
-#include "svc/head_check.h"
+#include "svc/content/blob.h"
+#include "svc/device/device_faults.h"
+#include "svc/content/exclusive.h"
+#include "svc/access/head_check.h"
 
 #include <stdio.h>
 #include <string.h>

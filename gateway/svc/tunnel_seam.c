@@ -3,7 +3,7 @@
 #include "svc/tunnel_seam.h"
 
 #include "svc/core_private.h"
-#include "svc/tunnel_dicts.h"
+#include "svc/content/tunnel_dicts.h"
 
 #include "wire/declaration.h"
 

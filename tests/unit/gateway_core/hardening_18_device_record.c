@@ -2,7 +2,7 @@
 // it before joins it again, so that nobody is counted twice for it.
 #include "core_rig.h"
 
-#include "svc/device_record.h"
+#include "svc/device/device_record.h"
 #include "test_kit.h"
 
 #include <lmdb.h>

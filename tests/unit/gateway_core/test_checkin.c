@@ -2,7 +2,7 @@
 // path, settling, hints, the offer header, and bad input.
 #include "core_rig.h"
 
-#include "svc/checkin.h"
+#include "svc/device/checkin.h"
 
 #include "base/prng.h"
 #include "policy/bucket.h"

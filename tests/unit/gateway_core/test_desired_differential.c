@@ -18,8 +18,8 @@
 #include "policy/bucket.h"
 #include "policy/desired.h"
 #include "policy/replay.h"
-#include "svc/preview.h"
-#include "svc/why.h"
+#include "svc/device/preview.h"
+#include "svc/view/why.h"
 
 #define STATES         100000u // record and device
 #define DEVICES        200u

@@ -4,7 +4,7 @@
 
 #include "core_rig.h"
 #include "policy/bucket.h"
-#include "svc/why.h"
+#include "svc/view/why.h"
 
 #define TASK    "shop/score"
 #define DEVICES 40u

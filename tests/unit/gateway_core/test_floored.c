@@ -2,7 +2,7 @@
 // back later, whatever became of it there.
 #include "core_rig.h"
 
-#include "svc/floored.h"
+#include "svc/view/floored.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

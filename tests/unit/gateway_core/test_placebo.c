@@ -2,7 +2,7 @@
 // the same pace; blocks found again after a restart; what counts, and what does not.
 #include "placebo_kit.h"
 
-#include "svc/causes.h"
+#include "svc/device/causes.h"
 
 // ---- Who is drawn
 
