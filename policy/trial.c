@@ -1,8 +1,8 @@
 // The judgement of a stage whose cohorts were offered together. Blocks are added by the gateway's
-// control thread (svc/trial_blocks.c); judged by gate.c for every tick of a rollout with that rule,
-// hence also in replays and in the bench; pure. Why each answer may be given at any time is in
-// trial.h, question by question, and the functions below keep its order. What is kept is a sum over
-// closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
+// control thread (svc/tally/trial_blocks.c); judged by gate.c for every tick of a rollout with that
+// rule, hence also in replays and in the bench; pure. Why each answer may be given at any time is
+// in trial.h, question by question, and the functions below keep its order. What is kept is a sum
+// over closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
 #include "policy/trial.h"
 
 #include "policy/evidence.h"

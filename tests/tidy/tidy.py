@@ -22,6 +22,7 @@ import tempfile
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 120
+OPENING_LINES_MIN, OPENING_LINES_MAX = 3, 10
 PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what cannot be broken may be longer
 
 TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
@@ -317,8 +318,10 @@ class Tidy:
             exists = any(os.path.basename(f) == own for f in self.sources)
             if first and exists and not self.brings(name, first.group(1), own):
                 self.report(name, text[:first.start()].count("\n") + 1, "shape", f"first include is not its own {own}")
-            if not text.startswith("//"):
-                self.report(name, 1, "shape", "no opening comment: what lives here, who calls it, on which thread")
+            opening = len(re.match(r"(?://[^\n]*\n)*", text).group().splitlines())
+            if not OPENING_LINES_MIN <= opening <= OPENING_LINES_MAX:
+                self.report(name, 1, "shape", f"an opening comment of {opening} lines, not of {OPENING_LINES_MIN} to {OPENING_LINES_MAX}: "
+                            "what lives here, who calls it, on which thread")
         if "\t" in text:
             self.report(name, text[: text.index("\t")].count("\n") + 1, "shape", "tab: use spaces")
 
@@ -479,7 +482,8 @@ def symbols(path, which):
 
 # ---- self-test: each rule broken once -------------------------------------------------------------------------
 
-GOOD = '// A file.\n#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
+OPENING = "// A file.\n// Called by tests.\n// On any thread.\n"
+GOOD = OPENING + '#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
 GOOD_H = "#ifndef POL_GOOD_H\n#define POL_GOOD_H\n\nint pol_good(void);\n\n#endif\n"
 LONG = "word " * 30
 GOOD_PAGE = (f"# {LONG}\n\n[{LONG}](page.md)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
@@ -488,21 +492,23 @@ BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
     ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
     ("dependency", "policy/CMakeLists.txt", "walle_library(NAME policy DIR . USES base)\n"),
-    ("door", "gateway/svc/bad.c", "// A file.\n#include <lmdb.h>\n"),
-    ("door", "device/core/bad.c", "// A file.\n#include <sys/socket.h>\n"),
-    ("size", "policy/bad.c", "// A file.\n" + "\n" * (FILE_LINES_MAX + 1)),
-    ("size", "policy/bad.c", "// A file.\nint f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
-    ("banned", "policy/bad.c", "// A file.\nvoid f(char *a)\n{\n    strcpy(a, a);\n}\n"),
-    ("banned", "device/core/bad.c", "// A file.\nvoid f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
-    ("banned", "device/vm/bad.c", "// A file.\ndouble f(void)\n{\n    return strtod(0, 0);\n}\n"),
-    ("keyed", "gateway/svc/bad.c", "// A file.\nint f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
-    ("keyed", "gateway/tunnel/bad.c", "// A file.\nvoid f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
-    ("terminal", "gateway/cli/bad.c", "// A file.\nint main(void)\n{\n    return 0;\n}\n"),
-    ("terminal", "gateway/cli/bad.c", "// A file.\nvoid f(void)\n{\n    write(STDOUT_FILENO, 0, 0);\n}\n"),
+    ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
+    ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
+    ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
+    ("size", "policy/bad.c", OPENING + "int f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
+    ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),
+    ("banned", "device/core/bad.c", OPENING + "void f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
+    ("banned", "device/vm/bad.c", OPENING + "double f(void)\n{\n    return strtod(0, 0);\n}\n"),
+    ("keyed", "gateway/svc/bad.c", OPENING + "int f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
+    ("keyed", "gateway/tunnel/bad.c", OPENING + "void f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
+    ("terminal", "gateway/cli/bad.c", OPENING + "int main(void)\n{\n    return 0;\n}\n"),
+    ("terminal", "gateway/cli/bad.c", OPENING + "void f(void)\n{\n    write(STDOUT_FILENO, 0, 0);\n}\n"),
     ("terminal", "gateway/cli/bad.c", '// A file.\nvoid f(void)\n{\n    puts("\\033[2J");\n}\n'),
     ("shape", "policy/bad.h", "int f(void);\n"),
     ("shape", "policy/bad.c", "int f(void);\n"),
-    ("names", "policy/sub/good.c", "// A file.\n"),
+    ("shape", "policy/bad.c", "// A file.\n// Called by tests.\nint f(void);\n"),
+    ("shape", "policy/bad.c", "// A file.\n" * (OPENING_LINES_MAX + 1) + "int f(void);\n"),
+    ("names", "policy/sub/good.c", OPENING),
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
     ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),

@@ -1,5 +1,7 @@
 // Codes and sessions of the console, in memory alone: a start ends them all. Any thread; the mutex
-// is held for a walk over a small table.
+// is held for a walk over a small table. api_login.c makes codes and sessions on the control
+// thread, access.c asks on a worker who a request is from. Only hashes are kept. The code is used
+// up in the same step in which its session begins, so it opens one at most.
 #include "svc/access/console_login.h"
 
 #include "svc/core_private.h"

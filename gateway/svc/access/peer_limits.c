@@ -1,4 +1,8 @@
-// The table of addresses' budgets. Workers' threads.
+// The table of addresses' budgets, of fixed size. access.c takes for wrong secrets and strangers.c
+// for records of unproven devices, on the workers' threads; one mutex, held for a walk over the
+// GW_PEER_WAYS places of a set. The hash is keyed, so nobody can choose addresses that share a set.
+// Of a full set the one with the most left is forgotten: whoever used up the most is remembered
+// longest.
 #include "svc/access/peer_limits.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
-// Making, hashing and comparing secrets. Pure but for the port of randomness; any thread.
+// Making, hashing and comparing secrets. Pure but for the port of randomness; any thread. Called
+// where secrets are made and checked: operators.c, credentials.c, console_login.c, enroll.c,
+// access.c. A text has four letters in front that say what it opens, so one kind is never taken for
+// another; only its SHA-256 is kept, and hashes are compared in constant time.
 #include "svc/access/secret.h"
 
 #include "store/store.h"

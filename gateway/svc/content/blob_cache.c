@@ -1,5 +1,9 @@
 // The cache of blobs. SHARED: `lock` guards the hash, the list and the sums; a blob's bytes never
-// change; its reference count is atomic. Any thread.
+// change; its reference count is atomic. Any thread. blob_serve.c serves from it on workers and has
+// variants made on the background threads; director.c, exclusive.c and gateway/ddi hold blobs while
+// they read them. A blob that somebody holds is never freed: eviction takes it off the list, the
+// last release frees it. Files are mapped and not read, so a large blob costs the page cache's
+// memory.
 #include "svc/content/blob_cache.h"
 
 #include "base/check.h"

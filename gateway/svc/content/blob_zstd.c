@@ -1,4 +1,7 @@
-// Compression of whole blobs, alone or against a dictionary. Background thread.
+// Compression of whole blobs, alone or against a dictionary (dcz, RFC 9842), and of many parts into
+// one frame. blob_cache.c calls on the background thread, delta_make.c on that of the deltas: never
+// a worker, since a large blob takes seconds. What saves less than a tenth is refused: it would be
+// kept for nothing. No state between calls, but for a packer, which belongs to its caller.
 #include "svc/content/blob_zstd.h"
 
 #include <stdlib.h>

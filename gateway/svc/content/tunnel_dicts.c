@@ -1,5 +1,8 @@
-// See tunnel_dicts.h. The catalog calls _learn on the control thread when a version is registered;
-// the tunnel's sessions read on their workers.
+// See tunnel_dicts.h. The catalog learns one on the control thread when a version is registered;
+// the tunnel reads through tunnel_seam.c on a thread that may wait, its keeper's or the background
+// thread, and never on a worker. A version that is pushed again changes nothing: rows are found by
+// the dictionary's id and never deleted, since devices may hold batches that were compressed with
+// an old one.
 #include "svc/content/tunnel_dicts.h"
 
 #include "base/cursor.h"

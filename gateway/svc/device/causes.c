@@ -1,5 +1,7 @@
-// Texts of failures in the store. Writer thread (keeping), start (loading), control thread
-// (looking up).
+// Texts of failures in the store. Writer thread (keeping), start (loading), control thread (looking
+// up). report_intake.c keeps the first text of a fingerprint in the transaction of its report,
+// core.c loads all at start, devices_store.c, why.c and told_facts.c look one up. A row that cannot
+// be read is counted and left out: only its words are lost.
 #include "svc/device/causes.h"
 
 #include "base/cursor.h"

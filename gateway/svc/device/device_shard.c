@@ -1,5 +1,8 @@
 // Entries of a shard and the index over them: open addressing with linear probing, at most two
 // thirds full; a hole is closed by moving what came after it. Any thread, the shard's mutex held.
+// device_table.c is the only caller. Entries stand in chunks that never move, numbered by 32 bits,
+// and the index holds numbers: growing it copies those and no entries. A number that was given back
+// is used again.
 #include "svc/device/device_shard.h"
 
 #include "base/check.h"

@@ -1,5 +1,7 @@
 // The table of all devices. SHARED: each shard's mutex guards its index, entries and dirty list;
-// see device_table.h for who calls from where. Counters are relaxed atomics.
+// see device_table.h for who calls from where. Counters are relaxed atomics. Nothing is called with
+// a shard's mutex held but what the header names. A flush takes a bounded piece of the dirty
+// entries and puts back what could not be written.
 #include "svc/device/device_table.h"
 
 #include "svc/device/device_shard.h"

@@ -1,5 +1,9 @@
 // Devices between memory and store: loading at start, the background flush, and operators' views.
 // Control thread; the flush's apply runs on the writer thread while the control thread waits.
+// control_thread.c has it flush at its ticks, core.c loads, api_devices.c and gateway/ddi ask for
+// views. A flush takes a bounded number of devices, sorted by id so that neighbouring pages are
+// written together; what cannot be written goes back and comes with the next. A damaged record is
+// counted and left out.
 #include "svc/device/causes.h"
 #include "svc/device/past_outcomes.h"
 #include "svc/device/record_edit.h"

@@ -1,4 +1,7 @@
-// Check-ins and reports on behalf of devices without our runtime. Worker's thread.
+// Check-ins and reports on behalf of devices without our runtime. gateway/ddi calls on the worker's
+// thread. A profile is made from the device's record, and from there on the code is that of every
+// check-in and every report: no second decision exists that could differ. Sequence numbers of its
+// reports are counted here, since the device has none.
 #include "svc/device/foreign.h"
 
 #include "svc/device/checkin.h"

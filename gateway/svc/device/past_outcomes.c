@@ -1,4 +1,7 @@
-// Rows of past outcomes in the store: see past_outcomes.h.
+// Rows of past outcomes in the store: see past_outcomes.h. record_edit.c moves an outcome here and
+// back, report_intake.c asks for all of a device's, both on the writer thread within its
+// transaction; devices_store.c decodes them at start. A row that cannot be read is as none. An
+// outcome is in the record or here and never in both, so a device is counted once.
 #include "svc/device/past_outcomes.h"
 
 #include "base/cursor.h"

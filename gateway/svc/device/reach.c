@@ -1,5 +1,7 @@
 // The walk over known devices that tells whether a target can reach anybody. Any thread; see
-// reach.h.
+// reach.h. rollouts.c calls on the control thread when a rollout is made, preview.c on the
+// background thread. Each distinct attribute block is asked once, and the walk ends when nothing is
+// in doubt. A shard's mutex is held for a batch of devices at a time.
 #include "svc/device/reach.h"
 
 #include "base/likeness.h"

@@ -1,6 +1,17 @@
 // POST /v1/report: parse, hand to the writer thread, and answer 204 only after the group it was
 // part of is on disk. Parsing and answering on the worker's thread; apply and done on the writer's.
-//
+// request_router.c brings requests, ride.c reports that came with a proxied one, foreign.c what is
+// told for a device by somebody else. A job lies in the exchange's arena, so a worker keeps the
+// exchange until `done` came back. Which reports count is said below the includes.
+#include "svc/device/report_intake.h"
+
+#include "svc/device/causes.h"
+#include "svc/device/past_outcomes.h"
+#include "svc/device/record_edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 // A report may come again (the answer was lost), late, or after a gap. Per device the record keeps
 // the epoch and the highest seq that is durable; what is at or below it changes nothing. Counters
 // follow from what the record's bits were and are (svc/tally/tally.h).
@@ -13,14 +24,6 @@
 // A report proves who sent it or does not. What an unproven one says is kept apart; once the device
 // has proven itself, what was said in its name before goes as it speaks of the same rollout, and
 // unproven reports are refused.
-#include "svc/device/report_intake.h"
-
-#include "svc/device/causes.h"
-#include "svc/device/past_outcomes.h"
-#include "svc/device/record_edit.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 // What one report may change at most: three steps an outcome, what is merged from memory, and two
 // steps (ran, failed) of every rollout the device is control of.

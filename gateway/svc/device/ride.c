@@ -1,5 +1,8 @@
 // Rides: a proxied request that stands for a check-in and may bring a report. What it is told is
 // what POST /v1/checkin would tell it, as far as a header holds that. Worker's thread.
+// http/proxy_ride.c calls: for the report beside the request's way to the upstream, for the answer
+// when the reply begins. The proxied request waits for neither: what could not be done is left out
+// of the reply, and the device asks again.
 #include "svc/device/checkin.h"
 #include "wire/ride_token.h"
 

@@ -1,5 +1,8 @@
 // Budgets and the end of unproven devices' records. _admit on workers, _step on the control thread;
-// the deletes run on the writer thread while the control thread waits.
+// the deletes run on the writer thread while the control thread waits. checkin_answer.c and
+// report_intake.c ask on a worker whether a record may begin, control_thread.c steps,
+// metrics_text.c asks for figures. A step ends a bounded number of records: in memory and in the
+// store in one go, and what they counted in rollouts stays.
 #include "svc/device/strangers.h"
 
 #include "svc/core_private.h"

@@ -1,4 +1,8 @@
-// The pool of attribute blocks. Any thread; the mutex guards the table, the blocks never change.
+// The pool of attribute blocks: each distinct one once, found by a keyed hash with linear probing.
+// Any thread; the mutex guards the table, the blocks never change and never go, so a pointer to one
+// stays good. checkin_answer.c interns on a worker once for a new cohort, devices_store.c at start;
+// preview.c, reach.c, floored.c and watch.c read blocks on their walks. Past the limit a block gets
+// number 0, which means that its attributes are not known.
 #include "svc/plan/attr_pool.h"
 
 #include <pthread.h>

@@ -1,5 +1,8 @@
 // The per-worker cohort cache: the table. What a cohort is computed from is in cohort_compile.c.
-// One thread: the worker's.
+// One thread: the worker's. checkin_answer.c finds a device's cohort by the hash of its raw
+// attribute block, hints.c pins those of devices with an open stream, core.c begins and ends the
+// cache. When it is full the cohorts that nobody pinned make room; a cohort that went is computed
+// again when a device of it comes. It is nobody else's, so there is no lock.
 #include "svc/plan/cohort.h"
 
 #include "base/check.h"

@@ -1,4 +1,7 @@
-// The draw of one device for one task. Pure; worker's thread.
+// The draw of one device for one task. Pure; checkin_answer.c calls it on the worker's thread,
+// after the decision itself (want.c) and with the same code asked once more: what would it be
+// offered if the share had it. The bucket alone divides the two cohorts, which is what makes them
+// comparable; nothing is drawn at random here.
 #include "svc/plan/draw.h"
 
 #include "policy/bucket.h"

@@ -1,5 +1,7 @@
 // Naming segments. Called when a cohort is computed for a release that has some in quarantine, and
-// when a device completes.
+// when a device completes. That is cohort_compile.c through release_codec.c, and record_edit.c and
+// tally.c. A segment is a hash of model, system and app version, with a text for people on demand;
+// a device that says none of them is in no segment (0). Pure, any thread.
 #include "svc/plan/fleet_segment.h"
 
 #include "base/hash.h"

@@ -1,4 +1,7 @@
-// Which of the tasks that are new to a device it is offered. Pure. See offer_room.h.
+// Which of the tasks that are new to a device it is offered: the best, as many as it has room for.
+// Pure, one pass with insertion, since the room is small. checkin_answer.c calls on the worker's
+// thread, why.c asks for the same order on the control thread, so that an explanation cannot differ
+// from an answer. See offer_room.h.
 #include "svc/plan/offer_room.h"
 
 #include <string.h>

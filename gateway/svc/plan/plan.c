@@ -1,4 +1,7 @@
-// Plans. Built on the control thread, read by workers.
+// Plans: built by plan_of_catalog.c on the control thread, handed to workers by core.c. Tasks are
+// shared with the plan before where nothing changed, so a new plan costs what changed and not what
+// there is; each names the generation it changed in, for workers that hold something computed from
+// an older plan. References are counted, the last one frees.
 #include "svc/plan/plan.h"
 
 #include "svc/plan/plan_index.h"

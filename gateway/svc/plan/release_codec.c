@@ -1,14 +1,8 @@
-// Stored form of a release, and its checks. Called by the control thread and at start.
-//
-//   release := u8 version(11), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
-//              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
-//              u32 checkin_interval_s (8 and below lack it: 0), manifest[32], text task, (7 and 6:
-//              block way back: an envelope, or nothing,) target, varint stage_count, count x stage
-//   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
-//   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
-//   }, text expression (of the targeting language, empty: none)
-//   operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8
-//   text, block := varint size, bytes
+// Stored form of a release, and its checks. Called by the control thread and at start: rollouts.c
+// encodes and makes releases, rollout_state.c reads them from their rows; the few questions that
+// depend on a release alone (does it let a device in, does it draw, has it a shadow) are answered
+// here too, for plan, want and intake. Releases are counted, the last reference frees. What an
+// older version of the row lacks gets the value it had by then; the layout is below.
 #include "svc/plan/release.h"
 
 #include "base/alloc.h"
@@ -22,6 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+//   release := u8 version(11), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
+//              u32 checkin_interval_s (8 and below lack it: 0), manifest[32], text task, (7 and 6:
+//              block way back: an envelope, or nothing,) target, varint stage_count, count x stage
+//   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
+//   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
+//   }, text expression (of the targeting language, empty: none)
+//   operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8
+//   text, block := varint size, bytes
 
 #define SPEC_VERSION       11
 #define SPEC_TRUST         7 // the first that says which devices count

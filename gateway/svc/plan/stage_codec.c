@@ -1,6 +1,11 @@
 // Stages and counts as bytes, for release_codec.c and rollout_state.c. Control thread, and the
-// reading also at start.
-//
+// reading also at start. Apart from them because a stage's conduct is in a release and the counts
+// are in log lines, while both change together with the policy's form of a stage. A count or an
+// enum that cannot be is found when it is read: a row comes from disk. The layout is below.
+#include "svc/plan/stage_codec.h"
+
+#include <string.h>
+
 //   conduct := gate, pace, u8 window_count, count x window, u32 execution_timeout_s,
 //              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
 //              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent,
@@ -20,9 +25,6 @@
 //              control), varint compared, varint trials, varint failures (of the lead)
 //   outcomes := varint offered, varint failed, varint succeeded
 //   rises   := i32 for each failing slice: evidence, in 2^-16
-#include "svc/plan/stage_codec.h"
-
-#include <string.h>
 
 _Static_assert(POL_TOLERANCES_MAX == WIRE_TOLERANCES_MAX, "a stage says what its statement does");
 _Static_assert(POL_TOLERANCE_FIELD_MAX == WIRE_TOLERANCE_FIELD_MAX, "likewise");

@@ -1,4 +1,8 @@
-// The decision for one task on one device. Pure; worker's thread.
+// The decision for one task on one device: which version, from which rollout or rule, with which
+// statement. Pure. checkin_answer.c asks on the worker's thread for each task of a cohort that
+// depends on the device, draw.c asks what it would be; why.c, way_back.c and preview.c ask the same
+// on their own threads, so an explanation or a preview cannot differ from an answer. Which version
+// it is says policy/desired.h; here its input is gathered.
 #include "svc/plan/want.h"
 
 #include "policy/bucket.h"

@@ -1,5 +1,7 @@
 // Reading the kill list: its rows, the versions they name, the rollouts of these. Control thread;
-// see kill_list.h.
+// see kill_list.h. Callers are api_trust.c, api_rollouts.c and api_audit.c. It only reads: putting
+// on and off is director_trust.c, what that does to rollouts is kill_rollouts.c. A version that
+// nobody pushed has a hash and no name.
 #include "svc/rollout/kill_list.h"
 
 #include "svc/core_private.h"

@@ -1,5 +1,16 @@
-// Who has a place on the kill list and in the timestamp.
-//
+// Who has a place on the kill list, which holds GW_KILLS_MAX versions for all tenants, and in the
+// timestamp, which tells devices of fewer. director.c asks which ones the timestamp tells;
+// director_trust.c asks whose an entry is, and who makes room when the list is full. Control
+// thread. It decides from the list, the catalog and the logs, and changes none of them. The rules
+// stand below: they are about tenants that share one place and must not take it from each other.
+#include "svc/rollout/kill_places.h"
+
+#include "svc/core_private.h"
+#include "svc/rollout/rollout_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 // Devices are told of killed versions that a rollout here offered: nothing else can run on one, for
 // it takes what a release key signed and a snapshot lists, which is what this gateway was given,
 // and what is killed is not let in. (Who has all online keys can sign another list as well.) Of
@@ -12,13 +23,6 @@
 // offered, else with the oldest whose rollouts are back. A version with a completed rollout keeps
 // its entry, for without it that would be a baseline again; entries of no tenant, which operators
 // of all tenants made, are theirs to take off.
-#include "svc/rollout/kill_places.h"
-
-#include "svc/core_private.h"
-#include "svc/rollout/rollout_state.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 // What is known of one entry of the kill list.
 struct place {

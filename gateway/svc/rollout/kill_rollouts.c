@@ -1,5 +1,7 @@
 // Rollouts of a killed version. Called by the director and by the API's handlers, on the control
-// thread; see kill_rollouts.h.
+// thread; see kill_rollouts.h. They are api_trust.c, rollouts.c and director_trust.c. The kill
+// itself is on disk before anything here is done, and a start goes through the list again: a
+// rollout that was not reached before a crash is ended then.
 #include "svc/rollout/kill_rollouts.h"
 
 #include "svc/core_private.h"

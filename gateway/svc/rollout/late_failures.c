@@ -1,4 +1,7 @@
-// See late_failures.h. Called with each tick of the rollouts, and by views.
+// See late_failures.h. rollout_control.c calls with each tick of the rollouts, and rollouts.c for
+// views; control thread. The look goes over all rollouts, hence not more often than every
+// GW_LATE_LOOK_US; each one is said in the log once. Nothing is decided: no gate judges a rollout
+// that is completed, so a person has to.
 #include "svc/rollout/late_failures.h"
 
 #include "svc/core_private.h"

@@ -1,5 +1,8 @@
 // What the open stage of a rollout can see, for its view: the policy computes it from the counts as
-// they are judged and from how large the stage is. Control thread.
+// they are judged and from how large the stage is. Control thread. rollouts.c calls it where it
+// fills a view. The counts are those of the tally and the last walk, as the gate gets them, so what
+// the view says of power is about the decision that will be made. Of a stage whose gate compares
+// nothing there is none.
 #include "svc/rollout/rollout_state.h"
 
 // Devices that came in with the stages before are in the walk's count of this one too.

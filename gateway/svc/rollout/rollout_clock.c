@@ -1,5 +1,7 @@
 // What a change of the wall clock does to a rollout: nothing, as far as one can tell. At start, and
-// when an operator accepts another time. Control thread.
+// when an operator accepts another time. Control thread. rollouts.c calls at start, core_clock.c
+// for a change. All moments a rollout keeps are moved by the same amount, so how long a stage has
+// been open stays as it was; the log gets a line, without which a replay would find another time.
 #include "svc/rollout/rollout_state.h"
 
 void gw_rollout_mend_clock(struct gw_core *core, struct gw_rollout *rollout)

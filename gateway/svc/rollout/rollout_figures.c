@@ -1,4 +1,7 @@
-// See rollout_figures.h. _step on the control thread, _write on workers.
+// See rollout_figures.h. rollout_control.c calls _step on the control thread at its ticks,
+// metrics_text.c calls _write on a worker. Between them is a copy under one lock: a scrape never
+// asks the control thread for anything. The number of rollouts with figures of their own is
+// bounded, the newest stay, as each label costs whoever stores metrics.
 #include "svc/rollout/rollout_figures.h"
 
 #include "svc/core_private.h"

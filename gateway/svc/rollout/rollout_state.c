@@ -1,6 +1,17 @@
 // Rows of rollouts and log lines. Encoding on the control thread, applied by the writer thread
-// while the control thread waits.
-//
+// while the control thread waits. rollouts.c stores a change together with its line and reads all
+// rows at start, rollout_control.c, quarantine.c and rollout_clock.c note lines alone,
+// api_rollouts.c reads the log. Row and line are written in one transaction, so the log never lacks
+// what memory has. Older versions of both are read; the layouts are below.
+#include "svc/rollout/rollout_state.h"
+
+#include "base/cursor.h"
+#include "svc/rollout/simulation.h"
+#include "svc/plan/stage_codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 //   rollout row := u8 version(6), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
 //                  u64 rollback_since_us, u64 closed_us, u8 flags (2: accept_empty), simulation
 //                  (simulation.c; version 4: u8 has_simulation in place of the flags, u64
@@ -16,14 +27,6 @@
 //                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment,
 //                  slices when the record is of slices, held then and when it is of a lift,
 //                  trial, rises when the record is of slices (both since 6; stage_codec.c)
-#include "svc/rollout/rollout_state.h"
-
-#include "base/cursor.h"
-#include "svc/rollout/simulation.h"
-#include "svc/plan/stage_codec.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define ROW_VERSION    7
 #define ROW_OLDEST     4

@@ -1,5 +1,8 @@
 // The cost of sets of versions, as set_cost.h says. Called when a rollout is made and when somebody
-// asks what it would cost; control thread.
+// asks what it would cost; control thread. api_cost.c asks, rollouts.c refuses by it. What a
+// version takes is read from its manifest's declaration once and kept in a bounded table, since
+// many questions are about the same versions. The certificate is device/pipeline's own: the gateway
+// does not estimate what a phone computes.
 #include "svc/rollout/set_cost.h"
 
 #include "svc/core_private.h"

@@ -1,4 +1,8 @@
-// Results of simulate stages: evidence, and overrides. Control thread; see simulation.h.
+// Results of simulate stages: evidence, and overrides. See simulation.h. api_rollouts.c brings
+// both, rollouts.c asks whether one is there and opens an envelope that came with a new rollout,
+// rollout_state.c stores; control thread. Every number of the evidence is bound to the rollout
+// before it counts: signer, root, manifest, target. An override counts when another person approved
+// it.
 #include "svc/rollout/simulation.h"
 
 #include "base/str_cut.h"

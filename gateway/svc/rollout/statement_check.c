@@ -1,5 +1,8 @@
 // What an operator signed, against the clock, the catalog and the counters of the task. Called by
-// rollouts.c before a rollout is made, started or approved; control thread.
+// rollouts.c before a rollout is made, started or approved; control thread. It reads catalog and
+// clock and changes nothing; signatures were checked before. A statement that ends before its stage
+// could, or whose counter is behind the task's, is refused here with words: a device would refuse
+// it without any.
 #include "svc/rollout/statement_check.h"
 
 #include "svc/core_private.h"

@@ -1,4 +1,7 @@
 // What reports tell of a task on a device, as far as it can be told from them; see told_facts.h.
+// why.c and way_back.c call it on the control thread, about devices that are not asking. Pure over
+// a copy of the record. It goes through the outcomes of the task by the time they were told: what
+// ran last, what failed, what it fell back to.
 #include "svc/rollout/told_facts.h"
 
 #include "svc/device/causes.h"

@@ -1,5 +1,17 @@
 // The control thread's walk over all devices: who is heard of, who fell silent, who is control.
-//
+// rollout_control.c steps it at each tick with a bounded number of devices; core.c makes it,
+// core_clock.c tells it when the time was moved. A shard's mutex is held for a batch at a time.
+// Nothing is judged here: the figures of a whole walk go to the tally, where the policy finds them.
+// What is marked and how is said below.
+#include "svc/core_private.h"
+
+#include "policy/bucket.h"
+#include "svc/device/device_record.h"
+#include "svc/tally/silence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 // Silence is no event, so nobody can report it; and control is drawn from devices to which nothing
 // is said, so the check-in has no part in it. Both are found here, by looking at every device in
 // memory once in a while: a bounded number at each tick, shard by shard. A walk takes up to
@@ -13,14 +25,6 @@
 // Devices that never showed who they are are looked at for rollouts alone that trust them, the
 // revoked for none: they cannot be heard of any more. Rollouts that go back have a pass of their
 // own (way_back.h). Control thread.
-#include "svc/core_private.h"
-
-#include "policy/bucket.h"
-#include "svc/device/device_record.h"
-#include "svc/tally/silence.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define NO_SLOT        UINT32_MAX
 #define TARGET_UNKNOWN 0u

@@ -1,4 +1,7 @@
-// The pass over the devices of a rollout that goes back; see way_back.h. Control thread.
+// The pass over the devices of a rollout that goes back; see way_back.h. rollout_control.c steps it
+// at each tick of the control thread and takes off whom it spared. A pass begins when nobody came
+// back since the last tick, is bounded in work for each, and its result counts only when all
+// devices were seen. A shard's mutex is held while devices are listed and not while one is asked.
 #include "svc/rollout/way_back.h"
 
 #include "svc/core_private.h"

@@ -1,5 +1,7 @@
 // Rings of offer times, one for each stage that devices wait in. Called by the tally alone, with
-// its mutex held.
+// its mutex held. A ring has a bucket for each piece of the timeout, so an offer costs one
+// addition, and devices that ran out of time are counted by difference and without a timer. Times
+// are the caller's seconds.
 #include "svc/tally/offer_ring.h"
 
 #include <stdlib.h>

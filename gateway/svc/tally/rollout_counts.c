@@ -1,5 +1,8 @@
 // Sums over the devices of a rollout. Called by the tally, by the archive of outcomes that left
-// their device's record, and by tests that count again. Any thread.
+// their device's record, and by tests that count again. Any thread. That is tally.c, record_edit.c
+// on the writer thread; watch.c and way_back.c ask on the control thread what one device adds. All
+// counts are sums of what single devices add, so that taking a device's old part away and adding
+// its new one is exact in any order. Pure.
 #include "svc/tally/rollout_counts.h"
 
 #include "svc/device/devices.h"

@@ -1,4 +1,7 @@
-// Called for every look of the control thread at an open stage (quarantine.c).
+// What is seen of a stage's segments, where each is compared with the whole of control. Called by
+// quarantine.c for every look of the control thread at an open stage. Pure: tally's counts in, the
+// policy's form out. Segments that are held count no more, lifted ones are not looked at again;
+// what both left is what the gate judges.
 #include "svc/tally/segment_look.h"
 
 uint64_t gw_segment_look(const struct gw_tally_segment *segments, uint32_t count,

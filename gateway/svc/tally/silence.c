@@ -1,4 +1,7 @@
-// Called by the control thread's walk over all devices (watch.c).
+// Silence: for how long a device was not heard of, and from when on that counts. watch.c and
+// way_back.c call it for each device of their walks, rollout_control.c and rollouts.c for what is
+// judged and kept; control thread. Pure: the clock comes in. Nothing counts as silent before the
+// gateway itself has listened for as long, so a restart makes nobody silent.
 #include "svc/tally/silence.h"
 
 #include "svc/tally/trial_blocks.h"

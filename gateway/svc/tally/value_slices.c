@@ -1,5 +1,7 @@
 // A table of attribute values, bounded; further values are in none. Called by the tally alone, with
-// its mutex held.
+// its mutex held. So it needs no lock of its own. It is for people who look for what failing
+// devices have in common: the policy never reads it, quarantine has counts of its own. A view sorts
+// the worst first.
 #include "svc/tally/value_slices.h"
 
 #include <stdio.h>

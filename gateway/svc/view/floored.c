@@ -1,5 +1,7 @@
 // Who has nothing left, by its floor or for want of a baseline; see floored.h. Called by the API's
-// handlers.
+// handlers. That is api_catalog.c, on the control thread, for the warning that the command gives
+// after a kill. It walks all devices with a batch for each time a shard's mutex is held, and asks
+// the target once for each distinct attribute block and not for each device.
 #include "svc/view/floored.h"
 
 #include "svc/core_private.h"

@@ -1,4 +1,6 @@
-// Who has a version already; see present.h. Called by the API's handlers.
+// Who has a version already; see present.h. api_catalog.c calls it on the control thread, for the
+// command's warning before a release. One walk over the rollouts, counts from the tally; the list
+// is bounded, open ones first. A version that is killed is nobody's.
 #include "svc/view/present.h"
 
 #include "policy/desired.h"

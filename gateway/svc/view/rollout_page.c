@@ -1,5 +1,7 @@
 // Picking a page of rollouts. The catalog holds them by id; a page is the newest of those behind
-// the page before, found in one walk. Control thread; see rollout_page.h.
+// the page before, found in one walk. Control thread; see rollout_page.h. That is api_rollouts.c.
+// The walk inserts into one page of GW_PAGE_MAX at most, so no order of all rollouts has to be
+// kept. A rollout is newer by its time of creation, then by its id.
 #include "svc/view/rollout_page.h"
 
 #include "svc/core_private.h"

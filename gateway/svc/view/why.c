@@ -1,4 +1,7 @@
-// Explaining a device. Control thread; a copy of what is known, no promise about the next check-in.
+// Explaining a device: what it should run, and for each rollout of the task why it does or does not
+// get it. api_devices.c calls on the control thread; the answer is a copy of what is known and no
+// promise about the next check-in. The decision is asked from want.c with the device's record for a
+// profile; here reasons are put in order, so that the test that decided is named first.
 #include "svc/view/why.h"
 
 #include "svc/device/causes.h"
