@@ -14,6 +14,7 @@
 #include "svc/tally/silence.h"
 #include "svc/rollout/simulation.h"
 #include "svc/rollout/statement_check.h"
+#include "svc/trust/scenario_room.h"
 
 #include "base/alloc.h"
 #include "base/str_cut.h"
@@ -497,6 +498,9 @@ static enum base_status check_create(struct gw_core *core, const struct gw_rollo
         status = check_new(core, release, error);
     }
     if (status == BASE_OK) {
+        status = gw_scenario_room(core, release, error);
+    }
+    if (status == BASE_OK) {
         status = gw_director_check(core, release, error);
     }
     if (status == BASE_OK && !spec->accept_empty) {
@@ -607,6 +611,7 @@ static enum base_status check_lead(struct gw_core *core, const struct gw_rollout
 {
     bool accepted = rollout->accept_empty || (who != NULL && who->accept_empty);
     BASE_TRY(gw_clock_check(core, pol_command_name(command), error));
+    BASE_TRY(gw_scenario_room(core, rollout->release, error));
     BASE_TRY(gw_director_check(core, rollout->release, error));
     BASE_TRY(check_statements(core, rollout, command, error));
     if (command == POL_COMMAND_PROMOTE && gw_simulation_is_missing(rollout)) {

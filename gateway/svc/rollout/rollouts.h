@@ -264,8 +264,9 @@ struct base_str gw_rollout_person(const struct gw_rollout_who *who);
 
 // INVALID (what and where in `error`), NOT_FOUND (task or version), SIGNATURE and THRESHOLD
 // (gw_director_check), CONFLICT (too many rollouts of the task are open, the counter is not above
-// the task's, no known device is targeted, or a device could not hold what the version and all
-// others that may be there declare), EXISTS (id), FULL, IO.
+// the task's, devices cannot be told of it (gw_scenario_room), no known device is targeted, or a
+// device could not hold what the version and all others that may be there declare), EXISTS (id),
+// FULL, IO.
 BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_spec *spec,
                                                   const struct gw_rollout_who *who,
@@ -283,9 +284,9 @@ BASE_NODISCARD enum base_status gw_rollout_check_start(struct gw_core *core, uin
                                                        size_t evidence_bytes,
                                                        struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
-// revision, approval by the person who created it, or a start that can reach no known device;
-// SIGNATURE, THRESHOLD: it would lead on, and devices would not take what it says
-// (gw_director_check).
+// revision, approval by the person who created it, no room (gw_scenario_room), or a start that can
+// reach no known device; SIGNATURE, THRESHOLD: it would lead on, and devices would not take what it
+// says (gw_director_check).
 BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
                                                    enum pol_command command,
                                                    const struct gw_rollout_who *who,
