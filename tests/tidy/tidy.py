@@ -8,7 +8,7 @@
 Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
 include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
 repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
-files that pages name.
+files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -180,6 +180,7 @@ class Tidy:
     def __init__(self, root):
         self.root = root
         self.findings = []
+        self.headings = {}  # of pages that are linked to
         self.files = self.list_files()
         self.sources = [f for f in self.files if f.endswith((".c", ".h", ".cu", ".cuh"))]
 
@@ -377,6 +378,24 @@ class Tidy:
             if not line.endswith("|") or count != cells[0]:
                 self.report(name, number, "page", f"row of {count - 1} cells in a table of {cells[0] - 1}, or without its last |")
 
+    def check_links(self, name, lines):
+        """Links lead to files that are there, and to headings that the page has."""
+        for number, line in prose_of(lines):
+            for link in re.findall(r"\]\(([^)\s:]+)\)", re.sub(r"`[^`]*`", "", line)):
+                path, _, anchor = link.partition("#")
+                target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+                if not os.path.exists(os.path.join(self.root, target)):
+                    self.report(name, number, "link", f"no {target}: say where it is now")
+                elif anchor and target.endswith(".md") and anchor not in self.anchors(target):
+                    self.report(name, number, "link", f"no heading #{anchor} in {target}")
+
+    def anchors(self, page):
+        """The headings of a page, as links name them."""
+        if page not in self.headings:
+            found = (re.match(r"#+ (.*)", line) for _, line in prose_of(self.read(page)))
+            self.headings[page] = {re.sub(r"[^\w\- ]", "", one.group(1).lower()).strip().replace(" ", "-") for one in found if one}
+        return self.headings[page]
+
     def check_named(self, name, lines):
         """A page that sends its reader to files names files that are there."""
         for number, line in enumerate(lines, 1):
@@ -442,6 +461,7 @@ class Tidy:
             elif name.endswith(".md"):
                 lines = self.read(name)
                 self.check_page(name, lines)
+                self.check_links(name, lines)
                 if name in NAMING_PAGES:
                     self.check_named(name, lines)
                 self.check_words(name, lines)
@@ -453,6 +473,16 @@ class Tidy:
         if lib:
             self.check_symbols(lib)
         return self.findings
+
+
+def prose_of(lines):
+    """(number, line) of what stands outside of fences."""
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
 
 
 def strip_comment(line, in_comment):
@@ -486,7 +516,7 @@ OPENING = "// A file.\n// Called by tests.\n// On any thread.\n"
 GOOD = OPENING + '#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
 GOOD_H = "#ifndef POL_GOOD_H\n#define POL_GOOD_H\n\nint pol_good(void);\n\n#endif\n"
 LONG = "word " * 30
-GOOD_PAGE = (f"# {LONG}\n\n[{LONG}](page.md)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
+GOOD_PAGE = (f"# {LONG}\n\n## The 2. `good` part\n\n[{LONG}](good.md#the-2-good-part)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
              f"```sh\n| {LONG}\n```\n")
 BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
@@ -510,6 +540,8 @@ BREAKS = [
     ("shape", "policy/bad.c", "// A file.\n" * (OPENING_LINES_MAX + 1) + "int f(void);\n"),
     ("names", "policy/sub/good.c", OPENING),
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
+    ("link", "docs/bad.md", "see [it](../policy/gone.c)\n"),
+    ("link", "docs/bad.md", "see [it](good.md#the-3-part)\n"),
     ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),
     ("page", "docs/bad.md", "```\nopen\n\n```sh\nls\n```\n"),
