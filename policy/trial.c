@@ -62,13 +62,6 @@ static uint64_t answered(const struct pol_outcomes *outcomes)
     return outcomes->failed + outcomes->succeeded;
 }
 
-uint64_t pol_trial_under_way(const struct pol_trial *trial)
-{
-    const struct pol_outcomes *all = &trial->all[POL_COHORT_UPDATED];
-    const struct pol_outcomes *over = &trial->over[POL_COHORT_UPDATED];
-    return (all->offered - answered(all)) - (over->offered - answered(over));
-}
-
 uint32_t pol_trial_answered_ppm(const struct pol_trial *trial, enum pol_cohort cohort)
 {
     const struct pol_outcomes *over = &trial->over[cohort];

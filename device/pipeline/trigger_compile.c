@@ -353,16 +353,6 @@ enum base_status dev_trigger_compile(void *scratch, void *memory, size_t memory_
     return BASE_OK;
 }
 
-uint32_t dev_trigger_source_count(const struct dev_trigger_set *set)
-{
-    return set->counts.sources;
-}
-
-uint64_t dev_trigger_source_key(const struct dev_trigger_set *set, uint32_t source)
-{
-    return source < set->counts.sources ? set->sources[source].key : 0;
-}
-
 uint32_t trig_first_not(const struct dev_trigger_set *set, uint32_t parent)
 {
     uint32_t low = 0;

@@ -53,11 +53,6 @@ size_t trig_state_bytes(const struct trig_counts *counts,
     return lay_out(&engine, counts, certificate, NULL);
 }
 
-size_t dev_trigger_state_bytes(const struct dev_trigger_set *set)
-{
-    return set->certificate.state_bytes;
-}
-
 enum base_status dev_trigger_init(const struct dev_trigger_set *set, void *memory,
                                   size_t memory_bytes, struct dev_trigger_engine **out)
 {
