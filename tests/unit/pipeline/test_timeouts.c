@@ -143,6 +143,20 @@ static void the_oldest_gives_way(void **state)
     assert_int_equal(writer.status, BASE_OK);
 }
 
+// A pattern that opens many starts takes the place of none of another's.
+static void who_opens_most_gives_way(void **state)
+{
+    (void)state;
+    (void)open_at(1, 5000, 5000);
+    timeouts.items[0].key++; // of another pattern
+    for (uint64_t seq = 2; seq <= 3 * DEV_TIMEOUTS_MAX; seq++) {
+        assert_int_equal(open_at(seq, 5000 + seq, 5000 + seq), seq > DEV_TIMEOUTS_MAX);
+    }
+    assert_int_equal(timeouts.count, DEV_TIMEOUTS_MAX);
+    assert_int_equal(timeouts.items[0].seq, 1);
+    assert_int_equal(timeouts.items[1].seq, 2 * DEV_TIMEOUTS_MAX + 2);
+}
+
 static bool is_key(void *ctx, uint64_t key)
 {
     return key == *(const uint64_t *)ctx;
@@ -232,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup(within_holds_to_its_end, setup),
         cmocka_unit_test_setup(the_clock_goes_back, setup),
         cmocka_unit_test_setup(the_oldest_gives_way, setup),
+        cmocka_unit_test_setup(who_opens_most_gives_way, setup),
         cmocka_unit_test_setup(those_whose_pattern_went_go, setup),
         cmocka_unit_test_setup(as_a_list_says, setup),
     };
