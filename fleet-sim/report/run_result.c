@@ -11,15 +11,15 @@
 
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version)
 {
-    if (version == SIM_VERSION_NONE || version >= SIM_ROW_VERSIONS || timeline->count < 2) {
+    if (version == SIM_VERSION_NONE || version >= SIM_ROW_VERSIONS || timeline->count == 0) {
         return 0;
     }
     double total = (double)timeline->rows[timeline->count - 1].version[version].ran;
-    double from_s = -1, from = 0, to_s = -1, to = 0;
+    double from_s = 0, from = 0, to_s = -1, to = 0; // nobody had run it when the run began
     for (uint32_t i = 0; i < timeline->count; i++) {
         const struct sim_row *row = &timeline->rows[i];
         double ran = (double)row->version[version].ran;
-        if (ran <= total * 0.05 || from_s < 0) {
+        if (ran <= total * 0.05) {
             from_s = row->t_s;
             from = ran;
         }
