@@ -80,6 +80,24 @@ void sim_release_text(const struct sim_run_result *result, uint8_t version,
                    name);
 }
 
+void sim_rollout_text(const struct sim_rollout_told *rollout, char out[SIM_ROLLOUT_TEXT_MAX])
+{
+    const struct sim_rollout_seen *seen = &rollout->seen;
+    bool back = sim_rollout_back(seen->state);
+    bool over = sim_rollout_over(seen->state);
+    const char *state = strcmp(seen->state, "rolled_back") == 0    ? "rolled back"
+                        : strcmp(seen->state, "rolling_back") == 0 ? "rolling back"
+                                                                   : seen->state;
+    const char *judged = rollout->wrong   ? "; no --bad-version names it"
+                         : rollout->meant ? "; as --bad-version wants"
+                         : back           ? "; offered to none of these devices"
+                                          : "";
+    (void)snprintf(out, SIM_ROLLOUT_TEXT_MAX, "%s%s%s%s%s%s", state,
+                   !over && !back ? " when the run ended, at " : "",
+                   !over && !back ? seen->stage : "", back && seen->reason[0] != '\0' ? ": " : "",
+                   back ? seen->reason : "", judged);
+}
+
 void sim_version_text(const struct sim_run_result *result, uint8_t version, char out[SIM_LABEL_MAX])
 {
     struct sim_version item = sim_versions_get(result->versions, version);
