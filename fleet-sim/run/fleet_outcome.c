@@ -271,6 +271,21 @@ static void tell_figures(struct sim_run_result *result)
         top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
 }
 
+// Of a simulation: records that no gateway would take. (In a run the gateway is there to say so.)
+static bool against_schema(struct sim_run_result *result)
+{
+    const struct sim_behaviour_sums *sums = &result->counters.behaviour;
+    if (!result->options->local || sums->records_against == 0 || result->tally == NULL) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "%llu of %llu records are not as their schemas say, and a gateway refuses them; "
+                   "the first: %s",
+                   (unsigned long long)sums->records_against, (unsigned long long)sums->records,
+                   result->tally->against);
+    return true;
+}
+
 static bool goal_missed(struct sim_run_result *result, const struct sim_ending *ending)
 {
     const struct sim_options *options = result->options;
@@ -320,7 +335,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (nobody_reached(result, ending->view)) {
         result->outcome = SIM_OUTCOME_UNREACHED;
-    } else if (nobody_served(result) || goal_missed(result, ending) || taken_back(result)) {
+    } else if (nobody_served(result) || goal_missed(result, ending) || against_schema(result) ||
+               taken_back(result)) {
         result->outcome = SIM_OUTCOME_FAILED;
     } else {
         result->outcome = SIM_OUTCOME_PASSED;
