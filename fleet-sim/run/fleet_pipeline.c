@@ -54,6 +54,11 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipe
     struct dev_tunnel_record record;
     (void)now_us; // the user's clock; the tunnel lives in the run's
     BASE_TRY(posix_upload_record(upload, &record));
+    struct sim_behaving *behaving = active->awake->shard->behaving;
+    bool told = behaving->tally.against[0] != '\0';
+    bool taken =
+        sim_upload_taken(&behaving->schemas, upload, told ? NULL : behaving->tally.against);
+    sums(active)->records_against += taken ? 0 : 1;
     if (active->tunnel != NULL) {
         BASE_TRY(dev_tunnel_offer(active->tunnel, now_us_of(active), &record, NULL));
     }
