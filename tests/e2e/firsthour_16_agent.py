@@ -5,6 +5,7 @@ import re
 import subprocess
 import unittest
 
+from evil_gateway import Evil
 from walle_stack import Stack, program
 
 DEVICE = "00000000000004d2"
@@ -82,6 +83,22 @@ class Agent(unittest.TestCase):
         self.assertEqual([row["record"]["n"] for row in self.stack.exported() if "record" in row], [7])
         said = self.agent("--trust", key)
         self.assertRegex(said.stderr, r"uploads: 0 taken.*1 durable there; now: 0 queued")
+
+    def test_once_does_not_wait_for_ever(self):
+        """Uploads alone do not get through: it ends after 30 s, says what is left, and the next run sends it."""
+        key = self.key("key")
+        self.stack.release_to_all("clock", SCRIPT, self.stack.path("key"), every_s=3600, uploads=[{"name": "seen", "class": "control"}],
+                                  result="seen")
+        front = Evil(self.stack, only=("/v1/tunnel",))
+        front.hook = lambda request, forward: (503, b"")
+        who = ("--enroll-token", self.stack.enroll_token, "--trust", key)
+        said = self.agent(*who, url=front.url)
+        self.assertEqual(said.returncode, 3, said.stderr)
+        self.assertIn("--once ends with 1 records unsent and 0 starts waiting: nothing moved for 30 s", said.stderr)
+        self.assertEqual([row for row in self.stack.exported() if "record" in row], [])
+        said = self.agent(*who)
+        self.assertEqual((said.returncode, "now: 0 queued" in said.stderr), (0, True), said.stderr)
+        self.assertEqual([row["record"]["n"] for row in self.stack.exported() if "record" in row], [7])
 
 
 if __name__ == "__main__":
