@@ -119,8 +119,11 @@ struct dev_stats {
     uint64_t rollbacks;
     uint64_t withdrawals; // active versions that were taken away: ordered off, killed, or damaged
     uint64_t refused_offers;
-    uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
-    uint64_t root_version;     // of the root in force now; 0: keys are pinned
+    enum base_status refused_offer_why; // of the last of them
+    uint64_t refused_metadata;          // roots, timestamps, snapshots and director's answers
+    const char *refused_what;           // the last of them, static text; NULL: none was refused
+    enum base_status refused_why;
+    uint64_t root_version; // of the root in force now; 0: keys are pinned
     uint64_t leases_lost;
     uint64_t kills;
     uint64_t dropped_outcomes;

@@ -25,6 +25,7 @@ struct posix_http_options {
     struct base_str host; // copied
     uint16_t port;
     struct h2_tls *tls;         // owned by the caller
+    const char *ca_pem_path;    // of `tls`, for messages; borrowed
     struct base_str credential; // shown with every request; empty: none; owned by the caller
     const struct base_log *log;
     void *ctx;
