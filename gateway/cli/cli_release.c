@@ -28,7 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define START_TRIES 3 // while other rollouts of the task come and go
+#define COUNTER_MAX ((UINT64_C(1) << 53) - 1) // of the API
+#define START_TRIES 3                         // while other rollouts of the task come and go
 
 // With --gateway: whom the target and the stages would reach there.
 static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, json_t *stages,
@@ -186,6 +187,20 @@ static enum cli_exit fetch_floor(const struct cli *cli, const char *rollout,
     return code;
 }
 
+// The number that is named, which has to be above the task's `used`; else the next one.
+static enum cli_exit choose_counter(const struct cli *cli, uint64_t used, uint64_t *out)
+{
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_COUNTER, used + 1, COUNTER_MAX, out);
+
+    return code != CLI_EXIT_OK || *out > used
+               ? code
+               : cli_fail(
+                     CLI_EXIT_USAGE,
+                     "--release-counter %llu: the task's newest release has %llu here, and the "
+                     "next one needs a higher one",
+                     (unsigned long long)*out, (unsigned long long)used);
+}
+
 // Counter and floor, from the gateway.
 static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *draft)
 {
@@ -199,9 +214,11 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    draft->release_counter = cli_json_u64(task, "release_counter") + 1;
+    code = choose_counter(cli, cli_json_u64(task, "release_counter"), &draft->release_counter);
     const json_t *baseline = json_object_get(task, "baseline");
-    code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
+    if (code == CLI_EXIT_OK) {
+        code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
+    }
     json_decref(task);
     return code;
 }
