@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
+#include "cli/followed_warning.h"
 #include "cli/ladder.h"
 #include "cli/plan_show.h"
 #include "cli/present_warning.h"
@@ -90,6 +91,21 @@ static void warn_of_present(const struct cli *cli, const char *task,
     present_warning(cli, task, hex);
 }
 
+// Whom the plan's devices would follow before it.
+static enum cli_exit warn_of_followed(const struct cli *cli, const json_t *target)
+{
+    uint64_t priority = 0;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_PRIORITY, 0, 1000, &priority);
+
+    if (code == CLI_EXIT_OK && cli->arg_count > 0) {
+        json_t *rollout = json_pack("{s:s, s:I, s:O}", "task", cli->args[0], "priority",
+                                    (json_int_t)priority, "target", target);
+        followed_warning(cli, rollout);
+        json_decref(rollout);
+    }
+    return code;
+}
+
 static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
 {
     struct rollout_version version = {0};
@@ -141,6 +157,12 @@ static enum cli_exit make_plan(const struct cli *cli, bool asked, struct plan *p
     }
     if (code == CLI_EXIT_OK && (asked || cli_given(cli, CLI_OPTION_GATEWAY))) {
         code = ask_preview(cli, plan->target, plan->stages, &plan->preview);
+        if (code == CLI_EXIT_OK) {
+            code = warn_of_followed(cli, plan->target);
+        }
+    }
+    if (code == CLI_EXIT_OK) {
+        ladder_warn(plan->stages);
     }
     return code == CLI_EXIT_OK ? plan_version(cli, plan) : code;
 }
@@ -535,6 +557,8 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
         return code;
     }
     present_warning(cli, cli_json_text(body, "task", NULL), cli_json_text(body, "manifest", NULL));
+    followed_warning(cli, body);
+    ladder_warn(json_object_get(body, "stages"));
     add_consent(cli, body);
     code = create_take(cli, body, evidence, &made);
     json_decref(evidence);
@@ -658,6 +682,8 @@ static enum cli_exit start(struct cli *cli, json_t **evidence)
         }
         if (tries == 1) {
             warn_of_present(cli, draft.task, &draft.manifest);
+            followed_warning(cli, body);
+            ladder_warn(json_object_get(body, "stages"));
         }
         if (cli_given(cli, CLI_OPTION_DRAFT)) {
             code = write_draft(cli->values[CLI_OPTION_DRAFT], body);
