@@ -79,24 +79,22 @@ static void evaluate(struct preview *preview, uint32_t attrs_id, struct block *b
     }
 }
 
-// Would a device that the release admits be on it, beside the task's other rollouts?
-static bool takes(const struct preview *preview, uint64_t device_id, uint32_t attrs_id)
+// Does a device that the release admits follow another rollout of the task? Counts it there.
+static bool follows_another(struct preview *preview, uint64_t device_id, uint32_t attrs_id)
 {
-    const struct pol_claim draft = {.version = 1,
-                                    .approved = UINT64_MAX,
-                                    .priority = preview->spec->priority,
-                                    .state = POL_CLAIM_OPEN,
-                                    .targeted = true,
-                                    .admitted = true,
-                                    .inside = true};
-    const struct gw_device_facts facts = {.device_id = device_id};
-    const struct gw_plan_task *task = preview->spec->task;
+    const struct gw_preview_spec *spec = preview->spec;
     struct gw_attrs_view view;
-    struct pol_attrs attrs = {NULL, 0};
-    if (task != NULL) {
-        attrs = attrs_of(preview, attrs_id, &view);
+    if (spec->task == NULL || spec->task->open_count == 0) {
+        return false;
     }
-    return gw_want_takes(task, &draft, &facts, &attrs);
+    const struct pol_attrs attrs = attrs_of(preview, attrs_id, &view);
+    uint8_t number = gw_want_followed(spec->task, spec->priority, spec->self, device_id, &attrs);
+    if (number == GW_PLAN_OPEN_MAX) {
+        return false;
+    }
+    preview->out->followed[number].devices++;
+    preview->out->elsewhere++;
+    return true;
 }
 
 // The stage in which the device enters, when each is opened in its turn; the count of stages: none.
@@ -108,8 +106,7 @@ static uint32_t enters(struct preview *preview, const struct block *block, uint6
                                      .stage_index = (uint16_t)(spec->stage_count - 1)};
     struct pol_match in = pol_rollout_admits(&last, spec->stages, spec->stage_count, true,
                                              block->audience, pol_bucket(device_id, spec->salt));
-    if (in.matched && !takes(preview, device_id, attrs_id)) {
-        preview->out->elsewhere++;
+    if (in.matched && follows_another(preview, device_id, attrs_id)) {
         return spec->stage_count;
     }
     return in.matched ? in.cond_index : spec->stage_count;
@@ -384,6 +381,9 @@ enum base_status gw_preview_run(struct gw_core *core, const struct gw_preview_sp
     enum base_status status = BASE_ERR_NOMEM;
     if (preview.blocks != NULL && preview.values != NULL && preview.slots != NULL &&
         preview.reasons != NULL) {
+        for (uint32_t i = 0; spec->task != NULL && i < spec->task->open_count; i++) {
+            out->followed[i].rollout = spec->task->open[i].release->id;
+        }
         walk(&preview);
         sum_up(&preview);
         status = find_unknown(&preview);

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "policy/bucket.h"
 #include "policy/rollout.h"
+#include "svc/rollout/catalog.h"
 #include "svc/device/reach.h"
 
 #define GW_PREVIEW_ATTRS    6u    // os, model, app_version, os_version, region, channel
@@ -32,6 +33,7 @@ struct gw_preview_spec {
     struct pol_arm arm;
     const struct gw_plan_task *task; // whose other rollouts are asked, too; NULL: there are none
     uint16_t priority;               // among them
+    uint64_t self; // the rollout that this is, when it is one of them already; 0: none
 };
 
 struct gw_preview_stage {
@@ -60,12 +62,19 @@ struct gw_preview_reason {
     uint64_t devices;
 };
 
+// An open rollout of the task, and who follows it instead.
+struct gw_preview_followed {
+    uint64_t rollout; // 0: no more of them
+    uint64_t devices;
+};
+
 struct gw_preview {
     uint64_t devices;     // known
     uint64_t matched;     // by the target (and inside the arm)
     uint64_t blocks;      // distinct sets of attributes looked at
     uint64_t outside_arm; // of the target, in another arm or held out
     uint64_t elsewhere;   // some stage admits them, but they follow another rollout of the task
+    struct gw_preview_followed followed[GW_TASK_OPEN_MAX]; // whom: as devices ask them
     // What no known device has, though target or audiences ask about it.
     uint32_t unknown_count;
     struct gw_reach_unknown unknown[GW_REACH_UNKNOWN];

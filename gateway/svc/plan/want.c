@@ -31,8 +31,8 @@ struct claims {
     const struct gw_plan_task *task;
     uint32_t count;
     uint32_t statements; // bit n: the device refuses the statement of items[n], not the version
-    struct pol_claim items[GW_PLAN_CLAIMS_MAX + 1]; // one may be a draft's
-    uint8_t numbers[GW_PLAN_CLAIMS_MAX];            // in the task (svc/plan/cohort.h)
+    struct pol_claim items[GW_PLAN_CLAIMS_MAX];
+    uint8_t numbers[GW_PLAN_CLAIMS_MAX]; // in the task (svc/plan/cohort.h)
 };
 
 static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t number,
@@ -243,17 +243,20 @@ struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_devic
     return decide(&claims, facts, attrs);
 }
 
-bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draft,
-                   const struct gw_device_facts *facts, const struct pol_attrs *attrs)
+uint8_t gw_want_followed(const struct gw_plan_task *task, uint16_t priority, uint64_t self,
+                         uint64_t device_id, const struct pol_attrs *attrs)
 {
-    struct claims claims = {.task = task};
-    if (task != NULL) {
-        list_claims(&claims, NULL, 0, true, facts, attrs);
+    for (uint8_t i = 0; i < task->open_count; i++) { // in the order in which a device asks them
+        const struct gw_release *release = task->open[i].release;
+        if (release->id == self || release->priority < priority) {
+            break;
+        }
+        if (pol_arm_has(&release->arm, device_id) &&
+            pol_target_match(&release->target, attrs).matched) {
+            return i;
+        }
     }
-    const struct pol_desired_device device = device_of(facts);
-    uint32_t at = claims.count++;
-    claims.items[at] = *draft;
-    return pol_desired(claims.items, claims.count, &device).claim == at;
+    return GW_PLAN_OPEN_MAX;
 }
 
 // Of a stage that failed, unless it is held: then a person decides, and no lease's end.

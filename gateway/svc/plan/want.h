@@ -49,10 +49,11 @@ struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_c
 struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                           const struct pol_attrs *attrs);
 
-// Would the device be on a release that is no claim of the task yet (svc/device/preview.h)? `task`
-// NULL: there is no other.
-bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draft,
-                   const struct gw_device_facts *facts, const struct pol_attrs *attrs);
+// The number of the open claim that the device follows before a release of this priority which is
+// approved after all of them, or which is the open rollout `self` (0: none of them);
+// GW_PLAN_OPEN_MAX: none, so that it would follow that release (svc/device/preview.h).
+uint8_t gw_want_followed(const struct gw_plan_task *task, uint16_t priority, uint64_t self,
+                         uint64_t device_id, const struct pol_attrs *attrs);
 
 // The statement by which a device that has what it should goes on with it: of the latest stage that
 // lets it in, also when the target shuts it out (KEEPS). NULL: it has something else, no audience

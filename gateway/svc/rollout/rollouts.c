@@ -106,6 +106,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         out->stages[i].conduct.audience = (struct pol_target){0};
     }
     gw_tally_view(core->tally, gw_core_now_s(core), out);
+    out->behind_count = gw_behind_of(core, rollout, out->behind);
     out->late = gw_late_failures(core, rollout, &out->late_failed, &out->late_completed);
     out->simulation = rollout->simulation;
     if (release->stages[0].kind == POL_STAGE_SIMULATE &&

@@ -10,6 +10,7 @@
 #include "policy/bucket.h"
 #include "policy/replay.h"
 #include "policy/stage_power.h"
+#include "svc/view/behind.h"
 #include "svc/rollout/catalog.h"
 #include "svc/plan/fleet_segment.h"
 #include "wire/digest.h"
@@ -211,6 +212,8 @@ struct gw_rollout_view {
     uint64_t late_completed;
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
+    uint32_t behind_count;
+    struct gw_behind behind[GW_TASK_OPEN_MAX]; // open rollouts that come first
     uint32_t fingerprint_count;
     struct gw_rollout_fingerprint fingerprints[GW_ROLLOUT_FINGERPRINTS];
     uint32_t quarantine_count;

@@ -4,6 +4,7 @@
 // the target once for each distinct attribute block and not for each device.
 #include "svc/view/floored.h"
 
+#include "policy/desired.h"
 #include "svc/core_private.h"
 #include "svc/rollout/rollout_state.h"
 
@@ -136,6 +137,17 @@ static enum base_status find_untargeted(struct gw_core *core, const struct gw_ro
     return BASE_OK;
 }
 
+static uint32_t count_open(const struct gw_core *core, const struct gw_task *task)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        enum pol_claim_state claim;
+        count += pol_rollout_claims(&task->open[i]->state, &claim) && claim == POL_CLAIM_OPEN &&
+                 !gw_director_kills(core, &task->open[i]->release->manifest);
+    }
+    return count;
+}
+
 enum base_status gw_floored_of(struct gw_core *core, uint64_t task_id, uint64_t rollout_id,
                                struct gw_floored *out)
 {
@@ -152,5 +164,7 @@ enum base_status gw_floored_of(struct gw_core *core, uint64_t task_id, uint64_t 
     find_floored(core, task, rollout_id, out);
     bool more = rollout != NULL && out->devices == 0 && is_taken_back(core, rollout) &&
                 gw_task_baseline(core, task) != NULL && has_run(core, rollout);
-    return more ? find_untargeted(core, rollout, out) : BASE_OK;
+    enum base_status status = more ? find_untargeted(core, rollout, out) : BASE_OK;
+    out->open = out->devices > 0 || out->untargeted > 0 ? count_open(core, task) : 0;
+    return status;
 }

@@ -18,6 +18,7 @@ struct gw_floored {
     // Of a rollout that is asked for and ran anywhere, when `devices` is 0: known ones that its
     // target matches, and that of no baseline.
     uint64_t untargeted;
+    uint32_t open; // rollouts of the task that may let them in all the same; no device is looked at
 };
 
 // Of rollout `rollout_id`; 0: of the task's rollouts the one with the most devices. All 0: there

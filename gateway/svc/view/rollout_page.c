@@ -96,3 +96,11 @@ const struct pol_target *gw_rollout_target(struct gw_core *core, uint64_t id)
     const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
     return rollout != NULL ? &rollout->release->target : NULL;
 }
+
+const struct pol_target *gw_rollout_audience(struct gw_core *core, uint64_t id, uint32_t stage)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
+    return rollout != NULL && stage < rollout->release->stage_count
+               ? &rollout->release->stages[stage].audience
+               : NULL;
+}

@@ -35,5 +35,7 @@ BASE_NODISCARD enum base_status gw_rollout_page(struct gw_core *core,
 
 // Whom the rollout is for; NULL: there is none with this id. Valid as long as the rollout.
 const struct pol_target *gw_rollout_target(struct gw_core *core, uint64_t id);
+// For whom in it a stage is; NULL: there is none.
+const struct pol_target *gw_rollout_audience(struct gw_core *core, uint64_t id, uint32_t stage);
 
 #endif

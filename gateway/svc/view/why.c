@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REASON_BYTES 176u // of the first half of a sentence
+
 static void outcome_of(struct gw_core *core, const struct gw_device_view *device,
                        struct gw_why_rollout *out)
 {
@@ -164,10 +166,21 @@ static const struct gw_release *refused_later_base(const struct gw_plan_task *ta
     return NULL;
 }
 
+// Which rollout it follows, and what keeps that from it.
+static void say_followed(const struct gw_why_rollout *item, bool paused, char out[REASON_BYTES])
+{
+    bool control = !paused && (item->bits & GW_OUTCOME_CONTROL) != 0;
+    snprintf(out, REASON_BYTES, "the rollout that it follows, %016llx%s%s, %s",
+             (unsigned long long)item->id, item->version[0] != '\0' ? " of " : "", item->version,
+             control  ? "has it for control, which keeps what it has"
+             : paused ? "is paused"
+                      : "does not let it in yet");
+}
+
 // Why not an open rollout, or a later baseline than the one it should run (NULL: none).
 static const char *why_not_newer(const struct gw_plan_task *task, const struct gw_why_view *view,
                                  const struct gw_device_facts *facts,
-                                 const struct gw_release *should)
+                                 const struct gw_release *should, char reason[REASON_BYTES])
 {
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_plan_open *open = &task->open[i];
@@ -179,12 +192,8 @@ static const char *why_not_newer(const struct gw_plan_task *task, const struct g
         if (refuses(task, facts, open->release->version_id)) {
             return why_refused(item);
         }
-        bool paused = open->state.state == POL_ROLLOUT_PAUSED;
-        if (!paused && (item->bits & GW_OUTCOME_CONTROL) != 0) {
-            return "the rollout that it follows has it for control, which keeps what it has";
-        }
-        return paused ? "the rollout that it follows is paused"
-                      : "the rollout that it follows does not let it in yet";
+        say_followed(item, open->state.state == POL_ROLLOUT_PAUSED, reason);
+        return reason;
     }
     const struct gw_release *base = refused_later_base(task, facts, should);
     return base != NULL ? why_refused(item_of(view, base->id)) : "no open rollout lets it in";
@@ -247,6 +256,7 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
     }
     struct gw_want want = gw_want_of(task, facts, attrs);
     uint32_t tasks_max = 0;
+    char reason[REASON_BYTES];
     if (want.statement != NULL && facts->have == 0 && facts->blocked == 0 &&
         has_no_room(core, device, &want, attrs, &tasks_max)) {
         snprintf(view->why, sizeof(view->why),
@@ -275,9 +285,10 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
                  item->stage_name, item->bucket, item->max_bucket);
     } else if (want.rule == POL_DESIRED_BASELINE) {
         snprintf(view->why, sizeof(view->why), "%s, so the baseline runs",
-                 why_not_newer(task, view, facts, want.release));
+                 why_not_newer(task, view, facts, want.release, reason));
     } else if (want.rule == POL_DESIRED_NONE) {
-        snprintf(view->why, sizeof(view->why), "%s, and %s", why_not_newer(task, view, facts, NULL),
+        snprintf(view->why, sizeof(view->why), "%s, and %s",
+                 why_not_newer(task, view, facts, NULL, reason),
                  want.floored ? "the baselines for it are older than its floor allows"
                               : "there is no baseline for it");
     } else if (want.rule == POL_DESIRED_KEEPS && device->attrs_size == 0) {

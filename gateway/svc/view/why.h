@@ -51,7 +51,7 @@ struct gw_why_view {
     char should_version[GW_VERSION_TEXT_MAX +
                         1];  // its number; empty: nothing, or not known any more
     uint64_t should_rollout; // 0: none
-    char why[160];           // one sentence
+    char why[256];           // one sentence
     struct gw_fault fault;   // what it, or the gateway, did not take last; what is NONE: none
     uint32_t rollout_count;  // newest first
     struct gw_why_rollout rollouts[GW_WHY_ROLLOUTS_MAX];

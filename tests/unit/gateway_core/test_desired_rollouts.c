@@ -271,7 +271,9 @@ static void why_names_the_paused_rollout(void **state)
     assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
     assert_true(why.should_version_id == first);
     assert_true(why.should_rollout == 1);
-    assert_string_equal(why.why, "the rollout that it follows is paused, so the baseline runs");
+    assert_string_equal(why.why,
+                        "the rollout that it follows, 0000000000000003 of 3.0.0, is paused, "
+                        "so the baseline runs");
     rig_done(&rig);
 }
 
