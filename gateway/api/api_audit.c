@@ -70,7 +70,7 @@ static json_t *short_blob(struct gw_core *core, const struct gw_api_call *call)
     char hex[WIRE_SHA256_HEX + 1];
 
     wire_sha256_hex(&call->digest, hex);
-    return gw_blob_exists(core, &call->digest)
+    return gw_blob_held(core, call->actor.tenant, &call->digest)
                ? json_pack("{s:s, s:I}", "sha256", hex, "bytes",
                            (json_int_t)gw_api_exchange(call)->request.body_bytes)
                : json_null();
