@@ -1,5 +1,6 @@
 // The judgement behind --once: done, not yet, or no use to wait. Called by device_agent.c on its
-// main thread after ticks of the runtime that left it idle; time and figures are arguments.
+// main thread after ticks of the runtime that left it idle; time and figures are arguments, so a
+// test plays hours in no time.
 #include "agent_once.h"
 
 enum agent_once_end agent_once_judge(struct agent_once *once, bool idle, uint64_t moved,

@@ -1,5 +1,6 @@
 // The gateway's check of records in a simulation. Called by fleet_pipeline.c for each record that a
-// virtual device makes, on its shard's thread.
+// virtual device makes, on its shard's thread. A schema is parsed once and kept by its text's hash;
+// beyond SIM_UPLOAD_SCHEMAS_MAX it is parsed for each record.
 #include "behaviour/upload_schemas.h"
 
 #include "base/hash.h"

@@ -134,20 +134,15 @@ static const char *too_much(const struct gw_actor *actor, const struct gw_token_
     if (wish->tenant == GW_TENANT_EVERY && wish->role == GW_ROLE_ENROL) {
         return "tenant: devices belong to one";
     }
-    if (actor->scope_count > 0 && wish->role != GW_ROLE_ENROL && wish->scope_count == 0) {
+    if (actor->scope_count > 0 && wish->role == GW_ROLE_ENROL) {
+        return "role: devices are of no single scenario: to let them enrol needs a token without "
+               "scopes";
+    }
+    if (actor->scope_count > 0 && wish->scope_count == 0) {
         return "scopes: the token has some, so a new one needs some of them";
     }
-    for (uint32_t i = 0; actor->scope_count > 0 && i < wish->scope_count; ++i) {
-        bool held = false;
-        for (uint32_t k = 0; k < actor->scope_count; ++k) {
-            size_t size = strlen(actor->scopes[k]);
-            bool prefix = actor->scopes[k][size - 1] == '*';
-            held = held || (prefix ? strncmp(actor->scopes[k], wish->scopes[i], size - 1) == 0
-                                   : strcmp(actor->scopes[k], wish->scopes[i]) == 0);
-        }
-        if (!held) {
-            return "scopes: outside the scenarios of the token";
-        }
+    if (!gw_actor_holds(actor, wish)) {
+        return "scopes: outside the scenarios of the token";
     }
     return NULL;
 }

@@ -70,7 +70,7 @@ static json_t *short_blob(struct gw_core *core, const struct gw_api_call *call)
     char hex[WIRE_SHA256_HEX + 1];
 
     wire_sha256_hex(&call->digest, hex);
-    return gw_blob_exists(core, &call->digest)
+    return gw_blob_held(core, call->actor.tenant, &call->digest)
                ? json_pack("{s:s, s:I}", "sha256", hex, "bytes",
                            (json_int_t)gw_api_exchange(call)->request.body_bytes)
                : json_null();
@@ -250,7 +250,7 @@ bool gw_api_audit_prepare(struct gw_api_call *call)
 }
 
 struct page {
-    const struct gw_api_call *call;
+    struct gw_api_call *call;
     json_t *items;
     uint32_t count;
     size_t bytes;
@@ -261,12 +261,55 @@ struct page {
 
 #define PAGE_BYTES_MAX (4u * 1024 * 1024) // of texts in one answer
 
-// An entry of another tenant comes without its text: with the text's hash the chain can still be
-// followed.
+// The task that an entry is about. False: none, or it does not say which.
+static bool task_of(struct gw_api_call *call, const json_t *entry, struct base_str *out)
+{
+    static const char *const states[] = {"after", "before"};
+    const struct base_str tasks = BASE_STR("/api/v1/tasks");
+    const json_t *name = json_object_get(entry, "path");
+    struct base_str path = {json_string_value(name), json_string_length(name)};
+
+    if (base_str_starts(path, tasks) && path.size > tasks.size + 1) {
+        path = (struct base_str){path.data + tasks.size + 1, path.size - tasks.size - 1};
+        const char *slash = memchr(path.data, '/', path.size);
+        path.size = slash != NULL ? (size_t)(slash - path.data) : path.size;
+        return gw_api_decode(call, path, out);
+    }
+    const char *member = base_str_starts(path, tasks) ? "name" : "task";
+    for (size_t i = 0; i < 2; ++i) {
+        name = json_object_get(json_object_get(entry, states[i]), member);
+        if (json_is_string(name)) {
+            *out = (struct base_str){json_string_value(name), json_string_length(name)};
+            return true;
+        }
+    }
+    return false;
+}
+
+// A token with scenarios sees what concerns a task of these, and what it did itself.
+static bool sees_entry(struct gw_api_call *call, const struct gw_audit_view *view)
+{
+    char id[WIRE_DEVICE_HEX + 1];
+    struct base_str task;
+
+    if (view->tenant != call->actor.tenant || call->actor.scope_count == 0) {
+        return view->tenant == call->actor.tenant;
+    }
+    json_t *entry = json_loadb(view->text.data, view->text.size, 0, NULL);
+    const char *by = json_string_value(json_object_get(json_object_get(entry, "actor"), "token"));
+    wire_device_hex(call->actor.token_id, id);
+    bool sees = (by != NULL && strcmp(by, id) == 0) ||
+                (task_of(call, entry, &task) && gw_actor_covers(&call->actor, task));
+    json_decref(entry);
+    return sees;
+}
+
+// An entry that is not the reader's comes without its text: with the text's hash the chain can
+// still be followed.
 static bool add_entry(void *ctx, const struct gw_audit_view *view)
 {
     struct page *page = ctx;
-    bool own = view->tenant == page->call->actor.tenant;
+    bool own = page->count < page->call->limit && sees_entry(page->call, view);
     char hash[WIRE_SHA256_HEX + 1];
     char text[WIRE_SHA256_HEX + 1];
 
@@ -281,7 +324,7 @@ static bool add_entry(void *ctx, const struct gw_audit_view *view)
                              (int)view->tenant, "hash", hash, "entry_sha256", text, "entry", entry);
     page->whole = item != NULL && json_array_append_new(page->items, item) == 0 && page->whole;
     page->count++;
-    page->bytes += own ? view->text.size : 0;
+    page->bytes += own || page->call->actor.scope_count > 0 ? view->text.size : 0; // looked at, too
     page->last = view->seq;
     return page->whole;
 }

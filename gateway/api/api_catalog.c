@@ -27,11 +27,11 @@ static void put_blob(struct gw_core *core, struct gw_api_call *call, bool exclus
     const struct gw_request *request = &gw_api_exchange(call)->request;
     struct base_error error = {0};
     bool created = false;
-    enum base_status status = exclusive
-                                  ? gw_blob_put_exclusive(core, &call->digest, request->body,
-                                                          request->body_bytes, &created, &error)
-                                  : gw_blob_put(core, &call->digest, request->body,
-                                                request->body_bytes, &created, &error);
+    enum base_status status =
+        exclusive ? gw_blob_put_exclusive(core, call->actor.tenant, &call->digest, request->body,
+                                          request->body_bytes, &created, &error)
+                  : gw_blob_put(core, &call->digest, request->body, request->body_bytes, &created,
+                                &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "blob");
@@ -59,8 +59,8 @@ void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call)
     struct base_error error = {0};
     uint32_t count = 0;
     uint32_t created = 0;
-    enum base_status status =
-        gw_blobs_put_exclusive(core, request->body, request->body_bytes, &count, &created, &error);
+    enum base_status status = gw_blobs_put_exclusive(core, call->actor.tenant, request->body,
+                                                     request->body_bytes, &count, &created, &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "pack");
@@ -71,10 +71,10 @@ void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call)
         json_pack("{s:I, s:I}", "blobs", (json_int_t)count, "stored", (json_int_t)created));
 }
 
-// Is it there? Content itself is not shown to operators.
+// Did the tenant bring it, or is it for everybody? Content itself is not shown to operators.
 void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call)
 {
-    if (!gw_blob_exists(core, &call->digest)) {
+    if (!gw_blob_held(core, call->actor.tenant, &call->digest)) {
         gw_api_failed(core, call, BASE_ERR_NOT_FOUND, NULL, "no such blob");
         return;
     }

@@ -35,6 +35,15 @@ static bool sees_rollout(struct gw_core *core, const struct gw_api_call *call)
            tenant == call->actor.tenant && gw_actor_covers(&call->actor, base_str_of(task));
 }
 
+// A device, a tenant, what all tenants share: of no single scenario, so that a token with scenarios
+// may read it and change nothing.
+static bool is_whole(struct gw_api_call *call)
+{
+    return call->actor.scope_count == 0 || call->route->method == GW_METHOD_GET ||
+           refuse(call, 403,
+                  "this is of no single scenario: to change it needs a token without scopes");
+}
+
 // What is another tenant's, or outside the token's scenarios, is not there. Only where the caller
 // itself names something new is it told that this is outside: that gives nothing away.
 bool gw_api_permits(struct gw_core *core, struct gw_api_call *call)
@@ -53,16 +62,23 @@ bool gw_api_permits(struct gw_core *core, struct gw_api_call *call)
         return gw_api_sees_task(core, call, call->rollout.spec.task) ||
                refuse(call, 404, "task: no such task");
     case GW_API_DEVICE:
-        return gw_device_tenant(core, call->id) == call->actor.tenant ||
-               refuse(call, 404, "no such device");
+        if (gw_device_tenant(core, call->id) != call->actor.tenant) {
+            return refuse(call, 404, "no such device");
+        }
+        return is_whole(call);
     case GW_API_TENANT_NEW:
-        return call->actor.every_tenant ||
-               refuse(call, 403, "only an operator of all tenants makes new ones");
+        if (!call->actor.every_tenant) {
+            return refuse(call, 403, "only an operator of all tenants makes new ones");
+        }
+        return is_whole(call);
     case GW_API_KILL:
     case GW_API_GATEWAY:
-        return call->actor.every_tenant ||
-               refuse(call, 403, "this concerns all tenants: it needs an operator of all of them");
-    case GW_API_TOKEN: // the core looks at the tenant
+        if (!call->actor.every_tenant) {
+            return refuse(call, 403,
+                          "this concerns all tenants: it needs an operator of all of them");
+        }
+        return is_whole(call);
+    case GW_API_TOKEN: // the core looks at tenant and scenarios
     case GW_API_BLOB:
     case GW_API_BLOBS:
     case GW_API_NOTHING:

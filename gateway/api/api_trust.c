@@ -29,7 +29,14 @@ static bool sees_kill_of(const struct gw_actor *actor, uint16_t tenant)
     return actor->every_tenant || tenant == actor->tenant;
 }
 
-// The kills that the actor may see.
+// With a task's name, who and why: those of versions of the actor's scenarios.
+static bool sees_kill(const struct gw_actor *actor, const struct gw_kill_view *view)
+{
+    return sees_kill_of(actor, view->tenant) &&
+           (view->task[0] == '\0' || gw_actor_covers(actor, base_str_of(view->task)));
+}
+
+// The kills whose hashes the actor may see: every device gets these, whatever their scenario.
 struct seen_kills {
     json_t *list;
     uint32_t told;
@@ -180,7 +187,7 @@ void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call)
         for (uint32_t i = 0; i < count; i++) {
             last = views[i].manifest;
             after = &last;
-            if (sees_kill_of(&call->actor, views[i].tenant)) {
+            if (sees_kill(&call->actor, &views[i])) {
                 (void)json_array_append_new(items, gw_view_kill(&views[i]));
                 found++;
             }

@@ -193,25 +193,33 @@ BASE_NODISCARD enum base_status gw_store_blob_put(struct gw_store *store,
                                                   const struct wire_sha256 *digest,
                                                   const uint8_t *bytes, size_t size,
                                                   bool *out_created);
-// The same for content that is for single devices only. What is there for everybody stays so, and
-// gw_store_blob_put makes what is exclusive public (*out_created true).
-BASE_NODISCARD enum base_status gw_store_blob_put_exclusive(struct gw_store *store,
+// The same for content that is for single devices only, which `holder` holds from then on. What is
+// there for everybody stays so, and gw_store_blob_put makes what is exclusive public (*out_created
+// true). *out_created false: it was there for everybody, or this holder's. So nobody learns from it
+// what others hold.
+BASE_NODISCARD enum base_status gw_store_blob_put_exclusive(struct gw_store *store, uint32_t holder,
                                                             const struct wire_sha256 *digest,
                                                             const uint8_t *bytes, size_t size,
                                                             bool *out_created);
-// Many at once, in one commit but for large ones; what is there stays. *out_created: how many were
-// not.
+// Many at once, in one commit but for large ones. *out_created: of how many it is true.
 struct gw_store_item {
     struct wire_sha256 digest;
     const uint8_t *bytes;
     size_t size;
 };
 BASE_NODISCARD enum base_status gw_store_blobs_put_exclusive(struct gw_store *store,
+                                                             uint32_t holder,
                                                              const struct gw_store_item *items,
                                                              uint32_t count, uint32_t *out_created);
 // Makes what is exclusive public; OK also when it is. As gw_store_blob_put, and NOT_FOUND.
 BASE_NODISCARD enum base_status gw_store_blob_publish(struct gw_store *store,
                                                       const struct wire_sha256 *digest);
+// Its size, when it is for everybody or this holder brought it; else NOT_FOUND, as for what is not
+// there. GW_STORE_NOBODY asks for what is for everybody.
+#define GW_STORE_NOBODY UINT32_MAX
+BASE_NODISCARD enum base_status gw_store_blob_held(struct gw_store *store, uint32_t holder,
+                                                   const struct wire_sha256 *digest,
+                                                   uint64_t *out_size);
 // Is it there, and exclusive?
 bool gw_store_blob_exclusive(struct gw_store *store, const struct wire_sha256 *digest);
 // NOT_FOUND, IO, NOMEM, CORRUPT.

@@ -4,6 +4,9 @@
 //
 //   row := u8 version(2), u8 place (0: bytes follow, 1: file), u8 exclusive (0, 1), u64 size,
 //   [bytes]
+//
+// Who brought exclusive content holds it: a row of its own in the table of exclusive trees, by
+// HELD | holder and the digest, with one byte. Holders are 32 bits, as trees' tenants are.
 #include "store/store_private.h"
 
 #include "base/cursor.h"
@@ -24,6 +27,7 @@
 #define ROW_EXCLUSIVE  2 // where that byte is
 #define PLACE_ROW      0
 #define PLACE_FILE     1
+#define HELD           (UINT64_C(1) << 32)
 
 struct blob_row {
     uint8_t place;
@@ -173,18 +177,57 @@ static enum base_status write_file(struct gw_store *store, const struct wire_sha
                                                                : BASE_ERR_TOO_LARGE;
 }
 
+// ---- Who holds what
+
+static enum base_status put_held(struct gw_store_txn *txn, uint32_t holder,
+                                 const struct wire_sha256 *digest)
+{
+    static const uint8_t row = 1;
+    struct gw_key key = gw_key_u64_sha(HELD | holder, digest);
+    return gw_store_txn_put(txn, GW_TABLE_EXCLUSIVE, &key, &row, sizeof(row));
+}
+
+enum base_status gw_store_blob_held(struct gw_store *store, uint32_t holder,
+                                    const struct wire_sha256 *digest, uint64_t *out_size)
+{
+    struct gw_store_read *read;
+    struct gw_key key = gw_key_sha(digest);
+    struct gw_key held = gw_key_u64_sha(HELD | holder, digest);
+    struct base_span value;
+    struct blob_row row;
+    BASE_TRY(gw_store_read_begin(store, &read));
+    enum base_status status = gw_store_read_get(read, GW_TABLE_BLOBS, &key, &value);
+    if (status == BASE_OK) {
+        status = parse_row(value, &row);
+    }
+    if (status == BASE_OK && row.exclusive) {
+        status = gw_store_read_get(read, GW_TABLE_EXCLUSIVE, &held, &value);
+    }
+    gw_store_read_end(read);
+    if (status == BASE_OK) {
+        *out_size = row.size;
+    }
+    return status;
+}
+
+// ---- Putting
+
 struct put_op {
     struct gw_store_op op;
     const struct wire_sha256 *digest;
-    const uint8_t *row;
+    const uint8_t *row; // NULL: it is there
     size_t row_bytes;
+    const uint32_t *holder; // NULL: for everybody
 };
 
 static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct put_op *put = (struct put_op *)self;
     struct gw_key key = gw_key_sha(put->digest);
-    return gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, put->row_bytes);
+    if (put->row != NULL) {
+        BASE_TRY(gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, put->row_bytes));
+    }
+    return put->holder != NULL ? put_held(txn, *put->holder, put->digest) : BASE_OK;
 }
 
 // What a row says of content, without the bytes.
@@ -197,7 +240,7 @@ static void row_head(struct base_writer *writer, size_t size, bool exclusive)
 }
 
 static enum base_status put_new(struct gw_store *store, const struct wire_sha256 *digest,
-                                const uint8_t *bytes, size_t size, bool exclusive)
+                                const uint8_t *bytes, size_t size, const uint32_t *holder)
 {
     bool in_row = size <= GW_STORE_BLOB_INLINE;
     size_t capacity = ROW_HEAD_BYTES + (in_row ? size : 0);
@@ -207,7 +250,7 @@ static enum base_status put_new(struct gw_store *store, const struct wire_sha256
     }
     struct base_writer writer;
     base_writer_init(&writer, row, capacity);
-    row_head(&writer, size, exclusive);
+    row_head(&writer, size, holder != NULL);
     enum base_status status = BASE_OK;
     if (in_row) {
         base_writer_bytes(&writer, bytes, size);
@@ -215,7 +258,8 @@ static enum base_status put_new(struct gw_store *store, const struct wire_sha256
         status = write_file(store, digest, bytes, size);
     }
     if (status == BASE_OK) {
-        struct put_op put = {.digest = digest, .row = row, .row_bytes = base_writer_size(&writer)};
+        struct put_op put = {
+            .digest = digest, .row = row, .row_bytes = base_writer_size(&writer), .holder = holder};
         put.op.apply = put_apply;
         status = gw_store_submit_wait(store, &put.op);
     }
@@ -232,7 +276,7 @@ enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha
     struct blob_row known;
     enum base_status status = read_row(store, digest, &known, NULL);
     bool created = status != BASE_OK || known.exclusive;
-    status = status != BASE_OK ? put_new(store, digest, bytes, size, false)
+    status = status != BASE_OK ? put_new(store, digest, bytes, size, NULL)
              : created         ? gw_store_blob_publish(store, digest)
                                : BASE_OK;
     if (status == BASE_OK) {
@@ -241,13 +285,19 @@ enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha
     return status;
 }
 
-enum base_status gw_store_blob_put_exclusive(struct gw_store *store,
+enum base_status gw_store_blob_put_exclusive(struct gw_store *store, uint32_t holder,
                                              const struct wire_sha256 *digest, const uint8_t *bytes,
                                              size_t size, bool *out_created)
 {
     struct blob_row known;
-    bool created = read_row(store, digest, &known, NULL) != BASE_OK;
-    enum base_status status = created ? put_new(store, digest, bytes, size, true) : BASE_OK;
+    uint64_t known_size = 0;
+    struct put_op held = {.digest = digest, .holder = &holder};
+    held.op.apply = put_apply;
+    bool created = gw_store_blob_held(store, holder, digest, &known_size) != BASE_OK;
+    bool stored = !created || read_row(store, digest, &known, NULL) == BASE_OK;
+    enum base_status status = !stored   ? put_new(store, digest, bytes, size, &holder)
+                              : created ? gw_store_submit_wait(store, &held.op)
+                                        : BASE_OK;
     if (status == BASE_OK) {
         *out_created = created;
     }
@@ -258,33 +308,45 @@ struct put_many_op {
     struct gw_store_op op;
     const struct gw_store_item *items;
     uint32_t count;
+    uint32_t holder;
     uint8_t *row; // room for the largest
     uint32_t created;
 };
+
+static enum base_status put_one_of_many(struct gw_store_txn *txn, struct put_many_op *put,
+                                        const struct gw_store_item *item)
+{
+    struct gw_key key = gw_key_sha(&item->digest);
+    struct gw_key held = gw_key_u64_sha(HELD | put->holder, &item->digest);
+    struct base_span value;
+    struct blob_row row;
+    struct base_writer writer;
+    if (gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value) != BASE_OK) {
+        base_writer_init(&writer, put->row, ROW_HEAD_BYTES + GW_STORE_BLOB_INLINE);
+        row_head(&writer, item->size, true);
+        base_writer_bytes(&writer, item->bytes, item->size);
+        BASE_TRY(gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, base_writer_size(&writer)));
+    } else if ((parse_row(value, &row) == BASE_OK && !row.exclusive) ||
+               gw_store_txn_get(txn, GW_TABLE_EXCLUSIVE, &held, &value) == BASE_OK) {
+        return BASE_OK;
+    }
+    put->created++;
+    return put_held(txn, put->holder, &item->digest);
+}
 
 static enum base_status put_many_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct put_many_op *put = (struct put_many_op *)self;
     put->created = 0;
     for (uint32_t i = 0; i < put->count; i++) {
-        const struct gw_store_item *item = &put->items[i];
-        struct gw_key key = gw_key_sha(&item->digest);
-        struct base_span value;
-        struct base_writer writer;
-        if (item->size > GW_STORE_BLOB_INLINE ||
-            gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value) == BASE_OK) {
-            continue;
+        if (put->items[i].size <= GW_STORE_BLOB_INLINE) {
+            BASE_TRY(put_one_of_many(txn, put, &put->items[i]));
         }
-        base_writer_init(&writer, put->row, ROW_HEAD_BYTES + GW_STORE_BLOB_INLINE);
-        row_head(&writer, item->size, true);
-        base_writer_bytes(&writer, item->bytes, item->size);
-        BASE_TRY(gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, base_writer_size(&writer)));
-        put->created++;
     }
     return BASE_OK;
 }
 
-enum base_status gw_store_blobs_put_exclusive(struct gw_store *store,
+enum base_status gw_store_blobs_put_exclusive(struct gw_store *store, uint32_t holder,
                                               const struct gw_store_item *items, uint32_t count,
                                               uint32_t *out_created)
 {
@@ -292,13 +354,15 @@ enum base_status gw_store_blobs_put_exclusive(struct gw_store *store,
     for (uint32_t i = 0; i < count; i++) {
         bool created = false;
         if (items[i].size > GW_STORE_BLOB_INLINE) {
-            BASE_TRY(gw_store_blob_put_exclusive(store, &items[i].digest, items[i].bytes,
+            BASE_TRY(gw_store_blob_put_exclusive(store, holder, &items[i].digest, items[i].bytes,
                                                  items[i].size, &created));
         }
         large += created ? 1 : 0;
     }
-    struct put_many_op put = {
-        .items = items, .count = count, .row = malloc(ROW_HEAD_BYTES + GW_STORE_BLOB_INLINE)};
+    struct put_many_op put = {.items = items,
+                              .count = count,
+                              .holder = holder,
+                              .row = malloc(ROW_HEAD_BYTES + GW_STORE_BLOB_INLINE)};
     if (put.row == NULL) {
         return BASE_ERR_NOMEM;
     }

@@ -236,8 +236,9 @@ enum base_status gw_operators_load(struct gw_core *core, struct base_error *erro
 
 static bool sees(const struct gw_actor *actor, const struct gw_token *token)
 {
-    return token->view.tenant == actor->tenant ||
-           (actor->every_tenant && token->view.tenant == GW_TENANT_EVERY);
+    bool near = token->view.tenant == actor->tenant ||
+                (actor->every_tenant && token->view.tenant == GW_TENANT_EVERY);
+    return near && gw_actor_holds(actor, &token->view);
 }
 
 static uint64_t draw_id(struct gw_core *core)

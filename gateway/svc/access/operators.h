@@ -70,6 +70,9 @@ struct gw_actor {
 bool gw_same_person(struct base_str a, struct base_str b);
 // Is a task of this name within the actor's scenarios?
 bool gw_actor_covers(const struct gw_actor *actor, struct base_str task);
+struct gw_token_view;
+// Does every scenario of the token lie within the actor's? One without scenarios has all of them.
+bool gw_actor_holds(const struct gw_actor *actor, const struct gw_token_view *token);
 // A scenario, or the beginning of one with '*' behind it.
 bool gw_scope_ok(struct base_str scope);
 
@@ -122,14 +125,14 @@ struct gw_first_token;
 BASE_NODISCARD enum base_status gw_operators_first(struct gw_core *core,
                                                    const struct gw_first_token *port,
                                                    struct base_error *error);
-// NOT_FOUND also for a token of another tenant than the actor's.
+// NOT_FOUND also for a token of another tenant than the actor's, or of more than its scenarios.
 BASE_NODISCARD enum base_status gw_token_get(struct gw_core *core, const struct gw_actor *actor,
                                              uint64_t id, struct gw_token_view *out);
 // OK also when it was revoked before.
 BASE_NODISCARD enum base_status gw_token_revoke(struct gw_core *core, const struct gw_actor *actor,
                                                 uint64_t id, struct gw_token_view *out,
                                                 struct base_error *error);
-// The actor's tenant's tokens, by id; `after` 0 begins.
+// The actor's tenant's tokens whose scenarios lie within its own, by id; `after` 0 begins.
 void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t after,
                    uint32_t limit, struct gw_token_view *out, uint32_t *out_count, bool *out_more);
 // Stores when tokens were last used, as far as that is news.

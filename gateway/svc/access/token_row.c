@@ -81,6 +81,29 @@ bool gw_actor_covers(const struct gw_actor *actor, struct base_str task)
     return actor->scope_count == 0;
 }
 
+// Is what one scope names among what another does?
+static bool scope_within(struct base_str scope, struct base_str whole)
+{
+    if (whole.size == 0 || whole.data[whole.size - 1] != '*') {
+        return base_str_equal(scope, whole);
+    }
+    whole.size--;
+    return base_str_starts(scope, whole);
+}
+
+bool gw_actor_holds(const struct gw_actor *actor, const struct gw_token_view *token)
+{
+    bool holds = actor->scope_count == 0 || token->scope_count > 0;
+    for (uint32_t i = 0; i < token->scope_count && holds; i++) {
+        bool within = actor->scope_count == 0;
+        for (uint32_t k = 0; k < actor->scope_count && !within; k++) {
+            within = scope_within(base_str_of(token->scopes[i]), base_str_of(actor->scopes[k]));
+        }
+        holds = within;
+    }
+    return holds;
+}
+
 bool gw_scope_ok(struct base_str scope)
 {
     if (scope.size > 0 && scope.size <= WIRE_TASK_NAME_MAX && scope.data[scope.size - 1] == '*') {

@@ -1,6 +1,6 @@
 // Blobs: immutable bytes named by their SHA-256.
 //
-// gw_blob_put and gw_blob_exists: control thread. The rest: any thread. Small blobs lie in the
+// gw_blob_put and gw_blob_held: control thread. The rest: any thread. Small blobs lie in the
 // store, large ones in files of their own; readers see one kind of reference, counted, borrowed
 // from a bounded cache.
 #ifndef GW_BLOB_H
@@ -28,18 +28,20 @@ struct gw_worker;
 BASE_NODISCARD enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
                                             const uint8_t *bytes, size_t size, bool *out_created,
                                             struct base_error *error);
-// The same for content of single devices; what was there for everybody stays so.
-BASE_NODISCARD enum base_status gw_blob_put_exclusive(struct gw_core *core,
+// The same for content of single devices, which the tenant holds from then on; what was there for
+// everybody stays so. *out_created false: it was, or this tenant's; what others hold is not told.
+BASE_NODISCARD enum base_status gw_blob_put_exclusive(struct gw_core *core, uint16_t tenant,
                                                       const struct wire_sha256 *digest,
                                                       const uint8_t *bytes, size_t size,
                                                       bool *out_created, struct base_error *error);
 // A pack of them: u32 size and the bytes, one after another, at most GW_BLOB_PACK_MAX; each is
 // stored under its hash. INVALID: a pack that is cut off or empty.
-BASE_NODISCARD enum base_status gw_blobs_put_exclusive(struct gw_core *core, const uint8_t *pack,
-                                                       size_t size, uint32_t *out_count,
-                                                       uint32_t *out_created,
+BASE_NODISCARD enum base_status gw_blobs_put_exclusive(struct gw_core *core, uint16_t tenant,
+                                                       const uint8_t *pack, size_t size,
+                                                       uint32_t *out_count, uint32_t *out_created,
                                                        struct base_error *error);
-bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest);
+// Is it there for everybody, or did the tenant bring it?
+bool gw_blob_held(struct gw_core *core, uint16_t tenant, const struct wire_sha256 *digest);
 
 // A counted reference to the identity bytes. NOT_FOUND, NOMEM, IO, CORRUPT.
 BASE_NODISCARD enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,

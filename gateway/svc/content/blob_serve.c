@@ -19,20 +19,22 @@
 
 // ---- Storing
 
-static enum base_status put(struct gw_core *core, const struct wire_sha256 *digest,
-                            const uint8_t *bytes, size_t size, bool exclusive, bool *out_created,
-                            struct base_error *error)
+// Its bytes have this hash.
+static enum base_status check_hash(const struct wire_sha256 *digest, const uint8_t *bytes,
+                                   size_t size, struct base_error *error)
 {
     struct wire_sha256 real;
+    char hex[WIRE_SHA256_HEX + 1];
     gw_sha256(bytes, size, &real);
-    if (!wire_sha256_equal(&real, digest)) {
-        char hex[WIRE_SHA256_HEX + 1];
-        wire_sha256_hex(&real, hex);
-        return base_error_set(error, BASE_ERR_HASH, "the bytes have the hash %s", hex);
+    if (wire_sha256_equal(&real, digest)) {
+        return BASE_OK;
     }
-    enum base_status status =
-        exclusive ? gw_store_blob_put_exclusive(core->store, digest, bytes, size, out_created)
-                  : gw_store_blob_put(core->store, digest, bytes, size, out_created);
+    wire_sha256_hex(&real, hex);
+    return base_error_set(error, BASE_ERR_HASH, "the bytes have the hash %s", hex);
+}
+
+static enum base_status say_stored(enum base_status status, struct base_error *error)
+{
     return status == BASE_OK ? BASE_OK
                              : base_error_set(error, status, "the blob could not be stored: %s",
                                               base_status_text(status));
@@ -42,20 +44,23 @@ enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *dig
                              const uint8_t *bytes, size_t size, bool *out_created,
                              struct base_error *error)
 {
-    return put(core, digest, bytes, size, false, out_created, error);
+    BASE_TRY(check_hash(digest, bytes, size, error));
+    return say_stored(gw_store_blob_put(core->store, digest, bytes, size, out_created), error);
 }
 
-enum base_status gw_blob_put_exclusive(struct gw_core *core, const struct wire_sha256 *digest,
-                                       const uint8_t *bytes, size_t size, bool *out_created,
-                                       struct base_error *error)
+enum base_status gw_blob_put_exclusive(struct gw_core *core, uint16_t tenant,
+                                       const struct wire_sha256 *digest, const uint8_t *bytes,
+                                       size_t size, bool *out_created, struct base_error *error)
 {
-    return put(core, digest, bytes, size, true, out_created, error);
+    BASE_TRY(check_hash(digest, bytes, size, error));
+    return say_stored(
+        gw_store_blob_put_exclusive(core->store, tenant, digest, bytes, size, out_created), error);
 }
 
-bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest)
+bool gw_blob_held(struct gw_core *core, uint16_t tenant, const struct wire_sha256 *digest)
 {
     uint64_t size;
-    return gw_store_blob_stat(core->store, digest, &size) == BASE_OK;
+    return gw_store_blob_held(core->store, tenant, digest, &size) == BASE_OK;
 }
 
 // ---- Header values

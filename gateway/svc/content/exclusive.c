@@ -54,8 +54,8 @@ static enum base_status read_pack(const uint8_t *pack, size_t size, struct gw_st
     return count > 0 ? BASE_OK : base_error_set(error, BASE_ERR_INVALID, "pack: empty");
 }
 
-enum base_status gw_blobs_put_exclusive(struct gw_core *core, const uint8_t *pack, size_t size,
-                                        uint32_t *out_count, uint32_t *out_created,
+enum base_status gw_blobs_put_exclusive(struct gw_core *core, uint16_t tenant, const uint8_t *pack,
+                                        size_t size, uint32_t *out_count, uint32_t *out_created,
                                         struct base_error *error)
 {
     struct gw_store_item *items = calloc(GW_BLOB_PACK_MAX, sizeof(*items));
@@ -64,7 +64,7 @@ enum base_status gw_blobs_put_exclusive(struct gw_core *core, const uint8_t *pac
     }
     enum base_status status = read_pack(pack, size, items, out_count, error);
     if (status == BASE_OK) {
-        status = gw_store_blobs_put_exclusive(core->store, items, *out_count, out_created);
+        status = gw_store_blobs_put_exclusive(core->store, tenant, items, *out_count, out_created);
     }
     free(items);
     return status;
@@ -86,6 +86,16 @@ static enum base_status miss(struct gw_exclusive_new *wish, const struct wire_sh
     (entry)->kind == WIRE_SUBJECT_DEVICE ? "device" : "user", (int)(entry)->subject.size,          \
         (entry)->subject.data
 
+// Loads what the tenant may name: what it brought, or what is for everybody. NOT_FOUND for the
+// rest, so that knowing a hash makes nothing one's own.
+static enum base_status load_held(struct gw_core *core, const struct gw_exclusive_new *wish,
+                                  const struct wire_sha256 *digest, struct gw_store_bytes *out)
+{
+    uint64_t size;
+    BASE_TRY(gw_store_blob_held(core->store, wish->tenant, digest, &size));
+    return gw_store_blob_load(core->store, digest, out);
+}
+
 static enum base_status check_files(struct gw_core *core, struct gw_exclusive_new *wish,
                                     const struct wire_entry *entry,
                                     const struct wire_personal *personal, struct base_error *error)
@@ -99,7 +109,8 @@ static enum base_status check_files(struct gw_core *core, struct gw_exclusive_ne
     for (uint32_t i = 0; i < personal->file_count; i++) {
         const struct wire_manifest_file *file = &personal->files[i];
         uint64_t size = 0;
-        enum base_status status = gw_store_blob_stat(core->store, &file->digest, &size);
+        enum base_status status =
+            gw_store_blob_held(core->store, wish->tenant, &file->digest, &size);
         if (status == BASE_ERR_NOT_FOUND) {
             status = miss(wish, &file->digest);
         } else if (status == BASE_OK && size != file->bytes) {
@@ -118,7 +129,7 @@ static enum base_status check_entry(struct gw_core *core, struct gw_exclusive_ne
                                     const struct wire_entry *entry, struct base_error *error)
 {
     struct gw_store_bytes bytes;
-    enum base_status status = gw_store_blob_load(core->store, &entry->personal, &bytes);
+    enum base_status status = load_held(core, wish, &entry->personal, &bytes);
     if (status == BASE_ERR_NOT_FOUND) {
         return miss(wish, &entry->personal);
     }
@@ -216,7 +227,8 @@ static enum base_status keep(struct gw_core *core, const struct gw_exclusive_new
     bool created;
     struct row_op row = {.key = gw_key_u64_sha(wish->tenant, &wish->manifest->exclusive_root)};
     gw_sha256(index->bytes, index->size, &name);
-    BASE_TRY(gw_store_blob_put_exclusive(core->store, &name, index->bytes, index->size, &created));
+    BASE_TRY(gw_store_blob_put_exclusive(core->store, wish->tenant, &name, index->bytes,
+                                         index->size, &created));
     row.row[0] = ROW_VERSION;
     memcpy(row.row + 1, wish->list.bytes, WIRE_SHA256_BYTES);
     memcpy(row.row + 1 + WIRE_SHA256_BYTES, name.bytes, WIRE_SHA256_BYTES);
@@ -249,7 +261,7 @@ enum base_status gw_exclusive_add(struct gw_core *core, struct gw_exclusive_new 
                               "exclusive: the manifest names a tree of exclusive files; the "
                               "SHA-256 of its list is needed");
     }
-    enum base_status status = gw_store_blob_load(core->store, &wish->list, &list);
+    enum base_status status = load_held(core, wish, &wish->list, &list);
     if (status == BASE_ERR_NOT_FOUND) {
         BASE_TRY(miss(wish, &wish->list));
         return base_error_set(error, BASE_ERR_CONFLICT, "the list of exclusive files is missing");

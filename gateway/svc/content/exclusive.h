@@ -32,9 +32,9 @@ struct gw_exclusive_new {
     uint32_t subjects; // result
 };
 
-// Checks all and stores the index and the row. CONFLICT: blobs are
-// missing
-// (`missing`); INVALID with the subject and the file in `error`; NOMEM, FULL, IO.
+// Checks all and stores the index and the row. CONFLICT: blobs are missing (`missing`), or
+// exclusive ones that another tenant brought; INVALID with the subject and the file in `error`;
+// NOMEM, FULL, IO.
 BASE_NODISCARD enum base_status
 gw_exclusive_add(struct gw_core *core, struct gw_exclusive_new *wish, struct base_error *error);
 

@@ -650,7 +650,8 @@ static enum base_status check_manifest(struct gw_core *core, struct gw_version_n
     for (uint32_t i = 0; i < manifest->file_count; i++) {
         const struct wire_manifest_file *file = &manifest->files[i];
         uint64_t size;
-        enum base_status status = gw_store_blob_stat(core->store, &file->digest, &size);
+        enum base_status status =
+            gw_store_blob_held(core->store, GW_STORE_NOBODY, &file->digest, &size);
         if (status == BASE_ERR_NOT_FOUND) {
             if (count < wish->missing_capacity) {
                 wish->missing[count] = file->digest;
@@ -702,22 +703,6 @@ static enum base_status check_exclusive(struct gw_core *core, struct gw_version_
     return status;
 }
 
-// What everybody gets is served to everybody, even when it came as somebody's own.
-static enum base_status publish(struct gw_core *core, const struct wire_sha256 *name,
-                                const struct wire_manifest *manifest)
-{
-    if (gw_store_blob_exclusive(core->store, name)) {
-        BASE_TRY(gw_store_blob_publish(core->store, name));
-    }
-    for (uint32_t i = 0; i < manifest->file_count; i++) {
-        const struct wire_sha256 *digest = &manifest->files[i].digest;
-        if (gw_store_blob_exclusive(core->store, digest)) {
-            BASE_TRY(gw_store_blob_publish(core->store, digest));
-        }
-    }
-    return BASE_OK;
-}
-
 static enum base_status add_version(struct gw_core *core, struct gw_version_new *wish,
                                     const struct gw_store_bytes *bytes,
                                     struct gw_version_view *view, struct base_error *error)
@@ -744,9 +729,6 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
     if (status == BASE_OK) {
         status = gw_core_declare_uploads(core, manifest, error);
     }
-    if (status == BASE_OK) {
-        status = publish(core, &wish->manifest, manifest);
-    }
     free(manifest);
     BASE_TRY(status);
     view->created_s = gw_core_now_s(core);
@@ -770,7 +752,12 @@ enum base_status gw_catalog_version_add(struct gw_core *core, struct gw_version_
         return BASE_OK;
     }
     struct gw_store_bytes bytes;
-    enum base_status status = gw_store_blob_load(core->store, &wish->manifest, &bytes);
+    uint64_t size;
+    enum base_status status =
+        gw_store_blob_held(core->store, GW_STORE_NOBODY, &wish->manifest, &size);
+    if (status == BASE_OK) {
+        status = gw_store_blob_load(core->store, &wish->manifest, &bytes);
+    }
     if (status == BASE_ERR_NOT_FOUND) {
         if (wish->missing_capacity > 0) {
             wish->missing[0] = wish->manifest;

@@ -73,7 +73,8 @@ struct gw_version_new {
 };
 
 // Registers a manifest, whose blob and files must have been put before. CONFLICT: blobs are
-// missing, named in `missing` (at most `missing_capacity`; the manifest itself may be one);
+// missing, named in `missing` (at most `missing_capacity`; the manifest itself may be one). What
+// came as exclusive alone is missing among what everybody gets: naming a hash makes nothing public;
 // NOT_FOUND: no such task; INVALID: the blob is no manifest or names another task, or what is wrong
 // with its exclusive files or its tunnel dictionary (svc/content/tunnel_dicts.h). OK also when it
 // was registered before (*out_created false).

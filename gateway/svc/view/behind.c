@@ -1,4 +1,6 @@
-// What a rollout stands behind; see behind.h. Called for the views of rollouts and by why.c.
+// What a rollout stands behind; see behind.h. Called for the pages of rollouts (rollout_page.c) and
+// by why.c, which names the rollout that a device follows. Control thread; reads the catalog and
+// changes nothing.
 #include "svc/view/behind.h"
 
 #include "policy/desired.h"

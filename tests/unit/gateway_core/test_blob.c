@@ -524,7 +524,7 @@ static void test_wrong_hash_is_refused(void **state)
     struct base_error error = {0};
     bool created;
     assert_int_equal(gw_blob_put(b.rig.core, &digest, b.text, 10, &created, &error), BASE_ERR_HASH);
-    assert_false(gw_blob_exists(b.rig.core, &digest));
+    assert_false(gw_blob_held(b.rig.core, 0, &digest));
     assert_non_null(strstr(error.text, "have the hash"));
 }
 

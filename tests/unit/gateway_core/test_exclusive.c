@@ -56,7 +56,7 @@ static struct wire_sha256 put(struct rig *rig, bool exclusive, const void *bytes
     bool created;
     gw_sha256(bytes, size, &digest);
     enum base_status status =
-        exclusive ? gw_blob_put_exclusive(rig->core, &digest, bytes, size, &created, &error)
+        exclusive ? gw_blob_put_exclusive(rig->core, 0, &digest, bytes, size, &created, &error)
                   : gw_blob_put(rig->core, &digest, bytes, size, &created, &error);
     assert_int_equal(status, BASE_OK);
     return digest;
@@ -549,28 +549,29 @@ static void test_packs(void **state)
     }
     size_t size = base_writer_size(&writer);
     struct wire_sha256 known = put(&rig, false, "\7\7\7\7\7\7\7", 7); // public, and stays so
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, size, &count, &created, &error),
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, size, &count, &created, &error),
                      BASE_OK);
     assert_int_equal(count, 6);
     assert_int_equal(created, 4); // one was there, one is there twice
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, size, &count, &created, &error),
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, size, &count, &created, &error),
                      BASE_OK);
     assert_int_equal(created, 0);
     assert_int_equal(blob_status(&rig, &known), 200);
     struct wire_sha256 five;
     gw_sha256("\5\5\5\5\5", 5, &five);
-    assert_true(gw_blob_exists(rig.core, &five));
+    assert_true(gw_blob_held(rig.core, 0, &five));
     assert_int_equal(blob_status(&rig, &five), 404);
     static const size_t cuts[] = {1, 3, 4, 8};
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
-        assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, cuts[i], &count, &created, &error),
-                         BASE_ERR_INVALID);
+        assert_int_equal(
+            gw_blobs_put_exclusive(rig.core, 0, pack, cuts[i], &count, &created, &error),
+            BASE_ERR_INVALID);
         assert_non_null(strstr(error.text, "blob 0 is cut off"));
     }
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, 0, &count, &created, &error),
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, 0, &count, &created, &error),
                      BASE_ERR_INVALID);
     memset(pack, 0, 4 * (GW_BLOB_PACK_MAX + 1));
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, 4 * (GW_BLOB_PACK_MAX + 1), &count,
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, 4 * (GW_BLOB_PACK_MAX + 1), &count,
                                             &created, &error),
                      BASE_ERR_INVALID);
     assert_non_null(strstr(error.text, "more than 4096"));
