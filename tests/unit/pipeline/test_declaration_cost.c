@@ -265,6 +265,51 @@ static void test_silent_tasks_come_last(void **state)
     assert_true(rig.told_last >= 100);
 }
 
+// Of one version alone: what it costs is the compiler's, opening included, and the certificate says
+// as much; what a device could not compile is refused when it is made.
+static void test_one_version(void **state)
+{
+    (void)state;
+    const struct base_str asks = BASE_STR("click(p) * exit(p) within 9s or timeout");
+    const struct dev_trigger_source sources[] = {{.key = 1, .pattern = asks},
+                                                 {.key = 2, .pattern = BASE_STR("click(\"p\")")}};
+    struct wire_declaration declaration = {.trigger_count = 1,
+                                           .triggers = {asks},
+                                           .events = WIRE_EVENTS_MATCHED,
+                                           .result_upload = WIRE_DECLARATION_NO_UPLOAD};
+    struct dev_declaration_cost cost;
+    struct dev_trigger_certificate certificate;
+    struct base_error error = {0};
+    size_t scratch = 0;
+    size_t size = 0;
+    assert_int_equal(wire_declaration_encode(&declaration, bytes[0], sizeof(bytes[0]), &size),
+                     BASE_OK);
+    declared[0] = (struct dev_declared_task){.name = BASE_STR("shop/t"),
+                                             .declaration = {(const char *)bytes[0], size}};
+    assert_int_equal(dev_declaration_cost(declared, 1, base_alloc_heap(), &cost, &error), BASE_OK);
+    assert_int_equal(dev_declaration_certify(&declaration, base_alloc_heap(), &certificate),
+                     BASE_OK);
+    assert_int_equal(certificate.sources, 2);
+    assert_int_equal(cost.patterns, 1); // that somebody wrote
+    assert_int_equal(cost.work, certificate.work);
+    assert_int_equal(cost.trigger_bytes, dev_declaration_trigger_bytes(&certificate));
+    assert_int_equal(dev_trigger_scratch_bytes(sources, 2, &scratch, NULL), BASE_OK);
+    assert_int_equal(cost.scratch_bytes, scratch);
+    assert_int_equal(dev_declaration_check(&declaration, base_alloc_heap(), &error), BASE_OK);
+    uint32_t refused_alone = 0;
+    for (uint32_t seed = 1; seed <= SETS / 10; seed++) {
+        base_prng_seed(&prng, seed);
+        make(0, WIRE_DECLARATION_TRIGGERS_MAX, 0);
+        assert_int_equal(wire_declaration_parse((const uint8_t *)declared[0].declaration.data,
+                                                declared[0].declaration.size, &declaration),
+                         BASE_OK);
+        enum base_status status = dev_declaration_check(&declaration, base_alloc_heap(), &error);
+        assert_int_equal(status == BASE_OK, compare(1, &cost, seed));
+        refused_alone += status != BASE_OK;
+    }
+    print_message("%u of %u versions are too much alone\n", refused_alone, SETS / 10);
+}
+
 // What is wrong is named with its task; nothing leaks when memory ends.
 static uint32_t allocations_left;
 
@@ -316,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_random_sets, setup, teardown),
         cmocka_unit_test_setup_teardown(test_each_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_tasks_come_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_version, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
