@@ -179,6 +179,29 @@ static void with_a_release_that_reaches_nobody(void **state)
                                   "the rollout of shop/score 2.0.0 is running, at gray");
 }
 
+// A run on business: whether the service behind the proxy answered anybody.
+static void with_business(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.business = 7;
+    world.result.counters.business_failed = 7;
+    judged(SIM_OUTCOME_FAILED, "none of 7 business requests was served");
+    remote();
+    world.result.counters.business = 7;
+    world.result.counters.business_failed = 6;
+    world.result.counters.business_served = 1;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // all were under way at the end
+    world.result.counters.business = 7;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // who was not reached is told of that
+    world.result.counters.business = 7;
+    world.result.counters.business_failed = 7;
+    world.result.counters.version[world.version].offered = 0;
+    judged(SIM_OUTCOME_UNREACHED, "no release");
+}
+
 // Each way in which a command line names a release.
 static void about_a_release_that_is_named(void **state)
 {
@@ -371,6 +394,7 @@ int main(void)
         cmocka_unit_test(without_a_gateway),
         cmocka_unit_test(with_nobody_online),
         cmocka_unit_test(with_a_release_that_reaches_nobody),
+        cmocka_unit_test(with_business),
         cmocka_unit_test(about_a_release_that_is_named),
         cmocka_unit_test(with_devices_that_refuse),
         cmocka_unit_test(with_a_goal),
