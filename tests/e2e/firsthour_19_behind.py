@@ -58,6 +58,7 @@ class Behind(unittest.TestCase):
         for more in (("--dry-run",), ("--draft", self.stack.path("draft.json"))):
             run = self.start(2, *more)
             self.assertEqual(len(re.findall(says, run.stderr)), 1, (more, run.stderr))
+        self.assertIn(f"the signed draft is in {self.stack.path('draft.json')}; others sign it with walle task sign ", run.stderr)
         run = self.stack.walle("rollout", "submit", self.stack.path("draft.json"), "--no-start")
         self.assertEqual(len(re.findall(says, run.stderr)), 1, run.stderr)
         made = run.stdout[:16]
@@ -128,6 +129,22 @@ class Behind(unittest.TestCase):
         self.assertIn("until the rollout of the task that is open lets them in, or something newer is released", said)
         wait_until(lambda: self.view(first)["state"] == "rolled_back", what="it waits for nobody who keeps it")
         self.assertIn("all that could be reached are off it, or kept by another rollout", self.stack.walle("rollout", "status", first, check=False).stdout)
+
+    def test_what_was_taken_back_is_logged_as_no_pass(self):
+        passes = {"name": "some", "kind": "gray", "percent": 100, "min_sample": 1, "max_failure": 0.5, "on_pass": "pause"}
+        for number, end in ((1, ("rollout", "abort")), (2, ("release", "kill"))):
+            rollout = self.stack.release(TASK, number, SCRIPT, [passes, FULL[0]])
+            for device in DEVICES:
+                self.come(device)
+                self.come(device)
+            wait_until(lambda: self.view(rollout)["passed"], what="its stage passed")
+            self.stack.walle(*end, rollout if end[0] == "rollout" else self.view(rollout)["manifest"], "--reason", "sales fell")
+            for device in DEVICES:
+                self.come(device)
+            wait_until(lambda: self.view(rollout)["state"] == "rolled_back", what="it is back")
+            lines = [line for line in self.stack.gateway.log_text().splitlines() if f"rollout {rollout} is roll" in line]
+            self.assertTrue(lines)
+            self.assertEqual([line for line in lines if "verdict=pass" in line], [])
 
 
 if __name__ == "__main__":
