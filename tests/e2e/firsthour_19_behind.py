@@ -94,6 +94,23 @@ class Behind(unittest.TestCase):
         wait_until(lambda: self.view(second)["counts"]["offered"] == 1, what="it is offered now")
         self.assertNotIn("comes first", self.stack.walle("rollout", "status", second).stdout)
 
+    def test_one_in_its_simulate_stage_is_followed_too(self):
+        first = self.first_is_open([{"name": "virtual", "kind": "simulate", "min_sample": 1}, FULL[0]])
+        self.second()
+        run = self.start(2)
+        self.assertIn(f"3 devices of the target follow rollout {first} of 1.0.1 (running, stage virtual)", run.stderr)
+        self.assertEqual(self.view(run.stdout[:16])["behind"], [{"rollout": first, "version": "1.0.1", "state": "running"}])
+
+    def test_one_that_waits_for_approval_is_followed_too(self):
+        few = {**FULL[0], "kind": "gray", "percent": 0.01, "name": "few"}
+        first = self.first_is_open([few, {**FULL[0], "approval": True}])
+        self.second()
+        self.stack.walle("rollout", "promote", first)
+        self.assertEqual(self.view(first)["state"], "waiting_approval")
+        run = self.start(2)
+        self.assertIn(f"3 devices of the target follow rollout {first} of 1.0.1 (waiting_approval, stage", run.stderr)
+        self.assertIn(f"rollout {first} of 1.0.1 (waiting_approval) comes first", self.stack.walle("rollout", "status", run.stdout[:16]).stdout)
+
     def test_others_are_not_named(self):
         """Neither a rollout for other devices, nor one of another arm."""
         first = self.first_is_open(FULL, target='region == "us"')
