@@ -449,6 +449,12 @@ static enum cli_exit write_draft(const char *path, const json_t *body)
         code = cli_fail(CLI_EXIT_LOCAL, "%s", text == NULL ? "out of memory" : error.text);
     }
     free(text);
+    if (code == CLI_EXIT_OK) { // not on standard output, which the draft may go to
+        fprintf(stderr,
+                "walle: the signed draft is in %s; others sign it with walle task sign %s --key "
+                "FILE, and walle rollout submit %s makes the rollout\n",
+                path, path, path);
+    }
     return code;
 }
 

@@ -58,6 +58,7 @@ class Behind(unittest.TestCase):
         for more in (("--dry-run",), ("--draft", self.stack.path("draft.json"))):
             run = self.start(2, *more)
             self.assertEqual(len(re.findall(says, run.stderr)), 1, (more, run.stderr))
+        self.assertIn(f"the signed draft is in {self.stack.path('draft.json')}; others sign it with walle task sign ", run.stderr)
         run = self.stack.walle("rollout", "submit", self.stack.path("draft.json"), "--no-start")
         self.assertEqual(len(re.findall(says, run.stderr)), 1, run.stderr)
         made = run.stdout[:16]
@@ -92,6 +93,23 @@ class Behind(unittest.TestCase):
         self.come(DEVICES[0])
         wait_until(lambda: self.view(second)["counts"]["offered"] == 1, what="it is offered now")
         self.assertNotIn("comes first", self.stack.walle("rollout", "status", second).stdout)
+
+    def test_one_in_its_simulate_stage_is_followed_too(self):
+        first = self.first_is_open([{"name": "virtual", "kind": "simulate", "min_sample": 1}, FULL[0]])
+        self.second()
+        run = self.start(2)
+        self.assertIn(f"3 devices of the target follow rollout {first} of 1.0.1 (running, stage virtual)", run.stderr)
+        self.assertEqual(self.view(run.stdout[:16])["behind"], [{"rollout": first, "version": "1.0.1", "state": "running"}])
+
+    def test_one_that_waits_for_approval_is_followed_too(self):
+        few = {**FULL[0], "kind": "gray", "percent": 0.01, "name": "few"}
+        first = self.first_is_open([few, {**FULL[0], "approval": True}])
+        self.second()
+        self.stack.walle("rollout", "promote", first)
+        self.assertEqual(self.view(first)["state"], "waiting_approval")
+        run = self.start(2)
+        self.assertIn(f"3 devices of the target follow rollout {first} of 1.0.1 (waiting_approval, stage", run.stderr)
+        self.assertIn(f"rollout {first} of 1.0.1 (waiting_approval) comes first", self.stack.walle("rollout", "status", run.stdout[:16]).stdout)
 
     def test_others_are_not_named(self):
         """Neither a rollout for other devices, nor one of another arm."""
@@ -128,6 +146,22 @@ class Behind(unittest.TestCase):
         self.assertIn("until the rollout of the task that is open lets them in, or something newer is released", said)
         wait_until(lambda: self.view(first)["state"] == "rolled_back", what="it waits for nobody who keeps it")
         self.assertIn("all that could be reached are off it, or kept by another rollout", self.stack.walle("rollout", "status", first, check=False).stdout)
+
+    def test_what_was_taken_back_is_logged_as_no_pass(self):
+        passes = {"name": "some", "kind": "gray", "percent": 100, "min_sample": 1, "max_failure": 0.5, "on_pass": "pause"}
+        for number, end in ((1, ("rollout", "abort")), (2, ("release", "kill"))):
+            rollout = self.stack.release(TASK, number, SCRIPT, [passes, FULL[0]])
+            for device in DEVICES:
+                self.come(device)
+                self.come(device)
+            wait_until(lambda: self.view(rollout)["passed"], what="its stage passed")
+            self.stack.walle(*end, rollout if end[0] == "rollout" else self.view(rollout)["manifest"], "--reason", "sales fell")
+            for device in DEVICES:
+                self.come(device)
+            wait_until(lambda: self.view(rollout)["state"] == "rolled_back", what="it is back")
+            lines = [line for line in self.stack.gateway.log_text().splitlines() if f"rollout {rollout} is roll" in line]
+            self.assertTrue(lines)
+            self.assertEqual([line for line in lines if "verdict=pass" in line], [])
 
 
 if __name__ == "__main__":

@@ -310,6 +310,9 @@ static void log_decision(struct gw_core *core, const struct gw_rollout *before,
         kind != GW_LOG_QUARANTINE) {
         return;
     }
+    // What a person took back had passed a gate before: that is not why it goes.
+    bool back = record->after.killed || record->after.state == POL_ROLLOUT_ROLLING_BACK ||
+                record->after.state == POL_ROLLOUT_ROLLED_BACK;
     char stage[2 * GW_STAGE_NAME_MAX + 1];
     base_log_info(
         core->log, "rollouts",
@@ -319,8 +322,10 @@ static void log_decision(struct gw_core *core, const struct gw_rollout *before,
         pol_reason_text(record->reason),
         kind == GW_LOG_QUARANTINE ? "quarantine" : pol_action_name(record->action),
         base_log_quoted(release->stage_names[record->after.stage_index], stage, sizeof(stage)),
-        pol_verdict_name(record->verdict), pol_reason_name(record->reason),
-        change->line.failure_ppm / 1e6, change->next.quarantine_count);
+        pol_verdict_name(back && record->verdict == POL_VERDICT_PASS ? POL_VERDICT_NO_DATA
+                                                                     : record->verdict),
+        pol_reason_name(record->reason), change->line.failure_ppm / 1e6,
+        change->next.quarantine_count);
 }
 
 enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
