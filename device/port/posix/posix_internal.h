@@ -15,7 +15,6 @@ BASE_NODISCARD enum base_status posix_storage_new(const char *dir, const struct 
                                                   struct base_error *error);
 void posix_storage_free(struct posix_storage *storage);
 struct dev_storage_port posix_storage_table(struct posix_storage *storage);
-enum base_status posix_status_of_errno(int error);
 enum base_status posix_status_of_mdb(int result); // what LMDB answers
 
 // ---- posix_http.c
