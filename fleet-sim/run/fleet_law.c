@@ -320,16 +320,16 @@ int sim_law_main(int argc, char **argv, FILE *log)
             qsort(check.rows.items, check.rows.count, sizeof(struct law_row), by_device);
         }
         compare(&check);
-        (void)fprintf(log,
-                      "%s: %llu records at the gateway, %zu accounts of devices, %llu findings\n",
-                      check.findings == 0 ? "the law holds" : "the law is BROKEN",
-                      (unsigned long long)check.record_count, check.rows.count,
-                      (unsigned long long)check.findings);
         if (check.other_records > 0) {
             (void)fprintf(
                 log, "%llu records of %llu other devices are not of the run: not judged\n",
                 (unsigned long long)check.other_records, (unsigned long long)check.other_devices);
         }
+        (void)fprintf(log,
+                      "%s: %llu records at the gateway, %zu accounts of devices, %llu findings\n",
+                      check.findings == 0 ? "the law holds" : "the law is BROKEN",
+                      (unsigned long long)check.record_count, check.rows.count,
+                      (unsigned long long)check.findings);
         code = check.findings == 0 ? SIM_EXIT_OK : SIM_EXIT_FAILED;
     }
     free(check.records.items);

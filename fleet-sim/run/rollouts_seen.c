@@ -39,7 +39,9 @@ static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
     copy_text(rollout, "version", out->version, sizeof(out->version));
     copy_text(rollout, "manifest", out->manifest, sizeof(out->manifest));
     copy_text(rollout, "state", out->state, sizeof(out->state));
-    copy_text(rollout, "reason_text", out->reason, sizeof(out->reason));
+    const json_t *cause = json_object_get(rollout, "cause"); // of its way back
+    copy_text(json_is_object(cause) ? cause : rollout,
+              json_is_object(cause) ? "text" : "reason_text", out->reason, sizeof(out->reason));
     copy_text(json_object_get(rollout, "stage"), "name", out->stage, sizeof(out->stage));
     return true;
 }

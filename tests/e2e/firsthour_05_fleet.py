@@ -176,7 +176,7 @@ class Ends(unittest.TestCase):
         self.assertEqual([(r["id"], r["version"], r["state"], r["as_meant"]) for r in result["rollouts"]],
                          [(self.rollouts[0], "1.0.1", "rolled_back", False), (self.rollouts[1], "1.0.2", "completed", True)])
         self.assertRegex(said, r"(?m)^  release     shop/score 1\.0\.1, manifest")
-        self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[0]} of shop/score 1\.0\.1: rolled back: .*; no --bad-version names it$")
+        self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[0]} of shop/score 1\.0\.1: rolled back: .*fail.*; no --bad-version names it$")
         self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[1]} of shop/score 1\.0\.2: completed$")
         self.assertIn("<tr><th>task<td>shop/score 1.0.1", page)
         # While it lasts, a rollout's line says which one it is.
