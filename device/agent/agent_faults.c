@@ -50,16 +50,16 @@ static const char *hint_of(enum base_status why)
 static void note_trust(struct agent_faults *faults, const struct dev_stats *stats,
                        const struct base_log *log)
 {
-    enum base_status why = stats->refused_offer_why;
+    enum base_status why = (enum base_status)stats->refused_offer_why;
     if (stats->refused_offers != faults->refused_offers && is_foreign(why)) {
         base_log_warn(log, "device", "what the gateway offers is not believed: %s; it is not run%s",
                       base_status_text(why), hint_of(why));
     }
-    why = stats->refused_why;
+    why = (enum base_status)stats->refused_metadata_why;
     if (stats->refused_metadata != faults->refused_metadata) {
         base_log_warn(log, "device",
-                      "the gateway's %s is not believed: %s; no release is taken by it%s",
-                      stats->refused_what, base_status_text(why), hint_of(why));
+                      "the gateway's metadata is not believed: %s; no release is taken by it%s",
+                      base_status_text(why), hint_of(why));
     }
     faults->refused_offers = stats->refused_offers;
     faults->refused_metadata = stats->refused_metadata;

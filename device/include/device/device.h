@@ -119,16 +119,15 @@ struct dev_stats {
     uint64_t rollbacks;
     uint64_t withdrawals; // active versions that were taken away: ordered off, killed, or damaged
     uint64_t refused_offers;
-    enum base_status refused_offer_why; // of the last of them
-    uint64_t refused_metadata;          // roots, timestamps, snapshots and director's answers
-    const char *refused_what;           // the last of them, static text; NULL: none was refused
-    enum base_status refused_why;
-    uint64_t root_version; // of the root in force now; 0: keys are pinned
+    uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
+    uint64_t root_version;     // of the root in force now; 0: keys are pinned
     uint64_t leases_lost;
     uint64_t kills;
     uint64_t dropped_outcomes;
-    uint64_t bad_requests; // requests that ended in an error or a timeout
-    int refused_status;    // 401 or 403: what the last answer refused this device with; 0: not
+    uint64_t bad_requests;     // requests that ended in an error or a timeout
+    int refused_status;        // 401 or 403: what the last answer refused this device with; 0: not
+    int16_t refused_offer_why; // of the last refused offer, a base_status
+    int16_t refused_metadata_why; // of the last refused metadata, likewise
     // Check-ins and reports that failed, of the last of them: what, what the gateway answered (0:
     // nothing, or not all of it), and after how long the next request goes.
     uint64_t failed_requests;

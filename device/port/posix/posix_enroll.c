@@ -345,9 +345,9 @@ enum base_status posix_enroll(struct event_base *base, const struct posix_option
     return BASE_OK;
 }
 
-enum base_status posix_enrolled(struct event_base *base, const struct posix_options *options,
-                                struct base_str token, struct posix_credential *out,
-                                struct base_error *error)
+static enum base_status enrolled(struct event_base *base, const struct posix_options *options,
+                                 struct base_str token, struct posix_credential *out,
+                                 struct base_error *error)
 {
     enum base_status status = posix_credential_load(options->dir, out, error);
     if (status != BASE_ERR_NOT_FOUND) {
@@ -359,4 +359,17 @@ enum base_status posix_enrolled(struct event_base *base, const struct posix_opti
                               options->dir);
     }
     return posix_enroll(base, options, token, out, error);
+}
+
+// That there was no credential yet is no error of the caller's.
+enum base_status posix_enrolled(struct event_base *base, const struct posix_options *options,
+                                struct base_str token, struct posix_credential *out,
+                                struct base_error *error)
+{
+    struct base_error inner = {0};
+    enum base_status status = enrolled(base, options, token, out, &inner);
+    if (status != BASE_OK && error != NULL) {
+        *error = inner;
+    }
+    return status;
 }
