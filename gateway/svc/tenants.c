@@ -10,6 +10,13 @@
 #define ROW_VERSION 1
 #define ROW_MAX     64
 
+uint32_t gw_tenant_share(uint16_t tenant, uint32_t max, uint32_t others)
+{
+    uint32_t left = max > others ? max - others : 0;
+    bool whole = tenant == GW_TENANT_DEFAULT || tenant == GW_TENANT_EVERY;
+    return whole ? left : (left + GW_TENANT_SHARE_PART - 1) / GW_TENANT_SHARE_PART;
+}
+
 bool gw_tenant_name_ok(struct base_str name)
 {
     return name.size <= GW_TENANT_NAME_MAX && wire_task_name_ok(name) &&
