@@ -112,7 +112,7 @@ void gw_operators_free(struct gw_operators *operators); // accepts NULL
 BASE_NODISCARD enum base_status gw_operators_load(struct gw_core *core, struct base_error *error);
 
 // Makes a token of `wish` (name, owner, role, tenant, expiry, uses_max, scopes). `out_text` is the
-// secret: kept nowhere. LIMIT, INVALID, UNSUPPORTED, FULL, IO.
+// secret: kept nowhere. LIMIT, CONFLICT (the tenant has its share), INVALID, UNSUPPORTED, FULL, IO.
 BASE_NODISCARD enum base_status
 gw_token_create(struct gw_core *core, const struct gw_token_view *wish, struct gw_token_view *out,
                 char out_text[GW_SECRET_TEXT_BYTES + 1], struct base_error *error);
@@ -159,6 +159,17 @@ struct gw_tenant {
 // one, which is of who runs the gateway, all that is left; any other half of it, so that whatever
 // one holds there is some for the next.
 uint32_t gw_tenant_share(uint16_t tenant, uint32_t max, uint32_t others);
+struct gw_tenant_holding {
+    uint16_t tenant;
+    const char *what; // "tasks"
+    uint32_t max;     // of all tenants
+    uint32_t all;     // there are
+    uint32_t own;     // of them the tenant's
+};
+// May the tenant have one more? LIMIT: there are as many as there may be; CONFLICT: it has its
+// share.
+BASE_NODISCARD enum base_status gw_tenant_may_add(const struct gw_tenant_holding *holding,
+                                                  struct base_error *error);
 bool gw_tenant_name_ok(struct base_str name);
 // OK also when it is there (*out_created false).
 BASE_NODISCARD enum base_status gw_tenant_create(struct gw_core *core, struct base_str name,
