@@ -67,6 +67,7 @@ static bool fill_key(struct gw_api_call *call, struct gw_answer *out)
                                              {(const char *)body.bytes, WIRE_SHA256_BYTES}};
 
     memset(out, 0, sizeof(*out));
+    out->tenant = call->actor.tenant;
     if (call->route->subject != GW_API_BLOB) {
         gw_sha256(request->body, request->body_bytes, &body);
     }
@@ -103,6 +104,23 @@ static bool answered_before(struct gw_core *core, struct gw_api_call *call,
         }
     }
     return true;
+}
+
+// Is there a place to keep the answer? Else nothing is done, since a repeated request would do it
+// again. False: the reply says so.
+static bool has_place(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_exchange *exchange = gw_api_exchange(call);
+    uint32_t full_s = gw_answers_full_s(core, call->actor.tenant);
+
+    if (full_s > 0) {
+        gw_reply_problem(exchange, 429,
+                         "idempotency-key: the tenant has its share of the %u answers that are "
+                         "kept; without a key it is done now",
+                         GW_ANSWERS_MAX);
+        gw_reply_retry_after(exchange, full_s);
+    }
+    return full_s == 0;
 }
 
 // What there is to keep of the answer.
@@ -212,6 +230,7 @@ void gw_api_change(struct gw_core *core, struct gw_api_call *call)
         call->settled = true;
     }
     keyed = keyed && !call->settled;
+    call->settled = call->settled || (keyed && !has_place(core, call));
     call->settled = call->settled || !gw_api_matches(core, call);
     if (!call->settled && !do_work(core, call, keyed ? &answer : NULL, &before)) {
         return;

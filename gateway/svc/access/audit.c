@@ -132,6 +132,7 @@ static bool decode_open(const uint8_t *bytes, size_t size, struct gw_audit_open 
     if (has_answer) {
         base_reader_copy(&reader, answer->key.bytes, WIRE_SHA256_BYTES);
         base_reader_copy(&reader, answer->request.bytes, WIRE_SHA256_BYTES);
+        answer->tenant = open->tenant;
         answer->status = 409;
         answer->body = BASE_STR(CUT_OFF);
     }

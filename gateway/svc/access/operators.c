@@ -124,16 +124,18 @@ static uint64_t dead_since(const struct gw_token_view *view, uint64_t now_s)
     return view->expires_s != 0 && view->expires_s <= now_s ? view->expires_s : 0;
 }
 
-// Forgets the token that has been dead longest. False: all are alive, or the disk is full.
-static bool make_room(struct gw_core *core)
+// Forgets the token that has been dead longest, of all or of the tenant's. False: all are alive, or
+// the disk is full.
+static bool make_room(struct gw_core *core, const uint16_t *tenant)
 {
     struct gw_operators *operators = core->operators;
     uint64_t now_s = gw_core_now_s(core);
     uint64_t oldest = UINT64_MAX;
     uint32_t found = 0;
     for (uint32_t i = 0; i < operators->token_count; i++) {
-        uint64_t since = dead_since(&operators->tokens[i]->view, now_s);
-        if (since != 0 && since < oldest) {
+        const struct gw_token_view *view = &operators->tokens[i]->view;
+        uint64_t since = dead_since(view, now_s);
+        if (since != 0 && since < oldest && (tenant == NULL || view->tenant == *tenant)) {
             oldest = since;
             found = i;
         }
@@ -283,14 +285,29 @@ static enum base_status add_token(struct gw_core *core, const struct gw_token_vi
     return BASE_OK;
 }
 
+// Whose tokens there are; what is dead makes room, a tenant's own when it has its share. LIMIT,
+// CONFLICT.
+static enum base_status place_for_token(struct gw_core *core, uint16_t tenant,
+                                        struct base_error *error)
+{
+    const struct gw_operators *operators = core->operators;
+    if (operators->token_count == GW_TOKENS_MAX) {
+        (void)make_room(core, NULL);
+    }
+    struct gw_tenant_holding holding = {
+        .tenant = tenant, .what = "tokens", .max = GW_TOKENS_MAX, .all = operators->token_count};
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        holding.own += operators->tokens[i]->view.tenant == tenant;
+    }
+    enum base_status status = gw_tenant_may_add(&holding, error);
+    return status == BASE_ERR_CONFLICT && make_room(core, &tenant) ? BASE_OK : status;
+}
+
 enum base_status gw_token_create(struct gw_core *core, const struct gw_token_view *wish,
                                  struct gw_token_view *out, char out_text[GW_SECRET_TEXT_BYTES + 1],
                                  struct base_error *error)
 {
-    if (core->operators->token_count == GW_TOKENS_MAX && !make_room(core)) {
-        return base_error_set(error, BASE_ERR_LIMIT, "there are %u tokens, the most there may be",
-                              GW_TOKENS_MAX);
-    }
+    BASE_TRY(place_for_token(core, wish->tenant, error));
     if (gw_secret_make(&core->random, prefix_of(wish->role), out_text) != BASE_OK) {
         return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
     }

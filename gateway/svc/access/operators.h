@@ -21,15 +21,16 @@
 #include "svc/access/secret.h"
 #include "wire/manifest.h"
 
-#define GW_TENANTS_MAX      1024u
-#define GW_TENANT_NAME_MAX  32u
-#define GW_TENANT_DEFAULT   0u
-#define GW_TENANT_EVERY     UINT16_MAX // of a token: acts in the tenant a request names
-#define GW_TOKENS_MAX       4096u      // of all tenants; then the longest dead makes room
-#define GW_TOKEN_NAME_MAX   64u
-#define GW_TOKEN_SCOPES_MAX 16u
-#define GW_TOKEN_SEEN_S     60u // last use is stored when it is this much newer than the stored one
-#define GW_TOKEN_ROW_MAX    2048u
+#define GW_TENANTS_MAX       1024u
+#define GW_TENANT_NAME_MAX   32u
+#define GW_TENANT_DEFAULT    0u
+#define GW_TENANT_EVERY      UINT16_MAX // of a token: acts in the tenant a request names
+#define GW_TENANT_SHARE_PART 2u // of what the others leave: all tenants but "default" get that part
+#define GW_TOKENS_MAX        4096u // of all tenants; then the longest dead makes room
+#define GW_TOKEN_NAME_MAX    64u
+#define GW_TOKEN_SCOPES_MAX  16u
+#define GW_TOKEN_SEEN_S      60u // last use is stored when it is this much newer than the stored one
+#define GW_TOKEN_ROW_MAX     2048u
 
 // Failed authentications of one address, at the API and at enrolment each: so many at once, then
 // one every so often (svc/access/peer_limits.h). What succeeds is never limited.
@@ -111,7 +112,7 @@ void gw_operators_free(struct gw_operators *operators); // accepts NULL
 BASE_NODISCARD enum base_status gw_operators_load(struct gw_core *core, struct base_error *error);
 
 // Makes a token of `wish` (name, owner, role, tenant, expiry, uses_max, scopes). `out_text` is the
-// secret: kept nowhere. LIMIT, INVALID, UNSUPPORTED, FULL, IO.
+// secret: kept nowhere. LIMIT, CONFLICT (the tenant has its share), INVALID, UNSUPPORTED, FULL, IO.
 BASE_NODISCARD enum base_status
 gw_token_create(struct gw_core *core, const struct gw_token_view *wish, struct gw_token_view *out,
                 char out_text[GW_SECRET_TEXT_BYTES + 1], struct base_error *error);
@@ -154,6 +155,21 @@ struct gw_tenant {
     char name[GW_TENANT_NAME_MAX + 1];
 };
 
+// How many of `max` that all tenants share one may hold when the others hold `others`: the default
+// one, which is of who runs the gateway, all that is left; any other half of it, so that whatever
+// one holds there is some for the next.
+uint32_t gw_tenant_share(uint16_t tenant, uint32_t max, uint32_t others);
+struct gw_tenant_holding {
+    uint16_t tenant;
+    const char *what; // "tasks"
+    uint32_t max;     // of all tenants
+    uint32_t all;     // there are
+    uint32_t own;     // of them the tenant's
+};
+// May the tenant have one more? LIMIT: there are as many as there may be; CONFLICT: it has its
+// share.
+BASE_NODISCARD enum base_status gw_tenant_may_add(const struct gw_tenant_holding *holding,
+                                                  struct base_error *error);
 bool gw_tenant_name_ok(struct base_str name);
 // OK also when it is there (*out_created false).
 BASE_NODISCARD enum base_status gw_tenant_create(struct gw_core *core, struct base_str name,

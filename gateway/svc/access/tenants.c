@@ -10,6 +10,30 @@
 #define ROW_VERSION 1
 #define ROW_MAX     64
 
+uint32_t gw_tenant_share(uint16_t tenant, uint32_t max, uint32_t others)
+{
+    uint32_t left = max > others ? max - others : 0;
+    bool whole = tenant == GW_TENANT_DEFAULT || tenant == GW_TENANT_EVERY;
+    return whole ? left : (left + GW_TENANT_SHARE_PART - 1) / GW_TENANT_SHARE_PART;
+}
+
+enum base_status gw_tenant_may_add(const struct gw_tenant_holding *holding,
+                                   struct base_error *error)
+{
+    uint32_t others = holding->all - holding->own;
+    if (holding->all >= holding->max) {
+        return base_error_set(error, BASE_ERR_LIMIT, "there are %u %s, the most there may be",
+                              holding->all, holding->what);
+    }
+    if (holding->own >= gw_tenant_share(holding->tenant, holding->max, others)) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "the tenant has %u %s, the most it may have: half of what the other "
+                              "tenants leave of %u",
+                              holding->own, holding->what, holding->max);
+    }
+    return BASE_OK;
+}
+
 bool gw_tenant_name_ok(struct base_str name)
 {
     return name.size <= GW_TENANT_NAME_MAX && wire_task_name_ok(name) &&

@@ -391,6 +391,17 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
     }
 }
 
+static enum base_status place_for_task(struct gw_core *core, uint16_t tenant,
+                                       struct base_error *error)
+{
+    struct gw_tenant_holding holding = {
+        .tenant = tenant, .what = "tasks", .max = GW_TASKS_MAX, .all = core->catalog.task_count};
+    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
+        holding.own += core->catalog.tasks[i]->tenant == tenant;
+    }
+    return gw_tenant_may_add(&holding, error);
+}
+
 enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, struct base_str name,
                                         struct gw_task_view *out, bool *out_created,
                                         struct base_error *error)
@@ -413,10 +424,7 @@ enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, s
         *out_created = false;
         return BASE_OK;
     }
-    if (core->catalog.task_count >= GW_TASKS_MAX) {
-        return base_error_set(error, BASE_ERR_LIMIT, "there are %u tasks, the most there may be",
-                              GW_TASKS_MAX);
-    }
+    BASE_TRY(place_for_task(core, tenant, error));
     struct gw_task *task = calloc(1, sizeof(*task));
     if (task == NULL) {
         return BASE_ERR_NOMEM;

@@ -12,10 +12,10 @@
 
 #include <stdint.h>
 
-#define GW_PAGE_MAX         500u // items of one page of any list
-#define GW_TASKS_MAX        10000u
-#define GW_TASK_OPEN_MAX    8u  // open rollouts of a task
-#define GW_TASK_BASES_MAX   64u // completed rollouts of a task that are remembered as baselines
+#define GW_PAGE_MAX         500u   // items of one page of any list
+#define GW_TASKS_MAX        10000u // of all tenants, by shares
+#define GW_TASK_OPEN_MAX    8u     // open rollouts of a task
+#define GW_TASK_BASES_MAX   64u    // completed rollouts of a task that are remembered as baselines
 #define GW_VERSION_TEXT_MAX 48u
 
 struct gw_core;
@@ -46,7 +46,7 @@ struct gw_version_view {
 };
 
 // OK also when the task exists (*out_created false). INVALID name; CONFLICT: it is another
-// tenant's; LIMIT, FULL, IO.
+// tenant's, or the tenant has its share of tasks; LIMIT, FULL, IO.
 BASE_NODISCARD enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant,
                                                        struct base_str name,
                                                        struct gw_task_view *out, bool *out_created,

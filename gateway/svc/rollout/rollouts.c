@@ -360,6 +360,20 @@ struct base_str gw_rollout_person(const struct gw_rollout_who *who)
 
 // ---- Creation
 
+static enum base_status place_for_rollout(struct gw_core *core, uint16_t tenant,
+                                          struct base_error *error)
+{
+    const struct gw_catalog *catalog = &core->catalog;
+    struct gw_tenant_holding holding = {.tenant = tenant,
+                                        .what = "rollouts",
+                                        .max = GW_ROLLOUTS_MAX,
+                                        .all = catalog->rollout_count};
+    for (uint32_t i = 0; i < catalog->rollout_count; i++) {
+        holding.own += catalog->rollouts[i]->task->tenant == tenant;
+    }
+    return gw_tenant_may_add(&holding, error);
+}
+
 static enum base_status check_new(struct gw_core *core, const struct gw_release *release,
                                   struct base_error *error)
 {
@@ -388,10 +402,7 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
             release->task, GW_TASK_OPEN_MAX, (unsigned long long)task->open[0]->release->id);
     }
     BASE_TRY(gw_statement_counter(release, task->release_counter, error));
-    if (core->catalog.rollout_count >= GW_ROLLOUTS_MAX) {
-        return base_error_set(error, BASE_ERR_LIMIT, "there are %u rollouts, the most there may be",
-                              GW_ROLLOUTS_MAX);
-    }
+    BASE_TRY(place_for_rollout(core, task->tenant, error));
     return gw_statement_check(core, release, 0, error);
 }
 

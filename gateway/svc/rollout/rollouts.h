@@ -18,7 +18,7 @@
 #include "wire/statement.h"
 
 #define GW_STAGE_NAME_MAX         32u
-#define GW_ROLLOUTS_MAX           65536u
+#define GW_ROLLOUTS_MAX           65536u // of all tenants, by shares
 #define GW_ROLLOUT_SPEC_BYTES_MAX (128u * 1024)
 #define GW_EXECUTION_TIMEOUT_S                                                                     \
     600u // default: offered longer ago without completion counts as timed out

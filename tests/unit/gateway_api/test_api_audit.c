@@ -352,38 +352,6 @@ static void test_secrets_are_not_kept(void **state)
     api_kit_done(&kit);
 }
 
-static void test_answers_are_bounded(void **state)
-{
-    struct api_kit kit;
-    struct gw_answer kept;
-    struct base_arena arena;
-
-    (void)state;
-    api_kit_init(&kit);
-    base_arena_init(&arena, base_alloc_heap(), 0, 0);
-    struct gw_answers *answers = kit.core->answers;
-    // As if so many had been kept already.
-    for (uint32_t i = 0; i < GW_ANSWERS_MAX - 2; ++i) {
-        struct gw_answer answer = {.status = 200};
-        memcpy(answer.key.bytes, &i, sizeof(i));
-        gw_answers_kept(kit.core, &answer);
-    }
-    for (uint32_t i = 0; i < 6; ++i) {
-        char key[16];
-        char body[32];
-        snprintf(key, sizeof(key), "key-%u", i);
-        snprintf(body, sizeof(body), "{\"name\":\"t%u\"}", i);
-        kit.key_header = key;
-        json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
-        json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
-    }
-    (void)answers;
-    struct wire_sha256 unknown = {{1, 2, 3}};
-    assert_int_equal(gw_answers_find(kit.core, &unknown, &arena, &kept), BASE_ERR_NOT_FOUND);
-    base_arena_done(&arena);
-    api_kit_done(&kit);
-}
-
 // ---- Expected revisions
 
 static void test_if_match(void **state)
@@ -421,7 +389,6 @@ int main(void)
         cmocka_unit_test(test_cut_off_between_change_and_entry),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_secrets_are_not_kept),
-        cmocka_unit_test(test_answers_are_bounded),
         cmocka_unit_test(test_if_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
