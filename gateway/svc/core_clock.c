@@ -9,6 +9,12 @@
 
 #include "svc/rollout/rollout_state.h"
 #include "svc/rollout/way_back.h"
+#include "svc/access/audit.h"
+#include "svc/device/device_table.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/rollout/watch.h"
+#include "svc/tally/tally.h"
 
 #include <stdlib.h>
 
@@ -51,7 +57,7 @@ uint32_t gw_core_sure_s(const struct gw_core *core)
 uint32_t gw_core_heard_s(const struct gw_core *core)
 {
     uint32_t now_s = gw_core_sure_s(core);
-    uint32_t since_s = atomic_load(&core->reports_since_s);
+    uint32_t since_s = atomic_load(&core->reports.since_s);
     uint32_t first_s = since_s < now_s ? since_s : now_s;
     return first_s > 0 ? first_s - 1 : 0;
 }
@@ -233,8 +239,8 @@ static bool is_under_way(const struct pol_rollout *rollout)
 static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
                                       const struct gw_rollout_who *who, uint32_t *out_paused)
 {
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         BASE_TRY(gw_rollout_move(core, rollout, moved_us));
         if (is_under_way(&rollout->state)) {
             struct gw_rollout_view view;
@@ -263,8 +269,8 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     tell(core);
     base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
                   (long long)(*out_moved_us / (int64_t)SECOND_US));
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        gw_rollout_time_moved(core, core->catalog.rollouts[i], *out_moved_us);
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        gw_rollout_time_moved(core, core->catalog->rollouts[i], *out_moved_us);
     }
     core->time.accepted_s = gw_core_now_s(core);
     gw_tally_tick(core->tally, core->time.accepted_s);

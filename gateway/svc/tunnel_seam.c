@@ -4,6 +4,7 @@
 
 #include "svc/core_private.h"
 #include "svc/content/tunnel_dicts.h"
+#include "svc/rollout/catalog.h"
 
 #include "wire/declaration.h"
 
@@ -12,7 +13,7 @@
 
 struct gw_ingest *gw_core_tunnel(const struct gw_core *core)
 {
-    return core->tunnel.ingest;
+    return core->hooks.tunnel.ingest;
 }
 
 enum base_status gw_core_declare_uploads(struct gw_core *core, const struct wire_manifest *manifest,
@@ -20,7 +21,7 @@ enum base_status gw_core_declare_uploads(struct gw_core *core, const struct wire
 {
     uint16_t tenant = 0;
     struct wire_declaration declaration;
-    if (core->tunnel.ingest == NULL || manifest->declaration.size == 0) {
+    if (core->hooks.tunnel.ingest == NULL || manifest->declaration.size == 0) {
         return BASE_OK;
     }
     if (!gw_catalog_task_owner(core, manifest->task_name, &tenant)) {
@@ -34,8 +35,8 @@ enum base_status gw_core_declare_uploads(struct gw_core *core, const struct wire
     for (uint32_t i = 0; i < declaration.upload_count; i++) {
         const struct wire_upload *upload = &declaration.uploads[i];
         const struct wire_topic topic = {manifest->task_name, upload->name, upload->schema_version};
-        BASE_TRY(core->tunnel.declare(core->tunnel.ingest, tenant, &topic, upload->class_id,
-                                      upload->schema, error));
+        BASE_TRY(core->hooks.tunnel.declare(core->hooks.tunnel.ingest, tenant, &topic,
+                                            upload->class_id, upload->schema, error));
     }
     return BASE_OK;
 }
@@ -101,7 +102,7 @@ static void declare_all(struct gw_core *core, const struct digests *digests)
 
 void gw_core_set_tunnel(struct gw_core *core, const struct gw_tunnel_seam *seam)
 {
-    core->tunnel = *seam;
+    core->hooks.tunnel = *seam;
     struct digests digests = {0};
     struct gw_store_read *read;
     struct wire_sha256 zero = {{0}};

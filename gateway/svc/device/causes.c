@@ -1,6 +1,7 @@
 // Texts of failures in the store. Writer thread (keeping), start (loading), control thread
 // (looking up).
 #include "svc/device/causes.h"
+#include "svc/tally/tally.h"
 
 #include "base/cursor.h"
 
@@ -55,7 +56,7 @@ static bool load_cause(void *ctx, struct base_span key, struct base_span value)
         gw_tally_name_cause(core->tally, rollout_id, fingerprint, cause.kind,
                             base_str_of(cause.detail));
     } else {
-        atomic_fetch_add_explicit(&core->records_corrupt, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&core->reports.records_corrupt, 1, memory_order_relaxed);
     }
     return true;
 }

@@ -1,13 +1,56 @@
 // Devices between memory and store: loading at start, the background flush, and operators' views.
 // Control thread; the flush's apply runs on the writer thread while the control thread waits.
+#include "svc/device/devices_store.h"
+
 #include "svc/device/causes.h"
 #include "svc/device/past_outcomes.h"
 #include "svc/device/record_edit.h"
+#include "svc/access/credentials.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/tally/tally.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 // ---- Background flush
+
+struct gw_flush {
+    struct gw_device_snapshot *devices; // GW_FLUSH_BATCH
+    struct gw_tally_change *changes;
+    uint32_t done_s; // what was marked before this second is in the store
+};
+
+enum base_status gw_flush_new(struct gw_flush **out_flush)
+{
+    struct gw_flush *flush = calloc(1, sizeof(*flush));
+    if (flush == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    flush->devices = malloc(GW_FLUSH_BATCH * sizeof(flush->devices[0]));
+    flush->changes =
+        malloc((size_t)GW_FLUSH_BATCH * GW_RECORD_MERGE_CHANGES * sizeof(flush->changes[0]));
+    if (flush->devices == NULL || flush->changes == NULL) {
+        gw_flush_free(flush);
+        return BASE_ERR_NOMEM;
+    }
+    *out_flush = flush;
+    return BASE_OK;
+}
+
+void gw_flush_free(struct gw_flush *flush)
+{
+    if (flush != NULL) {
+        free(flush->devices);
+        free(flush->changes);
+        free(flush);
+    }
+}
+
+uint32_t gw_flush_done_s(const struct gw_flush *flush)
+{
+    return flush->done_s;
+}
 
 struct flush_op {
     struct gw_store_op op;
@@ -33,7 +76,7 @@ static enum base_status apply_flush(struct gw_store_txn *txn, struct gw_store_op
             .core = flush->core,
             .txn = txn,
             .device_id = flush->devices[i].device_id,
-            .changes = flush->core->control.changes + flush->change_count,
+            .changes = flush->core->flush->changes + flush->change_count,
             .change_capacity = GW_RECORD_MERGE_CHANGES,
         };
         BASE_TRY(gw_record_edit_begin(&edit, &flush->devices[i]));
@@ -45,29 +88,29 @@ static enum base_status apply_flush(struct gw_store_txn *txn, struct gw_store_op
 
 uint32_t gw_devices_flush(struct gw_core *core)
 {
-    struct gw_control *control = &core->control;
+    struct gw_flush *buffers = core->flush;
     uint32_t begun_s = gw_core_now_s(core);
     if (gw_device_table_dirty(core->table) == 0) {
-        control->flushed_s = begun_s;
+        buffers->done_s = begun_s;
         return 0;
     }
-    struct flush_op flush = {.core = core, .devices = control->flush};
-    flush.count = gw_device_table_take_dirty(core->table, control->flush, GW_FLUSH_BATCH);
+    struct flush_op flush = {.core = core, .devices = buffers->devices};
+    flush.count = gw_device_table_take_dirty(core->table, buffers->devices, GW_FLUSH_BATCH);
     if (flush.count == 0) {
-        control->flushed_s = begun_s;
+        buffers->done_s = begun_s;
         return 0;
     }
-    qsort(control->flush, flush.count, sizeof(control->flush[0]), compare_devices);
+    qsort(buffers->devices, flush.count, sizeof(buffers->devices[0]), compare_devices);
     flush.op.apply = apply_flush;
-    flush.op.sort_key = control->flush[0].device_id;
+    flush.op.sort_key = buffers->devices[0].device_id;
     enum base_status status = gw_store_submit_wait(core->store, &flush.op);
     if (status != BASE_OK) {
-        gw_device_table_put_back(core->table, control->flush, flush.count);
+        gw_device_table_put_back(core->table, buffers->devices, flush.count);
         return 0; // later
     }
-    gw_tally_apply(core->tally, control->changes, flush.change_count);
+    gw_tally_apply(core->tally, buffers->changes, flush.change_count);
     if (flush.count < GW_FLUSH_BATCH) {
-        control->flushed_s = begun_s;
+        buffers->done_s = begun_s;
     }
     return flush.count;
 }
@@ -211,7 +254,7 @@ enum base_status gw_devices_load(struct gw_core *core, struct base_error *error)
         status = gw_store_read_scan(read, GW_TABLE_OUTCOMES, &from, load_archive, &load);
     }
     gw_store_read_end(read);
-    atomic_fetch_add_explicit(&core->records_corrupt, load.corrupt, memory_order_relaxed);
+    atomic_fetch_add_explicit(&core->reports.records_corrupt, load.corrupt, memory_order_relaxed);
     if (status == BASE_OK) {
         status = load.status;
     }

@@ -21,6 +21,8 @@
 #include "base/cursor.h"
 #include "svc/rollout/simulation.h"
 #include "svc/plan/stage_codec.h"
+#include "svc/access/audit.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,9 @@
 
 #include "base/cursor.h"
 #include "svc/core_private.h"
+#include "svc/rollout/rollout_private.h"
+
+struct gw_trial_look;
 
 // A change of one rollout, written in one transaction: its row, its task's row, one log line.
 struct gw_rollout_change {

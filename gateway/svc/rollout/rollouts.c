@@ -14,6 +14,10 @@
 #include "svc/tally/silence.h"
 #include "svc/rollout/simulation.h"
 #include "svc/rollout/statement_check.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/rollout/set_cost.h"
+#include "svc/tally/tally.h"
 
 #include "base/alloc.h"
 #include "base/str_cut.h"
@@ -264,9 +268,9 @@ static void relink_task(struct gw_core *core, struct gw_task *task)
     task->open_count = 0;
     task->base_count = 0;
     task->taken_back = NULL;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        if (core->catalog.rollouts[i]->task == task) {
-            link_rollout(core->catalog.rollouts[i]);
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        if (core->catalog->rollouts[i]->task == task) {
+            link_rollout(core->catalog->rollouts[i]);
         }
     }
 }
@@ -285,14 +289,14 @@ static void count_end(struct gw_core *core, const struct gw_rollout *before,
         return;
     }
     if (after->state == POL_ROLLOUT_COMPLETED) {
-        count(&core->rollouts_completed);
+        count(&core->ends.completed);
         if (change->line.record.reason == POL_REASON_GUARD_OVER) {
-            count(&core->guards_over);
+            count(&core->ends.guards_over);
         }
     } else if (after->state == POL_ROLLOUT_ROLLING_BACK) {
-        count(&core->rollouts_rolled_back);
+        count(&core->ends.rolled_back);
     } else if (after->state == POL_ROLLOUT_PAUSED && after->stage_failed) {
-        count(&core->rollouts_held);
+        count(&core->ends.held);
     }
 }
 
@@ -381,7 +385,7 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
             release->task, GW_TASK_OPEN_MAX, (unsigned long long)task->open[0]->release->id);
     }
     BASE_TRY(gw_statement_counter(release, task->release_counter, error));
-    if (core->catalog.rollout_count >= GW_ROLLOUTS_MAX) {
+    if (core->catalog->rollout_count >= GW_ROLLOUTS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT, "there are %u rollouts, the most there may be",
                               GW_ROLLOUTS_MAX);
     }

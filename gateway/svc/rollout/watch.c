@@ -13,11 +13,19 @@
 // Devices that never showed who they are are looked at for rollouts alone that trust them, the
 // revoked for none: they cannot be heard of any more. Rollouts that go back have a pass of their
 // own (way_back.h). Control thread.
+#include "svc/rollout/watch.h"
+
 #include "svc/core_private.h"
 
 #include "policy/bucket.h"
 #include "svc/device/device_record.h"
 #include "svc/tally/silence.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
+#include "svc/device/device_table.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/tally/tally.h"
+#include "svc/plan/attr_pool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +177,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
 static void begin_walk(struct gw_watch *watch)
 {
     struct gw_core *core = watch->core;
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     if (watch->slots != NULL) {
         memset(watch->slots, 0xff, watch->slot_count * sizeof(watch->slots[0]));
     }

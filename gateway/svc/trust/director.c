@@ -7,6 +7,8 @@
 
 #include "svc/core_private.h"
 #include "svc/rollout/kill_places.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +161,7 @@ static void list_task(const struct gw_core *core, struct listing *listing, uint3
 
 static enum base_status list_all(struct gw_core *core, struct listing *listing)
 {
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     listing->count = 0;
     listing->items =
         calloc((size_t)catalog->task_count * ENTRIES_PER_TASK + 1, sizeof(struct listed));
@@ -170,7 +172,7 @@ static enum base_status list_all(struct gw_core *core, struct listing *listing)
         const struct gw_task *task = catalog->tasks[i];
         struct base_str name = wire_scenario_of(base_str_of(task->name));
         uint32_t scenario =
-            gw_task_is_begun(task) ? scenario_index(&core->director, name) : UINT32_MAX;
+            gw_task_is_begun(task) ? scenario_index(core->director, name) : UINT32_MAX;
         if (scenario != UINT32_MAX) {
             list_task(core, listing, scenario, task);
         }
@@ -322,7 +324,7 @@ static enum base_status meta_fill(struct gw_core *core, const struct listing *li
                                   struct wire_snapshot_entry *scratch, struct draft *draft,
                                   struct gw_meta *meta)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     struct gw_told_kills kills;
     BASE_TRY(gw_kill_places_tell(core, &kills));
     meta->timestamp_version = director->timestamp_version;
@@ -362,7 +364,7 @@ static uint32_t untold(const struct gw_director *director)
 static enum base_status build(struct gw_core *core, const struct listing *listing,
                               struct wire_snapshot_entry *scratch, struct draft *draft)
 {
-    struct gw_director *director = &core->director;
+    struct gw_director *director = core->director;
     uint64_t now_s = gw_core_sure_s(core);
     bool changed = versions_step(director, listing, scratch, draft, now_s);
     bool old = is_old(director->timestamp_issued_s, director->timestamp_life_s, now_s);
@@ -399,8 +401,8 @@ bool gw_director_build(struct gw_core *core)
 {
     struct listing listing = {NULL, 0};
     struct draft draft = {0};
-    const struct gw_meta *before = core->director.meta;
-    if (core->director.signer == NULL) {
+    const struct gw_meta *before = core->director->meta;
+    if (core->director->signer == NULL) {
         return false;
     }
     struct wire_snapshot_entry *scratch = NULL;
@@ -421,12 +423,12 @@ bool gw_director_build(struct gw_core *core)
     free(draft.payload);
     free(scratch);
     free(listing.items);
-    return core->director.meta != before;
+    return core->director->meta != before;
 }
 
 bool gw_director_is_due(const struct gw_core *core)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     uint64_t now_s = gw_core_sure_s(core);
     return director->signer != NULL &&
            is_old(director->timestamp_issued_s, director->timestamp_life_s, now_s);

@@ -4,6 +4,9 @@
 #include "svc/trust/director.h"
 
 #include "svc/device/checkin.h"
+#include "svc/reply.h"
+#include "svc/trust/director_private.h"
+#include "svc/core_worker.h"
 
 #include <string.h>
 
@@ -78,14 +81,14 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     director.again_count = offers->again_count;
     memcpy(director.again, offers->again, offers->again_count * sizeof(offers->again[0]));
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
-    BASE_TRY(gw_director_sign(core->director.signer, GW_ONLINE_DIRECTOR,
+    BASE_TRY(gw_director_sign(core->director->signer, GW_ONLINE_DIRECTOR,
                               WIRE_ENVELOPE_TYPE_DIRECTOR, payload, payload_bytes, out,
                               WIRE_STATEMENT_BYTES_MAX, &size));
     memmove(&offers->items[1], &offers->items[0], offers->count * sizeof(offers->items[0]));
     offers->items[0].envelope = out;
     offers->items[0].envelope_bytes = size;
     offers->count++;
-    atomic_fetch_add_explicit(&core->director.answers, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&core->director->answers, 1, memory_order_relaxed);
     return BASE_OK;
 }
 

@@ -15,6 +15,11 @@
 #include "svc/rollout/kill_places.h"
 #include "svc/rollout/kill_rollouts.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/access/audit.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/trust/director_private.h"
 #include "wire/release_check.h"
 
 #include <stdio.h>
@@ -98,7 +103,7 @@ enum base_status gw_director_store_state(struct gw_core *core)
 {
     uint8_t bytes[STATE_BYTES_MAX];
     struct row row = {.key = gw_key_u64(ROW_STATE), .bytes = bytes};
-    BASE_TRY(state_encode(&core->director, core->director.timestamp_version, bytes, &row.size));
+    BASE_TRY(state_encode(core->director, core->director->timestamp_version, bytes, &row.size));
     return rows_put(core, &row, 1);
 }
 
@@ -114,7 +119,7 @@ enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
 // gives way before it.
 static enum base_status store_kills(struct gw_core *core, const struct row *kills, uint32_t count)
 {
-    struct gw_director *director = &core->director;
+    struct gw_director *director = core->director;
     uint8_t state[STATE_BYTES_MAX];
     struct row rows[ROWS_MAX];
     memcpy(rows, kills, count * sizeof(rows[0]));
@@ -219,7 +224,7 @@ static enum base_status refuse_keys(const struct wire_root *root,
 // when such a root comes.
 static void say_keys(const struct gw_core *core, const struct wire_root *root)
 {
-    const struct gw_signer_port *signer = core->director.signer;
+    const struct gw_signer_port *signer = core->director->signer;
     for (int i = 0; i < GW_ONLINE_COUNT; i++) {
         const char *place = signer->places[i];
         if (!names_our_key(root, signer, i)) {
@@ -376,7 +381,7 @@ static bool read_row(void *ctx, struct base_span key, struct base_span value)
 
 enum base_status gw_director_load(struct gw_core *core, struct base_error *error)
 {
-    struct reading reading = {.director = &core->director, .status = BASE_OK};
+    struct reading reading = {.director = core->director, .status = BASE_OK};
     struct gw_key from = gw_key_u64(0);
     struct gw_store_read *read = NULL;
     BASE_TRY(gw_store_read_begin(core->store, &read));
@@ -390,34 +395,49 @@ enum base_status gw_director_load(struct gw_core *core, struct base_error *error
                               base_status_text(status));
     }
     struct wire_root root;
-    if (core->director.signer != NULL && newest_root(&core->director, &root)) {
+    if (core->director->signer != NULL && newest_root(core->director, &root)) {
         say_keys(core, &root);
     }
     return BASE_OK;
 }
 
-void gw_director_done(struct gw_core *core)
+enum base_status gw_director_new(const struct gw_core_options *options,
+                                 struct gw_director **out_director)
 {
-    struct gw_director *director = &core->director;
+    struct gw_director *director = calloc(1, sizeof(*director));
+    if (director == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    director->signer = options->signer;
+    director->timestamp_life_s =
+        options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
+    director->lease_s = options->lease_s != 0 ? options->lease_s : GW_LEASE_S;
+    *out_director = director;
+    return BASE_OK;
+}
+
+void gw_director_free(struct gw_director *director)
+{
+    if (director == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < director->root_count; i++) {
         free(director->roots[i].data);
     }
     free(director->roots);
     gw_meta_unref(director->meta);
-    director->meta = NULL;
-    director->roots = NULL;
-    director->root_count = 0;
+    free(director);
 }
 
 // ---- What operators bring
 
 void gw_trust_view(struct gw_core *core, struct gw_trust_view *out)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     struct wire_root root;
     memset(out, 0, sizeof(*out));
-    out->evidence_key_count = core->evidence_key_count;
-    memcpy(out->evidence_keys, core->evidence_keys, sizeof(out->evidence_keys));
+    out->evidence_key_count = core->set.evidence_key_count;
+    memcpy(out->evidence_keys, core->set.evidence_keys, sizeof(out->evidence_keys));
     out->kill_count = director->kill_count;
     out->kills = director->kills;
     out->enabled = director->signer != NULL;
@@ -451,7 +471,7 @@ enum base_status gw_trust_root_put(struct gw_core *core, const struct gw_root_pu
 {
     const uint8_t *bytes = put->bytes;
     size_t size = put->size;
-    struct gw_director *director = &core->director;
+    struct gw_director *director = core->director;
     struct wire_root before;
     struct wire_root root;
     if (director->signer == NULL) {
@@ -495,7 +515,7 @@ enum base_status gw_trust_root_put(struct gw_core *core, const struct gw_root_pu
 enum base_status gw_director_check(const struct gw_core *core, const struct gw_release *release,
                                    struct base_error *error)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     char what[GW_STAGE_NAME_MAX + 16];
     struct wire_root root;
     if (director->signer == NULL || !newest_root(director, &root)) {
@@ -515,7 +535,7 @@ enum base_status gw_director_check(const struct gw_core *core, const struct gw_r
 bool gw_director_root(const struct gw_core *core, struct wire_root *out,
                       struct wire_sha256 *out_digest)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     if (director->signer == NULL || !newest_root(director, out)) {
         return false;
     }
@@ -526,7 +546,7 @@ bool gw_director_root(const struct gw_core *core, struct wire_root *out,
 
 struct wire_verifier gw_director_verifier(const struct gw_core *core)
 {
-    return verifier_of(core->director.signer);
+    return verifier_of(core->director->signer);
 }
 
 // Its place in the kill list, or where it would be.
@@ -558,7 +578,7 @@ const struct gw_kill *gw_director_kill(const struct gw_director *director,
 
 bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest)
 {
-    return gw_director_kill(&core->director, manifest) != NULL;
+    return gw_director_kill(core->director, manifest) != NULL;
 }
 
 static void kill_insert(struct gw_director *director, const struct gw_kill *kill)
@@ -590,14 +610,14 @@ static void say_yielded(struct gw_core *core, const struct gw_kill *kill)
         core->log, "trust",
         "the kill list is full: %s of tenant %s, which has the most, gave way to another", hex,
         tenant);
-    atomic_fetch_add_explicit(&core->director.kills_yielded, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&core->director->kills_yielded, 1, memory_order_relaxed);
 }
 
 // `asker`: a tenant, or GW_TENANT_EVERY.
 static enum base_status list_kill(struct gw_core *core, const struct gw_kill *kill, uint16_t asker,
                                   const struct row *put, struct base_error *error)
 {
-    struct gw_director *director = &core->director;
+    struct gw_director *director = core->director;
     struct row rows[2];
     struct gw_kill yielded;
     uint32_t count = 0;
@@ -688,7 +708,7 @@ enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 
         return base_error_set(error, status, "the change could not be stored: %s",
                               base_status_text(status));
     }
-    kill_remove(&core->director, manifest);
+    kill_remove(core->director, manifest);
     gw_core_publish(core);
     return BASE_OK;
 }
@@ -743,9 +763,9 @@ static void finish_ends(struct gw_core *core)
 void gw_trust_finish_kills(struct gw_core *core)
 {
     finish_ends(core);
-    struct gw_director *director = &core->director;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    struct gw_director *director = core->director;
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         const struct wire_sha256 *manifest = &rollout->release->manifest;
         if (gw_director_kills(core, manifest)) {
             struct gw_kill *kill = &director->kills[kill_position(director, manifest)];

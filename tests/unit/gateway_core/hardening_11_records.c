@@ -4,6 +4,9 @@
 
 #include "svc/device/checkin.h"
 #include "svc/access/credentials.h"
+#include "svc/device/device_table.h"
+#include "svc/device/strangers.h"
+#include "svc/plan/attr_pool.h"
 #include "test_kit.h"
 
 #define ROLLOUT 0x77

@@ -5,6 +5,7 @@
 #include "svc/access/credentials.h"
 #include "svc/device/device_record.h"
 #include "svc/plan/stage_codec.h"
+#include "svc/device/checkin.h"
 #include "older_rollout.h"
 
 #define PROVEN    100u // of the devices, the first ones

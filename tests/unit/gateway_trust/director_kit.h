@@ -12,6 +12,7 @@
 
 #include "http/online_keys.h"
 #include "signing/signing.h"
+#include "svc/trust/director.h"
 
 #define TASK   "shop/score"
 #define DEVICE 0x77u

@@ -4,6 +4,7 @@
 
 #include "svc/clock_guard.h"
 #include "svc/control.h"
+#include "svc/trust/director.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
