@@ -25,6 +25,9 @@
 #include "svc/trust/director_private.h"
 #include "svc/tunnel_admit.h"
 #include "svc/core_worker.h"
+#include "svc/rollout/kill_commands.h"
+#include "svc/rollout/kill_places.h"
+#include "svc/view/release_list.h"
 
 #include "base/prng.h"
 
@@ -56,7 +59,9 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->hash_key = base_hash_key_draw(&core->random);
     gw_core_clock_init(core);
     BASE_TRY(gw_core_settings_take(&core->set, options));
-    BASE_TRY(gw_director_new(options, &core->director));
+    static const struct gw_director_sources sources = {
+        .list = gw_release_list, .tell = gw_kill_places_tell, .changed = gw_core_publish};
+    BASE_TRY(gw_director_new(options, &sources, &core->director));
     return gw_catalog_new(&core->catalog);
 }
 

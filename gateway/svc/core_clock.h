@@ -37,6 +37,9 @@ uint32_t gw_core_sure_s(const struct gw_core *core);
 uint32_t gw_core_heard_s(const struct gw_core *core);
 // At start: first from the clock alone, then from what the store has. `born_s`: when the program
 // was built; 0: not known.
+struct gw_clock_look gw_core_clock_look(const struct gw_core *core);
+// Control thread: what the guard says now is everybody's.
+void gw_core_clock_tell(struct gw_core *core);
 void gw_core_clock_init(struct gw_core *core);
 BASE_NODISCARD enum base_status gw_core_clock_begin(struct gw_core *core, uint64_t born_s);
 // At each tick: looks at the clocks, records the time now and then.

@@ -15,8 +15,8 @@
 #include "svc/core_clock.h"
 #include "svc/core_hooks.h"
 #include "svc/core_settings.h"
-#include "svc/device/report_counters.h"
-#include "svc/rollout/rollout_counters.h"
+#include "svc/report_counters.h"
+#include "svc/rollout_counters.h"
 
 #include <pthread.h>
 

@@ -196,12 +196,18 @@ void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchang
     }
 }
 
+static void note_fault(struct gw_core *core, int as, const struct gw_exchange *exchange)
+{
+    gw_faults_note(core, (enum gw_fault_what)as, exchange);
+}
+
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
     const struct route *route = find_route(request->path);
     enum gw_fault_what noted_as = route != NULL ? route->noted_as : GW_FAULT_NONE;
-    exchange->noted = noted_as != GW_FAULT_NONE ? worker->core : NULL;
+    exchange->note = noted_as != GW_FAULT_NONE ? note_fault : NULL;
+    exchange->noted = worker->core;
     exchange->noted_as = (int)noted_as;
     if (route != NULL) {
         if (exchange->refused) {

@@ -615,7 +615,7 @@ enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_check
         return settled(worker, checkin, out);
     }
     bool held = gw_checkin_offers(worker, checkin, bytes_max, out);
-    bool concerned = checkin->asked && gw_director_concerns(worker->meta, checkin);
+    bool concerned = checkin->asked && gw_director_concerns(worker->meta, &checkin->profile);
     bool nothing = out->count == 0 && out->again_count == 0 && out->flags == 0;
     if (nothing && !concerned && !held) {
         return settled(worker, checkin, out);

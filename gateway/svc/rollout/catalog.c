@@ -587,6 +587,19 @@ static enum base_status publish(struct gw_core *core, const struct wire_sha256 *
     return BASE_OK;
 }
 
+enum base_status gw_catalog_declare(struct gw_core *core, const struct wire_manifest *manifest,
+                                    struct base_error *error)
+{
+    uint16_t tenant = 0;
+    if (gw_core_tunnel(core) == NULL || manifest->declaration.size == 0) {
+        return BASE_OK;
+    }
+    if (!gw_catalog_task_owner(core, manifest->task_name, &tenant)) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such task");
+    }
+    return gw_core_declare_uploads(core, tenant, manifest, error);
+}
+
 static enum base_status add_version(struct gw_core *core, struct gw_version_new *wish,
                                     const struct gw_store_bytes *bytes,
                                     struct gw_version_view *view, struct base_error *error)
@@ -611,7 +624,7 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
         status = gw_tunnel_dicts_learn(core, manifest, error);
     }
     if (status == BASE_OK) {
-        status = gw_core_declare_uploads(core, manifest, error);
+        status = gw_catalog_declare(core, manifest, error);
     }
     if (status == BASE_OK) {
         status = publish(core, &wish->manifest, manifest);

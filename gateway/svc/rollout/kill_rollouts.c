@@ -7,6 +7,7 @@
 #include "svc/rollout/catalog_private.h"
 #include "svc/rollout/publish.h"
 #include "svc/tally/tally.h"
+#include "svc/rollout/kill_commands.h"
 
 #include "base/str_cut.h"
 

@@ -3,6 +3,7 @@
 #include "svc/rollout/statement_check.h"
 
 #include "svc/core_private.h"
+#include "svc/rollout/catalog.h"
 
 static enum base_status check_life(const struct gw_release *release, uint32_t index, uint64_t now_s,
                                    uint64_t dwell_s, struct base_error *error)

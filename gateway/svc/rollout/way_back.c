@@ -11,6 +11,7 @@
 #include "svc/rollout/catalog_private.h"
 #include "svc/rollout/watch.h"
 #include "svc/tally/tally.h"
+#include "svc/rollout/device_views.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // their device's record, and by tests that count again. Any thread.
 #include "svc/tally/rollout_counts.h"
 
-#include "svc/device/devices.h"
+#include "svc/plan/outcome_bits.h"
 
 #include <string.h>
 

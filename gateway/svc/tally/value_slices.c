@@ -2,6 +2,9 @@
 // its mutex held.
 #include "svc/tally/value_slices.h"
 
+#include "svc/rollout/rollouts.h"
+#include "wire/attrs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

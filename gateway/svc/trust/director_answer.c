@@ -3,10 +3,11 @@
 // when there is something to say.
 #include "svc/trust/director.h"
 
-#include "svc/device/checkin.h"
+#include "wire/profile.h"
 #include "svc/reply.h"
 #include "svc/trust/director_private.h"
 #include "svc/core_worker.h"
+#include "svc/core_private.h"
 
 #include <string.h>
 
@@ -92,16 +93,16 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     return BASE_OK;
 }
 
-bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *checkin)
+bool gw_director_concerns(const struct gw_meta *meta, const struct wire_profile *profile)
 {
     struct base_reader reader;
     struct wire_profile_pair pair;
-    if (meta->kill_count == 0 || checkin->profile.pairs == NULL) {
+    if (meta->kill_count == 0 || profile->pairs == NULL) {
         return false;
     }
-    base_reader_init(&reader, checkin->profile.pairs, checkin->profile.pairs_bytes);
-    for (uint32_t i = 0; i < checkin->profile.task_count; i++) {
-        if (wire_profile_pair_next(&checkin->profile, &reader, &pair) != BASE_OK) {
+    base_reader_init(&reader, profile->pairs, profile->pairs_bytes);
+    for (uint32_t i = 0; i < profile->task_count; i++) {
+        if (wire_profile_pair_next(profile, &reader, &pair) != BASE_OK) {
             return false;
         }
         for (uint32_t k = 0; k < meta->kill_count && pair.version_id != 0; k++) {

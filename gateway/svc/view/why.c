@@ -8,6 +8,7 @@
 #include "svc/device/device_table.h"
 #include "svc/rollout/catalog_private.h"
 #include "svc/trust/director.h"
+#include "svc/rollout/device_views.h"
 
 #include "policy/bucket.h"
 #include "policy/expr.h"

@@ -13,6 +13,7 @@
 #include "svc/access/device_user.h"
 #include "svc/access/credentials.h"
 #include "svc/device/devices.h"
+#include "svc/rollout/device_views.h"
 
 #include <stdio.h>
 #include <stdlib.h>

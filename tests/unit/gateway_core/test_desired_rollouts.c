@@ -7,6 +7,7 @@
 #include "svc/view/why.h"
 #include "svc/trust/director.h"
 #include "svc/core_worker.h"
+#include "svc/rollout/kill_commands.h"
 
 #define TASK    "shop/score"
 #define DEVICES 40u

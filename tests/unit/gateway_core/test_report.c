@@ -4,6 +4,7 @@
 
 #include "base/prng.h"
 #include "svc/device/device_record.h"
+#include "svc/rollout/device_views.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -5,6 +5,7 @@
 #include "svc/clock_guard.h"
 #include "svc/control.h"
 #include "svc/trust/director.h"
+#include "svc/rollout/kill_commands.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 
 #include "svc/trust/director_private.h"
 
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 #include "svc/rollout/kill_rollouts.h"
 #include "svc/access/operators.h"
 

@@ -14,6 +14,7 @@
 #include "svc/rollout/kill_places.h"
 #include "svc/access/operators.h"
 #include "svc/trust/director_private.h"
+#include "svc/rollout/kill_commands.h"
 
 #define TOLD WIRE_TIMESTAMP_KILLS_MAX
 

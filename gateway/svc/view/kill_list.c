@@ -1,6 +1,6 @@
 // Reading the kill list: its rows, the versions they name, the rollouts of these. Control thread;
 // see kill_list.h.
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 
 #include "svc/core_private.h"
 #include "svc/access/operators.h"
