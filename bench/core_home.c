@@ -2,6 +2,8 @@
 #include "core_home.h"
 
 #include "svc/content/blob.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/rollouts.h"
 #include "wire/manifest.h"
 
 #include <ftw.h>

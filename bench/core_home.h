@@ -6,6 +6,7 @@
 
 #include "base/prng.h"
 #include "svc/core_private.h"
+#include "policy/rollout.h"
 
 #define CORE_HOME_TASK "bench/score"
 

@@ -10,6 +10,10 @@
 // changes after every 10,000 check-ins (changing). Beside them the same answer by evaluating every
 // release for every check-in (linear). Every digest of the sample is compared: "wrong" must be 0.
 #include "svc/device/checkin.h"
+#include "svc/plan/cohort.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/core_worker.h"
 
 #include "base/alloc.h"
 #include "base/prng.h"
@@ -139,7 +143,7 @@ static struct gw_release *make_release(struct bench *bench, uint32_t i, uint64_t
 
 static void make_releases(struct bench *bench)
 {
-    struct gw_catalog *catalog = &bench->core->catalog;
+    struct gw_catalog *catalog = bench->core->catalog;
     catalog->tasks = calloc(bench->releases, sizeof(catalog->tasks[0]));
     catalog->rollouts = calloc(bench->releases, sizeof(catalog->rollouts[0]));
     must(catalog->tasks != NULL && catalog->rollouts != NULL, "no memory");
@@ -209,7 +213,7 @@ static uint64_t linear(const struct bench *bench, uint64_t id, const struct pol_
 {
     uint64_t digest = 0;
     for (uint32_t i = 0; i < bench->releases; i++) {
-        const struct gw_rollout *rollout = bench->core->catalog.rollouts[i];
+        const struct gw_rollout *rollout = bench->core->catalog->rollouts[i];
         const struct gw_release *release = rollout->release;
         uint32_t mask = pol_target_match(&release->stages[0].audience, attrs).matched;
         bool targeted = pol_target_match(&release->target, attrs).matched;
@@ -297,7 +301,7 @@ static struct gw_worker *new_worker(struct bench *bench)
 
 static void change_one(struct bench *bench)
 {
-    struct gw_rollout *rollout = bench->core->catalog.rollouts[below(bench, bench->releases)];
+    struct gw_rollout *rollout = bench->core->catalog->rollouts[below(bench, bench->releases)];
     bool running = rollout->state.state == POL_ROLLOUT_RUNNING;
     rollout->state.state = running ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
     gw_core_publish(bench->core);

@@ -1,5 +1,6 @@
-// Handing out a block piece by piece. Called where owners of several arrays are made; any thread,
-// no state of its own.
+// Carving parts out of one block of memory; see carve.h. Whoever takes a block of a computed size
+// and lays several things into it calls this, in every module, so that sizes and places come from
+// one computation. Pure.
 #include "base/carve.h"
 
 #include "base/check.h"

@@ -1,4 +1,6 @@
-// The map from errno to status. Called where a system call on a file failed; any thread, no state.
+// What an errno means, as a status; see errno_status.h. Called where the system is, by ports, the
+// store and the programs, right behind the call that failed. One map, so that a full disk is FULL
+// everywhere.
 #include "base/errno_status.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "svc/content/blob.h"
 #include "svc/access/credentials.h"
 #include "svc/trust/director.h"
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "svc/access/device_user.h"
 #include "svc/device/devices.h"
 #include "svc/reply.h"
+#include "svc/rollout/device_views.h"
 
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call)
 {

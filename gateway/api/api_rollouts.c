@@ -8,7 +8,7 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 #include "svc/reply.h"
 #include "svc/view/rollout_page.h"
 #include "svc/rollout/rollouts.h"

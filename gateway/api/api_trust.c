@@ -9,9 +9,10 @@
 #include "base/alloc.h"
 #include "base/str_cut.h"
 #include "svc/trust/director.h"
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 #include "svc/rollout/kill_rollouts.h"
 #include "svc/reply.h"
+#include "svc/rollout/kill_commands.h"
 
 #include <string.h>
 

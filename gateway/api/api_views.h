@@ -5,7 +5,7 @@
 #include "svc/device/devices.h"
 #include "svc/view/floored.h"
 #include "svc/view/present.h"
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 #include "svc/access/operators.h"
 #include "svc/rollout/rollouts.h"
 #include "svc/view/why.h"

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "ddi/ddi_call.h"
 #include "svc/reply.h"
+#include "svc/rollout/device_views.h"
 
 #include <string.h>
 

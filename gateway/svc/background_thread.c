@@ -2,21 +2,23 @@
 // control thread never stand behind it. One makes compressed forms and what else takes a moment;
 // the other makes deltas, of which a large one takes longer than others should wait. *_post run on
 // workers, step on the caller of gw_core_tick when the core has no threads of its own.
+#include "svc/control_thread.h"
 #include "svc/core_private.h"
+#include "svc/core_worker.h"
 
 enum base_status gw_background_post(struct gw_worker *worker, struct gw_control_call *call)
 {
-    return gw_call_queue_post(&worker->core->background.queue, worker, call);
+    return gw_call_queue_post(&worker->core->threads->background.queue, worker, call);
 }
 
 enum base_status gw_deltas_post(struct gw_worker *worker, struct gw_control_call *call)
 {
-    return gw_call_queue_post(&worker->core->deltas.queue, worker, call);
+    return gw_call_queue_post(&worker->core->threads->deltas.queue, worker, call);
 }
 
 bool gw_deltas_stopping(struct gw_core *core)
 {
-    return gw_call_queue_stopping(&core->deltas.queue);
+    return gw_call_queue_stopping(&core->threads->deltas.queue);
 }
 
 static void *background_main(void *arg)
@@ -52,22 +54,22 @@ static void stop(struct gw_background *self)
 
 enum base_status gw_background_start(struct gw_core *core, struct base_error *error)
 {
-    if (!core->control_thread) {
+    if (!core->set.control_thread) {
         return BASE_OK;
     }
-    BASE_TRY(start(&core->background, core, error));
-    return start(&core->deltas, core, error);
+    BASE_TRY(start(&core->threads->background, core, error));
+    return start(&core->threads->deltas, core, error);
 }
 
 void gw_background_stop(struct gw_core *core)
 {
-    gw_call_queue_stop(&core->deltas.queue); // both end at the same time
-    stop(&core->background);
-    stop(&core->deltas);
+    gw_call_queue_stop(&core->threads->deltas.queue); // both end at the same time
+    stop(&core->threads->background);
+    stop(&core->threads->deltas);
 }
 
 bool gw_background_step(struct gw_core *core)
 {
-    bool ran = gw_call_queue_run(&core->background.queue, core);
-    return gw_call_queue_run(&core->deltas.queue, core) || ran;
+    bool ran = gw_call_queue_run(&core->threads->background.queue, core);
+    return gw_call_queue_run(&core->threads->deltas.queue, core) || ran;
 }

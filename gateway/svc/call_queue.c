@@ -6,6 +6,7 @@
 #include "svc/call_queue.h"
 
 #include "svc/core_private.h"
+#include "svc/core_worker.h"
 
 void gw_call_queue_init(struct gw_call_queue *queue)
 {

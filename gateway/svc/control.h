@@ -15,7 +15,6 @@
 
 #include "svc/clock_guard.h"
 #include "svc/core.h"
-#include "svc/access/head_check.h"
 
 #define GW_CONTROL_QUEUE_MAX 4096u // calls waiting; beyond it gw_control_post answers BUSY
 

@@ -1,9 +1,17 @@
 // The control thread: calls from workers, flushing devices to the store, the rollout controller,
 // and waking workers for their housekeeping. gw_control_post runs on workers; the rest on the
 // control thread, or on the caller of gw_core_tick when there is none.
-#include "svc/core_private.h"
 
-#include "svc/device/record_edit.h"
+#include "svc/control_thread.h"
+
+#include "svc/core_private.h"
+#include "svc/device/devices_store.h"
+#include "svc/device/strangers.h"
+#include "svc/rollout/publish.h"
+#include "svc/rollout/rollout_private.h"
+#include "svc/trust/director.h"
+#include "svc/access/operators.h"
+#include "svc/core_worker.h"
 
 #include <stdlib.h>
 
@@ -11,7 +19,7 @@
 
 enum base_status gw_control_post(struct gw_worker *worker, struct gw_control_call *call)
 {
-    return gw_call_queue_post(&worker->core->control.queue, worker, call);
+    return gw_call_queue_post(&worker->core->threads->control, worker, call);
 }
 
 // Workers with touches waiting or streams that could not be told.
@@ -40,7 +48,7 @@ static void flush_all(struct gw_core *core)
 bool gw_control_step(struct gw_core *core)
 {
     gw_core_clock_step(core);
-    bool changed = gw_call_queue_run(&core->control.queue, core);
+    bool changed = gw_call_queue_run(&core->threads->control, core);
     changed = gw_background_step(core) || changed;
     flush_all(core);
     gw_strangers_step(core);
@@ -56,15 +64,16 @@ static void *control_main(void *arg)
 {
     struct gw_core *core = arg;
     uint64_t wait_us = FLUSH_PERIOD_US;
-    struct gw_call_queue *queue = &core->control.queue;
+    struct gw_threads *threads = core->threads;
+    struct gw_call_queue *queue = &threads->control;
     while (!gw_call_queue_stopping(queue)) {
         (void)gw_bell_wait(&queue->bell, wait_us);
         (void)gw_call_queue_run(queue, core);
         // One batch, then calls and ticks have their turn again, however many devices wait.
         wait_us = gw_devices_flush(core) == GW_FLUSH_BATCH ? 0 : FLUSH_PERIOD_US;
         uint64_t now_us = core->clock.mono_us(core->clock.ctx);
-        if (now_us >= core->control.next_tick_us) {
-            core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
+        if (now_us >= threads->next_tick_us) {
+            threads->next_tick_us = now_us + (uint64_t)core->set.tick_ms * 1000u;
             gw_core_clock_step(core);
             (void)gw_rollouts_tick(core);
             gw_operators_flush(core);
@@ -78,38 +87,51 @@ static void *control_main(void *arg)
     return NULL;
 }
 
-enum base_status gw_control_start(struct gw_core *core, struct base_error *error)
+enum base_status gw_threads_new(struct gw_threads **out_threads)
 {
-    struct gw_control *control = &core->control;
-    control->flush = malloc(GW_FLUSH_BATCH * sizeof(control->flush[0]));
-    control->changes =
-        malloc((size_t)GW_FLUSH_BATCH * GW_RECORD_MERGE_CHANGES * sizeof(control->changes[0]));
-    if (control->flush == NULL || control->changes == NULL) {
+    struct gw_threads *threads = calloc(1, sizeof(*threads));
+    if (threads == NULL) {
         return BASE_ERR_NOMEM;
     }
-    if (!core->control_thread) {
+    gw_call_queue_init(&threads->control);
+    gw_call_queue_init(&threads->background.queue);
+    gw_call_queue_init(&threads->deltas.queue);
+    *out_threads = threads;
+    return BASE_OK;
+}
+
+void gw_threads_free(struct gw_threads *threads)
+{
+    if (threads != NULL) {
+        gw_call_queue_done(&threads->control);
+        gw_call_queue_done(&threads->background.queue);
+        gw_call_queue_done(&threads->deltas.queue);
+        free(threads);
+    }
+}
+
+enum base_status gw_control_start(struct gw_core *core, struct base_error *error)
+{
+    core->threads->running = true;
+    if (!core->set.control_thread) {
         return BASE_OK;
     }
-    if (pthread_create(&control->thread, NULL, control_main, core) != 0) {
+    if (pthread_create(&core->threads->thread, NULL, control_main, core) != 0) {
         return base_error_set(error, BASE_ERR_NOMEM, "cannot start the control thread");
     }
-    control->started = true;
+    core->threads->started = true;
     return BASE_OK;
 }
 
 void gw_control_stop(struct gw_core *core)
 {
-    struct gw_control *control = &core->control;
-    gw_call_queue_stop(&control->queue);
-    if (control->started) {
-        pthread_join(control->thread, NULL);
-        control->started = false;
+    struct gw_threads *threads = core->threads;
+    gw_call_queue_stop(&threads->control);
+    if (threads->started) {
+        pthread_join(threads->thread, NULL);
+        threads->started = false;
     }
-    if (control->flush != NULL && control->changes != NULL && core->store != NULL) {
+    if (threads->running) {
         flush_all(core);
     }
-    free(control->flush);
-    free(control->changes);
-    control->flush = NULL;
-    control->changes = NULL;
 }

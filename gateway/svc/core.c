@@ -12,6 +12,26 @@
 #include "svc/core_private.h"
 #include "svc/rollout/rollout_figures.h"
 #include "svc/rollout/way_back.h"
+#include "svc/access/answers.h"
+#include "svc/access/audit.h"
+#include "svc/content/blob_cache.h"
+#include "svc/control_thread.h"
+#include "svc/device/device_faults.h"
+#include "svc/device/devices_store.h"
+#include "svc/device/hints.h"
+#include "svc/device/strangers.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/rollout/set_cost.h"
+#include "svc/rollout/watch.h"
+#include "svc/tally/tally.h"
+#include "svc/trust/director_private.h"
+#include "svc/tunnel_admit.h"
+#include "svc/core_worker.h"
+#include "svc/rollout/kill_commands.h"
+#include "svc/rollout/kill_places.h"
+#include "svc/view/release_list.h"
 
 #include "base/prng.h"
 
@@ -19,82 +39,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_MS_DEFAULT            500u
-#define CHECKIN_INTERVAL_S_DEFAULT 300u
-#define RETRY_AFTER_S_DEFAULT      5u
-#define ENROLL_RATE_DEFAULT        5000u
-
-const struct base_log *gw_core_log(const struct gw_core *core)
-{
-    return core->log;
-}
-
-uint32_t gw_core_retry_after_s(const struct gw_core *core)
-{
-    return core->retry_after_s;
-}
-
 uint64_t gw_core_request_id(struct gw_core *core)
 {
     uint64_t number = atomic_fetch_add_explicit(&core->requests, 1, memory_order_relaxed);
     return base_mix64(core->time.seed ^ core->clock.mono_us(core->clock.ctx) ^ number << 44);
 }
 
-uint64_t gw_core_time_us(const struct gw_core *core)
-{
-    return gw_core_now_us(core);
-}
-
-void gw_core_set_api(struct gw_core *core, gw_api_fn handle, gw_api_head_fn head)
-{
-    core->api = handle;
-    core->api_head = head;
-}
-
-struct base_str gw_worker_ddi_token(const struct gw_worker *worker)
-{
-    return (struct base_str){worker->core->ddi_token, worker->core->ddi_token_bytes};
-}
-
-uint32_t gw_core_checkin_interval_s(const struct gw_core *core)
-{
-    return atomic_load_explicit(&core->checkin_interval_s, memory_order_relaxed);
-}
-
-void gw_core_set_checkin_interval(struct gw_core *core, uint32_t interval_s)
-{
-    atomic_store_explicit(&core->checkin_interval_s,
-                          interval_s != 0 ? interval_s : CHECKIN_INTERVAL_S_DEFAULT,
-                          memory_order_relaxed);
-}
-
-void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle, gw_ddi_head_fn head)
-{
-    core->ddi = handle;
-    core->ddi_head = head;
-}
-
 uint64_t gw_core_root_expires_s(const struct gw_core *core)
 {
-    return atomic_load_explicit(&core->director.root_expires_seen, memory_order_relaxed);
-}
-
-void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level)
-{
-    atomic_store_explicit(&core->disk, (int)level, memory_order_relaxed);
-}
-
-bool gw_core_has_disk(struct gw_core *core, bool proven)
-{
-    int level = atomic_load_explicit(&core->disk, memory_order_relaxed);
-    bool has = level == GW_DISK_FINE || (proven && level == GW_DISK_NO_STRANGERS);
-    atomic_fetch_add_explicit(&core->disk_refused, !has, memory_order_relaxed);
-    return has;
-}
-
-void gw_core_set_ready(struct gw_core *core, bool ready)
-{
-    atomic_store_explicit(&core->ready, ready, memory_order_relaxed);
+    return atomic_load_explicit(&core->director->root_expires_seen, memory_order_relaxed);
 }
 
 static bool tally_is_open(void *ctx, uint32_t rollout)
@@ -102,51 +55,18 @@ static bool tally_is_open(void *ctx, uint32_t rollout)
     return gw_tally_is_open(ctx, rollout);
 }
 
-static enum base_status keep_text(struct base_str text, char **out, size_t *out_size)
-{
-    if (text.size == 0) {
-        return BASE_OK;
-    }
-    *out = malloc(text.size);
-    if (*out == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    memcpy(*out, text.data, text.size);
-    *out_size = text.size;
-    return BASE_OK;
-}
-
 static enum base_status take_options(struct gw_core *core, const struct gw_core_options *options)
 {
     core->clock = options->clock;
     core->log = options->log;
-    core->tick_ms = options->tick_ms != 0 ? options->tick_ms : TICK_MS_DEFAULT;
-    gw_core_set_checkin_interval(core, options->checkin_interval_s);
-    core->hint_spread_ms = options->hint_spread_ms;
-    core->hint_rate_per_s = options->hint_rate_per_s;
-    core->retry_after_s =
-        options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
-    core->control_thread = options->control_thread;
-    core->metrics_access = options->metrics_access;
-    core->device_auth_required = options->device_auth_required;
-    core->enroll_rate_per_s =
-        options->enroll_rate_per_s != 0 ? options->enroll_rate_per_s : ENROLL_RATE_DEFAULT;
     core->random = options->random;
     core->hash_key = base_hash_key_draw(&core->random);
-    core->director.signer = options->signer;
-    core->evidence_key_count = options->evidence_key_count < GW_EVIDENCE_KEYS_MAX
-                                   ? options->evidence_key_count
-                                   : GW_EVIDENCE_KEYS_MAX;
-    if (core->evidence_key_count > 0) {
-        memcpy(core->evidence_keys, options->evidence_keys,
-               core->evidence_key_count * sizeof(core->evidence_keys[0]));
-    }
-    core->director.timestamp_life_s =
-        options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
-    core->director.lease_s = options->lease_s != 0 ? options->lease_s : GW_LEASE_S;
     gw_core_clock_init(core);
-    BASE_TRY(keep_text(options->admin_token, &core->admin_token, &core->admin_token_bytes));
-    return keep_text(options->ddi_token, &core->ddi_token, &core->ddi_token_bytes);
+    BASE_TRY(gw_core_settings_take(&core->set, options));
+    static const struct gw_director_sources sources = {
+        .list = gw_release_list, .tell = gw_kill_places_tell, .changed = gw_core_publish};
+    BASE_TRY(gw_director_new(options, &sources, &core->director));
+    return gw_catalog_new(&core->catalog);
 }
 
 static enum base_status open_core(struct gw_core *core, const struct gw_core_options *options,
@@ -176,6 +96,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_audit_new(&core->audit));
     BASE_TRY(gw_answers_new(&core->answers));
     BASE_TRY(gw_set_costs_new(&core->set_costs));
+    BASE_TRY(gw_flush_new(&core->flush));
     BASE_TRY(gw_operators_load(core, error));
     BASE_TRY(gw_credentials_load(core, error));
     BASE_TRY(gw_answers_load(core, error));
@@ -208,12 +129,12 @@ enum base_status gw_core_new(const struct gw_core_options *options, struct gw_co
         return base_error_set(say, BASE_ERR_NOMEM, "no memory for the core");
     }
     pthread_mutex_init(&core->workers_lock, NULL);
-    gw_call_queue_init(&core->control.queue);
-    gw_call_queue_init(&core->background.queue);
-    gw_call_queue_init(&core->deltas.queue);
-    atomic_init(&core->ready, true);
-    atomic_init(&core->reports_since_s, UINT32_MAX);
-    enum base_status status = gw_rollout_figures_new(&core->figures);
+    atomic_init(&core->set.ready, true);
+    atomic_init(&core->reports.since_s, UINT32_MAX);
+    enum base_status status = gw_threads_new(&core->threads);
+    if (status == BASE_OK) {
+        status = gw_rollout_figures_new(&core->figures);
+    }
     if (status == BASE_OK) {
         status = open_core(core, options, say);
     }
@@ -245,8 +166,10 @@ void gw_core_free(struct gw_core *core)
     if (core == NULL) {
         return;
     }
-    gw_background_stop(core);
-    gw_control_stop(core);
+    if (core->threads != NULL) {
+        gw_background_stop(core);
+        gw_control_stop(core);
+    }
     gw_store_close(core->store);
     while (core->zombies != NULL) {
         struct gw_worker *worker = core->zombies;
@@ -255,8 +178,8 @@ void gw_core_free(struct gw_core *core)
     }
     gw_plan_unref(core->plan);
     gw_meta_unref(core->meta);
-    gw_director_done(core);
-    gw_catalog_done(core);
+    gw_director_free(core->director);
+    gw_catalog_free(core->catalog);
     gw_way_back_free(core->way_back);
     gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
@@ -272,12 +195,10 @@ void gw_core_free(struct gw_core *core)
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);
     gw_tally_free(core->tally);
-    gw_call_queue_done(&core->control.queue);
-    gw_call_queue_done(&core->background.queue);
-    gw_call_queue_done(&core->deltas.queue);
+    gw_flush_free(core->flush);
+    gw_threads_free(core->threads);
     pthread_mutex_destroy(&core->workers_lock);
-    free(core->admin_token);
-    free(core->ddi_token);
+    gw_core_settings_done(&core->set);
     free(core);
 }
 
@@ -393,96 +314,4 @@ void gw_worker_free(struct gw_worker *worker)
     if (!pending) {
         destroy_worker(worker);
     }
-}
-
-struct gw_core *gw_worker_core(struct gw_worker *worker)
-{
-    return worker->core;
-}
-
-struct gw_plan *gw_worker_plan_ref(struct gw_worker *worker)
-{
-    return gw_plan_ref(worker->plan);
-}
-
-struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker)
-{
-    return &worker->transport;
-}
-
-void gw_worker_wake(struct gw_worker *worker)
-{
-    pthread_mutex_lock(&worker->inbox_lock);
-    if (!worker->wake_pending && !worker->dead) {
-        worker->wake_pending = true;
-        worker->post(worker->post_ctx, &worker->wake);
-    }
-    pthread_mutex_unlock(&worker->inbox_lock);
-}
-
-void gw_worker_flush_touches(struct gw_worker *worker)
-{
-    if (worker->touch_count > 0) {
-        gw_device_table_touch(worker->core->table, worker->touches, worker->touch_count);
-        worker->touch_count = 0;
-        atomic_store_explicit(&worker->stats.touches_waiting, 0, memory_order_relaxed);
-    }
-}
-
-void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
-{
-    if (!gw_checkin_touch(worker, checkin, now_s, &worker->touches[worker->touch_count])) {
-        return;
-    }
-    worker->touch_count++;
-    if (worker->touch_count == GW_TOUCHES_MAX) {
-        gw_worker_flush_touches(worker);
-        return;
-    }
-    atomic_store_explicit(&worker->stats.touches_waiting, worker->touch_count,
-                          memory_order_relaxed);
-}
-
-// ---- Plans
-
-// Leaves the newest plan and metadata with a worker. Under workers_lock.
-static void hand_out(struct gw_core *core, struct gw_worker *worker, struct gw_plan *plan)
-{
-    pthread_mutex_lock(&worker->inbox_lock);
-    if (plan != NULL) {
-        gw_plan_unref(worker->next_plan);
-        worker->next_plan = gw_plan_ref(plan);
-    }
-    gw_meta_unref(worker->next_meta);
-    worker->next_meta = gw_meta_ref(core->meta);
-    pthread_mutex_unlock(&worker->inbox_lock);
-    gw_worker_wake(worker);
-}
-
-void gw_core_publish(struct gw_core *core)
-{
-    bool changed;
-    bool news = gw_director_build(core); // before the plan: what is offered is listed already
-    struct gw_plan *plan = gw_plan_of_catalog(core, &changed);
-    if (!changed && !news) {
-        return;
-    }
-    if (changed && plan == NULL) {
-        base_log_debug(core->log, "core", "no memory for a plan of %u tasks",
-                       core->catalog.task_count);
-        return;
-    }
-    pthread_mutex_lock(&core->workers_lock);
-    if (news) {
-        gw_meta_unref(core->meta);
-        core->meta = gw_meta_ref(core->director.meta);
-    }
-    if (plan != NULL) {
-        gw_plan_unref(core->plan);
-        core->plan = plan;
-    }
-    for (uint32_t i = 0; i < core->worker_count; i++) {
-        hand_out(core, core->workers[i], plan);
-    }
-    pthread_mutex_unlock(&core->workers_lock);
 }

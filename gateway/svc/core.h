@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/exchange.h"
-#include "svc/trust/signer.h"
+#include "svc/signer.h"
 
 struct gw_core;
 struct gw_worker;

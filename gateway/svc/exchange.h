@@ -106,6 +106,15 @@ struct gw_reply {
     bool proven;     // ... which it showed
 };
 
+#define GW_BODY_SMALL_BYTES 16384u // of routes that take a report or nothing
+
+enum gw_body_size {
+    GW_BODY_SMALL,  // GW_BODY_SMALL_BYTES
+    GW_BODY_PLAIN,  // limits.body_bytes
+    GW_BODY_UPLOAD, // limits.upload_bytes
+    GW_BODY_SIZE_COUNT
+};
+
 struct gw_exchange {
     struct base_arena *arena;
     struct gw_request request;
@@ -115,8 +124,10 @@ struct gw_exchange {
     bool proven;                              // what request.proven points to
     bool abandoned; // set by the transport; read by the core on the owning worker only
     bool refused;   // set by the core at the headers: the reply is filled (svc/access/head_check.h)
-    struct gw_core *noted; // set by the core: a failure is noted, as ...
-    int noted_as;          // ... this (enum gw_fault_what)
+    // Set by the core: called when the answer is an error. NULL: it is not noted.
+    void (*note)(struct gw_core *core, int as, const struct gw_exchange *self);
+    struct gw_core *noted; // its first two arguments
+    int noted_as;
 };
 
 static inline bool gw_request_is_duplex(const struct gw_request *request)

@@ -2,9 +2,20 @@
 // its own counters; whoever answers sums them with relaxed loads. Worker's thread. request_router.c
 // answers with it. Text is built in the exchange's arena and bounded by TEXT_BYTES_MAX. What the
 // control thread owns is not looked at: rollout_figures.c has a copy of it.
+#include "svc/metrics_text.h"
+
 #include "svc/core_private.h"
 #include "svc/access/operators.h"
 #include "svc/rollout/rollout_figures.h"
+#include "svc/access/audit.h"
+#include "svc/access/credentials.h"
+#include "svc/content/blob_cache.h"
+#include "svc/device/device_faults.h"
+#include "svc/device/strangers.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/reply.h"
+#include "svc/trust/director_private.h"
+#include "svc/core_worker.h"
 
 #include "base/version.h"
 
@@ -264,22 +275,22 @@ static void add_faults(struct text *text, const struct gw_core *core)
 static void add_rollouts(struct text *text, struct gw_core *core)
 {
     value(text, "decisions_total", "counter", "Decisions of the rollout controller.",
-          atomic_load_explicit(&core->decisions, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.decisions, memory_order_relaxed));
     value(text, "pages_total", "counter",
           "Rollouts somebody must look at: no data for too long, or failed unattended.",
-          atomic_load_explicit(&core->pages, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.pages, memory_order_relaxed));
     value(text, "rollouts_completed_total", "counter", "Rollouts that completed.",
-          atomic_load_explicit(&core->rollouts_completed, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.completed, memory_order_relaxed));
     value(text, "rollouts_rolled_back_total", "counter", "Rollouts that began to go back.",
-          atomic_load_explicit(&core->rollouts_rolled_back, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.rolled_back, memory_order_relaxed));
     value(text, "rollouts_held_total", "counter", "Rollouts that failed and wait for a person.",
-          atomic_load_explicit(&core->rollouts_held, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.held, memory_order_relaxed));
     value(text, "guards_over_total", "counter",
           "Rollouts that completed when their guard was over, with devices outstanding.",
-          atomic_load_explicit(&core->guards_over, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.guards_over, memory_order_relaxed));
     value(text, "rollouts_failing_late", "gauge",
           "Rollouts that completed and have more failures now than their last stage may.",
-          atomic_load_explicit(&core->rollouts_late, memory_order_relaxed));
+          atomic_load_explicit(&core->ends.late, memory_order_relaxed));
 }
 
 static void add_director(struct text *text, const struct gw_director *director)
@@ -333,27 +344,27 @@ static void add_core(struct text *text, struct gw_core *core)
         gw_device_table_probes_long(core->table) + gw_credentials_probes_long(core->credentials) +
             gw_attr_pool_probes_long(core->pool) + cohort_probes_long(core));
     value(text, "disk_level", "gauge", "1: strangers write nothing more, 2: no device does.",
-          (uint64_t)atomic_load_explicit(&core->disk, memory_order_relaxed));
+          (uint64_t)atomic_load_explicit(&core->set.disk, memory_order_relaxed));
     value(text, "disk_refused_total", "counter", "Reports and enrolments refused for want of disk.",
-          atomic_load_explicit(&core->disk_refused, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.disk_refused, memory_order_relaxed));
     value(text, "attribute_blocks", "gauge", "Distinct attribute blocks.",
           gw_attr_pool_count(core->pool));
     value(text, "outcomes_total", "counter", "Outcomes made durable.",
-          atomic_load_explicit(&core->reports_outcomes, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.outcomes, memory_order_relaxed));
     value(text, "outcomes_repeated_total", "counter", "Outcomes that were durable already.",
-          atomic_load_explicit(&core->reports_repeated, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.repeated, memory_order_relaxed));
     value(text, "outcomes_unknown_total", "counter", "Outcomes of unknown rollouts.",
-          atomic_load_explicit(&core->reports_unknown, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.unknown, memory_order_relaxed));
     value(text, "outcomes_unoffered_total", "counter",
           "Outcomes that nothing counts: no stage of the rollout lets the device in.",
-          atomic_load_explicit(&core->reports_unoffered, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.unoffered, memory_order_relaxed));
     value(text, "outcomes_unproven_total", "counter",
           "Outcomes that no gate counts: the device did not show who it is.",
-          atomic_load_explicit(&core->reports_unproven, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.unproven, memory_order_relaxed));
     value(text, "report_gaps_total", "counter", "Reports that did not follow on the last.",
-          atomic_load_explicit(&core->reports_gaps, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.gaps, memory_order_relaxed));
     value(text, "records_corrupt_total", "counter", "Stored records that could not be read.",
-          atomic_load_explicit(&core->records_corrupt, memory_order_relaxed));
+          atomic_load_explicit(&core->reports.records_corrupt, memory_order_relaxed));
     add_rollouts(text, core);
     value(text, "clock_doubt", "gauge",
           "0: the time is sure, 1: the wall clock jumped ahead, 2: back, 3: was never set.",
@@ -362,7 +373,7 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->time.doubts, memory_order_relaxed));
     value(text, "clock_apart_seconds", "gauge", "Wall clock and the gateway's time apart.",
           atomic_load_explicit(&core->time.apart_s, memory_order_relaxed));
-    add_director(text, &core->director);
+    add_director(text, core->director);
 }
 
 static void add_figure(void *ctx, const char *name, const char *type, const char *help,
@@ -399,7 +410,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     struct text text = {.data = base_arena_alloc(exchange->arena, TEXT_BYTES_MAX)};
     if (text.data == NULL) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
+        gw_reply_busy(exchange, worker->core->set.retry_after_s);
     } else {
         add_program(&text);
         add_workers(&text, worker->core);
@@ -407,7 +418,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         add_faults(&text, worker->core);
         add_store(&text, worker->core);
         add_access(&text, worker->core);
-        const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;
+        const struct gw_tunnel_seam *tunnel = &worker->core->hooks.tunnel;
         if (tunnel->ingest != NULL) {
             tunnel->figures(tunnel->ingest, add_figure, &text);
         }

@@ -6,7 +6,6 @@
 #include "svc/reply.h"
 
 #include "base/check.h"
-#include "svc/device/device_faults.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,8 +23,8 @@ void gw_reply_header(struct gw_reply *reply, struct base_str name, struct base_s
 
 void gw_exchange_finish(struct gw_exchange *exchange)
 {
-    if (exchange->noted != NULL && exchange->reply.status >= 400) {
-        gw_faults_note(exchange->noted, (enum gw_fault_what)exchange->noted_as, exchange);
+    if (exchange->note != NULL && exchange->reply.status >= 400) {
+        exchange->note(exchange->noted, exchange->noted_as, exchange);
     }
     exchange->finish(exchange);
 }

@@ -9,6 +9,15 @@
 #include "svc/device/device_faults.h"
 #include "svc/content/exclusive.h"
 #include "svc/access/head_check.h"
+#include "svc/access/operators.h"
+#include "svc/device/checkin.h"
+#include "svc/device/hints.h"
+#include "svc/device/report_intake.h"
+#include "svc/metrics_text.h"
+#include "svc/reply.h"
+#include "svc/trust/director_private.h"
+#include "svc/tunnel_admit.h"
+#include "svc/core_worker.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +38,7 @@ static bool is_ddi_path(struct base_str path)
 
 bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path)
 {
-    return (worker->core->ddi != NULL && is_ddi_path(path)) ||
+    return (worker->core->hooks.ddi != NULL && is_ddi_path(path)) ||
            base_str_starts(path, BASE_STR("/v1/")) || base_str_starts(path, BASE_STR("/api/")) ||
            base_str_equal(path, BASE_STR("/")) || base_str_equal(path, BASE_STR("/metrics")) ||
            base_str_equal(path, BASE_STR("/healthz")) || base_str_equal(path, BASE_STR("/readyz"));
@@ -49,14 +58,14 @@ static void handle_api(struct gw_worker *worker, struct gw_exchange *exchange)
     struct gw_core *core = worker->core;
     struct gw_actor actor = {0};
     bool known = !exchange->refused && gw_access_check(core, exchange, &actor);
-    if (core->api == NULL) {
+    if (core->hooks.api == NULL) {
         if (known) {
             gw_reply_problem(exchange, 404, "the operator API is not part of this program");
         }
         gw_exchange_finish(exchange);
         return;
     }
-    core->api(worker, exchange, known ? &actor : NULL);
+    core->hooks.api(worker, exchange, known ? &actor : NULL);
 }
 
 static void handle_health(struct gw_worker *worker, struct gw_exchange *exchange)
@@ -73,7 +82,7 @@ static void reply_ready(const struct gw_core *core, struct gw_exchange *exchange
     enum gw_clock_doubt doubt =
         (enum gw_clock_doubt)atomic_load_explicit(&core->time.doubt, memory_order_relaxed);
     bool unnamed =
-        atomic_load_explicit(&core->director.keys_unnamed_seen, memory_order_relaxed) > 0;
+        atomic_load_explicit(&core->director->keys_unnamed_seen, memory_order_relaxed) > 0;
     char clock[READY_TEXT_MAX / 2] = "";
     char *text = base_arena_alloc(exchange->arena, READY_TEXT_MAX);
     int size = 0;
@@ -96,7 +105,7 @@ static void reply_ready(const struct gw_core *core, struct gw_exchange *exchange
 
 static void handle_ready(struct gw_worker *worker, struct gw_exchange *exchange)
 {
-    if (atomic_load_explicit(&worker->core->ready, memory_order_relaxed)) {
+    if (atomic_load_explicit(&worker->core->set.ready, memory_order_relaxed)) {
         reply_ready(worker->core, exchange);
     } else {
         gw_reply_problem(exchange, 503, "draining");
@@ -174,7 +183,7 @@ bool gw_core_head(struct gw_worker *worker, struct gw_exchange *exchange, struct
         return method_fits(route, request->method) &&
                (route->head == NULL || route->head(worker, exchange, out));
     }
-    if (worker->core->ddi != NULL && is_ddi_path(request->path)) {
+    if (worker->core->hooks.ddi != NULL && is_ddi_path(request->path)) {
         return gw_ddi_head(worker, exchange, out);
     }
     return base_str_starts(request->path, BASE_STR(API_PREFIX)) &&
@@ -190,12 +199,18 @@ void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchang
     }
 }
 
+static void note_fault(struct gw_core *core, int as, const struct gw_exchange *exchange)
+{
+    gw_faults_note(core, (enum gw_fault_what)as, exchange);
+}
+
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
     const struct route *route = find_route(request->path);
     enum gw_fault_what noted_as = route != NULL ? route->noted_as : GW_FAULT_NONE;
-    exchange->noted = noted_as != GW_FAULT_NONE ? worker->core : NULL;
+    exchange->note = noted_as != GW_FAULT_NONE ? note_fault : NULL;
+    exchange->noted = worker->core;
     exchange->noted_as = (int)noted_as;
     if (route != NULL) {
         if (exchange->refused) {
@@ -208,13 +223,13 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         }
         return;
     }
-    if (base_str_equal(request->path, BASE_STR("/")) && worker->core->api != NULL) {
-        worker->core->api(worker, exchange,
-                          NULL); // the console page holds no data: it needs no token
+    if (base_str_equal(request->path, BASE_STR("/")) && worker->core->hooks.api != NULL) {
+        worker->core->hooks.api(worker, exchange,
+                                NULL); // the console page holds no data: it needs no token
         return;
     }
-    if (worker->core->ddi != NULL && is_ddi_path(request->path)) {
-        worker->core->ddi(worker, exchange);
+    if (worker->core->hooks.ddi != NULL && is_ddi_path(request->path)) {
+        worker->core->hooks.ddi(worker, exchange);
         return;
     }
     if (base_str_starts(request->path, BASE_STR(API_PREFIX))) {

@@ -1,7 +1,13 @@
 // POST /v1/tunnel: who may open a tunnel stream, and which streams end when devices are revoked.
 // What a stream carries is the ingest's (gateway/tunnel), the bytes are the transport's
 // (gateway/http). Worker's thread.
+#include "svc/tunnel_admit.h"
+
 #include "svc/core_private.h"
+#include "svc/access/credentials.h"
+#include "svc/device/hints.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include "wire/digest.h"
 
@@ -11,8 +17,8 @@ void gw_tunnel_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     uint64_t device_id = 0;
     uint16_t tenant = 0;
     enum gw_admission admission;
-    if (!atomic_load_explicit(&core->ready, memory_order_relaxed)) {
-        gw_reply_busy(exchange, core->retry_after_s); // draining: another one, or later
+    if (!atomic_load_explicit(&core->set.ready, memory_order_relaxed)) {
+        gw_reply_busy(exchange, core->set.retry_after_s); // draining: another one, or later
     } else if (wire_device_parse_own(exchange->request.device, &device_id) != BASE_OK) {
         gw_reply_problem(exchange, 400, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
     } else if ((admission = gw_device_admit(core, &exchange->request, device_id, &tenant)) !=

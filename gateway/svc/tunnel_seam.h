@@ -28,9 +28,9 @@ struct gw_tunnel_seam {
 void gw_core_set_tunnel(struct gw_core *core, const struct gw_tunnel_seam *seam);
 // NULL: there is none. Any thread.
 struct gw_ingest *gw_core_tunnel(const struct gw_core *core);
-// A version is registered: its uploads. INVALID (a schema; `error` says what and where), CONFLICT,
-// LIMIT, NOMEM. Control thread.
-BASE_NODISCARD enum base_status gw_core_declare_uploads(struct gw_core *core,
+// A version of a task of `tenant` is registered: its uploads. INVALID (a schema; `error` says what
+// and where), CONFLICT, LIMIT, NOMEM. Control thread.
+BASE_NODISCARD enum base_status gw_core_declare_uploads(struct gw_core *core, uint16_t tenant,
                                                         const struct wire_manifest *manifest,
                                                         struct base_error *error);
 // Bytes of a released dictionary on the heap, to free(). NOT_FOUND, IO, NOMEM, CORRUPT. Any thread

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

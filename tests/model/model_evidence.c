@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "policy/target_text.h"
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
 #include "wire/run_evidence.h"
 
 #include <inttypes.h>

@@ -5,6 +5,7 @@
 #include "policy/replay.h"
 #include "svc/access/audit.h"
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,6 +7,8 @@
 #include "model_seal.h"
 
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,6 +2,8 @@
 #include "model_pace.h"
 
 #include "svc/core_private.h"
+#include "wire/offer.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "core/runtime.h"
 #include "core/trust_store.h"
 #include "svc/core_private.h"
+#include "svc/trust/director_private.h"
 
 #include "base/check.h"
 
@@ -171,7 +172,7 @@ static bool is_signed(const struct model_device *device, const struct model_orde
 
 enum model_trust model_trust_of(const struct model_device *device, const struct model_order *order)
 {
-    const struct gw_meta *meta = device->ground->gateway->core->director.meta;
+    const struct gw_meta *meta = device->ground->gateway->core->director->meta;
     struct dev_runtime *runtime = device->runtime;
     struct stamp own;
     struct stamp given;

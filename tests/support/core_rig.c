@@ -7,6 +7,9 @@
 #include "policy/expr.h"
 #include "svc/device/device_record.h"
 #include "svc/device/past_outcomes.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/tally/tally.h"
+#include "svc/core_worker.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -688,10 +691,10 @@ uint64_t rig_past_rows(struct rig *rig)
 
 void rig_expect_counts_from_disk(struct rig *rig)
 {
-    for (uint32_t i = 0; i < rig->core->catalog.rollout_count; i++) {
+    for (uint32_t i = 0; i < rig->core->catalog->rollout_count; i++) {
         struct recount recount = {.rig = rig,
-                                  .release = rig->core->catalog.rollouts[i]->release,
-                                  .rollout_id = rig->core->catalog.rollouts[i]->release->id};
+                                  .release = rig->core->catalog->rollouts[i]->release,
+                                  .rollout_id = rig->core->catalog->rollouts[i]->release->id};
         struct gw_store_read *read;
         struct gw_key from = gw_key_u64(0);
         assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);

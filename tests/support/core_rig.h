@@ -6,11 +6,14 @@
 
 #include "base/prng.h"
 #include "svc/core_private.h"
+#include "svc/device/devices.h"
+#include "svc/rollout/rollouts.h"
 #include "svc/content/blob.h"
 #include "wire/manifest.h"
 #include "wire/offer.h"
 #include "wire/profile.h"
 #include "wire/report.h"
+#include "wire/meta.h"
 
 #include <pthread.h>
 

@@ -7,6 +7,7 @@
 
 #include "core_rig.h"
 #include "older_release.h"
+#include "svc/rollout/catalog_private.h"
 
 #define OLDER_FIRST    6 // versions of a stored release
 #define OLDER_LAST     7

@@ -5,7 +5,7 @@
     tidy.py --root DIR --lib DIR    also checks the undefined symbols of the core archives there
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
-Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
+Rules: dependency rules between modules and between the parts of the gateway's core, one door per library, sizes, banned calls, unique file names, first
 include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
 repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
 files that pages name, links of pages.
@@ -146,6 +146,22 @@ UNKEYED_MAY = {
     "gateway/tunnel/segment_record.c": "checksums on disk",
 }
 
+# Parts of the gateway's core, a folder each, the lowest first: a part includes itself and what is below it. At the top level
+# of gateway/svc lies what all of them stand on, and (SVC_TOP) what stands on all of them.
+SVC = "gateway/svc/"
+SVC_PARTS = ["", "access", "content", "plan", "tally", "trust", "device", "rollout", "view"]
+SVC_TOP = ["clock_record.c", "control_thread.c", "core.c", "metrics_text.c", "metrics_text.h", "request_router.c",
+           "stored_uploads.c", "tunnel_admit.c", "tunnel_admit.h"]
+# Who may reach up, and why.
+SVC_UP = {
+    ("core_worker.h", "plan/cohort.h"): "a worker holds its cohorts",
+    ("core_worker.h", "device/device_table.h"): "... and the touches it has not told the table of",
+    ("core_worker.c", "plan/plan.h"): "... and its plan",
+    ("tally/tally.c", "rollout/rollouts.h"): "fills the counts of a rollout's view",
+    ("tally/value_slices.c", "rollout/rollouts.h"): "... and its slices",
+}
+SVC_FILES_MAX = 40  # of one folder
+
 # Words that speak of something else than the product.
 FORBIDDEN = [
     (r"https?://[^ ]*(debian|npmjs|pypi)[^ ]*", "names a package host"),
@@ -166,6 +182,16 @@ CORES = {
 # Pieces of base that are the outside world: a core may not reach for them.
 REAL_WORLD = re.compile(r"^base_(clock_mono_us|clock_wall_us|clock_real|entropy_u64|alloc_heap|log_stderr)$")
 SANITIZER = re.compile(r"^(__asan|__ubsan|__tsan|__sanitizer|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__odr_asan)")
+
+
+def svc_level(name):
+    """Where a file of the gateway's core stands; None: elsewhere, or in a folder that no rule knows."""
+    if not name.startswith(SVC):
+        return None
+    folder, base = os.path.split(name[len(SVC):])
+    if not folder and base in SVC_TOP:
+        return len(SVC_PARTS)
+    return SVC_PARTS.index(folder) if folder in SVC_PARTS else None
 
 
 def module_of(path):
@@ -236,6 +262,51 @@ class Tidy:
             for pattern, doors in DOORS:
                 if re.match(pattern, header) and not any(name.startswith(d) for d in doors):
                     self.report(name, number, "door", f"<{header}> belongs behind {', '.join(doors)}")
+
+    def check_parts(self, name, lines):
+        """The parts of the gateway's core use one another in one direction."""
+        if not name.startswith(SVC):
+            return
+        level = svc_level(name)
+        if level is None:
+            self.report(name, 1, "parts", f"a folder that is no part of {SVC}: name it in tests/tidy/tidy.py")
+            return
+        for number, line in enumerate(lines, 1):
+            found = re.match(r'\s*#\s*include\s*"svc/([^"]+)"', line)
+            other = svc_level(SVC + found.group(1)) if found else None
+            if other is not None and other > level and (name[len(SVC):], found.group(1)) not in SVC_UP:
+                self.report(name, number, "parts", f"{found.group(1)} is above it: move what both need down, or pass a function")
+
+    def check_folders(self):
+        counts = {}
+        for name in self.sources:
+            if name.startswith(SVC):
+                folder = os.path.dirname(name)
+                counts[folder] = counts.get(folder, 0) + 1
+        for folder, count in counts.items():
+            if count > SVC_FILES_MAX:
+                self.report(folder, 1, "parts", f"{count} files; at most {SVC_FILES_MAX}: find the seam")
+
+    def check_calls(self, path):
+        """The same rule over the calls of the built archive, whatever header brought them."""
+        places = {os.path.basename(name): name for name in self.sources if name.startswith(SVC) and name.endswith(".c")}
+        defines, needs, member = {}, {}, None
+        listing = subprocess.run(["nm", "-P", path], capture_output=True, text=True, check=True).stdout
+        for line in listing.splitlines():
+            found = re.match(r".*\[(\w+\.c)\.o\]:$", line)
+            fields = line.split()
+            if found:
+                member = places.get(found.group(1))
+            elif member and len(fields) > 1 and fields[1] in "TDBR" and fields[0].startswith("gw_"):
+                defines[fields[0]] = member
+            elif member and len(fields) > 1 and fields[1] == "U":
+                needs.setdefault(member, []).append(fields[0])
+        for name, calls in sorted(needs.items()):
+            for call in calls:
+                target = defines.get(call)
+                may = target and (name[len(SVC):], target[len(SVC):-2] + ".h") in SVC_UP
+                if target and not may and svc_level(target) > svc_level(name):
+                    self.report(name, 0, "parts", f"{call} is of {target}, which is above it")
 
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
@@ -435,6 +506,8 @@ class Tidy:
             if not os.path.isfile(path):
                 self.report(path, 0, "symbols", "archive is missing: build it first")
                 continue
+            if archive == "libwalle-gateway-core.a":
+                self.check_calls(path)
             own = symbols(path, "--defined-only")
             known = set().union(*(symbols(os.path.join(lib, f), "--defined-only") for f in friends)) if friends else set()
             for symbol in sorted(symbols(path, "--undefined-only") - own):
@@ -450,6 +523,7 @@ class Tidy:
             if name.endswith((".c", ".h", ".cu", ".cuh")):
                 lines = self.read(name)
                 self.check_includes(name, lines)
+                self.check_parts(name, lines)
                 self.check_sizes(name, lines)
                 self.check_banned(name, lines)
                 self.check_keyed(name, lines)
@@ -468,6 +542,7 @@ class Tidy:
             elif name.endswith((".py", ".sh", ".conf", ".cmake", ".json")) or "." not in os.path.basename(name):
                 self.check_words(name, self.read(name))
         self.check_names()
+        self.check_folders()
         if formatting:
             self.check_format()
         if lib:
@@ -522,6 +597,9 @@ BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
     ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
     ("dependency", "policy/CMakeLists.txt", "walle_library(NAME policy DIR . USES base)\n"),
+    ("parts", "gateway/svc/access/bad.c", OPENING + '#include "svc/rollout/rollouts.h"\n'),
+    ("parts", "gateway/svc/bad.c", OPENING + '#include "svc/access/access.h"\n'),
+    ("parts", "gateway/svc/new/bad.c", OPENING),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),

@@ -36,11 +36,11 @@ static bool is_admin_token(const struct gw_core *core, struct base_str given)
 {
     struct wire_sha256 a;
     struct wire_sha256 b;
-    if (core->admin_token_bytes == 0) {
+    if (core->set.admin_token_bytes == 0) {
         return false;
     }
     gw_sha256(given.data, given.size, &a);
-    gw_sha256(core->admin_token, core->admin_token_bytes, &b);
+    gw_sha256(core->set.admin_token, core->set.admin_token_bytes, &b);
     return gw_secret_equal(a.bytes, b.bytes, WIRE_SHA256_BYTES);
 }
 
@@ -231,12 +231,12 @@ enum gw_metrics_for gw_access_metrics(struct gw_core *core, struct gw_exchange *
                                       struct gw_actor *out_actor)
 {
     const struct gw_request *request = &exchange->request;
-    bool here = core->metrics_access == GW_METRICS_LOOPBACK && request->loopback &&
+    bool here = core->set.metrics_access == GW_METRICS_LOOPBACK && request->loopback &&
                 !is_foreign_page(request);
     if (request->authorization.size == 0 && here) {
         return GW_METRICS_FOR_ALL;
     }
-    if (request->authorization.size == 0 && core->metrics_access == GW_METRICS_OPEN) {
+    if (request->authorization.size == 0 && core->set.metrics_access == GW_METRICS_OPEN) {
         return GW_METRICS_FOR_STRANGER;
     }
     return gw_access_check(core, exchange, out_actor) ? GW_METRICS_FOR_ACTOR
@@ -266,8 +266,8 @@ bool gw_core_may_note_stranger(struct gw_core *core)
 static bool enrolment_rate(struct gw_core *core)
 {
     struct gw_operators *operators = core->operators;
-    const struct pol_ratelimit_config config = {.burst = core->enroll_rate_per_s,
-                                                .refill = core->enroll_rate_per_s,
+    const struct pol_ratelimit_config config = {.burst = core->set.enroll_rate_per_s,
+                                                .refill = core->set.enroll_rate_per_s,
                                                 .interval_us = 1000000};
     uint64_t now_us = core->clock.mono_us(core->clock.ctx);
     if (!operators->enrolments_begun) {

@@ -7,6 +7,7 @@
 #include "svc/access/answers.h"
 
 #include "svc/core_private.h"
+#include "svc/access/operators.h"
 
 #include "base/cursor.h"
 
@@ -103,7 +104,7 @@ static bool load_answer(void *ctx, struct base_span key, struct base_span value)
     struct gw_answers *answers = load->answers;
     if (key.size != 1 + WIRE_SHA256_BYTES ||
         gw_answer_decode(value.data, value.size, &answer) != BASE_OK) {
-        atomic_fetch_add_explicit(&load->core->records_corrupt, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&load->core->reports.records_corrupt, 1, memory_order_relaxed);
         return true;
     }
     if (answers->count == GW_ANSWERS_MAX) {

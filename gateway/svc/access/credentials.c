@@ -12,6 +12,8 @@
 #include "svc/core_private.h"
 #include "svc/access/device_user.h"
 #include "svc/access/operators.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include "base/check.h"
 #include "base/cursor.h"
@@ -396,7 +398,7 @@ enum gw_admission gw_device_admit(struct gw_core *core, const struct gw_request 
     struct gw_credentials *credentials = core->credentials;
     *out_tenant = GW_TENANT_DEFAULT;
     bool shows = request->credential.size > 0 || request->has_certificate;
-    if (!shows && !core->device_auth_required && gw_credentials_count(credentials) == 0) {
+    if (!shows && !core->set.device_auth_required && gw_credentials_count(credentials) == 0) {
         return GW_ADMITTED;
     }
     struct slot slot = look_up(credentials, device_id);
@@ -407,8 +409,9 @@ enum gw_admission gw_device_admit(struct gw_core *core, const struct gw_request 
     switch (state_of(&slot)) {
     case GW_CREDENTIAL_NONE:
         // One that was forgotten has to enrol again: its tenant is nobody's to claim.
-        return shows || core->device_auth_required || slot.state_used != 0 ? GW_ADMISSION_UNKNOWN
-                                                                           : GW_ADMITTED;
+        return shows || core->set.device_auth_required || slot.state_used != 0
+                   ? GW_ADMISSION_UNKNOWN
+                   : GW_ADMITTED;
     case GW_CREDENTIAL_REVOKED:
         return GW_ADMISSION_REVOKED;
     case GW_CREDENTIAL_PENDING:

@@ -5,6 +5,7 @@
 #include "svc/access/device_user.h"
 
 #include "svc/core_private.h"
+#include "svc/access/audit.h"
 
 #include "base/cursor.h"
 

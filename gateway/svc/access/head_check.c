@@ -4,6 +4,10 @@
 #include "svc/access/head_check.h"
 
 #include "svc/core_private.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include "wire/report.h"
 
@@ -61,7 +65,7 @@ bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct 
     struct gw_core *core = worker->core;
     struct gw_actor actor = {0};
     out->size = GW_BODY_PLAIN;
-    if (core->api_head == NULL) {
+    if (core->hooks.api_head == NULL) {
         return true;
     }
     if (!gw_access_check(core, exchange, &actor)) {
@@ -69,13 +73,13 @@ bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct 
     }
     out->proof = GW_PROOF_TOKEN;
     out->id = actor.token_id;
-    return core->api_head(exchange, &actor, &out->size);
+    return core->hooks.api_head(exchange, &actor, &out->size);
 }
 
 bool gw_ddi_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
 {
     out->size = GW_BODY_PLAIN;
-    return worker->core->ddi_head(worker, exchange);
+    return worker->core->hooks.ddi_head(worker, exchange);
 }
 
 bool gw_core_prove(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)

@@ -6,17 +6,9 @@
 
 #include "svc/exchange.h"
 
-#define GW_BODY_SMALL_BYTES 16384u // of routes that take a report or nothing
-#define GW_PROVEN_TEXT_MAX  112u
+#define GW_PROVEN_TEXT_MAX 112u
 
 struct gw_worker;
-
-enum gw_body_size {
-    GW_BODY_SMALL,  // GW_BODY_SMALL_BYTES
-    GW_BODY_PLAIN,  // limits.body_bytes
-    GW_BODY_UPLOAD, // limits.upload_bytes
-    GW_BODY_SIZE_COUNT
-};
 
 enum gw_proof {
     GW_PROOF_NONE,

@@ -354,18 +354,18 @@ static enum base_status first_admin(struct gw_core *core, const struct gw_first_
                                     struct base_error *error)
 {
     char text[GW_SECRET_TEXT_BYTES + 1];
-    if (core->admin_token_bytes > 0 || has_admin(core->operators, gw_core_now_s(core))) {
+    if (core->set.admin_token_bytes > 0 || has_admin(core->operators, gw_core_now_s(core))) {
         return BASE_OK;
     }
     if (gw_secret_make(&core->random, GW_SECRET_OPERATOR, text) != BASE_OK) {
         return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
     }
-    core->admin_token = malloc(GW_SECRET_TEXT_BYTES);
-    if (core->admin_token == NULL) {
+    core->set.admin_token = malloc(GW_SECRET_TEXT_BYTES);
+    if (core->set.admin_token == NULL) {
         return BASE_ERR_NOMEM;
     }
-    memcpy(core->admin_token, text, GW_SECRET_TEXT_BYTES);
-    core->admin_token_bytes = GW_SECRET_TEXT_BYTES;
+    memcpy(core->set.admin_token, text, GW_SECRET_TEXT_BYTES);
+    core->set.admin_token_bytes = GW_SECRET_TEXT_BYTES;
     return port->keep(port->ctx, true, text, error);
 }
 

@@ -6,6 +6,7 @@
 
 #include "policy/ratelimit.h"
 #include "svc/access/peer_limits.h"
+#include "svc/access/operators.h"
 
 struct gw_operators {
     pthread_mutex_t lock;

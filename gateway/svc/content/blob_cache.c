@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "svc/content/delta_make.h"
+#include "svc/core_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

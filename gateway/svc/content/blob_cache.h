@@ -4,7 +4,9 @@
 #define GW_BLOB_CACHE_H
 
 #include "svc/content/blob.h"
-#include "svc/core_private.h"
+
+struct gw_blob_cache;
+struct gw_core;
 
 #define GW_ETAG_MAX 96u
 
@@ -46,5 +48,15 @@ struct base_str gw_blob_etag(const struct gw_blob *blob); // quoted; valid as lo
 enum gw_blob_variant gw_blob_variant(const struct gw_blob *blob);
 // The name of its content coding; empty: the bytes as they are.
 struct base_str gw_blob_coding(const struct gw_blob *blob);
+
+enum base_status gw_blob_cache_new(struct gw_core *core, struct gw_blob_cache **out_cache);
+void gw_blob_cache_free(struct gw_blob_cache *cache);
+struct gw_blob_cache_stats {
+    uint64_t bytes;
+    uint64_t entries;
+    uint64_t hits;
+    uint64_t misses;
+};
+void gw_blob_cache_stats(struct gw_blob_cache *cache, struct gw_blob_cache_stats *out);
 
 #endif

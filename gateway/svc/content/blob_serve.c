@@ -9,6 +9,10 @@
 #include "svc/content/blob_cache.h"
 
 #include "svc/content/exclusive.h"
+#include "svc/access/credentials.h"
+#include "svc/core_private.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -419,7 +423,7 @@ static bool is_admitted(struct gw_core *core, struct gw_exchange *exchange)
 {
     uint64_t device_id = 0;
     uint16_t tenant;
-    if (exchange->request.device.size == 0 && !core->device_auth_required) {
+    if (exchange->request.device.size == 0 && !core->set.device_auth_required) {
         return true;
     }
     if (wire_device_parse_own(exchange->request.device, &device_id) != BASE_OK) {
@@ -457,7 +461,7 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     if (status != BASE_OK) {
         gw_reply_failure(exchange, status, status == BASE_ERR_NOT_FOUND ? "no such blob" : NULL,
-                         worker->core->retry_after_s);
+                         worker->core->set.retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }

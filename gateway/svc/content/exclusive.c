@@ -9,6 +9,7 @@
 #include "svc/content/blob.h"
 #include "svc/core_private.h"
 #include "svc/access/device_user.h"
+#include "svc/access/audit.h"
 
 #include "base/cursor.h"
 

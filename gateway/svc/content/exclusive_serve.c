@@ -5,6 +5,9 @@
 
 #include "svc/content/blob_cache.h"
 #include "svc/core_private.h"
+#include "svc/access/credentials.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include <string.h>
 
@@ -92,7 +95,7 @@ static enum base_status answer(struct gw_worker *worker, struct gw_exchange *exc
         gw_exclusive_find(core, question->tenant, &question->root, question->device_id, &leaf));
     enum base_status status = BASE_OK;
     if (!question->has_content) {
-        reply_proof(exchange, &leaf.proof, core->retry_after_s);
+        reply_proof(exchange, &leaf.proof, core->set.retry_after_s);
     } else {
         status = lists(core, &leaf.proof.entry, &question->content);
         if (status == BASE_OK) {
@@ -140,7 +143,7 @@ void gw_exclusive_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_reply_failure(exchange, status,
                          status == BASE_ERR_NOT_FOUND ? "nothing exclusive here for this device"
                                                       : NULL,
-                         worker->core->retry_after_s);
+                         worker->core->set.retry_after_s);
     }
     gw_exchange_finish(exchange);
 }

@@ -9,6 +9,7 @@
 #include "svc/access/audit.h"
 #include "svc/core_private.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ROW_VERSION 1
@@ -121,4 +122,19 @@ enum base_status gw_tunnel_dicts_load(struct gw_store *store, uint32_t id,
     struct gw_tunnel_dict dict;
     BASE_TRY(gw_tunnel_dicts_find(store, id, &dict));
     return gw_store_blob_load(store, &dict.digest, out);
+}
+
+enum base_status gw_core_load_dict(struct gw_core *core, uint32_t id, uint8_t **out_bytes,
+                                   size_t *out_size)
+{
+    struct gw_store_bytes bytes;
+    BASE_TRY(gw_tunnel_dicts_load(core->store, id, &bytes));
+    uint8_t *copy = malloc(bytes.size > 0 ? bytes.size : 1);
+    if (copy != NULL) {
+        memcpy(copy, bytes.data, bytes.size);
+        *out_bytes = copy;
+        *out_size = bytes.size;
+    }
+    gw_store_bytes_done(&bytes);
+    return copy != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }

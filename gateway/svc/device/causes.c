@@ -3,6 +3,7 @@
 // core.c loads all at start, devices_store.c, why.c and told_facts.c look one up. A row that cannot
 // be read is counted and left out: only its words are lost.
 #include "svc/device/causes.h"
+#include "svc/tally/tally.h"
 
 #include "base/cursor.h"
 
@@ -57,7 +58,7 @@ static bool load_cause(void *ctx, struct base_span key, struct base_span value)
         gw_tally_name_cause(core->tally, rollout_id, fingerprint, cause.kind,
                             base_str_of(cause.detail));
     } else {
-        atomic_fetch_add_explicit(&core->records_corrupt, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&core->reports.records_corrupt, 1, memory_order_relaxed);
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #define GW_CAUSES_H
 
 #include "svc/core_private.h"
+#include "wire/report.h"
 
 struct gw_cause {
     uint8_t kind; // enum wire_outcome_kind

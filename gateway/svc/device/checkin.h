@@ -5,6 +5,10 @@
 #include "svc/core_private.h"
 #include "wire/offer.h"
 #include "wire/profile.h"
+#include "svc/access/credentials.h"
+
+struct gw_device_touch;
+struct wire_ask;
 
 // What a device told about itself, checked, and what its cohort says.
 struct gw_checkin {
@@ -22,6 +26,8 @@ struct gw_checkin {
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
 };
 
+void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+
 #define GW_PARTIALS_INLINE 16u // with more, what is known of the device is asked first
 
 // Parses both headers, checks who it is and finds the cohort. On failure *out_problem says what is
@@ -36,6 +42,8 @@ BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
 // What the table is to be told of it. False: nothing, for the device has no record and none begins.
 bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s,
                       struct gw_device_touch *out);
+void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s);
+void gw_worker_flush_touches(struct gw_worker *worker);
 // The question of a device with a root, when there is one and somebody to answer it. INVALID.
 BASE_NODISCARD enum base_status gw_checkin_ask(const struct gw_worker *worker,
                                                struct base_str nonce, struct gw_checkin *checkin,

@@ -10,6 +10,11 @@
 #include "svc/plan/draw.h"
 #include "svc/device/offer_gate.h"
 #include "svc/plan/offer_room.h"
+#include "svc/device/strangers.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/reply.h"
+#include "svc/trust/director.h"
+#include "svc/core_worker.h"
 
 #include "base/check.h"
 #include "policy/bucket.h"
@@ -84,6 +89,29 @@ bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin
     *out = (struct gw_device_touch){checkin->device_id, cohort->attrs_id, now_s, checkin->proven,
                                     checkin->profile.interval_s};
     return true;
+}
+
+void gw_worker_flush_touches(struct gw_worker *worker)
+{
+    if (worker->touch_count > 0) {
+        gw_device_table_touch(worker->core->table, worker->touches, worker->touch_count);
+        worker->touch_count = 0;
+        atomic_store_explicit(&worker->stats.touches_waiting, 0, memory_order_relaxed);
+    }
+}
+
+void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
+{
+    if (!gw_checkin_touch(worker, checkin, now_s, &worker->touches[worker->touch_count])) {
+        return;
+    }
+    worker->touch_count++;
+    if (worker->touch_count == GW_TOUCHES_MAX) {
+        gw_worker_flush_touches(worker);
+        return;
+    }
+    atomic_store_explicit(&worker->stats.touches_waiting, worker->touch_count,
+                          memory_order_relaxed);
 }
 
 // Has a trial a place for it that has what it should? It is looked at once, and settled then.
@@ -496,7 +524,7 @@ void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
     if (status == BASE_ERR_DENIED) {
         gw_admission_refuse(exchange, checkin->admission);
     } else if (base_status_is_resource(status)) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
+        gw_reply_busy(exchange, worker->core->set.retry_after_s);
     } else {
         gw_reply_problem(exchange, 400, "%s", problem);
     }
@@ -526,7 +554,7 @@ static void reply_offers(struct gw_worker *worker, struct gw_exchange *exchange,
     size_t size = 0;
     uint8_t *body = base_arena_alloc(exchange->arena, capacity);
     if (body == NULL || wire_offers_encode(offers, body, capacity, &size) != BASE_OK) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
+        gw_reply_busy(exchange, worker->core->set.retry_after_s);
     } else {
         gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
     }
@@ -587,7 +615,7 @@ enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_check
         return settled(worker, checkin, out);
     }
     bool held = gw_checkin_offers(worker, checkin, bytes_max, out);
-    bool concerned = checkin->asked && gw_director_concerns(worker->meta, checkin);
+    bool concerned = checkin->asked && gw_director_concerns(worker->meta, &checkin->profile);
     bool nothing = out->count == 0 && out->again_count == 0 && out->flags == 0;
     if (nothing && !concerned && !held) {
         return settled(worker, checkin, out);
@@ -622,7 +650,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         reply_offers(worker, exchange, &offers);
         break;
     case GW_CHECKIN_BUSY:
-        gw_reply_busy(exchange, worker->core->retry_after_s);
+        gw_reply_busy(exchange, worker->core->set.retry_after_s);
         break;
     }
     gw_exchange_finish(exchange);

@@ -8,6 +8,8 @@
 #include "base/str_cut.h"
 #include "base/visible.h"
 #include "svc/core_private.h"
+#include "svc/access/credentials.h"
+#include "svc/device/device_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,8 @@
 #include "svc/core_private.h"
 #include "svc/access/enrol_key.h"
 #include "svc/access/operators.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include "wire/enrolment.h"
 
@@ -123,10 +125,10 @@ static void finish_enrol(struct gw_message *message)
                                       : "this device is enrolled; an operator can reset it");
     } else if (job->status != BASE_OK) {
         gw_reply_failure(exchange, job->status, "the enrolment could not be stored",
-                         job->worker->core->retry_after_s);
+                         job->worker->core->set.retry_after_s);
     } else if (body == NULL || wire_enrolment_encode(&enrolment, body, WIRE_ENROLMENT_BYTES_MAX,
                                                      &size) != BASE_OK) {
-        gw_reply_busy(exchange, job->worker->core->retry_after_s);
+        gw_reply_busy(exchange, job->worker->core->set.retry_after_s);
     } else {
         gw_reply_body(exchange, 201, BASE_STR("application/octet-stream"), body, size);
         gw_reply_header(&exchange->reply, BASE_STR("cache-control"), BASE_STR("no-store"));
@@ -242,7 +244,7 @@ void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     struct gw_core *core = worker->core;
     struct enrol_job *job = base_arena_zalloc(exchange->arena, sizeof(*job));
     if (job == NULL || !gw_core_has_disk(core, true)) {
-        gw_reply_busy(exchange, core->retry_after_s);
+        gw_reply_busy(exchange, core->set.retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
@@ -263,7 +265,7 @@ void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         return;
     }
     if (!begin(worker, exchange, job)) {
-        gw_reply_busy(exchange, core->retry_after_s);
+        gw_reply_busy(exchange, core->set.retry_after_s);
         gw_exchange_finish(exchange);
     }
 }

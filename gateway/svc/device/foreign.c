@@ -6,6 +6,9 @@
 
 #include "svc/device/checkin.h"
 #include "svc/device/report_intake.h"
+#include "svc/access/operators.h"
+#include "svc/tally/tally.h"
+#include "svc/core_worker.h"
 
 #include <string.h>
 

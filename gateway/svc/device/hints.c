@@ -5,7 +5,11 @@
 // worker has that plan: the check-in that a hint brings may reach another worker, which would know
 // of nothing new yet, and the device would not ask again before its interval. A stream costs its
 // struct gw_hint. Worker's thread.
+#include "svc/device/hints.h"
+
 #include "svc/device/checkin.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 
 #include "base/check.h"
 
@@ -53,7 +57,7 @@ static uint32_t hint_after_ms(const struct gw_worker *worker)
 
 static void take_place(struct gw_worker *worker)
 {
-    uint32_t rate = worker->core->hint_rate_per_s;
+    uint32_t rate = worker->core->set.hint_rate_per_s;
     uint64_t now_ns = worker->core->clock.mono_us(worker->core->clock.ctx) * 1000u;
     if (worker->hint_place_ns < now_ns) {
         worker->hint_place_ns = now_ns;
@@ -67,7 +71,7 @@ static bool write_hint(struct gw_worker *worker, struct gw_hint *hint)
 {
     char text[GW_HINT_TEXT_BYTES];
     uint32_t after_ms = hint_after_ms(worker);
-    uint32_t spread_ms = worker->core->hint_spread_ms;
+    uint32_t spread_ms = worker->core->set.hint_spread_ms;
     int size = after_ms == 0 ? snprintf(text, sizeof(text),
                                         "event: hint\ndata: {\"spread_ms\":%u}\n\n", spread_ms)
                              : snprintf(text, sizeof(text),

@@ -2,6 +2,8 @@
 // or two locks of the device's shard, and an atomic count per release that the control thread
 // refills at every tick.
 #include "svc/device/offer_gate.h"
+#include "svc/device/device_table.h"
+#include "svc/tally/tally.h"
 
 #include "wire/digest.h"
 

@@ -6,6 +6,10 @@
 #include "policy/expr.h"
 #include "svc/core_private.h"
 #include "svc/plan/want.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/attr_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>

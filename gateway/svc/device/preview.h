@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "policy/bucket.h"
 #include "policy/rollout.h"
-#include "svc/rollout/catalog.h"
+#include "svc/plan/release_spec.h"
 #include "svc/device/reach.h"
 
 #define GW_PREVIEW_ATTRS    6u    // os, model, app_version, os_version, region, channel

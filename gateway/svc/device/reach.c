@@ -8,6 +8,11 @@
 #include "policy/expr.h"
 #include "svc/core_private.h"
 #include "svc/device/preview.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/plan/cohort.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,6 +11,9 @@
 #include "base/check.h"
 #include "base/cursor.h"
 #include "svc/device/past_outcomes.h"
+#include "svc/plan/cohort.h"
+#include "svc/tally/tally.h"
+#include "svc/plan/attr_pool.h"
 
 #include <string.h>
 
@@ -83,7 +86,7 @@ static enum base_status begin_anew(struct gw_record_edit *edit)
         BASE_TRY(gw_past_delete(edit->txn, edit->device_id, first.rollout_id));
         record->outcomes[record->outcome_count++] = first;
     }
-    atomic_fetch_add_explicit(&edit->core->records_corrupt, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&edit->core->reports.records_corrupt, 1, memory_order_relaxed);
     base_log_error(edit->core->log, "devices",
                    "device %016llx: its record is damaged and begins anew; what it did in %u "
                    "rollouts of before is kept, the rest is counted again as it says it",

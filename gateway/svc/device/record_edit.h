@@ -5,6 +5,11 @@
 
 #include "svc/core_private.h"
 #include "svc/device/device_record.h"
+#include "svc/device/device_table.h"
+
+struct gw_rollout_counts;
+struct gw_tally_change;
+struct gw_tally_rollout;
 
 struct gw_record_edit {
     struct gw_core *core;

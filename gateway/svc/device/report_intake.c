@@ -8,6 +8,12 @@
 #include "svc/device/causes.h"
 #include "svc/device/past_outcomes.h"
 #include "svc/device/record_edit.h"
+#include "svc/device/checkin.h"
+#include "svc/device/device_faults.h"
+#include "svc/device/strangers.h"
+#include "svc/reply.h"
+#include "svc/tally/tally.h"
+#include "svc/core_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -361,8 +367,8 @@ static void keep_news(struct report_job *job, const struct gw_record_edit *edit,
 static void begin_reports(struct report_job *job)
 {
     struct gw_core *core = job->worker->core;
-    if (!job->begun && core->reports_open++ == 0) {
-        atomic_store(&core->reports_since_s, gw_core_now_s(core));
+    if (!job->begun && core->reports.open++ == 0) {
+        atomic_store(&core->reports.since_s, gw_core_now_s(core));
     }
     job->begun = true;
 }
@@ -370,8 +376,8 @@ static void begin_reports(struct report_job *job)
 static void end_reports(const struct report_job *job)
 {
     struct gw_core *core = job->worker->core;
-    if (job->begun && --core->reports_open == 0) {
-        atomic_store(&core->reports_since_s, UINT32_MAX);
+    if (job->begun && --core->reports.open == 0) {
+        atomic_store(&core->reports.since_s, UINT32_MAX);
     }
 }
 
@@ -440,7 +446,7 @@ static void finish_report(struct gw_message *message)
         gw_reply_status(exchange, job->ok_status);
     } else {
         gw_reply_failure(exchange, job->status, "the report could not be stored",
-                         job->worker->core->retry_after_s);
+                         job->worker->core->set.retry_after_s);
     }
     gw_exchange_finish(exchange);
 }
@@ -461,12 +467,12 @@ static void report_done(struct gw_store_op *self, enum base_status status)
             gw_device_table_follow(core->table, job->device_id, &job->marks[i]);
         }
         // The writer thread alone counts these.
-        gw_count(&core->reports_outcomes, job->applied);
-        gw_count(&core->reports_repeated, job->repeated);
-        gw_count(&core->reports_unknown, job->unknown);
-        gw_count(&core->reports_unoffered, job->unoffered);
-        gw_count(&core->reports_unproven, job->unproven);
-        gw_count(&core->reports_gaps, job->gap);
+        gw_count(&core->reports.outcomes, job->applied);
+        gw_count(&core->reports.repeated, job->repeated);
+        gw_count(&core->reports.unknown, job->unknown);
+        gw_count(&core->reports.unoffered, job->unoffered);
+        gw_count(&core->reports.unproven, job->unproven);
+        gw_count(&core->reports.gaps, job->gap);
     }
     end_reports(job);
     drop_news(job);
@@ -561,20 +567,20 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
         return;
     }
     if (!gw_core_has_disk(core, sender->proven)) {
-        gw_reply_busy(exchange, core->retry_after_s);
+        gw_reply_busy(exchange, core->set.retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
     if (!sender->proven && !gw_device_table_has(core->table, report->device_id) &&
         !gw_strangers_admit(core, exchange->request.peer)) {
         gw_reply_problem(exchange, 429, "no room for more devices that did not show who they are");
-        gw_reply_retry_after(exchange, core->retry_after_s);
+        gw_reply_retry_after(exchange, core->set.retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
     struct report_job *job = new_job(exchange->arena, report);
     if (job == NULL) {
-        gw_reply_busy(exchange, core->retry_after_s);
+        gw_reply_busy(exchange, core->set.retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
@@ -590,7 +596,7 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
     job->exchange = exchange;
     job->now_s = gw_core_now_s(core);
     if (gw_store_submit(core->store, &job->op) != BASE_OK) {
-        gw_reply_busy(exchange, core->retry_after_s);
+        gw_reply_busy(exchange, core->set.retry_after_s);
         gw_exchange_finish(exchange);
     }
 }

@@ -11,6 +11,7 @@ struct gw_report_sender {
     int ok_status; // of the answer to it
 };
 
+void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 // Worker's thread: hands a checked report to the writer thread and finishes the exchange with
 // `ok_status` once it is durable, or with a problem. Texts are borrowed until then.
 void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,

@@ -4,6 +4,10 @@
 // when the reply begins. The proxied request waits for neither: what could not be done is left out
 // of the reply, and the device asks again.
 #include "svc/device/checkin.h"
+#include "wire/meta.h"
+#include "svc/device/report_intake.h"
+#include "svc/reply.h"
+#include "svc/core_worker.h"
 #include "wire/ride_token.h"
 
 #include <string.h>
@@ -70,7 +74,7 @@ void gw_worker_ride_report(struct gw_worker *worker, struct gw_exchange *exchang
     uint8_t *bytes = base_arena_alloc(exchange->arena, WIRE_REPORT_HEADER_MAX);
     size_t size = 0;
     if (bytes == NULL) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
+        gw_reply_busy(exchange, worker->core->set.retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }

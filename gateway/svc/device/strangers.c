@@ -8,6 +8,7 @@
 #include "svc/core_private.h"
 #include "svc/access/peer_limits.h"
 #include "svc/device/record_edit.h"
+#include "svc/access/credentials.h"
 
 #include <stdlib.h>
 

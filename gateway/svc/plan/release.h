@@ -9,8 +9,10 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "svc/device/devices.h"
-#include "svc/rollout/rollouts.h"
+#include "base/error.h"
+#include "svc/plan/outcome_bits.h"
+#include "svc/plan/release_spec.h"
+#include "wire/statement.h"
 
 #include <stdatomic.h>
 

@@ -10,6 +10,7 @@
 #include "policy/bucket.h"
 #include "policy/expr.h"
 #include "svc/plan/stage_codec.h"
+#include "svc/plan/fleet_segment.h"
 #include "wire/attrs.h"
 
 #include <inttypes.h>

@@ -16,6 +16,10 @@
 #include "svc/content/exclusive.h"
 #include "svc/content/tunnel_dicts.h"
 #include "svc/tunnel_seam.h"
+#include "svc/access/audit.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,16 +63,17 @@ static uint32_t rollout_position(const struct gw_catalog *catalog, uint64_t id)
 
 struct gw_task *gw_catalog_find_task(struct gw_core *core, uint64_t task_id)
 {
-    uint32_t at = task_position(&core->catalog, task_id);
-    bool there = at < core->catalog.task_count && core->catalog.tasks[at]->task_id == task_id;
-    return there ? core->catalog.tasks[at] : NULL;
+    uint32_t at = task_position(core->catalog, task_id);
+    bool there = at < core->catalog->task_count && core->catalog->tasks[at]->task_id == task_id;
+    return there ? core->catalog->tasks[at] : NULL;
 }
 
 struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id)
 {
-    uint32_t at = rollout_position(&core->catalog, id);
-    bool there = at < core->catalog.rollout_count && core->catalog.rollouts[at]->release->id == id;
-    return there ? core->catalog.rollouts[at] : NULL;
+    uint32_t at = rollout_position(core->catalog, id);
+    bool there =
+        at < core->catalog->rollout_count && core->catalog->rollouts[at]->release->id == id;
+    return there ? core->catalog->rollouts[at] : NULL;
 }
 
 static bool reserve(void **items, uint32_t count, uint32_t *capacity)
@@ -88,7 +93,7 @@ static bool reserve(void **items, uint32_t count, uint32_t *capacity)
 
 static enum base_status insert_task(struct gw_core *core, struct gw_task *task)
 {
-    struct gw_catalog *catalog = &core->catalog;
+    struct gw_catalog *catalog = core->catalog;
     if (!reserve((void **)&catalog->tasks, catalog->task_count, &catalog->task_capacity)) {
         return BASE_ERR_NOMEM;
     }
@@ -103,7 +108,7 @@ static enum base_status insert_task(struct gw_core *core, struct gw_task *task)
 
 enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout)
 {
-    struct gw_catalog *catalog = &core->catalog;
+    struct gw_catalog *catalog = core->catalog;
     if (!reserve((void **)&catalog->rollouts, catalog->rollout_count, &catalog->rollout_capacity)) {
         return BASE_ERR_NOMEM;
     }
@@ -117,7 +122,7 @@ enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollo
 
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout)
 {
-    struct gw_catalog *catalog = &core->catalog;
+    struct gw_catalog *catalog = core->catalog;
     uint32_t at = rollout_position(catalog, rollout->release->id);
     if (at < catalog->rollout_count && catalog->rollouts[at] == rollout) {
         catalog->rollout_count--;
@@ -126,161 +131,26 @@ void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout)
     }
 }
 
-void gw_task_base(struct gw_task *task, struct gw_rollout *rollout)
+enum base_status gw_catalog_new(struct gw_catalog **out_catalog)
 {
-    uint64_t approved = rollout->release->release_counter;
-    uint32_t at = 0;
-    while (at < task->base_count && task->bases[at]->release->release_counter > approved) {
-        at++;
-    }
-    if (at == GW_TASK_BASES_MAX) {
-        return;
-    }
-    if (task->base_count == GW_TASK_BASES_MAX) {
-        task->base_count--;
-    }
-    memmove(&task->bases[at + 1], &task->bases[at],
-            (task->base_count - at) * sizeof(task->bases[0]));
-    task->bases[at] = rollout;
-    task->base_count++;
+    *out_catalog = calloc(1, sizeof(**out_catalog));
+    return *out_catalog != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-static bool is_for_everybody(const struct gw_release *release)
+void gw_catalog_free(struct gw_catalog *catalog)
 {
-    const struct pol_stage *last = &release->stages[release->stage_count - 1];
-    return release->target.cond_count == 0 && release->target.expr == NULL &&
-           release->arm.to == 0 && last->max_bucket == POL_BUCKET_COUNT &&
-           last->audience.cond_count == 0 && last->audience.expr == NULL &&
-           gw_release_quarantine_signature(release) == 0;
-}
-
-static bool is_among(const uint64_t *versions, uint32_t count, uint64_t version)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (versions[i] == version) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// Room is kept for the versions that are for everybody, so that those for others leave nobody with
-// nothing. Those behind the first are for who refuses it, in whichever rollout that was completed.
-uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
-                            struct gw_rollout *out[GW_PLAN_BASES_MAX])
-{
-    uint32_t count = 0;
-    uint64_t all[GW_PLAN_BASES_ALL_MAX]; // versions for everybody
-    uint32_t missing = GW_PLAN_BASES_ALL_MAX;
-    for (uint32_t i = 0; i < task->base_count && missing > 0; i++) {
-        const struct gw_release *release = task->bases[i]->release;
-        if (gw_director_kills(core, &release->manifest)) {
-            continue;
-        }
-        bool settled = !task->bases[i]->state.guarding; // else it may be held back
-        uint32_t found = GW_PLAN_BASES_ALL_MAX - missing;
-        bool another =
-            settled && !is_among(all, found, release->version_id) && is_for_everybody(release);
-        if (another) {
-            all[found] = release->version_id;
-            missing--;
-        }
-        if (another || count + missing < GW_PLAN_BASES_MAX) {
-            out[count++] = task->bases[i];
-        }
-    }
-    return count;
-}
-
-bool gw_task_is_superseded(const struct gw_core *core, const struct gw_task *task,
-                           const struct gw_rollout *base)
-{
-    for (uint32_t i = 0; i < task->base_count && task->bases[i] != base; i++) {
-        const struct gw_rollout *later = task->bases[i];
-        if (later->state.state != POL_ROLLOUT_PAUSED && is_for_everybody(later->release) &&
-            !gw_director_kills(core, &later->release->manifest)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-struct gw_rollout *gw_task_completed_last(const struct gw_task *task)
-{
-    return task->base_count > 0 ? task->bases[0] : NULL;
-}
-
-struct gw_rollout *gw_task_baseline(const struct gw_core *core, const struct gw_task *task)
-{
-    for (uint32_t i = 0; i < task->base_count; i++) {
-        if (!gw_director_kills(core, &task->bases[i]->release->manifest)) {
-            return task->bases[i];
-        }
-    }
-    return NULL;
-}
-
-bool gw_task_is_begun(const struct gw_task *task)
-{
-    bool begun = task->base_count > 0 || task->taken_back != NULL;
-    for (uint32_t i = 0; i < task->open_count && !begun; i++) {
-        begun = task->open[i]->state.state != POL_ROLLOUT_DRAFT;
-    }
-    return begun;
-}
-
-// As a device asks them (policy/desired.h).
-static bool goes_before(const struct gw_rollout *a, const struct gw_rollout *b)
-{
-    if (a->release->priority != b->release->priority) {
-        return a->release->priority > b->release->priority;
-    }
-    return a->release->release_counter < b->release->release_counter;
-}
-
-// One that goes back claims nothing: it makes room for one that does.
-static bool make_room(struct gw_task *task, const struct gw_rollout *rollout)
-{
-    uint32_t at = 0;
-    while (at < task->open_count && task->open[at]->state.state != POL_ROLLOUT_ROLLING_BACK) {
-        at++;
-    }
-    if (at == task->open_count || rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        return false;
-    }
-    task->open_count--;
-    memmove(&task->open[at], &task->open[at + 1], (task->open_count - at) * sizeof(task->open[0]));
-    return true;
-}
-
-bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout)
-{
-    if (task->open_count == GW_PLAN_OPEN_MAX && !make_room(task, rollout)) {
-        return false;
-    }
-    uint32_t at = task->open_count;
-    while (at > 0 && goes_before(rollout, task->open[at - 1])) {
-        task->open[at] = task->open[at - 1];
-        at--;
-    }
-    task->open[at] = rollout;
-    task->open_count++;
-    return true;
-}
-
-void gw_catalog_done(struct gw_core *core)
-{
-    struct gw_catalog *catalog = &core->catalog;
-    for (uint32_t i = 0; i < catalog->rollout_count; i++) {
+    for (uint32_t i = 0; catalog != NULL && i < catalog->rollout_count; i++) {
         gw_release_unref(catalog->rollouts[i]->release);
         free(catalog->rollouts[i]);
     }
-    for (uint32_t i = 0; i < catalog->task_count; i++) {
+    for (uint32_t i = 0; catalog != NULL && i < catalog->task_count; i++) {
         free(catalog->tasks[i]);
     }
-    free(catalog->rollouts);
-    free(catalog->tasks);
-    memset(catalog, 0, sizeof(*catalog));
+    if (catalog != NULL) {
+        free(catalog->rollouts);
+        free(catalog->tasks);
+        free(catalog);
+    }
 }
 
 // ---- Rows
@@ -324,7 +194,7 @@ static bool load_task(void *ctx, struct base_span key, struct base_span value)
     ok = ok && base_reader_finish(&reader) == BASE_OK &&
          gw_key_read_u64(key.data, key.size, 0, &task->task_id);
     if (!ok || insert_task(core, task) != BASE_OK) {
-        atomic_fetch_add_explicit(&core->records_corrupt, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&core->reports.records_corrupt, 1, memory_order_relaxed);
         free(task);
     }
     return true;
@@ -395,9 +265,9 @@ static enum base_status place_for_task(struct gw_core *core, uint16_t tenant,
                                        struct base_error *error)
 {
     struct gw_tenant_holding holding = {
-        .tenant = tenant, .what = "tasks", .max = GW_TASKS_MAX, .all = core->catalog.task_count};
-    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        holding.own += core->catalog.tasks[i]->tenant == tenant;
+        .tenant = tenant, .what = "tasks", .max = GW_TASKS_MAX, .all = core->catalog->task_count};
+    for (uint32_t i = 0; i < core->catalog->task_count; i++) {
+        holding.own += core->catalog->tasks[i]->tenant == tenant;
     }
     return gw_tenant_may_add(&holding, error);
 }
@@ -485,7 +355,7 @@ bool gw_catalog_rollout_owner(struct gw_core *core, uint64_t id, uint16_t *out_t
 void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,
                           struct gw_task_view *out, uint32_t *out_count, bool *out_more)
 {
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     uint32_t at = after_id == 0 ? 0 : task_position(catalog, after_id);
     if (after_id != 0 && at < catalog->task_count && catalog->tasks[at]->task_id == after_id) {
         at++;
@@ -711,6 +581,19 @@ static enum base_status check_exclusive(struct gw_core *core, struct gw_version_
     return status;
 }
 
+enum base_status gw_catalog_declare(struct gw_core *core, const struct wire_manifest *manifest,
+                                    struct base_error *error)
+{
+    uint16_t tenant = 0;
+    if (gw_core_tunnel(core) == NULL || manifest->declaration.size == 0) {
+        return BASE_OK;
+    }
+    if (!gw_catalog_task_owner(core, manifest->task_name, &tenant)) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such task");
+    }
+    return gw_core_declare_uploads(core, tenant, manifest, error);
+}
+
 static enum base_status add_version(struct gw_core *core, struct gw_version_new *wish,
                                     const struct gw_store_bytes *bytes,
                                     struct gw_version_view *view, struct base_error *error)
@@ -735,7 +618,7 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
         status = gw_tunnel_dicts_learn(core, manifest, error);
     }
     if (status == BASE_OK) {
-        status = gw_core_declare_uploads(core, manifest, error);
+        status = gw_catalog_declare(core, manifest, error);
     }
     free(manifest);
     BASE_TRY(status);

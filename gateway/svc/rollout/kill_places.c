@@ -7,6 +7,9 @@
 
 #include "svc/core_private.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +66,7 @@ static void place_see(struct gw_core *core, struct gw_rollout *rollout, struct p
 // One for each entry of the list, to free().
 static enum base_status find_places(struct gw_core *core, struct place **out)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     struct place *places = calloc((size_t)director->kill_count + 1, sizeof(*places));
     if (places == NULL) {
         return BASE_ERR_NOMEM;
@@ -73,8 +76,8 @@ static enum base_status find_places(struct gw_core *core, struct place **out)
         places[i].tenant = GW_TENANT_EVERY;
         places[i].time_us = director->kills[i].time_us;
     }
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         const struct gw_kill *kill = gw_director_kill(director, &rollout->release->manifest);
         if (kill != NULL) {
             place_see(core, rollout, &places[kill - director->kills]);
@@ -131,7 +134,7 @@ static void order_in_turn(struct place *places, uint32_t count)
 
 enum base_status gw_kill_places_tell(struct gw_core *core, struct gw_told_kills *out)
 {
-    struct gw_director *director = &core->director;
+    struct gw_director *director = core->director;
     struct place *places = NULL;
     BASE_TRY(find_places(core, &places));
     uint32_t count = 0;
@@ -162,8 +165,8 @@ enum base_status gw_kill_places_tell(struct gw_core *core, struct gw_told_kills 
 
 uint16_t gw_kill_places_owner(const struct gw_core *core, const struct wire_sha256 *manifest)
 {
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog->rollouts[i];
         if (wire_sha256_equal(&rollout->release->manifest, manifest)) {
             return rollout->task->tenant;
         }
@@ -195,7 +198,7 @@ static const struct place *least_needed(const struct place *places, uint32_t cou
 enum base_status gw_kill_places_yield(struct gw_core *core, uint16_t asker, struct gw_kill *out,
                                       struct base_error *error)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     uint32_t counts[GW_TENANTS_MAX] = {0};
     struct place *places = NULL;
     uint16_t most = 0;

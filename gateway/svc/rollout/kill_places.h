@@ -6,11 +6,6 @@
 
 #include "svc/trust/director.h"
 
-struct gw_told_kills {
-    uint32_t count;
-    struct wire_sha256 items[WIRE_TIMESTAMP_KILLS_MAX]; // ascending
-};
-
 // Which kills devices are told of; each entry of the list knows it then. NOMEM.
 BASE_NODISCARD enum base_status gw_kill_places_tell(struct gw_core *core,
                                                     struct gw_told_kills *out);

@@ -6,6 +6,10 @@
 
 #include "svc/core_private.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/tally/tally.h"
+#include "svc/rollout/kill_commands.h"
 
 #include "base/str_cut.h"
 
@@ -77,8 +81,8 @@ static bool is_noted(struct gw_core *core, const struct gw_rollout *rollout, enu
 static void note_all(struct gw_core *core, const struct wire_sha256 *manifest,
                      const struct gw_rollout_who *who)
 {
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         if (is_of(rollout, manifest) && !goes_back(rollout)) {
             (void)note(core, rollout, POL_ACTION_KILL, who);
         }
@@ -102,8 +106,8 @@ static void end_one(struct gw_core *core, struct gw_rollout *open, const struct 
 static void end_open(struct gw_core *core, const struct wire_sha256 *manifest,
                      const struct gw_rollout_who *who)
 {
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *open = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *open = core->catalog->rollouts[i];
         if (!is_ended(open) && is_of(open, manifest)) {
             end_one(core, open, who);
         }
@@ -145,8 +149,8 @@ void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
                   struct gw_kill_back *out)
 {
     memset(out, 0, sizeof(*out));
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog->rollouts[i];
         struct gw_rollout_counts all;
         if (!comes_back(core, rollout, manifest)) {
             continue;
@@ -166,8 +170,8 @@ static void note_end(struct gw_core *core, const struct wire_sha256 *manifest, u
                      const struct gw_rollout_who *who)
 {
     bool said = true;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         if (comes_back(core, rollout, manifest) &&
             !is_noted(core, rollout, POL_ACTION_HOLD, since_us)) {
             said = note(core, rollout, POL_ACTION_HOLD, who) && said;

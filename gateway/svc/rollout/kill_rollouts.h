@@ -4,8 +4,9 @@
 #define GW_KILL_ROLLOUTS_H
 
 #include "svc/trust/director.h"
-#include "svc/rollout/kill_list.h"
 #include "svc/rollout/rollouts.h"
+
+#define GW_KILL_ROLLOUTS_MAX 16u // named of a version; the others are counted
 
 struct gw_rollout;
 

@@ -7,6 +7,7 @@
 #include "svc/core_private.h"
 #include "svc/trust/director.h"
 #include "svc/tally/tally.h"
+#include "svc/rollout/catalog_private.h"
 
 #define PPM 1000000u
 
@@ -33,12 +34,12 @@ void gw_late_step(struct gw_core *core)
 {
     uint64_t now_us = core->clock.mono_us(core->clock.ctx);
     uint64_t count = 0;
-    if (now_us - core->late_looked_us < GW_LATE_LOOK_US && core->late_looked_us > 0) {
+    if (now_us - core->ends.late_looked_us < GW_LATE_LOOK_US && core->ends.late_looked_us > 0) {
         return;
     }
-    core->late_looked_us = now_us;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    core->ends.late_looked_us = now_us;
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         uint64_t failed = 0;
         uint64_t completed = 0;
         bool late = gw_late_failures(core, rollout, &failed, &completed);
@@ -52,5 +53,5 @@ void gw_late_step(struct gw_core *core)
         }
         rollout->late_said = late;
     }
-    atomic_store_explicit(&core->rollouts_late, count, memory_order_relaxed);
+    atomic_store_explicit(&core->ends.late, count, memory_order_relaxed);
 }

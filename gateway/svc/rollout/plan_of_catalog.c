@@ -3,6 +3,10 @@
 // are one more task, with an id of its own; so the digest of what a device should have is exact,
 // and nothing on the way of a check-in knows about shadows. Control thread.
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/trust/director_private.h"
+#include "svc/core_worker.h"
 
 #include "policy/desired.h"
 
@@ -92,7 +96,7 @@ static bool needs_shadow(const struct gw_task *task)
 
 struct gw_plan *gw_plan_of_catalog(struct gw_core *core, bool *out_changed)
 {
-    struct gw_catalog *catalog = &core->catalog;
+    struct gw_catalog *catalog = core->catalog;
     uint32_t count = 0;
     for (uint32_t i = 0; i < catalog->task_count; i++) {
         struct gw_task *task = catalog->tasks[i];
@@ -120,4 +124,48 @@ struct gw_plan *gw_plan_of_catalog(struct gw_core *core, bool *out_changed)
     struct gw_plan *plan = gw_plan_build(core->plan, count, fill_task, &parts, out_changed);
     free(parts.items);
     return plan;
+}
+
+// ---- To the workers
+
+// Leaves the newest plan and metadata with a worker. Under workers_lock.
+static void hand_out(struct gw_core *core, struct gw_worker *worker, struct gw_plan *plan)
+{
+    pthread_mutex_lock(&worker->inbox_lock);
+    if (plan != NULL) {
+        gw_plan_unref(worker->next_plan);
+        worker->next_plan = gw_plan_ref(plan);
+    }
+    gw_meta_unref(worker->next_meta);
+    worker->next_meta = gw_meta_ref(core->meta);
+    pthread_mutex_unlock(&worker->inbox_lock);
+    gw_worker_wake(worker);
+}
+
+void gw_core_publish(struct gw_core *core)
+{
+    bool changed;
+    bool news = gw_director_build(core); // before the plan: what is offered is listed already
+    struct gw_plan *plan = gw_plan_of_catalog(core, &changed);
+    if (!changed && !news) {
+        return;
+    }
+    if (changed && plan == NULL) {
+        base_log_debug(core->log, "core", "no memory for a plan of %u tasks",
+                       core->catalog->task_count);
+        return;
+    }
+    pthread_mutex_lock(&core->workers_lock);
+    if (news) {
+        gw_meta_unref(core->meta);
+        core->meta = gw_meta_ref(core->director->meta);
+    }
+    if (plan != NULL) {
+        gw_plan_unref(core->plan);
+        core->plan = plan;
+    }
+    for (uint32_t i = 0; i < core->worker_count; i++) {
+        hand_out(core, core->workers[i], plan);
+    }
+    pthread_mutex_unlock(&core->workers_lock);
 }

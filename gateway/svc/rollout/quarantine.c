@@ -8,6 +8,7 @@
 // quarantine counts no more.
 #include "svc/rollout/rollout_state.h"
 #include "svc/tally/segment_look.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

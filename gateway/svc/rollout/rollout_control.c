@@ -11,6 +11,11 @@
 #include "svc/tally/silence.h"
 #include "svc/rollout/simulation.h"
 #include "svc/rollout/way_back.h"
+#include "svc/device/devices_store.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/rollout/watch.h"
+#include "svc/tally/tally.h"
 
 #include <string.h>
 
@@ -64,7 +69,7 @@ static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
 void gw_rollout_look(const struct gw_core *core, const struct gw_rollout *rollout,
                      struct pol_held *held, struct gw_trial_look *out)
 {
-    uint32_t flushed_s = core->control.flushed_s;
+    uint32_t flushed_s = gw_flush_done_s(core->flush);
     uint32_t offers_s = flushed_s > GW_TRIAL_LAG_S ? flushed_s - GW_TRIAL_LAG_S : 0;
     held_now(rollout, held);
     *out = (struct gw_trial_look){
@@ -242,9 +247,9 @@ static bool follow(struct gw_core *core, struct gw_rollout *rollout,
         }
         return false;
     }
-    atomic_fetch_add_explicit(&core->decisions, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&core->ends.decisions, 1, memory_order_relaxed);
     if (decision->page) {
-        atomic_fetch_add_explicit(&core->pages, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&core->ends.pages, 1, memory_order_relaxed);
     }
     return true;
 }
@@ -355,8 +360,8 @@ bool gw_rollouts_tick(struct gw_core *core)
     gw_tally_tick(core->tally, gw_core_sure_s(core));
     gw_watch_step(core->watch);
     gw_way_back_step(core->way_back);
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog->rollouts[i];
         changed = gw_rollout_tick_one(core, rollout) || changed;
         gw_rollout_hand_out(core, rollout);
     }

@@ -8,6 +8,7 @@
 #include "svc/access/operators.h"
 #include "svc/rollout/rollout_state.h"
 #include "svc/tally/tally.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -151,7 +152,7 @@ static void look_at_task(struct gw_core *core, const struct gw_task *task, struc
 void gw_rollout_figures_step(struct gw_core *core)
 {
     struct gw_rollout_figures *figures = core->figures;
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     uint64_t now_us = core->clock.mono_us(core->clock.ctx);
     uint32_t places[GW_FIGURES_ROLLOUTS_MAX];
     if (figures->looked_us > 0 && now_us - figures->looked_us < LOOK_US) {

@@ -8,6 +8,8 @@
 #include "base/cursor.h"
 #include "svc/rollout/simulation.h"
 #include "svc/plan/stage_codec.h"
+#include "svc/access/audit.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,23 +59,6 @@
 #define STATE_GUARDING     16u
 #define STATE_PASSED       32u
 #define STATE_ALL          63u
-
-void gw_row_text_write(struct base_writer *writer, const char *text, size_t max)
-{
-    size_t size = strnlen(text, max);
-    base_writer_u8(writer, (uint8_t)size);
-    base_writer_bytes(writer, text, size);
-}
-
-void gw_row_text_read(struct base_reader *reader, char *out, size_t max)
-{
-    size_t size = base_reader_u8(reader);
-    if (size > max) {
-        base_reader_fail(reader, BASE_ERR_INVALID);
-        return;
-    }
-    base_reader_copy(reader, out, size);
-}
 
 static void write_state(struct base_writer *writer, const struct pol_rollout *state)
 {

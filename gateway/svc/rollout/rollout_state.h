@@ -2,8 +2,11 @@
 #ifndef GW_ROLLOUT_STATE_H
 #define GW_ROLLOUT_STATE_H
 
-#include "base/cursor.h"
+#include "svc/row_text.h"
 #include "svc/core_private.h"
+#include "svc/rollout/rollout_private.h"
+
+struct gw_trial_look;
 
 // A change of one rollout, written in one transaction: its row, its task's row, one log line.
 struct gw_rollout_change {
@@ -53,9 +56,9 @@ bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout);
 // The trial of the open stage, as far as it is judged.
 void gw_rollout_view_trial(struct gw_core *core, const struct gw_rollout *rollout,
                            struct gw_rollout_trial_view *out);
-// What the open stage can see; the view has everything else already.
-void gw_rollout_view_power(struct gw_core *core, const struct gw_rollout *rollout,
-                           struct gw_rollout_view *out);
+// Everything that is shown of a rollout (rollout_view.c).
+void gw_rollout_view_of(struct gw_core *core, const struct gw_rollout *rollout,
+                        struct gw_rollout_view *out);
 // What the counts of this moment come to, which a tick may not have looked at yet; nothing is
 // decided. False: nothing is judged now.
 bool gw_rollout_finds(struct gw_core *core, const struct gw_rollout *rollout,
@@ -80,10 +83,6 @@ uint64_t gw_rollout_last_line(struct gw_core *core, uint64_t id, uint64_t from);
 // Writes the change and waits until it is on disk; memory is not touched.
 BASE_NODISCARD enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *task,
                                                  const struct gw_rollout_change *change);
-// A text of at most `max` (255) bytes in a row: u8 size, bytes. Reading leaves `out` without a NUL
-// of its own, and fails the reader when it is longer.
-void gw_row_text_write(struct base_writer *writer, const char *text, size_t max);
-void gw_row_text_read(struct base_reader *reader, char *out, size_t max);
 // Parses a row into a new rollout (its task is not set). CORRUPT, `error` says what about its
 // release, if it is that; NOMEM.
 BASE_NODISCARD enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,

@@ -14,7 +14,10 @@
 #include "svc/tally/silence.h"
 #include "svc/rollout/simulation.h"
 #include "svc/rollout/statement_check.h"
-#include "svc/trust/scenario_room.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/publish.h"
+#include "svc/rollout/set_cost.h"
+#include "svc/tally/tally.h"
 
 #include "base/alloc.h"
 #include "base/str_cut.h"
@@ -24,108 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- Views
-
-// Of the counts that are beside it. A PASS opens the next stage: beside an open one it is of the
-// stage before, or not acted on yet; of this one nothing is known. What was found of a version says
-// nothing of it once it is killed.
-static void view_verdict(struct gw_core *core, const struct gw_rollout *rollout,
-                         struct gw_rollout_view *out)
-{
-    struct pol_decision now = {.verdict = rollout->verdict,
-                               .reason = rollout->reason,
-                               .failure_ppm = rollout->failure_ppm,
-                               .shown = rollout->shown};
-    struct pol_decision found;
-    if (!out->killed && gw_rollout_finds(core, rollout, &found)) {
-        now = found;
-    }
-    bool before = rollout->state.state == POL_ROLLOUT_RUNNING && now.verdict == POL_VERDICT_PASS;
-    bool killed = out->killed && rollout->state.state == POL_ROLLOUT_COMPLETED;
-    out->verdict = before || killed ? POL_VERDICT_NO_DATA : now.verdict;
-    out->reason = killed ? POL_REASON_KILLED : before ? POL_REASON_NO_COMPLETIONS : now.reason;
-    out->failure_ppm = before || killed ? 0 : now.failure_ppm;
-    out->shown = now.shown;
-    out->cause = rollout->cause;
-}
-
-static void view_guard(struct gw_core *core, const struct gw_rollout *rollout,
-                       struct gw_rollout_view *out)
-{
-    const struct gw_release *release = rollout->release;
-    out->guarding = rollout->state.guarding;
-    if (out->guarding) {
-        uint64_t now_us = gw_core_sure_us(core);
-        uint64_t over_us = rollout->state.stage_since_us +
-                           release->stages[release->stage_count - 1].guard_s * UINT64_C(1000000);
-        struct gw_rollout_counts seen;
-        struct pol_counts counts;
-        gw_rollout_seen(core, rollout, &seen, &counts);
-        out->guard_left_s = over_us > now_us ? (over_us - now_us) / 1000000u : 0;
-        out->outstanding = counts.outstanding;
-    }
-}
-
-static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
-                         struct gw_rollout_view *out)
-{
-    const struct gw_release *release = rollout->release;
-    memset(out, 0, sizeof(*out));
-    out->id = release->id;
-    memcpy(out->task, release->task, sizeof(out->task));
-    out->manifest = release->manifest;
-    out->version_id = release->version_id;
-    out->salt = release->salt;
-    out->release_counter = release->release_counter;
-    out->floor = release->floor;
-    out->created_s = rollout->created_us / 1000000u;
-    out->stage_since_s = rollout->state.stage_since_us / 1000000u;
-    out->execution_timeout_s = release->execution_timeout_s;
-    out->priority = release->priority;
-    out->arm = release->arm;
-    out->trust_unproven = release->trust_unproven;
-    out->state = rollout->state.state;
-    out->stage_failed = rollout->state.stage_failed;
-    out->before_first = rollout->state.before_first;
-    out->killed = gw_director_kills(core, &release->manifest);
-    out->paged = rollout->state.paged;
-    out->passed = rollout->state.passed;
-    view_guard(core, rollout, out);
-    out->stage_index = rollout->state.stage_index;
-    out->stage_count = release->stage_count;
-    out->revision = rollout->revision;
-    memcpy(out->created_by, rollout->created_by, sizeof(out->created_by));
-    out->quarantine_count = rollout->quarantine_count;
-    memcpy(out->quarantine, rollout->quarantine, sizeof(out->quarantine));
-    view_verdict(core, rollout, out);
-    for (uint32_t i = 0; i < release->stage_count; i++) {
-        memcpy(out->stages[i].name, release->stage_names[i], sizeof(out->stages[i].name));
-        out->stages[i].kind = release->stages[i].kind;
-        out->stages[i].max_bucket = release->stages[i].max_bucket;
-        out->stages[i].conduct = release->stages[i];
-        out->stages[i].conduct.audience = (struct pol_target){0};
-    }
-    gw_tally_view(core->tally, gw_core_now_s(core), out);
-    out->behind_count = gw_behind_of(core, rollout, out->behind);
-    out->late = gw_late_failures(core, rollout, &out->late_failed, &out->late_completed);
-    out->simulation = rollout->simulation;
-    if (release->stages[0].kind == POL_STAGE_SIMULATE &&
-        gw_simulation_counts(&rollout->simulation)) {
-        struct gw_rollout_counts *counts = &out->stages[0].counts;
-        counts->succeeded = rollout->simulation.completed - rollout->simulation.failed;
-        counts->failed = rollout->simulation.failed;
-    }
-    gw_rollout_view_trial(core, rollout, &out->trial);
-    gw_rollout_view_power(core, rollout, out);
-}
-
 enum base_status gw_rollout_get(struct gw_core *core, uint64_t id, struct gw_rollout_view *out)
 {
     const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
     if (rollout == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
-    view_rollout(core, rollout, out);
+    gw_rollout_view_of(core, rollout, out);
     return BASE_OK;
 }
 
@@ -266,9 +174,9 @@ static void relink_task(struct gw_core *core, struct gw_task *task)
     task->open_count = 0;
     task->base_count = 0;
     task->taken_back = NULL;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        if (core->catalog.rollouts[i]->task == task) {
-            link_rollout(core->catalog.rollouts[i]);
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        if (core->catalog->rollouts[i]->task == task) {
+            link_rollout(core->catalog->rollouts[i]);
         }
     }
 }
@@ -287,14 +195,14 @@ static void count_end(struct gw_core *core, const struct gw_rollout *before,
         return;
     }
     if (after->state == POL_ROLLOUT_COMPLETED) {
-        count(&core->rollouts_completed);
+        count(&core->ends.completed);
         if (change->line.record.reason == POL_REASON_GUARD_OVER) {
-            count(&core->guards_over);
+            count(&core->ends.guards_over);
         }
     } else if (after->state == POL_ROLLOUT_ROLLING_BACK) {
-        count(&core->rollouts_rolled_back);
+        count(&core->ends.rolled_back);
     } else if (after->state == POL_ROLLOUT_PAUSED && after->stage_failed) {
-        count(&core->rollouts_held);
+        count(&core->ends.held);
     }
 }
 
@@ -363,7 +271,7 @@ struct base_str gw_rollout_person(const struct gw_rollout_who *who)
 static enum base_status place_for_rollout(struct gw_core *core, uint16_t tenant,
                                           struct base_error *error)
 {
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     struct gw_tenant_holding holding = {.tenant = tenant,
                                         .what = "rollouts",
                                         .max = GW_ROLLOUTS_MAX,
@@ -493,7 +401,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     }
     (void)gw_task_open(task, rollout); // check_new saw that there is room
     gw_release_ref(release);
-    view_rollout(core, rollout, out);
+    gw_rollout_view_of(core, rollout, out);
     return BASE_OK;
 }
 
@@ -736,7 +644,7 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
     } else {
         BASE_TRY(obey(core, rollout, command, who, error));
     }
-    view_rollout(core, rollout, out);
+    gw_rollout_view_of(core, rollout, out);
     return BASE_OK;
 }
 

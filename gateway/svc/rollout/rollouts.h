@@ -10,90 +10,26 @@
 #include "policy/bucket.h"
 #include "policy/replay.h"
 #include "policy/stage_power.h"
-#include "svc/view/behind.h"
 #include "svc/rollout/catalog.h"
 #include "svc/plan/fleet_segment.h"
+#include "svc/plan/release_spec.h"
+#include "svc/tally/rollout_counts.h"
 #include "wire/digest.h"
 #include "wire/run_evidence.h"
 #include "wire/statement.h"
 
-#define GW_STAGE_NAME_MAX         32u
-#define GW_ROLLOUTS_MAX           65536u // of all tenants, by shares
-#define GW_ROLLOUT_SPEC_BYTES_MAX (128u * 1024)
-#define GW_EXECUTION_TIMEOUT_S                                                                     \
-    600u // default: offered longer ago without completion counts as timed out
-#define GW_LOG_REASON_MAX       200u
-#define GW_LOG_BY_MAX           64u
-#define GW_ROLLOUT_FINGERPRINTS 8u
-#define GW_STAGE_DEFAULT_S      UINT32_MAX // silence_s, observe_s: multiples of the check-in interval
-#define GW_STAGE_SILENCE_TIMES  12u
-#define GW_STAGE_OBSERVE_TIMES  2u
-#define GW_STAGE_WINDOW_TIMES   2u // window_s: beyond the execution timeout
-#define GW_ROLLOUT_SLICES       16u
-#define GW_QUARANTINE_MAX       POL_HELD_MAX // segments of one rollout
-#define GW_PRIORITY_MAX         1000u
+#define GW_ROLLOUTS_MAX   65536u // of all tenants, by shares
+#define GW_LOG_REASON_MAX 200u
+#define GW_LOG_BY_MAX     64u
 
 struct gw_core;
 
-struct gw_stage_spec {
-    struct base_str name;     // printable ASCII, at most GW_STAGE_NAME_MAX
-    struct pol_stage stage;   // max_bucket is percent x 100; window_s 0: the default; see
-                              // GW_STAGE_DEFAULT_S
-    const uint8_t *statement; // INSTALL envelope; NULL in a simulate stage
-    size_t statement_bytes;
-};
-
-// Everything is borrowed during the call and copied.
-struct gw_rollout_spec {
-    uint64_t id; // not 0
-    struct base_str task;
-    struct wire_sha256 manifest;
-    uint64_t salt;
-    uint64_t release_counter; // of the INSTALL statements
-    struct pol_target target;
-    const struct gw_stage_spec *stages;
-    uint32_t stage_count;         // 1..POL_STAGES_MAX
-    uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
-    uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
-    struct pol_arm arm;           // all zero: none
-    bool trust_unproven;          // devices count that did not show who they are
-    bool accept_empty; // that it can reach no known device (svc/device/reach.h) is no obstacle
-    bool accept_cost;  // more than a phone can hold (svc/rollout/set_cost.h) is no obstacle
-};
-
-// Devices, each counted once, in the state it is in now.
-struct gw_rollout_counts {
-    uint64_t offered;
-    uint64_t downloaded;
-    uint64_t activated;
-    uint64_t succeeded; // ran and never failed
-    uint64_t ran;       // ran well at least once, whatever came later: it is their floor
-    uint64_t failed;
-    uint64_t timed_out; // offered longer ago than the execution timeout, not completed since
-    uint64_t under_way; // offered, not completed, and within that time: neither good nor bad
-    uint64_t not_applicable;
-    uint64_t rolled_back; // went back or removed it
-    uint64_t on_version;  // activated and not back
-    uint64_t retrying;    // failed in a way that may be tried again, and will be
-    uint64_t silent;      // activated, did not fail, and not heard of for the stage's silence_s
-    uint64_t expired;     // offered, and away since for longer than the stage's offline_expiry_s
-    uint64_t eligible;    // targeted by an open stage, offered or not
-    uint64_t online;      // of those, heard of lately
-    uint64_t control;     // drawn as the control of this stage
-    uint64_t control_offered; // ... and offered what it has again
-    uint64_t control_activated;
-    uint64_t control_completed;
-    uint64_t control_failed;
-    uint64_t control_silent;
-    uint64_t silent_succeeded;    // of the silent: had run well
-    uint64_t control_silent_done; // of control's silent: had completed
-    uint64_t observed_s;          // device-seconds after activation
-    uint64_t control_observed_s;  // device-seconds after they were drawn
-    // Devices that did not show who they are, where the rollout does not trust them: in none of the
-    // other figures.
-    uint64_t unproven;
-    uint64_t unproven_completed; // succeeded or failed, as they say
-    uint64_t unproven_failed;
+// An open rollout of the task that comes before: devices that both target follow it, whatever it
+// has reached, and are offered this one once it has ended (policy/desired.h).
+struct gw_behind {
+    uint64_t rollout;
+    char version[GW_VERSION_TEXT_MAX + 1]; // empty: not known any more
+    enum pol_rollout_state state;
 };
 
 struct gw_rollout_stage_view {
@@ -109,21 +45,6 @@ struct gw_rollout_trial_view {
     bool there;
     struct pol_trial trial;
     uint32_t windows_end_s; // of those offered by now; Unix seconds, 0: nobody was
-};
-
-struct gw_rollout_fingerprint {
-    uint64_t fingerprint;
-    uint64_t devices;
-    uint8_t kind;         // enum wire_outcome_kind
-    char detail[160 + 1]; // of the first device that said it
-};
-
-// Devices that completed, by one attribute value; the worst first.
-struct gw_rollout_slice {
-    char attr[33];
-    char value[65];
-    uint64_t completed;
-    uint64_t failed;
 };
 
 // Devices of one model, os and app version that are kept off the release.

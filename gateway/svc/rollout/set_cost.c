@@ -6,6 +6,7 @@
 #include "svc/rollout/set_cost.h"
 
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
 
 #include "base/alloc.h"
 
@@ -181,8 +182,8 @@ static enum base_status walk_task(const struct walk *walk, const struct gw_task 
 // Task by task.
 static enum base_status walk_all(const struct walk *walk)
 {
-    for (uint32_t i = 0; i < walk->core->catalog.task_count; i++) {
-        const struct gw_task *task = walk->core->catalog.tasks[i];
+    for (uint32_t i = 0; i < walk->core->catalog->task_count; i++) {
+        const struct gw_task *task = walk->core->catalog->tasks[i];
         if (task != walk->own && task->tenant == walk->own->tenant) {
             BASE_TRY(walk_task(walk, task));
         }
@@ -418,7 +419,7 @@ static enum base_status find(struct gw_core *core, const struct gw_set_cost_spec
         out->fits = true;
         return BASE_OK;
     }
-    set->members = calloc(core->catalog.task_count + 1, sizeof(set->members[0]));
+    set->members = calloc(core->catalog->task_count + 1, sizeof(set->members[0]));
     if (set->members == NULL) {
         return BASE_ERR_NOMEM;
     }

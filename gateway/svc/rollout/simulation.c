@@ -11,6 +11,8 @@
 #include "svc/trust/director.h"
 #include "svc/access/operators.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/trust/director_private.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,8 +105,8 @@ void gw_simulation_read(struct base_reader *reader, bool classes, struct gw_simu
 // Keys of the settings as a root whose one role is theirs.
 static void settings_root(const struct gw_core *core, struct wire_root *out)
 {
-    *out = (struct wire_root){.key_count = core->evidence_key_count};
-    memcpy(out->keys, core->evidence_keys, sizeof(core->evidence_keys));
+    *out = (struct wire_root){.key_count = core->set.evidence_key_count};
+    memcpy(out->keys, core->set.evidence_keys, sizeof(core->set.evidence_keys));
 }
 
 static enum base_status check_signer(const struct gw_core *core, const struct gw_release *release,
@@ -115,7 +117,7 @@ static enum base_status check_signer(const struct gw_core *core, const struct gw
     const struct wire_delegation *delegation = NULL;
     struct wire_role role = {.threshold = 1};
     char shown[2 * KEY_ID_SHOWN + 1];
-    if (core->director.signer == NULL) {
+    if (core->director->signer == NULL) {
         return base_error_set(error, BASE_ERR_UNSUPPORTED,
                               "evidence: this gateway has no keys of its own to verify with");
     }
@@ -124,7 +126,7 @@ static enum base_status check_signer(const struct gw_core *core, const struct gw
         role.keys = delegation != NULL ? delegation->role.keys : 0;
     } else {
         settings_root(core, &settings);
-        role.keys = (uint16_t)((1u << core->evidence_key_count) - 1);
+        role.keys = (uint16_t)((1u << core->set.evidence_key_count) - 1);
     }
     struct wire_verifier verifier = gw_director_verifier(core);
     if (role.keys != 0 && wire_root_verify(served != NULL ? served : &settings, &role, 1, envelope,

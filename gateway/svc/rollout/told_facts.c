@@ -6,6 +6,8 @@
 
 #include "svc/device/causes.h"
 #include "svc/core_private.h"
+#include "svc/device/devices.h"
+#include "svc/rollout/catalog_private.h"
 
 // The oldest release that may follow on the device: what ran well there names one, but not to who
 // is control of it.

@@ -3,11 +3,19 @@
 // core_clock.c tells it when the time was moved. A shard's mutex is held for a batch at a time.
 // Nothing is judged here: the figures of a whole walk go to the tally, where the policy finds them.
 // What is marked and how is said below.
+#include "svc/rollout/watch.h"
+
 #include "svc/core_private.h"
 
 #include "policy/bucket.h"
 #include "svc/device/device_record.h"
 #include "svc/tally/silence.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
+#include "svc/device/device_table.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/tally/tally.h"
+#include "svc/plan/attr_pool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +181,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
 static void begin_walk(struct gw_watch *watch)
 {
     struct gw_core *core = watch->core;
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     if (watch->slots != NULL) {
         memset(watch->slots, 0xff, watch->slot_count * sizeof(watch->slots[0]));
     }

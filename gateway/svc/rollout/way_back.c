@@ -9,6 +9,12 @@
 #include "svc/rollout/rollout_state.h"
 #include "svc/tally/silence.h"
 #include "svc/rollout/told_facts.h"
+#include "svc/access/credentials.h"
+#include "svc/device/device_table.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/rollout/watch.h"
+#include "svc/tally/tally.h"
+#include "svc/rollout/device_views.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +69,8 @@ void gw_way_back_free(struct gw_way_back *way)
 void gw_way_back_time_moved(struct gw_way_back *way)
 {
     end_pass(way);
-    for (uint32_t i = 0; i < way->core->catalog.rollout_count; i++) {
-        way->core->catalog.rollouts[i]->spared = (struct gw_spared){0};
+    for (uint32_t i = 0; i < way->core->catalog->rollout_count; i++) {
+        way->core->catalog->rollouts[i]->spared = (struct gw_spared){0};
     }
 }
 
@@ -99,7 +105,7 @@ static bool is_due(struct gw_core *core, struct gw_rollout *rollout)
 
 static bool begin_pass(struct gw_way_back *way)
 {
-    const struct gw_catalog *catalog = &way->core->catalog;
+    const struct gw_catalog *catalog = way->core->catalog;
     struct gw_tally_rollout known;
     for (uint32_t i = 0; i < catalog->rollout_count; i++) {
         struct gw_rollout *rollout = catalog->rollouts[i];

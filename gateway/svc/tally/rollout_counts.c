@@ -5,7 +5,7 @@
 // its new one is exact in any order. Pure.
 #include "svc/tally/rollout_counts.h"
 
-#include "svc/device/devices.h"
+#include "svc/plan/outcome_bits.h"
 
 #include <string.h>
 

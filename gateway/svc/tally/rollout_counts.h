@@ -3,7 +3,62 @@
 #ifndef GW_ROLLOUT_COUNTS_H
 #define GW_ROLLOUT_COUNTS_H
 
-#include "svc/rollout/rollouts.h"
+#include "policy/gate.h"
+
+#include <stdint.h>
+
+#define GW_ROLLOUT_FINGERPRINTS 8u
+#define GW_ROLLOUT_SLICES       16u
+
+// Devices, each counted once, in the state it is in now.
+struct gw_rollout_counts {
+    uint64_t offered;
+    uint64_t downloaded;
+    uint64_t activated;
+    uint64_t succeeded; // ran and never failed
+    uint64_t ran;       // ran well at least once, whatever came later: it is their floor
+    uint64_t failed;
+    uint64_t timed_out; // offered longer ago than the execution timeout, not completed since
+    uint64_t under_way; // offered, not completed, and within that time: neither good nor bad
+    uint64_t not_applicable;
+    uint64_t rolled_back; // went back or removed it
+    uint64_t on_version;  // activated and not back
+    uint64_t retrying;    // failed in a way that may be tried again, and will be
+    uint64_t silent;      // activated, did not fail, and not heard of for the stage's silence_s
+    uint64_t expired;     // offered, and away since for longer than the stage's offline_expiry_s
+    uint64_t eligible;    // targeted by an open stage, offered or not
+    uint64_t online;      // of those, heard of lately
+    uint64_t control;     // drawn as the control of this stage
+    uint64_t control_offered; // ... and offered what it has again
+    uint64_t control_activated;
+    uint64_t control_completed;
+    uint64_t control_failed;
+    uint64_t control_silent;
+    uint64_t silent_succeeded;    // of the silent: had run well
+    uint64_t control_silent_done; // of control's silent: had completed
+    uint64_t observed_s;          // device-seconds after activation
+    uint64_t control_observed_s;  // device-seconds after they were drawn
+    // Devices that did not show who they are, where the rollout does not trust them: in none of the
+    // other figures.
+    uint64_t unproven;
+    uint64_t unproven_completed; // succeeded or failed, as they say
+    uint64_t unproven_failed;
+};
+
+struct gw_rollout_fingerprint {
+    uint64_t fingerprint;
+    uint64_t devices;
+    uint8_t kind;         // enum wire_outcome_kind
+    char detail[160 + 1]; // of the first device that said it
+};
+
+// Devices that completed, by one attribute value; the worst first.
+struct gw_rollout_slice {
+    char attr[33];
+    char value[65];
+    uint64_t completed;
+    uint64_t failed;
+};
 
 // What one device in this state (enum gw_outcome_bit) adds. What depends on time stays 0.
 void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);

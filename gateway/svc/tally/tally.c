@@ -3,6 +3,8 @@
 // time is no event either: see offer_ring.h.
 #include "svc/tally/tally.h"
 
+#include "svc/rollout/rollouts.h"
+
 #include "base/check.h"
 #include "svc/plan/cohort.h"
 #include "svc/tally/offer_ring.h"

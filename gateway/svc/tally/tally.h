@@ -12,10 +12,10 @@
 #define GW_TALLY_H
 
 #include "base/keyed_hash.h"
-#include "svc/device/devices.h"
 #include "svc/plan/release.h"
 #include "svc/tally/rollout_counts.h"
 #include "svc/tally/trial_blocks.h"
+#include "svc/plan/fleet_segment.h"
 
 #define GW_TALLY_STAGE_ALL UINT32_MAX
 
@@ -26,6 +26,7 @@ static inline uint64_t gw_shadow_key(uint64_t rollout_id)
     return rollout_id ^ UINT64_C(0x5348414457000000);
 }
 
+struct gw_rollout_view; // rollout/rollouts.h
 struct gw_tally;
 
 struct gw_tally_change {

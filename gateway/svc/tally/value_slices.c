@@ -4,6 +4,9 @@
 // the worst first.
 #include "svc/tally/value_slices.h"
 
+#include "svc/rollout/rollouts.h"
+#include "wire/attrs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,12 +6,10 @@
 #include "svc/trust/director.h"
 
 #include "svc/core_private.h"
-#include "svc/rollout/kill_places.h"
+#include "svc/trust/director_private.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define ENTRIES_PER_TASK (2 * (GW_PLAN_CLAIMS_MAX + 1u)) // each release with its way back
 
 // ---- Metadata, counted
 
@@ -69,33 +67,8 @@ enum base_status gw_director_sign(const struct gw_signer_port *signer, enum gw_o
     return wire_envelope_encode(&envelope, out, capacity, out_size);
 }
 
-// ---- What is released: the entries of each scenario
-
-struct listed {
-    uint32_t scenario; // index in the director
-    struct wire_snapshot_entry entry;
-};
-
-struct listing {
-    struct listed *items;
-    uint32_t count;
-};
-
-static int compare_listed(const void *a, const void *b)
-{
-    const struct listed *x = a;
-    const struct listed *y = b;
-    if (x->scenario != y->scenario) {
-        return x->scenario < y->scenario ? -1 : 1;
-    }
-    if (x->entry.task_id != y->entry.task_id) {
-        return x->entry.task_id < y->entry.task_id ? -1 : 1;
-    }
-    return x->entry.counter < y->entry.counter ? -1 : x->entry.counter > y->entry.counter;
-}
-
 // Index of a scenario, made when it is new; scenario_count when there is no room for another.
-static uint32_t scenario_index(struct gw_director *director, struct base_str name)
+uint32_t gw_director_scenario(struct gw_director *director, struct base_str name)
 {
     for (uint32_t i = 0; i < director->scenario_count; i++) {
         if (base_str_equal(base_str_of(director->scenarios[i].name), name)) {
@@ -109,74 +82,6 @@ static uint32_t scenario_index(struct gw_director *director, struct base_str nam
     memset(&director->scenarios[at], 0, sizeof(director->scenarios[at]));
     memcpy(director->scenarios[at].name, name.data, name.size);
     return at;
-}
-
-static void list(struct listing *listing, uint32_t scenario, uint64_t task_id, uint64_t counter,
-                 const struct wire_sha256 *manifest)
-{
-    struct listed *item = &listing->items[listing->count++];
-    *item = (struct listed){.scenario = scenario};
-    item->entry.task_id = task_id;
-    item->entry.counter = counter;
-    item->entry.manifest = *manifest;
-}
-
-static void list_release(struct listing *listing, uint32_t scenario,
-                         const struct gw_release *release)
-{
-    list(listing, scenario, release->task_id, release->release_counter, &release->manifest);
-    if (release->back_counter != 0) { // nothing is approved under it: it only does not go back
-        list(listing, scenario, release->task_id, release->back_counter, &release->manifest);
-    }
-}
-
-// What may be ordered of a task now: what is open, and what devices may be on after it. What was
-// approved last stays listed, also when it was taken back: the highest counter never goes back.
-static void list_task(const struct gw_core *core, struct listing *listing, uint32_t scenario,
-                      const struct gw_task *task)
-{
-    struct gw_rollout *bases[GW_PLAN_BASES_MAX];
-    uint32_t base_count = gw_task_live_bases(core, task, bases);
-    const struct gw_rollout *last = gw_task_completed_last(task);
-    for (uint32_t i = 0; i < task->open_count; i++) {
-        const struct gw_rollout *open = task->open[i];
-        if (open->state.state != POL_ROLLOUT_DRAFT) {
-            list_release(listing, scenario, open->release);
-        }
-    }
-    for (uint32_t i = 0; i < base_count; i++) {
-        list_release(listing, scenario, bases[i]->release);
-    }
-    if (task->taken_back != NULL &&
-        (last == NULL ||
-         last->release->release_counter < task->taken_back->release->release_counter)) {
-        last = task->taken_back;
-    }
-    if (last != NULL) { // listed twice it counts once
-        list_release(listing, scenario, last->release);
-    }
-}
-
-static enum base_status list_all(struct gw_core *core, struct listing *listing)
-{
-    const struct gw_catalog *catalog = &core->catalog;
-    listing->count = 0;
-    listing->items =
-        calloc((size_t)catalog->task_count * ENTRIES_PER_TASK + 1, sizeof(struct listed));
-    if (listing->items == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    for (uint32_t i = 0; i < catalog->task_count; i++) {
-        const struct gw_task *task = catalog->tasks[i];
-        struct base_str name = wire_scenario_of(base_str_of(task->name));
-        uint32_t scenario =
-            gw_task_is_begun(task) ? scenario_index(&core->director, name) : UINT32_MAX;
-        if (scenario != UINT32_MAX) {
-            list_task(core, listing, scenario, task);
-        }
-    }
-    qsort(listing->items, listing->count, sizeof(struct listed), compare_listed);
-    return BASE_OK;
 }
 
 // ---- Building
@@ -239,7 +144,7 @@ static enum base_status scenario_sign(const struct gw_director *director,
 }
 
 // The entries of a scenario, side by side. `scratch` holds them.
-static void take_entries(const struct listing *listing, uint32_t scenario,
+static void take_entries(const struct gw_listing *listing, uint32_t scenario,
                          struct wire_snapshot_entry *scratch, struct draft *draft)
 {
     draft->entries = scratch;
@@ -255,7 +160,7 @@ static void take_entries(const struct listing *listing, uint32_t scenario,
 }
 
 // Gives every scenario whose content or time changed a new version. True: something changed.
-static bool versions_step(struct gw_director *director, const struct listing *listing,
+static bool versions_step(struct gw_director *director, const struct gw_listing *listing,
                           struct wire_snapshot_entry *scratch, struct draft *draft, uint64_t now_s)
 {
     bool changed = false;
@@ -318,13 +223,13 @@ static enum base_status sign_timestamp(const struct gw_director *director,
     return blob_of(envelope, size, &meta->timestamp);
 }
 
-static enum base_status meta_fill(struct gw_core *core, const struct listing *listing,
+static enum base_status meta_fill(struct gw_core *core, const struct gw_listing *listing,
                                   struct wire_snapshot_entry *scratch, struct draft *draft,
                                   struct gw_meta *meta)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     struct gw_told_kills kills;
-    BASE_TRY(gw_kill_places_tell(core, &kills));
+    BASE_TRY(director->sources.tell(core, &kills));
     meta->timestamp_version = director->timestamp_version;
     meta->timestamp_expires_s = director->timestamp_issued_s + director->timestamp_life_s;
     meta->lease_s = director->lease_s;
@@ -359,10 +264,10 @@ static uint32_t untold(const struct gw_director *director)
     return count;
 }
 
-static enum base_status build(struct gw_core *core, const struct listing *listing,
+static enum base_status build(struct gw_core *core, const struct gw_listing *listing,
                               struct wire_snapshot_entry *scratch, struct draft *draft)
 {
-    struct gw_director *director = &core->director;
+    struct gw_director *director = core->director;
     uint64_t now_s = gw_core_sure_s(core);
     bool changed = versions_step(director, listing, scratch, draft, now_s);
     bool old = is_old(director->timestamp_issued_s, director->timestamp_life_s, now_s);
@@ -397,14 +302,14 @@ static enum base_status build(struct gw_core *core, const struct listing *listin
 
 bool gw_director_build(struct gw_core *core)
 {
-    struct listing listing = {NULL, 0};
+    struct gw_listing listing = {NULL, 0};
     struct draft draft = {0};
-    const struct gw_meta *before = core->director.meta;
-    if (core->director.signer == NULL) {
+    const struct gw_meta *before = core->director->meta;
+    if (core->director->signer == NULL) {
         return false;
     }
     struct wire_snapshot_entry *scratch = NULL;
-    enum base_status status = list_all(core, &listing);
+    enum base_status status = core->director->sources.list(core, &listing);
     if (status == BASE_OK) {
         scratch = calloc(listing.count + 1, sizeof(*scratch));
         draft.payload = malloc(WIRE_SNAPSHOT_BYTES_MAX);
@@ -421,12 +326,12 @@ bool gw_director_build(struct gw_core *core)
     free(draft.payload);
     free(scratch);
     free(listing.items);
-    return core->director.meta != before;
+    return core->director->meta != before;
 }
 
 bool gw_director_is_due(const struct gw_core *core)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     uint64_t now_s = gw_core_sure_s(core);
     return director->signer != NULL &&
            is_old(director->timestamp_issued_s, director->timestamp_life_s, now_s);

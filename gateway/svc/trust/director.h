@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "svc/content/blob.h"
 #include "svc/core.h"
-#include "svc/trust/signer.h"
+#include "svc/signer.h"
 #include "wire/meta.h"
 #include "wire/offer.h"
 #include "wire/root.h"
@@ -28,7 +28,7 @@
 
 struct gw_core;
 struct gw_release;
-struct gw_checkin;
+struct wire_profile;
 struct gw_worker;
 
 struct gw_meta_bytes {
@@ -55,13 +55,6 @@ struct gw_meta {
 struct gw_meta *gw_meta_ref(struct gw_meta *meta); // accepts NULL
 void gw_meta_unref(struct gw_meta *meta);          // accepts NULL
 
-struct gw_director_scenario {
-    char name[WIRE_SCENARIO_MAX + 1];
-    uint64_t version;
-    uint64_t issued_s;
-    struct wire_sha256 entries; // hash of what it lists
-};
-
 enum gw_kill_told {
     GW_KILL_UNNEEDED, // no device can have it
     GW_KILL_TOLD,     // in the timestamp
@@ -77,38 +70,31 @@ struct gw_kill {
     char reason[GW_TRUST_REASON_MAX + 1];
 };
 
-struct gw_director {
-    const struct gw_signer_port *signer; // NULL: devices are not served by roles
-    uint32_t timestamp_life_s;
-    uint32_t lease_s;
-    uint32_t root_count;
-    uint64_t root_first;
-    struct gw_meta_bytes *roots;
-    uint64_t root_expires_s; // of the newest; 0: none
-    bool keys_match;         // the newest root names this gateway's online keys
-    uint64_t timestamp_version;
-    uint64_t timestamp_issued_s;
-    uint32_t scenario_count;
-    struct gw_director_scenario scenarios[WIRE_TIMESTAMP_SCENARIOS_MAX];
-    uint32_t kill_count;
-    struct gw_kill kills[GW_KILLS_MAX]; // ascending
-    bool kills_changed;
-    struct gw_meta *meta; // newest; NULL: none yet
-    _Atomic uint64_t answers;
-    _Atomic uint64_t root_version_seen; // for /metrics
-    _Atomic uint64_t root_expires_seen;
-    _Atomic uint64_t keys_unnamed_seen; // GW_ONLINE_COUNT at most
-    _Atomic uint64_t timestamp_seen;
-    _Atomic uint64_t kills_seen;
-    _Atomic uint64_t kills_told;    // in the timestamp
-    _Atomic uint64_t kills_untold;  // ... and not, though devices can have them
-    _Atomic uint64_t kills_yielded; // that gave way to others
-};
+struct gw_director; // director_private.h
 
 // ---- Control thread
 
 BASE_NODISCARD enum base_status gw_director_load(struct gw_core *core, struct base_error *error);
-void gw_director_done(struct gw_core *core);
+struct gw_core_options;
+struct gw_listing;
+struct gw_told_kills {
+    uint32_t count;
+    struct wire_sha256 items[WIRE_TIMESTAMP_KILLS_MAX]; // ascending
+};
+// What the director asks of the rollouts, which it does not know.
+struct gw_director_sources {
+    // What may be ordered of every task now: fills the listing (director_private.h), to
+    // gw_listing_done.
+    enum base_status (*list)(struct gw_core *core, struct gw_listing *out);
+    // Which kills get a place in the timestamp.
+    enum base_status (*tell)(struct gw_core *core, struct gw_told_kills *out);
+    // What the director publishes changed: called after a root came.
+    void (*changed)(struct gw_core *core);
+};
+BASE_NODISCARD enum base_status gw_director_new(const struct gw_core_options *options,
+                                                const struct gw_director_sources *sources,
+                                                struct gw_director **out_director);
+void gw_director_free(struct gw_director *director); // accepts NULL
 // Brings the metadata up to date with catalog and clock (which stands still while it is in doubt:
 // what must be said then bears the last time that was sure, and nothing lives longer); stores new
 // version numbers before anything carries them. True: there is something new. A failure keeps what
@@ -160,32 +146,8 @@ bool gw_director_root(const struct gw_core *core, struct wire_root *out,
                       struct wire_sha256 *out_digest);
 // Only with online keys.
 struct wire_verifier gw_director_verifier(const struct gw_core *core);
-// The first half of a kill by the version's own tenant: the list. On a full one an entry gives way
-// (svc/rollout/kill_places.h). Whatever is cut off behind it is finished at the next start. LIMIT,
-// FULL, IO: nothing happened.
-BASE_NODISCARD enum base_status gw_trust_list(struct gw_core *core,
-                                              const struct wire_sha256 *manifest,
-                                              struct base_str by, struct base_str reason,
-                                              bool *out_created, struct base_error *error);
-// Puts a version on the kill list for an operator of all tenants, and takes its open rollouts back.
-// OK also when it is there (*out_created false). LIMIT, FULL, IO.
-BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
-                                              const struct wire_sha256 *manifest,
-                                              struct base_str by, struct base_str reason,
-                                              bool *out_created, struct base_error *error);
-// Takes a version off the kill list. It may be released anew, and a rollout that had completed is
-// a baseline again, to which devices go back; one that the kill ended stays so. That this is still
-// to be said in logs (gw_kill_note_end) is stored with it, by whom and why. NOT_FOUND, FULL, IO.
-BASE_NODISCARD enum base_status gw_trust_unkill(struct gw_core *core,
-                                                const struct wire_sha256 *manifest,
-                                                struct base_str by, struct base_str reason,
-                                                struct base_error *error);
 // The logs say it.
 void gw_trust_unkill_said(struct gw_core *core, const struct wire_sha256 *manifest);
-// At start, once rollouts and kills are loaded: a kill, or its end, that the end of the process cut
-// off between its commits is finished.
-void gw_trust_finish_kills(struct gw_core *core);
-
 // ---- Worker's thread
 
 // Puts the director's answer in front of `offers`; its bytes are `out` (WIRE_STATEMENT_BYTES_MAX).
@@ -193,16 +155,8 @@ BASE_NODISCARD enum base_status gw_director_answer(struct gw_worker *worker, uin
                                                    const struct wire_ask *ask, uint8_t *out,
                                                    struct wire_offers *offers);
 // Does the device run something that must stop?
-bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *checkin);
-
-// ---- Shared inside: one signature over a payload, as an envelope
-BASE_NODISCARD enum base_status gw_director_sign(const struct gw_signer_port *signer,
-                                                 enum gw_online_role role, uint8_t type,
-                                                 const uint8_t *payload, size_t payload_bytes,
-                                                 uint8_t *out, size_t capacity, size_t *out_size);
-// Rows of the store.
-BASE_NODISCARD enum base_status gw_director_store_state(struct gw_core *core);
-BASE_NODISCARD enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
-                                                       const uint8_t *bytes, size_t size);
+bool gw_director_concerns(const struct gw_meta *meta, const struct wire_profile *profile);
+// Anybody's: the metadata by name and version.
+void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 #endif

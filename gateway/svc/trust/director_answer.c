@@ -3,7 +3,11 @@
 // when there is something to say.
 #include "svc/trust/director.h"
 
-#include "svc/device/checkin.h"
+#include "wire/profile.h"
+#include "svc/reply.h"
+#include "svc/trust/director_private.h"
+#include "svc/core_worker.h"
+#include "svc/core_private.h"
 
 #include <string.h>
 
@@ -78,27 +82,27 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     director.again_count = offers->again_count;
     memcpy(director.again, offers->again, offers->again_count * sizeof(offers->again[0]));
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
-    BASE_TRY(gw_director_sign(core->director.signer, GW_ONLINE_DIRECTOR,
+    BASE_TRY(gw_director_sign(core->director->signer, GW_ONLINE_DIRECTOR,
                               WIRE_ENVELOPE_TYPE_DIRECTOR, payload, payload_bytes, out,
                               WIRE_STATEMENT_BYTES_MAX, &size));
     memmove(&offers->items[1], &offers->items[0], offers->count * sizeof(offers->items[0]));
     offers->items[0].envelope = out;
     offers->items[0].envelope_bytes = size;
     offers->count++;
-    atomic_fetch_add_explicit(&core->director.answers, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&core->director->answers, 1, memory_order_relaxed);
     return BASE_OK;
 }
 
-bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *checkin)
+bool gw_director_concerns(const struct gw_meta *meta, const struct wire_profile *profile)
 {
     struct base_reader reader;
     struct wire_profile_pair pair;
-    if (meta->kill_count == 0 || checkin->profile.pairs == NULL) {
+    if (meta->kill_count == 0 || profile->pairs == NULL) {
         return false;
     }
-    base_reader_init(&reader, checkin->profile.pairs, checkin->profile.pairs_bytes);
-    for (uint32_t i = 0; i < checkin->profile.task_count; i++) {
-        if (wire_profile_pair_next(&checkin->profile, &reader, &pair) != BASE_OK) {
+    base_reader_init(&reader, profile->pairs, profile->pairs_bytes);
+    for (uint32_t i = 0; i < profile->task_count; i++) {
+        if (wire_profile_pair_next(profile, &reader, &pair) != BASE_OK) {
             return false;
         }
         for (uint32_t k = 0; k < meta->kill_count && pair.version_id != 0; k++) {

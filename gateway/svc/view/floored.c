@@ -7,6 +7,12 @@
 #include "policy/desired.h"
 #include "svc/core_private.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/access/credentials.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/tally/tally.h"
+#include "svc/trust/director.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +33,8 @@ static void find_floored(struct gw_core *core, const struct gw_task *task, uint6
 {
     const struct gw_rollout *baseline = gw_task_baseline(core, task);
     uint64_t left = baseline != NULL ? baseline->release->release_counter : 0;
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog->rollouts[i];
         struct gw_rollout_counts counts;
         if (rollout->task != task || (rollout_id != 0 && rollout->release->id != rollout_id) ||
             (baseline != NULL && rollout->release->floor <= left) ||

@@ -5,6 +5,9 @@
 
 #include "policy/desired.h"
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/tally/tally.h"
+#include "svc/trust/director.h"
 
 #include <string.h>
 
@@ -52,8 +55,8 @@ void gw_present_of(struct gw_core *core, uint64_t task_id, const struct wire_sha
                    struct gw_present *out)
 {
     memset(out, 0, sizeof(*out));
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog->rollouts[i];
         struct gw_rollout_counts counts;
         if (rollout->release->task_id != task_id ||
             !wire_sha256_equal(&rollout->release->manifest, manifest)) {

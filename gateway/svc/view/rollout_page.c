@@ -5,6 +5,7 @@
 #include "svc/view/rollout_page.h"
 
 #include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <string.h>
 
@@ -64,7 +65,7 @@ static void pick(struct picked *picked, struct place place)
 enum base_status gw_rollout_page(struct gw_core *core, const struct gw_rollout_ask *ask,
                                  struct gw_rollout_page *out)
 {
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     uint32_t limit = ask->limit < GW_PAGE_MAX ? ask->limit : GW_PAGE_MAX;
     struct picked picked = {.room = limit + 1};
     struct place after = {UINT64_MAX, UINT64_MAX};

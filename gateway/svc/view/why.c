@@ -8,6 +8,10 @@
 #include "svc/plan/offer_room.h"
 #include "svc/rollout/told_facts.h"
 #include "svc/plan/want.h"
+#include "svc/device/device_table.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/device_views.h"
 
 #include "policy/bucket.h"
 #include "policy/expr.h"
@@ -109,7 +113,7 @@ static int newer(const void *a, const void *b)
 static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
                           const struct gw_rollout *out[GW_WHY_ROLLOUTS_MAX])
 {
-    const struct gw_catalog *catalog = &core->catalog;
+    const struct gw_catalog *catalog = core->catalog;
     struct gw_rollout **all = calloc(catalog->rollout_count + 1, sizeof(struct gw_rollout *));
     uint32_t count = 0;
     for (uint32_t i = 0; all != NULL && i < catalog->rollout_count; i++) {

@@ -9,6 +9,7 @@
 
 #include "core_rig.h"
 #include "svc/access/operators.h"
+#include "svc/access/credentials.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

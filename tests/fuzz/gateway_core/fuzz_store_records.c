@@ -11,6 +11,9 @@
 #include "base/prng.h"
 #include "svc/core_private.h"
 #include "svc/access/device_user.h"
+#include "svc/access/credentials.h"
+#include "svc/device/devices.h"
+#include "svc/rollout/device_views.h"
 
 #include <stdio.h>
 #include <stdlib.h>

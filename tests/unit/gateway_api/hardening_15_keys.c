@@ -3,6 +3,7 @@
 #include "api_kit.h"
 
 #include "svc/access/answers.h"
+#include "svc/access/operators.h"
 #include "svc/core_private.h"
 
 struct bearer {

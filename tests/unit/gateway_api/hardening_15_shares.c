@@ -3,6 +3,8 @@
 #include "api_kit.h"
 
 #include "svc/access/operators_private.h"
+#include "svc/core_private.h"
+#include "svc/rollout/catalog_private.h"
 
 struct bearer {
     char text[80];
@@ -117,7 +119,7 @@ static void test_tokens(void **state)
 
 static void fill_tasks(struct api_kit *kit, uint16_t tenant, uint32_t count)
 {
-    struct gw_catalog *catalog = &kit->core->catalog;
+    struct gw_catalog *catalog = kit->core->catalog;
     uint32_t all = catalog->task_count + count;
     struct gw_task **grown = realloc(catalog->tasks, all * sizeof(*grown));
     assert_non_null(grown);

@@ -5,6 +5,8 @@
 
 #include "api/api_call.h"
 #include "svc/core_private.h"
+#include "svc/access/answers.h"
+#include "svc/access/audit.h"
 
 static json_t *audit_page(struct api_kit *kit, const char *query)
 {

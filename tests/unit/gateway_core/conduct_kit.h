@@ -9,6 +9,7 @@
 #include "policy/bucket.h"
 #include "svc/rollout/rollout_state.h"
 #include "svc/view/why.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,7 @@
 
 #include "svc/trust/director.h"
 #include "svc/rollout/way_back.h"
+#include "svc/rollout/kill_commands.h"
 
 #define FEW  8u
 #define TASK "shop/score"

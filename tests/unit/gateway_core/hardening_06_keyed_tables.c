@@ -4,6 +4,8 @@
 #include "core_rig.h"
 
 #include "test_kit.h"
+#include "svc/access/credentials.h"
+#include "svc/device/device_table.h"
 
 #define CHOSEN 12000u
 

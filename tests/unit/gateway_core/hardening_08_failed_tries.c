@@ -4,6 +4,7 @@
 #include "core_rig.h"
 
 #include "svc/access/peer_limits.h"
+#include "svc/access/operators.h"
 #include "test_kit.h"
 
 #define BAD_OPERATOR "Bearer wat_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"

@@ -4,6 +4,10 @@
 
 #include "svc/device/checkin.h"
 #include "svc/access/credentials.h"
+#include "svc/device/device_table.h"
+#include "svc/device/strangers.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/rollout/device_views.h"
 #include "test_kit.h"
 
 #define ROLLOUT 0x77

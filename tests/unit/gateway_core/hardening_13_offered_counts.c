@@ -4,6 +4,8 @@
 #include "conduct_kit.h"
 
 #include "svc/device/causes.h"
+#include "svc/device/checkin.h"
+#include "svc/device/device_table.h"
 
 #define ID 0x41u
 
@@ -68,7 +70,7 @@ static void expect_nothing(struct rig *rig, enum pol_rollout_state state, uint64
     assert_int_equal(view.counts.succeeded + view.counts.failed + view.counts.rolled_back, 0);
     assert_int_equal(view.fingerprint_count + view.slice_count, 0);
     assert_int_equal(gw_cause_get(rig->core, ID, 4711, &cause), BASE_ERR_NOT_FOUND);
-    assert_int_equal(rig->core->reports_unoffered, unoffered);
+    assert_int_equal(rig->core->reports.unoffered, unoffered);
     rig_expect_counts_from_disk(rig);
 }
 
@@ -190,7 +192,7 @@ static void who_was_never_offered_it_counts_in_no_end(void **state)
         assert_int_equal(view.counts.offered, 1);
         assert_int_equal(view.counts.activated + view.counts.failed, first % 2 == 0 ? 1 : 2);
         assert_int_equal(view.counts.on_version, 1);
-        assert_int_equal(rig.core->reports_unoffered, said);
+        assert_int_equal(rig.core->reports.unoffered, said);
         rig_expect_counts_from_disk(&rig);
         rig_done(&rig);
     }
@@ -289,7 +291,7 @@ static void a_strangers_word_is_no_offer(void **state)
     is_seen(&rig, &devices[0]); // android
     devices[0].seq = 1;
     assert_int_equal(rig_report(&rig, &devices[0], &view, bad, 4), 204);
-    assert_int_equal(rig.core->reports_unoffered, 4);
+    assert_int_equal(rig.core->reports.unoffered, 4);
     rig_view(&rig, ID, &view);
     assert_int_equal(view.counts.failed, 0);
     assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
@@ -390,7 +392,7 @@ static void a_kill_loses_no_honest_report(void **state)
     rig_view(&rig, ID, &view);
     assert_int_equal(view.counts.offered, offered);
     assert_int_equal(view.counts.activated, offered);
-    assert_int_equal(rig.core->reports_unoffered, 2 * (DEVICES - offered));
+    assert_int_equal(rig.core->reports.unoffered, 2 * (DEVICES - offered));
     rig_expect_counts_from_disk(&rig);
     rig_done(&rig);
 }
@@ -455,7 +457,7 @@ static void an_offer_on_record_counts(void **state)
     assert_int_equal(rig_report(&rig, &devices[i], &view, good, 3), 204);
     rig_view(&rig, ID, &view);
     assert_int_equal(view.counts.succeeded, 1);
-    assert_int_equal(rig.core->reports_unoffered, 0);
+    assert_int_equal(rig.core->reports.unoffered, 0);
     rig_done(&rig);
 }
 

@@ -104,10 +104,10 @@ static void check(void (*damage)(struct rig *rig))
     for (uint32_t i = 0; i < ALL; i++) { // what is not in its record is known
         assert_int_equal(succeeded(&rig, FIRST + i), i < PAST ? 1 : 0);
     }
-    uint64_t corrupt = rig.core->records_corrupt;
+    uint64_t corrupt = rig.core->reports.records_corrupt;
     report(&rig, FIRST, 1000);
     report(&rig, FIRST + ALL - 1, 1002);
-    assert_int_equal(rig.core->records_corrupt, corrupt + 1);
+    assert_int_equal(rig.core->reports.records_corrupt, corrupt + 1);
     assert_int_equal(rig_past_rows(&rig), 0);
     for (int restart = 0; restart < 2; restart++) {
         for (uint32_t i = 0; i < ALL; i++) {

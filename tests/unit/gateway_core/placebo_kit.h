@@ -8,6 +8,7 @@
 #include "base/prng.h"
 #include "policy/bucket.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

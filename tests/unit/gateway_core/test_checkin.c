@@ -3,6 +3,8 @@
 #include "core_rig.h"
 
 #include "svc/device/checkin.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/core_worker.h"
 
 #include "base/prng.h"
 #include "policy/bucket.h"
@@ -56,8 +58,8 @@ static uint64_t brute_digest(const struct rig *rig, const struct rig_device *dev
     wire_attrs_write(&writer, &attrs);
     assert_int_equal(gw_attrs_view(block, base_writer_size(&writer), &view), BASE_OK);
     uint64_t digest = 0;
-    for (uint32_t i = 0; i < rig->core->catalog.task_count; i++) {
-        const struct gw_task *task = rig->core->catalog.tasks[i];
+    for (uint32_t i = 0; i < rig->core->catalog->task_count; i++) {
+        const struct gw_task *task = rig->core->catalog->tasks[i];
         uint64_t version = 0;
         for (uint32_t k = task->base_count; k > 0; k--) { // approved later wins
             const struct gw_release *base = task->bases[k - 1]->release;

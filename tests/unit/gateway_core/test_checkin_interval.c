@@ -2,6 +2,8 @@
 // silence in each device's own.
 #include "conduct_kit.h"
 
+#include "svc/core_worker.h"
+
 #define INTERVAL_DEFAULT_S 300
 
 static struct rig rig;

@@ -222,7 +222,7 @@ static void who_is_held_back_is_told_when_to_come(void **state)
     struct rig rig;
     struct gw_rollout_view view;
     open_rig(&rig, slow);
-    rig.core->checkin_interval_s = 4;
+    rig.core->set.checkin_interval_s = 4;
     begin(&rig, 0x23, everybody, 1);
     rig_command(&rig, 0x23, POL_COMMAND_START, &view);
     uint32_t held = 0;

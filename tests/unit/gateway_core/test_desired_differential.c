@@ -20,6 +20,10 @@
 #include "policy/replay.h"
 #include "svc/device/preview.h"
 #include "svc/view/why.h"
+#include "svc/device/checkin.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/kill_commands.h"
 
 #define STATES         100000u // record and device
 #define DEVICES        200u

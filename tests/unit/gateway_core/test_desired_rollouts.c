@@ -5,6 +5,10 @@
 #include "core_rig.h"
 #include "policy/bucket.h"
 #include "svc/view/why.h"
+#include "svc/trust/director.h"
+#include "svc/core_worker.h"
+#include "svc/device/checkin.h"
+#include "svc/rollout/kill_commands.h"
 
 #define TASK    "shop/score"
 #define DEVICES 40u

@@ -8,6 +8,7 @@
 #include "svc/access/device_user.h"
 #include "svc/content/exclusive.h"
 #include "svc/access/operators.h"
+#include "svc/access/credentials.h"
 #include "wire/enrolment.h"
 
 #include <setjmp.h>

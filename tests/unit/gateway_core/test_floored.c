@@ -2,6 +2,7 @@
 // back later, whatever became of it there.
 #include "core_rig.h"
 
+#include "svc/device/checkin.h"
 #include "svc/view/floored.h"
 
 #include <setjmp.h>

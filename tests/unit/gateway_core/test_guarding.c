@@ -1,6 +1,7 @@
 // A rollout's life behind its last stage, and what verdicts do: devices that answer late are
 // judged, who is under way is no failure, and a person is waited for where the stage says so.
 #include "conduct_kit.h"
+#include "svc/access/credentials.h"
 
 #define GUARD_S   3600u
 #define FEW       8u
@@ -38,7 +39,7 @@ static void open_known(struct rig *rig, void (*conduct)(struct pol_stage *stage,
 
 static uint64_t pages(const struct rig *rig)
 {
-    return atomic_load(&rig->core->pages);
+    return atomic_load(&rig->core->ends.pages);
 }
 
 static enum pol_rollout_state state_of(struct rig *rig, uint64_t id)
@@ -158,7 +159,7 @@ static void who_is_lost_does_not_keep_it_going_back(void **state)
     rig_done(&rig);
     // Where nobody is asked about silence, as many intervals as by default.
     open_known(&rig, unasked);
-    atomic_store(&rig.core->checkin_interval_s, SILENCE_S / GW_STAGE_SILENCE_TIMES);
+    atomic_store(&rig.core->set.checkin_interval_s, SILENCE_S / GW_STAGE_SILENCE_TIMES);
     go_back(&rig, 0x73, 1);
     rig_advance_s(&rig, SILENCE_S - 1);
     assert_int_equal(state_of(&rig, 0x73), POL_ROLLOUT_ROLLING_BACK);
@@ -182,7 +183,7 @@ static void everybody_answered_or_the_guard_is_over(void **state)
     rig_view(&rig, 0x21, &view);
     assert_int_equal(view.reason, POL_REASON_NOBODY_OUTSTANDING);
     assert_int_equal(view.verdict, POL_VERDICT_PASS);
-    assert_int_equal(atomic_load(&rig.core->guards_over), 0);
+    assert_int_equal(atomic_load(&rig.core->ends.guards_over), 0);
     expect_replay(&rig, 0x21);
     // Of the next one somebody never comes.
     begin(&rig, 0x22, full_only, 1);
@@ -195,8 +196,8 @@ static void everybody_answered_or_the_guard_is_over(void **state)
     assert_int_equal(state_of(&rig, 0x22), POL_ROLLOUT_COMPLETED);
     rig_view(&rig, 0x22, &view);
     assert_int_equal(view.reason, POL_REASON_GUARD_OVER);
-    assert_int_equal(atomic_load(&rig.core->guards_over), 1);
-    assert_int_equal(atomic_load(&rig.core->rollouts_completed), 2);
+    assert_int_equal(atomic_load(&rig.core->ends.guards_over), 1);
+    assert_int_equal(atomic_load(&rig.core->ends.completed), 2);
     expect_replay(&rig, 0x22);
     rig_done(&rig);
 }
@@ -339,7 +340,7 @@ static void a_failed_stage_is_held(void **state)
     assert_true(view.stage_failed && view.paged && view.guarding);
     assert_int_equal(view.verdict, POL_VERDICT_FAIL);
     assert_int_equal(pages(&rig), 1);
-    assert_int_equal(atomic_load(&rig.core->rollouts_held), 1);
+    assert_int_equal(atomic_load(&rig.core->ends.held), 1);
     for (int restarted = 0; restarted < 2; restarted++) {
         assert_int_equal(come(&rig, &devices[0], 0x61, good, 3, NULL), 0); // keeps it
         assert_true(runs(0) == view.version_id);

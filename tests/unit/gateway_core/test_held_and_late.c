@@ -6,6 +6,8 @@
 
 #include "policy/bucket.h"
 #include "svc/plan/want.h"
+#include "svc/access/operators.h"
+#include "svc/core_worker.h"
 
 #define TASK     "shop/score"
 #define NIGHT_S  7200u // after midnight UTC

@@ -4,6 +4,7 @@
 
 #include "svc/rollout/late_failures.h"
 #include "svc/rollout/rollout_state.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +53,7 @@ static void expect_late(struct rig *rig, bool wanted)
     uint64_t completed = 0;
     const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, 0x11);
     assert_int_equal(gw_late_failures(rig->core, rollout, &failed, &completed), wanted);
-    assert_int_equal(atomic_load(&rig->core->rollouts_late), wanted);
+    assert_int_equal(atomic_load(&rig->core->ends.late), wanted);
     assert_int_equal(rollout->late_said, wanted);
 }
 
@@ -71,7 +72,7 @@ static void test_more_than_its_gate_allows(void **state)
     look(&rig);
     expect_late(&rig, false); // as many as it allows
     says(&rig, 0x11, 3, fails);
-    assert_int_equal(atomic_load(&rig.core->rollouts_late), 0); // not looked at with every report
+    assert_int_equal(atomic_load(&rig.core->ends.late), 0); // not looked at with every report
     for (int i = 0; i < 2; i++) {
         look(&rig);
         expect_late(&rig, true);

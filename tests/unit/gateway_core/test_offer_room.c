@@ -5,6 +5,7 @@
 #include "svc/device/checkin.h"
 #include "svc/plan/offer_room.h"
 #include "svc/view/why.h"
+#include "svc/core_worker.h"
 
 #include "base/prng.h"
 

@@ -140,7 +140,7 @@ static void who_is_updated_does_not_speak_as_control(void **state)
     assert_int_equal(view.stage_index, 1);
     rig_settle(&rig);
     tell_of(&rig, &devices[both], true, WIRE_OUTCOME_FAIL_EXCEPTION);
-    assert_int_equal(rig.core->reports_unoffered, 2);
+    assert_int_equal(rig.core->reports.unoffered, 2);
     rig_view(&rig, ID, &view);
     assert_int_equal(view.counts.succeeded, 1);
     assert_int_equal(view.counts.failed + view.counts.control, 0);
@@ -564,7 +564,7 @@ static void who_holds_nothing_is_no_control(void **state)
     assert_int_equal(view.counts.control, known);
     assert_int_equal(view.counts.control_activated, known);
     assert_true(view.counts.control_completed <= known && view.counts.control_failed <= known);
-    assert_int_equal(rig.core->reports_unoffered, 2 * unknown);
+    assert_int_equal(rig.core->reports.unoffered, 2 * unknown);
     rig_expect_counts_from_disk(&rig);
     rig_done(&rig);
 }

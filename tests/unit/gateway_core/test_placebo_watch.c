@@ -1,6 +1,7 @@
 // Trials on the gateway as it ships, as devices are watched: who falls silent in which cohort, and
 // for whom a guard waits.
 #include "placebo_kit.h"
+#include "svc/tally/trial_blocks.h"
 
 #define SILENCE_S 600u
 

@@ -4,6 +4,7 @@
 
 #include "base/prng.h"
 #include "svc/device/device_record.h"
+#include "svc/rollout/device_views.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -65,7 +66,7 @@ static void test_repeats_change_nothing(void **state)
     rig_view(&rig, ROLLOUT, &view);
     assert_int_equal(view.counts.failed, 1);
     assert_int_equal(view.counts.succeeded, 0); // it failed after all
-    assert_int_equal(rig.core->reports_gaps, 1);
+    assert_int_equal(rig.core->reports.gaps, 1);
     // The device lost its state and begins anew; a straggler of the old epoch is acknowledged and
     // ignored.
     device.epoch = 78;
@@ -160,7 +161,7 @@ static void test_bad_reports(void **state)
     struct gw_rollout_view other = view;
     other.id = 0x999;
     assert_int_equal(rig_report(&rig, &device, &other, steps, 3), 204);
-    assert_int_equal(rig.core->reports_unknown, 3);
+    assert_int_equal(rig.core->reports.unknown, 3);
     // The header must name the device of the body.
     struct wire_report report = {.device_id = 6, .epoch = 1, .first_seq = 1, .count = 1};
     report.outcomes[0] = (struct wire_outcome){.kind = WIRE_OUTCOME_RAN, .rollout_id = ROLLOUT};

@@ -2,6 +2,7 @@
 #include "core_rig.h"
 
 #include "svc/view/rollout_page.h"
+#include "svc/rollout/rollout_private.h"
 
 #include "base/prng.h"
 

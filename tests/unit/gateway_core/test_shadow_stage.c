@@ -6,6 +6,7 @@
 #include "policy/bucket.h"
 #include "svc/device/foreign.h"
 #include "svc/view/why.h"
+#include "svc/plan/release.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

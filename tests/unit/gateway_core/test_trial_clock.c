@@ -3,6 +3,7 @@
 #include "placebo_kit.h"
 
 #include "svc/control.h"
+#include "svc/tally/tally.h"
 
 #define DAY_S     INT64_C(86400)
 #define SILENCE_S 600u

@@ -5,6 +5,7 @@
 
 #include "svc/access/credentials.h"
 #include "svc/rollout/way_back.h"
+#include "svc/device/device_table.h"
 
 #define FEW     4u
 #define TASK    "shop/score"

@@ -12,6 +12,8 @@
 
 #include "http/online_keys.h"
 #include "signing/signing.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/kill_commands.h"
 
 #define TASK   "shop/score"
 #define DEVICE 0x77u

@@ -4,6 +4,8 @@
 
 #include "svc/clock_guard.h"
 #include "svc/control.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/kill_commands.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

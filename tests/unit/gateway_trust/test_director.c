@@ -4,6 +4,9 @@
 
 #include "director_kit.h"
 
+#include "svc/trust/director_private.h"
+#include "svc/core_worker.h"
+
 #include "cli/root_edit.h"
 
 #include <sys/stat.h>
@@ -482,7 +485,7 @@ static void test_a_kill_is_told_without_an_order(void **state)
     assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
     expect_director(&offers, &ask, &director);
     assert_int_equal(director.count, 0);
-    assert_true(director.timestamp_version == rig.core->director.timestamp_version);
+    assert_true(director.timestamp_version == rig.core->director->timestamp_version);
     rig_exchange_done(&exchange);
 }
 

@@ -1,8 +1,11 @@
 // Kills: on the list, in the timestamp, in the logs of rollouts, cut off and finished, taken back.
 #include "director_kit.h"
 
-#include "svc/rollout/kill_list.h"
+#include "svc/trust/director_private.h"
+
+#include "svc/view/kill_list.h"
 #include "svc/rollout/kill_rollouts.h"
+#include "svc/access/operators.h"
 
 // The first half of a kill's end.
 static enum base_status unkill(const struct wire_sha256 *manifest)
@@ -210,7 +213,7 @@ static void test_made_up_kills_take_no_place(void **state)
     rig_settle(&rig);
     assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size[1]), 200);
     assert_int_equal(size[0], size[1]);
-    print_message("with one of %u: %zu bytes\n", rig.core->director.kill_count, size[1]);
+    print_message("with one of %u: %zu bytes\n", rig.core->director->kill_count, size[1]);
     kill_one(&manifests[1]);
     restart();
     fetch_timestamp(&timestamp);
@@ -218,7 +221,7 @@ static void test_made_up_kills_take_no_place(void **state)
     assert_true(wire_timestamp_kills(&timestamp, &manifests[0]));
     assert_true(wire_timestamp_kills(&timestamp, &manifests[1]));
     assert_true(gw_director_kills(rig.core, &(struct wire_sha256){{7, 0, 0xee}}));
-    assert_int_equal(rig.core->director.kill_count, 4 * WIRE_TIMESTAMP_KILLS_MAX + 2);
+    assert_int_equal(rig.core->director->kill_count, 4 * WIRE_TIMESTAMP_KILLS_MAX + 2);
 }
 
 // Off the list it may be released again; the timestamp's number goes up, over restarts as well.
@@ -233,7 +236,7 @@ static void test_a_kill_is_taken_back(void **state)
     kill_one(&manifest);
     rig_settle(&rig);
     fetch_timestamp(&before);
-    uint64_t stored = rig.core->director.timestamp_version;
+    uint64_t stored = rig.core->director->timestamp_version;
     assert_int_equal(unkill(&manifest), BASE_OK);
     assert_int_equal(unkill(&manifest), BASE_ERR_NOT_FOUND);
     rig_settle(&rig);
@@ -279,10 +282,10 @@ static void test_a_kill_stays_its_tenants(void **state)
     rig_version(&rig, TASK, "1.0.0", &manifest);
     start_rollout(1, &manifest);
     kill_one(&manifest);
-    const struct gw_kill *kill = gw_director_kill(&rig.core->director, &manifest);
+    const struct gw_kill *kill = gw_director_kill(rig.core->director, &manifest);
     assert_int_equal(kill->tenant, tenant.id);
     restart();
-    kill = gw_director_kill(&rig.core->director, &manifest);
+    kill = gw_director_kill(rig.core->director, &manifest);
     assert_int_equal(kill->tenant, tenant.id);
     gw_kill_get(rig.core, &manifest, &view);
     assert_int_equal(view.tenant, tenant.id);

@@ -12,6 +12,9 @@
 
 #include "http/online_keys.h"
 #include "svc/rollout/kill_places.h"
+#include "svc/access/operators.h"
+#include "svc/trust/director_private.h"
+#include "svc/rollout/kill_commands.h"
 
 #define TOLD WIRE_TIMESTAMP_KILLS_MAX
 
@@ -89,14 +92,14 @@ static uint64_t killed(uint16_t tenant, enum until until, struct wire_sha256 *ou
 
 static bool told(const struct wire_sha256 *manifest)
 {
-    const struct gw_kill *kill = gw_director_kill(&rig.core->director, manifest);
+    const struct gw_kill *kill = gw_director_kill(rig.core->director, manifest);
     assert_non_null(kill);
     return kill->told == GW_KILL_TOLD;
 }
 
 static uint32_t told_count(void)
 {
-    return rig.core->director.meta->kill_count;
+    return rig.core->director->meta->kill_count;
 }
 
 // What was never offered is on no device.
@@ -109,12 +112,12 @@ static void test_what_was_not_offered_takes_no_place(void **state)
     }
     for (int round = 0; round < 2; round++) {
         assert_int_equal(told_count(), 1);
-        assert_int_equal(rig.core->director.kill_count, 4);
+        assert_int_equal(rig.core->director->kill_count, 4);
         for (int i = 0; i < 4; i++) {
             assert_true(told(&manifests[i]) == (i == OFFERED));
             assert_true(gw_director_kills(rig.core, &manifests[i]));
         }
-        assert_int_equal(atomic_load(&rig.core->director.kills_untold), 0);
+        assert_int_equal(atomic_load(&rig.core->director->kills_untold), 0);
         restart();
     }
 }
@@ -136,7 +139,7 @@ static void test_a_tenant_takes_no_other_tenants_place(void **state)
         for (uint32_t i = 0; i < TOLD + 2; i++) { // of its own, those killed last
             assert_true(told(&made[i]) == (i >= 3));
         }
-        assert_int_equal(atomic_load(&rig.core->director.kills_untold), 3);
+        assert_int_equal(atomic_load(&rig.core->director->kills_untold), 3);
         restart();
     }
 }
@@ -206,10 +209,10 @@ static enum base_status apply_fill(struct gw_store_txn *txn, struct gw_store_op 
 static void fill_up(void)
 {
     struct fill_op fill = {.op = {.apply = apply_fill},
-                           .count = GW_KILLS_MAX - rig.core->director.kill_count};
+                           .count = GW_KILLS_MAX - rig.core->director->kill_count};
     assert_int_equal(gw_store_submit_wait(rig.core->store, &fill.op), BASE_OK);
     restart();
-    assert_int_equal(rig.core->director.kill_count, GW_KILLS_MAX);
+    assert_int_equal(rig.core->director->kill_count, GW_KILLS_MAX);
 }
 
 // As many as there may be: they are read back, and entries of no tenant give way to nobody.
@@ -230,7 +233,7 @@ static void test_a_full_list_is_read_back(void **state)
                      BASE_OK);
     killed(other, OFFERED, &manifest);
     assert_true(told(&manifest));
-    assert_int_equal(rig.core->director.kill_count, GW_KILLS_MAX);
+    assert_int_equal(rig.core->director->kill_count, GW_KILLS_MAX);
 }
 
 // On a full list the tenant with the most gives way, least needed first; one that has as many as
@@ -260,9 +263,9 @@ static void test_the_tenant_with_the_most_gives_way(void **state)
     killed(other, OFFERED, &theirs[1]); // 3 to 1: the oldest
     assert_false(gw_director_kills(rig.core, &first));
     assert_true(gw_director_kills(rig.core, &last) && gw_director_kills(rig.core, &base));
-    assert_int_equal(atomic_load(&rig.core->director.kills_yielded), 2);
+    assert_int_equal(atomic_load(&rig.core->director->kills_yielded), 2);
     restart();
-    assert_int_equal(rig.core->director.kill_count, GW_KILLS_MAX);
+    assert_int_equal(rig.core->director->kill_count, GW_KILLS_MAX);
     assert_false(gw_director_kills(rig.core, &first) || gw_director_kills(rig.core, &draft));
     static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0};
     rig.tenant = other; // 2 to 2: refused, and nothing changed

@@ -2,9 +2,12 @@
 // see kill_list.h. Callers are api_trust.c, api_rollouts.c and api_audit.c. It only reads: putting
 // on and off is director_trust.c, what that does to rollouts is kill_rollouts.c. A version that
 // nobody pushed has a hash and no name.
-#include "svc/rollout/kill_list.h"
+#include "svc/view/kill_list.h"
 
 #include "svc/core_private.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/catalog_private.h"
+#include "svc/trust/director_private.h"
 #include "wire/manifest.h"
 
 #include <stdlib.h>
@@ -39,8 +42,8 @@ static bool was_ended(const struct gw_rollout *rollout, uint64_t kill_us)
 
 static void add_rollouts(const struct gw_core *core, struct gw_kill_view *views, uint32_t count)
 {
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog->rollouts[i];
         struct gw_kill_view *view = find(views, count, &rollout->release->manifest);
         if (view == NULL) {
             continue;
@@ -99,7 +102,7 @@ static struct gw_kill_view view_of(const struct gw_kill *kill)
 
 void gw_kill_get(struct gw_core *core, const struct wire_sha256 *manifest, struct gw_kill_view *out)
 {
-    const struct gw_kill *kill = gw_director_kill(&core->director, manifest);
+    const struct gw_kill *kill = gw_director_kill(core->director, manifest);
     *out = kill != NULL ? view_of(kill)
                         : (struct gw_kill_view){.manifest = *manifest,
                                                 .version_id = wire_version_id(manifest),
@@ -114,7 +117,7 @@ void gw_kill_get(struct gw_core *core, const struct wire_sha256 *manifest, struc
 uint32_t gw_kill_list(struct gw_core *core, const struct wire_sha256 *after, uint32_t limit,
                       struct gw_kill_view *out, bool *out_more)
 {
-    const struct gw_director *director = &core->director;
+    const struct gw_director *director = core->director;
     uint32_t count = 0;
     bool more = false;
     for (uint32_t i = 0; i < director->kill_count && !more; i++) {

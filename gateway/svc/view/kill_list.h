@@ -3,9 +3,7 @@
 #ifndef GW_KILL_LIST_H
 #define GW_KILL_LIST_H
 
-#include "svc/rollout/rollouts.h"
-
-#define GW_KILL_ROLLOUTS_MAX 16u // named of a version; the others are counted
+#include "svc/rollout/kill_rollouts.h"
 
 struct gw_kill_view {
     struct wire_sha256 manifest;

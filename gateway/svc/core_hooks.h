@@ -1,0 +1,17 @@
+// What is set into the core from outside before the first worker is made: the operator API,
+// hawkBit's device API, and the ingest of the tunnel.
+#ifndef GW_CORE_HOOKS_H
+#define GW_CORE_HOOKS_H
+
+#include "svc/control.h"
+#include "svc/tunnel_seam.h"
+
+struct gw_core_hooks {
+    gw_api_fn api;
+    gw_api_head_fn api_head;
+    gw_ddi_fn ddi; // NULL: its paths belong to the upstream
+    gw_ddi_head_fn ddi_head;
+    struct gw_tunnel_seam tunnel; // ingest NULL: none
+};
+
+#endif
