@@ -1,6 +1,6 @@
 // Kills as operators order them: the list, and with it the rollouts of the version. Control thread;
-// called by api_trust.c and rollouts.c. The list is on disk before a rollout is touched, and what a
-// death cuts off in between is done at the next start.
+// called by api_trust.c, and by core.c at start. The list is on disk before a rollout is touched;
+// what a death cuts off in between is done at the next start.
 #include "svc/rollout/kill_commands.h"
 
 #include "base/str_cut.h"
