@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "svc/core_private.h"
-#include "svc/credentials.h"
+#include "svc/access/credentials.h"
 #include "wire/profile.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // The core of core_home.h.
 #include "core_home.h"
 
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "wire/manifest.h"
 
 #include <ftw.h>

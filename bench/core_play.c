@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "policy/bucket.h"
-#include "svc/rollout_state.h"
+#include "svc/rollout/rollout_state.h"
 #include "wire/offer.h"
 #include "wire/profile.h"
 #include "wire/report.h"

@@ -8,11 +8,11 @@
 
 #include "policy/bucket.h"
 #include "policy/rollout.h"
-#include "svc/cohort.h"
-#include "svc/offer_gate.h"
-#include "svc/segment_look.h"
-#include "svc/silence.h"
-#include "svc/tally.h"
+#include "svc/plan/cohort.h"
+#include "svc/device/offer_gate.h"
+#include "svc/tally/segment_look.h"
+#include "svc/tally/silence.h"
+#include "svc/tally/tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>

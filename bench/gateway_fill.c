@@ -7,9 +7,9 @@
 #include "wire/attrs.h"
 #include "wire/manifest.h"
 #include "wire/profile.h"
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "svc/control.h"
-#include "svc/rollouts.h"
+#include "svc/rollout/rollouts.h"
 
 #include <openssl/sha.h>
 #include <stdio.h>

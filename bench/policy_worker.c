@@ -9,7 +9,7 @@
 // when nobody was seen before and no cohort is known; then again (steady); then while a rollout
 // changes after every 10,000 check-ins (changing). Beside them the same answer by evaluating every
 // release for every check-in (linear). Every digest of the sample is compared: "wrong" must be 0.
-#include "svc/checkin.h"
+#include "svc/device/checkin.h"
 
 #include "base/alloc.h"
 #include "base/prng.h"

@@ -4,7 +4,7 @@
 #include "trial_play.h"
 
 #include "policy/rollout.h"
-#include "svc/trial_blocks.h"
+#include "svc/tally/trial_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

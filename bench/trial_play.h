@@ -1,4 +1,4 @@
-// A script played on a stage's blocks alone (svc/trial_blocks.h) and the rollout machine of
+// A script played on a stage's blocks alone (svc/tally/trial_blocks.h) and the rollout machine of
 // policy/: what the core (core_play.h) comes to, without its devices' bytes and its store, and so
 // many times as fast. Both see the same counts at the same seconds, and agree in all of struct
 // trial_seen. One thread.

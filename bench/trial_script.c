@@ -2,7 +2,7 @@
 #include "trial_script.h"
 
 #include "policy/bucket.h"
-#include "svc/fleet_segment.h"
+#include "svc/plan/fleet_segment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // The desired state of one task on one device; the rules are in the header, and the functions below
 // have their order. Called by the gateway's workers for a check-in and by its previews and
-// explanations (svc/want.c), and by the simulator in place of a gateway (ports/sim_local.c); pure,
-// O(claims). The floor is left out at first: only when the answer is something to follow is it
-// asked again with the floor, so that a device keeps what it has although that is below.
+// explanations (svc/plan/want.c), and by the simulator in place of a gateway (ports/sim_local.c);
+// pure, O(claims). The floor is left out at first: only when the answer is something to follow is
+// it asked again with the floor, so that a device keeps what it has although that is below.
 #include "policy/desired.h"
 
 bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state *out_state)

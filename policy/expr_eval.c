@@ -1,8 +1,8 @@
 // Evaluation of compiled expressions. Called by target.c, once per cohort and release on the
-// gateway's workers, for explanations and dry runs on its control thread (svc/why.c, svc/preview.c,
-// svc/reach.c); depends on the arguments alone. One pass over the code with a stack that the
-// compiler has bounded. An attribute that is missing or of a type that cannot be compared is
-// unknown, and Kleene's && and || carry that on, so a `not` never makes it true.
+// gateway's workers, for explanations and dry runs on its control thread (svc/view/why.c,
+// svc/device/preview.c, svc/device/reach.c); depends on the arguments alone. One pass over the code
+// with a stack that the compiler has bounded. An attribute that is missing or of a type that cannot
+// be compared is unknown, and Kleene's && and || carry that on, so a `not` never makes it true.
 #include "policy/expr_program.h"
 
 #include "policy/glob.h"

@@ -261,14 +261,3 @@ void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts
         judge_threshold(gate, counts, &sums, in_stage_us, out);
     }
 }
-
-enum pol_verdict pol_gate_verdict(const struct pol_gate *gate, const struct pol_counts *counts,
-                                  uint64_t in_stage_us, enum pol_reason *out_reason,
-                                  uint32_t *out_failure_ppm)
-{
-    struct pol_judgement judgement;
-    pol_gate_judge(gate, counts, in_stage_us, &judgement);
-    *out_reason = judgement.reason;
-    *out_failure_ppm = judgement.failure_ppm;
-    return judgement.verdict;
-}

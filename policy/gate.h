@@ -119,9 +119,6 @@ bool pol_gate_check(const struct pol_gate *gate);
 
 void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts,
                     uint64_t in_stage_us, struct pol_judgement *out);
-enum pol_verdict pol_gate_verdict(const struct pol_gate *gate, const struct pol_counts *counts,
-                                  uint64_t in_stage_us, enum pol_reason *out_reason,
-                                  uint32_t *out_failure_ppm);
 
 // The devices a sequential gate counts as done, and the failures among them.
 struct pol_sample pol_gate_sample(const struct pol_counts *counts);

@@ -159,15 +159,6 @@ bool pol_block_valid(const struct pol_block *block)
                                                             block->failed[POL_COHORT_UPDATED]);
 }
 
-bool pol_block_offer(struct pol_block *block, enum pol_cohort cohort)
-{
-    if (block->closed || devices(block) >= POL_BLOCK_DEVICES_MAX) {
-        return false;
-    }
-    block->offered[cohort]++;
-    return true;
-}
-
 void pol_block_close(struct pol_block *block, uint32_t tolerated_ppm, struct pol_logrank *logrank)
 {
     if (block->closed) {
@@ -205,24 +196,6 @@ bool pol_block_fail(struct pol_block *block, enum pol_cohort cohort, bool succee
     }
     block->failed[cohort]++;
     block->succeeded[cohort] -= succeeded_before;
-    return true;
-}
-
-bool pol_block_succeed(struct pol_block *block, enum pol_cohort cohort)
-{
-    if (!awaited(block, cohort)) {
-        return false;
-    }
-    block->succeeded[cohort]++;
-    return true;
-}
-
-bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort)
-{
-    if (!awaited(block, cohort)) {
-        return false;
-    }
-    block->refused[cohort]++;
     return true;
 }
 

@@ -28,7 +28,7 @@
 //   the device's identity that nobody chooses by (a bucket), or from a draw. Two ratios may not mix
 //   in one block.
 // - A block is closed by time or by its number of devices, never by cohorts or what came of them.
-//   pol_block_offer refuses a closed block; failures that come before it closes wait in it, because
+//   Nobody is offered in a closed block; failures that come before it closes wait in it, because
 //   who else belongs to it is not known yet.
 // - Both cohorts run, report, retry and time out alike: control is a placebo. An update that is
 //   heard of later than control (it has to be fetched) has, at any time, failed less than it would
@@ -68,7 +68,8 @@ struct pol_logrank {
     int64_t wealth[POL_LOGRANK_RATIOS];
 };
 
-// Zeroed: open and empty. Devices are counted by cohort.
+// Zeroed: open and empty. Devices are counted by cohort, at most POL_BLOCK_DEVICES_MAX; who owns
+// the block counts offers, successes and refusals.
 struct pol_block {
     uint32_t offered[POL_COHORT_COUNT];
     uint32_t failed[POL_COHORT_COUNT];    // within the window
@@ -81,8 +82,6 @@ struct pol_block {
     uint64_t waiting_updated; // bit i: the i-th of them is an updated device's
 };
 
-// False: the block is closed or full (POL_BLOCK_DEVICES_MAX); begin another.
-bool pol_block_offer(struct pol_block *block, enum pol_cohort cohort);
 // No further offers. Failures that waited are bet on. `tolerated_ppm`, at most 1,000,000 and the
 // same for all blocks of a test, is a rise that is not to be stopped: its price, for each updated
 // device, is what it could win. Closing twice does nothing.
@@ -92,9 +91,6 @@ void pol_block_close(struct pol_block *block, uint32_t tolerated_ppm, struct pol
 // the cohort left that could have.
 bool pol_block_fail(struct pol_block *block, enum pol_cohort cohort, bool succeeded_before,
                     uint32_t tolerated_ppm, struct pol_logrank *logrank);
-// False, and nothing changes: no device of the cohort is left without an answer.
-bool pol_block_succeed(struct pol_block *block, enum pol_cohort cohort);
-bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort); // likewise
 // Counts fit together. For what comes from a store.
 bool pol_block_valid(const struct pol_block *block);
 

@@ -1,8 +1,8 @@
 // Rates, windows, and the names of failures. Called by the gateway's control thread (grants,
-// svc/rollout_control.c), by its workers (windows, svc/offer_gate.c), and by the API and rollout.c,
-// which check what was written down; pure, the state of a grant is the caller's. Credit is counted
-// in millionths of an offer, so slow rates lose nothing between ticks, and at most a second's worth
-// is saved up: after a pause no burst follows.
+// svc/rollout/rollout_control.c), by its workers (windows, svc/device/offer_gate.c), and by the API
+// and rollout.c, which check what was written down; pure, the state of a grant is the caller's.
+// Credit is counted in millionths of an offer, so slow rates lose nothing between ticks, and at
+// most a second's worth is saved up: after a pause no burst follows.
 #include "policy/pace.h"
 
 #define MICRO          1000000u

@@ -33,7 +33,7 @@
     X(OPERATOR, "an operator asked for it")                                                        \
     X(WRONG_STATE, "command not allowed in this state")                                            \
     X(STAGE_FAILED, "the stage failed: resume needs accepted risk")                                \
-    X(ROLLBACK_COMPLETE, "every device that could be reached is back")                             \
+    X(ROLLBACK_COMPLETE, "all that could be reached are off it, or kept by another rollout")       \
     X(ROLLBACK_RUNNING, "devices still have to go back")                                           \
     X(NO_DATA_TOO_LONG, "no device completed for too long: somebody must look")                    \
     X(RISE_OVER_CONTROL, "failures rose over control by more than the gate allows")                \

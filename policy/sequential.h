@@ -114,14 +114,6 @@ struct pol_test_report pol_hazard_test(const struct pol_hazard *updated,
 uint32_t pol_slices_reject(const double *evidence, uint32_t count, uint32_t alpha_ppm,
                            bool *marked);
 
-// A stage is WORSE: is that one slice? Returns the slice that alone shows a rise at level alpha and
-// without which the rest is not WORSE any more; POL_SLICES_MAX when there is none. Holding it
-// instead of the rollout is a choice of remedy, not a claim: should the rest be bad too, its own
-// counts will say so. `updated` and `control` have count entries, the whole stage in disjoint
-// slices.
-uint32_t pol_slices_blame(const struct pol_test *test, const struct pol_sample *updated,
-                          const struct pol_sample *control, uint32_t count, uint32_t alpha_ppm);
-
 // ---- Power: what a stage can see, before it starts (and while it runs: policy/stage_power.h)
 
 // Sizes considered; of a rise that needs more it is said that it needs as many.

@@ -31,50 +31,6 @@ uint32_t pol_slices_reject(const double *evidence, uint32_t count, uint32_t alph
     return marks;
 }
 
-static struct pol_sample total(const struct pol_sample *samples, uint32_t count)
-{
-    struct pol_sample sum = {0, 0};
-    for (uint32_t i = 0; i < count; i++) {
-        sum.trials += samples[i].trials;
-        sum.failures += samples[i].failures;
-    }
-    return sum;
-}
-
-static struct pol_sample without(struct pol_sample sum, const struct pol_sample *slice)
-{
-    return (struct pol_sample){.trials = sum.trials - slice->trials,
-                               .failures = sum.failures - slice->failures};
-}
-
-uint32_t pol_slices_blame(const struct pol_test *test, const struct pol_sample *updated,
-                          const struct pol_sample *control, uint32_t count, uint32_t alpha_ppm)
-{
-    struct pol_test alone = {.max_failure_ppm = POL_TEST_NOT_ASKED,
-                             .max_rise_ppm = test->max_rise_ppm,
-                             .alpha_ppm = alpha_ppm,
-                             .tolerated_rise_ppm = test->tolerated_rise_ppm};
-    uint32_t blamed = POL_SLICES_MAX;
-    double strongest = 0;
-    for (uint32_t i = 0; i < count && count <= POL_SLICES_MAX; i++) {
-        if (updated[i].failures == 0) {
-            continue;
-        }
-        struct pol_test_report slice = pol_test_judge(&alone, &updated[i], &control[i]);
-        if (slice.result == POL_TEST_WORSE && slice.evidence > strongest) {
-            strongest = slice.evidence;
-            blamed = i;
-        }
-    }
-    if (blamed == POL_SLICES_MAX) {
-        return POL_SLICES_MAX;
-    }
-    struct pol_sample rest = without(total(updated, count), &updated[blamed]);
-    struct pol_sample rest_control = without(total(control, count), &control[blamed]);
-    bool still = pol_test_judge(test, &rest, &rest_control).result == POL_TEST_WORSE;
-    return still ? POL_SLICES_MAX : blamed;
-}
-
 // ---- What is held
 
 bool pol_held_has(const struct pol_held *held, uint64_t name)

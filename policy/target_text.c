@@ -1,8 +1,8 @@
 // The canonical text of a target. Called by the gateway for its views and for the evidence of a
-// simulation (api/api_views.c, svc/simulation.c), and by the simulator, whose evidence must name
-// the same target; pure, any thread. A list of conditions is written as the tests that the language
-// has for them, a compiled expression is read again and spaced evenly. Texts are cut nowhere: what
-// does not fit, or cannot be spelled, is no text.
+// simulation (api/api_views.c, svc/rollout/simulation.c), and by the simulator, whose evidence must
+// name the same target; pure, any thread. A list of conditions is written as the tests that the
+// language has for them, a compiled expression is read again and spaced evenly. Texts are cut
+// nowhere: what does not fit, or cannot be spelled, is no text.
 #include "policy/target_text.h"
 
 #include "policy/expr.h"

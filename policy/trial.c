@@ -1,8 +1,8 @@
 // The judgement of a stage whose cohorts were offered together. Blocks are added by the gateway's
-// control thread (svc/trial_blocks.c); judged by gate.c for every tick of a rollout with that rule,
-// hence also in replays and in the bench; pure. Why each answer may be given at any time is in
-// trial.h, question by question, and the functions below keep its order. What is kept is a sum over
-// closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
+// control thread (svc/tally/trial_blocks.c); judged by gate.c for every tick of a rollout with that
+// rule, hence also in replays and in the bench; pure. Why each answer may be given at any time is
+// in trial.h, question by question, and the functions below keep its order. What is kept is a sum
+// over closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
 #include "policy/trial.h"
 
 #include "policy/evidence.h"
@@ -60,13 +60,6 @@ void pol_trial_add(struct pol_trial *trial, const struct pol_block *block, bool 
 static uint64_t answered(const struct pol_outcomes *outcomes)
 {
     return outcomes->failed + outcomes->succeeded;
-}
-
-uint64_t pol_trial_under_way(const struct pol_trial *trial)
-{
-    const struct pol_outcomes *all = &trial->all[POL_COHORT_UPDATED];
-    const struct pol_outcomes *over = &trial->over[POL_COHORT_UPDATED];
-    return (all->offered - answered(all)) - (over->offered - answered(over));
 }
 
 uint32_t pol_trial_answered_ppm(const struct pol_trial *trial, enum pol_cohort cohort)

@@ -62,8 +62,6 @@ struct pol_trial {
 // first. `max_failure_ppm` is the gate's. The wealth of the block's failures is in `rise` already.
 void pol_trial_add(struct pol_trial *trial, const struct pol_block *block, bool over,
                    uint32_t max_failure_ppm);
-// Updated devices that have not answered and whose window is not over.
-uint64_t pol_trial_under_way(const struct pol_trial *trial);
 // Devices of a cohort whose window is over and that answered, in parts per million of those whose
 // window is over; 1,000,000 while there are none.
 uint32_t pol_trial_answered_ppm(const struct pol_trial *trial, enum pol_cohort cohort);

@@ -2,6 +2,8 @@
 // ipv_worker and the tests; no state outside the struct.
 #include "ipv_feature.h"
 
+#include "base/str_cut.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,12 +76,7 @@ static void listen(const struct dev_event *event, struct said *out)
 
 static void keep(struct ipv_text *field, struct base_str text)
 {
-    field->size = (uint8_t)(text.size < IPV_TEXT ? text.size : IPV_TEXT);
-    // A text is cut between characters, never within one.
-    while (field->size > 0 && field->size < text.size &&
-           ((unsigned char)text.data[field->size] & 0xc0) == 0x80) {
-        field->size--;
-    }
+    field->size = (uint8_t)base_str_fit(text, IPV_TEXT);
     if (field->size > 0) {
         memcpy(field->bytes, text.data, field->size);
     }

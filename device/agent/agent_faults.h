@@ -11,6 +11,8 @@ struct agent_faults {
     bool can_enrol;     // it has a token to do so
     int refused_status; // 0: not refused
     uint64_t failed_requests;
+    uint64_t refused_offers;
+    uint64_t refused_metadata;
 };
 
 // Looks at the runtime's figures after a tick, and says what is new.

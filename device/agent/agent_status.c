@@ -6,6 +6,7 @@
 // in its way, and content that is not there or not whole is a version without a name.
 #include "agent_status.h"
 
+#include "base/carve.h"
 #include "base/clock.h"
 #include "base/regular_file.h"
 #include "base/terminal.h"
@@ -375,7 +376,7 @@ static enum base_status record_open(struct look *look, uint64_t *out_generation,
     }
     record.size = size;
     size_t needed = dev_runtime_bytes(&config);
-    *out_memory = aligned_alloc(16, (needed + 15) / 16 * 16);
+    *out_memory = aligned_alloc(16, base_aligned(needed, 16));
     if (*out_memory == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }

@@ -7,6 +7,7 @@
 #include "agent_descriptors.h"
 #include "agent_faults.h"
 #include "agent_isolation.h"
+#include "agent_once.h"
 #include "agent_quiet.h"
 #include "agent_root.h"
 #include "agent_status.h"
@@ -14,6 +15,7 @@
 #include "agent_url.h"
 #include "attr_option.h"
 #include "event_source.h"
+#include "base/clock.h"
 #include "base/near_option.h"
 #include "base/process_start.h"
 #include "base/terminal.h"
@@ -40,6 +42,7 @@
 #define KEY_TEXT_MAX  256
 #define CRASH_LIMIT   3 // a kill from outside during a trial run looks like a crash of the version
 #define EXIT_BAD_ARGS 2
+#define EXIT_UNSENT   3
 
 #define TOKEN_TEXT_MAX       256
 #define ENROLL_WAIT_FIRST_MS 1000u
@@ -84,6 +87,9 @@ struct agent {
     bool have_id;
     bool insecure;
     bool once;
+    struct agent_once end;
+    bool unsent; // --once ended, and something is not with the gateway
+    bool looks;  // at that, soon
     struct agent_faults faults;
     bool verbose;
     bool json;
@@ -141,7 +147,8 @@ static const struct argp_option options[] = {
      "memory for decoding a delta; those that need more come otherwise, or whole (130)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0,
-     "end when a check-in was answered, all events are handled and sent, and nothing is left to do",
+     "end when a check-in was answered, all events are handled, what is to be uploaded is sent or "
+     "refused, and nothing is left to do",
      0},
     {"status", OPTION_STATUS, "DIR", 0,
      "say what the folder of a device holds, while its agent runs or not, and end", 0},
@@ -426,46 +433,52 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
 
 // ---- The run
 
-static struct wire_sha256 active_of(struct agent *agent, struct base_str task)
-{
-    struct dev_runtime *runtime = posix_port_runtime(agent->port);
-    struct dev_task_view view = {0};
-    for (uint32_t i = 0; dev_task_view(runtime, i, &view) == BASE_OK; i++) {
-        if (!view.shadow && base_str_equal(view.name, task)) {
-            return view.active;
-        }
-    }
-    return (struct wire_sha256){{0}};
-}
-
 static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
 {
-    struct agent *agent = app;
-    char hex[WIRE_SHA256_HEX + 1];
-    struct wire_sha256 version = active_of(agent, task);
-    struct base_str text = end->outcome == WIRE_OUTCOME_RAN ? end->result : end->detail;
-    wire_sha256_hex(&version, hex);
-    printf("task %.*s %s %s %llu us ", (int)task.size, task.data, hex,
-           wire_outcome_name(end->outcome), (unsigned long long)end->duration_us);
-    base_terminal_text(stdout, text);
-    putchar('\n');
-    (void)fflush(stdout);
+    agent_summary_result(((struct agent *)app)->port, task, end);
 }
 
-// Everything that was to be recorded was, and what came of it is at the gateway.
-static bool behaviour_done(const struct agent *agent)
+static void on_look(evutil_socket_t fd, short what, void *arg)
 {
-    return agent->events_path == NULL ||
-           (agent->events != NULL && event_source_ended(agent->events) &&
-            posix_pipeline_is_idle(posix_port_pipeline(agent->port)));
+    (void)fd;
+    (void)what;
+    struct agent *agent = arg;
+    agent->looks = false;
+    posix_port_wake(agent->port);
 }
 
+// The next tick may be far away.
+static void look_soon(struct agent *agent)
+{
+    struct timeval wait = {.tv_sec = AGENT_ONCE_LOOK_S};
+    agent->looks =
+        agent->looks || event_base_once(agent->base, -1, EV_TIMEOUT, on_look, agent, &wait) == 0;
+}
+
+// Everything that was to be recorded was, and what came of it is at the gateway, or does not get
+// there.
 static void end_when_done(struct agent *agent)
 {
-    struct dev_runtime *runtime = posix_port_runtime(agent->port);
-    if (agent->once && dev_is_idle(runtime) && behaviour_done(agent)) {
-        event_base_loopbreak(agent->base);
+    struct posix_pipeline *pipeline = posix_port_pipeline(agent->port);
+    bool recorded =
+        agent->events_path == NULL || (agent->events != NULL && event_source_ended(agent->events));
+    if (!agent->once || !recorded || !dev_is_idle(posix_port_runtime(agent->port))) {
+        return;
     }
+    switch (agent_once_judge(&agent->end, posix_pipeline_is_idle(pipeline),
+                             agent_summary_moved(pipeline), base_clock_mono_us())) {
+    case AGENT_ONCE_WAITS:
+        look_soon(agent);
+        return;
+    case AGENT_ONCE_LEFT:
+        agent->unsent = true;
+        break;
+    case AGENT_ONCE_DONE:
+    case AGENT_ONCE_END_COUNT:
+    default:
+        break;
+    }
+    event_base_loopbreak(agent->base);
 }
 
 // What was recorded last is handled in the next tick, which then sees whether that was all.
@@ -693,9 +706,12 @@ static int agent_run(struct agent *agent)
         event_add(interrupt, NULL) == 0) {
         if (identify(agent) && agent_root_keep(&agent->options, &agent->log) && live(agent)) {
             agent_summary_print(agent->port, agent->events, &agent->log);
+            if (agent->unsent) {
+                agent_summary_left(posix_port_pipeline(agent->port), &agent->log);
+            }
             event_source_free(agent->events);
             posix_port_free(agent->port);
-            result = agent->failed ? EXIT_FAILURE : EXIT_SUCCESS;
+            result = agent->failed ? EXIT_FAILURE : agent->unsent ? EXIT_UNSENT : EXIT_SUCCESS;
         }
     }
     if (terminate != NULL) {
@@ -726,7 +742,8 @@ int main(int argc, char **argv)
                "  walle-device ... --trust release.key.pub --once    # one check-in\n"
                "  walle-device ... --events - < events.jsonl         # behaviour\n"
                "  walle-device --status device                       # what it has\n"
-               "\nExit codes: 0 done; 1 it could not run; 2 usage.",
+               "\nExit codes: 0 done; 1 it could not run; 2 usage; 3 --once ended with something "
+               "unsent.",
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
     agent.options.config.born_s = WALLE_BORN_S;

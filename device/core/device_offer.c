@@ -214,6 +214,7 @@ static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire
                    enum base_status status, enum dev_refusal refusal)
 {
     runtime->stats.refused_offers++;
+    runtime->stats.refused_offer_why = (int16_t)status;
     base_log_debug(runtime->ports->log, "device", "offer refused: %s (%s)",
                    base_status_text(status), base_status_name(status));
     // What was refused for something else before may be too late now.
@@ -407,6 +408,7 @@ void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_stat
                       struct wire_outcome *outcome)
 {
     runtime->stats.refused_offers++;
+    runtime->stats.refused_offer_why = (int16_t)status;
     base_log_debug(runtime->ports->log, "device", "order refused: %s (%s)",
                    base_status_text(status), base_status_name(status));
     if (dev_refusals_before(&runtime->refusals, mark)) {

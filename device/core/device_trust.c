@@ -30,6 +30,7 @@ void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_
         return;
     }
     runtime->stats.refused_metadata++;
+    runtime->stats.refused_metadata_why = (int16_t)status;
     base_log_debug(runtime->ports->log, "device", "%s refused: %s (%s)", what,
                    base_status_text(status), base_status_name(status));
     if (dev_refusals_before(&runtime->refusals, base_hash64(&mark, sizeof(mark)))) {

@@ -6,6 +6,7 @@
 #include "core/outcome_queue.h"
 
 #include "base/check.h"
+#include "base/str_cut.h"
 
 #include <string.h>
 
@@ -35,18 +36,6 @@ static void drop_first(struct dev_outcome_queue *queue)
     memmove(queue->bytes, queue->bytes + entry, queue->size);
 }
 
-// Longest prefix of at most `max` bytes that does not end inside a UTF-8 sequence.
-static size_t text_cut(struct base_str text, size_t max)
-{
-    if (text.size <= max) {
-        return text.size;
-    }
-    while (max > 0 && ((uint8_t)text.data[max] & 0xc0) == 0x80) {
-        max--;
-    }
-    return max;
-}
-
 uint32_t dev_outcomes_add(struct dev_outcome_queue *queue, const struct wire_outcome *outcome)
 {
     uint8_t entry[DEV_OUTCOME_ENTRY_MAX];
@@ -60,7 +49,7 @@ uint32_t dev_outcomes_add(struct dev_outcome_queue *queue, const struct wire_out
     base_writer_varint(&writer, outcome->duration_us);
     base_writer_u64(&writer, outcome->fingerprint);
     base_writer_bytes(&writer, outcome->detail.data,
-                      text_cut(outcome->detail, WIRE_REPORT_DETAIL_MAX));
+                      base_str_fit(outcome->detail, WIRE_REPORT_DETAIL_MAX));
     base_check(writer.status == BASE_OK);
     uint32_t size = (uint32_t)base_writer_size(&writer);
     entry[0] = (uint8_t)(size - 1);

@@ -5,6 +5,7 @@
 #include "core/runtime.h"
 #include "core/trust_store.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/hash.h"
 
@@ -20,11 +21,6 @@
 static uint32_t or_default(uint32_t value, uint32_t standard)
 {
     return value > 0 ? value : standard;
-}
-
-static size_t aligned(size_t size)
-{
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 // ---- Memory
@@ -59,8 +55,39 @@ static size_t attrs_bound(const struct wire_attrs *attrs)
     return bound < WIRE_ATTRS_BYTES_MAX ? bound : WIRE_ATTRS_BYTES_MAX;
 }
 
+struct places {
+    struct dev_runtime *runtime;
+    struct dev_task *tasks;
+    struct dev_past *past;
+    void *refusals;
+    uint8_t *attrs;
+    void *outcomes;
+    struct dev_trust_work *trust_work; // NULL without a root
+    char *result;                      // at the end: what was not used was not touched
+};
+
+// Counts, or hands out `memory`.
+static size_t lay_out(const struct dev_config *config, void *memory, struct places *out)
+{
+    struct base_carver carver = {.block = memory, .capacity = SIZE_MAX, .alignment = ALIGNMENT};
+    uint32_t tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
+    uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
+    out->runtime = base_carve(&carver, 1, sizeof(struct dev_runtime));
+    out->tasks = base_carve(&carver, tasks_max, sizeof(struct dev_task));
+    out->past = base_carve(&carver, tasks_max, sizeof(struct dev_past));
+    out->refusals = base_carve(&carver, dev_refusals_room(tasks_max), sizeof(uint64_t));
+    out->attrs = base_carve(&carver, 1, attrs_bound(&config->attrs));
+    out->outcomes = base_carve(&carver, 1, dev_outcomes_bytes(outcomes_max));
+    out->trust_work =
+        config->root != NULL ? base_carve(&carver, 1, sizeof(struct dev_trust_work)) : NULL;
+    out->result =
+        base_carve(&carver, 1, or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
+    return carver.used;
+}
+
 size_t dev_runtime_bytes(const struct dev_config *config)
 {
+    struct places places;
     uint32_t tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
     uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     if (tasks_max > DEV_TASKS_MAX || outcomes_max > WIRE_REPORT_MAX ||
@@ -68,12 +95,7 @@ size_t dev_runtime_bytes(const struct dev_config *config)
         config->ride_wait_s > DEV_RIDE_WAIT_MAX_S || !keys_ok(config)) {
         return 0;
     }
-    return aligned(sizeof(struct dev_runtime)) + aligned(tasks_max * sizeof(struct dev_task)) +
-           aligned(tasks_max * sizeof(struct dev_past)) +
-           aligned(dev_refusals_room(tasks_max) * sizeof(uint64_t)) +
-           aligned(attrs_bound(&config->attrs)) + aligned(dev_outcomes_bytes(outcomes_max)) +
-           (config->root != NULL ? aligned(sizeof(struct dev_trust_work)) : 0) +
-           aligned(or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
+    return lay_out(config, NULL, &places);
 }
 
 static void settings_copy(struct dev_settings *settings, const struct dev_config *config)
@@ -111,18 +133,16 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
         (uintptr_t)memory % ALIGNMENT != 0) {
         return BASE_ERR_INVALID;
     }
-    struct dev_runtime *runtime = memory;
+    struct places places;
+    (void)lay_out(config, memory, &places);
+    struct dev_runtime *runtime = places.runtime;
     memset(runtime, 0, sizeof(*runtime));
     runtime->ports = ports;
     settings_copy(&runtime->settings, config);
-    uint8_t *at = (uint8_t *)memory + aligned(sizeof(*runtime));
-    runtime->tasks = (struct dev_task *)(void *)at;
-    at += aligned(runtime->settings.tasks_max * sizeof(struct dev_task));
-    runtime->past = (struct dev_past *)(void *)at;
-    at += aligned(runtime->settings.tasks_max * sizeof(struct dev_past));
-    dev_refusals_init(&runtime->refusals, at, runtime->settings.tasks_max);
-    at += aligned(runtime->refusals.capacity * sizeof(uint64_t));
-    runtime->attrs = at;
+    runtime->tasks = places.tasks;
+    runtime->past = places.past;
+    dev_refusals_init(&runtime->refusals, places.refusals, runtime->settings.tasks_max);
+    runtime->attrs = places.attrs;
     struct wire_attrs attrs = config->attrs;
     struct base_writer writer;
     base_writer_init(&writer, runtime->attrs, attrs_bound(&attrs));
@@ -131,15 +151,11 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
         return BASE_ERR_INVALID;
     }
     runtime->attrs_bytes = (uint32_t)base_writer_size(&writer);
-    at += aligned(attrs_bound(&attrs));
-    dev_outcomes_init(&runtime->outcomes, at, runtime->settings.outcomes_max);
-    at += aligned(dev_outcomes_bytes(runtime->settings.outcomes_max));
-    // At the end: what was not used was not touched.
-    runtime->kept_result.bytes = (char *)at;
+    dev_outcomes_init(&runtime->outcomes, places.outcomes, runtime->settings.outcomes_max);
+    runtime->kept_result.bytes = places.result;
     runtime->kept_result.capacity = runtime->settings.result_bytes_max;
+    runtime->trust.work = places.trust_work;
     if (config->root != NULL) {
-        runtime->trust.work = (struct dev_trust_work *)(void *)at;
-        runtime->kept_result.bytes = (char *)at + aligned(sizeof(struct dev_trust_work));
         struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
         struct wire_root root;
         BASE_TRY(wire_root_open(config->root, config->root_bytes, &verifier, &root));

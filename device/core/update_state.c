@@ -87,12 +87,6 @@ static const struct state_row rows[DEV_UPDATE_STATE_COUNT] = {
 #undef STATE_ROW
 };
 
-static const char *const event_names[DEV_UPDATE_EVENT_COUNT] = {
-#define EVENT_NAME(name, text) text,
-    DEV_UPDATE_EVENT_MAP(EVENT_NAME)
-#undef EVENT_NAME
-};
-
 static bool is_state(enum dev_update_state state)
 {
     return (unsigned)state < DEV_UPDATE_STATE_COUNT;
@@ -131,9 +125,4 @@ bool dev_update_is_pulling(enum dev_update_state state)
 const char *dev_update_state_name(enum dev_update_state state)
 {
     return is_state(state) ? rows[state].name : "unknown state";
-}
-
-const char *dev_update_event_name(enum dev_update_event event)
-{
-    return (unsigned)event < DEV_UPDATE_EVENT_COUNT ? event_names[event] : "unknown event";
 }

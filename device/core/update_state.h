@@ -25,33 +25,21 @@ enum dev_update_state {
         DEV_UPDATE_STATE_COUNT
 };
 
-// X(name, text)
-//   ACCEPT      a verified statement names a version that is not active: its content is to be
-//   pulled ABANDON     the pull is given up ACTIVATE    the pulled content is whole and verified:
-//   it becomes active, on trial PASS        the active version ran to its end without failure
-//   FALL_BACK   the active version is given up; the kept one becomes active
-//   FALL_EMPTY  the active version is given up and none is kept
-//   AGAIN       a mark: the active version is activated once more, on trial
-//   STAND       the trial of a version that was activated again ends, and it stays all the same
-//   REVERT      an order leads back to the kept version
-//   REMOVE      an order ends the task
-#define DEV_UPDATE_EVENT_MAP(X)                                                                    \
-    X(ACCEPT, "accept")                                                                            \
-    X(ABANDON, "abandon")                                                                          \
-    X(ACTIVATE, "activate")                                                                        \
-    X(PASS, "pass")                                                                                \
-    X(FALL_BACK, "fall back")                                                                      \
-    X(FALL_EMPTY, "fall to empty")                                                                 \
-    X(AGAIN, "again")                                                                              \
-    X(STAND, "stand")                                                                              \
-    X(REVERT, "revert")                                                                            \
-    X(REMOVE, "remove")
-
 enum dev_update_event {
-#define DEV_UPDATE_EVENT_ENUM(name, text) DEV_UPDATE_ON_##name,
-    DEV_UPDATE_EVENT_MAP(DEV_UPDATE_EVENT_ENUM)
-#undef DEV_UPDATE_EVENT_ENUM
-        DEV_UPDATE_EVENT_COUNT
+    // A verified statement names a version that is not active: its content is to be pulled.
+    DEV_UPDATE_ON_ACCEPT,
+    DEV_UPDATE_ON_ABANDON, // the pull is given up
+    // The pulled content is whole and verified: it becomes active, on trial.
+    DEV_UPDATE_ON_ACTIVATE,
+    DEV_UPDATE_ON_PASS,       // the active version ran to its end without failure
+    DEV_UPDATE_ON_FALL_BACK,  // the active version is given up; the kept one becomes active
+    DEV_UPDATE_ON_FALL_EMPTY, // the active version is given up and none is kept
+    DEV_UPDATE_ON_AGAIN,      // a mark: the active version is activated once more, on trial
+    // The trial of a version that was activated again ends, and it stays all the same.
+    DEV_UPDATE_ON_STAND,
+    DEV_UPDATE_ON_REVERT, // an order leads back to the kept version
+    DEV_UPDATE_ON_REMOVE, // an order ends the task
+    DEV_UPDATE_EVENT_COUNT
 };
 
 // The state `event` leads to. CONFLICT: the event may not happen in this state; INVALID: no such
@@ -64,8 +52,7 @@ bool dev_update_has_active(enum dev_update_state state);
 bool dev_update_on_trial(enum dev_update_state state);
 bool dev_update_is_pulling(enum dev_update_state state);
 
-// Static texts for logs, never NULL.
+// A static text for logs, never NULL.
 const char *dev_update_state_name(enum dev_update_state state);
-const char *dev_update_event_name(enum dev_update_event event);
 
 #endif

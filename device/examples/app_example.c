@@ -26,16 +26,16 @@ static void on_tap(evutil_socket_t input, short what, void *port)
     }
     struct base_str id = {item, strcspn(item, "\n")};
     struct dev_recording tap = {.kind = DEV_EVENT_CLICK, .page = BASE_STR("home"), .item = id};
-    (void)posix_record(posix_port_recorder(port), &tap);
+    (void)posix_record(posix_port_recorder((struct posix_port *)port), &tap);
 }
 
 int main(int argc, char **argv)
 {
-    struct base_error error = {.text = "needs HOST PORT CA.pem FOLDER RELEASE_KEY"};
+    struct base_error error = {.text = "needs HOST PORT CA.pem FOLDER RELEASE_KEY, tty or pipe"};
     struct posix_credential credential;
     struct posix_port *port = NULL;
     struct posix_options options = {
-        .tls = true, .on_result = on_result, .config = {.trusted_key_count = 1}};
+        .tls = true, .config = {.trusted_key_count = 1}, .on_result = on_result};
     struct event_base *base = event_base_new();
     struct base_str token = base_str_of(getenv("WALLE_ENROLL_TOKEN"));
     uint64_t number = 0; // of the port
@@ -49,8 +49,8 @@ int main(int argc, char **argv)
         if (posix_enrolled(base, &options, token, &credential, &error) == BASE_OK) {
             options.credential = base_str_of(credential.text);
             options.config.device_id = credential.device_id;
-            if (posix_port_new(base, &options, &port, &error) == BASE_OK) {
-                event_add(event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_tap, port), NULL);
+            if (posix_port_new(base, &options, &port, &error) == BASE_OK &&
+                event_add(event_new(base, 0, EV_READ | EV_PERSIST, on_tap, port), NULL) == 0) {
                 event_base_dispatch(base);
             }
         }

@@ -1,10 +1,11 @@
 // The certificate of a version's triggers, and of all the versions a device may hold, for those who
-// publish them: `walle task build` (cli/task_declare.c), the gateway (svc/catalog.c,
-// svc/set_cost.c, api/api_cost.c) and the simulator's reports. It asks the trigger compiler as
-// pipeline_tasks.c does on a device, with the same bounds, so what passes here is what a device
+// publish them: `walle task build` (cli/task_declare.c), the gateway (svc/rollout/catalog.c,
+// svc/rollout/set_cost.c, api/api_cost.c) and the simulator's reports. It asks the trigger compiler
+// as pipeline_tasks.c does on a device, with the same bounds, so what passes here is what a device
 // takes. Pure but for the memory it borrows; any thread.
 #include "pipeline/declaration_check.h"
 
+#include "base/carve.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/timeouts.h"
 #include "pipeline/trigger.h"
@@ -27,14 +28,10 @@ static enum base_status explain(enum base_status status, const struct dev_trigge
     return base_error_set(error, status, "triggers[%u]: %s", fault->source, fault->error.text);
 }
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 uint64_t dev_declaration_trigger_bytes(const struct dev_trigger_certificate *certificate)
 {
-    return aligned(certificate->set_bytes_max) + aligned(certificate->state_bytes) +
+    return base_aligned(certificate->set_bytes_max, 16) +
+           base_aligned(certificate->state_bytes, 16) +
            (uint64_t)certificate->sources * DEV_PIPELINE_SOURCE_BYTES;
 }
 

@@ -140,8 +140,3 @@ enum base_status dev_event_attr(const struct dev_event *event, struct base_str n
     }
     return BASE_ERR_NOT_FOUND;
 }
-
-enum base_status dev_event_attrs_check(const uint8_t *bytes, size_t size, uint32_t count)
-{
-    return wire_event_attrs_check(bytes, size, count);
-}

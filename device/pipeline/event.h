@@ -56,14 +56,11 @@ BASE_NODISCARD enum base_status dev_event_kind_parse(struct base_str text,
 BASE_NODISCARD enum base_status dev_event_attrs_encode(const struct dev_event_attr *attrs,
                                                        uint32_t count, uint8_t *out,
                                                        size_t capacity, size_t *out_size);
-// Walks encoded attributes that dev_event_attrs_encode made or dev_event_attrs_check accepted:
+// Walks encoded attributes that dev_event_attrs_encode made or wire_event_attrs_check accepted:
 // *at begins at 0. False: no more. What *out points to lies in `event->attrs`.
 bool dev_event_attr_next(const struct dev_event *event, uint32_t *at, struct dev_event_attr *out);
 // NOT_FOUND.
 BASE_NODISCARD enum base_status dev_event_attr(const struct dev_event *event, struct base_str name,
                                                struct dev_event_attr *out);
-// For bytes from storage or outside. INVALID, TRUNCATED, TOO_LARGE.
-BASE_NODISCARD enum base_status dev_event_attrs_check(const uint8_t *bytes, size_t size,
-                                                      uint32_t count);
 
 #endif

@@ -38,11 +38,6 @@ static uint64_t read_u64(const uint8_t *bytes)
     return value;
 }
 
-size_t dev_predicate_size(const uint8_t *program)
-{
-    return read_u16(program);
-}
-
 static struct dev_value text_or_none(struct base_str text)
 {
     return text.size == 0 ? dev_value_none() : dev_value_text(text);

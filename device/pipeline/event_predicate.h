@@ -54,7 +54,6 @@ BASE_NODISCARD enum base_status dev_predicate_compile(struct base_str text, uint
                                                       uint8_t *out, size_t capacity,
                                                       size_t *out_size, struct base_error *error);
 
-size_t dev_predicate_size(const uint8_t *program); // bytes
 // False also when it has no value.
 bool dev_predicate_test(const uint8_t *program, const struct dev_event *event);
 // `other` may be NULL: its names have no value then. Texts are borrowed from the events or the

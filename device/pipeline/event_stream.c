@@ -6,8 +6,8 @@
 #include "pipeline/event_predicate.h"
 #include "pipeline/stream_parts.h"
 
+#include "base/carve.h"
 #include "base/check.h"
-#include "base/ckd.h"
 
 #include <string.h>
 
@@ -29,30 +29,6 @@ enum base_status dev_window_kind_parse(struct base_str text, enum dev_window_kin
         }
     }
     return BASE_ERR_NOT_FOUND;
-}
-
-// --- the block, measured or filled
-
-// Hands out pieces of the block; with no block it only counts.
-struct carver {
-    uint8_t *memory;
-    size_t capacity;
-    size_t used;
-    bool full;
-};
-
-static void *carve(struct carver *carver, size_t size)
-{
-    size_t rounded = (size + 7) & ~(size_t)7;
-    uint8_t *piece = carver->memory != NULL ? carver->memory + carver->used : NULL;
-    if (rounded < size || rounded > DEV_STREAM_BYTES_MAX ||
-        (carver->memory != NULL && rounded > carver->capacity - carver->used)) {
-        carver->full = true;
-        return NULL;
-    }
-    carver->used += rounded;
-    carver->full = carver->full || carver->used > DEV_STREAM_BYTES_MAX;
-    return piece;
 }
 
 // The declaration with defaults filled in, while it is checked and laid out.
@@ -257,7 +233,7 @@ static enum base_status plan_make(struct plan *plan)
 // --- layout
 
 // Compiles into the block; measuring, into a buffer. *out stays NULL for an empty text.
-static enum base_status program_put(const struct plan *plan, struct carver *carver,
+static enum base_status program_put(const struct plan *plan, struct base_carver *carver,
                                     struct base_str text, uint32_t flags, const char *what,
                                     const uint8_t **out)
 {
@@ -279,7 +255,7 @@ static enum base_status program_put(const struct plan *plan, struct carver *carv
         }
         return status;
     }
-    uint8_t *piece = carve(carver, size);
+    uint8_t *piece = base_carve(carver, 1, size);
     if (piece != NULL) {
         memcpy(piece, buffer, size);
         *out = piece;
@@ -287,9 +263,9 @@ static enum base_status program_put(const struct plan *plan, struct carver *carv
     return BASE_OK;
 }
 
-static struct base_str text_put(struct carver *carver, struct base_str text)
+static struct base_str text_put(struct base_carver *carver, struct base_str text)
 {
-    char *piece = carve(carver, text.size);
+    char *piece = base_carve(carver, 1, text.size);
     if (piece == NULL || text.size == 0) {
         return (struct base_str){NULL, 0};
     }
@@ -307,7 +283,7 @@ static uint32_t first_with(const struct dev_stream_spec *spec, uint32_t index)
     return first;
 }
 
-static enum base_status programs_put(const struct plan *plan, struct carver *carver,
+static enum base_status programs_put(const struct plan *plan, struct base_carver *carver,
                                      struct dev_stream *stream)
 {
     const struct dev_stream_spec *spec = plan->spec;
@@ -324,7 +300,7 @@ static enum base_status programs_put(const struct plan *plan, struct carver *car
         if (first == i) {
             BASE_TRY(program_put(plan, carver, spec->aggregates[i].value, pair, "value", &program));
         }
-        if (carver->memory != NULL) {
+        if (carver->block != NULL) {
             stream->aggregates[i].value = program;
             stream->aggregates[i].same = first;
         }
@@ -342,7 +318,7 @@ static size_t offsets_set(const struct plan *plan, struct dev_stream *stream)
         if (stream->scratch != NULL) {
             stream->aggregates[i].offset = stream->keeps_events ? items : states;
         }
-        states += (dev_aggregate_bytes(spec) + 7) & ~(size_t)7;
+        states += dev_aggregate_bytes(spec);
         items += dev_aggregate_item_bytes(spec);
     }
     stream->states_bytes = states;
@@ -356,7 +332,7 @@ static bool keeps_events(const struct dev_window_spec *window)
 }
 
 // Lays out the block; `stream` is its head, or while measuring a stand-in without aggregates.
-static enum base_status block_fill(const struct plan *plan, struct carver *carver,
+static enum base_status block_fill(const struct plan *plan, struct base_carver *carver,
                                    struct dev_stream *stream)
 {
     const struct dev_stream_spec *spec = plan->spec;
@@ -367,21 +343,21 @@ static enum base_status block_fill(const struct plan *plan, struct carver *carve
         struct dev_aggregate_spec aggregate = plan->aggregates[i];
         aggregate.name = text_put(carver, aggregate.name);
         aggregate.value = text_put(carver, aggregate.value);
-        if (carver->memory != NULL) {
+        if (carver->block != NULL) {
             stream->aggregates[i].spec = aggregate;
         }
     }
     (void)offsets_set(plan, stream);
-    stream->scratch = carve(carver, stream->states_bytes);
+    stream->scratch = base_carve(carver, 1, stream->states_bytes);
     size_t node_bytes = offsets_set(plan, stream);
-    void *tables = carve(carver, dev_keyed_bytes(plan->keys, plan->nodes, node_bytes));
-    void *join = carve(carver, plan->join_bytes);
+    void *tables = base_carve(carver, 1, dev_keyed_bytes(plan->keys, plan->nodes, node_bytes));
+    void *join = base_carve(carver, 1, plan->join_bytes);
     if (carver->full) {
         return refuse(plan, BASE_ERR_TOO_LARGE,
-                      carver->memory != NULL ? "the block is too small"
-                                             : "it would need more than 4 MiB");
+                      carver->block != NULL ? "the block is too small"
+                                            : "it would need more than 4 MiB");
     }
-    if (carver->memory != NULL) {
+    if (carver->block != NULL) {
         dev_keyed_init(&stream->keyed, tables, plan->keys, plan->nodes, node_bytes);
         dev_join_init(&stream->join, join, plan->join_bytes);
     }
@@ -398,9 +374,9 @@ enum base_status dev_stream_bytes(const struct dev_stream_spec *spec, size_t *ou
 {
     struct plan plan = {.spec = spec, .error = error};
     struct dev_stream head = {.emit = NULL};
-    struct carver carver = {.memory = NULL};
+    struct base_carver carver = {.capacity = DEV_STREAM_BYTES_MAX, .alignment = 8};
     BASE_TRY(plan_make(&plan));
-    (void)carve(&carver, head_bytes(spec));
+    (void)base_carve(&carver, 1, head_bytes(spec));
     BASE_TRY(block_fill(&plan, &carver, &head));
     *out_bytes = carver.used;
     return BASE_OK;
@@ -412,11 +388,15 @@ enum base_status dev_stream_init(void *memory, size_t memory_bytes,
 {
     struct plan plan = {.spec = spec, .error = error};
     BASE_TRY(plan_make(&plan));
-    struct carver carver = {.memory = memory, .capacity = memory_bytes};
     if (memory == NULL || (uintptr_t)memory % 8 != 0 || memory_bytes < head_bytes(spec)) {
         return refuse(&plan, BASE_ERR_TOO_LARGE, "the block is too small, or not aligned to 8");
     }
-    struct dev_stream *stream = carve(&carver, head_bytes(spec));
+    struct base_carver carver = {
+        .block = memory,
+        .capacity = memory_bytes < DEV_STREAM_BYTES_MAX ? memory_bytes : DEV_STREAM_BYTES_MAX,
+        .alignment = 8,
+    };
+    struct dev_stream *stream = base_carve(&carver, 1, head_bytes(spec));
     memset(stream, 0, head_bytes(spec));
     BASE_TRY(block_fill(&plan, &carver, stream));
     stream->emit = emit;
@@ -438,7 +418,7 @@ const void *dev_stream_answer_state(const struct dev_stream_result *result, uint
     base_check(index < stream->aggregate_count);
     size_t at = 0; // offsets in a node may be of items; those of states are sums of sizes
     for (uint32_t i = 0; i < index; i++) {
-        at += (dev_aggregate_bytes(&stream->aggregates[i].spec) + 7) & ~(size_t)7;
+        at += dev_aggregate_bytes(&stream->aggregates[i].spec);
     }
     return result->states + at;
 }

@@ -341,19 +341,6 @@ enum base_status dev_feature_evict(struct dev_feature_store *store, uint64_t now
     return BASE_OK;
 }
 
-enum base_status dev_feature_drop(struct dev_feature_store *store, uint64_t now_us,
-                                  struct base_str feature)
-{
-    struct feature *found = feature_find(store, feature);
-    if (found == NULL) {
-        return BASE_OK;
-    }
-    struct cut cut = {.time_ms = UINT64_MAX, .need = UINT64_MAX};
-    BASE_TRY(drop(store, now_us, found, &cut));
-    *found = store->features[--store->count];
-    return BASE_OK;
-}
-
 // ---- Puts
 
 // The space is full: the feature that has most gives way.

@@ -84,9 +84,6 @@ BASE_NODISCARD enum base_status dev_feature_find(struct dev_feature_store *store
 // Drops what is too old by `wall_ms` and what is over a quota. On boot and once a day.
 BASE_NODISCARD enum base_status dev_feature_evict(struct dev_feature_store *store, uint64_t now_us,
                                                   uint64_t wall_ms);
-// All rows of a feature whose task is gone.
-BASE_NODISCARD enum base_status dev_feature_drop(struct dev_feature_store *store, uint64_t now_us,
-                                                 struct base_str feature);
 void dev_feature_store_stats(const struct dev_feature_store *store, struct dev_feature_stats *out);
 
 #endif

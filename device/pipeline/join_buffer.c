@@ -5,6 +5,7 @@
 // a multiple of 8.
 #include "pipeline/join_buffer.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 
 #include <string.h>
@@ -87,7 +88,7 @@ uint32_t dev_join_put(struct dev_join_buffer *buffer, const struct dev_event *ev
 {
     size_t size = sizeof(struct record) + event->name.size + event->page.size + event->item.size +
                   event->attrs_bytes;
-    size = (size + 7) & ~(size_t)7;
+    size = base_aligned(size, 8);
     if (size > buffer->capacity / 4) {
         return UINT32_MAX;
     }

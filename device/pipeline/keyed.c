@@ -5,14 +5,10 @@
 // no place is ever marked as deleted and probing stays short however long a device runs.
 #include "pipeline/keyed.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 
 #include <string.h>
-
-static size_t rounded(size_t size)
-{
-    return (size + 7) & ~(size_t)7;
-}
 
 static uint32_t index_size_of(uint32_t keys)
 {
@@ -23,25 +19,33 @@ static uint32_t index_size_of(uint32_t keys)
     return size;
 }
 
+static void lay_out(struct dev_keyed *keyed, struct base_carver *carver)
+{
+    keyed->slots = base_carve(carver, keyed->slot_count, sizeof(keyed->slots[0]));
+    keyed->index = base_carve(carver, keyed->index_size, sizeof(keyed->index[0]));
+    keyed->pool = base_carve(carver, keyed->node_count, keyed->node_bytes);
+}
+
 size_t dev_keyed_bytes(uint32_t keys, uint32_t nodes, size_t node_bytes)
 {
-    return rounded(keys * sizeof(struct dev_key_slot)) +
-           rounded(index_size_of(keys) * sizeof(uint32_t)) + nodes * node_bytes;
+    struct base_carver carver = {.capacity = SIZE_MAX, .alignment = 8};
+    struct dev_keyed keyed = {.slot_count = keys,
+                              .index_size = index_size_of(keys),
+                              .node_count = nodes,
+                              .node_bytes = node_bytes};
+    lay_out(&keyed, &carver);
+    return carver.used;
 }
 
 void dev_keyed_init(struct dev_keyed *keyed, void *memory, uint32_t keys, uint32_t nodes,
                     size_t node_bytes)
 {
-    uint8_t *at = memory;
-    keyed->slots = (struct dev_key_slot *)(void *)at;
-    at += rounded(keys * sizeof(struct dev_key_slot));
-    keyed->index_size = index_size_of(keys);
-    keyed->index = (uint32_t *)(void *)at;
-    at += rounded(keyed->index_size * sizeof(uint32_t));
-    keyed->pool = at;
-    keyed->node_bytes = node_bytes;
+    struct base_carver carver = {.block = memory, .capacity = SIZE_MAX, .alignment = 8};
     keyed->slot_count = keys;
+    keyed->index_size = index_size_of(keys);
     keyed->node_count = nodes;
+    keyed->node_bytes = node_bytes;
+    lay_out(keyed, &carver);
     dev_keyed_clear(keyed);
 }
 

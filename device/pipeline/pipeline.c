@@ -5,17 +5,13 @@
 // stored with the events it has seen, so that a kill neither loses a match nor tells it twice.
 #include "pipeline/pipeline.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "pipeline/pipeline_private.h"
 
 #include <string.h>
 
 #define ALIGNMENT 16
-
-static size_t aligned(size_t size)
-{
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
 
 static struct dev_pipeline_options with_defaults(const struct dev_pipeline_options *options)
 {
@@ -41,7 +37,9 @@ size_t dev_pipeline_bytes(const struct dev_pipeline_options *options)
     }
     struct dev_sequence_options sequence = sequence_options(&full);
     size_t sequence_bytes = dev_sequence_bytes(&sequence);
-    return sequence_bytes == 0 ? 0 : aligned(sizeof(struct dev_pipeline)) + aligned(sequence_bytes);
+    return sequence_bytes == 0 ? 0
+                               : base_aligned(sizeof(struct dev_pipeline), ALIGNMENT) +
+                                     base_aligned(sequence_bytes, ALIGNMENT);
 }
 
 enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
@@ -53,12 +51,14 @@ enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
         (uintptr_t)memory % ALIGNMENT != 0) {
         return BASE_ERR_INVALID;
     }
-    struct dev_pipeline *pipeline = memory;
+    struct base_carver carver = {.block = memory, .capacity = needed, .alignment = ALIGNMENT};
+    struct dev_pipeline *pipeline = base_carve(&carver, 1, sizeof(*pipeline));
     memset(pipeline, 0, sizeof(*pipeline));
     pipeline->options = with_defaults(options);
-    uint8_t *at = (uint8_t *)memory + aligned(sizeof(*pipeline));
     struct dev_sequence_options sequence = sequence_options(&pipeline->options);
-    BASE_TRY(dev_sequence_init(at, dev_sequence_bytes(&sequence), &sequence, &pipeline->sequence));
+    size_t bytes = dev_sequence_bytes(&sequence);
+    BASE_TRY(
+        dev_sequence_init(base_carve(&carver, 1, bytes), bytes, &sequence, &pipeline->sequence));
     *out = pipeline;
     return BASE_OK;
 }

@@ -7,6 +7,7 @@
 // fault is left out, else the last one that has triggers, and the rest compiled again.
 #include "pipeline/pipeline_private.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/hash.h"
 
@@ -165,8 +166,8 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
     struct dev_trigger_certificate certificate;
     BASE_TRY(dev_trigger_certify(making->sources, making->count, &options, scratch, scratch_bytes,
                                  &certificate, fault));
-    size_t set_bytes = (certificate.set_bytes + 15) / 16 * 16;
-    size_t state_bytes = (certificate.state_bytes + 15) / 16 * 16;
+    size_t set_bytes = base_aligned(certificate.set_bytes, 16);
+    size_t state_bytes = base_aligned(certificate.state_bytes, 16);
     size_t bytes = set_bytes + state_bytes + making->count * sizeof(out->sources[0]);
     if (bytes > pipeline->options.trigger_bytes) {
         return base_error_set(&fault->error, BASE_ERR_LIMIT, "its triggers need too much memory");

@@ -510,12 +510,6 @@ void dev_recorder_uncheckpoint(struct dev_recorder *recorder, uint64_t from)
     recorder->reserve_change = NOT_PUT;
 }
 
-enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us)
-{
-    recorder->stored_to = recorder->next_seq;
-    return state_put(recorder, now_us, recorder->next_seq, recorder->visits.next, true);
-}
-
 void dev_recorder_stats(const struct dev_recorder *recorder, struct dev_recorder_stats *out)
 {
     *out = recorder->stats;

@@ -106,10 +106,6 @@ BASE_NODISCARD enum base_status dev_recorder_checkpoint(struct dev_recorder *rec
                                                         uint64_t now_us, uint64_t stored_to);
 // The group of the last checkpoint was given up after all: events from `from` on are not stored.
 void dev_recorder_uncheckpoint(struct dev_recorder *recorder, uint64_t from);
-// The last checkpoint of a process that ends in order: gives back what was reserved and not used,
-// so that the next start declares no gap. Drain and store before it; nothing may be recorded after
-// it.
-BASE_NODISCARD enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us);
 void dev_recorder_stats(const struct dev_recorder *recorder, struct dev_recorder_stats *out);
 
 #endif

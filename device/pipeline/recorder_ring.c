@@ -7,6 +7,7 @@
 // finds no room is counted as lost.
 #include "pipeline/recorder_ring.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "wire/event_attrs.h"
 #include "wire/wiretext.h"
@@ -246,7 +247,7 @@ static enum base_status put(struct dev_ring *ring, const struct dev_recording *r
     BASE_TRY(encode(ring, recording, &attrs));
     size_t size = sizeof(struct head) + recording->name.size + recording->page.size +
                   recording->item.size + attrs.size;
-    uint32_t whole = (uint32_t)((size + 7) & ~(size_t)7);
+    uint32_t whole = (uint32_t)base_aligned(size, 8);
     if (!reserve(ring, whole, &place)) {
         atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
         return BASE_ERR_LIMIT;

@@ -6,6 +6,7 @@
 // Blocks lie in DEV_SPACE_EVENTS under u64 big-endian first seq and last seq.
 #include "pipeline/sequence_state.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/ckd.h"
 
@@ -266,7 +267,7 @@ void dev_sequence_on_event(struct dev_sequence *sequence, uint64_t now_us,
 {
     size_t size = sizeof(struct sequence_record) + event->name.size + event->page.size +
                   event->item.size + event->attrs_bytes;
-    uint32_t whole = (uint32_t)((size + 7) & ~(size_t)7);
+    uint32_t whole = (uint32_t)base_aligned(size, 8);
     base_assert(event->attrs_bytes <= DEV_EVENT_ATTRS_BYTES);
     if (sequence_is_full(sequence)) {                           // many came between two steps
         (void)sequence_put_block(sequence, now_us, event->seq); // else it waits on

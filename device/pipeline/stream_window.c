@@ -32,7 +32,7 @@ static void states_init(const struct dev_stream *stream, uint8_t *states)
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
         const struct dev_aggregate_spec *spec = &stream->aggregates[i].spec;
         dev_aggregate_init(spec, states);
-        states += (dev_aggregate_bytes(spec) + 7) & ~(size_t)7;
+        states += dev_aggregate_bytes(spec);
     }
 }
 
@@ -40,7 +40,7 @@ static void states_merge(const struct dev_stream *stream, uint8_t *states, const
 {
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
         const struct dev_aggregate_spec *spec = &stream->aggregates[i].spec;
-        size_t bytes = (dev_aggregate_bytes(spec) + 7) & ~(size_t)7;
+        size_t bytes = dev_aggregate_bytes(spec);
         dev_aggregate_merge(spec, states, from);
         states += bytes;
         from += bytes;
@@ -53,7 +53,7 @@ static void states_add(const struct dev_stream *stream, uint8_t *states,
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
         const struct dev_aggregate_spec *spec = &stream->aggregates[i].spec;
         dev_aggregate_add(spec, states, element->values[i], element->seq);
-        states += (dev_aggregate_bytes(spec) + 7) & ~(size_t)7;
+        states += dev_aggregate_bytes(spec);
     }
 }
 
@@ -63,7 +63,7 @@ static void items_add(const struct dev_stream *stream, uint8_t *states, struct d
         const struct stream_aggregate *aggregate = &stream->aggregates[i];
         dev_aggregate_item_add(&aggregate->spec, states, stream_states(node) + aggregate->offset,
                                node->first_seq);
-        states += (dev_aggregate_bytes(&aggregate->spec) + 7) & ~(size_t)7;
+        states += dev_aggregate_bytes(&aggregate->spec);
     }
 }
 

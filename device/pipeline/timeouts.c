@@ -68,14 +68,38 @@ static void take_out(struct dev_timeouts *timeouts, uint32_t at)
             (timeouts->count - at) * sizeof(timeouts->items[0]));
 }
 
+static uint32_t count_of(const struct dev_timeouts *timeouts, uint64_t key)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < timeouts->count; i++) {
+        count += timeouts->items[i].key == key;
+    }
+    return count;
+}
+
+// Of the pattern with most starts the one that has waited longest: a pattern that opens many takes
+// no other's place.
+static uint32_t who_gives_way(const struct dev_timeouts *timeouts)
+{
+    uint32_t found = 0;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < timeouts->count; i++) {
+        uint32_t count = count_of(timeouts, timeouts->items[i].key);
+        found = count > most ? i : found;
+        most = count > most ? count : most;
+    }
+    return found;
+}
+
 bool dev_timeouts_open(struct dev_timeouts *timeouts, const struct dev_event *event,
                        const struct dev_trigger_fired *opening, const struct dev_timeout_ask *ask,
                        struct dev_timeout_now now, struct dev_timeout *out_dropped)
 {
     bool full = timeouts->count == DEV_TIMEOUTS_MAX;
     if (full) {
-        *out_dropped = timeouts->items[0];
-        take_out(timeouts, 0);
+        uint32_t at = who_gives_way(timeouts);
+        *out_dropped = timeouts->items[at];
+        take_out(timeouts, at);
     }
     struct dev_timeout *timeout = &timeouts->items[timeouts->count++];
     *timeout = (struct dev_timeout){.key = opening->key,

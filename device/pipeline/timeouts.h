@@ -11,8 +11,8 @@
 // pattern of their own, the first literal, which is compiled beside the one that asks: the trigger
 // engine says of both what happened at an event, first the match, then the start.
 //
-// Bounds. DEV_TIMEOUTS_MAX starts wait on a device; one more, and the one that has waited longest
-// gives way: the caller counts it.
+// Bounds. DEV_TIMEOUTS_MAX starts wait on a device; one more, and of the pattern that has most of
+// them the one that has waited longest gives way: the caller counts it.
 //
 // Time. `within` D holds up to and including D, by the wall clock that events carry; across a
 // restart what is left of D goes on, and where the clock went back a start waits D again at most.

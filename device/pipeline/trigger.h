@@ -103,9 +103,6 @@ dev_trigger_certify(const struct dev_trigger_source *sources, uint32_t count,
 BASE_NODISCARD enum base_status dev_trigger_compile(void *scratch, void *memory,
                                                     size_t memory_bytes,
                                                     const struct dev_trigger_set **out);
-size_t dev_trigger_state_bytes(const struct dev_trigger_set *set);
-uint32_t dev_trigger_source_count(const struct dev_trigger_set *set);
-uint64_t dev_trigger_source_key(const struct dev_trigger_set *set, uint32_t source);
 // False: no match depends on whether the engine sees this event (its attributes are not looked at).
 bool dev_trigger_wants(const struct dev_trigger_set *set, const struct dev_event *event);
 

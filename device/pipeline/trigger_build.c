@@ -3,6 +3,7 @@
 // the device's thread and where tasks are published; its memory is the caller's.
 #include "pipeline/trigger_set.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/hash.h"
@@ -98,14 +99,6 @@ static enum base_status measure(const struct dev_trigger_source *sources, uint32
                : BASE_OK;
 }
 
-// Hands out pieces of a block; with a NULL block it only measures.
-static void *piece(uint8_t *block, size_t *used, size_t count, size_t size)
-{
-    void *at = block == NULL ? NULL : block + *used;
-    *used += (count * size + 7) / 8 * 8;
-    return at;
-}
-
 static size_t lay_out(struct trig_build *build, uint8_t *block)
 {
     const struct trig_counts *room = &build->room;
@@ -113,23 +106,24 @@ static size_t lay_out(struct trig_build *build, uint8_t *block)
     while (build->table < 2 * (room->nodes > room->literals ? room->nodes : room->literals)) {
         build->table *= 2;
     }
-    size_t used = (sizeof *build + 7) / 8 * 8;
-    build->nodes = piece(block, &used, room->nodes, sizeof *build->nodes);
-    build->literals = piece(block, &used, room->literals, sizeof *build->literals);
-    build->sources = piece(block, &used, room->sources, sizeof *build->sources);
-    build->symbols = piece(block, &used, room->literals, sizeof *build->symbols);
-    build->paths = piece(block, &used, build->table, sizeof *build->paths);
-    build->masks = piece(block, &used, build->table, sizeof *build->masks);
-    build->accepts = piece(block, &used, room->accepts, sizeof *build->accepts);
-    build->nots = piece(block, &used, room->watches, sizeof *build->nots);
-    build->edges = piece(block, &used, room->nodes, sizeof *build->edges);
-    build->keys = piece(block, &used, room->literals, sizeof *build->keys);
-    build->tests = piece(block, &used, room->tests, sizeof *build->tests);
-    build->node_table = piece(block, &used, build->table, sizeof *build->node_table);
-    build->literal_table = piece(block, &used, build->table, sizeof *build->literal_table);
-    build->symbol_table = piece(block, &used, build->table, sizeof *build->symbol_table);
-    build->texts = piece(block, &used, room->texts, 1);
-    return used;
+    struct base_carver carver = {.block = block, .capacity = SIZE_MAX, .alignment = 8};
+    (void)base_carve(&carver, 1, sizeof *build);
+    build->nodes = base_carve(&carver, room->nodes, sizeof *build->nodes);
+    build->literals = base_carve(&carver, room->literals, sizeof *build->literals);
+    build->sources = base_carve(&carver, room->sources, sizeof *build->sources);
+    build->symbols = base_carve(&carver, room->literals, sizeof *build->symbols);
+    build->paths = base_carve(&carver, build->table, sizeof *build->paths);
+    build->masks = base_carve(&carver, build->table, sizeof *build->masks);
+    build->accepts = base_carve(&carver, room->accepts, sizeof *build->accepts);
+    build->nots = base_carve(&carver, room->watches, sizeof *build->nots);
+    build->edges = base_carve(&carver, room->nodes, sizeof *build->edges);
+    build->keys = base_carve(&carver, room->literals, sizeof *build->keys);
+    build->tests = base_carve(&carver, room->tests, sizeof *build->tests);
+    build->node_table = base_carve(&carver, build->table, sizeof *build->node_table);
+    build->literal_table = base_carve(&carver, build->table, sizeof *build->literal_table);
+    build->symbol_table = base_carve(&carver, build->table, sizeof *build->symbol_table);
+    build->texts = base_carve(&carver, room->texts, 1);
+    return carver.used;
 }
 
 enum base_status dev_trigger_scratch_bytes(const struct dev_trigger_source *sources, uint32_t count,

@@ -3,17 +3,11 @@
 // made; a finished set is never written again.
 #include "pipeline/trigger_set.h"
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
-
-static void *piece(uint8_t *block, size_t *used, size_t count, size_t size)
-{
-    void *at = block == NULL ? NULL : block + *used;
-    *used += (count * size + 7) / 8 * 8;
-    return at;
-}
 
 static size_t words_of(uint32_t nodes)
 {
@@ -22,23 +16,24 @@ static size_t words_of(uint32_t nodes)
 
 static size_t lay_out(struct dev_trigger_set *set, const struct trig_counts *counts, uint8_t *block)
 {
-    size_t used = (sizeof *set + 7) / 8 * 8;
-    set->symbols = piece(block, &used, counts->symbol_places, sizeof *set->symbols);
-    set->literals = piece(block, &used, counts->literals + 1u, sizeof *set->literals);
-    set->tests = piece(block, &used, counts->tests, sizeof *set->tests);
-    set->sources = piece(block, &used, counts->sources, sizeof *set->sources);
-    set->accept_bits = piece(block, &used, words_of(counts->nodes), sizeof *set->accept_bits);
-    set->nodes = piece(block, &used, counts->nodes, sizeof *set->nodes);
-    set->slots = piece(block, &used, counts->slots, sizeof *set->slots);
-    set->lists = piece(block, &used, counts->lists, sizeof *set->lists);
-    set->root_anys = piece(block, &used, counts->root_anys, sizeof *set->root_anys);
-    set->nots = piece(block, &used, counts->watches, sizeof *set->nots);
-    set->accept_ranks = piece(block, &used, words_of(counts->nodes), sizeof *set->accept_ranks);
-    set->accept_first = piece(block, &used, counts->accept_nodes + 1u, sizeof *set->accept_first);
-    set->accept_sources = piece(block, &used, counts->accepts, sizeof *set->accept_sources);
-    set->policies = piece(block, &used, counts->policies, sizeof *set->policies);
-    set->texts = piece(block, &used, counts->texts, 1);
-    return used;
+    struct base_carver carver = {.block = block, .capacity = SIZE_MAX, .alignment = 8};
+    (void)base_carve(&carver, 1, sizeof *set);
+    set->symbols = base_carve(&carver, counts->symbol_places, sizeof *set->symbols);
+    set->literals = base_carve(&carver, counts->literals + 1u, sizeof *set->literals);
+    set->tests = base_carve(&carver, counts->tests, sizeof *set->tests);
+    set->sources = base_carve(&carver, counts->sources, sizeof *set->sources);
+    set->accept_bits = base_carve(&carver, words_of(counts->nodes), sizeof *set->accept_bits);
+    set->nodes = base_carve(&carver, counts->nodes, sizeof *set->nodes);
+    set->slots = base_carve(&carver, counts->slots, sizeof *set->slots);
+    set->lists = base_carve(&carver, counts->lists, sizeof *set->lists);
+    set->root_anys = base_carve(&carver, counts->root_anys, sizeof *set->root_anys);
+    set->nots = base_carve(&carver, counts->watches, sizeof *set->nots);
+    set->accept_ranks = base_carve(&carver, words_of(counts->nodes), sizeof *set->accept_ranks);
+    set->accept_first = base_carve(&carver, counts->accept_nodes + 1u, sizeof *set->accept_first);
+    set->accept_sources = base_carve(&carver, counts->accepts, sizeof *set->accept_sources);
+    set->policies = base_carve(&carver, counts->policies, sizeof *set->policies);
+    set->texts = base_carve(&carver, counts->texts, 1);
+    return carver.used;
 }
 
 size_t trig_set_bytes(const struct trig_counts *counts)
@@ -351,16 +346,6 @@ enum base_status dev_trigger_compile(void *scratch, void *memory, size_t memory_
     set->fingerprint = fingerprint_of(set);
     *out = set;
     return BASE_OK;
-}
-
-uint32_t dev_trigger_source_count(const struct dev_trigger_set *set)
-{
-    return set->counts.sources;
-}
-
-uint64_t dev_trigger_source_key(const struct dev_trigger_set *set, uint32_t source)
-{
-    return source < set->counts.sources ? set->sources[source].key : 0;
 }
 
 uint32_t trig_first_not(const struct dev_trigger_set *set, uint32_t parent)

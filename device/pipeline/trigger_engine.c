@@ -3,16 +3,11 @@
 // patterns end, what do their policies say. One thread per engine; no allocation, no clock.
 #include "pipeline/trigger_engine.h"
 
+#include "base/carve.h"
+
 #include <string.h>
 
 // ---- Memory
-
-static void *piece(uint8_t *block, size_t *used, size_t count, size_t size)
-{
-    void *at = block == NULL ? NULL : block + *used;
-    *used += (count * size + 7) / 8 * 8;
-    return at;
-}
 
 static uint32_t match_max(const struct trig_counts *counts,
                           const struct dev_trigger_certificate *certificate)
@@ -23,27 +18,28 @@ static uint32_t match_max(const struct trig_counts *counts,
 static size_t lay_out(struct dev_trigger_engine *engine, const struct trig_counts *counts,
                       const struct dev_trigger_certificate *certificate, uint8_t *block)
 {
-    size_t used = (sizeof *engine + 7) / 8 * 8;
+    struct base_carver carver = {.block = block, .capacity = SIZE_MAX, .alignment = 8};
+    (void)base_carve(&carver, 1, sizeof *engine);
     uint32_t reached = certificate->reached_max;
     uint32_t matches = match_max(counts, certificate);
     engine->match_max = matches;
     engine->key_places = counts->keys;
-    engine->states = piece(block, &used, counts->nodes, sizeof *engine->states);
-    engine->active = piece(block, &used, (counts->nodes + 63) / 64, sizeof *engine->active);
-    engine->sticky = piece(block, &used, counts->sticky, sizeof *engine->sticky);
-    engine->keyed_sticky = piece(block, &used, counts->keyed_sticky, sizeof *engine->keyed_sticky);
-    engine->live = piece(block, &used, reached, sizeof *engine->live);
-    engine->next = piece(block, &used, reached, sizeof *engine->next);
-    engine->keyed_live = piece(block, &used, counts->keyed_reach, sizeof *engine->keyed_live);
-    engine->keyed_next = piece(block, &used, counts->keyed_reach, sizeof *engine->keyed_next);
-    engine->keys = piece(block, &used, counts->keys, sizeof *engine->keys);
-    engine->key_table = piece(block, &used, counts->keys, sizeof *engine->key_table);
-    engine->literals = piece(block, &used, certificate->matched_max, sizeof *engine->literals);
-    engine->matches = piece(block, &used, matches, sizeof *engine->matches);
-    engine->fired = piece(block, &used, matches, sizeof *engine->fired);
-    engine->match_of = piece(block, &used, counts->sources, sizeof *engine->match_of);
-    engine->policies = piece(block, &used, counts->policies, sizeof *engine->policies);
-    return used;
+    engine->states = base_carve(&carver, counts->nodes, sizeof *engine->states);
+    engine->active = base_carve(&carver, (counts->nodes + 63) / 64, sizeof *engine->active);
+    engine->sticky = base_carve(&carver, counts->sticky, sizeof *engine->sticky);
+    engine->keyed_sticky = base_carve(&carver, counts->keyed_sticky, sizeof *engine->keyed_sticky);
+    engine->live = base_carve(&carver, reached, sizeof *engine->live);
+    engine->next = base_carve(&carver, reached, sizeof *engine->next);
+    engine->keyed_live = base_carve(&carver, counts->keyed_reach, sizeof *engine->keyed_live);
+    engine->keyed_next = base_carve(&carver, counts->keyed_reach, sizeof *engine->keyed_next);
+    engine->keys = base_carve(&carver, counts->keys, sizeof *engine->keys);
+    engine->key_table = base_carve(&carver, counts->keys, sizeof *engine->key_table);
+    engine->literals = base_carve(&carver, certificate->matched_max, sizeof *engine->literals);
+    engine->matches = base_carve(&carver, matches, sizeof *engine->matches);
+    engine->fired = base_carve(&carver, matches, sizeof *engine->fired);
+    engine->match_of = base_carve(&carver, counts->sources, sizeof *engine->match_of);
+    engine->policies = base_carve(&carver, counts->policies, sizeof *engine->policies);
+    return carver.used;
 }
 
 size_t trig_state_bytes(const struct trig_counts *counts,
@@ -51,11 +47,6 @@ size_t trig_state_bytes(const struct trig_counts *counts,
 {
     struct dev_trigger_engine engine = {0};
     return lay_out(&engine, counts, certificate, NULL);
-}
-
-size_t dev_trigger_state_bytes(const struct dev_trigger_set *set)
-{
-    return set->certificate.state_bytes;
 }
 
 enum base_status dev_trigger_init(const struct dev_trigger_set *set, void *memory,

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/str_cut.h"
 
 #include <string.h>
 
@@ -122,25 +123,12 @@ uint64_t dev_value_hash(struct dev_value value)
     return base_hash64_seed(&bits, sizeof(bits), kind);
 }
 
-// At most `room` bytes, not ending in the middle of a UTF-8 character.
-static size_t text_fit(struct base_str text, size_t room)
-{
-    if (text.size <= room) {
-        return text.size;
-    }
-    size_t size = room;
-    while (size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80) {
-        size--;
-    }
-    return size;
-}
-
 bool dev_cell_set(struct dev_cell *cell, struct dev_value value)
 {
     memset(cell, 0, sizeof(*cell));
     cell->type = (uint8_t)value.type;
     if (value.type == DEV_VALUE_TEXT) {
-        size_t size = text_fit(value.text, sizeof(cell->text));
+        size_t size = base_str_fit(value.text, sizeof(cell->text));
         if (size > 0) {
             memcpy(cell->text, value.text.data, size);
         }

@@ -5,6 +5,10 @@
 // are closed, the store commits, streams are opened, frames are sent.
 #include "tunnel/tunnel_private.h"
 
+#include "base/carve.h"
+
+#define ALIGNMENT 16
+
 static const uint32_t QUOTA[WIRE_TUNNEL_CLASSES] = {256 * 1024, 1024 * 1024, 6 * 1024 * 1024,
                                                     1024 * 1024};
 
@@ -52,32 +56,46 @@ static bool config_ok(const struct dev_tunnel_config *config)
            is_plain_text(config->os);
 }
 
-static size_t aligned(size_t size)
-{
-    return (size + 15) / 16 * 16;
-}
-
 // Columns and names around the bodies of a batch.
 static uint32_t payload_capacity(const struct dev_tunnel_config *config)
 {
     return config->batch_bytes_max + TUNNEL_TEXT_SLACK + 16 * config->open_records;
 }
 
-static size_t class_bytes(const struct dev_tunnel_config *config)
+struct class_places {
+    struct tunnel_class *class;
+    struct tunnel_flight *flight;
+    struct wire_record *records;
+    uint8_t *bytes;
+};
+
+static struct class_places class_carve(const struct dev_tunnel_config *config,
+                                       struct base_carver *carver)
 {
-    return aligned(sizeof(struct tunnel_class)) +
-           aligned(config->window * sizeof(struct tunnel_flight)) +
-           aligned(config->open_records * sizeof(struct wire_record)) +
-           aligned(config->open_bytes + TUNNEL_TEXT_SLACK);
+    struct class_places places;
+    places.class = base_carve(carver, 1, sizeof(*places.class));
+    places.flight = base_carve(carver, config->window, sizeof(*places.flight));
+    places.records = base_carve(carver, config->open_records, sizeof(*places.records));
+    places.bytes = base_carve(carver, 1, config->open_bytes + TUNNEL_TEXT_SLACK);
+    return places;
+}
+
+static uint32_t pack_capacity(const struct dev_tunnel_config *config)
+{
+    return payload_capacity(config) + TUNNEL_ROOM + TUNNEL_TEXT_SLACK;
 }
 
 static size_t total_bytes(const struct dev_tunnel_config *config)
 {
-    size_t classes = (size_t)__builtin_popcount(config->classes);
+    struct base_carver carver = {.capacity = SIZE_MAX, .alignment = ALIGNMENT};
+    (void)base_carve(&carver, 1, sizeof(struct dev_tunnel));
+    for (int i = 0; i < __builtin_popcount(config->classes); i++) {
+        (void)class_carve(config, &carver);
+    }
     // raw and pack; a split batch lies in pack as two, each with room in front.
-    size_t raw = aligned(TUNNEL_ROOM + payload_capacity(config));
-    size_t pack = aligned(2 * TUNNEL_ROOM + payload_capacity(config) + TUNNEL_TEXT_SLACK);
-    return aligned(sizeof(struct dev_tunnel)) + classes * class_bytes(config) + raw + pack;
+    (void)base_carve(&carver, 1, TUNNEL_ROOM + payload_capacity(config));
+    (void)base_carve(&carver, 1, TUNNEL_ROOM + pack_capacity(config));
+    return carver.used;
 }
 
 size_t dev_tunnel_bytes(const struct dev_tunnel_config *config)
@@ -86,21 +104,15 @@ size_t dev_tunnel_bytes(const struct dev_tunnel_config *config)
     return config_ok(&full) ? total_bytes(&full) : 0;
 }
 
-static void *carve(uint8_t **at, size_t size)
+static void make_class(struct dev_tunnel *t, unsigned id, struct base_carver *carver)
 {
-    void *memory = *at;
-    *at += aligned(size);
-    return memory;
-}
-
-static void make_class(struct dev_tunnel *t, unsigned id, uint8_t **at)
-{
-    struct tunnel_class *c = carve(at, sizeof(*c));
+    const struct class_places places = class_carve(&t->config, carver);
+    struct tunnel_class *c = places.class;
     *c = (struct tunnel_class){.id = (uint8_t)id, .sample_ppm = WIRE_TUNNEL_SAMPLE_ALL};
     c->stream = t->config.one_stream ? 0 : (uint8_t)id;
-    c->flight = carve(at, t->config.window * sizeof(*c->flight));
-    c->open.records = carve(at, t->config.open_records * sizeof(*c->open.records));
-    c->open.bytes = carve(at, t->config.open_bytes + TUNNEL_TEXT_SLACK);
+    c->flight = places.flight;
+    c->open.records = places.records;
+    c->open.bytes = places.bytes;
     t->classes[id] = c;
     t->streams[c->stream].classes |= (uint8_t)(1u << id);
 }
@@ -115,8 +127,8 @@ enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
         !config_ok(&full) || memory_bytes < total_bytes(&full)) {
         return BASE_ERR_INVALID;
     }
-    uint8_t *at = memory;
-    struct dev_tunnel *t = carve(&at, sizeof(*t));
+    struct base_carver carver = {.block = memory, .capacity = memory_bytes, .alignment = ALIGNMENT};
+    struct dev_tunnel *t = base_carve(&carver, 1, sizeof(*t));
     *t = (struct dev_tunnel){.config = full, .ports = *ports, .collect = collect};
     if (full.app.size > 0) {
         memcpy(t->app, full.app.data, full.app.size);
@@ -128,13 +140,13 @@ enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
     t->config.os.data = t->os;
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
         if ((full.classes & 1u << id) != 0) {
-            make_class(t, id, &at);
+            make_class(t, id, &carver);
         }
     }
     t->raw_capacity = payload_capacity(&full);
-    t->pack_capacity = payload_capacity(&full) + TUNNEL_ROOM + TUNNEL_TEXT_SLACK;
-    t->raw = (uint8_t *)carve(&at, TUNNEL_ROOM + t->raw_capacity) + TUNNEL_ROOM;
-    t->pack = (uint8_t *)carve(&at, TUNNEL_ROOM + t->pack_capacity) + TUNNEL_ROOM;
+    t->pack_capacity = pack_capacity(&full);
+    t->raw = (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + t->raw_capacity) + TUNNEL_ROOM;
+    t->pack = (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + t->pack_capacity) + TUNNEL_ROOM;
     *out = t;
     return BASE_OK;
 }

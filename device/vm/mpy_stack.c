@@ -5,6 +5,8 @@
 // DEV_MPY_WORK_FACTOR: beyond that a function is too complex to verify, and refused.
 #include "vm/mpy_stack.h"
 
+#include "base/carve.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,16 +17,14 @@
 static const char too_complex[] = "bytecode: too complex to verify";
 static const char meet_differ[] = "bytecode: paths meet with different stacks";
 
-static size_t aligned(size_t size)
+static void lay_out(struct mpy_stack *stack, const struct dev_mpy_code *code,
+                    struct base_carver *carver)
 {
-    return (size + 7) & ~(size_t)7;
-}
-
-static void *part(uint8_t **memory, size_t size)
-{
-    void *start = *memory;
-    *memory += aligned(size);
-    return start;
+    stack->slots = base_carve(carver, stack->slot_room, sizeof(struct mpy_slot));
+    stack->blocks = base_carve(carver, stack->block_room, sizeof(struct mpy_block));
+    stack->places = base_carve(carver, code->targets, sizeof(struct mpy_place));
+    stack->waiting = base_carve(carver, code->targets, sizeof(uint16_t));
+    stack->ranks = base_carve(carver, DEV_MPY_BIT_WORDS(code->length), sizeof(uint16_t));
 }
 
 bool mpy_stack_init(struct mpy_stack *stack, const struct dev_mpy_code *code, void *scratch,
@@ -35,24 +35,23 @@ bool mpy_stack_init(struct mpy_stack *stack, const struct dev_mpy_code *code, vo
     slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
     size_t blocks = BLOCKS_A_SETUP * code->setups + 1;
     blocks = blocks < SLOTS_MAX ? blocks : SLOTS_MAX;
-    size_t size = aligned(slots * sizeof(struct mpy_slot)) +
-                  aligned(blocks * sizeof(struct mpy_block)) +
-                  aligned(code->targets * sizeof(struct mpy_place)) +
-                  aligned(code->targets * sizeof(uint16_t)) + aligned(words * sizeof(uint16_t));
     *stack = (struct mpy_stack){.slot_room = slots, .block_room = blocks};
-    uint8_t *memory = scratch;
-    if (size > scratch_size) {
-        memory = malloc(size);
-        stack->memory = memory;
-    }
-    if (memory == NULL) {
+    struct base_carver carver = {.capacity = SIZE_MAX, .alignment = 8};
+    lay_out(stack, code, &carver);
+    size_t size = carver.used;
+    if (carver.full) {
         return false;
     }
-    stack->slots = part(&memory, slots * sizeof(struct mpy_slot));
-    stack->blocks = part(&memory, blocks * sizeof(struct mpy_block));
-    stack->places = part(&memory, code->targets * sizeof(struct mpy_place));
-    stack->waiting = part(&memory, code->targets * sizeof(uint16_t));
-    stack->ranks = part(&memory, words * sizeof(uint16_t));
+    carver = (struct base_carver){.block = scratch, .capacity = scratch_size, .alignment = 8};
+    if (size > scratch_size) {
+        stack->memory = malloc(size);
+        carver.block = stack->memory;
+        carver.capacity = size;
+    }
+    if (carver.block == NULL) {
+        return false;
+    }
+    lay_out(stack, code, &carver);
     stack->targets = code->target_bits;
     stack->room = code->head.state - code->locals;
     stack->work = (size_t)DEV_MPY_WORK_FACTOR * (code->length + 16);

@@ -31,7 +31,8 @@
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
 #define DEV_VM_STACK_MAX        1024 // text of the calls that led to an exception
-#define DEV_VM_IMPORTS_MAX      64   // that the compiler tells of one file
+#define DEV_VM_IMPORTS_MAX      128  // names that the compiler tells of one file
+#define DEV_VM_ITEM_MAX         32   // of a name behind "import" that it tells
 #define DEV_VM_MODULES_MAX      272
 #define DEV_VM_EVENTS_MAX       4096        // given to a run
 #define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run
@@ -183,6 +184,8 @@ enum wire_outcome_kind dev_vm_end_outcome(enum dev_vm_end end);
 // Modules that every script may import, whatever its version holds: the name at `index`, borrowed
 // for good; NULL past the last.
 const char *dev_vm_offered(uint32_t index);
+// The same of what is in one of them: "log" of "walle". NULL too where there is no such module.
+const char *dev_vm_offered_in(struct base_str module, uint32_t index);
 
 // Build tool only (walle-vm-compiler library, never linked into a device): compiles source to .mpy
 // bytes, which the caller frees. What compiles also loads: the output has passed the device's
@@ -197,6 +200,7 @@ BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct ba
 // ImportError are not told: the script is ready not to find them. Nor are relative ones.
 struct dev_vm_import {
     char name[DEV_VM_FILE_MAX]; // "walle", "pkg.mod"; longer ones are not told
+    char item[DEV_VM_ITEM_MAX]; // "data" of "from walle import data"; empty: none, all, or longer
     uint32_t line;
 };
 struct dev_vm_compiled {

@@ -96,14 +96,47 @@ static const char *fixed_name(qstr name)
                                        : pool->qstrs[name - pool->total_prev_len];
 }
 
-const char *dev_vm_offered(uint32_t index)
+// The module that every script may import at `index`; NULL past the last.
+static const mp_map_elem_t *module_at(uint32_t index)
 {
     const mp_map_t *maps[] = {&mp_builtin_module_map, &mp_builtin_extensible_module_map};
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
         if (index < maps[i]->alloc) {
-            return fixed_name(MP_OBJ_QSTR_VALUE(maps[i]->table[index].key));
+            return &maps[i]->table[index];
         }
         index -= (uint32_t)maps[i]->alloc;
+    }
+    return NULL;
+}
+
+const char *dev_vm_offered(uint32_t index)
+{
+    const mp_map_elem_t *found = module_at(index);
+    return found != NULL ? fixed_name(MP_OBJ_QSTR_VALUE(found->key)) : NULL;
+}
+
+// What a module makes when it is asked for it lies in no table.
+static const char *made_in(struct base_str module, uint32_t index)
+{
+    static const char *const made[][2] = {
+        {"walle", "config"}, {"walle", "device"}, {"walle", "input"}, {"sys", "path"}};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        if (base_str_equal(module, base_str_of(made[i][0])) && index-- == 0) {
+            return made[i][1];
+        }
+    }
+    return NULL;
+}
+
+const char *dev_vm_offered_in(struct base_str module, uint32_t index)
+{
+    const mp_map_elem_t *found;
+    for (uint32_t i = 0; (found = module_at(i)) != NULL; i++) {
+        if (base_str_equal(module, base_str_of(fixed_name(MP_OBJ_QSTR_VALUE(found->key))))) {
+            const mp_map_t *names = &mp_obj_module_get_globals(found->value)->map;
+            return index < names->alloc ? fixed_name(MP_OBJ_QSTR_VALUE(names->table[index].key))
+                                        : made_in(module, index - (uint32_t)names->alloc);
+        }
     }
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "vm/vm_state.h"
 #include "vm/vm_text.h"
 
+#include "base/str_cut.h"
 #include "py/mphal.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size)
 {
     size_t room = vm->out->output_cut > 0 ? 0 : DEV_VM_OUTPUT_MAX - vm->output_size;
-    size_t fits = dev_text_fit((struct base_str){text, size}, room);
+    size_t fits = base_str_fit((struct base_str){text, size}, room);
     vm->out->output_cut += size - fits; // and what comes behind it, too
     memcpy(vm->output + vm->output_size, text, fits);
     vm->output_size += fits;

@@ -5,6 +5,8 @@
 // what is checked is refused.
 #include "vm/vm_text.h"
 
+#include "base/str_cut.h"
+
 #include <string.h>
 
 // Bytes of the character at the start of `text`; 0: there is none.
@@ -54,21 +56,9 @@ void dev_text_clean(char *text, size_t size)
     }
 }
 
-size_t dev_text_fit(struct base_str text, size_t room)
-{
-    if (text.size <= room) {
-        return text.size;
-    }
-    size_t size = room;
-    while (size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80) {
-        size--;
-    }
-    return size;
-}
-
 void dev_text_set(char *field, size_t capacity, struct base_str text)
 {
-    size_t size = dev_text_fit(text, capacity - 1);
+    size_t size = base_str_fit(text, capacity - 1);
     if (size > 0) {
         memcpy(field, text.data, size);
     }

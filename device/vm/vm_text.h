@@ -8,8 +8,6 @@
 bool dev_text_valid(const uint8_t *text, size_t size);
 // Puts '?' in the place of every byte that is not part of a valid character.
 void dev_text_clean(char *text, size_t size);
-// At most `room` bytes, not ending in the middle of a character.
-size_t dev_text_fit(struct base_str text, size_t room);
 // Copies text into a fixed field, cut to fit, cleaned and NUL-terminated.
 void dev_text_set(char *field, size_t capacity, struct base_str text);
 // The same for people: what is cut ends in "...". `capacity` above 3.

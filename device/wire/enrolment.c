@@ -1,7 +1,7 @@
-// Codec of enrolments: the gateway encodes (svc/enroll.c), devices (posix/posix_enroll.c) and the
-// simulator parse. Pure, any thread. A credential goes into a request's header as it is, so encoder
-// and parser both refuse one that no header could carry (wire_credential_ok). The version comes
-// first and is judged last: a parsed enrolment of another version is UNSUPPORTED.
+// Codec of enrolments: the gateway encodes (svc/device/enroll.c), devices (posix/posix_enroll.c)
+// and the simulator parse. Pure, any thread. A credential goes into a request's header as it is, so
+// encoder and parser both refuse one that no header could carry (wire_credential_ok). The version
+// comes first and is judged last: a parsed enrolment of another version is UNSUPPORTED.
 #include "wire/enrolment.h"
 
 bool wire_credential_ok(struct base_str text)

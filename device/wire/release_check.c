@@ -1,8 +1,8 @@
 // Which signature of a release is missing or out of place, in words. Called by the gateway before
-// it takes a release (svc/director_trust.c) and by `walle` (cli/served_root.c), for people who have
-// to mend it; devices ask wire_root_verify, which says yes or no. Pure but for the caller's
-// cryptography; any thread. Keys that signed without being of the role are told before those that
-// are missing, since one often explains the other.
+// it takes a release (svc/trust/director_trust.c) and by `walle` (cli/served_root.c), for people
+// who have to mend it; devices ask wire_root_verify, which says yes or no. Pure but for the
+// caller's cryptography; any thread. Keys that signed without being of the role are told before
+// those that are missing, since one often explains the other.
 #include "wire/release_check.h"
 
 #include <stdio.h>

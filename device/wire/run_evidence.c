@@ -1,8 +1,8 @@
 // Evidence of a simulate stage as bytes (format in run_evidence.h). The simulator encodes it and
-// signs that (report/evidence_file.c), the gateway parses it (svc/simulation.c); pure, any thread.
-// The encoder refuses what the parser would, by the same checks, so that no run ends in a file that
-// no gateway takes. Two simulators are of one series when their versions differ behind the last dot
-// only: the gateway takes what its own series made.
+// signs that (report/evidence_file.c), the gateway parses it (svc/rollout/simulation.c); pure, any
+// thread. The encoder refuses what the parser would, by the same checks, so that no run ends in a
+// file that no gateway takes. Two simulators are of one series when their versions differ behind
+// the last dot only: the gateway takes what its own series made.
 #include "wire/run_evidence.h"
 
 #include "wire/wiretext.h"

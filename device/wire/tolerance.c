@@ -1,7 +1,7 @@
 // Tolerances of a shadow's result: their rules and their bytes. Called by the codec of statements
 // (statement.c), by the device's record (core/device_state.c) and by the gateway's stored stages
-// (svc/stage_codec.c), whose bytes are all the same; result_compare.c finds the one of a field. Any
-// thread, nothing is allocated. Fields are sorted by name and unique, which makes equal
+// (svc/plan/stage_codec.c), whose bytes are all the same; result_compare.c finds the one of a
+// field. Any thread, nothing is allocated. Fields are sorted by name and unique, which makes equal
 // declarations equal bytes under a signature.
 #include "wire/tolerance.h"
 

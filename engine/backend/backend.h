@@ -9,6 +9,7 @@
 #include "backend/pool.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "model/graph.h"
 #include "program/program.h"
 
 struct eng_pack_cache;
@@ -57,6 +58,12 @@ struct eng_run {
     const struct eng_watch *watch; // for steps whose inputs say how long they take; NULL: nobody's
     struct base_error *error;
 };
+
+// Of a tensor that a step may not have (ENG_NONE): NULL then.
+static inline void *eng_run_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
 
 #define ENG_LOOSE_WEIGHTS 2u // input 1
 

@@ -1,7 +1,7 @@
 // The restricted edit distance (insert, leave out, replace, exchange two neighbours), row by row;
 // three rows are all it keeps. Called where a word is not known and a near one may have been meant:
 // by near_option.c, by `walle task build` (cli/task_hint.c) and by the gateway's hints about
-// targets (svc/reach.c). Pure; any thread. Words count up to BASE_LIKENESS_LETTERS, so it is
+// targets (svc/device/reach.c). Pure; any thread. Words count up to BASE_LIKENESS_LETTERS, so it is
 // bounded whatever is asked.
 #include "base/likeness.h"
 

@@ -5,6 +5,8 @@
 // instead is named in words: that is most of this file.
 #include "base/regular_file.h"
 
+#include "base/errno_status.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,11 +15,7 @@
 
 static enum base_status failed(struct base_error *error, const char *path)
 {
-    enum base_status status = errno == ENOENT                      ? BASE_ERR_NOT_FOUND
-                              : errno == ENOSPC || errno == EDQUOT ? BASE_ERR_FULL
-                              : errno == ENOMEM                    ? BASE_ERR_NOMEM
-                                                                   : BASE_ERR_IO;
-    return base_error_set(error, status, "%s: %s", path, strerror(errno));
+    return base_error_set(error, base_status_of_errno(errno), "%s: %s", path, strerror(errno));
 }
 
 static const char *kind_of(mode_t mode)

@@ -23,6 +23,18 @@ struct base_str base_str_trim(struct base_str text)
     return text;
 }
 
+size_t base_str_fit(struct base_str text, size_t room)
+{
+    if (text.size <= room) {
+        return text.size;
+    }
+    size_t size = room;
+    while (size > 0 && ((uint8_t)text.data[size] & 0xc0) == 0x80) {
+        size--;
+    }
+    return size;
+}
+
 void base_str_copy(struct base_str text, char *out, size_t capacity)
 {
     size_t size = text.size < capacity ? text.size : capacity - 1;

@@ -228,6 +228,9 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
         cli->is_random = true;
         return take_number(state, text, UINT64_MAX, &cli->seed);
     case KEY_OUTPUT:
+        if (!eng_tensor_file_known(text)) {
+            argp_error(state, "--output: %s ends in none of .npz, .npy and .pb", text);
+        }
         cli->output = text;
         return 0;
     case KEY_TRACE:

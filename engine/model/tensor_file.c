@@ -28,6 +28,11 @@ static enum eng_tensor_format format_of(const char *path)
     return ends_with(path, ".npz") ? ENG_FORMAT_NPZ : ENG_FORMAT_PB;
 }
 
+bool eng_tensor_file_known(const char *path)
+{
+    return format_of(path) != ENG_FORMAT_PB || ends_with(path, ".pb");
+}
+
 enum base_status eng_tensor_bytes_read(const void *bytes, size_t size,
                                        enum eng_tensor_format format, enum eng_value_type expected,
                                        struct base_arena *arena, struct eng_tensor_list *out_list,

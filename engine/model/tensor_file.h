@@ -42,6 +42,9 @@ eng_tensor_bytes_read(const void *bytes, size_t size, enum eng_tensor_format for
                       enum eng_value_type expected, struct base_arena *arena,
                       struct eng_tensor_list *out_list, struct base_error *error);
 
+// Does the name end in .npy, .npz or .pb? What does not is read and written as .pb.
+bool eng_tensor_file_known(const char *path);
+
 // Writes by the name's ending. .npy: exactly one item. .npz: every item, stored without
 // compression; items without a name are called arr_0, arr_1... .pb: `kind` decides the message.
 // IO, NOT_FOUND (the folder), UNSUPPORTED (strings and bfloat16 in .npy/.npz), INVALID (count; what

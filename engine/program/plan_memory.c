@@ -6,6 +6,7 @@
 #include "program/plan_memory.h"
 
 #include "base/alloc.h"
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "model/graph.h"
@@ -34,11 +35,6 @@ static uint32_t root_of(const struct eng_program *program, uint32_t tensor)
 {
     uint32_t alias = program->tensors[tensor].alias;
     return alias == ENG_NONE ? tensor : alias;
-}
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ENG_PLAN_ALIGNMENT - 1) / ENG_PLAN_ALIGNMENT * ENG_PLAN_ALIGNMENT;
 }
 
 static void find_last_reads(const struct planner *p)
@@ -113,7 +109,8 @@ static enum base_status make_blocks(struct planner *p, size_t *out_unshared)
             if (tensor == ENG_NONE) {
                 continue;
             }
-            size_t bytes = aligned(eng_desc_bytes(&program->tensors[tensor].desc));
+            size_t bytes =
+                base_aligned(eng_desc_bytes(&program->tensors[tensor].desc), ENG_PLAN_ALIGNMENT);
             if (!base_ckd_add(*out_unshared, bytes, out_unshared)) {
                 return BASE_ERR_TOO_LARGE;
             }

@@ -5,6 +5,7 @@
 #include "session/exec.h"
 
 #include "backend/pack.h"
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "program/plan_memory.h"
@@ -240,7 +241,7 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
         return BASE_ERR_TOO_LARGE;
     }
     if (scratch > 0) {
-        scratch = (scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        scratch = base_aligned(scratch, ALIGNMENT);
         exec->scratch = aligned_alloc(ALIGNMENT, scratch);
         if (exec->scratch == NULL) {
             return BASE_ERR_NOMEM;

@@ -6,6 +6,7 @@
 #include "session/fold.h"
 
 #include "base/alloc.h"
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "session/exec.h"
@@ -48,7 +49,7 @@ static enum base_status reserve_scratch(struct eng_fold *fold, size_t bytes)
     if (bytes > fold->arena.limit_bytes) {
         return BASE_ERR_TOO_LARGE;
     }
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    bytes = base_aligned(bytes, ALIGNMENT);
     void *fresh = aligned_alloc(ALIGNMENT, bytes);
     if (fresh == NULL) {
         return BASE_ERR_NOMEM;

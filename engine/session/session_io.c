@@ -2,6 +2,7 @@
 //
 // Called by users of engine.h on the session's thread. Inputs are copies of what the caller passes,
 // strings with their bytes.
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "session/session.h"
@@ -228,7 +229,7 @@ static enum base_status copy_items(const struct eng_array *items, size_t count, 
     size_t at = (count + 1) * sizeof *out;
     char *text = (char *)block + total - text_total;
     for (size_t i = 0; i < count; i++) {
-        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        at = base_aligned(at, ALIGNMENT);
         out[i] = (struct eng_item){.desc = items[i].desc, .data = block + at};
         copy_elements(&items[i], out[i].data, &text);
         at += eng_desc_bytes(&items[i].desc);

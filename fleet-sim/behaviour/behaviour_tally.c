@@ -184,6 +184,9 @@ void sim_tally_merge(struct sim_tally *into, const struct sim_tally *from)
     for (uint32_t i = 0; i < from->task_count; i++) {
         task_merge(into, &from->tasks[i]);
     }
+    if (into->against[0] == '\0') {
+        memcpy(into->against, from->against, sizeof(into->against));
+    }
     max_u64(&into->peaks.work, from->peaks.work);
     max_u64(&into->peaks.trigger_bytes, from->peaks.trigger_bytes);
     max_u64(&into->peaks.stored_bytes, from->peaks.stored_bytes);

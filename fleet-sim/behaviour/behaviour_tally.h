@@ -4,6 +4,7 @@
 #define SIM_BEHAVIOUR_TALLY_H
 
 #include "base/hist.h"
+#include "behaviour/upload_schemas.h"
 #include "pipeline/pipeline.h"
 #include "tunnel/tunnel.h"
 
@@ -54,6 +55,7 @@ struct sim_behaviour_sums {
     uint64_t records; // handed to the tunnel
     uint64_t record_bytes;
     uint64_t uploads_refused;
+    uint64_t records_against; // their schema: the gateway refuses them
     uint64_t features;
     uint64_t features_refused;
     uint64_t suppressed; // matches, by cooldown, day's cap, visit
@@ -85,6 +87,7 @@ struct sim_tally {
     struct sim_task_tally tasks[SIM_TALLY_TASKS_MAX];
     uint32_t task_count;
     struct sim_behaviour_peaks peaks;
+    char against[SIM_REFUSED_WHY_MAX]; // the first of those records; empty: there was none
     struct base_hist event_us; // recorder, pages, triggers, storage: the host's time for one event
 };
 

@@ -131,6 +131,14 @@ void sim_ledger_root(struct sim_ledger *ledger, uint32_t device, uint64_t versio
     ledger->entries[device].root = (uint8_t)(version < UINT8_MAX ? version : UINT8_MAX);
 }
 
+void sim_ledger_room(struct sim_ledger *ledger, uint32_t device, bool no_room)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    ledger->counters.no_room += no_room && !entry->no_room;
+    ledger->counters.no_room -= !no_room && entry->no_room;
+    entry->no_room = no_room;
+}
+
 void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,
                             bool verified, bool permitted)
 {

@@ -35,6 +35,7 @@ struct sim_ledger_entry {
     bool arrived; // came online at least once
     uint8_t root; // version of the root it believes in, at most 255; 0: a pinned key
     bool wild;    // something unverified or not permitted ran
+    bool no_room; // it holds as many tasks as it can, and not the one followed
 };
 
 struct sim_version_counters {
@@ -80,7 +81,8 @@ struct sim_counters {
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
     uint64_t leases_lost;
-    uint64_t kills; // active versions stopped by the kill list
+    uint64_t kills;   // active versions stopped by the kill list
+    uint64_t no_room; // devices that hold as many tasks as they can, and not the one followed
     uint64_t links_up;
     uint64_t reconnects;
     uint64_t exposed;          // devices that ever ran a bad version
@@ -132,6 +134,8 @@ void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t a
 void sim_ledger_blocked(struct sim_ledger *ledger, uint32_t device, uint8_t version);
 // The root the device believes in now.
 void sim_ledger_root(struct sim_ledger *ledger, uint32_t device, uint64_t version);
+// Has the device no place for the task followed?
+void sim_ledger_room(struct sim_ledger *ledger, uint32_t device, bool no_room);
 // A task run begins (`verified`, `permitted`: found by the simulator itself), then ends, with
 // `detail` for words. A crash has no end but `outcome` FAIL_CRASH.
 void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,

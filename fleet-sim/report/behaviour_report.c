@@ -125,9 +125,10 @@ json_t *sim_behaviour_json(const struct sim_run_result *result)
         "suppressed", number(s->suppressed), "records", number(s->records), "record_bytes",
         number(s->record_bytes), "uploads_refused", number(s->uploads_refused));
     json_t *more = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "features", number(s->features),
-        "features_refused", number(s->features_refused), "sent_bytes", number(s->sent_bytes),
-        "raw_bytes", number(s->raw_bytes), "batches", number(s->batches), "batches_resent",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "records_against_schema",
+        number(s->records_against), "features", number(s->features), "features_refused",
+        number(s->features_refused), "sent_bytes", number(s->sent_bytes), "raw_bytes",
+        number(s->raw_bytes), "batches", number(s->batches), "batches_resent",
         number(s->batches_resent), "durable", number(s->durable), "lost", number(s->lost),
         "commits", number(s->commits), "played_ms", number(s->played_ms));
     (void)json_object_update(totals, more);
@@ -362,6 +363,12 @@ void sim_behaviour_print(const struct sim_run_result *r, FILE *file)
                   (unsigned long long)s->sessions, (unsigned long long)s->devices,
                   (unsigned long long)s->events, (unsigned long long)s->triggered,
                   (unsigned long long)s->records, ratio(s->record_bytes, s->records));
+    if (s->records_against > 0) {
+        (void)fprintf(file,
+                      "  WARNING     %llu records are not as their schemas say, and the gateway "
+                      "refuses them; the first: %s\n",
+                      (unsigned long long)s->records_against, r->tally->against);
+    }
     triggers_print(r->tally, file);
     if (!r->options->local) {
         uint64_t queued = 0;

@@ -126,6 +126,31 @@ static void about_section(const struct sim_run_result *r, FILE *file)
     (void)fputs("</table>\n", file);
 }
 
+// Every rollout of the task that the run saw, and its end.
+static void rollouts_section(const struct sim_run_result *r, FILE *file)
+{
+    if (r->rollout_count == 0) {
+        return;
+    }
+    (void)fputs("<h2>Rollouts</h2>\n<table><tr><th>rollout<th>version<th>its end</tr>\n", file);
+    for (uint32_t i = 0; i < r->rollout_count; i++) {
+        const struct sim_rollout_told *told = &r->rollouts[i];
+        char text[SIM_ROLLOUT_TEXT_MAX];
+        sim_rollout_text(told, text);
+        (void)fprintf(file, "<tr><td>%016llx<td>", (unsigned long long)told->seen.id);
+        sim_html_text(file, told->seen.task);
+        (void)fputc(' ', file);
+        sim_html_text(file, told->seen.version);
+        (void)fprintf(file, "<td class=%s>", told->wrong ? "bad" : "good");
+        sim_html_text(file, text);
+        (void)fputs("</tr>\n", file);
+    }
+    (void)fputs("</table>\n", file);
+    if (r->rollouts_left_out > 0) {
+        (void)fprintf(file, "<p class=note>%u more are not listed.</p>\n", r->rollouts_left_out);
+    }
+}
+
 static void head_section(const struct sim_run_result *r, FILE *file)
 {
     char text[64];
@@ -365,12 +390,13 @@ static void latency_section(const struct sim_run_result *r, struct columns *colu
         columns->y[2][i] = (double)timeline->rows[i].lag_p99_us / 1000;
     }
     struct sim_chart chart = chart_of(columns, "milliseconds", 0);
-    add_series(&chart, "check-in p50, from intended", columns->y[0], false);
-    add_series(&chart, "check-in p99, from intended", columns->y[1], false);
+    add_series(&chart, "check-in p50", columns->y[0], false);
+    add_series(&chart, "check-in p99", columns->y[1], false);
     add_series(&chart, "generator lag p99", columns->y[2], true);
     (void)fputs("<h2>Latency</h2>\n<p class=note>Check-ins are timed from the moment the device "
-                "meant to wake, so a slow generator or gateway cannot hide. Lag is how much later "
-                "than meant the simulator woke it.</p>\n",
+                "meant to wake, so a slow generator or gateway cannot hide; the chart times those "
+                "of a device that was awake already (--hints) from their request. Lag is how much "
+                "later than meant the simulator woke it.</p>\n",
                 file);
     sim_chart_write(&chart, file);
     const struct {
@@ -527,6 +553,7 @@ enum base_status sim_report_html_write(const struct sim_run_result *result, FILE
     (void)fputs(page_head, file);
     css_series(file);
     head_section(result, file);
+    rollouts_section(result, file);
     trust_section(result, file);
     slice_section(result, file);
     coverage_charts(result, &columns, file);

@@ -44,6 +44,25 @@ static json_t *versions(const struct sim_run_result *result)
     return list;
 }
 
+// as_meant: null while it is under way.
+static json_t *rollouts(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_told *told = &result->rollouts[i];
+        const struct sim_rollout_seen *seen = &told->seen;
+        char id[WIRE_DEVICE_HEX + 1];
+        wire_device_hex(seen->id, id);
+        bool ended = sim_rollout_over(seen->state) || told->wrong;
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "id", id, "task", seen->task,
+                            "version", seen->version, "state", seen->state, "stage", seen->stage,
+                            "reason", seen->reason, "as_meant",
+                            ended ? json_boolean(!told->wrong) : json_null()));
+    }
+    return list;
+}
+
 static json_t *uncounted(const struct sim_run_result *result)
 {
     json_t *list = json_array();
@@ -93,7 +112,7 @@ static json_t *totals(const struct sim_run_result *result)
     const struct sim_counters *c = &result->counters;
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o}",
         "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
@@ -103,7 +122,8 @@ static json_t *totals(const struct sim_run_result *result)
         number(c->reconnects), "shared_hash_bytes", number(c->shared_hash_bytes), "real_hash_bytes",
         number(c->real_hash_bytes), "exclusive_runs", number(c->exclusive_runs), "enrolled",
         number(c->enrolled), "enrol_refused", number(c->enrol_refused), "enrolled_before",
-        number(c->enrolled_before), "unauthorized", number(c->unauthorized));
+        number(c->enrolled_before), "unauthorized", number(c->unauthorized), "no_room",
+        number(c->no_room));
 }
 
 // What devices asked the gateway for, and what rode on their apps' requests.
@@ -191,15 +211,15 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
-    json_t *rest =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-                  number(result->verdict.exposed), "exposed_back_as_before",
-                  number(result->verdict.back_as_before), "peak_rss_bytes",
-                  number(result->peak_rss_bytes), "totals", totals(result), "requests",
-                  requests(result), "versions", versions(result), "not_counted", uncounted(result),
-                  "oracles", oracles(result), "failing_slice", slice(result), "latency_us",
-                  latencies(result), "content_bytes", number(result->store_bytes), "trust",
-                  trust(result), "behaviour", sim_behaviour_json(result));
+    json_t *rest = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
+        number(result->verdict.exposed), "exposed_back_as_before",
+        number(result->verdict.back_as_before), "peak_rss_bytes", number(result->peak_rss_bytes),
+        "totals", totals(result), "requests", requests(result), "versions", versions(result),
+        "rollouts", rollouts(result), "not_counted", uncounted(result), "oracles", oracles(result),
+        "failing_slice", slice(result), "latency_us", latencies(result), "content_bytes",
+        number(result->store_bytes), "trust", trust(result), "behaviour",
+        sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

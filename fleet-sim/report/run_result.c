@@ -11,15 +11,15 @@
 
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version)
 {
-    if (version == SIM_VERSION_NONE || version >= SIM_ROW_VERSIONS || timeline->count < 2) {
+    if (version == SIM_VERSION_NONE || version >= SIM_ROW_VERSIONS || timeline->count == 0) {
         return 0;
     }
     double total = (double)timeline->rows[timeline->count - 1].version[version].ran;
-    double from_s = -1, from = 0, to_s = -1, to = 0;
+    double from_s = 0, from = 0, to_s = -1, to = 0; // nobody had run it when the run began
     for (uint32_t i = 0; i < timeline->count; i++) {
         const struct sim_row *row = &timeline->rows[i];
         double ran = (double)row->version[version].ran;
-        if (ran <= total * 0.05 || from_s < 0) {
+        if (ran <= total * 0.05) {
             from_s = row->t_s;
             from = ran;
         }
@@ -78,6 +78,24 @@ void sim_release_text(const struct sim_run_result *result, uint8_t version,
     sim_version_name(&item, name);
     (void)snprintf(out, SIM_RELEASE_TEXT_MAX, "%s%s%s", item.task, item.task[0] != 0 ? " " : "",
                    name);
+}
+
+void sim_rollout_text(const struct sim_rollout_told *rollout, char out[SIM_ROLLOUT_TEXT_MAX])
+{
+    const struct sim_rollout_seen *seen = &rollout->seen;
+    bool back = sim_rollout_back(seen->state);
+    bool over = sim_rollout_over(seen->state);
+    const char *state = strcmp(seen->state, "rolled_back") == 0    ? "rolled back"
+                        : strcmp(seen->state, "rolling_back") == 0 ? "rolling back"
+                                                                   : seen->state;
+    const char *judged = rollout->wrong   ? "; no --bad-version names it"
+                         : rollout->meant ? "; as --bad-version wants"
+                         : back           ? "; offered to none of these devices"
+                                          : "";
+    (void)snprintf(out, SIM_ROLLOUT_TEXT_MAX, "%s%s%s%s%s%s", state,
+                   !over && !back ? " when the run ended, at " : "",
+                   !over && !back ? seen->stage : "", back && seen->reason[0] != '\0' ? ": " : "",
+                   back ? seen->reason : "", judged);
 }
 
 void sim_version_text(const struct sim_run_result *result, uint8_t version, char out[SIM_LABEL_MAX])

@@ -8,13 +8,16 @@
 #include "report/trust_report.h"
 #include "run/fleet.h"
 #include "run/fleet_settle.h"
+#include "run/rollouts_seen.h"
 #include "wire/report.h"
 #include "run/preflight.h"
 
-#define SIM_CAUSE_MAX        512
-#define SIM_GATEWAY_TEXT_MAX (SIM_TEXT_MAX + 40)
-#define SIM_RELEASE_TEXT_MAX (WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 2)
-#define SIM_OUTCOMES         32u // above any enum wire_outcome_kind
+#define SIM_CAUSE_MAX         512
+#define SIM_GATEWAY_TEXT_MAX  (SIM_TEXT_MAX + 40)
+#define SIM_RELEASE_TEXT_MAX  (WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 2)
+#define SIM_ROLLOUTS_TOLD_MAX 32
+#define SIM_ROLLOUT_TEXT_MAX  512
+#define SIM_OUTCOMES          32u // above any enum wire_outcome_kind
 
 // What a run came to.
 enum sim_outcome {
@@ -27,6 +30,14 @@ enum sim_outcome {
     SIM_OUTCOME_COUNT
 };
 
+// A rollout that the run saw, and how it stood in the end.
+struct sim_rollout_told {
+    struct sim_rollout_seen seen;
+    uint8_t version; // SIM_VERSION_NONE: these devices met none of it
+    bool wrong;      // it went back, though nobody called its version bad
+    bool meant;      // it went back, as --bad-version wants
+};
+
 struct sim_run_result {
     const struct sim_options *options;
     struct sim_budget budget;
@@ -36,6 +47,10 @@ struct sim_run_result {
     struct sim_versions *versions;
     uint32_t version_count;           // including number 0
     bool uncounted[SIM_VERSIONS_MAX]; // of a task that the run does not follow
+    struct sim_rollout_told rollouts[SIM_ROLLOUTS_TOLD_MAX]; // of the task followed, oldest first
+    uint32_t rollout_count;
+    uint32_t rollouts_left_out;
+    uint8_t decided; // version of the rollout that decided; SIM_VERSION_NONE: none did
     const struct sim_timeline *timeline;
     struct sim_verdict verdict;
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
@@ -85,6 +100,8 @@ void sim_version_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_LABEL_MAX]);
 // "gateway 127.0.0.1:8443 by TLS"
 void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TEXT_MAX]);
+// How a rollout stood in the end, in words: "rolled back: a person; not as --bad-version wants".
+void sim_rollout_text(const struct sim_rollout_told *rollout, char out[SIM_ROLLOUT_TEXT_MAX]);
 // "shop/score 2.0.0": the task with it.
 void sim_release_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_RELEASE_TEXT_MAX]);

@@ -57,7 +57,19 @@ static void print_uncounted(const struct sim_run_result *r, FILE *log)
         }
     }
     if (before[0] == ',') {
-        (void)fprintf(log, ": not counted here (--task)\n");
+        bool named = r->options->task[0] != '\0' || r->options->local;
+        (void)fprintf(log, ": not counted here (%s)\n",
+                      named ? "--task" : "the run is of the task offered first; --task names one");
+    }
+}
+
+static void print_room(const struct sim_run_result *r, FILE *log)
+{
+    if (r->counters.no_room > 0) {
+        (void)fprintf(log,
+                      "  WARNING     %llu devices hold %u tasks, and have no room for the one that "
+                      "the run is of: they are not offered it (--tasks)\n",
+                      (unsigned long long)r->counters.no_room, r->options->tasks);
     }
 }
 
@@ -79,6 +91,21 @@ static void print_about(const struct sim_run_result *r, FILE *log)
     }
     (void)fprintf(log, "  run         %s to %s, %s; walle-fleet-sim %s on %s\n", about->began,
                   about->ended, where, BASE_PRODUCT_VERSION, about->machine);
+}
+
+// Every rollout of the task that the run saw, and its end.
+static void print_rollouts(const struct sim_run_result *r, FILE *log)
+{
+    for (uint32_t i = 0; i < r->rollout_count; i++) {
+        const struct sim_rollout_seen *seen = &r->rollouts[i].seen;
+        char text[SIM_ROLLOUT_TEXT_MAX];
+        sim_rollout_text(&r->rollouts[i], text);
+        (void)fprintf(log, "  rollout     %016llx of %s %s: %s\n", (unsigned long long)seen->id,
+                      seen->task, seen->version, text);
+    }
+    if (r->rollouts_left_out > 0) {
+        (void)fprintf(log, "  rollouts    %u more are not listed\n", r->rollouts_left_out);
+    }
 }
 
 static void print_business(const struct sim_run_result *r, FILE *log)
@@ -163,6 +190,7 @@ void sim_summary_print(const struct sim_run_result *r, const struct sim_watch_vi
     (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(r->outcome), r->duration_s,
                   r->ended);
     print_about(r, log);
+    print_rollouts(r, log);
     (void)fprintf(log, "  devices     %llu %s of %u; %u carriers, %u connections of their own\n",
                   (unsigned long long)r->counters.arrived, sim_result_online(r),
                   r->options->devices, r->budget.carriers, r->budget.dedicated);
@@ -172,6 +200,7 @@ void sim_summary_print(const struct sim_run_result *r, const struct sim_watch_vi
         }
     }
     print_uncounted(r, log);
+    print_room(r, log);
     print_own(r, log);
     print_business(r, log);
     if (view != NULL && view->denied) {

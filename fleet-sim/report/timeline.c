@@ -39,6 +39,7 @@ void sim_row_fill(struct sim_row *row, double t_s, const struct sim_counters *co
         .run_failures = counters->run_failures,
         .exposed = counters->exposed,
         .links_up = counters->links_up,
+        .no_room = counters->no_room,
         .lag_p50_us = base_hist_quantile(lag_us, 0.5),
         .lag_p99_us = base_hist_quantile(lag_us, 0.99),
         .checkin_p50_us = base_hist_quantile(checkin_us, 0.5),

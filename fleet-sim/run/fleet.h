@@ -39,8 +39,10 @@
 #define SIM_TOKEN_TEXT_MAX     256 // of a token
 #define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT      4096
-#define SIM_CONTENT_MIB_MAX    1024 // SIM_STORE_BYTES_MAX
-#define SIM_UNANSWERED_S       30   // without any answer since the start: no gateway is there
+#define SIM_CONTENT_MIB_MAX    1024  // SIM_STORE_BYTES_MAX
+#define SIM_TASKS_AWAKE_MAX    10000 // awake devices; of more each holds SIM_TASKS_MANY
+#define SIM_TASKS_MANY         2     // a place for a task costs every one of a million
+#define SIM_UNANSWERED_S       30    // without any answer since the start: no gateway is there
 #define SIM_CLOCK_OFF_DAYS     400
 #define SIM_CLOCK_OFF_DAYS_MAX 20000
 #define SIM_RESULT_BYTES_MAX   512 // a million awake devices must fit
@@ -68,6 +70,7 @@ struct sim_options {
     uint32_t threads;
     uint32_t real_every;
     uint32_t awake_max;   // devices in memory at once, over all threads
+    uint32_t tasks;       // that a device holds at most
     uint32_t content_mib; // of all that devices pull, as the preflight counts it
     double arrival_rate;  // devices a second that come online
     uint32_t beta_per_10000;
@@ -150,8 +153,8 @@ struct sim_mailbox {
     uint64_t task_id; // followed; 0: none yet
     pthread_mutex_t lock;
     struct sim_counters counters;
-    struct base_hist lag_us; // since the coordinator looked last
-    struct base_hist checkin_us;
+    struct base_hist lag_us;     // since the coordinator looked last
+    struct base_hist checkin_us; // of every check-in: the later ones of a wake from their request
 };
 
 struct sim_device {
@@ -191,6 +194,7 @@ struct sim_awake {
     uint64_t refused_metadata;
     uint64_t leases_lost;
     uint64_t kills;
+    uint32_t tasks_seen; // it held so many when its room was looked at
     uint64_t offer_hash; // of the release statement whose signatures it verified last
     uint32_t offer_keys; // ... which keys of its root they are by: bit i is key i
     struct sim_traits traits;
@@ -291,6 +295,10 @@ struct sim_shard {
     enum base_status status; // of setting up
 };
 
+// Devices in memory at once, as the options have it.
+uint32_t sim_options_slots(const struct sim_options *options);
+// Bytes of an awake device that its places for tasks beyond the first take.
+size_t sim_task_places_bytes(const struct sim_options *options);
 // Bytes of an awake device's slot for these options; 0 when the configuration is invalid.
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes);
 // ... and those of them that memory is spent on. Under a root the last WIRE_META_BYTES_MAX bytes of
@@ -327,7 +335,9 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 // A check-in of this wake was answered.
-void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
+// `asked_us`: when the request that stands for it began.
+void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t asked_us,
+                           uint64_t now_us);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
 // fleet_exclusive.c.
 void sim_exclusive_done(struct sim_exclusive *exclusive);

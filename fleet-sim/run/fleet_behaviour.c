@@ -81,6 +81,7 @@ void sim_behaving_done(struct sim_shard *shard)
         }
     }
     sim_codecs_done(&behaving->codecs);
+    sim_upload_schemas_done(&behaving->schemas);
     heap()->release(heap()->ctx, behaving->pasts);
     heap()->release(heap()->ctx, behaving->places);
     heap()->release(heap()->ctx, behaving);

@@ -113,6 +113,7 @@ struct sim_behaving { // of a shard
     uint64_t sessions_left; // of all devices; UINT64_MAX: no end
     struct sim_codecs codecs;
     struct sim_declaring declaring;
+    struct sim_upload_schemas schemas;
     struct sim_tally tally;
 };
 

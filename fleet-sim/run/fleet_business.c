@@ -107,7 +107,7 @@ void sim_business_head(struct sim_exchange *exchange, int status, uint64_t now_u
     dev_stats(awake->runtime, &after);
     if (after.rides > before.rides) {
         shard->ledger.counters.rides++;
-        sim_device_checked_in(shard, awake, now_us);
+        sim_device_checked_in(shard, awake, exchange->started_us, now_us);
     }
     shard->ledger.counters.ride_reports += after.ride_reports - before.ride_reports;
 }

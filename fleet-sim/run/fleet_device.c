@@ -171,6 +171,19 @@ static void observe_slots(struct sim_shard *shard, struct sim_awake *awake,
     awake->withdrawals = stats->withdrawals;
 }
 
+// Is there a place for the task followed? The gateway offers a device no more than it has room for.
+static void observe_room(struct sim_shard *shard, struct sim_awake *awake)
+{
+    struct dev_task_view view;
+    uint32_t count = dev_task_count(awake->runtime);
+    if (count == awake->tasks_seen) {
+        return;
+    }
+    awake->tasks_seen = count;
+    bool full = count >= shard->options->tasks && shard->ledger.task_id != 0;
+    sim_ledger_room(&shard->ledger, awake->device, full && !followed_view(shard, awake, &view));
+}
+
 static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     struct sim_counters *counters = &shard->ledger.counters;
@@ -200,6 +213,7 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     awake->leases_lost = stats.leases_lost;
     awake->kills = stats.kills;
     sim_ledger_root(&shard->ledger, awake->device, stats.root_version);
+    observe_room(shard, awake);
 }
 
 // By how much the wall clock of a device is off, the same in all its lives.
@@ -551,16 +565,17 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 
 // ---- Answers ----
 
-void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t asked_us,
+                           uint64_t now_us)
 {
+    uint64_t from_us = awake->checked_in ? asked_us : awake->intended_us;
+    uint64_t took_us = now_us > from_us ? now_us - from_us : 0;
     shard->ledger.counters.checkins++;
-    if (awake->checked_in) {
-        return;
-    }
-    awake->checked_in = true;
-    uint64_t took_us = now_us > awake->intended_us ? now_us - awake->intended_us : 0;
-    base_hist_add(&shard->latencies.checkin_us, took_us);
     base_hist_add(&shard->window_checkin_us, took_us);
+    if (!awake->checked_in) {
+        awake->checked_in = true;
+        base_hist_add(&shard->latencies.checkin_us, took_us);
+    }
 }
 
 static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head)
@@ -594,7 +609,8 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
         return;
     }
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
-        sim_device_checked_in(shard, awake, shard->clock.mono_us(shard->clock.ctx));
+        sim_device_checked_in(shard, awake, exchange->started_us,
+                              shard->clock.mono_us(shard->clock.ctx));
     }
     dev_on_head(awake->runtime, exchange->id, head);
     sim_device_ready(shard, awake);

@@ -38,6 +38,7 @@ struct law_row {
 struct law_group {
     uint64_t records;
     uint64_t lost;
+    uint64_t twice;
 };
 
 struct law_table {
@@ -52,6 +53,8 @@ struct law_check {
     struct law_table records;
     struct law_table rows;
     uint64_t record_count;
+    uint64_t other_devices; // with records at the gateway, and none of the run's
+    uint64_t other_records;
     uint64_t findings;
 };
 
@@ -213,6 +216,9 @@ static void row_check(struct law_check *check, const struct law_row *row,
 {
     char text[160];
     uint64_t count = group->records;
+    for (uint64_t i = 0; i < group->twice; i++) {
+        found(check, row->device, row->class_id, "the gateway has a record twice");
+    }
     if (group->lost > row->lost) {
         (void)snprintf(text, sizeof(text),
                        "the gateway was told of %llu lost records, the device of %llu",
@@ -230,7 +236,7 @@ static void row_check(struct law_check *check, const struct law_row *row,
 }
 
 // Records of one device and class from `at` on; their end.
-static size_t group_take(struct law_check *check, size_t at, struct law_group *out)
+static size_t group_take(const struct law_check *check, size_t at, struct law_group *out)
 {
     const struct law_record *records = check->records.items;
     size_t end = at;
@@ -239,13 +245,27 @@ static size_t group_take(struct law_check *check, size_t at, struct law_group *o
            records[end].class_id == records[at].class_id) {
         out->records += records[end].is_loss ? 0 : 1;
         out->lost += records[end].lost;
-        if (end > at && by_place(&records[end], &records[end - 1]) == 0) {
-            found(check, records[end].device, records[end].class_id,
-                  "the gateway has a record twice");
-        }
+        out->twice += end > at && by_place(&records[end], &records[end - 1]) == 0;
         end++;
     }
     return end;
+}
+
+// Was this device one of the run's? Its rows, if any, are around `row`.
+static bool is_of_run(const struct law_check *check, size_t row, uint64_t device)
+{
+    const struct law_row *rows = check->rows.items;
+    return (row < check->rows.count && rows[row].device == device) ||
+           (row > 0 && rows[row - 1].device == device);
+}
+
+// An agent's, another run's: their records are nothing that this run's law says anything of.
+static void other_take(struct law_check *check, size_t at, const struct law_group *group)
+{
+    const struct law_record *records = check->records.items;
+    bool first = at == 0 || records[at - 1].device != records[at].device;
+    check->other_devices += first ? 1 : 0;
+    check->other_records += group->records;
 }
 
 static void compare(struct law_check *check)
@@ -257,15 +277,19 @@ static void compare(struct law_check *check)
     for (size_t at = 0; at < check->records.count;) {
         struct law_group group;
         size_t end = group_take(check, at, &group);
-        check->record_count += group.records;
         struct law_row key = {.device = records[at].device, .class_id = records[at].class_id};
         while (row < check->rows.count && by_device(&rows[row], &key) < 0) {
             row_check(check, &rows[row++], &nothing);
         }
         if (row < check->rows.count && by_device(&rows[row], &key) == 0) {
             row_check(check, &rows[row++], &group);
+            check->record_count += group.records;
+        } else if (is_of_run(check, row, key.device)) {
+            found(check, key.device, key.class_id,
+                  "records of a class of which the device made none in the run");
+            check->record_count += group.records;
         } else {
-            found(check, key.device, key.class_id, "records of a device that made none in the run");
+            other_take(check, at, &group);
         }
         at = end;
     }
@@ -296,6 +320,11 @@ int sim_law_main(int argc, char **argv, FILE *log)
             qsort(check.rows.items, check.rows.count, sizeof(struct law_row), by_device);
         }
         compare(&check);
+        if (check.other_records > 0) {
+            (void)fprintf(
+                log, "%llu records of %llu other devices are not of the run: not judged\n",
+                (unsigned long long)check.other_records, (unsigned long long)check.other_devices);
+        }
         (void)fprintf(log,
                       "%s: %llu records at the gateway, %zu accounts of devices, %llu findings\n",
                       check.findings == 0 ? "the law holds" : "the law is BROKEN",

@@ -75,6 +75,7 @@ enum key {
     KEY_TOKEN_FILE,
     KEY_BUSINESS,
     KEY_UPSTREAM,
+    KEY_TASKS,
     KEY_DEVICES = 'n',
 };
 
@@ -122,6 +123,10 @@ static const struct argp_option table[] = {
     {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", 2},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections", 2},
     {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", 2},
+    {"tasks", KEY_TASKS, "N", 0,
+     "Tasks that a device holds at most, 1 to 64: what goes beyond is not offered to it (32, as a "
+     "device by itself; 2 where more than 10000 are in memory at once, as with --hints)",
+     2},
     {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", 2},
     {"trust", KEY_TRUST, "HEX", 0,
      "Instead of a root: the one public key that releases are signed with", 2},
@@ -449,6 +454,8 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return take_u32(parse, "real-every", value, 0, UINT32_MAX, &o->real_every);
     case KEY_AWAKE:
         return take_u32(parse, "awake", value, 1, SIM_DEVICES_MAX, &o->awake_max);
+    case KEY_TASKS:
+        return take_u32(parse, "tasks", value, 1, DEV_TASKS_MAX, &o->tasks);
     case KEY_BETA:
         failed = take_share(parse, "beta", value, &share);
         o->beta_per_10000 = share / 100;
@@ -664,6 +671,7 @@ static enum base_status check_local(struct parse *parse)
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --task DIR, or --manifest FILE and --blobs DIR");
     }
+    o->tasks = SIM_TASKS_MANY; // there is one
     o->content_mib = sim_local_content_mib(o->manifest);
     if (o->bad.rule_count > 0) {
         // In the simulate stage there is one version, and the rules are about it.
@@ -710,6 +718,9 @@ static enum base_status check_run(struct parse *parse)
     if (o->upstream_port != 0 && !(o->business_rate > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--upstream answers business requests: --business says how many");
+    }
+    if (o->tasks == 0) {
+        o->tasks = sim_options_slots(o) > SIM_TASKS_AWAKE_MAX ? SIM_TASKS_MANY : DEV_TASKS_DEFAULT;
     }
     if (o->token[0] == '\0') {
         find_token(o);

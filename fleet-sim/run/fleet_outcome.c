@@ -112,10 +112,15 @@ static bool nobody_reached(struct sim_run_result *result, const struct sim_watch
         (void)snprintf(release, sizeof(release), "the rollout of %s %s is %s, at %s", view->task,
                        view->version, view->state, view->stage);
     }
+    char room[96] = "";
+    if (result->counters.no_room > 0) {
+        (void)snprintf(room, sizeof(room), "%llu hold %u tasks and have no room for it (--tasks); ",
+                       (unsigned long long)result->counters.no_room, options->tasks);
+    }
     (void)snprintf(result->cause, SIM_CAUSE_MAX,
-                   "no release%s%s reached any of the %llu devices that came online: %s",
+                   "no release%s%s reached any of the %llu devices that came online: %s%s",
                    options->task[0] != '\0' ? " of " : "", options->task,
-                   (unsigned long long)result->counters.arrived, release);
+                   (unsigned long long)result->counters.arrived, room, release);
     return true;
 }
 
@@ -135,22 +140,106 @@ static bool nobody_served(struct sim_run_result *result)
 }
 
 // A release that these devices were offered, and that was taken back though nobody called it bad.
-static bool taken_back(struct sim_run_result *result, const struct sim_watch_view *view)
+// It decides, whatever came after it.
+static bool taken_back(struct sim_run_result *result)
 {
-    if (view == NULL || !view->known || strcmp(view->state, "rolled_back") != 0) {
-        return false;
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_seen *seen = &result->rollouts[i].seen;
+        if (!result->rollouts[i].wrong) {
+            continue;
+        }
+        bool going = strcmp(seen->state, "rolling_back") == 0;
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "the release of %s %s %s rolled back%s%s; one that is meant to be: "
+                       "--bad-version",
+                       seen->task, seen->version, going ? "is being" : "was",
+                       seen->reason[0] != '\0' ? ": " : "", seen->reason);
+        result->decided = result->rollouts[i].version;
+        return true;
     }
-    uint8_t number = sim_versions_find(result->versions, wire_task_id(base_str_of(view->task)),
-                                       base_str_of(view->version));
-    bool ours = number != SIM_VERSION_NONE && result->counters.version[number].offered > 0;
-    if (!ours || sim_versions_get(result->versions, number).bad) {
-        return false;
+    return false;
+}
+
+// ---- Rollouts of the task followed
+
+// Its version's number: by the manifest, which no other version has.
+static uint8_t version_of(const struct sim_run_result *result, const struct sim_rollout_seen *seen)
+{
+    const char *name = seen->manifest[0] != '\0' ? seen->manifest : seen->version;
+    return sim_versions_find(result->versions, wire_task_id(base_str_of(seen->task)),
+                             base_str_of(name));
+}
+
+static bool called_bad(const struct sim_run_result *result, const struct sim_rollout_told *told)
+{
+    const struct sim_options *options = result->options;
+    bool bad =
+        told->version != SIM_VERSION_NONE && sim_versions_get(result->versions, told->version).bad;
+    for (uint32_t i = 0; i < options->bad_version_count; i++) { // its label, where it never ran
+        bad = bad || strcmp(options->bad_versions[i], told->seen.version) == 0;
     }
-    (void)snprintf(result->cause, SIM_CAUSE_MAX,
-                   "the release of %s %s was rolled back%s%s; one that is meant to be: "
-                   "--bad-version",
-                   view->task, view->version, view->reason[0] != '\0' ? ": " : "", view->reason);
-    return true;
+    return bad;
+}
+
+static bool is_followed(const struct sim_run_result *result, const struct sim_rollout_seen *seen)
+{
+    const struct sim_options *options = result->options;
+    uint64_t task_id = sim_options_task_id(options);
+    task_id = task_id != 0 ? task_id : atomic_load(&result->versions->followed);
+    if (options->rollout != 0 || options->until_rollout != 0) {
+        return true; // no other was asked for
+    }
+    return task_id == 0 || task_id == wire_task_id(base_str_of(seen->task));
+}
+
+// What ended before the run is none of its rollouts, unless its devices were brought that version.
+static bool is_met(const struct sim_run_result *result, const struct sim_rollout_told *told)
+{
+    bool offered =
+        told->version != SIM_VERSION_NONE && result->counters.version[told->version].offered > 0;
+    bool named = result->options->rollout != 0 || result->options->until_rollout != 0;
+    return named || !told->seen.old || (offered && !sim_rollout_back(told->seen.state));
+}
+
+// Kept in the order in which they were created; the oldest are left out.
+static void rollout_add(struct sim_run_result *result, const struct sim_rollout_told *told)
+{
+    struct sim_rollout_told *list = result->rollouts;
+    if (result->rollout_count == SIM_ROLLOUTS_TOLD_MAX) {
+        result->rollouts_left_out++;
+        if (told->seen.created_s < list[0].seen.created_s) {
+            return;
+        }
+        memmove(&list[0], &list[1], sizeof(list[0]) * (SIM_ROLLOUTS_TOLD_MAX - 1));
+        result->rollout_count--;
+    }
+    uint32_t at = result->rollout_count++;
+    for (; at > 0 && list[at - 1].seen.created_s > told->seen.created_s; at--) {
+        list[at] = list[at - 1];
+    }
+    list[at] = *told;
+}
+
+static void rollouts_gather(struct sim_run_result *result, const struct sim_rollouts_seen *seen)
+{
+    for (uint32_t i = 0; seen != NULL && i < seen->count; i++) {
+        struct sim_rollout_told told = {.seen = seen->items[i]};
+        told.version = version_of(result, &told.seen);
+        bool offered =
+            told.version != SIM_VERSION_NONE && result->counters.version[told.version].offered > 0;
+        if (is_followed(result, &told.seen) && is_met(result, &told)) {
+            bool back = sim_rollout_back(told.seen.state);
+            told.meant = back && called_bad(result, &told);
+            told.wrong = back && offered && !told.meant;
+            rollout_add(result, &told);
+        }
+    }
+    result->rollouts_left_out += seen != NULL ? seen->left_out : 0;
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        uint8_t version = result->rollouts[i].version;
+        bool offered = version != SIM_VERSION_NONE && result->counters.version[version].offered > 0;
+        result->decided = offered ? version : result->decided; // the newest of them
+    }
 }
 
 // Of a simulation that failed by its figures: the limit, what was measured, how most devices
@@ -180,6 +269,21 @@ static void tell_figures(struct sim_run_result *result)
         (double)result->options->max_failure_ppm / 1e4, (unsigned long long)result->failed_as[most],
         wire_outcome_name((enum wire_outcome_kind)most),
         top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+}
+
+// Of a simulation: records that no gateway would take. (In a run the gateway is there to say so.)
+static bool against_schema(struct sim_run_result *result)
+{
+    const struct sim_behaviour_sums *sums = &result->counters.behaviour;
+    if (!result->options->local || sums->records_against == 0 || result->tally == NULL) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "%llu of %llu records are not as their schemas say, and a gateway refuses them; "
+                   "the first: %s",
+                   (unsigned long long)sums->records_against, (unsigned long long)sums->records,
+                   result->tally->against);
+    return true;
 }
 
 static bool goal_missed(struct sim_run_result *result, const struct sim_ending *ending)
@@ -219,6 +323,7 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
 {
     bool gone = no_gateway(result, ending);
     result->interrupted = ending->interrupted;
+    rollouts_gather(result, ending->rollouts);
     if (ending->interrupted) {
         result->outcome =
             broke_for_good(&result->verdict) ? SIM_OUTCOME_FAILED : SIM_OUTCOME_INTERRUPTED;
@@ -230,8 +335,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (nobody_reached(result, ending->view)) {
         result->outcome = SIM_OUTCOME_UNREACHED;
-    } else if (nobody_served(result) || goal_missed(result, ending) ||
-               taken_back(result, ending->view)) {
+    } else if (nobody_served(result) || goal_missed(result, ending) || against_schema(result) ||
+               taken_back(result)) {
         result->outcome = SIM_OUTCOME_FAILED;
     } else {
         result->outcome = SIM_OUTCOME_PASSED;

@@ -9,13 +9,15 @@
 
 // How the run ended, as the coordinator knows it.
 struct sim_ending {
-    const struct sim_watch_view *view; // what the gateway said last; NULL: nothing is asked
-    const char *link_fault;            // what the last connection that failed came to; NULL: none
-    bool interrupted;                  // by a signal, before its end
+    const struct sim_watch_view *view;        // what the gateway said last; NULL: nothing is asked
+    const struct sim_rollouts_seen *rollouts; // that the run saw; NULL: likewise
+    const char *link_fault; // what the last connection that failed came to; NULL: none
+    bool interrupted;       // by a signal, before its end
     bool goal_reached;
 };
 
-// Fills outcome, interrupted and cause from all that was gathered. Coordinator's thread.
+// Fills outcome, interrupted, cause, the rollouts of the task followed and which version decided,
+// from all that was gathered. Coordinator's thread.
 void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *ending);
 
 #endif

@@ -4,17 +4,13 @@
 #include "run/fleet_behaviour.h"
 
 #include "base/alloc.h"
+#include "base/carve.h"
 #include "base/check.h"
 #include "base/clock.h"
 
 #include <string.h>
 
 #define ALIGNMENT 16
-
-static size_t aligned(size_t size)
-{
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
 
 uint64_t sim_active_wall_ms(const struct sim_active *active)
 {
@@ -54,6 +50,11 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipe
     struct dev_tunnel_record record;
     (void)now_us; // the user's clock; the tunnel lives in the run's
     BASE_TRY(posix_upload_record(upload, &record));
+    struct sim_behaving *behaving = active->awake->shard->behaving;
+    bool told = behaving->tally.against[0] != '\0';
+    bool taken =
+        sim_upload_taken(&behaving->schemas, upload, told ? NULL : behaving->tally.against);
+    sums(active)->records_against += taken ? 0 : 1;
     if (active->tunnel != NULL) {
         BASE_TRY(dev_tunnel_offer(active->tunnel, now_us_of(active), &record, NULL));
     }
@@ -141,19 +142,18 @@ size_t sim_active_bytes(void)
 {
     const struct dev_recorder_options recorder = recorder_options(NULL);
     const struct dev_tunnel_config tunnel = {0};
-    return aligned(sizeof(struct sim_active)) + aligned(dev_collect_bytes()) +
-           aligned(dev_recorder_bytes(&recorder)) + aligned(dev_feature_store_bytes()) +
-           aligned(pipeline_bytes()) + aligned(dev_tunnel_bytes(&tunnel));
+    struct base_carver carver = {.capacity = SIZE_MAX, .alignment = ALIGNMENT};
+    (void)base_carve(&carver, 1, sizeof(struct sim_active));
+    (void)base_carve(&carver, 1, dev_collect_bytes());
+    (void)base_carve(&carver, 1, dev_recorder_bytes(&recorder));
+    (void)base_carve(&carver, 1, dev_feature_store_bytes());
+    (void)base_carve(&carver, 1, pipeline_bytes());
+    (void)base_carve(&carver, 1, dev_tunnel_bytes(&tunnel));
+    return carver.used;
 }
 
-static void *part(char **at, size_t size)
-{
-    void *memory = *at;
-    *at += aligned(size);
-    return memory;
-}
-
-static enum base_status tunnel_boot(struct sim_active *active, char *at, uint64_t now_us)
+static enum base_status tunnel_boot(struct sim_active *active, struct base_carver *carver,
+                                    uint64_t now_us)
 {
     const struct sim_traits *traits = &active->awake->traits;
     struct dev_tunnel_config config = {
@@ -170,8 +170,8 @@ static enum base_status tunnel_boot(struct sim_active *active, char *at, uint64_
         .codec = sim_codec_port(&active->codec),
     };
     size_t size = dev_tunnel_bytes(&config);
-    BASE_TRY(
-        dev_tunnel_init(part(&at, size), size, &config, &ports, active->collect, &active->tunnel));
+    BASE_TRY(dev_tunnel_init(base_carve(carver, 1, size), size, &config, &ports, active->collect,
+                             &active->tunnel));
     BASE_TRY(dev_tunnel_boot(active->tunnel, now_us));
     dev_tunnel_set_wall(active->tunnel, now_us, base_clock_wall_us() / 1000);
     struct dev_tunnel_stats stats;
@@ -187,22 +187,26 @@ static enum base_status tunnel_boot(struct sim_active *active, char *at, uint64_
 
 enum base_status sim_active_boot(struct sim_active *active, uint64_t now_us)
 {
-    char *at = (char *)active + aligned(sizeof(*active));
+    struct base_carver carver = {
+        .block = active, .capacity = sim_active_bytes(), .alignment = ALIGNMENT};
+    (void)base_carve(&carver, 1, sizeof(*active));
     active->clock_us = now_us;
     active->wall_us = now_us;
     active->store = mem_kv_port(active->past->kv);
     size_t size = dev_collect_bytes();
-    BASE_TRY(dev_collect_init(part(&at, size), size, &active->store, &active->collect));
+    BASE_TRY(
+        dev_collect_init(base_carve(&carver, 1, size), size, &active->store, &active->collect));
     struct dev_recorder_options recorder = recorder_options(active);
     size = dev_recorder_bytes(&recorder);
-    BASE_TRY(dev_recorder_init(part(&at, size), size, &recorder, &active->recorder));
+    BASE_TRY(dev_recorder_init(base_carve(&carver, 1, size), size, &recorder, &active->recorder));
     size = dev_feature_store_bytes();
-    BASE_TRY(dev_feature_store_init(part(&at, size), size, active->collect, &active->features));
+    BASE_TRY(dev_feature_store_init(base_carve(&carver, 1, size), size, active->collect,
+                                    &active->features));
     struct dev_pipeline_options pipeline = pipeline_options(active);
     size = dev_pipeline_bytes(&pipeline);
-    BASE_TRY(dev_pipeline_init(part(&at, size), size, &pipeline, &active->pipeline));
+    BASE_TRY(dev_pipeline_init(base_carve(&carver, 1, size), size, &pipeline, &active->pipeline));
     BASE_TRY(dev_pipeline_boot(active->pipeline, now_us, active->wall_ms));
-    return active->shard->options->local ? BASE_OK : tunnel_boot(active, at, now_us);
+    return active->shard->options->local ? BASE_OK : tunnel_boot(active, &carver, now_us);
 }
 
 // ---- What active versions declare

@@ -511,11 +511,13 @@ static void find_uncounted(struct sim_fleet *fleet)
     }
 }
 
-// The report is about the version that it explains, else the one that ran, else the first one met.
+// The report is about the version that decided, else the one that it explains, else the one that
+// ran, else the first one met.
 static void tell_about(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
     uint8_t number = result->focus != SIM_VERSION_NONE ? result->focus : result->rate_version;
+    number = result->decided != SIM_VERSION_NONE ? result->decided : number;
     number = number == SIM_VERSION_NONE && result->version_count > 1 ? 1 : number;
     struct sim_version version = sim_versions_get(&fleet->versions, number);
     sim_about_fill(number != SIM_VERSION_NONE ? &version : NULL, fleet->options->task,
@@ -564,6 +566,7 @@ static void gather(struct sim_fleet *fleet)
     }
     const struct sim_ending ending = {
         .view = view_of(fleet),
+        .rollouts = fleet->watch != NULL ? sim_watch_rollouts(fleet->watch) : NULL,
         .link_fault = link_fault(fleet),
         .interrupted = fleet->stopped,
         .goal_reached = fleet->goal_s >= 0,

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+static const uint64_t no_figures[5] = {0};
+
 struct settling {
     struct sim_law *law;
     FILE *rows; // NULL: none wanted
@@ -58,7 +60,22 @@ static enum base_status stats_of(struct settling *settling, uint64_t id, struct 
     return BASE_OK;
 }
 
-static void class_settle(struct settling *settling, uint64_t id, const struct sim_past *past,
+static void row_write(struct settling *settling, uint64_t id, unsigned class_id, uint32_t epoch,
+                      const uint64_t figures[5])
+{
+    char hex[WIRE_DEVICE_HEX + 1];
+    if (settling->rows == NULL) {
+        return;
+    }
+    wire_device_hex(id, hex);
+    (void)fprintf(settling->rows, "%s,%u,%u,%llu,%llu,%llu,%llu,%llu\n", hex, class_id, epoch,
+                  (unsigned long long)figures[0], (unsigned long long)figures[1],
+                  (unsigned long long)figures[2], (unsigned long long)figures[3],
+                  (unsigned long long)figures[4]);
+}
+
+// False: there is nothing of this class.
+static bool class_settle(struct settling *settling, uint64_t id, const struct sim_past *past,
                          unsigned class_id, const struct dev_tunnel_class_stats *stats)
 {
     struct sim_law_class *sum = &settling->law->classes[class_id];
@@ -69,7 +86,7 @@ static void class_settle(struct settling *settling, uint64_t id, const struct si
         lost += stats->lost[k];
     }
     if (offered == 0 && stats->produced == 0) {
-        return;
+        return false;
     }
     uint64_t gone = offered > stats->produced ? offered - stats->produced : 0;
     bool holds = stats->produced == stats->durable + stats->queued + lost &&
@@ -82,14 +99,9 @@ static void class_settle(struct settling *settling, uint64_t id, const struct si
     sum->gone += gone;
     settling->law->checked++;
     settling->law->broken += holds ? 0 : 1;
-    if (settling->rows != NULL) {
-        char hex[WIRE_DEVICE_HEX + 1];
-        wire_device_hex(id, hex);
-        (void)fprintf(settling->rows, "%s,%u,%u,%llu,%llu,%llu,%llu,%llu\n", hex, class_id,
-                      stats->epoch, (unsigned long long)offered,
-                      (unsigned long long)stats->produced, (unsigned long long)stats->durable,
-                      (unsigned long long)stats->queued, (unsigned long long)lost);
-    }
+    row_write(settling, id, class_id, stats->epoch,
+              (const uint64_t[5]){offered, stats->produced, stats->durable, stats->queued, lost});
+    return true;
 }
 
 static void shard_settle(struct settling *settling, const struct sim_shard *shard)
@@ -97,10 +109,12 @@ static void shard_settle(struct settling *settling, const struct sim_shard *shar
     for (uint32_t i = 0; i < shard->count; i++) {
         const struct sim_past *past = &shard->behaving->pasts[i];
         struct dev_tunnel_stats stats = {0};
+        uint64_t id = sim_population_device_id(&shard->population, sim_shard_index(shard, i));
+        bool any = false;
         if (past->kv == NULL) {
+            row_write(settling, id, 0, 0, no_figures);
             continue;
         }
-        uint64_t id = sim_population_device_id(&shard->population, sim_shard_index(shard, i));
         settling->law->devices++;
         settling->law->stored_bytes += past->kv->bytes;
         if (stats_of(settling, id, past->kv, &stats) != BASE_OK) {
@@ -108,7 +122,10 @@ static void shard_settle(struct settling *settling, const struct sim_shard *shar
             continue;
         }
         for (unsigned c = 0; c < WIRE_TUNNEL_CLASSES; c++) {
-            class_settle(settling, id, past, c, &stats.classes[c]);
+            any = class_settle(settling, id, past, c, &stats.classes[c]) || any;
+        }
+        if (!any) { // that it is one of the run's is said all the same
+            row_write(settling, id, 0, 0, no_figures);
         }
     }
 }

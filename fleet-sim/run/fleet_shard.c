@@ -18,7 +18,6 @@
 #define WAIT_US_MAX         50000 // a stop is seen this soon
 #define CONNECT_WAIT_US     10000000
 #define PUBLISH_US          250000
-#define TASKS_PER_DEVICE    2
 #define OUTCOMES_PER_DEVICE 8
 
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
@@ -32,7 +31,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
                WIRE_PUBLIC_KEY_BYTES);
         out->trusted_key_count = 1;
     }
-    out->tasks_max = TASKS_PER_DEVICE;
+    out->tasks_max = options->tasks;
     out->outcomes_max = OUTCOMES_PER_DEVICE;
     out->checkin_interval_s = options->checkin_interval_s;
     out->request_timeout_ms = options->request_timeout_ms;
@@ -43,6 +42,12 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.
     out->crash_limit = options->kill_ppm > 0 ? SIM_CRASH_LIMIT_KILLS : 0;
+}
+
+uint32_t sim_options_slots(const struct sim_options *options)
+{
+    bool all = options->hints || options->awake_max > options->devices;
+    return all ? options->devices : options->awake_max;
 }
 
 static size_t pages(size_t bytes)
@@ -64,6 +69,15 @@ size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_by
     *out_runtime_bytes = runtime;
     size_t bytes = ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
     return options->root_bytes > 0 ? pages(bytes) : bytes;
+}
+
+size_t sim_task_places_bytes(const struct sim_options *options)
+{
+    struct dev_config config;
+    sim_device_config(options, &config);
+    size_t all = dev_runtime_bytes(&config);
+    config.tasks_max = 1;
+    return all - dev_runtime_bytes(&config);
 }
 
 size_t sim_awake_used_bytes(const struct sim_options *options)

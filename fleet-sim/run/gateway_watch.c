@@ -36,6 +36,7 @@ struct sim_watch {
     bool dead;
     struct answer answers[QUESTION_COUNT];
     struct sim_watch_view view;
+    struct sim_rollouts_seen rollouts;
 };
 
 static void on_head(void *ctx, void *user, const struct h2_head *head)
@@ -69,6 +70,7 @@ static void on_end(void *ctx, void *user, enum base_status status)
         sim_watch_parse_metrics(text, answer->body.size, &watch->view.load);
     } else {
         (void)sim_watch_parse_rollout(text, answer->body.size, &watch->view);
+        sim_rollouts_take(&watch->rollouts, text, answer->body.size);
     }
 }
 
@@ -200,4 +202,9 @@ bool sim_watch_waits(const struct sim_watch *watch)
 const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch)
 {
     return &watch->view;
+}
+
+const struct sim_rollouts_seen *sim_watch_rollouts(const struct sim_watch *watch)
+{
+    return &watch->rollouts;
 }

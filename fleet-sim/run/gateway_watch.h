@@ -9,6 +9,7 @@
 #include "base/ports.h"
 #include "base/str.h"
 #include "report/timeline.h"
+#include "run/rollouts_seen.h"
 
 #define SIM_WATCH_TEXT     64
 #define SIM_WATCH_BODY_MAX (1024 * 1024)
@@ -58,6 +59,8 @@ void sim_watch_follow(struct sim_watch *watch, const char *task);
 void sim_watch_ask(struct sim_watch *watch);
 bool sim_watch_waits(const struct sim_watch *watch); // for an answer
 const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch);
+// All that were heard of, of every task; valid as long as the watch.
+const struct sim_rollouts_seen *sim_watch_rollouts(const struct sim_watch *watch);
 
 // Parsers, apart for tests. `bytes` is one rollout object or a page of them (the one not ended and
 // otherwise the newest is taken). False: not understood, the view is as before.

@@ -27,8 +27,7 @@ static uint64_t count(const json_t *object, const char *key)
 static bool is_over(const json_t *rollout)
 {
     const char *state = json_string_value(json_object_get(rollout, "state"));
-    return state != NULL && (strcmp(state, "guarding") == 0 || strcmp(state, "completed") == 0 ||
-                             strcmp(state, "rolled_back") == 0);
+    return state != NULL && sim_rollout_over(state);
 }
 
 // The rollout to show of a page: the one under way, else the newest.

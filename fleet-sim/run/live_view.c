@@ -98,6 +98,12 @@ static void draw_terminal(struct sim_live *live, const struct sim_options *optio
         lines++;
     }
     lines += draw_versions(live, options, row, versions);
+    if (row->no_room > 0) {
+        (void)fprintf(live->file, "  no room for the task followed on %llu devices (--tasks)",
+                      (unsigned long long)row->no_room);
+        end_line(live->file);
+        lines++;
+    }
     char p50[SIM_LATENCY_TEXT_MAX];
     char p99[SIM_LATENCY_TEXT_MAX];
     char lag[SIM_LATENCY_TEXT_MAX];
@@ -142,7 +148,13 @@ static void draw_line(struct sim_live *live, const struct sim_options *options,
         }
     }
     if (watch != NULL && watch->known) {
-        (void)fprintf(live->file, ", rollout %s at %s", watch->state, watch->stage);
+        (void)fprintf(live->file, ", rollout %016llx of %s %s %s at %s",
+                      (unsigned long long)watch->rollout, watch->task, watch->version, watch->state,
+                      watch->stage);
+    }
+    if (row->no_room > 0) {
+        (void)fprintf(live->file, ", no room for it on %llu (--tasks)",
+                      (unsigned long long)row->no_room);
     }
     char p99[SIM_LATENCY_TEXT_MAX];
     char lag[SIM_LATENCY_TEXT_MAX];

@@ -58,9 +58,9 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->sockets = (uint64_t)out->carriers + out->dedicated + (options->local ? 0 : 1);
     out->open_files = out->sockets + FILES_RESERVED;
     out->source_addresses = out->sockets;
-    uint64_t slots = options->hints || options->awake_max > options->devices ? options->devices
-                                                                             : options->awake_max;
+    uint64_t slots = sim_options_slots(options);
     out->awake_bytes = slots * sim_awake_used_bytes(options);
+    out->tasks_bytes = slots * sim_task_places_bytes(options);
     out->record_bytes =
         (uint64_t)options->devices *
         (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED +
@@ -90,8 +90,8 @@ enum base_status sim_preflight(const struct sim_options *options, const struct s
     if (out->memory_bytes > machine->memory_bytes / 10 * 9) {
         return base_error_set(error, BASE_ERR_LIMIT,
                               "%.0f MiB needed, %.0f MiB available: fewer --devices, fewer "
-                              "--dedicated connections, a smaller --awake, or fewer --threads or "
-                              "devices that share nothing (--real-every)",
+                              "--dedicated connections, a smaller --awake, fewer --tasks, or fewer "
+                              "--threads or devices that share nothing (--real-every)",
                               (double)out->memory_bytes / MIB, (double)machine->memory_bytes / MIB);
     }
     return BASE_OK;
@@ -115,6 +115,13 @@ void sim_budget_print(const struct sim_budget *budget, const struct sim_options 
                   (double)budget->record_bytes / MIB, (double)budget->awake_bytes / MIB,
                   (double)budget->connection_bytes / MIB, (double)budget->kernel_bytes / MIB,
                   (double)budget->content_bytes / MIB);
+    if (!options->local) {
+        (void)fprintf(
+            file,
+            "  tasks       a device holds %u at most (--tasks): %.0f MiB of these are the places "
+            "beyond the first\n",
+            options->tasks, (double)budget->tasks_bytes / MIB);
+    }
     (void)fprintf(file, "  ramp        %.0f devices/s, the last one online after %.0f s\n",
                   options->arrival_rate, budget->ramp_s);
 }

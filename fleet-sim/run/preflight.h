@@ -20,6 +20,7 @@ struct sim_budget {
     uint64_t source_addresses;
     uint64_t record_bytes;     // dormant devices, ledger and expected saved state
     uint64_t awake_bytes;      // slots
+    uint64_t tasks_bytes;      // ... of these, places for tasks beyond the first
     uint64_t connection_bytes; // ours
     uint64_t kernel_bytes;
     uint64_t

@@ -7,7 +7,7 @@
 #include "api/api.h"
 
 #include "api/api_call.h"
-#include "svc/director.h"
+#include "svc/trust/director.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>

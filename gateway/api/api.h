@@ -18,7 +18,7 @@
 #define GW_API_VIEWS_BATCH    16u   // views fetched at a time for a list
 #define GW_API_LOG_SLICES_MAX 4096u // slices in one page of a log; it ends after the line with more
 
-struct gw_actor; // svc/operators.h
+struct gw_actor; // svc/access/operators.h
 
 // Seeds the JSON library's hash tables and registers gw_api_handle. Before threads are started and
 // before the first worker is made.

@@ -7,8 +7,8 @@
 #include "api/api_views.h"
 #include "api/openapi_text.h"
 
-#include "svc/console_login.h"
-#include "svc/credentials.h"
+#include "svc/access/console_login.h"
+#include "svc/access/credentials.h"
 #include "svc/reply.h"
 
 #include <string.h>

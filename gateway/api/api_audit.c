@@ -6,11 +6,11 @@
 #include "api/api_call.h"
 #include "api/api_views.h"
 
-#include "svc/audit.h"
-#include "svc/blob.h"
-#include "svc/credentials.h"
-#include "svc/director.h"
-#include "svc/kill_list.h"
+#include "svc/access/audit.h"
+#include "svc/content/blob.h"
+#include "svc/access/credentials.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/kill_list.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>
@@ -352,19 +352,28 @@ void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call)
 
 // ---- The gateway's log
 
+// A push asks so which blobs are to be put first.
+static bool asks_for_blobs(const struct gw_reply *reply, const char *text)
+{
+    static const char begins[] = "blobs are missing";
+
+    return reply->status == 409 && text != NULL && strncmp(text, begins, sizeof(begins) - 1) == 0;
+}
+
 void gw_api_entry_log(struct gw_core *core, const struct gw_api_call *call, const char *outcome)
 {
     const struct gw_exchange *exchange = gw_api_exchange(call);
     const struct gw_actor *actor = &call->actor;
     bool bulk = call->route != NULL &&
                 (call->route->subject == GW_API_BLOB || call->route->subject == GW_API_BLOBS);
-    enum base_log_level level = exchange->reply.status >= 500   ? BASE_LOG_ERROR
-                                : exchange->reply.status >= 400 ? BASE_LOG_WARN
-                                : bulk                          ? BASE_LOG_DEBUG
-                                                                : BASE_LOG_INFO;
     char tenant[GW_TENANT_NAME_MAX + 1];
     json_t *detail = detail_of(&exchange->reply);
     const char *text = json_string_value(detail);
+    bool refused = exchange->reply.status >= 400 && !asks_for_blobs(&exchange->reply, text);
+    enum base_log_level level = exchange->reply.status >= 500 ? BASE_LOG_ERROR
+                                : refused                     ? BASE_LOG_WARN
+                                : bulk                        ? BASE_LOG_DEBUG
+                                                              : BASE_LOG_INFO;
 
     char by[2 * GW_TOKEN_NAME_MAX + 1];
     char said[DETAIL_LOGGED_MAX + 1];

@@ -6,8 +6,8 @@
 #include "api/api.h"
 #include "api/api_json.h"
 #include "api/rollout_body.h"
-#include "svc/operators.h"
-#include "svc/rollout_page.h"
+#include "svc/access/operators.h"
+#include "svc/view/rollout_page.h"
 
 struct gw_api_route;
 struct gw_preview_spec;

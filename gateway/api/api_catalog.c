@@ -6,8 +6,8 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
-#include "svc/blob.h"
-#include "svc/catalog.h"
+#include "svc/content/blob.h"
+#include "svc/rollout/catalog.h"
 #include "svc/reply.h"
 
 #include <string.h>

@@ -6,8 +6,8 @@
 // on disk without one.
 #include "api/api_call.h"
 
-#include "svc/answers.h"
-#include "svc/audit.h"
+#include "svc/access/answers.h"
+#include "svc/access/audit.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "api/api_call.h"
 
 #include "svc/control.h"
-#include "svc/director.h"
+#include "svc/trust/director.h"
 #include "svc/reply.h"
 
 void gw_api_clock_get(struct gw_core *core, struct gw_api_call *call)

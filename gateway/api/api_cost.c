@@ -6,9 +6,10 @@
 #include "api/target_body.h"
 
 #include "base/alloc.h"
+#include "base/str_cut.h"
 #include "pipeline/pipeline.h"
 #include "svc/reply.h"
-#include "svc/set_cost.h"
+#include "svc/rollout/set_cost.h"
 
 #include <stdio.h>
 
@@ -130,11 +131,8 @@ static struct base_str note(struct base_arena *arena, const struct gw_set_cost *
     }
     gw_set_cost_text(cost, what);
     int size = snprintf(text, room, "[accepts cost: %s] %.*s", what, (int)reason.size, reason.data);
-    size_t kept = (size_t)size < GW_LOG_REASON_MAX ? (size_t)size : GW_LOG_REASON_MAX;
-    while (kept > 0 && ((uint8_t)text[kept] & 0xc0) == 0x80) {
-        kept--;
-    }
-    return (struct base_str){text, kept};
+    const struct base_str whole = {text, (size_t)size};
+    return (struct base_str){text, base_str_fit(whole, GW_LOG_REASON_MAX)};
 }
 
 void gw_api_note_cost(struct gw_core *core, struct gw_api_call *call)

@@ -6,9 +6,9 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
-#include "svc/catalog.h"
-#include "svc/device_user.h"
-#include "svc/devices.h"
+#include "svc/rollout/catalog.h"
+#include "svc/access/device_user.h"
+#include "svc/device/devices.h"
 #include "svc/reply.h"
 
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call)

@@ -4,7 +4,7 @@
 // answered as if it were not there: a 403 would tell that it is.
 #include "api/api_call.h"
 
-#include "svc/credentials.h"
+#include "svc/access/credentials.h"
 #include "svc/reply.h"
 
 #include <stdio.h>

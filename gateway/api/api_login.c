@@ -5,7 +5,7 @@
 // the gateway's log and no change.
 #include "api/api_call.h"
 
-#include "svc/console_login.h"
+#include "svc/access/console_login.h"
 #include "svc/reply.h"
 
 // What the request shows behind "Bearer ": the access check has seen to it that it is there.

@@ -7,8 +7,8 @@
 #include "api/target_body.h"
 
 #include "base/alloc.h"
-#include "svc/plan.h"
-#include "svc/preview.h"
+#include "svc/plan/plan.h"
+#include "svc/device/preview.h"
 #include "svc/reply.h"
 
 #include <math.h>
@@ -93,6 +93,10 @@ static enum base_status parse_task(const struct gw_api_call *call, const struct 
     struct base_str name = {NULL, 0};
     uint64_t priority = 0;
 
+    if (json_object_get(root->object, "rollout") != NULL) {
+        BASE_TRY(gw_json_id(root, "rollout", &out->self, error));
+    }
+
     BASE_TRY(gw_json_text(root, "task", false, WIRE_TASK_NAME_MAX, &name, error));
     BASE_TRY(gw_json_u64(root, "priority", false, GW_PRIORITY_MAX, &priority, error));
     out->priority = (uint16_t)priority;
@@ -102,8 +106,8 @@ static enum base_status parse_task(const struct gw_api_call *call, const struct 
 static enum base_status parse_preview(const struct gw_api_call *call, struct base_arena *arena,
                                       struct gw_preview_spec *out, struct base_error *error)
 {
-    static const char *const names[] = {"target", "stages",   "salt", "arm",
-                                        "task",   "priority", NULL};
+    static const char *const names[] = {"target", "stages",   "salt",    "arm",
+                                        "task",   "priority", "rollout", NULL};
     const struct gw_request *request = &gw_api_exchange(call)->request;
     struct gw_json_at root;
 
@@ -207,6 +211,22 @@ static json_t *unknown_list(const struct gw_preview *seen)
     return list;
 }
 
+// Whom those that are elsewhere follow.
+static json_t *followed_list(const struct gw_preview *seen)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < GW_TASK_OPEN_MAX; ++i) {
+        const struct gw_preview_followed *item = &seen->followed[i];
+        if (item->devices > 0) {
+            (void)json_array_append_new(list, json_pack("{s:o, s:I}", "rollout",
+                                                        gw_json_hex(item->rollout), "devices",
+                                                        (json_int_t)item->devices));
+        }
+    }
+    return list;
+}
+
 void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
 {
     const struct base_alloc_port *heap = base_alloc_heap();
@@ -221,13 +241,14 @@ void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
     } else {
         gw_api_answer_take(
             call, 200,
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "devices",
+            json_pack("{s:I, s:I, s:I, s:I, s:o, s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "devices",
                       (json_int_t)seen->devices, "matched", (json_int_t)seen->matched,
                       "outside_arm", (json_int_t)seen->outside_arm, "elsewhere",
-                      (json_int_t)seen->elsewhere, "blocks", (json_int_t)seen->blocks, "exact",
-                      call->preview->salt != 0, "stages", stage_list(call->preview, seen),
-                      "segments", segment_object(seen), "unmatched", reason_list(seen), "unknown",
-                      unknown_list(seen), "target", gw_view_target(&call->preview->target)));
+                      (json_int_t)seen->elsewhere, "followed", followed_list(seen), "blocks",
+                      (json_int_t)seen->blocks, "exact", call->preview->salt != 0, "stages",
+                      stage_list(call->preview, seen), "segments", segment_object(seen),
+                      "unmatched", reason_list(seen), "unknown", unknown_list(seen), "target",
+                      gw_view_target(&call->preview->target)));
     }
     heap->release(heap->ctx, seen);
 }

@@ -8,10 +8,10 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
-#include "svc/kill_list.h"
+#include "svc/rollout/kill_list.h"
 #include "svc/reply.h"
-#include "svc/rollout_page.h"
-#include "svc/rollouts.h"
+#include "svc/view/rollout_page.h"
+#include "svc/rollout/rollouts.h"
 
 #include <string.h>
 
@@ -70,6 +70,21 @@ static json_t *kill_of(struct gw_core *core, const struct gw_rollout_view *view)
                           : json_null();
 }
 
+// For whom each stage is, as its target is told.
+static void add_audiences(struct gw_core *core, const struct gw_rollout_view *view, json_t *root)
+{
+    size_t index;
+    json_t *stage;
+
+    json_array_foreach(json_object_get(root, "stages"), index, stage)
+    {
+        const struct pol_target *audience = gw_rollout_audience(core, view->id, (uint32_t)index);
+        if (audience != NULL) {
+            (void)json_object_set_new(stage, "audience", gw_view_target(audience));
+        }
+    }
+}
+
 // The rollout with its version's text, as the answer.
 static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int status,
                            const struct gw_rollout_view *view)
@@ -83,6 +98,7 @@ static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int s
 
     if (root != NULL && target != NULL) {
         (void)json_object_set_new(root, "target", gw_view_target(target));
+        add_audiences(core, view, root);
     }
     if (root != NULL) {
         (void)json_object_set_new(root, "kill", kill_of(core, view));

@@ -8,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/str_cut.h"
-#include "svc/director.h"
-#include "svc/kill_list.h"
-#include "svc/kill_rollouts.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/kill_list.h"
+#include "svc/rollout/kill_rollouts.h"
 #include "svc/reply.h"
 
 #include <string.h>

@@ -8,9 +8,9 @@
 #include "api/stage_body.h"
 #include "base/alloc.h"
 #include "policy/target_text.h"
-#include "svc/credentials.h"
-#include "svc/rollout_counts.h"
-#include "svc/simulation.h"
+#include "svc/access/credentials.h"
+#include "svc/tally/rollout_counts.h"
+#include "svc/rollout/simulation.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -113,12 +113,12 @@ json_t *gw_view_floored(const struct gw_floored *view)
 {
     return view->devices == 0 && view->untargeted == 0
                ? json_null()
-               : json_pack("{s:o, s:I, s:o, s:I, s:I}", "rollout", gw_json_hex(view->rollout),
+               : json_pack("{s:o, s:I, s:o, s:I, s:I, s:i}", "rollout", gw_json_hex(view->rollout),
                            "floor", (json_int_t)view->floor, "baseline",
                            view->baseline > 0 ? json_integer((json_int_t)view->baseline)
                                               : json_null(),
                            "devices", (json_int_t)view->devices, "untargeted",
-                           (json_int_t)view->untargeted);
+                           (json_int_t)view->untargeted, "open", (int)view->open);
 }
 
 json_t *gw_view_present(const struct gw_present *view)
@@ -339,6 +339,20 @@ static json_t *fingerprint_list(const struct gw_rollout_view *view)
     return whole_take(list, count);
 }
 
+// Rollouts that devices of its target follow before it.
+static json_t *behind_list(const struct gw_rollout_view *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->behind_count && i < GW_TASK_OPEN_MAX; ++i) {
+        const struct gw_behind *item = &view->behind[i];
+        (void)json_array_append_new(
+            list, json_pack("{s:o, s:s, s:s}", "rollout", gw_json_hex(item->rollout), "version",
+                            item->version, "state", pol_rollout_state_name(item->state)));
+    }
+    return whole_take(list, view->behind_count);
+}
+
 static json_t *slice_list(const struct gw_rollout_view *view)
 {
     uint32_t count = view->slice_count < GW_ROLLOUT_SLICES ? view->slice_count : GW_ROLLOUT_SLICES;
@@ -491,6 +505,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
     if (root != NULL &&
         (rest == NULL || json_object_update_new(root, rest) != 0 ||
          json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
+         json_object_set_new(root, "behind", behind_list(view)) != 0 ||
          json_object_set_new(root, "simulation", simulation_object(view)) != 0 ||
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||

@@ -2,13 +2,13 @@
 #ifndef GW_API_VIEWS_H
 #define GW_API_VIEWS_H
 
-#include "svc/devices.h"
-#include "svc/floored.h"
-#include "svc/present.h"
-#include "svc/kill_list.h"
-#include "svc/operators.h"
-#include "svc/rollouts.h"
-#include "svc/why.h"
+#include "svc/device/devices.h"
+#include "svc/view/floored.h"
+#include "svc/view/present.h"
+#include "svc/rollout/kill_list.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/rollouts.h"
+#include "svc/view/why.h"
 
 #include <jansson.h>
 

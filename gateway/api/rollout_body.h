@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "svc/rollouts.h"
+#include "svc/rollout/rollouts.h"
 
 #define GW_API_DWELL_S_MAX          (30.0 * 24 * 3600)
 #define GW_API_EXECUTION_S_MAX      (7u * 24 * 3600)

@@ -3,7 +3,7 @@
 // a reader of the same form of its own (cli/tolerance_json.c), since it signs what it read.
 #include "api/tolerance_body.h"
 
-#include "svc/stage_codec.h"
+#include "svc/plan/stage_codec.h"
 
 #include <float.h>
 #include <stdio.h>

@@ -35,6 +35,8 @@ enum cli_exit {
     X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN; that of this user's own gateway)")    \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
+    X(COUNTER, 0, "release-counter", "N", "Counter to sign, above the task's: after an old copy")  \
+    X(SERVED, 0, "served", NULL, "The newest root that the gateway serves")                        \
     X(VERSION, 0, "version", "X.Y.Z", "Version to release; of a build: instead of task.json's")    \
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
@@ -51,7 +53,7 @@ enum cli_exit {
     X(LEASE, 0, "lease", "SECONDS", "Longest lease in beta and gray stages; 0: none (3600)")       \
     X(STAGES, 0, "stages", "FILE", "Stages (JSON list) instead of the default ladder")             \
     X(TARGET, 0, "target", "EXPR", "Which devices: an expression, or a file of conditions")        \
-    X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
+    X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed to pass; may fail with fewer")   \
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
     X(MIN_ANSWERED, 0, "min-answered", "RATIO", "Share of devices that must answer to pass (0.9)") \

@@ -37,8 +37,10 @@ const struct cli_command cli_commands[] = {
      ROOT_BITS, 1, 1, cli_root_rotate},
     {"root", "sign", "FILE", "Add signatures to a root, where the keys are.",
      "  walle root sign root.2 --key c.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1, cli_root_sign},
-    {"root", "show", "FILE", "Show a root: roles, keys, thresholds, who signed.",
-     "  walle root show root.2", CLI_BIT(FORMAT), 1, 1, cli_root_show},
+    {"root", "show", "[FILE]", "Show a root: roles, keys, thresholds, who signed.",
+     "  walle root show root.2\n"
+     "  walle root show --served --out root.2      the one that the gateway serves, kept as a file",
+     CLI_BITS_GATEWAY | CLI_BIT(SERVED) | CLI_BIT(OUT), 0, 1, cli_root_show},
     {"root", "push", "FILE", "Hand a root to the gateway, which serves it to devices.",
      "  walle root push root.2\n"
      "  walle root push root.2 --accept-keys --reason 'its keys come here tonight'",
@@ -133,11 +135,11 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start 00c0ffee00c0ffee --build build/ipv --key release.key      with its "
      "simulation",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
-         CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
-         CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
-         CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(UNTIL) | CLI_BIT(TIMEOUT) |
-         CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN) |
-         CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
+         CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(COUNTER) |
+         CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) |
+         CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(UNTIL) |
+         CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT) |
+         CLI_BIT(TRUST_UNPROVEN) | CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
      "  walle rollout submit ipv.json --watch\n"
@@ -277,8 +279,10 @@ const struct cli_command cli_commands[] = {
      "  walle audit verify --head 1042:5f1c...     the end you noted last time",
      CLI_BITS_GATEWAY | CLI_BIT(HEAD), 0, 0, cli_audit_verify},
     {"tunnel", "tail", "",
-     "Show records devices sent, oldest first; -f stays and shows what comes from now on.",
-     "  walle tunnel tail -f --task shop/page-view\n  walle tunnel tail --limit 100 -o json",
+     "Show the oldest records devices sent; -f stays and shows what comes from now on.",
+     "  walle tunnel tail -f --task shop/page-view\n  walle tunnel tail --limit 100 -o json\n"
+     "  walle tunnel tail --after 0000000000001a40.0      # behind the place that the last one "
+     "named",
      CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(DEVICE) | CLI_BIT(LIMIT) | CLI_BIT(AFTER) |
          CLI_BIT(FOLLOW) | CLI_BIT(TIMEOUT),
      0, 0, cli_tunnel_tail},
@@ -321,12 +325,15 @@ static const struct {
     enum cli_option option;
     const char *doc;
 } own_docs[] = {
+    {"tunnel", "tail", CLI_OPTION_LIMIT, "At most this many (20; 1000 at most)"},
     {"tunnel", NULL, CLI_OPTION_DEVICE, "Only of this device, by as much of its id as is unique"},
     {"tunnel", NULL, CLI_OPTION_TASK, "Only of this task"},
     {"tunnel", NULL, CLI_OPTION_TIMEOUT, "With --follow: end after this long"},
+    {"audit", "tail", CLI_OPTION_LIMIT, "The latest so many (20); with --after the next ones"},
     {"audit", NULL, CLI_OPTION_TIMEOUT, "With --follow: end after this long"},
     {"rollout", "list", CLI_OPTION_TASK, "Only rollouts of this task"},
     {"device", "why", CLI_OPTION_TASK, "The task to explain"},
+    {"root", "show", CLI_OPTION_OUT, "With --served: keep it in this new file, as it was signed"},
     {"root", NULL, CLI_OPTION_KEY, "Private root key that signs; repeat it when several sign"},
     {"root", NULL, CLI_OPTION_THRESHOLD, "Root keys that must sign (a majority)"},
     {"root", NULL, CLI_OPTION_EXPIRES, "The root is good this long (365)"},

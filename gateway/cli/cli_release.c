@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
+#include "cli/followed_warning.h"
 #include "cli/ladder.h"
 #include "cli/plan_show.h"
 #include "cli/present_warning.h"
@@ -28,7 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define START_TRIES 3 // while other rollouts of the task come and go
+#define COUNTER_MAX ((UINT64_C(1) << 53) - 1) // of the API
+#define START_TRIES 3                         // while other rollouts of the task come and go
 
 // With --gateway: whom the target and the stages would reach there.
 static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, json_t *stages,
@@ -89,6 +91,21 @@ static void warn_of_present(const struct cli *cli, const char *task,
     present_warning(cli, task, hex);
 }
 
+// Whom the plan's devices would follow before it.
+static enum cli_exit warn_of_followed(const struct cli *cli, const json_t *target)
+{
+    uint64_t priority = 0;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_PRIORITY, 0, 1000, &priority);
+
+    if (code == CLI_EXIT_OK && cli->arg_count > 0) {
+        json_t *rollout = json_pack("{s:s, s:I, s:O}", "task", cli->args[0], "priority",
+                                    (json_int_t)priority, "target", target);
+        followed_warning(cli, rollout);
+        json_decref(rollout);
+    }
+    return code;
+}
+
 static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
 {
     struct rollout_version version = {0};
@@ -140,6 +157,12 @@ static enum cli_exit make_plan(const struct cli *cli, bool asked, struct plan *p
     }
     if (code == CLI_EXIT_OK && (asked || cli_given(cli, CLI_OPTION_GATEWAY))) {
         code = ask_preview(cli, plan->target, plan->stages, &plan->preview);
+        if (code == CLI_EXIT_OK) {
+            code = warn_of_followed(cli, plan->target);
+        }
+    }
+    if (code == CLI_EXIT_OK) {
+        ladder_warn(plan->stages);
     }
     return code == CLI_EXIT_OK ? plan_version(cli, plan) : code;
 }
@@ -186,6 +209,20 @@ static enum cli_exit fetch_floor(const struct cli *cli, const char *rollout,
     return code;
 }
 
+// The number that is named, which has to be above the task's `used`; else the next one.
+static enum cli_exit choose_counter(const struct cli *cli, uint64_t used, uint64_t *out)
+{
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_COUNTER, used + 1, COUNTER_MAX, out);
+
+    return code != CLI_EXIT_OK || *out > used
+               ? code
+               : cli_fail(
+                     CLI_EXIT_USAGE,
+                     "--release-counter %llu: the task's newest release has %llu here, and the "
+                     "next one needs a higher one",
+                     (unsigned long long)*out, (unsigned long long)used);
+}
+
 // Counter and floor, from the gateway.
 static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *draft)
 {
@@ -199,9 +236,11 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    draft->release_counter = cli_json_u64(task, "release_counter") + 1;
+    code = choose_counter(cli, cli_json_u64(task, "release_counter"), &draft->release_counter);
     const json_t *baseline = json_object_get(task, "baseline");
-    code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
+    if (code == CLI_EXIT_OK) {
+        code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
+    }
     json_decref(task);
     return code;
 }
@@ -410,6 +449,12 @@ static enum cli_exit write_draft(const char *path, const json_t *body)
         code = cli_fail(CLI_EXIT_LOCAL, "%s", text == NULL ? "out of memory" : error.text);
     }
     free(text);
+    if (code == CLI_EXIT_OK) { // not on standard output, which the draft may go to
+        fprintf(stderr,
+                "walle: the signed draft is in %s; others sign it with walle task sign %s --key "
+                "FILE, and walle rollout submit %s makes the rollout\n",
+                path, path, path);
+    }
     return code;
 }
 
@@ -518,6 +563,8 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
         return code;
     }
     present_warning(cli, cli_json_text(body, "task", NULL), cli_json_text(body, "manifest", NULL));
+    followed_warning(cli, body);
+    ladder_warn(json_object_get(body, "stages"));
     add_consent(cli, body);
     code = create_take(cli, body, evidence, &made);
     json_decref(evidence);
@@ -641,6 +688,8 @@ static enum cli_exit start(struct cli *cli, json_t **evidence)
         }
         if (tries == 1) {
             warn_of_present(cli, draft.task, &draft.manifest);
+            followed_warning(cli, body);
+            ladder_warn(json_object_get(body, "stages"));
         }
         if (cli_given(cli, CLI_OPTION_DRAFT)) {
             code = write_draft(cli->values[CLI_OPTION_DRAFT], body);

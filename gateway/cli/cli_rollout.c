@@ -6,6 +6,8 @@
 #include "cli/cli_json.h"
 #include "cli/duration.h"
 #include "cli/floored_warning.h"
+#include "cli/followed_warning.h"
+#include "cli/present_warning.h"
 #include "cli/rollout_evidence.h"
 #include "cli/rollout_explain.h"
 #include "cli/rollout_show.h"
@@ -46,6 +48,7 @@ enum cli_exit cli_rollout_status(struct cli *cli)
     if (cli->json) {
         cli_json_print(rollout);
     } else {
+        followed_count(cli, rollout);
         (void)rollout_show(stdout, rollout);
     }
     code = rollout_exit(rollout);
@@ -81,6 +84,7 @@ enum cli_exit cli_rollout_explain(struct cli *cli)
         return cli_show_take(code, rollout);
     }
     char *story = NULL;
+    followed_count(cli, rollout);
     code = read_story(cli, rollout, &story);
     if (code == CLI_EXIT_OK) {
         rollout_explain(stdout, rollout, story, clock->wall_us(clock->ctx) / 1000000u);
@@ -255,6 +259,7 @@ static enum cli_exit take_back(struct cli *cli, const char *tail)
 
     if (code == CLI_EXIT_OK) {
         floored_warning_of(cli, rollout, before);
+        present_kept_warning(cli, rollout);
     }
     json_decref(before);
     return code == CLI_EXIT_OK ? show_line_take(cli, rollout) : cli_show_take(code, rollout);

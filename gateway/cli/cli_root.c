@@ -2,13 +2,14 @@
 // gateway only ever gets what they signed. One thread. The table in cli_commands.c names them. A
 // root is edited in the form of root_edit.c, signed by gateway/signing, and written to a file that
 // travels between the people who sign it; `root push` sends it, when it is complete. A gateway is
-// asked for its online keys and to take a root, for nothing else.
+// asked for its online keys, for the root that it serves and to take one, for nothing else.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/duration.h"
 #include "cli/root_edit.h"
+#include "cli/served_root.h"
 #include "signing/signing.h"
 
 #include "base/output_file.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define EXPIRES_DAYS     365
 #define EXPIRES_DAYS_MAX 3650
@@ -191,13 +193,9 @@ struct root_file {
     struct wire_root root;
 };
 
-static enum cli_exit read_root(const char *path, struct root_file *out)
+// What its bytes say; `from`: where they are from. Releases them when they are no root.
+static enum cli_exit parse_root(const char *from, struct root_file *out)
 {
-    struct base_error error = {0};
-
-    if (cli_file_read(path, WIRE_META_BYTES_MAX, &out->bytes, &out->size, &error) != BASE_OK) {
-        return local(&error);
-    }
     enum base_status status = wire_envelope_parse(out->bytes, out->size, &out->envelope);
     if (status == BASE_OK && out->envelope.type != WIRE_ENVELOPE_TYPE_ROOT) {
         status = BASE_ERR_UNSUPPORTED;
@@ -208,9 +206,41 @@ static enum cli_exit read_root(const char *path, struct root_file *out)
     if (status != BASE_OK) {
         free(out->bytes);
         out->bytes = NULL;
-        return cli_fail(CLI_EXIT_LOCAL, "%s: not a root: %s", path, base_status_text(status));
+        return cli_fail(CLI_EXIT_LOCAL, "%s: not a root: %s", from, base_status_text(status));
     }
     return CLI_EXIT_OK;
+}
+
+static enum cli_exit read_root(const char *path, struct root_file *out)
+{
+    struct base_error error = {0};
+
+    return cli_file_read(path, WIRE_META_BYTES_MAX, &out->bytes, &out->size, &error) == BASE_OK
+               ? parse_root(path, out)
+               : local(&error);
+}
+
+// The newest one that the gateway serves.
+static enum cli_exit fetch_root(const struct cli *cli, struct root_file *out)
+{
+    enum cli_exit code = served_root_fetch(cli, &out->bytes, &out->size);
+
+    if (code == CLI_EXIT_OK && out->size == 0) {
+        code = cli_fail(CLI_EXIT_REFUSED, "%s serves no root (walle root push FILE hands it one)",
+                        cli_http_gateway(cli));
+    }
+    return code == CLI_EXIT_OK ? parse_root(cli_http_gateway(cli), out) : code;
+}
+
+// A root that lies there may be the only copy of it, with signatures that people came together for.
+static enum cli_exit check_is_new(const char *path)
+{
+    struct stat there;
+
+    return lstat(path, &there) == 0 && S_ISREG(there.st_mode)
+               ? cli_fail(CLI_EXIT_LOCAL,
+                          "%s exists already and is not replaced: name another file", path)
+               : CLI_EXIT_OK;
 }
 
 static enum cli_exit load_keys(const struct cli *cli, struct signing_keys *keys)
@@ -261,7 +291,8 @@ enum cli_exit cli_root_init(struct cli *cli)
     if (!cli_given(cli, CLI_OPTION_OUT)) {
         return cli_fail(CLI_EXIT_USAGE, "--out FILE is missing: where the root goes");
     }
-    return make_root(cli, &edit, true, cli->values[CLI_OPTION_OUT]);
+    enum cli_exit code = check_is_new(cli->values[CLI_OPTION_OUT]);
+    return code == CLI_EXIT_OK ? make_root(cli, &edit, true, cli->values[CLI_OPTION_OUT]) : code;
 }
 
 enum cli_exit cli_root_rotate(struct cli *cli)
@@ -403,13 +434,44 @@ static void print_root(const json_t *root)
     printf("signed by %zu of these keys\n", json_array_size(json_object_get(root, "signed_by")));
 }
 
+// The file that is named, or with --served the gateway's.
+static enum cli_exit choose_root(const struct cli *cli, struct root_file *out)
+{
+    bool served = cli_given(cli, CLI_OPTION_SERVED);
+
+    if (served == (cli->arg_count > 0)) {
+        return cli_fail(CLI_EXIT_USAGE, "a FILE, or --served for the root that the gateway serves");
+    }
+    if (!served && cli_given(cli, CLI_OPTION_OUT)) {
+        return cli_fail(CLI_EXIT_USAGE, "--out goes with --served");
+    }
+    return served ? fetch_root(cli, out) : read_root(cli->args[0], out);
+}
+
+// As it was signed, for `root rotate`.
+static enum cli_exit keep_root(const struct root_file *file, const char *path)
+{
+    struct base_error error = {0};
+    enum cli_exit code = check_is_new(path);
+
+    if (code == CLI_EXIT_OK &&
+        base_output_write(path, file->bytes, file->size, &error) != BASE_OK) {
+        code = local(&error);
+    }
+    return code;
+}
+
 enum cli_exit cli_root_show(struct cli *cli)
 {
     struct root_file file = {.bytes = NULL};
     struct root_edit edit;
-    enum cli_exit code = read_root(cli->args[0], &file);
+    enum cli_exit code = choose_root(cli, &file);
 
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_OUT)) {
+        code = keep_root(&file, cli->values[CLI_OPTION_OUT]);
+    }
     if (code != CLI_EXIT_OK) {
+        free(file.bytes);
         return code;
     }
     root_edit_of(&file.root, &edit);

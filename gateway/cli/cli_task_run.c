@@ -11,6 +11,7 @@
 
 #include "base/terminal.h"
 #include "model/model_store.h"
+#include "tunnel/schema.h"
 #include "vm/vm.h"
 
 #include <errno.h>
@@ -354,8 +355,38 @@ struct playing {
     bool json;
     json_t *uploads; // of the run under way
     json_t *runs;
+    uint64_t refused; // records
     enum cli_exit code;
 };
+
+// What a record's key made of it may be no UTF-8, cut as it is.
+static json_t *text_json(const char *text)
+{
+    json_t *json = json_string(text);
+    return json != NULL ? json : json_string("not as the schema says");
+}
+
+// Would the gateway refuse the record, and why? It checks each against the schema of its upload.
+static bool is_refused(const struct dev_pipeline_upload *upload, char why[GW_SCHEMA_WHY_MAX + 1])
+{
+    struct gw_schema *schema = NULL;
+    struct base_error error = {.status = BASE_OK};
+    why[0] = '\0';
+    if (upload->upload->schema.size == 0) {
+        return false;
+    }
+    if (gw_schema_parse(upload->upload->schema, &schema, &error) != BASE_OK) {
+        (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1, "no schema: %.140s", error.text);
+    } else if (upload->format != WIRE_RECORD_JSON) {
+        (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1,
+                       "a record of bytes, and its upload has a schema");
+    } else {
+        gw_schema_explain(schema, (struct base_str){(const char *)upload->bytes, upload->size},
+                          why);
+    }
+    gw_schema_free(schema);
+    return why[0] != '\0';
+}
 
 static void on_upload(void *ctx, const struct dev_pipeline_upload *upload)
 {
@@ -363,12 +394,19 @@ static void on_upload(void *ctx, const struct dev_pipeline_upload *upload)
     struct base_str name = upload->upload->name;
     bool is_json = upload->format == WIRE_RECORD_JSON;
     struct base_str text = {(const char *)upload->bytes, is_json ? upload->size : 0};
+    char why[GW_SCHEMA_WHY_MAX + 1];
+    bool refused = is_refused(upload, why);
+    playing->refused += refused ? 1 : 0;
+    playing->code = refused ? CLI_EXIT_FAILED : playing->code;
     if (playing->json) {
         json_t *record = is_json ? json_loadb(text.data, text.size, JSON_DECODE_ANY, NULL) : NULL;
-        (void)json_array_append_new(
-            playing->uploads,
+        json_t *one =
             json_pack("{s:o, s:I, s:o}", "name", json_stringn(name.data, name.size), "bytes",
-                      (json_int_t)upload->size, "record", record != NULL ? record : json_null()));
+                      (json_int_t)upload->size, "record", record != NULL ? record : json_null());
+        if (refused) {
+            (void)json_object_set_new(one, "refused", text_json(why));
+        }
+        (void)json_array_append_new(playing->uploads, one);
         return;
     }
     printf("upload %.*s: ", (int)name.size, name.data);
@@ -377,6 +415,11 @@ static void on_upload(void *ctx, const struct dev_pipeline_upload *upload)
         putchar('\n');
     } else {
         printf("%zu bytes\n", upload->size);
+    }
+    if (refused) {
+        printf("  the gateway would refuse it: ");
+        base_terminal_text(stdout, base_str_of(why));
+        putchar('\n');
     }
 }
 
@@ -454,6 +497,10 @@ static enum cli_exit play_version(const struct cli *cli, struct run *run, struct
                    (unsigned long long)stats.dropped);
         }
         printf("\n");
+        if (playing.refused > 0) {
+            printf("%llu records are not as their schemas say: the gateway would refuse them\n",
+                   (unsigned long long)playing.refused);
+        }
     }
     json_decref(playing.runs);
     task_play_free(play);

@@ -212,6 +212,13 @@ enum cli_exit cli_tunnel_tail(struct cli *cli)
     if (code == CLI_EXIT_OK) {
         code = put_page(cli, &walk, limit);
     }
+    if (code == CLI_EXIT_OK && !follow && walk.more) {
+        fprintf(
+            stderr,
+            "walle: these are the oldest%s; more: --after %s goes on behind them, -f shows what "
+            "comes from now on, walle tunnel export --out FILE keeps all\n",
+            cli_given(cli, CLI_OPTION_AFTER) ? " behind that place" : "", walk.place);
+    }
     while (code == CLI_EXIT_OK && follow) {
         const struct timespec pause = {.tv_nsec = (long)FOLLOW_MS * 1000000};
         if (base_clock_mono_us() >= end_us) {

@@ -9,19 +9,34 @@
 #include <stdio.h>
 #include <string.h>
 
+// What brings something of the task there again.
+static void say_until(const json_t *floored)
+{
+    uint64_t open = cli_json_u64(floored, "open");
+
+    if (open > 0) {
+        fprintf(stderr, " until %s of the task that %s open lets them in, or",
+                open == 1 ? "the rollout" : "a rollout", open == 1 ? "is" : "are");
+    }
+    fputs(open > 0 ? " something newer is released\n" : " until something newer is released\n",
+          stderr);
+}
+
 static void warn_of_floor(const json_t *view, const json_t *floored, const char *task)
 {
     uint64_t devices = cli_json_u64(floored, "devices");
 
     fprintf(stderr,
             "walle: warning: %llu device%s on which rollout %s ran well follow%s nothing older "
-            "than release %llu of %s, and what is left is release %llu: nothing of it runs "
-            "there until something newer is released\n  walle rollout start %s --version %s "
-            "releases what is left anew\n",
+            "than release %llu of %s, and what is left is release %llu: nothing of the task runs "
+            "there",
             (unsigned long long)devices, devices == 1 ? "" : "s",
             cli_json_text(floored, "rollout", "?"), devices == 1 ? "s" : "",
             (unsigned long long)cli_json_u64(floored, "floor"), cli_shown(task),
-            (unsigned long long)cli_json_u64(floored, "baseline"), cli_shown(task),
+            (unsigned long long)cli_json_u64(floored, "baseline"));
+    say_until(floored);
+    fprintf(stderr, "  walle rollout start %s --version %s releases what is left anew\n",
+            cli_shown(task),
             cli_json_text(json_object_get(view, "baseline"), "version", "VERSION"));
 }
 
@@ -30,10 +45,11 @@ static void warn_of_nothing(const json_t *floored, const char *task)
     uint64_t devices = cli_json_u64(floored, "devices");
 
     fprintf(stderr,
-            "walle: warning: no completed release of %s is left: nothing of it runs on the %llu "
-            "device%s on which rollout %s ran well until something newer is released\n",
+            "walle: warning: no completed release of %s is left: nothing of the task runs on the "
+            "%llu device%s on which rollout %s ran well",
             cli_shown(task), (unsigned long long)devices, devices == 1 ? "" : "s",
             cli_json_text(floored, "rollout", "?"));
+    say_until(floored);
 }
 
 static void warn_of_target(const json_t *floored, const char *task)
@@ -43,10 +59,10 @@ static void warn_of_target(const json_t *floored, const char *task)
 
     fprintf(stderr,
             "walle: warning: %llu known device%s of %s that rollout %s is for %s in the target of "
-            "no release that is left: nothing of it runs there until something newer is "
-            "released\n",
+            "no completed release that is left: nothing of the task runs there",
             (unsigned long long)devices, one ? "" : "s", cli_shown(task),
             cli_json_text(floored, "rollout", "?"), one ? "is" : "are");
+    say_until(floored);
 }
 
 // The task as the gateway answers it; with `rollout` its devices are of that rollout. NULL: it
@@ -103,6 +119,20 @@ json_t *floored_before(const struct cli *cli, const char *rollout)
     return floored;
 }
 
+// Is it the same that is said of the same devices, whatever is open beside?
+static bool is_known(const json_t *floored, const json_t *before)
+{
+    json_t *now = json_copy((json_t *)(uintptr_t)floored);
+    json_t *then = json_copy((json_t *)(uintptr_t)before);
+
+    (void)json_object_del(now, "open");
+    (void)json_object_del(then, "open");
+    bool same = json_equal(now, then);
+    json_decref(now);
+    json_decref(then);
+    return same;
+}
+
 void floored_warning_of(const struct cli *cli, const json_t *rollout, const json_t *before)
 {
     const char *task = json_string_value(json_object_get(rollout, "task"));
@@ -111,7 +141,7 @@ void floored_warning_of(const struct cli *cli, const json_t *rollout, const json
 
     if (json_is_object(json_object_get(own, "floored"))) {
         warn(own, task);
-    } else if (!json_equal(json_object_get(all, "floored"), before)) {
+    } else if (!is_known(json_object_get(all, "floored"), before)) {
         warn(all, task);
     }
     json_decref(all);

@@ -340,6 +340,26 @@ enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
     return CLI_EXIT_OK;
 }
 
+void ladder_warn(const json_t *stages)
+{
+    size_t index;
+    json_t *stage;
+
+    json_array_foreach((json_t *)(uintptr_t)stages, index, stage)
+    {
+        const json_t *audience = json_object_get(stage, "audience");
+        bool everybody = json_array_size(audience) == 0 &&
+                         (json_string_value(audience) == NULL || json_string_length(audience) == 0);
+        if (everybody && ladder_kind(stage) == POL_STAGE_BETA) {
+            fprintf(stderr,
+                    "walle: warning: stages[%zu]: the beta stage %s has no audience: it is for the "
+                    "whole target at once; \"audience\": \"channel == \\\"beta\\\"\" in it says "
+                    "for whom, and the kind gray with \"percent\" takes a share\n",
+                    index, cli_json_text(stage, "name", "?"));
+        }
+    }
+}
+
 // A text of the targeting language, checked here so that a slip is told before anything is signed.
 static enum cli_exit expression(const char *text, json_t **out_target)
 {

@@ -17,6 +17,8 @@
 // default ladder; --min-sample, --min-dwell, --max-failure, --min-answered, --on-fail and (in the
 // last stage) --guard fill what a stage leaves open.
 enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages);
+// Says on standard error which beta stages have no audience, so that they are for the whole target.
+void ladder_warn(const json_t *stages);
 // --target: the conditions in a file of that name, otherwise the text as an expression of the
 // targeting language; an empty array without it.
 enum cli_exit ladder_target(const struct cli *cli, json_t **out_target);

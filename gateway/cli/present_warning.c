@@ -53,21 +53,51 @@ static void warn(const json_t *present)
         stderr);
 }
 
-void present_warning(const struct cli *cli, const char *task, const char *manifest)
+// The version as the gateway tells it, with who has it; NULL: it could not be asked.
+static json_t *ask(const struct cli *cli, const char *task, const char *manifest)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
     json_t *version = NULL;
 
     if (task == NULL || manifest == NULL || !cli_path_add(path, sizeof(path) - 96, task)) {
-        return;
+        return NULL;
     }
     (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions/%.64s", manifest);
-    if (cli_api_call(cli, "GET", path, NULL, &version) != CLI_EXIT_OK) {
-        return;
-    }
+    return cli_api_call(cli, "GET", path, NULL, &version) == CLI_EXIT_OK ? version : NULL;
+}
+
+void present_warning(const struct cli *cli, const char *task, const char *manifest)
+{
+    json_t *version = ask(cli, task, manifest);
     const json_t *present = json_object_get(version, "present");
+
     if (json_is_object(present)) {
         warn(present);
+    }
+    json_decref(version);
+}
+
+void present_kept_warning(const struct cli *cli, const json_t *rollout)
+{
+    const char *manifest = cli_json_text(rollout, "manifest", NULL);
+    json_t *version = ask(cli, cli_json_text(rollout, "task", NULL), manifest);
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(json_object_get(json_object_get(version, "present"), "rollouts"), index,
+                       item)
+    {
+        uint64_t devices = cli_json_u64(item, "devices");
+        const char *id = cli_json_text(item, "rollout", "?");
+        const char *state = cli_json_text(item, "state", "?");
+        if (strcmp(id, cli_json_text(rollout, "id", "")) != 0 &&
+            strcmp(state, "rolling_back") != 0) {
+            fprintf(stderr,
+                    "walle: warning: rollout %s (%s) brings this version, too: %llu device%s came "
+                    "to it by that one, and whom it lets in keeps it\n  walle release kill %.64s "
+                    "--reason TEXT takes it from everybody\n",
+                    id, state, (unsigned long long)devices, devices == 1 ? "" : "s", manifest);
+        }
     }
     json_decref(version);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/cli_id.h"
 #include "cli/cli_json.h"
+#include "cli/followed_warning.h"
 #include "cli/present_warning.h"
 #include "cli/rollout_evidence.h"
 #include "cli/rollout_show.h"
@@ -214,6 +215,7 @@ static void warn_of_present(const struct cli *cli, const char *id)
         strcmp(cli_json_text(rollout, "state", ""), "draft") == 0) {
         present_warning(cli, cli_json_text(rollout, "task", NULL),
                         cli_json_text(rollout, "manifest", NULL));
+        followed_warning(cli, rollout);
     }
     json_decref(rollout);
 }

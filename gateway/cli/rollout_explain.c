@@ -211,6 +211,33 @@ unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
     return 1;
 }
 
+unsigned rollout_explain_behind(FILE *file, const json_t *rollout)
+{
+    size_t index;
+    json_t *item;
+    unsigned lines = 0;
+
+    json_array_foreach(json_object_get(rollout, "behind"), index, item)
+    {
+        unsigned long long devices = whole(item, "devices");
+        const char *id = cli_json_text(item, "rollout", "?");
+        fprintf(file, "  behind rollout %s of %s (%s): ", id, cli_json_text(item, "version", "?"),
+                cli_json_text(item, "state", "?"));
+        if (devices > 0) {
+            fprintf(file, "%llu device%s of the target follow%s", devices, plural(devices),
+                    devices == 1 ? "s" : "");
+        } else {
+            fputs("who is in the targets of both follows", file);
+        }
+        fprintf(file,
+                " that one, and is offered nothing of this one before that ends (walle rollout "
+                "abort %s)\n",
+                id);
+        lines++;
+    }
+    return lines;
+}
+
 static void say_gate(FILE *file, const json_t *stage)
 {
     bool trial = strcmp(cli_json_text(stage, "rule", ""), "logrank") == 0;
@@ -439,14 +466,16 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
     if (stage == NULL) {
         return;
     }
-    fprintf(file, "Stage %s (%s, %g %% of its audience) %s.\n", cli_json_text(stage, "name", "?"),
+    fprintf(file, "Stage %s (%s, %g %% of %s) %s.\n", cli_json_text(stage, "name", "?"),
             cli_json_text(stage, "kind", "?"), real(stage, "percent"),
+            cli_json_text(stage, "audience", "?")[0] == '\0' ? "the target" : "its audience",
             strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
     say_gate(file, stage);
     say_counts(file, rollout, stage);
     fputs("Verdict ", file);
     rollout_show_verdict(file, rollout);
     fprintf(file, ".\n%s", story);
+    (void)rollout_explain_behind(file, rollout);
     (void)rollout_explain_guard(file, rollout);
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);

@@ -129,6 +129,25 @@ static void say_nobody(FILE *file, const json_t *rollout)
     }
 }
 
+// Was nobody offered the open stage, and does another rollout come first?
+static bool say_behind(FILE *file, const json_t *rollout)
+{
+    const json_t *first = json_array_get(json_object_get(rollout, "behind"), 0);
+    const json_t *open = json_object_get(rollout, "stage");
+    const json_t *index = json_object_get(open, "index");
+    const json_t *stage =
+        json_array_get(json_object_get(rollout, "stages"), (size_t)json_integer_value(index));
+
+    if (first == NULL || strcmp(cli_json_text(open, "kind", ""), "simulate") == 0 ||
+        count(json_object_get(stage, "counts"), "offered") > 0) {
+        return false;
+    }
+    fprintf(file, "waiting: rollout %s of %s (%s) comes first, devices follow that one",
+            cli_json_text(first, "rollout", "?"), cli_json_text(first, "version", "?"),
+            cli_json_text(first, "state", "?"));
+    return true;
+}
+
 // Nobody has answered in the open stage: that is no finding, it is what the rollout waits for. A
 // reason of the stage before, or of who opened this one, is told of no more.
 static bool show_waiting(FILE *file, const json_t *rollout)
@@ -140,6 +159,9 @@ static bool show_waiting(FILE *file, const json_t *rollout)
 
     if (!running || strcmp(cli_json_text(rollout, "verdict", ""), "no_data") != 0) {
         return false;
+    }
+    if (say_behind(file, rollout)) {
+        return true;
     }
     if (strcmp(reason, "no_completions") == 0) {
         say_nobody(file, rollout);
@@ -339,6 +361,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fputs("  verdict ", file);
     rollout_show_verdict(file, rollout);
     fputc('\n', file);
+    lines += rollout_explain_behind(file, rollout);
     lines += rollout_show_simulation(file, rollout);
     lines += rollout_explain_guard(file, rollout);
     lines += rollout_explain_evidence(file, rollout);

@@ -15,18 +15,19 @@
 #include <string.h>
 #include <unistd.h>
 
-// "json" is offered as "ujson" too, as MicroPython's own scripts call it.
-static bool is_offered(struct base_str name)
+// The name of a device's own module, or NULL: "json" is offered as "ujson" too, as MicroPython's
+// own scripts call it.
+static const char *offered_as(struct base_str name)
 {
     const char *offered;
     for (uint32_t i = 0; (offered = dev_vm_offered(i)) != NULL; i++) {
         struct base_str text = base_str_of(offered);
         if (base_str_equal(name, text) || (name.size == text.size + 1 && name.data[0] == 'u' &&
                                            memcmp(name.data + 1, text.data, text.size) == 0)) {
-            return true;
+            return offered;
         }
     }
-    return false;
+    return NULL;
 }
 
 // A script, or a folder of scripts, of this name; "a.b" is "a/b".
@@ -117,6 +118,57 @@ static enum base_status refuse(const struct task_source *source,
     return status;
 }
 
+// `item` is looked for in a module of the devices' own, as "from walle import item" does and, to no
+// avail, "import walle.item": there are no modules within those.
+static enum base_status check_item(const struct task_source_file *file, const char *module,
+                                   const char *item, const struct dev_vm_import *import,
+                                   struct base_error *error)
+{
+    struct base_nearest nearest = base_nearest_to(base_str_of(item));
+    bool within = import->item[0] == '\0' || strchr(import->name, '.') != NULL;
+    const char *name;
+    for (uint32_t i = 0; (name = dev_vm_offered_in(base_str_of(module), i)) != NULL; i++) {
+        if (strcmp(name, item) == 0 && !within) {
+            return BASE_OK;
+        }
+        if (name[0] != '_') {
+            base_nearest_offer(&nearest, name);
+        }
+    }
+    char like[96] = "";
+    if (nearest.found != NULL) {
+        (void)snprintf(like, sizeof(like), ": did you mean %s%s%s%s?", within ? "from " : "",
+                       within ? module : "", within ? " import " : "", nearest.found);
+    }
+    enum base_status status = base_error_set(
+        error, BASE_ERR_INVALID, "%.30s: line %u: a device's module %.20s has no %s%.32s%s",
+        file->name, import->line, module, within ? "module " : "", item, like);
+    if (error != NULL) {
+        error->line = import->line;
+    }
+    return status;
+}
+
+static enum base_status check_import(const struct task_source *source,
+                                     const struct task_source_file *file,
+                                     const struct dev_vm_import *import, struct base_error *error)
+{
+    struct base_str name = base_str_of(import->name);
+    const char *dot = strchr(import->name, '.');
+    struct base_str first = {name.data, dot != NULL ? (size_t)(dot - name.data) : name.size};
+    const char *module = offered_as(first);
+    if (is_script(source, name) && (module == NULL || strcmp(module, "walle") != 0)) {
+        return BASE_OK;
+    }
+    if (module == NULL) {
+        return refuse(source, file, import, error);
+    }
+    if (dot == NULL && import->item[0] == '\0') {
+        return BASE_OK;
+    }
+    return check_item(file, module, dot != NULL ? dot + 1 : import->item, import, error);
+}
+
 static enum base_status check_script(const struct task_source *source,
                                      const struct task_source_file *file, struct base_error *error)
 {
@@ -132,12 +184,7 @@ static enum base_status check_script(const struct task_source *source,
     }
     free(told.mpy);
     for (uint32_t i = 0; i < told.import_count; i++) {
-        struct base_str name = base_str_of(told.imports[i].name);
-        const char *dot = memchr(name.data, '.', name.size);
-        struct base_str first = {name.data, dot != NULL ? (size_t)(dot - name.data) : name.size};
-        if (!is_offered(first) && !is_script(source, name)) {
-            return refuse(source, file, &told.imports[i], error);
-        }
+        BASE_TRY(check_import(source, file, &told.imports[i], error));
     }
     return BASE_OK;
 }

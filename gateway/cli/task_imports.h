@@ -1,5 +1,5 @@
 // What the scripts of a version import, against what there is on a device: the VM's own modules and
-// the version's scripts.
+// the version's scripts; names that are taken from the former, against what is in them.
 #ifndef TASK_IMPORTS_H
 #define TASK_IMPORTS_H
 

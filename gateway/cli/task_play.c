@@ -7,6 +7,7 @@
 #include "cli/cli_files.h"
 
 #include "base/alloc.h"
+#include "base/carve.h"
 #include "base/clock.h"
 #include "lines/event_lines.h"
 #include "mem/mem_kv.h"
@@ -122,7 +123,7 @@ static void on_event(void *ctx, const struct dev_event *event)
 
 static void *block(struct task_play *play, uint32_t index, size_t size)
 {
-    play->blocks[index] = size > 0 ? aligned_alloc(16, (size + 15) / 16 * 16) : NULL;
+    play->blocks[index] = size > 0 ? aligned_alloc(16, base_aligned(size, 16)) : NULL;
     return play->blocks[index];
 }
 

@@ -4,7 +4,7 @@
 #define GW_DDI_CALL_H
 
 #include "ddi/ddi.h"
-#include "svc/foreign.h"
+#include "svc/device/foreign.h"
 
 #include <jansson.h>
 

@@ -4,7 +4,7 @@
 // whole, they prove nothing.
 #include "ddi/ddi_call.h"
 
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "svc/reply.h"
 #include "wire/manifest.h"
 

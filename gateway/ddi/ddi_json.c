@@ -5,6 +5,7 @@
 #include "ddi/ddi_call.h"
 
 #include "api/api_json.h"
+#include "base/str_cut.h"
 #include "svc/reply.h"
 
 #include <stdarg.h>
@@ -232,10 +233,7 @@ bool ddi_read_feedback(struct ddi_call *call, struct ddi_feedback *out)
     out->verdict = verdict_of(execution, finished);
     const char *detail = json_string_value(json_array_get(json_object_get(status, "details"), 0));
     if (detail != NULL) {
-        size_t size = strnlen(detail, WIRE_REPORT_DETAIL_MAX);
-        while (size > 0 && size == WIRE_REPORT_DETAIL_MAX && (detail[size] & 0xc0) == 0x80) {
-            size--; // not within a character
-        }
+        size_t size = base_str_fit(base_str_of(detail), WIRE_REPORT_DETAIL_MAX);
         const char *copy = base_arena_text(arena, detail, size);
         out->detail = (struct base_str){copy, copy != NULL ? size : 0};
     }

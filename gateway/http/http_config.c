@@ -247,8 +247,27 @@ static const struct gw_config_row *find_row(struct base_str name)
     return NULL;
 }
 
+// A name that is another one's beginning is meant for that.
+static const char *begun_row(struct base_str name)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (name.size > 0 && strncmp(rows[i].name, name.data, name.size) == 0) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = rows[i].name;
+        }
+    }
+    return found;
+}
+
 static const char *nearest_row(struct base_str name)
 {
+    const char *begun = begun_row(name);
+    if (begun != NULL) {
+        return begun;
+    }
     struct base_nearest nearest = base_nearest_to(name);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         base_nearest_offer(&nearest, rows[i].name);

@@ -4,7 +4,7 @@
 #define GW_ONLINE_KEYS_H
 
 #include "base/error.h"
-#include "svc/signer.h"
+#include "svc/trust/signer.h"
 
 struct gw_online_keys;
 

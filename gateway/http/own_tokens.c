@@ -6,7 +6,7 @@
 #include "http/own_tokens.h"
 
 #include "http/secret_file.h"
-#include "svc/secret.h"
+#include "svc/access/secret.h"
 
 #include <errno.h>
 #include <limits.h>

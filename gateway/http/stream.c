@@ -28,17 +28,6 @@ static const uint32_t next_states[GW_STREAM_STATE_COUNT] = {
 };
 #undef TO
 
-const char *gw_stream_state_name(enum gw_stream_state state)
-{
-    static const char *const names[GW_STREAM_STATE_COUNT] = {
-        [GW_STREAM_HEADERS] = "headers",   [GW_STREAM_BODY] = "body",
-        [GW_STREAM_HANDLING] = "handling", [GW_STREAM_REPLYING] = "replying",
-        [GW_STREAM_HINTS] = "hints",       [GW_STREAM_TUNNEL] = "tunnel",
-        [GW_STREAM_CLOSED] = "closed",
-    };
-    return (unsigned)state < GW_STREAM_STATE_COUNT ? names[state] : "?";
-}
-
 bool gw_stream_may_follow(enum gw_stream_state from, enum gw_stream_state to)
 {
     return from < GW_STREAM_STATE_COUNT && to < GW_STREAM_STATE_COUNT &&

@@ -17,7 +17,7 @@
 #include "http/body_spool.h"
 #include "http/peer_table.h"
 #include "svc/core.h"
-#include "svc/head_check.h"
+#include "svc/access/head_check.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -141,7 +141,6 @@ const char *gw_stream_title(int status);
 bool gw_stream_may_follow(enum gw_stream_state from, enum gw_stream_state to);
 // Checks that `state` may follow.
 void gw_stream_set_state(struct gw_stream *stream, enum gw_stream_state state);
-const char *gw_stream_state_name(enum gw_stream_state state);
 // The work goes back to its pool; its stream, if any, forgets it.
 void gw_stream_work_release(struct gw_stream_work *work);
 

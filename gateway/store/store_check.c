@@ -8,12 +8,15 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define TEXT_MAX 256
+#define TEXT_MAX  256
+#define COPY_MODE 0600
 
 struct check {
     struct gw_store *store;
@@ -157,14 +160,20 @@ enum base_status gw_store_compact(struct gw_store *store, const char *dir, struc
     if (size < 0 || (size_t)size >= sizeof(path)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "path too long");
     }
-    struct stat stat_out;
-    if (stat(path, &stat_out) == 0) {
+    // LMDB would make a file that everybody may read.
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, COPY_MODE);
+    if (fd < 0 && errno == EEXIST) {
         return base_error_set(error, BASE_ERR_EXISTS, "%.120s is there already", path);
     }
-    int rc = mdb_env_copy2(store->env, path, MDB_CP_COMPACT);
-    if (rc != 0) {
-        return base_error_set(error, gw_store_status(rc), "cannot write %.100s: %s", path,
-                              mdb_strerror(rc));
+    int rc = fd < 0 ? errno : mdb_env_copyfd2(store->env, fd, MDB_CP_COMPACT);
+    rc = rc == 0 && fsync(fd) != 0 ? errno : rc;
+    if (fd >= 0 && close(fd) != 0 && rc == 0) {
+        rc = errno;
     }
-    return BASE_OK;
+    if (rc != 0 && fd >= 0) {
+        (void)unlink(path);
+    }
+    return rc == 0 ? BASE_OK
+                   : base_error_set(error, gw_store_status(rc), "cannot write %.100s: %s", path,
+                                    mdb_strerror(rc));
 }

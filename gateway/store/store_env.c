@@ -5,6 +5,7 @@
 // refused. Close ends the writer first and then does what is left in its queue.
 #include "store/store_private.h"
 
+#include "base/errno_status.h"
 #include "base/lmdb_pages.h"
 #include "base/record_seal.h"
 #include "base/regular_file.h"
@@ -28,12 +29,7 @@ enum base_status gw_store_status(int rc)
         return BASE_ERR_NOT_FOUND;
     case MDB_MAP_FULL:
     case MDB_TXN_FULL:
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
         return BASE_ERR_FULL;
-    case ENOMEM:
-        return BASE_ERR_NOMEM;
     case MDB_CORRUPTED:
     case MDB_PAGE_NOTFOUND:
     case MDB_INVALID:
@@ -48,8 +44,10 @@ enum base_status gw_store_status(int rc)
     case EACCES:
     case EPERM:
         return BASE_ERR_DENIED;
-    default:
+    case ENOENT: // of a file the store has: no answer to a question
         return BASE_ERR_IO;
+    default:
+        return base_status_of_errno(rc);
     }
 }
 

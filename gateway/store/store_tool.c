@@ -101,6 +101,19 @@ static int check(struct gw_store *store)
     return findings == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static int compact(struct gw_store *store, const char *dir, const char *into)
+{
+    struct base_error error = {0};
+    if (gw_store_compact(store, into, &error) != BASE_OK) {
+        fprintf(stderr, "walle-store: %s\n", error.text);
+        return EXIT_FAILURE;
+    }
+    printf("%s/store.mdb written; it is no backup: keys, blobs, tokens and certificate of %s are "
+           "not in it\n",
+           into, dir);
+    return EXIT_SUCCESS;
+}
+
 static int salvage(const char *dir)
 {
     uint64_t copied = 0;
@@ -125,7 +138,8 @@ int main(int argc, char **argv)
         .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR\nsalvage DIR",
         .doc = "Looks into the data directory of a walle-gateway that is not running."
                "\vdump without TABLE counts the records of every table; check reads everything and "
-               "verifies blobs; compact writes a smaller copy of the store; salvage writes what "
+               "verifies blobs; compact writes a smaller copy of the store, no backup of the "
+               "folder; salvage writes what "
                "can be "
                "read of a damaged store to a new one in its place, says what it had to leave "
                "behind, and "
@@ -162,9 +176,8 @@ int main(int argc, char **argv)
         rc = dump(store, extra);
     } else if (strcmp(verb, "check") == 0) {
         rc = check(store);
-    } else if (gw_store_compact(store, extra, &error) != BASE_OK) {
-        fprintf(stderr, "walle-store: %s\n", error.text);
-        rc = EXIT_FAILURE;
+    } else {
+        rc = compact(store, arguments.words[1], extra);
     }
     gw_store_close(store);
     return rc;

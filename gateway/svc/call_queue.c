@@ -1,4 +1,8 @@
-// Calls from workers to a thread of the core and back. post: any worker; run: the owning thread.
+// Calls from workers to a thread of the core and back. control_thread.c and background_thread.c
+// have one for each of their threads. gw_call_queue_post runs on any worker, gw_call_queue_run on
+// the owning thread; `done` comes back to the worker as a message, so an exchange is touched by its
+// worker alone. A queue that is full answers BUSY, and the worker replies 503: nothing waits
+// without a bound.
 #include "svc/call_queue.h"
 
 #include "svc/core_private.h"

@@ -1,5 +1,7 @@
 // The wall clock compared with a steady one; clock_guard.h says by which rules. Pure. The control
-// thread calls it through core_clock.c.
+// thread calls it through core_clock.c. What it needs of the past it gets as numbers, so tests let
+// years pass. Time never goes back here: a wall clock that is behind slows it, one that jumps puts
+// it in doubt.
 #include "svc/clock_guard.h"
 
 static uint64_t distance(int64_t ahead_us)

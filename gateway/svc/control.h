@@ -15,7 +15,7 @@
 
 #include "svc/clock_guard.h"
 #include "svc/core.h"
-#include "svc/head_check.h"
+#include "svc/access/head_check.h"
 
 #define GW_CONTROL_QUEUE_MAX 4096u // calls waiting; beyond it gw_control_post answers BUSY
 
@@ -45,7 +45,7 @@ bool gw_deltas_stopping(struct gw_core *core);
 // ---- The seam to the operator API
 // -----------------------------------------------------------------------------------------------
 
-struct gw_actor; // svc/operators.h
+struct gw_actor; // svc/access/operators.h
 
 // Answers one request under /api/v1/, on the worker's thread. `actor` is who sent it, valid during
 // the call; NULL: the reply says already why it is refused, and it has to be noted and finished.

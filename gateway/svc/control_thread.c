@@ -3,7 +3,7 @@
 // control thread, or on the caller of gw_core_tick when there is none.
 #include "svc/core_private.h"
 
-#include "svc/record_edit.h"
+#include "svc/device/record_edit.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,17 @@
 // Life of the core and of its workers, and how plans reach them. gw_core_new and _free run on the
 // program's main thread, worker functions on the worker's, gw_core_publish on the control thread.
+// gateway_main.c makes the core; http/worker.c makes a gw_worker before its thread starts and frees
+// it when that has ended. A new plan is left in the worker's inbox with one wake-up, however many
+// plans come meanwhile: the worker takes the newest. A worker that is freed while a wake-up is
+// under way stays in memory until the core goes.
 #include "svc/core.h"
 
-#include "svc/causes.h"
-#include "svc/checkin.h"
-#include "svc/console_login.h"
+#include "svc/device/causes.h"
+#include "svc/device/checkin.h"
+#include "svc/access/console_login.h"
 #include "svc/core_private.h"
-#include "svc/rollout_figures.h"
-#include "svc/way_back.h"
+#include "svc/rollout/rollout_figures.h"
+#include "svc/rollout/way_back.h"
 
 #include "base/prng.h"
 

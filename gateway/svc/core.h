@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/exchange.h"
-#include "svc/signer.h"
+#include "svc/trust/signer.h"
 
 struct gw_core;
 struct gw_worker;
@@ -65,8 +65,8 @@ struct gw_core_options {
     enum gw_metrics_access metrics_access;
     bool device_auth_required;  // devices need a credential or a client certificate
     uint32_t enroll_rate_per_s; // enrolments; 0 takes 5,000
-    // Records of devices that never showed who they are (svc/strangers.h); 0 takes 1,000,000,
-    // 20,000 and 2,592,000.
+    // Records of devices that never showed who they are (svc/device/strangers.h); 0 takes
+    // 1,000,000, 20,000 and 2,592,000.
     uint32_t unproven_records;
     uint32_t unproven_per_address;
     uint32_t unproven_expire_s;
@@ -110,7 +110,7 @@ void gw_worker_free(struct gw_worker *worker);
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 // The transport answered by itself, before the core could: what failed is noted
-// (svc/device_faults.h).
+// (svc/device/device_faults.h).
 void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchange);
 
 // Is this a path the core answers itself (true), or one for the reverse proxy (false)?

@@ -7,8 +7,8 @@
 // Control thread, but for the four functions that tell the time.
 #include "svc/core_private.h"
 
-#include "svc/rollout_state.h"
-#include "svc/way_back.h"
+#include "svc/rollout/rollout_state.h"
+#include "svc/rollout/way_back.h"
 
 #include <stdlib.h>
 

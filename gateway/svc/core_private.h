@@ -12,24 +12,24 @@
 #include "base/keyed_hash.h"
 #include "store/bell.h"
 #include "store/store.h"
-#include "svc/answers.h"
-#include "svc/attr_pool.h"
-#include "svc/audit.h"
-#include "svc/cohort.h"
+#include "svc/access/answers.h"
+#include "svc/plan/attr_pool.h"
+#include "svc/access/audit.h"
+#include "svc/plan/cohort.h"
 #include "svc/call_queue.h"
 #include "svc/control.h"
-#include "svc/credentials.h"
-#include "svc/device_faults.h"
-#include "svc/device_table.h"
-#include "svc/devices.h"
-#include "svc/operators.h"
-#include "svc/director.h"
-#include "svc/plan.h"
+#include "svc/access/credentials.h"
+#include "svc/device/device_faults.h"
+#include "svc/device/device_table.h"
+#include "svc/device/devices.h"
+#include "svc/access/operators.h"
+#include "svc/trust/director.h"
+#include "svc/plan/plan.h"
 #include "svc/reply.h"
-#include "svc/rollouts.h"
-#include "svc/set_cost.h"
-#include "svc/strangers.h"
-#include "svc/tally.h"
+#include "svc/rollout/rollouts.h"
+#include "svc/rollout/set_cost.h"
+#include "svc/device/strangers.h"
+#include "svc/tally/tally.h"
 #include "svc/tunnel_seam.h"
 
 #include <pthread.h>
@@ -105,7 +105,7 @@ struct gw_rollout {
     struct gw_segments_asked segments_asked; // when they were last looked at
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
-    int64_t moved_s; // of its trial's time (svc/trial_blocks.h)
+    int64_t moved_s; // of its trial's time (svc/tally/trial_blocks.h)
     bool halted;     // it has to go back, but that could not be stored yet: no new offers
     bool late_said;  // that it fails although it is completed (late_failures.h)
     struct gw_spared spared;

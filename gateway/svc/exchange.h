@@ -89,7 +89,7 @@ enum gw_reply_kind {
 };
 
 struct gw_core;
-struct gw_blob; // reference to stored content, see svc/blob.h
+struct gw_blob; // reference to stored content, see svc/content/blob.h
 
 struct gw_reply {
     enum gw_reply_kind kind;
@@ -113,8 +113,8 @@ struct gw_exchange {
     void *owner;                              // the transport's stream
     void (*finish)(struct gw_exchange *self); // set by the transport
     bool proven;                              // what request.proven points to
-    bool abandoned;        // set by the transport; read by the core on the owning worker only
-    bool refused;          // set by the core at the headers: the reply is filled (svc/head_check.h)
+    bool abandoned; // set by the transport; read by the core on the owning worker only
+    bool refused;   // set by the core at the headers: the reply is filled (svc/access/head_check.h)
     struct gw_core *noted; // set by the core: a failure is noted, as ...
     int noted_as;          // ... this (enum gw_fault_what)
 };

@@ -1,8 +1,10 @@
 // GET /metrics in Prometheus text format, and the latency histogram behind it. Each worker writes
-// its own counters; whoever answers sums them with relaxed loads. Worker's thread.
+// its own counters; whoever answers sums them with relaxed loads. Worker's thread. request_router.c
+// answers with it. Text is built in the exchange's arena and bounded by TEXT_BYTES_MAX. What the
+// control thread owns is not looked at: rollout_figures.c has a copy of it.
 #include "svc/core_private.h"
-#include "svc/operators.h"
-#include "svc/rollout_figures.h"
+#include "svc/access/operators.h"
+#include "svc/rollout/rollout_figures.h"
 
 #include "base/version.h"
 

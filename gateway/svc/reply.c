@@ -1,8 +1,12 @@
-// Building replies. Worker's thread; memory from the exchange's arena.
+// Building replies: status, headers, body, and problems as JSON (RFC 9457). Called by every handler
+// of the core, of gateway/api and gateway/ddi; worker's thread, or the thread a call was posted to
+// while it has the exchange. Memory comes from the exchange's arena; when it runs out the reply is
+// a bare status. An answer that a device was refused is noted here for `why` (device_faults.c), so
+// that no handler can forget it.
 #include "svc/reply.h"
 
 #include "base/check.h"
-#include "svc/device_faults.h"
+#include "svc/device/device_faults.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,11 +1,14 @@
 // gw_core_handle: from path and method to handler, and gw_core_head: the same as far as headers go.
-// Worker's thread.
+// Worker's thread. Both are called by the transport (http/stream.c, stream_head.c). A row of the
+// table of routes says which methods a path takes, who looks at its headers and as what its
+// failures are noted; behind it come the device API of gateway/ddi, the operator API, and 404. What
+// a body could not change is answered before it is read.
 #include "svc/core_private.h"
 
-#include "svc/blob.h"
-#include "svc/device_faults.h"
-#include "svc/exclusive.h"
-#include "svc/head_check.h"
+#include "svc/content/blob.h"
+#include "svc/device/device_faults.h"
+#include "svc/content/exclusive.h"
+#include "svc/access/head_check.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,12 @@
 // What versions declare to upload, on its way to the ingest of the tunnel: at start from the
-// catalog, then with each version that is registered. Main and control thread.
+// catalog, then with each version that is registered. Main and control thread. gateway_main.c sets
+// the seam before workers start, catalog.c calls for a new version, api_tunnel.c asks for the
+// ingest. The core knows a pointer and two functions and no header of gateway/tunnel, so it is
+// tested and simulated without a tunnel.
 #include "svc/tunnel_seam.h"
 
 #include "svc/core_private.h"
-#include "svc/tunnel_dicts.h"
+#include "svc/content/tunnel_dicts.h"
 
 #include "wire/declaration.h"
 

@@ -5,6 +5,7 @@
 // the middle whose head is no head is an error: nothing is thrown away.
 #include "tunnel/segment_private.h"
 
+#include "base/errno_status.h"
 #include "base/regular_file.h"
 #include "base/str.h"
 
@@ -22,16 +23,8 @@
 
 enum base_status gw_segment_errno(int code)
 {
-    switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-        return BASE_ERR_FULL;
-    case ENOMEM:
-        return BASE_ERR_NOMEM;
-    default:
-        return BASE_ERR_IO;
-    }
+    // A file the log had is no answer to a question.
+    return code == ENOENT ? BASE_ERR_IO : base_status_of_errno(code);
 }
 
 void gw_segment_name(uint64_t base, char out[GW_SEGMENT_NAME_MAX])

@@ -52,6 +52,29 @@ class RootKeys(unittest.TestCase):
         self.assertEqual(self.trust()["root_version"], 1)
         self.assertEqual(self.push("own.1"), (0, "root 1 is served\n", ""))
 
+    def test_a_root_is_not_written_over_and_the_served_one_comes_back(self):
+        path = self.stack.path
+        init = ("root", "init", "--out", path("own.1"), "--key", path("a.key"), "--release", path("a.key.pub"))
+        with open(path("own.1"), "rb") as file:
+            before = file.read()
+        run = self.stack.walle(*init, check=False)
+        self.assertEqual((run.returncode, run.stderr), (5, f"walle: {path('own.1')} exists already and is not replaced: name another file\n"))
+        run = self.stack.walle("root", "show", "--served", check=False)
+        self.assertEqual(run.returncode, 4, run.stderr)
+        self.assertIn("serves no root (walle root push FILE hands it one)", run.stderr)
+        self.assertEqual(self.push("own.1")[0], 0)
+        shown = self.stack.walle("root", "show", path("own.1")).stdout
+        self.assertEqual(self.stack.walle("root", "show", "--served").stdout, shown)
+        self.assertEqual(self.stack.walle("root", "show", "--served", "--out", path("back.1")).stdout, shown)
+        for name in ("own.1", "back.1"):
+            with open(path(name), "rb") as file:
+                self.assertEqual(file.read(), before)
+        for words, said in ((("--served", "--out", path("own.1")), "exists already"), ((), "a FILE, or --served"),
+                            ((path("own.1"), "--served"), "a FILE, or --served"), ((path("own.1"), "--out", path("x")), "--out goes with --served")):
+            run = self.stack.walle("root", "show", *words, check=False)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(said, run.stderr)
+
     def test_one_that_is_wanted(self):
         code, _, err = self.push("other.1", "--accept-keys")
         self.assertEqual(code, 2, err)

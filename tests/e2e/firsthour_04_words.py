@@ -162,6 +162,8 @@ class Log(unittest.TestCase):
 
     def test_what_people_do_and_are_refused(self):
         rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        self.assertEqual(self.lines("WARN", "blobs are missing"), [], "a push asks so what to send")
+        self.assertGreater(len(self.lines("INFO", "status=409", "blobs are missing")), 0)
         path = f"path=/api/v1/rollouts/{rollout}"
         self.assertRegex(self.once("path=/api/v1/rollouts ", "method=POST"), r'INFO api: request=[0-9a-f]{16} actor="admin" role=admin tenant=default '
                          r"method=POST path=/api/v1/rollouts outcome=done status=201$")
@@ -174,6 +176,12 @@ class Log(unittest.TestCase):
         self.assertEqual(self.stack.walle("rollout", "abort", rollout, "--reason", "enough", "--token", "wat_" + "A" * 43, check=False).returncode, 4)
         self.assertRegex(self.once(path + "/abort ", 'actor=""'), r"role=none .* outcome=refused status=401")
         self.assertNotIn(viewer, self.stack.gateway.log_text())
+
+    def test_an_event_field_that_there_is_not(self):
+        self.stack.release("shop/score", 1, SCRIPT, FULL)
+        events = self.stack.secret("events.jsonl", '{"time": 1}')
+        said = self.stack.walle("task", "run", self.stack.path("build1"), "--events", events, check=False).stderr
+        self.assertIn('"time" is no field of an event (kind name page item instance t attrs)', said)
 
     def test_logins(self):
         link = self.stack.walle("console", "--no-open").stdout

@@ -13,6 +13,7 @@ from walle_stack import Stack, program, wait_until
 
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 5, "min_dwell_s": 0, "max_failure": 0.5}]
 SCRIPT = "import walle\nwalle.result(1)\n"
+FAILS = "import walle\nwalle.result(walle.device['nothing'])\n"
 INTERRUPTED, NOBODY_FITS, NO_GATEWAY, NOBODY_ONLINE, UNREACHED = 5, 6, 7, 8, 9
 MIB = 1 << 20
 
@@ -123,9 +124,9 @@ class Ends(unittest.TestCase):
         self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
         self.assert_end(said.stdout, "nobody reached", r"the rollout of shop/score 1\.0\.1 is running, at full")
 
-    def release_of(self, task):
+    def release_of(self, task, *more):
         """Another task, with the version that every first release has."""
-        rollout = self.stack.release(task, 1, SCRIPT, FULL, more=("--trust-unproven",))
+        rollout = self.stack.release(task, 1, SCRIPT, FULL, more=("--trust-unproven", *more))
         for name in ("source1", "build1"):
             os.rename(self.stack.path(name), self.stack.path(name + "-" + task.replace("/", "-")))
         return rollout
@@ -152,6 +153,85 @@ class Ends(unittest.TestCase):
         self.assertRegex(self.log(), r"(?m)^  shop/score 1\.0\.1: 20 offered")
         self.assertNotRegex(self.log(), r"(?m)^  shop/other[^:]*: ")
         self.assertRegex(self.log(), r"(?m)^  also met    shop/other 1\.0\.1: not counted here \(--task\)$")
+
+    def end_of_two(self, *arguments):
+        """A run of the task: its first version goes back, its second one completes. Exit status, what was said, run.json, the page."""
+        self.stack.start_hasty_gateway()
+        fleet = self.spawn_fleet(*self.words("--until-stopped", "--task", "shop/score", *arguments))
+        self.rollouts = []
+        for number, script, state in ((1, FAILS, "rolled_back"), (2, SCRIPT, "completed")):
+            rollout = self.stack.release("shop/score", number, script, FULL, more=("--trust-unproven",))
+            self.rollouts.append(rollout)
+            wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"] == state, timeout_s=120, what=state)
+        wait_until(lambda: re.search(r"1\.0\.2: 20 run it", self.log()), what="the second version everywhere")
+        fleet.send_signal(signal.SIGTERM)
+        return (fleet.wait(60), self.log(), *self.report())
+
+    def test_firsthour_a_release_went_back_before_another(self):
+        """A later release that went well does not make a run pass in which one went back: it fails, and names that one, everywhere."""
+        status, said, result, page = self.end_of_two()
+        self.assertEqual(status, 1, said)
+        self.assert_end(said, "failed", r"the release of shop/score 1\.0\.1 was rolled back", passed=False)
+        self.assertEqual(result["about"]["version"], "1.0.1")
+        self.assertEqual([(r["id"], r["version"], r["state"], r["as_meant"]) for r in result["rollouts"]],
+                         [(self.rollouts[0], "1.0.1", "rolled_back", False), (self.rollouts[1], "1.0.2", "completed", True)])
+        self.assertRegex(said, r"(?m)^  release     shop/score 1\.0\.1, manifest")
+        self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[0]} of shop/score 1\.0\.1: rolled back: .*fail.*; no --bad-version names it$")
+        self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[1]} of shop/score 1\.0\.2: completed$")
+        self.assertIn("<tr><th>task<td>shop/score 1.0.1", page)
+        # While it lasts, a rollout's line says which one it is.
+        self.assertRegex(said, rf"(?m)^\d+ s: .*, rollout {self.rollouts[1]} of shop/score 1\.0\.2 \w+ at ")
+
+    def test_firsthour_a_release_went_back_as_meant(self):
+        """With --bad-version it passes, and names the one that came after it."""
+        status, said, result, page = self.end_of_two("--bad-version", "1.0.1")
+        self.assertEqual((status, result["outcome"], result["about"]["version"]), (0, "passed", "1.0.2"), said)
+        self.assertEqual([r["as_meant"] for r in result["rollouts"]], [True, True])
+        self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[0]} of shop/score 1\.0\.1: rolled back: .*; as --bad-version wants$")
+        self.assertIn("as --bad-version wants", page)
+
+    def test_firsthour_more_tasks_than_a_device_holds(self):
+        """A device that holds as many tasks as it can is not offered another: the run says so while it lasts and at its end. --tasks is how many."""
+        self.stack.start_hasty_gateway()
+        for task, priority in (("shop/one", "2"), ("shop/two", "2"), ("shop/three", "1")):
+            self.release_of(task, "--priority", priority)
+        arguments = ("--task", "shop/three", "--duration", "8")
+        said = self.run_fleet(*arguments, "--tasks", "2")
+        self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
+        result = self.assert_end(said.stdout, "nobody reached", r"came online: 20 hold 2 tasks and have no room for it \(--tasks\); the rollout of shop/three")
+        self.assertEqual(result["totals"]["no_room"], 20)
+        self.assertRegex(said.stdout + said.stderr, r"(?m)^\d+ s: .*, no room for it on 20 \(--tasks\)")
+        self.assertRegex(said.stdout, r"(?m)^  WARNING     20 devices hold 2 tasks, and have no room for the one that the run is of")
+        self.assertRegex(said.stdout, r"(?m)^  tasks       a device holds 2 at most \(--tasks\): \d+ MiB")
+        said = self.run_fleet(*arguments, "--credentials", self.stack.path("fleet", "credentials"))
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        self.assertRegex(said.stdout, r"(?m)^  shop/three 1\.0\.1: 20 offered, 20 activated, 20 ran")
+        self.assertRegex(said.stdout, r"(?m)^  tasks       a device holds 32 at most")
+        self.assertNotIn("no room", said.stdout + said.stderr)
+
+    def test_firsthour_a_million_devices_hold_fewer_tasks(self):
+        """What each place for a task costs, all devices that are in memory pay: many of them have few. The preflight says so."""
+        url = f"http://127.0.0.1:{free_ports(1)[0]}"
+        for arguments, tasks in ((("--devices", "30000000", "--hints", "--per-carrier", "60000"), 2),
+                                 (("--devices", "30000000", "--hints", "--per-carrier", "60000", "--tasks", "64"), 64)):
+            said = self.run_fleet(*arguments, url=url, enrol=False)
+            self.assertEqual(said.returncode, 3, said.stdout + said.stderr)
+            self.assertRegex(said.stdout, rf"(?m)^  tasks       a device holds {tasks} at most")
+        self.assertIn("fewer --tasks", said.stdout + said.stderr)
+
+    def test_firsthour_check_ins_of_devices_that_are_awake(self):
+        """With hints a device checks in often without sleeping: the live line times these, too."""
+        self.stack.start_hasty_gateway()
+        fleet = self.spawn_fleet(*self.words("--until-stopped", "--task", "shop/score", "--hints"))
+        wait_until(lambda: re.search(r"online 20", self.log()), what="the devices online")
+        self.release()
+        wait_until(lambda: re.search(r"1\.0\.1: 20 run it", self.log()), timeout_s=120, what="the release everywhere")
+        fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(fleet.wait(60), 0, self.log())
+        lines = [line for line in self.log().splitlines() if re.match(r"\d+ s: .*, 1\.0\.1: ", line)]
+        self.assertTrue(lines, self.log())
+        for line in lines:
+            self.assertNotIn("check-in p99 none", line)
 
     def test_a_release_that_nobody_takes(self):
         """Devices that trust another key are offered it, and refuse it."""

@@ -117,6 +117,21 @@ class Install(unittest.TestCase):
         self.play(self.path("app"))
         self.refuses(self.path("ride"))
 
+    def test_the_example_in_another_language_and_with_a_file(self):
+        """It is C++ as well, and says so when its standard input cannot be waited for."""
+        include = os.path.join(self.prefix, "include", "walle")
+        run("c++", "-std=c++20", "-Wall", "-Werror", "-pedantic", "-I" + include, "-fsyntax-only", "-x", "c++", EXAMPLE)
+        run(*LANGUAGES["c11"], *STRICT, *SANITIZE, EXAMPLE, "-o", self.path("filed"), *self.pkg_config("--cflags", "--libs", "walle-device"))
+        with Stack() as stack, open(EXAMPLE, "rb") as taps:
+            stack.start_gateway("--workers", "1")
+            with open(stack.enroll_token, encoding="ascii") as file:
+                token = file.read().split()[0]
+            ended = subprocess.run([self.path("filed"), "127.0.0.1", str(stack.gateway.ports["tls"]), stack.path("gateway", "cert.pem"),
+                                    stack.path("app"), "ab" * 32], stdin=taps, capture_output=True, text=True, timeout=60,
+                                   env={**os.environ, "WALLE_ENROLL_TOKEN": token, "ASAN_OPTIONS": "detect_leaks=0"})
+            self.assertEqual(ended.returncode, 1, ended.stderr)
+            self.assertIn("app_example: needs HOST PORT CA.pem FOLDER RELEASE_KEY, tty or pipe", ended.stderr)
+
     def test_the_example_is_short(self):
         with open(EXAMPLE, encoding="ascii") as file:
             self.assertLessEqual(len(file.readlines()), 60)

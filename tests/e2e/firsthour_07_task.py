@@ -51,6 +51,26 @@ class Task(unittest.TestCase):
             self.assertNotIn("a device has", said.stderr.splitlines()[-1], "nothing is cut")
             self.assertFalse(os.path.exists(self.stack.path("build", "manifest")))
 
+    def test_names_that_a_module_of_a_device_does_not_have(self):
+        for script, words in (("import walle\n\nfrom walle import np\n", "task.py: line 3: a device's module walle has no np: did you mean nn?"),
+                              ("from walle import data, cv\n", "line 1: a device's module walle has no cv"),
+                              ("from walle import (\n    nn,\n    datas as d,\n)\n", "a device's module walle has no datas: did you mean data?"),
+                              ("import walle.foo\n", "line 1: a device's module walle has no module foo"),
+                              ("import walle.data\n", "walle has no module data: did you mean from walle import data?"),
+                              ("def f():\n    from walle.nn import load\n", "line 2: a device's module walle has no module nn: did you mean from walle import nn?"),
+                              ("from math import sqrtt\n", "a device's module math has no sqrtt: did you mean sqrt?"),
+                              ("from ujson import read\n", "a device's module json has no read")):
+            said = self.build({"task.py": script})
+            self.assertEqual(said.returncode, 5, script)
+            self.assertIn(words, said.stderr)
+            self.assertFalse(os.path.exists(self.stack.path("build", "manifest")))
+            ran = self.walle("task", "run", self.folder({"task.py": script.replace("def f():\n    ", "")}))
+            self.assertNotEqual(ran.returncode, 0, script)
+            caught = "try:\n" + "".join(f"    {line}\n" for line in script.splitlines()) + "except ImportError:\n    pass\n"
+            if not script.startswith("def"):
+                ran = self.walle("task", "run", self.folder({"task.py": caught + "import walle\nwalle.result(len(dir(walle)))\n"}))
+                self.assertEqual(ran.returncode, 0, caught + ran.stderr)
+
     def test_a_script_that_was_not_listed(self):
         for beside, import_, words in (("helper.py", "helper", "helper.py lies in the folder"),
                                        ("lib/__init__.py", "lib", "lib/__init__.py lies in the folder"), ("lib/more.py", "lib.more", "lib/more.py lies")):
@@ -86,6 +106,9 @@ class Task(unittest.TestCase):
                                     "    except Exception:\n        return 1\n"},
                         {"task.py": "import math\ntry:\n    import own\nexcept ValueError:\n    own = None\nexcept OSError:\n    own = 1\nexcept ImportError:\n"
                                     "    own = 2\n"},
+                        {"task.py": "from walle import config, input, device, log, result, data, nn as n\nfrom sys import path\nfrom math import *\n"
+                                    "from ujson import loads\nfrom builtins import len, print\nfrom collections import namedtuple\nfrom walle import *\n"},
+                        {"task.py": "from lib import anything\nimport json.more\n", "lib.py": "anything = 1\n", "json/__init__.py": "", "json/more.py": ""},
                         {"task.py": 'text = """\nimport numpy\n"""\n# import requests\n'}):
             said = self.build(scripts)
             self.assertEqual(said.returncode, 0, f"{scripts}: {said.stderr}")

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -95,6 +96,19 @@ class Export(unittest.TestCase):
             self.export(name)
             yield self.read(name)
         print(f"{ended} exports ended early, {files} files whole")
+
+    def test_a_tail_says_that_there_is_more(self):
+        def tail(*words):
+            run = self.stack.walle("tunnel", "tail", *words)
+            found = re.fullmatch(r"walle: these are the oldest( behind that place)?; more: --after (\S+) goes on behind them, .*\n", run.stderr)
+            return run.stdout.splitlines(), found and found.group(2)
+        four, _ = tail("--limit", "4")
+        first, place = tail("--limit", "3")
+        self.assertEqual((len(first), four[:3]), (3, first))
+        self.assertEqual(tail("--limit", "1", "--after", place)[0], four[3:])
+        self.assertEqual(len(tail()[0]), 20, "as its help says")
+        end = self.stack.api("/api/v1/tunnel")[1]["end"]
+        self.assertEqual(self.stack.walle("tunnel", "tail", "--after", end).stderr, "", "nor is there more")
 
     def test_each_line_once(self):
         for found in self.play("lines.jsonl", 1):

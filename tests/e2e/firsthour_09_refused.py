@@ -61,7 +61,7 @@ class Refused(unittest.TestCase):
         dropped = sum(row["lost"] for row in rows if row.get("reason") == "starts")
         self.assertEqual(refused + RECORDS * dropped, STEPS * 2 * RUNS * RECORDS, said)
         self.assertGreaterEqual(refused, 10000)
-        self.assertIn(f" {refused} refused by the gateway, {STEPS} durable there, 0 queued", said)
+        self.assertIn(f": {refused} refused by the gateway, {STEPS} durable there; now: 0 queued", said)
         stat = json.loads(self.stack.walle("tunnel", "stat", "-o", "json").stdout)
         counters = stat["counters"]
         self.assertLessEqual(counters["rejects_total"], refused // 30)  # several records a round trip

@@ -2,9 +2,10 @@
 """`walle task run --events FILE` plays a recording as a device would: a run for each match, with its events, and what goes up."""
 import json
 import os
+import subprocess
 import unittest
 
-from walle_stack import Stack
+from walle_stack import Stack, program
 
 START = 1767225600000
 TASK = {"name": "spent", "version": "1.0.0", "entry": "main", "files": ["main.py"], "triggers": ["enter(item) * exit(item) page"],
@@ -34,13 +35,13 @@ class Play(unittest.TestCase):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
 
-    def build(self, name, **changes):
+    def build(self, name, script=SCRIPT, **changes):
         folder = self.stack.path(name)
         os.makedirs(folder)
         with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:
             json.dump({key: value for key, value in {**TASK, **changes}.items() if value is not None}, file)
         with open(os.path.join(folder, "main.py"), "w", encoding="utf-8") as file:
-            file.write(SCRIPT)
+            file.write(script)
         self.stack.walle("task", "build", folder, "--out", folder + ".build")
         return folder + ".build"
 
@@ -49,6 +50,36 @@ class Play(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
         return self.stack.walle("task", "run", build, "--events", path, *more, check=False)
+
+    def test_firsthour_records_against_their_schema(self):
+        """What the gateway would refuse is an error here, and in a simulation: both hold a record against its upload's schema."""
+        events = visit("item", 0, 5, 7)
+        schema = {"fields": {"total": "string"}, "extra": True}
+        script = "import walle\nwalle.result({'total': 1})\n"
+        build = self.build("spent", script, uploads=[{"name": "spent", "class": "realtime", "schema": schema}])
+        run = self.play(build, events)
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+        self.assertRegex(run.stdout, r"(?m)^upload spent: .*\n  the gateway would refuse it: total is no string$")
+        self.assertRegex(run.stdout, r"(?m)^1 records are not as their schemas say: the gateway would refuse them$")
+        played = json.loads(self.play(build, visit("item", 0, 5), "-o", "json").stdout)
+        self.assertEqual(played["runs"][0]["uploads"][0]["refused"], "total is no string")
+
+        def simulate(build):
+            out = self.stack.path("fleet")
+            said = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--devices", "20", "--no-live", "--out", out],
+                                  capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+                return said, json.load(file)
+        said, result = simulate(build)
+        self.assertEqual((said.returncode, result["outcome"]), (1, "failed"), said.stdout)
+        records = result["behaviour"]["totals"]["records"]
+        self.assertEqual(result["behaviour"]["totals"]["records_against_schema"], records)
+        self.assertRegex(said.stdout.strip().splitlines()[-1], rf"^FAILED: {records} of {records} records are not as their schemas say, and a gateway "
+                         r"refuses them; the first: spent, spent: total is no string")
+        good = self.build("good", script, uploads=[{"name": "spent", "class": "realtime", "schema": {"fields": {"total": "number"}, "extra": True}}])
+        self.assertEqual(self.play(good, visit("item", 0, 5)).returncode, 0)
+        said, result = simulate(good)
+        self.assertEqual((said.returncode, result["behaviour"]["totals"]["records_against_schema"]), (0, 0), said.stdout)
 
     def test_matches(self):
         """Three visits of the page, one of another: three runs, each with its visit; later runs find what earlier ones stored."""

@@ -73,6 +73,8 @@ class Report(unittest.TestCase):
         status, said, result, page = self.fleet("simulate", "--task", self.stack.path("build1"), "--root", self.stack.path("root.1"), "--devices", "50")
         self.assertEqual((status, result["outcome"]), (0, "passed"), said)
         self.assert_about(said, result, page, None, "1.0.1", manifest)
+        self.assertRegex(said, r"(?m)^  rate        [1-9]", "it may be over before the second look")
+        self.assertGreater(result["rate"], 0)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import stat
 import subprocess
 import unittest
@@ -13,6 +14,52 @@ from walle_stack import Stack, program, wait_until
 
 DOOR = "/api/v1/console/session"
 JSON = ("content-type", "application/json")
+
+# A tab of a browser as far as the page needs one: what its words say is done in turn, then it says what the page came to.
+TAB = """
+const words = process.argv.slice(2), nodes = {}, kept = {}, heard = {};
+let asked = 0, loops = 0;
+class Node {
+  constructor() { this.style = {}; this.value = ""; this.textContent = ""; this.className = ""; this.heard = {}; }
+  append() {}
+  replaceChildren() {}
+  addEventListener(name, work) { this.heard[name] = work; }
+}
+const document = { getElementById: (id) => nodes[id] ||= new Node(), createElement: () => new Node() };
+const sessionStorage = { getItem: (name) => kept[name], setItem: (name, value) => { kept[name] = value; } };
+const history = { replaceState: () => { location.hash = ""; } };
+const location = { pathname: "/", hash: "" };
+const addEventListener = (name, work) => { heard[name] = work; };
+const later = globalThis.setTimeout;
+const rest = () => new Promise((done) => later(done, 20));
+const reply = (ok, status, body) => ({ ok, status, json: async () => body });
+async function fetch(path, { method, headers }) {
+  if (method) return headers.authorization === "Bearer fresh" ? reply(true, 200, { token: "good" }) : reply(false, 401, {});
+  asked++;
+  return headers.authorization === "Bearer good" ? reply(true, 200, { items: [], state: "sure" }) : reply(false, 401, { detail: "who?" });
+}
+async function act(word, first) {
+  const [what, value] = word.split(" ");
+  if (what === "link") {
+    location.hash = "#code=" + value;
+    if (!first) heard.hashchange();
+  } else {
+    document.getElementById("token").value = value;
+    nodes.access.heard.submit({ preventDefault() {} });
+  }
+  await rest();
+}
+function page(setTimeout) {PAGE}
+async function main() {
+  const first = words.length > 0 && words[0].startsWith("link");
+  if (first) await act(words.shift(), true);
+  page(() => { loops++; });
+  await rest();
+  for (const word of words) await act(word, false);
+  console.log(JSON.stringify({ note: nodes.note.textContent.split(",")[0], asked, loops }));
+}
+main();
+"""
 
 
 class Console(unittest.TestCase):
@@ -166,6 +213,22 @@ class Console(unittest.TestCase):
         os.unlink(path)
         walle("--no-open")
         self.assertFalse(os.path.exists(path))
+
+    @unittest.skipUnless(shutil.which("node"), "runs the page's script in node")
+    def test_the_page_comes_to_life(self):
+        """With a link that is used up, a token that is typed and a fresh link in the same tab each make the page ask; and it asks in
+        one loop."""
+        script = re.search(r"<script>(.*)</script>", self.ask("/")[1].decode(), re.DOTALL).group(1)
+        for words, wanted in ((["link used"], {"note": "this link was used or ran out: walle console prints another", "asked": 0, "loops": 0}),
+                              (["link used", "type good"], {"note": "live", "asked": 3, "loops": 1}),
+                              (["link used", "link fresh"], {"note": "live", "asked": 3, "loops": 1}),
+                              (["link used", "type bad"], {"note": "401 who?", "asked": 3, "loops": 1}),
+                              (["link used", "type bad", "type good", "link fresh"], {"note": "live", "asked": 9, "loops": 1}),
+                              (["link fresh", "link used"], {"note": "live", "asked": 6, "loops": 1}),
+                              ([], {"note": "401 who?", "asked": 3, "loops": 1})):
+            run = subprocess.run(["node", "-", *words], input=TAB.replace("PAGE", script), capture_output=True, text=True, timeout=120)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(json.loads(run.stdout), wanted, words)
 
     def test_the_page_forgets_the_code(self):
         status, page = self.ask("/")

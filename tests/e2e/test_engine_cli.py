@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-from walle_stack import program
+from walle_stack import SOURCE, program
 
 SEED = 20261121
 
@@ -231,10 +232,16 @@ class EngineCli(unittest.TestCase):
         self.assertRegex(text, r"failed test_mine: output 'y' 8 of 8 elements differ")
         self.refused(1, "no cases", "check", "--onnx-cases", os.path.join(case, "test_data_set_0"))
 
+    def test_an_output_of_no_known_ending(self):
+        for name in ("y.csv", "y", "y.npy.gz"):
+            said = self.engine("run", self.model, "--random", "1", "--dim", "batch=3", "--output", self.path(name), code=2).stderr
+            self.assertIn(f"--output: {self.path(name)} ends in none of .npz, .npy and .pb", said)
+            self.assertFalse(os.path.exists(self.path(name)))
+
     # ---- examples of the public interface
 
-    def example(self, name, *arguments, code=0):
-        binary = os.path.join(os.path.dirname(os.environ["WALLE_BIN"]), "examples", name)
+    def example(self, name, *arguments, code=0, binary=None):
+        binary = binary or os.path.join(os.path.dirname(os.environ["WALLE_BIN"]), "examples", name)
         run = subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=120)
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
         return run
@@ -250,6 +257,20 @@ class EngineCli(unittest.TestCase):
         self.x[:1, :2].tofile(image)
         self.assertIn("needs 360", self.example("classify", self.model, image, code=1).stderr)
         self.example("classify", code=2)
+
+    def test_an_example_built_as_the_page_says(self):
+        with open(os.path.join(SOURCE, "docs/ENGINE.md"), encoding="utf-8") as file:
+            (command,) = re.findall(r"```sh\n(cc -I.*?)```", file.read(), re.DOTALL)
+        self.assertIn("build/release/", command)
+        command = command.replace("build/release", shlex.quote(os.path.dirname(os.environ["WALLE_BIN"]))).replace("-o classify", "-o " + self.path("mine"))
+        sanitize = os.environ.get("WALLE_SANITIZE")
+        built = subprocess.run(command.strip() + (f" -fsanitize={sanitize}" if sanitize else ""), shell=True, cwd=SOURCE, capture_output=True,
+                               text=True, timeout=300)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        image = self.path("image.f32")
+        self.x[:1].tofile(image)
+        rows = self.example("classify", self.model, image, "1", binary=self.path("mine")).stdout.split()
+        self.assertEqual(int(rows[0]), int(np.argmax(self.oracle()["y"][0])))
 
     def test_example_score_pairs(self):
         graph = helper.make_graph(

@@ -160,9 +160,19 @@ class FleetBehaviour(unittest.TestCase):
                              text=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         self.assertIn(f"{len(records)} records", run.stdout)
+        # An agent's records are in the same log, and no business of this run's law; those of a device of the run are.
+        other = json.dumps({**records[0], "device": "0123456789abcdef"}) + "\n"
+        with open(self.stack.path("others"), "w", encoding="utf-8") as file:
+            file.writelines(lines + [other])
+        run = subprocess.run([program("walle-fleet-sim"), "law", self.stack.path("fleet", "tunnel.csv"), self.stack.path("others")],
+                             capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertRegex(run.stdout, r"(?m)^1 records of 1 other devices are not of the run: not judged$")
+        self.assertEqual(len({row["device"] for row in rows}), 200, "each device of the run is named")
+        foreign = json.dumps({**records[0], "class": 0}) + "\n"
         settled = {(row["device"], int(row["class"])) for row in rows if row["queued"] == "0"}
         gone = next(i for i, r in enumerate(entries) if (r["device"], r["class"]) in settled and "lost" not in r)
-        for name, change in (("twice", lines + lines[:1]), ("less", lines[:gone] + lines[gone + 1:])):
+        for name, change in (("twice", lines + lines[:1]), ("less", lines[:gone] + lines[gone + 1:]), ("foreign", lines + [foreign])):
             with open(self.stack.path(name), "w", encoding="utf-8") as file:
                 file.writelines(change)
             run = subprocess.run([program("walle-fleet-sim"), "law", self.stack.path("fleet", "tunnel.csv"), self.stack.path(name)],

@@ -97,7 +97,8 @@ class Agents(RootedAgents):
         self.assertEqual((control_seen["offered"], control_seen["failed"], control_seen["unanswered"]), (2 * EACH, 0, 0))
         self.assertTrue(view["trial"]["placebo"] and view["trial"]["compares"])
         why = self.stack.walle("device", "why", f"{control[0][0]:016x}", "--task", TASK).stdout
-        self.assertIn("should run 1.0.1 of shop/score: the rollout that it follows has it for control, which keeps what it has", why)
+        self.assertIn("should run 1.0.1 of shop/score: the rollout that it follows, ", why)
+        self.assertIn(", has it for control, which keeps what it has", why)
         self.assertIn("control (told to run what it has once more)", why)
         said = self.stack.walle("rollout", "status", trial).stdout
         self.assertIn(f"trial, control (offered what it has): {2 * EACH} offered, 0 failed, {2 * EACH} ok, 0 in their window, 0 not heard of in it", said)

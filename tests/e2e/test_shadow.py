@@ -49,12 +49,12 @@ class Shadow(unittest.TestCase):
                                self.stages(*stages), "-o", "json")
         return json.loads(run.stdout)["id"]
 
-    def start_fleet(self):
+    def start_fleet(self, *arguments):
         log = open(self.stack.path("fleet.log"), "wb")
         self.addCleanup(log.close)
         return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust",
                                 self.public_key, "--task", "shop/score", "--until-stopped", "--no-live", "--threads", "2", "--hints", "--per-carrier", "100",
-                                "--checkin-interval", "2", "--out", self.stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
+                                "--checkin-interval", "2", "--out", self.stack.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def stop_fleet(self, fleet, status=0):
         fleet.send_signal(signal.SIGTERM)
@@ -77,7 +77,7 @@ class Shadow(unittest.TestCase):
         bad, bad_hash = self.build("2.0.0", more=', "odd": old')
         same, same_hash = self.build("3.0.0", before="# the same, said otherwise\n")
         self.assertEqual(len({good_hash, bad_hash, same_hash}), 3)
-        fleet = self.start_fleet()
+        fleet = self.start_fleet("--bad-version", "2.0.0")
         first = self.release(good, FULL)
         self.await_rollout(first, "version 1 everywhere", lambda r: r["counts"]["succeeded"] >= DEVICES and r["state"] == "completed")
 

@@ -52,7 +52,7 @@ class WayBack(RootedAgents):
         self.settle(lambda _: second)
         said = self.stack.walle("rollout", "kill", newest, "--reason", "leaks").stderr
         self.assertRegex(said, rf"warning: 1 device on which rollout {bad} ran well follows nothing older than release 2 of {TASK}, and what is left is "
-                               r"release 1: nothing of it runs there until something newer is released\n  walle rollout start shop/score --version 1\.0\.1 ")
+                               r"release 1: nothing of the task runs there until something newer is released\n  walle rollout start shop/score --version 1\.0\.1 ")
         said = self.stack.walle("release", "kill", third, "--reason", "fails", "-o", "json").stderr
         self.assertRegex(said, rf"warning: 1 device on which rollout {bad} ran well")
         self.settle(lambda device: first if device[2] else None)
@@ -76,12 +76,12 @@ class WayBack(RootedAgents):
                 self.assertEqual(run.returncode, 2, run.stderr)
                 self.assertIn("--reason TEXT is missing", run.stderr)
         self.assertEqual(self.view(rollout)["state"], "completed")
-        nothing = rf"warning: no completed release of {TASK} is left: nothing of it runs on the {len(DEVICES)} devices on which rollout {rollout} ran well"
+        nothing = rf"warning: no completed release of {TASK} is left: nothing of the task runs on the {len(DEVICES)} devices on which rollout {rollout} ran well"
         self.assertRegex(self.stack.walle("rollout", "undo", rollout, "--reason", "sales fell").stderr, nothing)
         self.settle(lambda _: None)
         self.assertRegex(self.stack.walle("release", "kill", manifest, "--reason", "leaks").stderr, nothing)
         self.assertEqual(self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}")[1]["floored"],
-                         {"rollout": rollout, "floor": 0, "baseline": None, "devices": len(DEVICES), "untargeted": 0})
+                         {"rollout": rollout, "floor": 0, "baseline": None, "devices": len(DEVICES), "untargeted": 0, "open": 0})
 
     def test_what_is_left_is_for_others(self):
         """An undo tells of the devices that are in the target of no baseline; a later way back does not tell of them again."""
@@ -93,11 +93,11 @@ class WayBack(RootedAgents):
         self.run_once(9, False)  # neither is for it, and it is not told of
         mine = len([device for device in DEVICES if not device[2]])
         said = self.stack.walle("rollout", "undo", second, "--reason", "sales fell").stderr
-        self.assertRegex(said, rf"warning: {mine} known device of {TASK} that rollout {second} is for is in the target of no release that is left: nothing of it "
-                               "runs there until something newer is released")
+        self.assertRegex(said, rf"warning: {mine} known device of {TASK} that rollout {second} is for is in the target of no completed release that is left: nothing of "
+                               "the task runs there until something newer is released")
         self.settle(lambda device: first["manifest"] if device[2] else None)
         floored = self.stack.api(f"/api/v1/tasks/{self.stack.quoted(TASK)}?rollout={second}")[1]["floored"]
-        self.assertEqual(floored, {"rollout": second, "floor": 1, "baseline": 1, "devices": 0, "untargeted": mine})
+        self.assertEqual(floored, {"rollout": second, "floor": 1, "baseline": 1, "devices": 0, "untargeted": mine, "open": 0})
         for number, target in ((3, 'broken == "yes"'), (4, None)):  # nobody lost anything by these
             never = self.stack.release(TASK, number, BAD, [{**FULL[0], "min_sample": 1000}], target=target)
             self.assertEqual(self.stack.walle("rollout", "abort", never, "--reason", "fails").stderr, "")

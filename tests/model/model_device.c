@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "wire/manifest.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "model_seal.h"
 #include "store/store.h"
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "svc/core_private.h"
 
 #include <dirent.h>

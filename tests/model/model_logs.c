@@ -3,7 +3,7 @@
 #include "model_gateway.h"
 
 #include "policy/replay.h"
-#include "svc/audit.h"
+#include "svc/access/audit.h"
 #include "svc/core_private.h"
 
 #include <stdio.h>

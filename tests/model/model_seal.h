@@ -4,7 +4,7 @@
 #define MODEL_SEAL_H
 
 #include "device/port.h"
-#include "svc/signer.h"
+#include "svc/trust/signer.h"
 #include "wire/root.h"
 #include "wire/statement.h"
 

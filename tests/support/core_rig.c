@@ -5,8 +5,8 @@
 #include "base/prng.h"
 #include "policy/bucket.h"
 #include "policy/expr.h"
-#include "svc/device_record.h"
-#include "svc/past_outcomes.h"
+#include "svc/device/device_record.h"
+#include "svc/device/past_outcomes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

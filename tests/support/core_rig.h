@@ -6,7 +6,7 @@
 
 #include "base/prng.h"
 #include "svc/core_private.h"
-#include "svc/blob.h"
+#include "svc/content/blob.h"
 #include "wire/manifest.h"
 #include "wire/offer.h"
 #include "wire/profile.h"

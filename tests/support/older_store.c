@@ -5,8 +5,8 @@
 
 #include "core_rig.h"
 #include "older_rollout.h"
-#include "svc/rollout_state.h"
-#include "svc/stage_codec.h"
+#include "svc/rollout/rollout_state.h"
+#include "svc/plan/stage_codec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

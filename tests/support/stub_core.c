@@ -7,7 +7,7 @@
 
 #include "api/api.h"
 #include "ddi/ddi.h"
-#include "svc/head_check.h"
+#include "svc/access/head_check.h"
 #include "svc/tunnel_seam.h"
 
 #include "base/check.h"

@@ -41,8 +41,7 @@ enum base_status trig_rig_try(struct trig_rig *rig, const struct dev_trigger_sou
 void trig_rig_fresh(struct trig_rig *rig)
 {
     free(rig->state_memory);
-    size_t bytes = dev_trigger_state_bytes(rig->set);
-    base_check(bytes == rig->certificate.state_bytes);
+    size_t bytes = rig->certificate.state_bytes;
     rig->state_memory = malloc(bytes);
     base_check(rig->state_memory != NULL);
     memset(rig->state_memory, 0xa5, bytes);

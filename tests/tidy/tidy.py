@@ -8,7 +8,7 @@
 Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
 include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
 repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
-files that pages name.
+files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -22,6 +22,7 @@ import tempfile
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 120
+OPENING_LINES_MIN, OPENING_LINES_MAX = 3, 10
 PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what cannot be broken may be longer
 
 TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
@@ -101,7 +102,7 @@ DOORS = [
     (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "device/examples", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
     (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim", "device/agent", "device/port/lines"]),
-    (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/blob_zstd", "gateway/tunnel/tunnel_zstd", "gateway/cli/dict_train",
+    (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/content/blob_zstd", "gateway/tunnel/tunnel_zstd", "gateway/cli/dict_train",
                                       "device/port/delta", "device/port/zstd"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/signing", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
@@ -134,13 +135,13 @@ CLOCK_CALLS = (r"\b(clock_gettime|gettimeofday|getrandom)\s*\(", ["engine/base",
 UNKEYED = r"\b(base_hash64(_seed)?|base_mix64|XXH\w+|HASH_(FIND|ADD|REPLACE)(_STR|_INT|_PTR|_KEYPTR)?(_INORDER)?)\s*\("
 UNKEYED_MAY = {
     "gateway/ddi/ddi.c": "ids that are stored and sent",
-    "gateway/svc/cohort_compile.c": "signatures of what operators wrote; no table",
+    "gateway/svc/plan/cohort_compile.c": "signatures of what operators wrote; no table",
     "gateway/svc/core.c": "ids of requests",
-    "gateway/svc/fleet_segment.c": "names of segments, which are stored",
-    "gateway/svc/plan.c": "signatures of what operators wrote; no table",
-    "gateway/svc/plan_index.c": "a sorted list of what operators wrote; no table",
-    "gateway/svc/trial_blocks.h": "the order of failures within a second, which every start must find again; no table",
-    "gateway/svc/trial_blocks.c": "signatures, and a table of at most 256 names of segments for one look",
+    "gateway/svc/plan/fleet_segment.c": "names of segments, which are stored",
+    "gateway/svc/plan/plan.c": "signatures of what operators wrote; no table",
+    "gateway/svc/plan/plan_index.c": "a sorted list of what operators wrote; no table",
+    "gateway/svc/tally/trial_blocks.h": "the order of failures within a second, which every start must find again; no table",
+    "gateway/svc/tally/trial_blocks.c": "signatures, and a table of at most 256 names of segments for one look",
     "gateway/tunnel/checkpoint.c": "checksums on disk",
     "gateway/tunnel/segment_record.c": "checksums on disk",
 }
@@ -179,6 +180,7 @@ class Tidy:
     def __init__(self, root):
         self.root = root
         self.findings = []
+        self.headings = {}  # of pages that are linked to
         self.files = self.list_files()
         self.sources = [f for f in self.files if f.endswith((".c", ".h", ".cu", ".cuh"))]
 
@@ -240,7 +242,7 @@ class Tidy:
         text = "\n".join(lines)
         names = {"device-core": "device", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "mem", "device-posix": "port", "device-zstd": "port", "device-lines": "lines",
                  "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
-                 "gateway-ddi": "ddi"}
+                 "gateway-ddi": "ddi", "schemas": "ingest"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
             module = names.get(found.group(1), found.group(1))
             uses = re.search(r"USES\s+([^)]*?)(?:INCLUDE|SOURCES|DIR|$)", found.group(2), re.S)
@@ -317,8 +319,10 @@ class Tidy:
             exists = any(os.path.basename(f) == own for f in self.sources)
             if first and exists and not self.brings(name, first.group(1), own):
                 self.report(name, text[:first.start()].count("\n") + 1, "shape", f"first include is not its own {own}")
-            if not text.startswith("//"):
-                self.report(name, 1, "shape", "no opening comment: what lives here, who calls it, on which thread")
+            opening = len(re.match(r"(?://[^\n]*\n)*", text).group().splitlines())
+            if not OPENING_LINES_MIN <= opening <= OPENING_LINES_MAX:
+                self.report(name, 1, "shape", f"an opening comment of {opening} lines, not of {OPENING_LINES_MIN} to {OPENING_LINES_MAX}: "
+                            "what lives here, who calls it, on which thread")
         if "\t" in text:
             self.report(name, text[: text.index("\t")].count("\n") + 1, "shape", "tab: use spaces")
 
@@ -373,6 +377,24 @@ class Tidy:
         for (number, line), count in zip(table, cells):
             if not line.endswith("|") or count != cells[0]:
                 self.report(name, number, "page", f"row of {count - 1} cells in a table of {cells[0] - 1}, or without its last |")
+
+    def check_links(self, name, lines):
+        """Links lead to files that are there, and to headings that the page has."""
+        for number, line in prose_of(lines):
+            for link in re.findall(r"\]\(([^)\s:]+)\)", re.sub(r"`[^`]*`", "", line)):
+                path, _, anchor = link.partition("#")
+                target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+                if not os.path.exists(os.path.join(self.root, target)):
+                    self.report(name, number, "link", f"no {target}: say where it is now")
+                elif anchor and target.endswith(".md") and anchor not in self.anchors(target):
+                    self.report(name, number, "link", f"no heading #{anchor} in {target}")
+
+    def anchors(self, page):
+        """The headings of a page, as links name them."""
+        if page not in self.headings:
+            found = (re.match(r"#+ (.*)", line) for _, line in prose_of(self.read(page)))
+            self.headings[page] = {re.sub(r"[^\w\- ]", "", one.group(1).lower()).strip().replace(" ", "-") for one in found if one}
+        return self.headings[page]
 
     def check_named(self, name, lines):
         """A page that sends its reader to files names files that are there."""
@@ -439,6 +461,7 @@ class Tidy:
             elif name.endswith(".md"):
                 lines = self.read(name)
                 self.check_page(name, lines)
+                self.check_links(name, lines)
                 if name in NAMING_PAGES:
                     self.check_named(name, lines)
                 self.check_words(name, lines)
@@ -450,6 +473,16 @@ class Tidy:
         if lib:
             self.check_symbols(lib)
         return self.findings
+
+
+def prose_of(lines):
+    """(number, line) of what stands outside of fences."""
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
 
 
 def strip_comment(line, in_comment):
@@ -479,31 +512,36 @@ def symbols(path, which):
 
 # ---- self-test: each rule broken once -------------------------------------------------------------------------
 
-GOOD = '// A file.\n#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
+OPENING = "// A file.\n// Called by tests.\n// On any thread.\n"
+GOOD = OPENING + '#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
 GOOD_H = "#ifndef POL_GOOD_H\n#define POL_GOOD_H\n\nint pol_good(void);\n\n#endif\n"
 LONG = "word " * 30
-GOOD_PAGE = (f"# {LONG}\n\n[{LONG}](page.md)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
+GOOD_PAGE = (f"# {LONG}\n\n## The 2. `good` part\n\n[{LONG}](good.md#the-2-good-part)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
              f"```sh\n| {LONG}\n```\n")
 BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
     ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
     ("dependency", "policy/CMakeLists.txt", "walle_library(NAME policy DIR . USES base)\n"),
-    ("door", "gateway/svc/bad.c", "// A file.\n#include <lmdb.h>\n"),
-    ("door", "device/core/bad.c", "// A file.\n#include <sys/socket.h>\n"),
-    ("size", "policy/bad.c", "// A file.\n" + "\n" * (FILE_LINES_MAX + 1)),
-    ("size", "policy/bad.c", "// A file.\nint f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
-    ("banned", "policy/bad.c", "// A file.\nvoid f(char *a)\n{\n    strcpy(a, a);\n}\n"),
-    ("banned", "device/core/bad.c", "// A file.\nvoid f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
-    ("banned", "device/vm/bad.c", "// A file.\ndouble f(void)\n{\n    return strtod(0, 0);\n}\n"),
-    ("keyed", "gateway/svc/bad.c", "// A file.\nint f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
-    ("keyed", "gateway/tunnel/bad.c", "// A file.\nvoid f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
-    ("terminal", "gateway/cli/bad.c", "// A file.\nint main(void)\n{\n    return 0;\n}\n"),
-    ("terminal", "gateway/cli/bad.c", "// A file.\nvoid f(void)\n{\n    write(STDOUT_FILENO, 0, 0);\n}\n"),
+    ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
+    ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
+    ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
+    ("size", "policy/bad.c", OPENING + "int f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
+    ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),
+    ("banned", "device/core/bad.c", OPENING + "void f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
+    ("banned", "device/vm/bad.c", OPENING + "double f(void)\n{\n    return strtod(0, 0);\n}\n"),
+    ("keyed", "gateway/svc/bad.c", OPENING + "int f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
+    ("keyed", "gateway/tunnel/bad.c", OPENING + "void f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
+    ("terminal", "gateway/cli/bad.c", OPENING + "int main(void)\n{\n    return 0;\n}\n"),
+    ("terminal", "gateway/cli/bad.c", OPENING + "void f(void)\n{\n    write(STDOUT_FILENO, 0, 0);\n}\n"),
     ("terminal", "gateway/cli/bad.c", '// A file.\nvoid f(void)\n{\n    puts("\\033[2J");\n}\n'),
     ("shape", "policy/bad.h", "int f(void);\n"),
     ("shape", "policy/bad.c", "int f(void);\n"),
-    ("names", "policy/sub/good.c", "// A file.\n"),
+    ("shape", "policy/bad.c", "// A file.\n// Called by tests.\nint f(void);\n"),
+    ("shape", "policy/bad.c", "// A file.\n" * (OPENING_LINES_MAX + 1) + "int f(void);\n"),
+    ("names", "policy/sub/good.c", OPENING),
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
+    ("link", "docs/bad.md", "see [it](../policy/gone.c)\n"),
+    ("link", "docs/bad.md", "see [it](good.md#the-3-part)\n"),
     ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),
     ("page", "docs/bad.md", "```\nopen\n\n```sh\nls\n```\n"),

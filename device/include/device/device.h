@@ -124,8 +124,10 @@ struct dev_stats {
     uint64_t leases_lost;
     uint64_t kills;
     uint64_t dropped_outcomes;
-    uint64_t bad_requests; // requests that ended in an error or a timeout
-    int refused_status;    // 401 or 403: what the last answer refused this device with; 0: not
+    uint64_t bad_requests;     // requests that ended in an error or a timeout
+    int refused_status;        // 401 or 403: what the last answer refused this device with; 0: not
+    int16_t refused_offer_why; // of the last refused offer, a base_status
+    int16_t refused_metadata_why; // of the last refused metadata, likewise
     // Check-ins and reports that failed, of the last of them: what, what the gateway answered (0:
     // nothing, or not all of it), and after how long the next request goes.
     uint64_t failed_requests;

@@ -246,6 +246,11 @@ const char *h2_client_why(const struct h2_client *client)
     return client->why;
 }
 
+bool h2_client_unbelieved(const struct h2_client *client)
+{
+    return client->unbelieved;
+}
+
 bool h2_client_usable(const struct h2_client *client)
 {
     return client->phase != H2_PHASE_GONE && !client->draining && !client->doomed;

@@ -124,6 +124,8 @@ bool h2_client_usable(const struct h2_client *client);
 // Static text of what went wrong, to be asked when `state` told a negative status: what the system
 // or the check of the certificate said. NULL where the status says it all.
 const char *h2_client_why(const struct h2_client *client);
+// It ended since the peer's certificate is not one of h2_tls_new's CA file, or not for this host.
+bool h2_client_unbelieved(const struct h2_client *client);
 uint32_t h2_client_open_streams(const struct h2_client *client);
 uint32_t h2_client_waiting(const struct h2_client *client);
 // Of the TLS handshake: was a session resumed, was early data accepted? False before its end.

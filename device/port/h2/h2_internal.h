@@ -90,6 +90,7 @@ struct h2_client {
     uint32_t pooled;
     uint32_t open_bodies; // streams with one
     uint32_t depth;       // > 0 while callbacks may be running
+    bool unbelieved;      // the handshake ended for the peer's certificate
     bool gathering;       // early data: only what may go so is given to the codec
     bool owing;           // a stream is owed a `writable`
     bool resumed;         // the TLS session was

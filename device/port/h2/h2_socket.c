@@ -364,6 +364,7 @@ static void handshake(struct h2_client *client)
     default:
         h2_tls_forget(client);
         client->why = handshake_fault(client);
+        client->unbelieved = SSL_get_verify_result(client->ssl) != X509_V_OK;
         h2_client_fail(client, BASE_ERR_IO);
         break;
     }

@@ -31,8 +31,9 @@ static enum base_status only_known(const json_t *root, struct base_error *error)
             known |= strcmp(fields[i], key) == 0;
         }
         if (!known) {
-            return base_error_set(error, BASE_ERR_INVALID, "\"%.40s\" is no field of an event",
-                                  key);
+            return base_error_set(
+                error, BASE_ERR_INVALID,
+                "\"%.40s\" is no field of an event (kind name page item instance t attrs)", key);
         }
     }
     return BASE_OK;

@@ -7,6 +7,8 @@
 
 #include "posix/posix_internal.h"
 
+#include "base/errno_status.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@ enum base_status posix_set_aside(int folder, const char *name, const char *where
             continue;
         }
         if (renameat(folder, name, folder, aside) != 0) {
-            return posix_status_of_errno(errno);
+            return base_status_of_errno(errno);
         }
         base_log_warn(log, "device", "%s/%s: not what belongs there; set aside as %s", where, name,
                       aside);
@@ -57,14 +59,14 @@ enum base_status posix_folder_open(int folder, const char *name, const char *whe
 {
     for (int tries = 0; tries < 2; tries++) {
         if (mkdirat(folder, name, DIR_MODE) != 0 && errno != EEXIST) {
-            return posix_status_of_errno(errno);
+            return base_status_of_errno(errno);
         }
         *out_fd = folder_enter(folder, name);
         if (*out_fd >= 0) {
             return BASE_OK;
         }
         if (tries > 0 || (errno != ENOTDIR && errno != ELOOP)) {
-            return posix_status_of_errno(errno);
+            return base_status_of_errno(errno);
         }
         BASE_TRY(posix_set_aside(folder, name, where, log));
     }

@@ -23,7 +23,7 @@
 #define ANSWER_TIMEOUT_S 30
 #define BEARER_MAX       300
 #define PROBLEM_MAX      512 // of a refusal's body
-#define HOST_SHOWN_MAX   80
+#define HOST_SHOWN_MAX   40
 #define DETAIL_MAX       100 // of its text that is shown
 #define FILE_MODE        0600
 #define DIR_MODE         0700
@@ -38,6 +38,8 @@ struct attempt {
     int status;
     enum base_status ended; // BASE_ERR_TIMEOUT until the answer is whole
     bool too_long;          // for an enrolment
+    bool unbelieved;        // the certificate
+    const char *why;        // there was no answer; NULL: `ended` says it
     size_t size;
     uint8_t body[WIRE_ENROLMENT_BYTES_MAX];
     char problem[PROBLEM_MAX + 1];
@@ -210,8 +212,9 @@ static void on_end(void *ctx, void *user, enum base_status status)
 static void on_state(void *ctx, struct h2_client *client, enum base_status status)
 {
     struct attempt *attempt = ctx;
-    (void)client;
     if (status != BASE_OK) {
+        attempt->why = h2_client_why(client);
+        attempt->unbelieved = h2_client_unbelieved(client);
         attempt->ended = attempt->ended == BASE_ERR_TIMEOUT ? status : attempt->ended;
         event_base_loopbreak(attempt->base);
     }
@@ -261,6 +264,21 @@ static enum base_status run(struct attempt *attempt)
     return attempt->ended;
 }
 
+static enum base_status unanswered(const struct attempt *attempt,
+                                   const struct posix_options *options, enum base_status status,
+                                   struct base_error *error)
+{
+    const char *why = attempt->why != NULL ? attempt->why : base_status_text(status);
+    int shown = options->host.size < HOST_SHOWN_MAX ? (int)options->host.size : HOST_SHOWN_MAX;
+    if (attempt->unbelieved) {
+        return base_error_set(error, status,
+                              "enrolment: the certificate of %.*s:%u is not believed by %.40s: %s",
+                              shown, options->host.data, options->port, options->ca_pem_path, why);
+    }
+    return base_error_set(error, status, "enrolment: no answer of %.*s:%u: %s", shown,
+                          options->host.data, options->port, why);
+}
+
 // Asks; what came is in `attempt`.
 static enum base_status ask(struct attempt *attempt, const struct posix_options *options,
                             struct base_str token, struct base_str key, struct base_error *error)
@@ -282,11 +300,7 @@ static enum base_status ask(struct attempt *attempt, const struct posix_options 
     attempt->ended = BASE_OK; // what freeing the client tells is no news
     h2_client_free(client);
     h2_tls_free(tls);
-    int shown = options->host.size < HOST_SHOWN_MAX ? (int)options->host.size : HOST_SHOWN_MAX;
-    return status == BASE_OK
-               ? BASE_OK
-               : base_error_set(error, status, "enrolment: no answer of %.*s:%u: %s", shown,
-                                options->host.data, options->port, base_status_text(status));
+    return status == BASE_OK ? BASE_OK : unanswered(attempt, options, status, error);
 }
 
 // The text of a problem (RFC 9457), as it stands in the JSON; empty when there is none.
@@ -331,9 +345,9 @@ enum base_status posix_enroll(struct event_base *base, const struct posix_option
     return BASE_OK;
 }
 
-enum base_status posix_enrolled(struct event_base *base, const struct posix_options *options,
-                                struct base_str token, struct posix_credential *out,
-                                struct base_error *error)
+static enum base_status enrolled(struct event_base *base, const struct posix_options *options,
+                                 struct base_str token, struct posix_credential *out,
+                                 struct base_error *error)
 {
     enum base_status status = posix_credential_load(options->dir, out, error);
     if (status != BASE_ERR_NOT_FOUND) {
@@ -345,4 +359,17 @@ enum base_status posix_enrolled(struct event_base *base, const struct posix_opti
                               options->dir);
     }
     return posix_enroll(base, options, token, out, error);
+}
+
+// That there was no credential yet is no error of the caller's.
+enum base_status posix_enrolled(struct event_base *base, const struct posix_options *options,
+                                struct base_str token, struct posix_credential *out,
+                                struct base_error *error)
+{
+    struct base_error inner = {0};
+    enum base_status status = enrolled(base, options, token, out, &inner);
+    if (status != BASE_OK && error != NULL) {
+        *error = inner;
+    }
+    return status;
 }

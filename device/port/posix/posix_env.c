@@ -7,6 +7,7 @@
 
 #include "posix/posix_internal.h"
 
+#include "base/errno_status.h"
 #include "base/lmdb_pages.h"
 #include "base/regular_file.h"
 
@@ -74,7 +75,7 @@ enum base_status posix_env_set_aside(int folder, const char *name, const char *w
     (void)unlinkat(folder, aside, AT_REMOVEDIR);
     (void)unlinkat(folder, aside, 0);
     if (renameat(folder, name, folder, aside) != 0 || mkdirat(folder, name, DIR_MODE) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     return BASE_OK;
 }

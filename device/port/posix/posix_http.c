@@ -116,13 +116,19 @@ static void on_writable(void *ctx, void *user)
 }
 
 // A device that is offline is nothing special, so it is said once until there is an answer again.
-static void say_ended(struct posix_http *http, const char *why)
+static void say_ended(struct posix_http *http, const char *why, bool unbelieved)
 {
     if (http->answered || http->warned) {
         base_log_debug(http->options.log, "device", "connection to %s ended: %s", http->host, why);
         return;
     }
     http->warned = true;
+    if (unbelieved) {
+        base_log_warn(http->options.log, "device",
+                      "the certificate of %s port %u is not believed by %s: %s; trying again",
+                      http->host, http->options.port, http->options.ca_pem_path, why);
+        return;
+    }
     base_log_warn(http->options.log, "device", "no answer from %s port %u: %s; trying again",
                   http->host, http->options.port, why);
 }
@@ -135,7 +141,7 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
         return;
     }
     const char *why = h2_client_why(client);
-    say_ended(http, why != NULL ? why : base_status_text(status));
+    say_ended(http, why != NULL ? why : base_status_text(status), h2_client_unbelieved(client));
     if (http->client == client) {
         http->client = NULL;
     }
@@ -166,8 +172,10 @@ static enum base_status client_ready(struct posix_http *http)
         .host = base_str_of(http->host), .port = http->options.port, .tls = http->options.tls};
     enum base_status status = h2_client_new(http->options.base, &options, &events, &http->client);
     if (status != BASE_OK) {
-        say_ended(http, status == BASE_ERR_IO ? "there is no such host, or no way to it"
-                                              : base_status_text(status));
+        say_ended(http,
+                  status == BASE_ERR_IO ? "there is no such host, or no way to it"
+                                        : base_status_text(status),
+                  false);
     }
     return status;
 }

@@ -15,7 +15,6 @@ BASE_NODISCARD enum base_status posix_storage_new(const char *dir, const struct 
                                                   struct base_error *error);
 void posix_storage_free(struct posix_storage *storage);
 struct dev_storage_port posix_storage_table(struct posix_storage *storage);
-enum base_status posix_status_of_errno(int error);
 enum base_status posix_status_of_mdb(int result); // what LMDB answers
 
 // ---- posix_http.c
@@ -25,6 +24,7 @@ struct posix_http_options {
     struct base_str host; // copied
     uint16_t port;
     struct h2_tls *tls;         // owned by the caller
+    const char *ca_pem_path;    // of `tls`, for messages; borrowed
     struct base_str credential; // shown with every request; empty: none; owned by the caller
     const struct base_log *log;
     void *ctx;

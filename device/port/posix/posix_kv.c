@@ -8,6 +8,7 @@
 #include "posix/posix_env.h"
 #include "posix/posix_internal.h"
 
+#include "base/errno_status.h"
 #include "base/regular_file.h"
 
 #include <errno.h>
@@ -336,7 +337,7 @@ static enum base_status open_env(struct posix_kv *kv, const char *folder, const 
 {
     BASE_TRY(base_folder_look(dir, FOLDER, why));
     if (mkdirat(dir, FOLDER, DIR_MODE) != 0 && errno != EEXIST) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     enum base_status status = posix_env_check(folder, FOLDER, why);
     if (status == BASE_OK) {
@@ -360,7 +361,7 @@ enum base_status posix_kv_new(const struct posix_kv_options *options, struct pos
     }
     int dir = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0) {
-        return base_error_set(error, posix_status_of_errno(errno), "%s: cannot open the folder",
+        return base_error_set(error, base_status_of_errno(errno), "%s: cannot open the folder",
                               options->dir);
     }
     struct posix_kv *kv = calloc(1, sizeof(*kv));

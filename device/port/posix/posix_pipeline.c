@@ -8,6 +8,7 @@
 #include "posix/posix_kv.h"
 
 #include "base/alloc.h"
+#include "base/carve.h"
 #include "base/clock.h"
 #include "base/prng.h"
 #include "zstd/codec_zstd.h"
@@ -222,7 +223,7 @@ static enum base_status bell_open(struct posix_pipeline *self)
 
 static void *block(struct posix_pipeline *self, uint32_t index, size_t size)
 {
-    self->memory[index] = size > 0 ? aligned_alloc(16, (size + 15) / 16 * 16) : NULL;
+    self->memory[index] = size > 0 ? aligned_alloc(16, base_aligned(size, 16)) : NULL;
     return self->memory[index];
 }
 

@@ -208,6 +208,7 @@ static enum base_status network_open(struct posix_port *port, struct event_base 
         .host = options->host,
         .port = options->port,
         .tls = options->tls ? port->tls : NULL,
+        .ca_pem_path = options->ca_pem_path,
         .credential = options->credential,
         .log = options->log,
         .ctx = port,

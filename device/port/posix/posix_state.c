@@ -11,6 +11,7 @@
 #include "posix/posix_state_old.h"
 
 #include "base/cursor.h"
+#include "base/errno_status.h"
 #include "base/record_seal.h"
 #include "base/regular_file.h"
 
@@ -183,11 +184,11 @@ enum base_status posix_state_open(struct posix_state *state, int device, const c
         return BASE_ERR_TOO_LARGE;
     }
     if (mkdirat(device, "state", DIR_MODE) != 0 && errno != EEXIST) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     state->folder = openat(device, "state", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (state->folder < 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     BASE_TRY(fresh_look(state));
     BASE_TRY(slots_look(state));
@@ -215,7 +216,7 @@ enum base_status posix_state_peek(int device, uint8_t *out, size_t capacity, siz
     uint64_t newest = 0;
     state.folder = openat(device, "state", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (state.folder < 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     for (unsigned slot = 0; slot < 2; slot++) {
         struct base_span bytes;
@@ -296,16 +297,16 @@ static enum base_status file_write(int folder, const uint8_t *bytes, size_t size
     (void)unlinkat(folder, FRESH, 0); // left by a kill, or of another kind
     int fd = openat(folder, FRESH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
     size_t done = 0;
-    enum base_status status = fd >= 0 ? BASE_OK : posix_status_of_errno(errno);
+    enum base_status status = fd >= 0 ? BASE_OK : base_status_of_errno(errno);
     while (status == BASE_OK && done < size) {
         ssize_t step = write(fd, bytes + done, size - done);
         if (step <= 0 && errno != EINTR) {
-            status = step < 0 ? posix_status_of_errno(errno) : BASE_ERR_FULL;
+            status = step < 0 ? base_status_of_errno(errno) : BASE_ERR_FULL;
         }
         done += step > 0 ? (size_t)step : 0;
     }
     if (status == BASE_OK && fdatasync(fd) != 0) {
-        status = posix_status_of_errno(errno);
+        status = base_status_of_errno(errno);
     }
     if (fd >= 0) {
         (void)close(fd);
@@ -324,7 +325,7 @@ enum base_status posix_state_save(struct posix_state *state, const uint8_t *byte
     enum base_status status = file_write(state->folder, state->bytes, whole);
     if (status == BASE_OK && (renameat(state->folder, FRESH, state->folder, names[slot]) != 0 ||
                               fsync(state->folder) != 0)) {
-        status = posix_status_of_errno(errno);
+        status = base_status_of_errno(errno);
     }
     if (status != BASE_OK) {
         (void)unlinkat(state->folder, FRESH, 0);

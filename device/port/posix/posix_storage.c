@@ -8,6 +8,7 @@
 #include "posix/posix_internal.h"
 #include "posix/posix_state.h"
 
+#include "base/errno_status.h"
 #include "base/regular_file.h"
 
 #include <dirent.h>
@@ -49,21 +50,6 @@ struct posix_storage {
     struct posix_state state;
 };
 
-enum base_status posix_status_of_errno(int error)
-{
-    switch (error) {
-    case ENOENT:
-        return BASE_ERR_NOT_FOUND;
-    case ENOSPC:
-    case EDQUOT:
-        return BASE_ERR_FULL;
-    case ENOMEM:
-        return BASE_ERR_NOMEM;
-    default:
-        return BASE_ERR_IO;
-    }
-}
-
 enum base_status posix_status_of_mdb(int result)
 {
     switch (result) {
@@ -79,7 +65,7 @@ enum base_status posix_status_of_mdb(int result)
     case MDB_VERSION_MISMATCH:
         return BASE_ERR_CORRUPT;
     default:
-        return posix_status_of_errno(result);
+        return base_status_of_errno(result);
     }
 }
 
@@ -133,7 +119,7 @@ static enum base_status take_away(const struct posix_storage *storage, int folde
     return errno == EISDIR || errno == EPERM
                ? posix_set_aside(folder, hex, folder == storage->blobs ? "blobs" : "partial",
                                  storage->log)
-               : posix_status_of_errno(errno);
+               : base_status_of_errno(errno);
 }
 
 // Is content there? What is no file is none, and is taken away.
@@ -141,7 +127,7 @@ static enum base_status content_stat(const struct posix_storage *storage, int fo
                                      const char *hex, struct stat *out)
 {
     if (fstatat(folder, hex, out, AT_SYMLINK_NOFOLLOW) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     if (S_ISREG(out->st_mode)) {
         return BASE_OK;
@@ -181,7 +167,7 @@ static enum base_status writing_open(struct posix_storage *storage, const struct
     BASE_TRY(base_regular_openat(storage->partial, hex_of(name, hex),
                                  O_WRONLY | O_CREAT | O_NOFOLLOW, &storage->writing, NULL));
     if (fstat(storage->writing, &info) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     storage->writing_name = *name;
     storage->writing_bytes = (uint64_t)info.st_size;
@@ -203,7 +189,7 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
             continue;
         }
         if (step <= 0) {
-            enum base_status status = step < 0 ? posix_status_of_errno(errno) : BASE_ERR_FULL;
+            enum base_status status = step < 0 ? base_status_of_errno(errno) : BASE_ERR_FULL;
             writing_close(storage); // its size is looked up again next time
             return status;
         }
@@ -220,14 +206,14 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
     struct stat info;
     BASE_TRY(writing_open(storage, name));
     if (fsync(storage->writing) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     writing_close(storage);
     if (content_stat(storage, storage->blobs, hex_of(name, hex), &info) == BASE_ERR_IO) {
         return BASE_ERR_IO; // something stands in its place, and stays
     }
     if (renameat(storage->partial, hex, storage->blobs, hex) != 0 || fsync(storage->blobs) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     return BASE_OK;
 }
@@ -237,7 +223,7 @@ static enum base_status space(void *ctx, uint64_t *out_bytes)
     const struct posix_storage *storage = ctx;
     struct statvfs info;
     if (fstatvfs(storage->partial, &info) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     uint64_t bytes = (uint64_t)info.f_bavail * info.f_frsize;
     *out_bytes = bytes > POSIX_SPACE_MIN_FREE ? bytes - POSIX_SPACE_MIN_FREE : 0;
@@ -254,14 +240,14 @@ static enum base_status reserve_end(struct posix_storage *storage, const struct 
         writing_close(storage);
     }
     if (fstatat(storage->partial, hex_of(name, hex), &info, 0) != 0) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     if (info.st_size == 0) {
-        return unlinkat(storage->partial, hex, 0) == 0 ? BASE_OK : posix_status_of_errno(errno);
+        return unlinkat(storage->partial, hex, 0) == 0 ? BASE_OK : base_status_of_errno(errno);
     }
     BASE_TRY(writing_open(storage, name));
     bool done = ftruncate(storage->writing, info.st_size) == 0;
-    enum base_status status = done ? BASE_OK : posix_status_of_errno(errno);
+    enum base_status status = done ? BASE_OK : base_status_of_errno(errno);
     writing_close(storage);
     return status;
 }
@@ -277,7 +263,7 @@ static enum base_status blob_reserve(void *ctx, const struct wire_sha256 *name, 
         errno == EOPNOTSUPP || errno == ENOSYS) { // then the look at what is free must do
         return BASE_OK;
     }
-    return errno == EFBIG ? BASE_ERR_FULL : posix_status_of_errno(errno);
+    return base_status_of_errno(errno);
 }
 
 static enum base_status mapping_add(struct posix_storage *storage, const struct wire_sha256 *name,
@@ -308,11 +294,11 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     BASE_TRY(status);
     const uint8_t *bytes = empty;
     size_t size = 0;
-    status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    status = fstat(fd, &info) == 0 ? BASE_OK : base_status_of_errno(errno);
     if (status == BASE_OK && info.st_size > 0) {
         size = (size_t)info.st_size;
         void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        status = mapped != MAP_FAILED ? BASE_OK : posix_status_of_errno(errno);
+        status = mapped != MAP_FAILED ? BASE_OK : base_status_of_errno(errno);
         bytes = mapped;
     }
     (void)close(fd);
@@ -358,7 +344,7 @@ static enum base_status blob_load(void *ctx, const struct wire_sha256 *name,
     if (status != BASE_OK) {
         return status == BASE_ERR_INVALID ? BASE_ERR_CORRUPT : status; // a pipe is no content
     }
-    status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    status = fstat(fd, &info) == 0 ? BASE_OK : base_status_of_errno(errno);
     size_t size = status == BASE_OK ? (size_t)info.st_size : 0;
     uint8_t *bytes = status == BASE_OK ? malloc(size > 0 ? size : 1) : NULL;
     if (status == BASE_OK) {
@@ -418,7 +404,7 @@ static enum base_status folder_each(int folder,
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
-        enum base_status status = posix_status_of_errno(errno);
+        enum base_status status = base_status_of_errno(errno);
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -449,10 +435,10 @@ static enum base_status blob_each(void *ctx,
 static enum base_status own_open(const char *dir, int *out_fd)
 {
     if (mkdir(dir, DIR_MODE) != 0 && errno != EEXIST) {
-        return posix_status_of_errno(errno);
+        return base_status_of_errno(errno);
     }
     *out_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *out_fd >= 0 ? BASE_OK : posix_status_of_errno(errno);
+    return *out_fd >= 0 ? BASE_OK : base_status_of_errno(errno);
 }
 
 // Of a process that was killed a child may hold the lock, until it has begun its program.

@@ -64,30 +64,53 @@ static bool name_of(mp_parse_node_t node, char out[DEV_VM_FILE_MAX])
     return true;
 }
 
-static void found(struct walk *walk, mp_parse_node_t node, uint32_t line)
+// One more for `out`, of the module that `node` names; NULL: it has no name that can be told, or
+// `out` is full.
+static struct dev_vm_import *found(struct walk *walk, mp_parse_node_t node, uint32_t line)
 {
     struct dev_vm_compiled *out = walk->out;
     const mp_parse_node_struct_t *as = struct_of(node);
     if (as != NULL && MP_PARSE_NODE_STRUCT_KIND(as) == KIND_dotted_as_name) {
         node = as->nodes[0];
     }
-    if (out->import_count < DEV_VM_IMPORTS_MAX &&
-        name_of(node, out->imports[out->import_count].name)) {
-        out->imports[out->import_count++].line = line;
+    if (out->import_count == DEV_VM_IMPORTS_MAX ||
+        !name_of(node, out->imports[out->import_count].name)) {
+        return NULL;
+    }
+    struct dev_vm_import *import = &out->imports[out->import_count++];
+    import->item[0] = '\0';
+    import->line = line;
+    return import;
+}
+
+// `item`, which follows "import" in "from x import item as y", is of that import.
+static void name_item(struct dev_vm_import *import, mp_parse_node_t item)
+{
+    const mp_parse_node_struct_t *node = struct_of(item);
+    if (import == NULL || node == NULL || MP_PARSE_NODE_STRUCT_KIND(node) != KIND_import_as_name) {
+        return; // nowhere to go, or all: "*"
+    }
+    const char *text = qstr_str((qstr)MP_PARSE_NODE_LEAF_ARG(node->nodes[0]));
+    size_t size = strlen(text);
+    if (size < sizeof(import->item)) {
+        memcpy(import->item, text, size + 1);
     }
 }
 
 static void statement(struct walk *walk, const mp_parse_node_struct_t *node, uint32_t kind)
 {
-    const mp_parse_node_struct_t *list = struct_of(node->nodes[0]);
     uint32_t line = (uint32_t)node->source_line;
-    if (kind == KIND_import_name && list != NULL &&
-        MP_PARSE_NODE_STRUCT_KIND(list) == KIND_dotted_as_names) {
-        for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(list); i++) {
-            found(walk, list->nodes[i], line);
+    bool from = kind == KIND_import_from;
+    mp_parse_node_t list = node->nodes[from ? 1 : 0];
+    mp_parse_node_t *parts = NULL;
+    size_t count = mp_parse_node_extract_list(
+        &list, from ? KIND_import_as_names : KIND_dotted_as_names, &parts);
+    for (size_t i = 0; i < count; i++) {
+        if (from) {
+            name_item(found(walk, node->nodes[0], line), parts[i]);
+        } else {
+            (void)found(walk, parts[i], line);
         }
-    } else {
-        found(walk, node->nodes[0], line);
     }
 }
 

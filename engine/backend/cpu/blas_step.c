@@ -135,11 +135,6 @@ static void run_parts(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_blas(const struct eng_step *step, const struct eng_run *run)
 {
     const struct blas_step *d = step->state;
@@ -147,8 +142,8 @@ static enum base_status run_blas(const struct eng_step *step, const struct eng_r
                          .a = run->data[d->a],
                          .b = run->data[d->b],
                          .c = run->data[d->c],
-                         .bias = optional_data(run, d->bias),
-                         .residual = optional_data(run, d->residual)};
+                         .bias = eng_run_data(run, d->bias),
+                         .residual = eng_run_data(run, d->residual)};
     eng_pool_for(run->pool, d->images * d->parts, 1, run_parts, &r);
     return BASE_OK;
 }

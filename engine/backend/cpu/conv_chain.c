@@ -150,21 +150,16 @@ static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_chain(const struct eng_step *step, const struct eng_run *run)
 {
     const struct chain *c = step->state;
     struct chain_run r = {
         .c = c,
         .x = run->data[c->x],
-        .before_bias = c->has_before ? optional_data(run, c->before.bias) : NULL,
-        .bias = optional_data(run, c->bias),
-        .behind_bias = c->has_behind ? optional_data(run, c->behind.bias) : NULL,
-        .residual = optional_data(run, c->has_behind ? c->behind.residual : c->residual),
+        .before_bias = c->has_before ? eng_run_data(run, c->before.bias) : NULL,
+        .bias = eng_run_data(run, c->bias),
+        .behind_bias = c->has_behind ? eng_run_data(run, c->behind.bias) : NULL,
+        .residual = eng_run_data(run, c->has_behind ? c->behind.residual : c->residual),
         .y = run->data[c->y],
         .scratch = run->scratch,
     };

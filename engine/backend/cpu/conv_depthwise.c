@@ -233,11 +233,6 @@ static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     eng_conv_dw_rows(ctx, begin, end);
 }
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_depthwise(const struct eng_step *step, const struct eng_run *run)
 {
     const struct depthwise *d = step->state;
@@ -256,8 +251,8 @@ static enum base_status run_depthwise(const struct eng_step *step, const struct 
         .x_pitch = d->shape.in_channels,
         .y_pitch = d->shape.in_channels,
         .weights = packed,
-        .bias = optional_data(run, d->bias),
-        .residual = optional_data(run, d->residual),
+        .bias = eng_run_data(run, d->bias),
+        .residual = eng_run_data(run, d->residual),
         .y = run->data[d->y],
     };
     const int64_t rows = d->shape.batch * d->shape.out[1];

@@ -110,11 +110,6 @@ static void pack_weights(void *ctx, void *out)
     }
 }
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_direct(const struct eng_step *step, const struct eng_run *run)
 {
     const struct direct *d = step->state;
@@ -132,8 +127,8 @@ static enum base_status run_direct(const struct eng_step *step, const struct eng
         .a = run->data[d->x],
         .b = packed,
         .c = run->data[d->y],
-        .bias = optional_data(run, d->bias),
-        .residual = optional_data(run, d->residual),
+        .bias = eng_run_data(run, d->bias),
+        .residual = eng_run_data(run, d->residual),
         .scratch = scratch,
     };
     eng_gemm_execute(&product, run->pool);

@@ -135,41 +135,6 @@ struct wino_run {
     float *y, *scratch;
 };
 
-static void transform_out(const struct wino_run *r, int64_t tile, int64_t count, const float *m,
-                          int64_t column, int64_t n)
-{
-    const struct wino *d = r->d;
-    const struct eng_conv_shape *s = &d->tiles.shape;
-    for (int64_t i = 0; i < count; i++) {
-        const struct eng_wino_place at = eng_wino_place_of(&d->tiles, tile + i);
-        const int64_t out =
-            ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * s->out_channels + column;
-        const int64_t rows = s->out[1] - at.y, cols = s->out[2] - at.x;
-        const struct eng_wino_store t = {
-            .in = m + i * d->kernels->nr,
-            .plane = d->out_plane,
-            .out = r->y + out,
-            .row = (size_t)(s->out[2] * s->out_channels),
-            .pixel = (size_t)s->out_channels,
-            .rows = (uint32_t)(rows < d->tiles.unit ? rows : d->tiles.unit),
-            .cols = (uint32_t)(cols < d->tiles.unit ? cols : d->tiles.unit),
-            .channels = (size_t)n,
-            .bias = r->bias != NULL ? r->bias + column : NULL,
-            .residual = r->residual != NULL ? r->residual + out : NULL,
-            .act = d->act.act,
-            .alpha = d->act.alpha,
-            .beta = d->act.beta,
-        };
-        d->kernels->wino_out[d->tiles.unit](&t);
-        if (d->act.act_after != ENG_GEMM_ACT_NONE) {
-            for (uint32_t y = 0; y < t.rows; y++) {
-                d->kernels->act_rows(t.out + y * t.row, t.cols, t.pixel, (size_t)n,
-                                     d->act.act_after);
-            }
-        }
-    }
-}
-
 // Products of all elements of the tiles with one panel of n output channels.
 static void multiply(const struct wino *d, const float *v, const float *u, float *m, int64_t count,
                      int64_t n)
@@ -213,7 +178,16 @@ static void run_block(const struct wino_run *r, int64_t block, int64_t split, fl
         const int64_t column = panel * nr;
         const int64_t n = channels - column < nr ? channels - column : nr;
         multiply(d, v, r->u + column * per_column, m, count, n);
-        transform_out(r, tile, count, m, column, n);
+        const struct eng_wino_sums sums = {.kernels = d->kernels,
+                                           .act = &d->act,
+                                           .in = m,
+                                           .plane = d->out_plane,
+                                           .y = r->y,
+                                           .bias = r->bias,
+                                           .residual = r->residual,
+                                           .column = column,
+                                           .channels = n};
+        eng_wino_tiles_out(&d->tiles, &sums, tile, count);
     }
 }
 
@@ -233,11 +207,6 @@ static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_wino(const struct eng_step *step, const struct eng_run *run)
 {
     const struct wino *d = step->state;
@@ -245,8 +214,8 @@ static enum base_status run_wino(const struct eng_step *step, const struct eng_r
         .d = d,
         .x = run->data[d->x],
         .u = d->packed,
-        .bias = optional_data(run, d->bias),
-        .residual = optional_data(run, d->residual),
+        .bias = eng_run_data(run, d->bias),
+        .residual = eng_run_data(run, d->residual),
         .y = run->data[d->y],
         .scratch = run->scratch,
     };

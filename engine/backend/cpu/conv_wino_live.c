@@ -160,39 +160,6 @@ static void multiply(const struct live *d, const float *v, const float *u, float
     }
 }
 
-static void transform_out(const struct live_run *r, int64_t tile, int64_t count, const float *m,
-                          int64_t column, int64_t n)
-{
-    const struct live *d = r->d;
-    const struct eng_conv_shape *s = &d->tiles.shape;
-    for (int64_t i = 0; i < count; i++) {
-        const struct eng_wino_place at = eng_wino_place_of(&d->tiles, tile + i);
-        const int64_t out =
-            ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * s->out_channels + column;
-        const int64_t rows = s->out[1] - at.y, cols = s->out[2] - at.x;
-        const struct eng_wino_store t = {
-            .in = m + i * d->tiles.kernels->nr,
-            .plane = d->out_plane,
-            .out = r->y + out,
-            .row = (size_t)(s->out[2] * s->out_channels),
-            .pixel = (size_t)s->out_channels,
-            .rows = (uint32_t)(rows < ENG_WINO_UNIT ? rows : ENG_WINO_UNIT),
-            .cols = (uint32_t)(cols < ENG_WINO_UNIT ? cols : ENG_WINO_UNIT),
-            .channels = (size_t)n,
-            .bias = r->bias != NULL ? r->bias + column : NULL,
-            .residual = r->residual != NULL ? r->residual + out : NULL,
-            .act = d->act.act,
-            .alpha = d->act.alpha,
-            .beta = d->act.beta,
-        };
-        d->tiles.kernels->wino_out[ENG_WINO_UNIT](&t);
-        for (uint32_t y = 0; d->act.act_after != ENG_GEMM_ACT_NONE && y < t.rows; y++) {
-            d->tiles.kernels->act_rows(t.out + y * t.row, t.cols, t.pixel, (size_t)n,
-                                       d->act.act_after);
-        }
-    }
-}
-
 static void run_tiles(const struct live_run *r, int64_t block, int64_t panel, const float *v,
                       const float *u, float *m)
 {
@@ -201,7 +168,16 @@ static void run_tiles(const struct live_run *r, int64_t block, int64_t panel, co
     const int64_t column = panel * nr, left = d->tiles.shape.out_channels - column;
     const int64_t n = left < nr ? left : nr;
     multiply(d, v, u, m, count, n);
-    transform_out(r, block * d->block, count, m, column, n);
+    const struct eng_wino_sums sums = {.kernels = d->tiles.kernels,
+                                       .act = &d->act,
+                                       .in = m,
+                                       .plane = d->out_plane,
+                                       .y = r->y,
+                                       .bias = r->bias,
+                                       .residual = r->residual,
+                                       .column = column,
+                                       .channels = n};
+    eng_wino_tiles_out(&d->tiles, &sums, block * d->block, count);
 }
 
 static int64_t panel_count(const struct live *d)
@@ -265,19 +241,14 @@ static void run_panels(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_live(const struct eng_step *step, const struct eng_run *run)
 {
     const struct live *d = step->state;
     struct live_run r = {.d = d,
                          .x = run->data[d->x],
                          .w = run->data[d->w],
-                         .bias = optional_data(run, d->bias),
-                         .residual = optional_data(run, d->residual),
+                         .bias = eng_run_data(run, d->bias),
+                         .residual = eng_run_data(run, d->residual),
                          .y = run->data[d->y],
                          .shared = run->scratch};
     if (d->by_panels) {

@@ -263,17 +263,12 @@ static const float *mean_bias(const struct matmul *m, const struct eng_run *run,
 }
 #endif
 
-static const float *optional_data(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor != ENG_NONE ? run->data[tensor] : NULL;
-}
-
 static enum base_status run_matmul(const struct eng_step *step, const struct eng_run *run)
 {
     const struct matmul *m = step->state;
     float *scratch = run->scratch;
     const float *packed = m->packed;
-    const float *bias = optional_data(run, m->bias);
+    const float *bias = eng_run_data(run, m->bias);
     if (m->mean != NULL) {
         bias = mean_bias(m, run, bias, scratch);
         scratch += mean_floats(m);
@@ -293,7 +288,7 @@ static enum base_status run_matmul(const struct eng_step *step, const struct eng
         .b = packed,
         .c = run->data[m->c],
         .bias = bias,
-        .residual = optional_data(run, m->residual),
+        .residual = eng_run_data(run, m->residual),
         .scratch = scratch,
     };
     eng_gemm_execute(&product, run->pool);

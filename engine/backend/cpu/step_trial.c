@@ -5,6 +5,7 @@
 
 #include "backend/pack.h"
 #include "base/alloc.h"
+#include "base/carve.h"
 #include "base/clock.h"
 #include "model/graph.h"
 
@@ -170,8 +171,7 @@ static enum base_status measure_in(struct eng_trial *trial, const struct eng_pre
     step.command = trial->command;
     void *scratch = NULL;
     if (step.scratch_bytes > 0) {
-        scratch =
-            aligned_alloc(ALIGNMENT, (step.scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+        scratch = aligned_alloc(ALIGNMENT, base_aligned(step.scratch_bytes, ALIGNMENT));
         if (scratch == NULL) {
             return BASE_ERR_NOMEM;
         }

@@ -155,21 +155,16 @@ static void norm_groups(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static void *tensor_at(const struct eng_run *run, uint32_t tensor)
-{
-    return tensor == ENG_NONE ? NULL : run->data[tensor];
-}
-
 static enum base_status run_norm(const struct eng_step *step, const struct eng_run *run)
 {
     const struct rows_state *s = step->state;
     struct rows_run r = {.state = s,
                          .x = run->data[step->command->inputs[0]],
                          .y = run->data[step->command->outputs[0]],
-                         .scale = tensor_at(run, s->scale),
-                         .bias = tensor_at(run, s->bias),
-                         .mean = tensor_at(run, s->mean),
-                         .inverse = tensor_at(run, s->inverse)};
+                         .scale = eng_run_data(run, s->scale),
+                         .bias = eng_run_data(run, s->bias),
+                         .mean = eng_run_data(run, s->mean),
+                         .inverse = eng_run_data(run, s->inverse)};
     r.scale = r.scale == NULL ? s->ones : r.scale;
     r.bias = r.bias == NULL ? s->ones + s->n : r.bias;
     eng_pool_for(run->pool, s->outer, s->grain, norm_groups, &r);

@@ -86,6 +86,39 @@ void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64
     }
 }
 
+void eng_wino_tiles_out(const struct eng_wino_tiles *tiles, const struct eng_wino_sums *sums,
+                        int64_t tile, int64_t count)
+{
+    const struct eng_conv_shape *s = &tiles->shape;
+    const struct eng_gemm_plan *act = sums->act;
+    const int64_t unit = tiles->unit;
+    for (int64_t i = 0; i < count; i++) {
+        const struct eng_wino_place at = eng_wino_place_of(tiles, tile + i);
+        const int64_t out =
+            ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * s->out_channels + sums->column;
+        const int64_t rows = s->out[1] - at.y, cols = s->out[2] - at.x;
+        const struct eng_wino_store t = {
+            .in = sums->in + i * sums->kernels->nr,
+            .plane = sums->plane,
+            .out = sums->y + out,
+            .row = (size_t)(s->out[2] * s->out_channels),
+            .pixel = (size_t)s->out_channels,
+            .rows = (uint32_t)(rows < unit ? rows : unit),
+            .cols = (uint32_t)(cols < unit ? cols : unit),
+            .channels = (size_t)sums->channels,
+            .bias = sums->bias != NULL ? sums->bias + sums->column : NULL,
+            .residual = sums->residual != NULL ? sums->residual + out : NULL,
+            .act = act->act,
+            .alpha = act->alpha,
+            .beta = act->beta,
+        };
+        sums->kernels->wino_out[unit](&t);
+        for (uint32_t y = 0; act->act_after != ENG_GEMM_ACT_NONE && y < t.rows; y++) {
+            sums->kernels->act_rows(t.out + y * t.row, t.cols, t.pixel, t.channels, act->act_after);
+        }
+    }
+}
+
 bool eng_wino_pays(const struct eng_conv_shape *s)
 {
     if (!eng_conv_fits_wino(s)) {

@@ -1,11 +1,11 @@
 // The tiles of Winograd's F(unit x unit, 3 x 3) over a batch of images: where each lies, and its
-// way into elements. Shared by the convolutions with constant weights (conv_wino.c) and those of
-// training (conv_wino_live.c, conv_grad_wino.c). Called on the pool's threads.
+// way into elements and out of them. Shared by the convolutions with constant weights (conv_wino.c)
+// and those of training (conv_wino_live.c, conv_grad_wino.c). Called on the pool's threads.
 #ifndef ENG_CPU_WINO_TILES_H
 #define ENG_CPU_WINO_TILES_H
 
 #include "backend/cpu/conv_shape.h"
-#include "backend/cpu/gemm_kernels.h"
+#include "backend/cpu/gemm_run.h"
 
 // Of training.
 #define ENG_WINO_UNIT     4
@@ -35,6 +35,21 @@ struct eng_wino_place eng_wino_place_of(const struct eng_wino_tiles *tiles, int6
 void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
                        int64_t count, float *out, size_t plane, float *edge);
 size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles);
+
+// Products of tiles with one panel of output channels: element e of tile i at in + e * plane +
+// i * kernels->nr.
+struct eng_wino_sums {
+    const struct eng_gemm_kernels *kernels;
+    const struct eng_gemm_plan *act; // its activation fields
+    const float *in;
+    size_t plane;
+    float *y;                     // of the whole batch
+    const float *bias, *residual; // NULL: none
+    int64_t column, channels;     // of the panel
+};
+// Transforms `count` tiles from `tile` on back into pixels of y, and activates them.
+void eng_wino_tiles_out(const struct eng_wino_tiles *tiles, const struct eng_wino_sums *sums,
+                        int64_t tile, int64_t count);
 // Whether kernels that are transformed anew in each run are worth it.
 bool eng_wino_pays(const struct eng_conv_shape *shape);
 

@@ -4,6 +4,8 @@
 // cpu/conv_chain.c has to compute.
 #include "backend/ref/ref.h"
 
+#include "base/carve.h"
+
 #define ALIGN_BYTES 64u
 
 struct chain {
@@ -49,7 +51,7 @@ static enum base_status setup_chain(const struct eng_prepare *ctx, struct eng_st
         if (i + 1 < chain->count) {
             const struct eng_tensor *y = eng_ref_tensor(step, chain->convs[i].outputs[0]);
             const size_t bytes = eng_desc_bytes(&y->desc);
-            c->convs_at += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+            c->convs_at += base_aligned(bytes, ALIGN_BYTES);
         }
     }
     step->scratch_bytes = c->convs_at + most;

@@ -12,6 +12,7 @@
 #include "mem/mem_kv.h"
 #include "pipeline/feature_store.h"
 #include "pipeline/sequence.h"
+#include "wire/event_attrs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,7 @@ static void on_gap(void *ctx, const struct dev_gap *gap)
 static bool see_event(void *ctx, const struct dev_event *event)
 {
     uint32_t *count = ctx;
-    base_check(dev_event_attrs_check(event->attrs, event->attrs_bytes, event->attr_count) ==
+    base_check(wire_event_attrs_check(event->attrs, event->attrs_bytes, event->attr_count) ==
                BASE_OK);
     *count += 1;
     return true;

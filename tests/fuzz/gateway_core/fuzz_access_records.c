@@ -4,10 +4,10 @@
 // Input: u8 which, then the bytes.
 #include "fuzz_target.h"
 
-#include "svc/answers.h"
-#include "svc/audit.h"
-#include "svc/credentials.h"
-#include "svc/operators.h"
+#include "svc/access/answers.h"
+#include "svc/access/audit.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Fuzz target of what a device brings to its enrolment (walle-enroll-key): what has the form of a
 // key is the one text of its 32 bytes, and makes credentials and ids; nothing else makes one, and
 // no text of any length is read past its end.
-#include "svc/enrol_key.h"
+#include "svc/access/enrol_key.h"
 
 #include "base/check.h"
 #include "base/str.h"

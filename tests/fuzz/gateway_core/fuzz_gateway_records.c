@@ -4,9 +4,9 @@
 // Input: u8 which, then the bytes.
 #include "fuzz_target.h"
 
-#include "svc/device_record.h"
-#include "svc/release.h"
-#include "svc/rollout_state.h"
+#include "svc/device/device_record.h"
+#include "svc/plan/release.h"
+#include "svc/rollout/rollout_state.h"
 
 #include <stdlib.h>
 #include <string.h>

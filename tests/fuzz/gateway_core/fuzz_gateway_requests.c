@@ -8,7 +8,7 @@
 #include "fuzz_target.h"
 
 #include "core_rig.h"
-#include "svc/operators.h"
+#include "svc/access/operators.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

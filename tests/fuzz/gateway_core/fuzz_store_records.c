@@ -10,7 +10,7 @@
 #include "base/cursor.h"
 #include "base/prng.h"
 #include "svc/core_private.h"
-#include "svc/device_user.h"
+#include "svc/access/device_user.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "pipeline/event_predicate.h"
+#include "wire/event_attrs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static void attrs_take(const uint8_t *bytes, size_t size, struct dev_event *even
     while (count < 4 && dev_event_attr_next(&whole, &at, &attr)) {
         count++;
     }
-    if (dev_event_attrs_check(bytes, at, count) == BASE_OK) {
+    if (wire_event_attrs_check(bytes, at, count) == BASE_OK) {
         event->attrs = bytes;
         event->attrs_bytes = at;
         event->attr_count = count;

@@ -57,11 +57,12 @@ static void give_events(struct dev_trigger_engine *engine, const uint8_t *bytes,
     }
 }
 
-static void run(const struct dev_trigger_set *set, const uint8_t *bytes, size_t size)
+static void run(const struct dev_trigger_set *set, size_t state_bytes, const uint8_t *bytes,
+                size_t size)
 {
-    void *memory = malloc(dev_trigger_state_bytes(set));
+    void *memory = malloc(state_bytes);
     struct dev_trigger_engine *engine;
-    base_check(dev_trigger_init(set, memory, dev_trigger_state_bytes(set), &engine) == BASE_OK);
+    base_check(dev_trigger_init(set, memory, state_bytes, &engine) == BASE_OK);
     size_t stored_max = dev_trigger_encoded_max(engine);
     uint8_t *stored = malloc(stored_max);
     size_t stored_size;
@@ -83,7 +84,7 @@ static void run(const struct dev_trigger_set *set, const uint8_t *bytes, size_t 
     stored_max = dev_trigger_encoded_max(engine);
     stored = realloc(stored, stored_max);
     base_check(dev_trigger_encode(engine, stored, stored_max, &stored_size) == BASE_OK);
-    base_check(dev_trigger_init(set, memory, dev_trigger_state_bytes(set), &engine) == BASE_OK);
+    base_check(dev_trigger_init(set, memory, state_bytes, &engine) == BASE_OK);
     base_check(dev_trigger_decode(engine, stored, stored_size) == BASE_OK);
     free(state);
     free(stored);
@@ -109,7 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         base_check(dev_trigger_compile(scratch, memory, certificate.set_bytes, &set) == BASE_OK);
         free(scratch);
         scratch = NULL;
-        run(set, data + text_size + (nul != NULL), size - text_size - (nul != NULL));
+        run(set, certificate.state_bytes, data + text_size + (nul != NULL),
+            size - text_size - (nul != NULL));
         free(memory);
     }
     free(scratch);

@@ -3,8 +3,10 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
+#include "base/errno_status.h"
 #include "base/error.h"
 
+#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +88,24 @@ static void errors_are_cut_not_overrun(void **state)
     assert_int_equal(base_error_set(NULL, BASE_ERR_IO, "%s", longer), BASE_ERR_IO);
 }
 
+static void errors_of_the_system(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        enum base_status want;
+    } cases[] = {{ENOENT, BASE_ERR_NOT_FOUND},
+                 {ENOSPC, BASE_ERR_FULL},
+                 {EDQUOT, BASE_ERR_FULL},
+                 {EFBIG, BASE_ERR_FULL},
+                 {ENOMEM, BASE_ERR_NOMEM},
+                 {EACCES, BASE_ERR_IO},
+                 {EIO, BASE_ERR_IO}};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        assert_int_equal(base_status_of_errno(cases[i].error), cases[i].want);
+    }
+}
+
 static void checked_arithmetic(void **state)
 {
     (void)state;
@@ -137,6 +157,7 @@ int main(void)
         cmocka_unit_test(every_status_has_a_text),
         cmocka_unit_test(try_returns_what_failed),
         cmocka_unit_test(errors_are_cut_not_overrun),
+        cmocka_unit_test(errors_of_the_system),
         cmocka_unit_test(checked_arithmetic),
         cmocka_unit_test(a_failed_check_ends_the_process),
     };

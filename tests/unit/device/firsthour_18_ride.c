@@ -248,6 +248,28 @@ static void test_an_answer_to_another_ride(void **state)
     assert_int_equal(rig->doubled, 0);
 }
 
+// A ride without a report is told that one was taken, or refused: nothing is.
+static void test_a_word_of_no_report(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"checkin, report", "checkin, refused"};
+    business(5);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);
+        assert_int_equal(rig_ride_header(&ride, "walle-report").size, 0);
+        const struct wire_outcome outcome = {.kind = WIRE_OUTCOME_FAIL_LOAD,
+                                             .task_id = wire_task_id(BASE_STR(TASK)),
+                                             .detail = BASE_STR("meanwhile")};
+        dev_outcome(rig->runtime, &outcome);
+        rig_ride_end(rig, &ride, words[i], (struct base_str){0});
+        assert_int_equal(stats()->ride_reports, i);
+        assert_int_equal(stats()->dropped_outcomes, 0);
+        business(5);
+        business(5);
+        assert_int_equal(rig->ledger_count, i + 1); // it went with a ride of its own
+    }
+}
+
 static void test_a_report_that_is_refused(void **state)
 {
     (void)state;
@@ -381,6 +403,7 @@ int main(void)
         CASE(test_rides_that_come_to_nothing),
         CASE(test_a_report_that_came_twice),
         CASE(test_an_answer_to_another_ride),
+        CASE(test_a_word_of_no_report),
         CASE(test_a_report_that_is_refused),
         CASE(test_long_reports_are_cut),
         ROOTED(test_with_a_root),

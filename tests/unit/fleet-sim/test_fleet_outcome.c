@@ -9,12 +9,26 @@ struct world {
     struct sim_options options;
     struct sim_versions versions;
     struct sim_watch_view view;
+    struct sim_rollouts_seen rollouts;
     struct sim_ending ending;
     struct sim_run_result result;
     uint8_t version;
 };
 
 static struct world world;
+
+// One more rollout that the run saw.
+static struct sim_rollout_seen *seen(const char *version, const char *state)
+{
+    struct sim_rollout_seen *item = &world.rollouts.items[world.rollouts.count++];
+    *item = (struct sim_rollout_seen){.id = 0x10 + world.rollouts.count,
+                                      .created_s = 1000 + world.rollouts.count,
+                                      .task = "shop/score"};
+    (void)snprintf(item->version, sizeof(item->version), "%s", version);
+    (void)snprintf(item->state, sizeof(item->state), "%s", state);
+    (void)snprintf(item->reason, sizeof(item->reason), "%s", "a person");
+    return item;
+}
 
 // A gateway, devices that came online, a release under way that they took.
 static void remote(void)
@@ -32,7 +46,8 @@ static void remote(void)
                                          .state = "running",
                                          .stage = "gray",
                                          .reason = "a person"};
-    world.ending = (struct sim_ending){.view = &world.view, .goal_reached = true};
+    world.ending =
+        (struct sim_ending){.view = &world.view, .rollouts = &world.rollouts, .goal_reached = true};
     world.result.options = &world.options;
     world.result.versions = &world.versions;
     world.result.counters = (struct sim_counters){
@@ -156,6 +171,35 @@ static void with_a_release_that_reaches_nobody(void **state)
     (void)snprintf(world.options.task, sizeof(world.options.task), "shop/score");
     judged(SIM_OUTCOME_UNREACHED, "no release of shop/score reached any of the 10 devices that "
                                   "came online: no rollout of this gateway is known here");
+    remote(); // the gateway offers a device no more than it has room for
+    world.result.counters.version[world.version].offered = 0;
+    world.result.counters.no_room = 9;
+    world.options.tasks = 2;
+    judged(SIM_OUTCOME_UNREACHED, "came online: 9 hold 2 tasks and have no room for it (--tasks); "
+                                  "the rollout of shop/score 2.0.0 is running, at gray");
+}
+
+// A run on business: whether the service behind the proxy answered anybody.
+static void with_business(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.business = 7;
+    world.result.counters.business_failed = 7;
+    judged(SIM_OUTCOME_FAILED, "none of 7 business requests was served");
+    remote();
+    world.result.counters.business = 7;
+    world.result.counters.business_failed = 6;
+    world.result.counters.business_served = 1;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // all were under way at the end
+    world.result.counters.business = 7;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // who was not reached is told of that
+    world.result.counters.business = 7;
+    world.result.counters.business_failed = 7;
+    world.result.counters.version[world.version].offered = 0;
+    judged(SIM_OUTCOME_UNREACHED, "no release");
 }
 
 // Each way in which a command line names a release.
@@ -216,20 +260,89 @@ static void taken_back(void **state)
 {
     (void)state;
     remote();
-    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    (void)seen("2.0.0", "rolled_back");
     judged(SIM_OUTCOME_FAILED, "the release of shop/score 2.0.0 was rolled back: a person;");
+    assert_int_equal(world.result.decided, world.version);
+    assert_true(world.result.rollouts[0].wrong);
+    remote(); // its end is not there yet, and is certain
+    (void)seen("2.0.0", "rolling_back");
+    judged(SIM_OUTCOME_FAILED, "the release of shop/score 2.0.0 is being rolled back: a person;");
     remote();
-    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
-    world.view.reason[0] = '\0';
+    seen("2.0.0", "rolled_back")->reason[0] = '\0';
     judged(SIM_OUTCOME_FAILED, "2.0.0 was rolled back; one that");
     remote(); // as it was said to be
-    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
+    (void)seen("2.0.0", "rolled_back");
     world.versions.items[world.version].bad = true;
     judged(SIM_OUTCOME_PASSED, "");
+    assert_true(world.result.rollouts[0].meant);
     remote(); // of other devices than these
-    (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
-    (void)snprintf(world.view.version, sizeof(world.view.version), "3.0.0");
+    (void)seen("3.0.0", "rolled_back");
     judged(SIM_OUTCOME_PASSED, "");
+    assert_int_equal(world.result.rollout_count, 1); // it is listed all the same
+    remote();                                        // before the run
+    seen("2.0.0", "rolled_back")->old = true;
+    judged(SIM_OUTCOME_PASSED, "");
+    assert_int_equal(world.result.rollout_count, 0);
+    remote(); // of another task than the one followed
+    (void)snprintf(world.options.task, sizeof(world.options.task), "shop/other");
+    (void)seen("2.0.0", "rolled_back");
+    judged(SIM_OUTCOME_PASSED, "");
+    assert_int_equal(world.result.rollout_count, 0);
+}
+
+// A release that went back is the outcome, whatever came after it, unless it was to go back.
+static void taken_back_and_then_another(void **state)
+{
+    static const struct wire_sha256 manifest = {.bytes = {8}};
+    (void)state;
+    for (uint32_t bad = 0; bad < 2; bad++) {
+        remote();
+        uint8_t next = sim_versions_intern(&world.versions, &manifest);
+        sim_versions_describe(&world.versions, next, BASE_STR("shop/score"), BASE_STR("3.0.0"));
+        world.result.counters.version[next].offered = 10;
+        (void)seen("3.0.0", "completed"); // the newest comes first from the gateway
+        (void)seen("2.0.0", "rolled_back");
+        world.rollouts.items[1].created_s = 1;
+        world.versions.items[world.version].bad = bad != 0;
+        if (bad != 0) {
+            judged(SIM_OUTCOME_PASSED, "");
+        } else {
+            judged(SIM_OUTCOME_FAILED, "the release of shop/score 2.0.0 was rolled back");
+        }
+        assert_int_equal(world.result.decided, bad != 0 ? next : world.version);
+        assert_int_equal(world.result.rollout_count, 2);
+        assert_string_equal(world.result.rollouts[0].seen.version, "2.0.0");
+        assert_string_equal(world.result.rollouts[1].seen.version, "3.0.0");
+    }
+}
+
+// What the gateway's pages make of it: what was over before the first one is old until it changes.
+static void rollouts_that_a_run_saw(void **state)
+{
+    static const char first[] =
+        "{\"items\":[{\"id\":\"0000000000000002\",\"created_s\":20,\"state\":\"running\"},"
+        "{\"id\":\"0000000000000001\",\"created_s\":10,\"state\":\"completed\"}]}";
+    static const char second[] =
+        "{\"items\":[{\"id\":\"0000000000000003\",\"created_s\":30,\"state\":\"rolled_back\"},"
+        "{\"id\":\"0000000000000002\",\"created_s\":20,\"state\":\"guarding\"},"
+        "{\"id\":\"0000000000000001\",\"created_s\":10,\"state\":\"rolling_back\"},"
+        "{\"id\":\"0000000000000004\",\"created_s\":5,\"state\":\"completed\"},{\"id\":7}]}";
+    struct sim_rollouts_seen *rollouts = &world.rollouts;
+    (void)state;
+    memset(rollouts, 0, sizeof(*rollouts));
+    sim_rollouts_take(rollouts, "[", 1);
+    assert_false(rollouts->begun);
+    sim_rollouts_take(rollouts, first, sizeof(first) - 1);
+    assert_int_equal(rollouts->count, 2);
+    assert_false(rollouts->items[0].old);
+    assert_true(rollouts->items[1].old);
+    sim_rollouts_take(rollouts, second, sizeof(second) - 1);
+    assert_int_equal(rollouts->count, 4);
+    assert_false(rollouts->items[0].old);
+    assert_string_equal(rollouts->items[0].state, "guarding");
+    assert_false(rollouts->items[1].old); // it goes back now
+    assert_false(rollouts->items[2].old); // it came and went between two looks
+    assert_true(rollouts->items[3].old);  // of a page that was not looked at first
 }
 
 // An invariant that broke; of a run that was cut short, one that time would not have mended.
@@ -281,10 +394,13 @@ int main(void)
         cmocka_unit_test(without_a_gateway),
         cmocka_unit_test(with_nobody_online),
         cmocka_unit_test(with_a_release_that_reaches_nobody),
+        cmocka_unit_test(with_business),
         cmocka_unit_test(about_a_release_that_is_named),
         cmocka_unit_test(with_devices_that_refuse),
         cmocka_unit_test(with_a_goal),
         cmocka_unit_test(taken_back),
+        cmocka_unit_test(taken_back_and_then_another),
+        cmocka_unit_test(rollouts_that_a_run_saw),
         cmocka_unit_test(with_a_broken_invariant),
         cmocka_unit_test(without_a_gateway_by_figures),
     };

@@ -2,7 +2,7 @@
 // forgotten before its time, and who is beyond its share is told so instead of being forgotten.
 #include "api_kit.h"
 
-#include "svc/answers.h"
+#include "svc/access/answers.h"
 #include "svc/core_private.h"
 
 struct bearer {

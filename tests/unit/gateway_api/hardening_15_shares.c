@@ -2,7 +2,7 @@
 // name; the others and the gateway's own have room all the while.
 #include "api_kit.h"
 
-#include "svc/operators_private.h"
+#include "svc/access/operators_private.h"
 
 struct bearer {
     char text[80];

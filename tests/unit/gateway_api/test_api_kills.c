@@ -2,7 +2,7 @@
 // the audit log that names it, who it was, and what comes back when it ends.
 #include "api_kit.h"
 
-#include "svc/kill_rollouts.h"
+#include "svc/rollout/kill_rollouts.h"
 
 static const char stages[] = "[{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_"
                              "failure\":0.1,\"min_sample\":5,\"guard_s\":0}]";

@@ -1,7 +1,7 @@
 // Pages of a log whose lines are long: looks at as many segments as there may be.
 #include "api_kit.h"
 
-#include "svc/rollout_state.h"
+#include "svc/rollout/rollout_state.h"
 
 #define LINES 40u
 #define ID    UINT64_C(0x61)

@@ -7,8 +7,8 @@
 
 #include "base/prng.h"
 #include "policy/bucket.h"
-#include "svc/rollout_state.h"
-#include "svc/why.h"
+#include "svc/rollout/rollout_state.h"
+#include "svc/view/why.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

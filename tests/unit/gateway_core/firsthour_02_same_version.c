@@ -2,8 +2,8 @@
 // keeps it by another rollout of the version, and not for who went on to another version.
 #include "conduct_kit.h"
 
-#include "svc/director.h"
-#include "svc/way_back.h"
+#include "svc/trust/director.h"
+#include "svc/rollout/way_back.h"
 
 #define FEW  8u
 #define TASK "shop/score"

@@ -3,7 +3,7 @@
 // apart.
 #include "core_rig.h"
 
-#include "svc/peer_limits.h"
+#include "svc/access/peer_limits.h"
 #include "test_kit.h"
 
 #define BAD_OPERATOR "Bearer wat_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"

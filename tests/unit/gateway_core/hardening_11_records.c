@@ -2,8 +2,8 @@
 // never did are budgeted and end; what they counted stays; proven ones are kept.
 #include "core_rig.h"
 
-#include "svc/checkin.h"
-#include "svc/credentials.h"
+#include "svc/device/checkin.h"
+#include "svc/access/credentials.h"
 #include "test_kit.h"
 
 #define ROLLOUT 0x77

@@ -3,9 +3,9 @@
 // way. A core without sockets.
 #include "core_rig.h"
 
-#include "svc/credentials.h"
-#include "svc/enrol_key.h"
-#include "svc/operators.h"
+#include "svc/access/credentials.h"
+#include "svc/access/enrol_key.h"
+#include "svc/access/operators.h"
 #include "wire/enrolment.h"
 
 #include <setjmp.h>

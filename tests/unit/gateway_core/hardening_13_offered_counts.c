@@ -3,7 +3,7 @@
 // store, without sockets.
 #include "conduct_kit.h"
 
-#include "svc/causes.h"
+#include "svc/device/causes.h"
 
 #define ID 0x41u
 

@@ -2,9 +2,9 @@
 // after a restart; strangers beside them move nothing. The real core and store, without sockets.
 #include "conduct_kit.h"
 
-#include "svc/credentials.h"
-#include "svc/device_record.h"
-#include "svc/stage_codec.h"
+#include "svc/access/credentials.h"
+#include "svc/device/device_record.h"
+#include "svc/plan/stage_codec.h"
 #include "older_rollout.h"
 
 #define PROVEN    100u // of the devices, the first ones

@@ -2,7 +2,7 @@
 // that the wall clock makes none good for longer.
 #include "core_rig.h"
 
-#include "svc/console_login.h"
+#include "svc/access/console_login.h"
 #include "svc/core_private.h"
 #include "test_kit.h"
 

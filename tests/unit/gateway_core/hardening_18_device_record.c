@@ -2,7 +2,8 @@
 // it before joins it again, so that nobody is counted twice for it.
 #include "core_rig.h"
 
-#include "svc/device_record.h"
+#include "svc/device/device_record.h"
+#include "svc/device/past_outcomes.h"
 #include "test_kit.h"
 
 #include <lmdb.h>
@@ -118,6 +119,79 @@ static void check(void (*damage)(struct rig *rig))
     rig_done(&rig);
 }
 
+// ---- Rows of past outcomes
+
+static const struct gw_record_outcome outcome = {
+    .rollout_id = 8, .offered_s = 5, .updated_s = 6, .bits = GW_OUTCOME_OFFERED, .last_kind = 1};
+
+static void test_what_is_no_past_outcome(void **state)
+{
+    (void)state;
+    uint8_t row[1 + GW_RECORD_OUTCOME_BYTES_MAX + 1] = {0};
+    struct base_writer writer;
+    struct gw_record_outcome back;
+    const struct gw_key key = gw_key_u64_u64(DEVICE, 8);
+    const struct gw_key other = gw_key_u64_u64(DEVICE, 9);
+    const struct base_span its = {key.bytes, key.size};
+    uint64_t device = 0;
+    base_writer_init(&writer, row, sizeof(row));
+    base_writer_u8(&writer, 1);
+    gw_record_outcome_write(&writer, &outcome);
+    size_t size = base_writer_size(&writer);
+    assert_int_equal(gw_past_decode(its, (struct base_span){row, size}, &device, &back), BASE_OK);
+    assert_int_equal(device, DEVICE);
+    assert_int_equal(back.rollout_id, 8);
+    assert_int_equal(back.updated_s, 6);
+    assert_int_equal(gw_past_decode((struct base_span){other.bytes, other.size},
+                                    (struct base_span){row, size}, &device, &back),
+                     BASE_ERR_CORRUPT);
+    for (size_t cut = 0; cut <= size + 1; cut++) { // and one byte more
+        assert_int_equal(gw_past_decode(its, (struct base_span){row, cut}, &device, &back),
+                         cut == size ? BASE_OK : BASE_ERR_CORRUPT);
+    }
+    row[0] = 2;
+    assert_int_equal(gw_past_decode(its, (struct base_span){row, size}, &device, &back),
+                     BASE_ERR_CORRUPT);
+}
+
+static bool sum_rollouts(void *ctx, const struct gw_record_outcome *one)
+{
+    *(uint64_t *)ctx = *(uint64_t *)ctx * 100 + one->rollout_id;
+    return true;
+}
+
+// A damaged row between two of a device, and another device behind it.
+static enum base_status put_rows(struct gw_store_txn *txn, struct gw_store_op *op)
+{
+    (void)op;
+    struct gw_key damaged = gw_key_u64_u64(DEVICE, 9);
+    struct gw_record_outcome one = outcome;
+    uint64_t seen = 0;
+    assert_int_equal(gw_past_put(txn, DEVICE, &one), BASE_OK);
+    assert_int_equal(gw_store_txn_put(txn, GW_TABLE_PAST, &damaged, "\xff", 1), BASE_OK);
+    one.rollout_id = 10;
+    assert_int_equal(gw_past_put(txn, DEVICE, &one), BASE_OK);
+    one.rollout_id = 11;
+    assert_int_equal(gw_past_put(txn, DEVICE + 1, &one), BASE_OK);
+    assert_int_equal(gw_past_each(txn, DEVICE, sum_rollouts, &seen), BASE_OK);
+    assert_int_equal(seen, 810); // 8, then 10
+    assert_int_equal(gw_past_get(txn, DEVICE, 9, &one), BASE_ERR_NOT_FOUND);
+    assert_int_equal(gw_past_get(txn, DEVICE, 10, &one), BASE_OK);
+    assert_int_equal(gw_past_get(txn, DEVICE, 11, &one), BASE_ERR_NOT_FOUND);
+    return BASE_OK;
+}
+
+static void test_past_outcomes_of_one_device(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_store_op op = {.apply = put_rows};
+    rig_init(&rig);
+    rig_start(&rig);
+    assert_int_equal(gw_store_submit_wait(rig.core->store, &op), BASE_OK);
+    rig_done(&rig);
+}
+
 static void test_one_that_says_nothing(void **state)
 {
     (void)state;
@@ -133,6 +207,8 @@ static void test_one_with_a_flipped_bit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_no_past_outcome),
+        cmocka_unit_test(test_past_outcomes_of_one_device),
         cmocka_unit_test(test_one_that_says_nothing),
         cmocka_unit_test(test_one_with_a_flipped_bit),
     };

@@ -7,7 +7,7 @@
 
 #include "base/prng.h"
 #include "policy/bucket.h"
-#include "svc/rollout_state.h"
+#include "svc/rollout/rollout_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // Serving blobs: entity tags, conditions, ranges, compression, the cache.
 #include "core_rig.h"
 
-#include "svc/blob_cache.h"
+#include "svc/content/blob_cache.h"
 
 #include "base/prng.h"
 

@@ -2,7 +2,7 @@
 // path, settling, hints, the offer header, and bad input.
 #include "core_rig.h"
 
-#include "svc/checkin.h"
+#include "svc/device/checkin.h"
 
 #include "base/prng.h"
 #include "policy/bucket.h"
@@ -733,6 +733,32 @@ static void test_routes(void **state)
     rig_done(&rig);
 }
 
+// A proxied request rides when it says so in this version's words and says who asks with what it
+// has; any other is the app's alone.
+static void test_who_rides(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ride;
+        const char *device;
+        const char *profile;
+        bool rides;
+    } cases[] = {
+        {"1 00000000000000a1", "00000000000000aa", "AQ", true},
+        {"2 00000000000000a1", "00000000000000aa", "AQ", false},
+        {"1", "00000000000000aa", "AQ", false},
+        {"", "00000000000000aa", "AQ", false},
+        {"1 00000000000000a1", "", "AQ", false},
+        {"1 00000000000000a1", "00000000000000aa", "", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct gw_request request = {.ride = base_str_of(cases[i].ride),
+                                           .device = base_str_of(cases[i].device),
+                                           .profile = base_str_of(cases[i].profile)};
+        assert_int_equal(gw_request_rides(&request), cases[i].rides);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -746,6 +772,7 @@ int main(void)
         cmocka_unit_test(test_a_hint_waits_for_every_worker),
         cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),
+        cmocka_unit_test(test_who_rides),
         cmocka_unit_test(test_many_offers_do_not_all_fit),
         cmocka_unit_test(test_bad_input_is_400),
         cmocka_unit_test(test_routes),

@@ -2,9 +2,9 @@
 // streams, and the walls between tenants. A core without sockets; sent as the transport sends it.
 #include "core_rig.h"
 
-#include "svc/credentials.h"
-#include "svc/operators_private.h"
-#include "svc/preview.h"
+#include "svc/access/credentials.h"
+#include "svc/access/operators_private.h"
+#include "svc/device/preview.h"
 #include "wire/enrolment.h"
 
 #include <setjmp.h>

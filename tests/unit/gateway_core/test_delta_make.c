@@ -6,7 +6,7 @@
 #include "failing_heap.h"
 
 #include "device/port.h"
-#include "svc/delta_make.h"
+#include "svc/content/delta_make.h"
 #include "wire/delta_piece.h"
 
 #include <zstd.h>

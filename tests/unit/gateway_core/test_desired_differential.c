@@ -18,8 +18,8 @@
 #include "policy/bucket.h"
 #include "policy/desired.h"
 #include "policy/replay.h"
-#include "svc/preview.h"
-#include "svc/why.h"
+#include "svc/device/preview.h"
+#include "svc/view/why.h"
 
 #define STATES         100000u // record and device
 #define DEVICES        200u
@@ -634,6 +634,12 @@ static void check_preview(void)
     assert_int_equal(gw_preview_run(rig.core, &spec, &preview), BASE_OK);
     assert_int_equal(preview.devices, DEVICES);
     assert_int_equal(preview.elsewhere, elsewhere);
+    uint64_t followed = 0;
+    for (uint32_t i = 0; i < TEST_COUNT(preview.followed); i++) {
+        followed += preview.followed[i].devices;
+        assert_true(preview.followed[i].devices == 0 || preview.followed[i].rollout != 0);
+    }
+    assert_int_equal(followed, elsewhere);
     for (uint32_t s = 0; s < draft.stage_count; s++) {
         assert_int_equal(preview.stages[s].devices, wanted[s].devices);
         assert_int_equal(preview.stages[s].total, wanted[s].total);

@@ -4,7 +4,7 @@
 
 #include "core_rig.h"
 #include "policy/bucket.h"
-#include "svc/why.h"
+#include "svc/view/why.h"
 
 #define TASK    "shop/score"
 #define DEVICES 40u
@@ -271,7 +271,9 @@ static void why_names_the_paused_rollout(void **state)
     assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
     assert_true(why.should_version_id == first);
     assert_true(why.should_rollout == 1);
-    assert_string_equal(why.why, "the rollout that it follows is paused, so the baseline runs");
+    assert_string_equal(why.why,
+                        "the rollout that it follows, 0000000000000003 of 3.0.0, is paused, "
+                        "so the baseline runs");
     rig_done(&rig);
 }
 
@@ -458,6 +460,61 @@ static void why_knows_what_came_after_a_stop(void **state)
     rig_done(&rig);
 }
 
+// Of open rollouts those count that are for the device, by target and by arm. The newest is first.
+static void why_speaks_of_what_is_for_it(void **state)
+{
+    (void)state;
+    static const char none[] = "no open rollout lets it in, so the baseline runs";
+    struct gw_why_view why;
+    struct base_error error = {0};
+    open_all();
+    rig.certified = true; // of strangers nothing is remembered
+    uint64_t first = complete(1, "1.0.0", NULL);
+    settle();
+    gw_worker_flush_touches(rig.worker.worker);
+    rig_advance_s(&rig, 1);
+    (void)start(2, "2.0.0", "b", &full);
+    rig_command(&rig, 2, POL_COMMAND_PAUSE, NULL);
+    expect_why(first, none);
+    rig_advance_s(&rig, 1);
+    uint16_t bucket = (uint16_t)(pol_bucket(devices[0].id, 7) % 9000);
+    bool below = bucket < 4500; // an arm that the device is not in
+    rig.arm = (struct pol_arm){.salt = 7, .from = below ? 9001 : 0, .to = below ? 10000 : 1};
+    assert_false(pol_arm_has(&rig.arm, devices[0].id));
+    (void)start(3, "3.0.0", NULL, &full);
+    rig_command(&rig, 3, POL_COMMAND_PAUSE, NULL);
+    expect_why(first, none);
+    rig_advance_s(&rig, 1);
+    rig.arm = (struct pol_arm){0};
+    (void)start(4, "4.0.0", NULL, &full);
+    rig_command(&rig, 4, POL_COMMAND_PAUSE, NULL);
+    expect_why(first, "the rollout that it follows is paused, so the baseline runs");
+    assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
+    assert_int_equal(why.rollout_count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(why.rollouts[i].id, 4 - i);
+    }
+    rig_done(&rig);
+}
+
+// How it failed says more than that it went back.
+static void why_says_how_it_failed(void **state)
+{
+    (void)state;
+    struct gw_why_view why;
+    struct base_error error = {0};
+    open_all();
+    (void)start(1, "1.0.0", NULL, &full);
+    say(1, WIRE_OUTCOME_ACTIVATED);
+    say_why(1, WIRE_OUTCOME_FAIL_EXCEPTION, "it fell over");
+    say(1, WIRE_OUTCOME_ROLLED_BACK);
+    rig_settle(&rig);
+    assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
+    assert_int_equal(why.rollouts[0].last_kind, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_string_equal(why.rollouts[0].detail, "it fell over");
+    rig_done(&rig);
+}
+
 // By either call, in every rollout that has the version, with pinned keys alone.
 static void a_kill_takes_it_from_everybody(void **state)
 {
@@ -569,6 +626,8 @@ int main(void)
         cmocka_unit_test(why_knows_what_it_fell_back_to),
         cmocka_unit_test(why_tells_refusals_from_failures),
         cmocka_unit_test(why_knows_what_came_after_a_stop),
+        cmocka_unit_test(why_speaks_of_what_is_for_it),
+        cmocka_unit_test(why_says_how_it_failed),
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
         cmocka_unit_test(what_is_kept_ends_with_its_rollout),

@@ -1,7 +1,7 @@
 // The table of devices and the tally: memory per device, dirty lists, marks, transitions.
 #include "base/alloc.h"
-#include "svc/device_table.h"
-#include "svc/tally.h"
+#include "svc/device/device_table.h"
+#include "svc/tally/tally.h"
 #include "wire/profile.h"
 
 #include "base/prng.h"

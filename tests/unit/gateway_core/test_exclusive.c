@@ -5,9 +5,9 @@
 #include "failing_heap.h"
 
 #include "base/check.h"
-#include "svc/device_user.h"
-#include "svc/exclusive.h"
-#include "svc/operators.h"
+#include "svc/access/device_user.h"
+#include "svc/content/exclusive.h"
+#include "svc/access/operators.h"
 #include "wire/enrolment.h"
 
 #include <setjmp.h>

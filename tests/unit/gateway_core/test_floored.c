@@ -2,7 +2,7 @@
 // back later, whatever became of it there.
 #include "core_rig.h"
 
-#include "svc/floored.h"
+#include "svc/view/floored.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,11 +115,81 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     rig_done(&rig);
 }
 
+static void comes(struct rig *rig, uint64_t id, const char *tier)
+{
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    rig_device_init(&device, id);
+    rig_device_attr(&device, "tier", tier);
+    (void)rig_checkin(rig, &device, true, &exchange, &offers);
+    rig_exchange_done(&exchange);
+}
+
+static uint64_t untargeted(struct rig *rig, uint64_t rollout)
+{
+    struct gw_floored floored;
+    assert_int_equal(gw_floored_of(rig->core, wire_task_id(BASE_STR(TASK)), rollout, &floored),
+                     BASE_OK);
+    assert_int_equal(floored.devices, 0);
+    return floored.untargeted;
+}
+
+// Known devices that a rollout is for, and that no baseline is for: counted when it is taken back,
+// if it ever ran, and only where it is asked for.
+static void test_whom_no_baseline_is_for(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_floored floored;
+    uint64_t task_id = wire_task_id(BASE_STR(TASK));
+    rig_init(&rig);
+    rig.certified = true; // of strangers nothing is remembered
+    rig_start(&rig);
+    for (uint64_t id = 1; id <= 90; id++) {
+        comes(&rig, id, id <= 40 ? "a" : id <= 70 ? "b" : "c");
+    }
+    gw_worker_flush_touches(rig.worker.worker);
+    rig_settle(&rig);
+    rig_baseline(&rig, TASK, 0x11, "tier == \"a\"", NULL, &v1);
+    rig_baseline(&rig, TASK, 0x22, "tier", "b", &v1);
+    says(&rig, 0x22, 41, ran, 2);
+    rig_settle(&rig);
+    rig_baseline(&rig, TASK, 0x33, "tier", "c", &v1);
+    rig_baseline(&rig, "shop/other", 0x44, NULL, NULL, &v1);
+    assert_int_equal(untargeted(&rig, 0x22), 0); // it is not taken back
+    rig_command(&rig, 0x33, POL_COMMAND_UNDO, NULL);
+    assert_int_equal(untargeted(&rig, 0x33), 0); // it never ran
+    rig_command(&rig, 0x22, POL_COMMAND_UNDO, NULL);
+    assert_int_equal(untargeted(&rig, 0x22), 30);
+    assert_int_equal(untargeted(&rig, 0), 0);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0x22, &floored), BASE_OK);
+    assert_int_equal(floored.rollout, 0x22);
+    assert_int_equal(floored.baseline, 1);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0x44, &floored), BASE_ERR_NOT_FOUND);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0x55, &floored), BASE_ERR_NOT_FOUND);
+    static const uint64_t floors[] = {3};
+    rig.floors = floors;
+    rig_baseline(&rig, TASK, 0x77, "tier", "b", &v1);
+    rig.floors = NULL;
+    says(&rig, 0x77, 42, ran, 2);
+    rig_settle(&rig);
+    rig_command(&rig, 0x77, POL_COMMAND_UNDO, NULL);
+    assert_int_equal(gw_floored_of(rig.core, task_id, 0x77, &floored), BASE_OK);
+    assert_int_equal(floored.devices, 1); // what keeps them is its floor, and that is said
+    assert_int_equal(floored.untargeted, 0);
+    rig_baseline(&rig, TASK, 0x66, "tier", "b", &v1);
+    assert_int_equal(untargeted(&rig, 0x22), 0); // something newer is for them
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whoever_ran_it_well_is_counted),
         cmocka_unit_test(test_nothing_is_left_without_a_baseline),
+        cmocka_unit_test(test_whom_no_baseline_is_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

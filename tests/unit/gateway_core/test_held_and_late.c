@@ -5,7 +5,7 @@
 #include "core_rig.h"
 
 #include "policy/bucket.h"
-#include "svc/want.h"
+#include "svc/plan/want.h"
 
 #define TASK     "shop/score"
 #define NIGHT_S  7200u // after midnight UTC

@@ -2,8 +2,8 @@
 // paused, whatever is found afterwards.
 #include "core_rig.h"
 
-#include "svc/late_failures.h"
-#include "svc/rollout_state.h"
+#include "svc/rollout/late_failures.h"
+#include "svc/rollout/rollout_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include "placebo_kit.h"
 
 #include "failing_heap.h"
-#include "svc/device_shard.h"
+#include "svc/device/device_shard.h"
 
 #define OTHER_ID 0x100u
 

@@ -2,9 +2,9 @@
 // best of them, and nothing twice that was refused.
 #include "core_rig.h"
 
-#include "svc/checkin.h"
-#include "svc/offer_room.h"
-#include "svc/why.h"
+#include "svc/device/checkin.h"
+#include "svc/plan/offer_room.h"
+#include "svc/view/why.h"
 
 #include "base/prng.h"
 

@@ -5,7 +5,7 @@
 
 #include "core_rig.h"
 #include "older_rollout.h"
-#include "svc/rollout_state.h"
+#include "svc/rollout/rollout_state.h"
 
 #define TASK        "shop/score"
 #define KIND_REVERT 2

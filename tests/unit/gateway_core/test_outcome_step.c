@@ -1,7 +1,7 @@
 // What each kind of outcome does to the bits of a device's record, from every state that matters.
 #include "test_kit.h"
 
-#include "svc/device_record.h"
+#include "svc/device/device_record.h"
 
 #define BACK (GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_WITHDRAWN)
 #define GONE                                                                                       \

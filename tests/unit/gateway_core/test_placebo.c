@@ -1,8 +1,9 @@
 // Trials on the gateway as it ships: both cohorts drawn at check-ins, from the same devices and at
 // the same pace; blocks found again after a restart; what counts, and what does not.
+#include "block_play.h"
 #include "placebo_kit.h"
 
-#include "svc/causes.h"
+#include "svc/device/causes.h"
 
 // ---- Who is drawn
 
@@ -50,7 +51,7 @@ static void cohorts_are_drawn_at_checkins(void **state)
     assert_int_equal(trial.over[POL_COHORT_UPDATED].succeeded, updated);
     assert_int_equal(trial.over[POL_COHORT_CONTROL].succeeded, control);
     assert_int_equal(trial.beside.succeeded, updated);
-    assert_int_equal(pol_trial_under_way(&trial), 0);
+    assert_int_equal(trial_under_way(&trial), 0);
     expect_replay(&rig);
     rig_done(&rig);
 }
@@ -431,7 +432,7 @@ static void windows_end(void **state)
     trial_now(&rig, &trial);
     assert_true(failed > 5);
     assert_int_equal(trial.all[POL_COHORT_UPDATED].failed, failed);
-    assert_true(pol_trial_under_way(&trial) > 0);
+    assert_true(trial_under_way(&trial) > 0);
     rig_advance_s(&rig, WINDOW_S + BLOCK_S);
     for (uint32_t i = 0; i < DEVICES; i++) {
         if (place_of(&devices[i]) != NOTHING && i % 2 == 1) {
@@ -443,7 +444,7 @@ static void windows_end(void **state)
     trial_now(&rig, &late);
     assert_int_equal(late.all[POL_COHORT_UPDATED].failed, failed);
     assert_int_equal(late.all[POL_COHORT_CONTROL].failed, 0);
-    assert_int_equal(pol_trial_under_way(&late), 0);
+    assert_int_equal(trial_under_way(&late), 0);
     rig_view(&rig, ID, &view);
     assert_true(view.counts.failed > failed);
     assert_true(view.counts.control_failed > 0);

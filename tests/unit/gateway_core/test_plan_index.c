@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "policy/bucket.h"
 #include "policy/expr.h"
-#include "svc/want.h"
+#include "svc/plan/want.h"
 #include "wire/profile.h"
 
 #define TASKS    600u

@@ -2,8 +2,8 @@
 // are listed.
 #include "conduct_kit.h"
 
-#include "svc/director.h"
-#include "svc/present.h"
+#include "svc/trust/director.h"
+#include "svc/view/present.h"
 
 #define FEW  4u
 #define TASK "shop/score"

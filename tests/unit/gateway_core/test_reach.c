@@ -3,7 +3,7 @@
 
 #include "base/prng.h"
 #include "policy/expr.h"
-#include "svc/preview.h"
+#include "svc/device/preview.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

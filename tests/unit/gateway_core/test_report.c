@@ -3,7 +3,7 @@
 #include "core_rig.h"
 
 #include "base/prng.h"
-#include "svc/device_record.h"
+#include "svc/device/device_record.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // Lists of rollouts: the newest first, whatever their ids, page by page, filtered.
 #include "core_rig.h"
 
-#include "svc/rollout_page.h"
+#include "svc/view/rollout_page.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

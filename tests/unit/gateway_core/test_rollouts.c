@@ -1,7 +1,7 @@
 // Whole rollouts against the real core and store: check-ins, offers and reports driven directly.
 #include "core_rig.h"
 
-#include "svc/rollout_page.h"
+#include "svc/view/rollout_page.h"
 
 #include "base/prng.h"
 

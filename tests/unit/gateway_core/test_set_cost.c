@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "pipeline/pipeline.h"
-#include "svc/set_cost.h"
+#include "svc/rollout/set_cost.h"
 #include "wire/declaration.h"
 
 #include <setjmp.h>

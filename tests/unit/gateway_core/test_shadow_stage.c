@@ -4,8 +4,8 @@
 
 #include "base/prng.h"
 #include "policy/bucket.h"
-#include "svc/foreign.h"
-#include "svc/why.h"
+#include "svc/device/foreign.h"
+#include "svc/view/why.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,8 +4,8 @@
 #include "test_kit.h"
 
 #include "policy/sequential.h"
-#include "svc/silence.h"
-#include "svc/trial_blocks.h"
+#include "svc/tally/silence.h"
+#include "svc/tally/trial_blocks.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 // counts, and an override waits for a second person over a restart.
 #include "core_rig.h"
 
-#include "svc/rollout_state.h"
+#include "svc/rollout/rollout_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 // rollout is made, when it starts, and when a stage is approved.
 #include "core_rig.h"
 
-#include "svc/statement_check.h"
+#include "svc/rollout/statement_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

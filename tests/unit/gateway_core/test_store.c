@@ -500,6 +500,11 @@ static void test_compact(void **state)
     assert_int_equal(mkdir(into, 0700), 0);
     assert_int_equal(gw_store_compact(store, into, &error), BASE_OK);
     assert_int_equal(gw_store_compact(store, into, &error), BASE_ERR_EXISTS);
+    char copy[160];
+    struct stat about;
+    snprintf(copy, sizeof(copy), "%s/store.mdb", into);
+    assert_int_equal(stat(copy, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0600);
     gw_store_close(store);
     struct gw_store_options options = {.dir = into, .read_only = true};
     assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);

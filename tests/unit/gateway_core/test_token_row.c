@@ -1,7 +1,7 @@
 // Tokens as they are stored, and whose they are.
 #include "test_kit.h"
 
-#include "svc/operators.h"
+#include "svc/access/operators.h"
 
 static bool same(const char *a, const char *b)
 {

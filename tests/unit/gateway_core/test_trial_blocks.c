@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "base/prng.h"
-#include "svc/trial_blocks.h"
+#include "svc/tally/trial_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

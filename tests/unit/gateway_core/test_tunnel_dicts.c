@@ -2,8 +2,8 @@
 // refused and leaves nothing behind.
 #include "core_rig.h"
 
-#include "svc/blob.h"
-#include "svc/tunnel_dicts.h"
+#include "svc/content/blob.h"
+#include "svc/content/tunnel_dicts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

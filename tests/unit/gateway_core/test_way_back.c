@@ -3,8 +3,8 @@
 // bounded number of devices a tick, and what makes a finding worth nothing.
 #include "conduct_kit.h"
 
-#include "svc/credentials.h"
-#include "svc/way_back.h"
+#include "svc/access/credentials.h"
+#include "svc/rollout/way_back.h"
 
 #define FEW     4u
 #define TASK    "shop/score"

@@ -66,6 +66,7 @@ static void test_errors_say_what_and_where(void **state)
     expect_error("workers =", 1, "workers: '' is not a number between 0 and 64");
     expect_error("workers = 99999999999999999999", 1,
                  "workers: '99999999999999999999' is not a number between 0 and 64");
+    expect_error("tls.cert = a", 1, "unknown setting 'tls.cert': did you mean tls.certificate?");
     expect_error("# x\nworker = 1", 2, "unknown setting 'worker': did you mean workers?");
     expect_error("workers", 1, "'workers' is not a line 'key = value'");
     expect_error("workers = 1\nworkers = 1", 2, "workers is set twice");

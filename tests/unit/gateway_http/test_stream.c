@@ -9,6 +9,12 @@
 static void test_states_follow_each_other_as_drawn(void **state)
 {
     (void)state;
+    static const char *const names[GW_STREAM_STATE_COUNT] = {
+        [GW_STREAM_HEADERS] = "headers",   [GW_STREAM_BODY] = "body",
+        [GW_STREAM_HANDLING] = "handling", [GW_STREAM_REPLYING] = "replying",
+        [GW_STREAM_HINTS] = "hints",       [GW_STREAM_TUNNEL] = "tunnel",
+        [GW_STREAM_CLOSED] = "closed",
+    };
     static const char *const allowed[] = {
         "headers>body",   "headers>handling", "headers>replying", "headers>closed",
         "body>handling",  "body>replying",    "body>closed",      "handling>replying",
@@ -18,9 +24,7 @@ static void test_states_follow_each_other_as_drawn(void **state)
     for (int from = 0; from < GW_STREAM_STATE_COUNT; from++) {
         for (int to = 0; to < GW_STREAM_STATE_COUNT; to++) {
             char pair[32];
-            (void)snprintf(pair, sizeof(pair), "%s>%s",
-                           gw_stream_state_name((enum gw_stream_state)from),
-                           gw_stream_state_name((enum gw_stream_state)to));
+            (void)snprintf(pair, sizeof(pair), "%s>%s", names[from], names[to]);
             bool expected = false;
             for (size_t i = 0; i < TEST_COUNT(allowed); i++) {
                 expected = expected || strcmp(pair, allowed[i]) == 0;

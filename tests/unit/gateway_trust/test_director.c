@@ -234,6 +234,45 @@ static void test_roots_follow_each_other(void **state)
 }
 
 // With a root of two owners, what too few of them signed leads nobody on, and is not made.
+// A device is told of so many scenarios. What has no place among them is refused before it is
+// offered, by name; a scenario that has one goes on.
+static void test_a_scenario_without_a_place_is_refused(void **state)
+{
+    (void)state;
+    static uint8_t root[WIRE_META_BYTES_MAX];
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    char task[32];
+    bool created = false;
+    const struct gw_rollout_who who = {.by = BASE_STR("ana")};
+    rig_version(&rig, "late/one", "1.0.0", &manifest); // made when there was room
+    assert_int_equal(
+        rig_rollout(&rig, 99, "late/one", &manifest, NULL, NULL, ladder, 2, &view, &error),
+        BASE_OK);
+    for (uint64_t i = 1; i <= WIRE_TIMESTAMP_SCENARIOS_MAX; i++) {
+        (void)snprintf(task, sizeof(task), "s%llu/one", (unsigned long long)i);
+        rig_version(&rig, task, "1.0.0", &manifest);
+        assert_int_equal(
+            rig_rollout(&rig, i, task, &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
+        rig_command(&rig, i, POL_COMMAND_START, &view);
+    }
+    size_t size = make_root(1, 2, root);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    assert_int_equal(gw_rollout_command(rig.core, 99, POL_COMMAND_START, &who, &view, &error),
+                     BASE_ERR_CONFLICT);
+    assert_non_null(strstr(error.text, "told of 32 scenarios"));
+    rig_version(&rig, "other/one", "1.0.0", &manifest);
+    assert_int_equal(
+        rig_rollout(&rig, 100, "other/one", &manifest, NULL, NULL, ladder, 2, &view, &error),
+        BASE_ERR_CONFLICT);
+    assert_non_null(strstr(error.text, "told of 32 scenarios"));
+    rig_version(&rig, "s7/two", "1.0.0", &manifest); // what is wrong here is its signature
+    assert_int_not_equal(
+        rig_rollout(&rig, 101, "s7/two", &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
+    assert_non_null(strstr(error.text, "stage gray"));
+}
+
 static void test_releases_are_held_against_the_root(void **state)
 {
     (void)state;
@@ -581,6 +620,7 @@ int main(void)
         CASE(test_counters_of_before_never_go_back),
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
+        CASE(test_a_scenario_without_a_place_is_refused),
         CASE(test_releases_are_held_against_the_root),
         CASE(test_answers_questions),
         CASE(test_marks_are_signed),

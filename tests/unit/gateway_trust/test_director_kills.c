@@ -1,8 +1,8 @@
 // Kills: on the list, in the timestamp, in the logs of rollouts, cut off and finished, taken back.
 #include "director_kit.h"
 
-#include "svc/kill_list.h"
-#include "svc/kill_rollouts.h"
+#include "svc/rollout/kill_list.h"
+#include "svc/rollout/kill_rollouts.h"
 
 // The first half of a kill's end.
 static enum base_status unkill(const struct wire_sha256 *manifest)

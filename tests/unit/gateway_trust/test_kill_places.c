@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "http/online_keys.h"
-#include "svc/kill_places.h"
+#include "svc/rollout/kill_places.h"
 
 #define TOLD WIRE_TIMESTAMP_KILLS_MAX
 

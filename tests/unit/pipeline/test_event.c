@@ -2,6 +2,7 @@
 #include "test_kit.h"
 
 #include "pipeline/event.h"
+#include "wire/event_attrs.h"
 
 #include <math.h>
 
@@ -65,7 +66,7 @@ static void attributes_come_back(void **state)
     static const uint8_t head[] = {5,   't',  'i',  't',  'l',  'e', 0,    8, 'G',
                                    'r', 0xc3, 0xbc, 0xc3, 0x9f, 'e', '\n', 5, 'p'};
     assert_memory_equal(bytes, head, sizeof(head));
-    assert_int_equal(dev_event_attrs_check(bytes, size, count), BASE_OK);
+    assert_int_equal(wire_event_attrs_check(bytes, size, count), BASE_OK);
     uint8_t *exact = test_exact(bytes, size);
     const struct dev_event event = {
         .attrs = exact, .attrs_bytes = (uint32_t)size, .attr_count = count};
@@ -143,7 +144,7 @@ static void bad_attributes_are_refused(void **state)
     large.text.size = DEV_EVENT_ATTRS_BYTES - 5; // name 2, type 1, size 2
     assert_int_equal(dev_event_attrs_encode(&large, 1, bytes, sizeof(bytes), &size), BASE_OK);
     assert_int_equal(size, DEV_EVENT_ATTRS_BYTES);
-    assert_int_equal(dev_event_attrs_check(bytes, size, 1), BASE_OK);
+    assert_int_equal(wire_event_attrs_check(bytes, size, 1), BASE_OK);
 }
 
 // Whatever the check accepts can be walked to its end, with as many attributes as it said.
@@ -164,7 +165,7 @@ static void damaged_bytes_are_refused_or_walked(void **state)
             bytes[base_prng_below(&prng, cut)] = (uint8_t)base_prng_next(&prng);
         }
         uint32_t claimed = (uint32_t)base_prng_below(&prng, count + 2);
-        if (dev_event_attrs_check(bytes, cut, claimed) == BASE_OK) {
+        if (wire_event_attrs_check(bytes, cut, claimed) == BASE_OK) {
             accepted++;
             const struct dev_event event = {
                 .attrs = bytes, .attrs_bytes = (uint32_t)cut, .attr_count = claimed};

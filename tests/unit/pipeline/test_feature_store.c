@@ -287,9 +287,6 @@ static void old_rows_go_by_age(void **state)
     assert_true(seen.rows[49].time_ms == 1500);
     query.feature = BASE_STR("g");
     assert_int_equal(find(&rig, &query), 200);
-    assert_int_equal(dev_feature_drop(rig.store, 0, BASE_STR("g")), BASE_OK);
-    assert_int_equal(find(&rig, &query), 0);
-    assert_int_equal(dev_feature_drop(rig.store, 0, BASE_STR("g")), BASE_OK);
     rig_done(&rig);
 }
 

@@ -4,6 +4,7 @@
 
 #include "mem/mem_kv.h"
 #include "pipeline/recorder.h"
+#include "wire/event_attrs.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,7 +44,7 @@ static void on_event(void *ctx, const struct dev_event *event)
     assert_true(event->seq >= rig->next);
     rig->unseen += event->seq - rig->next;
     rig->next = event->seq + 1;
-    assert_int_equal(dev_event_attrs_check(event->attrs, event->attrs_bytes, event->attr_count),
+    assert_int_equal(wire_event_attrs_check(event->attrs, event->attrs_bytes, event->attr_count),
                      BASE_OK);
     if (rig->taken_count < TAKEN_MAX) {
         struct taken *taken = &rig->taken[rig->taken_count];
@@ -328,20 +329,18 @@ static void numbers_go_on_after_a_kill(void **state)
     assert_true(rig.taken[3].event.visit > last_visit);
     assert_int_equal(rig.taken[3].event.boot, 1); // the device did not boot anew
 
-    // In order: no gap. Another boot: its number is another.
-    assert_int_equal(dev_recorder_close(rig.recorder, 0), BASE_OK);
+    // Another boot: its number is another.
+    assert_int_equal(dev_recorder_checkpoint(rig.recorder, 0, UINT64_MAX), BASE_OK);
     assert_int_equal(dev_collect_flush(rig.collect, 0), BASE_OK);
-    uint64_t killed = rig.killed;
     rig.options.boot_id = 6;
     rig.options.entropy = 1; // the secret stays
     rig_boot(&rig, 10);
-    assert_true(rig.killed == killed);
     assert_true(dev_recorder_secret(rig.recorder) == 99);
     assert_int_equal(record(&rig, DEV_EVENT_CLICK, "p"), BASE_OK);
     (void)dev_recorder_drain(rig.recorder, 0, 0, &rig.sink);
     assert_int_equal(rig.unseen, 0);
     assert_int_equal(rig.taken[4].event.boot, 2);
-    assert_int_equal(dev_recorder_close(rig.recorder, 0), BASE_OK);
+    assert_int_equal(dev_recorder_checkpoint(rig.recorder, 0, UINT64_MAX), BASE_OK);
     assert_int_equal(dev_collect_flush(rig.collect, 0), BASE_OK);
     rig_boot(&rig, 5); // the same boot id, but the clock went back
     struct dev_recorder_stats stats;

@@ -127,6 +127,40 @@ static void the_clock_goes_back(void **state)
     }
 }
 
+// A record that says more, or longer, than is ever written is refused whole.
+static void what_is_stored_is_bounded(void **state)
+{
+    static const struct {
+        uint64_t count;
+        uint64_t within_ms;
+        bool good;
+    } cases[] = {
+        {DEV_TIMEOUTS_MAX, DEV_PATTERN_WITHIN_MAX_MS, true},
+        {DEV_TIMEOUTS_MAX + 1, 1, false},
+        {1, DEV_PATTERN_WITHIN_MAX_MS + 1ull, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        static uint8_t bytes[2 * DEV_TIMEOUTS_BYTES_MAX];
+        struct base_writer writer;
+        struct base_reader reader;
+        base_writer_init(&writer, bytes, sizeof(bytes));
+        base_writer_varint(&writer, cases[i].count);
+        for (uint64_t k = 0; k < cases[i].count; k++) {
+            base_writer_u64(&writer, KEY);
+            base_writer_u64(&writer, k + 1);
+            base_writer_u64(&writer, 0);
+            base_writer_varint(&writer, 5000);
+            base_writer_varint(&writer, cases[i].within_ms);
+            base_writer_varint(&writer, 0);
+        }
+        base_reader_init(&reader, bytes, base_writer_size(&writer));
+        dev_timeouts_read(&timeouts, (struct dev_timeout_now){0, 0}, &reader);
+        assert_int_equal(base_reader_finish(&reader) == BASE_OK, cases[i].good);
+        assert_int_equal(timeouts.count, cases[i].good ? cases[i].count : 0);
+    }
+}
+
 static void the_oldest_gives_way(void **state)
 {
     (void)state;
@@ -141,6 +175,20 @@ static void the_oldest_gives_way(void **state)
     base_writer_init(&writer, bytes, sizeof(bytes));
     dev_timeouts_write(&timeouts, &writer);
     assert_int_equal(writer.status, BASE_OK);
+}
+
+// A pattern that opens many starts takes the place of none of another's.
+static void who_opens_most_gives_way(void **state)
+{
+    (void)state;
+    (void)open_at(1, 5000, 5000);
+    timeouts.items[0].key++; // of another pattern
+    for (uint64_t seq = 2; seq <= 3 * DEV_TIMEOUTS_MAX; seq++) {
+        assert_int_equal(open_at(seq, 5000 + seq, 5000 + seq), seq > DEV_TIMEOUTS_MAX);
+    }
+    assert_int_equal(timeouts.count, DEV_TIMEOUTS_MAX);
+    assert_int_equal(timeouts.items[0].seq, 1);
+    assert_int_equal(timeouts.items[1].seq, 2 * DEV_TIMEOUTS_MAX + 2);
 }
 
 static bool is_key(void *ctx, uint64_t key)
@@ -160,16 +208,16 @@ static void those_whose_pattern_went_go(void **state)
     assert_int_equal(timeouts.items[0].seq, 2);
 }
 
-// Random starts, matches and pauses, with visits and items, beside a list in which each is looked
-// for by itself.
+// Random starts, matches and pauses of two patterns, with visits and items, beside a list in which
+// each is looked for by itself.
 static void as_a_list_says(void **state)
 {
     (void)state;
     struct base_prng prng;
     base_prng_seed(&prng, 41);
     struct {
-        uint64_t seq, ms, item;
-        uint32_t visit;
+        uint64_t seq, ms, item, key;
+        uint32_t visit, within_ms;
         bool open;
     } starts[400];
     for (int round = 0; round < 200; round++) {
@@ -185,34 +233,42 @@ static void as_a_list_says(void **state)
             event.item_hash = base_prng_below(&prng, 2) + 1;
             struct dev_trigger_fired fired = {.seq = seq, .visit = page ? event.visit : 0};
             struct dev_timeout over;
+            uint64_t before_ms = 0;
             while (dev_timeouts_over(&timeouts, now_ms * 1000, &over)) {
                 uint32_t found = UINT32_MAX;
                 for (uint32_t i = 0; i < count; i++) {
                     found = starts[i].open && starts[i].seq == over.seq ? i : found;
                 }
                 assert_int_not_equal(found, UINT32_MAX);
-                assert_true(starts[found].ms + WITHIN_MS < now_ms);
+                uint64_t due_ms = starts[found].ms + starts[found].within_ms;
+                assert_true(due_ms < now_ms);
+                assert_true(due_ms >= before_ms); // in the order in which they are over
+                before_ms = due_ms;
                 starts[found].open = false;
             }
+            uint64_t key = KEY + base_prng_below(&prng, 2);
+            uint32_t within_ms = key == KEY ? WITHIN_MS : WITHIN_MS / 4;
             if (base_prng_below(&prng, 2) == 0) {
-                const struct dev_timeout_ask ask = {.within_ms = WITHIN_MS, .by_item = by_item};
-                fired.key = dev_timeout_key(KEY);
+                const struct dev_timeout_ask ask = {.within_ms = within_ms, .by_item = by_item};
+                fired.key = dev_timeout_key(key);
                 assert_false(dev_timeouts_open(&timeouts, &event, &fired, &ask,
                                                (struct dev_timeout_now){now_ms * 1000, now_ms},
                                                &over));
                 starts[count].seq = seq;
                 starts[count].ms = now_ms;
                 starts[count].item = event.item_hash;
+                starts[count].key = key;
+                starts[count].within_ms = within_ms;
                 starts[count].visit = event.visit;
                 starts[count++].open = true;
             } else {
-                fired.key = KEY;
+                fired.key = key;
                 fired.item_hash = by_item ? event.item_hash : 0;
                 dev_timeouts_match(&timeouts, &event, &fired);
                 for (uint32_t i = 0; i < count; i++) {
-                    bool ends = (!page || starts[i].visit == event.visit) &&
+                    bool ends = starts[i].key == key && (!page || starts[i].visit == event.visit) &&
                                 (!by_item || starts[i].item == event.item_hash) &&
-                                now_ms - starts[i].ms <= WITHIN_MS;
+                                now_ms - starts[i].ms <= within_ms;
                     starts[i].open = starts[i].open && !ends;
                 }
             }
@@ -231,7 +287,9 @@ int main(void)
         cmocka_unit_test_setup(what_a_pattern_asks_for, setup),
         cmocka_unit_test_setup(within_holds_to_its_end, setup),
         cmocka_unit_test_setup(the_clock_goes_back, setup),
+        cmocka_unit_test_setup(what_is_stored_is_bounded, setup),
         cmocka_unit_test_setup(the_oldest_gives_way, setup),
+        cmocka_unit_test_setup(who_opens_most_gives_way, setup),
         cmocka_unit_test_setup(those_whose_pattern_went_go, setup),
         cmocka_unit_test_setup(as_a_list_says, setup),
     };

@@ -1,5 +1,6 @@
 // The log-rank test: bets that are fair over every way to divide a block, beside a slow reading of
 // the definition, in any order of blocks, and blocks at their ends.
+#include "block_play.h"
 #include "test_kit.h"
 
 #include "policy/evidence.h"
@@ -90,7 +91,7 @@ static void play_block(struct base_prng *prng, uint32_t tolerated_ppm, struct po
     uint32_t closed_after = (uint32_t)base_prng_below(prng, POL_BLOCK_WAITING_MAX + 10);
     double r = tolerated_ppm / 1e6;
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(pol_block_offer(&block, cohort_of(&devices[i])));
+        assert_true(block_offer(&block, cohort_of(&devices[i])));
         for (uint32_t k = 0; k < POL_LOGRANK_RATIOS && devices[i].updated; k++) {
             double most = hazards[k] / mean_hazard(devices, count, hazards[k], true);
             logs[k] -= log1p(r * (most - 1));
@@ -105,7 +106,7 @@ static void play_block(struct base_prng *prng, uint32_t tolerated_ppm, struct po
             pol_block_close(&block, tolerated_ppm, logrank);
         }
         bool before = base_prng_below(prng, 2) == 0;
-        assert_true(!before || pol_block_succeed(&block, cohort_of(&devices[which])));
+        assert_true(!before || block_succeed(&block, cohort_of(&devices[which])));
         assert_true(
             pol_block_fail(&block, cohort_of(&devices[which]), before, tolerated_ppm, logrank));
         assert_true(pol_block_valid(&block));
@@ -193,10 +194,10 @@ static struct pol_block block_of(uint32_t updated, uint32_t control)
 {
     struct pol_block block = {.closed = false};
     for (uint32_t i = 0; i < updated; i++) {
-        assert_true(pol_block_offer(&block, POL_COHORT_UPDATED));
+        assert_true(block_offer(&block, POL_COHORT_UPDATED));
     }
     for (uint32_t i = 0; i < control; i++) {
-        assert_true(pol_block_offer(&block, POL_COHORT_CONTROL));
+        assert_true(block_offer(&block, POL_COHORT_CONTROL));
     }
     return block;
 }
@@ -373,22 +374,22 @@ static void blocks_at_their_ends(void **state)
     (void)state;
     struct pol_logrank logrank = {{0}};
     struct pol_block block = {.offered = {POL_BLOCK_DEVICES_MAX - 1, 0}};
-    assert_true(pol_block_offer(&block, POL_COHORT_UPDATED));
-    assert_false(pol_block_offer(&block, POL_COHORT_UPDATED));
+    assert_true(block_offer(&block, POL_COHORT_UPDATED));
+    assert_false(block_offer(&block, POL_COHORT_UPDATED));
     assert_true(pol_block_valid(&block));
     pol_block_close(&block, 1000000, &logrank);
     assert_true(pol_block_fail(&block, POL_COHORT_UPDATED, false, 0, &logrank));
     assert_false(pol_block_fail(&block, POL_COHORT_UPDATED, false, 0, &logrank)); // it had one
-    assert_false(pol_block_succeed(&block, POL_COHORT_UPDATED));
-    assert_true(pol_block_succeed(&block, POL_COHORT_CONTROL));
+    assert_false(block_succeed(&block, POL_COHORT_UPDATED));
+    assert_true(block_succeed(&block, POL_COHORT_CONTROL));
     assert_false(pol_block_fail(&block, POL_COHORT_UPDATED, true, 0, &logrank));
     assert_true(pol_block_fail(&block, POL_COHORT_CONTROL, true, 0, &logrank));
     assert_int_equal(block.succeeded[POL_COHORT_CONTROL], 0);
 
     block = block_of(2, 1); // who refused is not awaited, and fails nobody's bet
-    assert_true(pol_block_refuse(&block, POL_COHORT_UPDATED));
-    assert_true(pol_block_succeed(&block, POL_COHORT_UPDATED));
-    assert_false(pol_block_refuse(&block, POL_COHORT_UPDATED));
+    assert_true(block_refuse(&block, POL_COHORT_UPDATED));
+    assert_true(block_succeed(&block, POL_COHORT_UPDATED));
+    assert_false(block_refuse(&block, POL_COHORT_UPDATED));
     assert_false(pol_block_fail(&block, POL_COHORT_UPDATED, false, 0, &logrank));
     assert_true(pol_block_valid(&block));
 
@@ -401,7 +402,7 @@ static void blocks_at_their_ends(void **state)
     assert_true(pol_block_fail(&block, POL_COHORT_CONTROL, false, 0, &logrank));
     assert_true(block.closed && block.waiting == 0 && pol_block_valid(&block));
     assert_int_equal(block.failed[POL_COHORT_CONTROL], POL_BLOCK_WAITING_MAX / 2 + 1);
-    assert_false(pol_block_offer(&block, POL_COHORT_CONTROL));
+    assert_false(block_offer(&block, POL_COHORT_CONTROL));
 }
 
 static void damaged_blocks_are_seen(void **state)

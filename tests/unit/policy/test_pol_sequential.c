@@ -358,20 +358,6 @@ static void slices_by_rank(void **state)
     assert_true(!marked[2]);
 }
 
-static void one_slice_is_blamed(void **state)
-{
-    (void)state;
-    struct pol_sample updated[4] = {{100, 0}, {30, 18}, {80, 1}, {60, 0}};
-    struct pol_sample control[4] = {{400, 2}, {120, 1}, {320, 2}, {240, 1}};
-    assert_int_equal(pol_slices_blame(&standard, updated, control, 4, 2500), 1);
-    updated[2] = (struct pol_sample){80, 40}; // two are bad: that is the release
-    assert_int_equal(pol_slices_blame(&standard, updated, control, 4, 2500), POL_SLICES_MAX);
-    updated[2] = (struct pol_sample){80, 1};
-    updated[1] = (struct pol_sample){30, 1}; // nobody is
-    assert_int_equal(pol_slices_blame(&standard, updated, control, 4, 2500), POL_SLICES_MAX);
-    assert_int_equal(pol_slices_blame(&standard, updated, control, 0, 2500), POL_SLICES_MAX);
-}
-
 // ---- Power ----
 
 // The share of runs in which `devices` updated ones show the rise, looking every ten.
@@ -459,7 +445,6 @@ int main(void)
         cmocka_unit_test(silence_is_a_hazard),
         cmocka_unit_test(silence_errors_hold),
         cmocka_unit_test(slices_by_rank),
-        cmocka_unit_test(one_slice_is_blamed),
         cmocka_unit_test(power_as_simulated),
         cmocka_unit_test(power_at_its_ends),
     };

@@ -1,4 +1,5 @@
 // Power of a running stage: against stages that are played, and at its ends.
+#include "block_play.h"
 #include "test_kit.h"
 
 #include "policy/stage_power.h"
@@ -118,7 +119,7 @@ static void play_block(struct base_prng *prng, double base, double rise, uint32_
     struct pol_block block = {.closed = false};
     uint32_t left[POL_COHORT_COUNT] = {BLOCK * ratio, BLOCK};
     for (uint32_t i = 0; i < BLOCK * (ratio + 1); i++) {
-        assert_true(pol_block_offer(&block, i < BLOCK ? POL_COHORT_UPDATED : POL_COHORT_CONTROL));
+        assert_true(block_offer(&block, i < BLOCK ? POL_COHORT_UPDATED : POL_COHORT_CONTROL));
     }
     pol_block_close(&block, 0, &counts->trial.rise);
     for (uint32_t i = BLOCK * (ratio + 1); i > 0; i--) {
@@ -129,7 +130,7 @@ static void play_block(struct base_prng *prng, double base, double rise, uint32_
         if (fails(prng, cohort == POL_COHORT_UPDATED ? base + rise : base)) {
             assert_true(pol_block_fail(&block, cohort, false, 0, &counts->trial.rise));
         } else {
-            assert_true(pol_block_succeed(&block, cohort));
+            assert_true(block_succeed(&block, cohort));
         }
     }
     pol_trial_add(&counts->trial, &block, true, gate.max_failure_ppm);

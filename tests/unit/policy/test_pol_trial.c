@@ -1,5 +1,6 @@
 // The judgement of a trial: verdicts by rows, what reports that come late may not change, under way
 // and unanswered, slices with their own control, and rollouts that replay.
+#include "block_play.h"
 #include "test_kit.h"
 
 #include "policy/evidence.h"
@@ -41,7 +42,7 @@ static void add_block(struct pol_trial *trial, const struct pol_gate *gate,
                 pol_block_fail(&block, cohort, false, gate->tolerated_rise_ppm, &trial->rise));
         }
         for (uint32_t i = 0; i < counts[2]; i++) {
-            assert_true(pol_block_succeed(&block, cohort));
+            assert_true(block_succeed(&block, cohort));
         }
     }
     pol_trial_add(trial, &block, row->over, gate->max_failure_ppm);
@@ -232,7 +233,7 @@ static void verdicts(void **state)
         }
         assert_true(pol_trial_valid(&counts.trial));
         pol_gate_judge(&standard, &counts, row->in_stage_us, &judged);
-        uint64_t under_way = pol_trial_under_way(&counts.trial);
+        uint64_t under_way = trial_under_way(&counts.trial);
         uint32_t answered_ppm = pol_trial_answered_ppm(&counts.trial, POL_COHORT_UPDATED);
         if (judged.verdict != row->verdict || judged.reason != row->reason ||
             judged.failure_ppm != row->failure_ppm || under_way != row->under_way ||
@@ -436,9 +437,9 @@ static void refusals_are_no_trials(void **state)
     struct pol_block block = {.offered = {3000, 4000}};
     pol_block_close(&block, 0, &counts.trial.rise);
     for (uint32_t i = 0; i < 3000; i++) {
-        assert_true(pol_block_succeed(&block, POL_COHORT_CONTROL));
-        assert_true(pol_block_succeed(&block, POL_COHORT_UPDATED));
-        assert_true(i >= 1000 || pol_block_refuse(&block, POL_COHORT_UPDATED));
+        assert_true(block_succeed(&block, POL_COHORT_CONTROL));
+        assert_true(block_succeed(&block, POL_COHORT_UPDATED));
+        assert_true(i >= 1000 || block_refuse(&block, POL_COHORT_UPDATED));
     }
     pol_trial_add(&counts.trial, &block, true, standard.max_failure_ppm);
     assert_int_equal(counts.trial.all[POL_COHORT_UPDATED].offered, 3000);

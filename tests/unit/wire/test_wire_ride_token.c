@@ -55,6 +55,7 @@ static void what_says_nothing(void **state)
     assert_false(SAYS("00000000000000a1 ", "checkin"));
     assert_false(SAYS("00000000000000a1 checkins", "checkin"));
     assert_false(SAYS("00000000000000a1checkin", "checkin"));
+    assert_false(SAYS("00000000000000a1,checkin", "checkin"));
     assert_false(SAYS("00000000000000A1 checkin", "checkin"));
     assert_false(SAYS("00000000000000a2 checkin", "checkin"));
     assert_false(SAYS(" 00000000000000a1 checkin", "checkin"));

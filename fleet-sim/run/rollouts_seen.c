@@ -1,0 +1,109 @@
+// Fills the table of rollouts that a run saw from the gateway's pages. Called by gateway_watch.c on
+// the coordinator's thread with every answer, read by fleet_outcome.c when the run is over. The
+// pages come from outside: texts are cut to their places, an item without an id is passed over.
+#include "run/rollouts_seen.h"
+
+#include "base/str.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+bool sim_rollout_back(const char *state)
+{
+    return strcmp(state, "rolled_back") == 0 || strcmp(state, "rolling_back") == 0;
+}
+
+bool sim_rollout_over(const char *state)
+{
+    return strcmp(state, "rolled_back") == 0 || strcmp(state, "completed") == 0 ||
+           strcmp(state, "guarding") == 0;
+}
+
+static void copy_text(const json_t *object, const char *key, char *out, size_t capacity)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    (void)snprintf(out, capacity, "%s", text != NULL ? text : "");
+}
+
+static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
+{
+    const char *id = json_string_value(json_object_get(rollout, "id"));
+    json_int_t created_s = json_integer_value(json_object_get(rollout, "created_s"));
+    memset(out, 0, sizeof(*out));
+    if (id == NULL || wire_device_parse(base_str_of(id), &out->id) != BASE_OK) {
+        return false;
+    }
+    out->created_s = created_s > 0 ? (uint64_t)created_s : 0;
+    copy_text(rollout, "task", out->task, sizeof(out->task));
+    copy_text(rollout, "version", out->version, sizeof(out->version));
+    copy_text(rollout, "manifest", out->manifest, sizeof(out->manifest));
+    copy_text(rollout, "state", out->state, sizeof(out->state));
+    const json_t *cause = json_object_get(rollout, "cause"); // of its way back
+    copy_text(json_is_object(cause) ? cause : rollout,
+              json_is_object(cause) ? "text" : "reason_text", out->reason, sizeof(out->reason));
+    copy_text(json_object_get(rollout, "stage"), "name", out->stage, sizeof(out->stage));
+    return true;
+}
+
+static struct sim_rollout_seen *find(struct sim_rollouts_seen *seen, uint64_t id)
+{
+    for (uint32_t i = 0; i < seen->count; i++) {
+        if (seen->items[i].id == id) {
+            return &seen->items[i];
+        }
+    }
+    return NULL;
+}
+
+// A place for one more; NULL: there is none.
+static struct sim_rollout_seen *place(struct sim_rollouts_seen *seen, bool old)
+{
+    if (seen->count < SIM_ROLLOUTS_MAX) {
+        return &seen->items[seen->count++];
+    }
+    for (uint32_t i = 0; i < seen->count && !old; i++) {
+        if (seen->items[i].old) {
+            return &seen->items[i];
+        }
+    }
+    return NULL;
+}
+
+static void item_take(struct sim_rollouts_seen *seen, struct sim_rollout_seen *item)
+{
+    struct sim_rollout_seen *known = find(seen, item->id);
+    bool over = sim_rollout_over(item->state);
+    if (known != NULL) {
+        item->old = known->old && over && strcmp(known->state, item->state) == 0;
+        *known = *item;
+        return;
+    }
+    item->old = over && (!seen->begun || item->created_s <= seen->begun_with_s);
+    known = place(seen, item->old);
+    if (known != NULL) {
+        *known = *item;
+    } else {
+        seen->left_out += item->old ? 0 : 1;
+    }
+}
+
+void sim_rollouts_take(struct sim_rollouts_seen *seen, const char *bytes, size_t size)
+{
+    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *items = json_object_get(root, "items");
+    uint64_t newest_s = 0;
+    size_t count = json_is_array(items) ? json_array_size(items) : 1;
+    for (size_t i = 0; i < count && root != NULL; i++) {
+        struct sim_rollout_seen item;
+        if (item_read(json_is_array(items) ? json_array_get(items, i) : root, &item)) {
+            item_take(seen, &item);
+            newest_s = item.created_s > newest_s ? item.created_s : newest_s;
+        }
+    }
+    if (root != NULL && !seen->begun) {
+        seen->begun = true;
+        seen->begun_with_s = newest_s;
+    }
+    json_decref(root);
+}

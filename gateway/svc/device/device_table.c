@@ -1,0 +1,799 @@
+// The table of all devices. SHARED: each shard's mutex guards its index, entries and dirty list;
+// see device_table.h for who calls from where. Counters are relaxed atomics. Nothing is called with
+// a shard's mutex held but what the header names. A flush takes a bounded piece of the dirty
+// entries and puts back what could not be written.
+#include "svc/device/device_table.h"
+
+#include "svc/device/device_shard.h"
+#include "svc/device/devices.h"
+
+#include "base/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOUCH_BATCH 256u
+
+struct gw_device_table {
+    struct gw_device_shard shards[GW_DEVICE_TABLE_SHARDS];
+    struct base_pair_key settled;
+    bool (*is_open)(void *ctx, uint32_t rollout);
+    void *ctx;
+    _Atomic uint64_t count;
+    _Atomic uint64_t unproven; // of them
+    _Atomic uint64_t dirty;
+    _Atomic uint64_t dropped;
+    _Atomic uint32_t next_shard; // where take_dirty goes on
+};
+
+enum base_status gw_device_table_new(bool (*is_open)(void *ctx, uint32_t rollout), void *ctx,
+                                     const struct base_hash_key *key,
+                                     struct gw_device_table **out_table)
+{
+    struct gw_device_table *table = aligned_alloc(128, sizeof(*table));
+    if (table == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(table, 0, sizeof(*table));
+    table->settled = base_pair_key_of(key);
+    table->is_open = is_open;
+    table->ctx = ctx;
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        gw_shard_init(&table->shards[i], key);
+    }
+    *out_table = table;
+    return BASE_OK;
+}
+
+void gw_device_table_free(struct gw_device_table *table)
+{
+    if (table == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        gw_shard_done(&table->shards[i]);
+    }
+    free(table);
+}
+
+// ---- One shard, its mutex held
+
+static uint32_t shard_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> 58);
+}
+_Static_assert(GW_DEVICE_TABLE_SHARDS == 64, "the shard is the hash's top 6 bits");
+
+static struct gw_device_shard *shard_lock(struct gw_device_table *table, uint64_t device_id,
+                                          uint64_t *out_hash)
+{
+    *out_hash = base_keyed64_u64(&table->shards[0].key, device_id);
+    struct gw_device_shard *shard = &table->shards[shard_of(*out_hash)];
+    pthread_mutex_lock(&shard->lock);
+    return shard;
+}
+
+static struct gw_device_entry *add(struct gw_device_table *table, struct gw_device_shard *shard,
+                                   uint64_t hash, uint64_t device_id)
+{
+    struct gw_device_entry *entry = gw_shard_add(shard, hash, device_id);
+    if (entry == NULL) {
+        atomic_fetch_add_explicit(&table->dropped, 1, memory_order_relaxed);
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&table->count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&table->unproven, 1, memory_order_relaxed);
+    return entry;
+}
+
+static void set_dirty(struct gw_device_table *table, struct gw_device_shard *shard,
+                      struct gw_device_entry *entry)
+{
+    if (entry->dirty) {
+        return;
+    }
+    uint32_t number = gw_shard_number(shard, entry);
+    entry->dirty = true;
+    *gw_shard_next(shard, number) = GW_NO_ENTRY;
+    if (shard->dirty_last == GW_NO_ENTRY) {
+        shard->dirty_first = number;
+    } else {
+        *gw_shard_next(shard, shard->dirty_last) = number;
+    }
+    shard->dirty_last = number;
+    atomic_fetch_add_explicit(&table->dirty, 1, memory_order_relaxed);
+}
+
+static struct gw_device_mark *mark_at(struct gw_device_entry *entry, uint32_t i)
+{
+    return i < GW_SHARD_MARKS ? &entry->marks[i] : &entry->more[i - GW_SHARD_MARKS];
+}
+
+// Forgets rollouts that are over; their offers are history that only the record keeps.
+static void drop_closed_marks(struct gw_device_table *table, struct gw_device_entry *entry)
+{
+    uint8_t kept = 0;
+    for (uint32_t i = 0; i < entry->mark_count; i++) {
+        struct gw_device_mark mark = *mark_at(entry, i);
+        if (mark.dirty != 0 || table->is_open(table->ctx, mark.rollout)) {
+            *mark_at(entry, kept++) = mark;
+        }
+    }
+    entry->mark_count = kept;
+}
+
+static struct gw_device_mark *find_mark(struct gw_device_entry *entry, uint32_t rollout)
+{
+    for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
+        if (mark_at(entry, i)->rollout == rollout) {
+            return mark_at(entry, i);
+        }
+    }
+    return NULL;
+}
+
+static bool grow_more(struct gw_device_shard *shard, struct gw_device_entry *entry)
+{
+    uint32_t most = GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS;
+    uint32_t wanted = entry->more_count == 0 ? GW_SHARD_MORE : 2u * entry->more_count;
+    wanted = wanted < most ? wanted : most;
+    struct gw_device_mark *more = realloc(entry->more, wanted * sizeof(more[0]));
+    if (more == NULL) {
+        return false;
+    }
+    shard->extra_marks += wanted - entry->more_count;
+    entry->more = more;
+    entry->more_count = (uint8_t)wanted;
+    return true;
+}
+
+// A place for one more. False: it is in too many, or there is no memory.
+static bool make_place(struct gw_device_table *table, struct gw_device_shard *shard,
+                       struct gw_device_entry *entry)
+{
+    if (entry->mark_count < GW_SHARD_MARKS + entry->more_count) {
+        return true;
+    }
+    drop_closed_marks(table, entry);
+    return entry->mark_count < GW_SHARD_MARKS + entry->more_count ||
+           (entry->mark_count < GW_DEVICE_MARKS_MAX && grow_more(shard, entry));
+}
+
+static bool add_mark(struct gw_device_table *table, struct gw_device_shard *shard,
+                     struct gw_device_entry *entry, struct gw_device_mark mark)
+{
+    if (find_mark(entry, mark.rollout) != NULL || !make_place(table, shard, entry)) {
+        return false;
+    }
+    *mark_at(entry, entry->mark_count++) = mark;
+    return true;
+}
+
+static void snapshot(struct gw_device_entry *entry, struct gw_device_snapshot *out)
+{
+    out->device_id = entry->device_id;
+    out->report_seq = entry->report_seq;
+    out->epoch = entry->epoch;
+    out->has_epoch = entry->has_epoch;
+    out->proven = entry->proven;
+    out->attrs_id = entry->attrs_id;
+    out->first_seen_s = entry->first_seen_s;
+    out->last_seen_s = entry->last_seen_s;
+    out->interval_s = entry->interval_s;
+    out->tasks_max = entry->tasks_max;
+    out->room = entry->room;
+    out->mark_count = entry->mark_count;
+    for (uint32_t i = 0; i < entry->mark_count; i++) {
+        out->marks[i] = *mark_at(entry, i);
+    }
+}
+
+// ---- What callers do
+
+// True when that is news.
+static bool prove(struct gw_device_table *table, struct gw_device_entry *entry)
+{
+    if (entry->proven) {
+        return false;
+    }
+    entry->proven = true;
+    atomic_fetch_sub_explicit(&table->unproven, 1, memory_order_relaxed);
+    entry->has_epoch = false;
+    return true;
+}
+
+// The shard's mutex is held. NULL: there is no room.
+static struct gw_device_entry *touch_entry(struct gw_device_table *table,
+                                           struct gw_device_shard *shard, uint64_t hash,
+                                           const struct gw_device_touch *touch)
+{
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, touch->device_id);
+    bool dirty = false;
+    if (entry == NULL) {
+        entry = add(table, shard, hash, touch->device_id);
+        if (entry != NULL) {
+            entry->first_seen_s = touch->now_s;
+            dirty = true;
+        }
+    }
+    if (entry != NULL && entry->proven && !touch->proven) {
+        return entry; // somebody else, who knows its id
+    }
+    if (entry != NULL) {
+        dirty = (touch->proven && prove(table, entry)) || dirty;
+        if (touch->attrs_id != 0 && entry->attrs_id != touch->attrs_id) {
+            entry->attrs_id = touch->attrs_id;
+            dirty = true;
+        }
+        if (touch->interval_s != 0 && entry->interval_s != touch->interval_s) {
+            entry->interval_s = touch->interval_s;
+            dirty = true;
+        }
+        if (touch->now_s > entry->last_seen_s) {
+            entry->last_seen_s = touch->now_s;
+        }
+        if (dirty || entry->last_seen_s - entry->saved_seen_s >= GW_LAST_SEEN_SAVE_S) {
+            set_dirty(table, shard, entry);
+        }
+    }
+    return entry;
+}
+
+// Touches of one shard, which is locked once: where they stand is asked of memory for all of them
+// before the first is looked at, so that they do not wait for it one after the other.
+struct touch_group {
+    const struct gw_device_touch *touches;
+    const uint64_t *hashes;
+    const uint16_t *order; // of `count` touches, as they came
+    uint32_t count;
+};
+
+static void touch_group(struct gw_device_table *table, struct gw_device_shard *shard,
+                        const struct touch_group *group)
+{
+    pthread_mutex_lock(&shard->lock);
+    for (uint32_t i = 0; i < group->count; i++) {
+        gw_shard_prefetch_place(shard, group->hashes[group->order[i]]);
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        gw_shard_prefetch_entry(shard, group->hashes[group->order[i]]);
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint16_t at = group->order[i];
+        (void)touch_entry(table, shard, group->hashes[at], &group->touches[at]);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+// At most TOUCH_BATCH, sorted by shard (counting sort: a device's stay in order).
+static void touch_batch(struct gw_device_table *table, const struct gw_device_touch *touches,
+                        uint32_t count)
+{
+    uint64_t hashes[TOUCH_BATCH];
+    uint16_t order[TOUCH_BATCH];
+    uint16_t ends[GW_DEVICE_TABLE_SHARDS + 1] = {0};
+    base_assert(count <= TOUCH_BATCH);
+    for (uint32_t i = 0; i < count; i++) {
+        hashes[i] = base_keyed64_u64(&table->shards[0].key, touches[i].device_id);
+        ends[shard_of(hashes[i]) + 1]++;
+    }
+    for (uint32_t s = 1; s < GW_DEVICE_TABLE_SHARDS; s++) {
+        ends[s + 1] = (uint16_t)(ends[s + 1] + ends[s]);
+    }
+    for (uint32_t i = 0; i < count; i++) { // ends[s] goes from where shard s begins to its end
+        order[ends[shard_of(hashes[i])]++] = (uint16_t)i;
+    }
+    uint32_t begin = 0;
+    for (uint32_t s = 0; s < GW_DEVICE_TABLE_SHARDS; s++) {
+        if (ends[s] > begin) {
+            touch_group(table, &table->shards[s],
+                        &(struct touch_group){touches, hashes, &order[begin], ends[s] - begin});
+        }
+        begin = ends[s];
+    }
+}
+
+void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
+                           uint32_t count)
+{
+    for (uint32_t done = 0; done < count; done += TOUCH_BATCH) {
+        uint32_t left = count - done;
+        touch_batch(table, touches + done, left < TOUCH_BATCH ? left : TOUCH_BATCH);
+    }
+}
+
+void gw_device_table_time_moved(struct gw_device_table *table, uint32_t now_s)
+{
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        gw_shard_time_moved(&table->shards[i], now_s);
+    }
+}
+
+enum base_status gw_device_table_load(struct gw_device_table *table,
+                                      const struct gw_device_snapshot *from)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, from->device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, from->device_id);
+    if (entry == NULL) {
+        entry = add(table, shard, hash, from->device_id);
+    }
+    if (entry != NULL) {
+        if (from->proven) {
+            (void)prove(table, entry);
+        }
+        entry->report_seq = from->report_seq;
+        entry->epoch = from->epoch;
+        entry->has_epoch = from->has_epoch;
+        entry->attrs_id = from->attrs_id;
+        entry->first_seen_s = from->first_seen_s;
+        entry->last_seen_s = from->last_seen_s;
+        entry->saved_seen_s = from->last_seen_s;
+        entry->interval_s = from->interval_s;
+        for (uint32_t i = 0; i < from->mark_count; i++) {
+            (void)add_mark(table, shard, entry, from->marks[i]);
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return entry != NULL ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+// One word for both: whoever chooses digests, or attributes, does not find two that share it.
+static uint64_t settled_key(const struct gw_device_table *table, uint64_t digest,
+                            uint64_t signature)
+{
+    return base_pair_word(&table->settled, digest, signature);
+}
+
+void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
+                            uint64_t signature)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    if (entry != NULL) {
+        entry->settled = true;
+        entry->settled_key = settled_key(table, digest, signature);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+bool gw_device_table_touch_settled(struct gw_device_table *table,
+                                   const struct gw_device_touch *touch, uint64_t digest,
+                                   uint64_t signature)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, touch->device_id, &hash);
+    const struct gw_device_entry *entry = touch_entry(table, shard, hash, touch);
+    bool settled = entry != NULL && entry->settled &&
+                   entry->settled_key == settled_key(table, digest, signature);
+    pthread_mutex_unlock(&shard->lock);
+    return settled;
+}
+
+bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
+                             uint64_t signature)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    const struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool settled = entry != NULL && entry->settled &&
+                   entry->settled_key == settled_key(table, digest, signature);
+    pthread_mutex_unlock(&shard->lock);
+    return settled;
+}
+
+// Does an offer replace what the device had to do with the rollout? It was its control, or entered
+// before it had shown who it is.
+static bool enters_anew(const struct gw_device_mark *known, const struct gw_device_mark *offer)
+{
+    return (known->bits & GW_OUTCOME_CONTROL) != 0 ||
+           (offer->bits & ~(unsigned)known->bits & GW_OUTCOME_PROVEN) != 0;
+}
+
+bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id,
+                             const struct gw_device_mark *offer)
+{
+    uint64_t hash;
+    bool news = false;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    if (entry != NULL && (!entry->proven || (offer->bits & GW_OUTCOME_PROVEN) != 0)) {
+        struct gw_device_mark *known = find_mark(entry, offer->rollout);
+        if (known != NULL && enters_anew(known, offer)) {
+            *known = *offer;
+            news = true;
+        } else if (known == NULL) {
+            news = add_mark(table, shard, entry, *offer);
+        }
+        if (news) {
+            set_dirty(table, shard, entry);
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return news;
+}
+
+bool gw_device_table_proven(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    const struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool proven = entry != NULL && entry->proven;
+    pthread_mutex_unlock(&shard->lock);
+    return proven;
+}
+
+static uint32_t room_bits(uint32_t number)
+{
+    return number < WIRE_PROFILE_TASKS_MAX ? number : WIRE_PROFILE_TASKS_MAX;
+}
+
+void gw_device_table_room(struct gw_device_table *table, uint64_t device_id, uint32_t tasks_max,
+                          uint32_t room)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    if (entry != NULL) {
+        entry->tasks_max = room_bits(tasks_max) & ((1u << GW_ROOM_BITS) - 1);
+        entry->room = room_bits(room) & ((1u << GW_ROOM_BITS) - 1);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+bool gw_device_table_has(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    bool has = gw_shard_find(shard, hash, device_id) != NULL;
+    pthread_mutex_unlock(&shard->lock);
+    return has;
+}
+
+bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
+                          struct gw_device_mark *out)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    const struct gw_device_mark *mark = find_mark(gw_shard_find(shard, hash, device_id), rollout);
+    if (mark != NULL) {
+        *out = *mark;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return mark != NULL;
+}
+
+bool gw_device_table_make_place(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool made = entry == NULL || make_place(table, shard, entry);
+    pthread_mutex_unlock(&shard->lock);
+    return made;
+}
+
+bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool full = entry != NULL && entry->mark_count == GW_DEVICE_MARKS_MAX;
+    if (full) {
+        drop_closed_marks(table, entry);
+        full = entry->mark_count == GW_DEVICE_MARKS_MAX;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return full;
+}
+
+bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    bool under_way = false;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
+        const struct gw_device_mark *mark = mark_at(entry, i);
+        under_way = under_way || (mark->bits | GW_OUTCOME_DOWNLOADED) ==
+                                     (GW_OUTCOME_OFFERED | GW_OUTCOME_DOWNLOADED);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return under_way;
+}
+
+void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    struct gw_device_mark *mark = find_mark(entry, rollout);
+    if (mark != NULL && (mark->bits & GW_OUTCOME_RETRY) != 0 &&
+        (mark->bits & GW_OUTCOME_RETRY_GIVEN) == 0) {
+        mark->bits |= GW_OUTCOME_RETRY_GIVEN;
+        mark->tries = (mark->tries + 1u) & 15u;
+        mark->dirty = 1;
+        set_dirty(table, shard, entry);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
+                            const struct gw_device_mark *mark)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    struct gw_device_mark *known = find_mark(entry, mark->rollout);
+    if (known != NULL) {
+        // Offered meanwhile, or told to try again: that is newer than what the writer saw.
+        bool newer =
+            known->dirty != 0 &&
+            (known->stage > mark->stage || ((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0 ||
+             (known->bits & ~(unsigned)mark->bits & GW_OUTCOME_PROVEN) != 0);
+        if (!newer) {
+            uint8_t tries = known->tries > mark->tries ? known->tries : mark->tries;
+            uint8_t dirty = known->dirty;
+            *known = *mark;
+            known->tries = tries & 15u;
+            known->dirty = dirty;
+        }
+    } else if (entry != NULL) {
+        (void)add_mark(table, shard, entry, *mark);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+static void visit_one(struct gw_device_table *table, struct gw_device_shard *shard,
+                      struct gw_device_entry *entry, gw_device_visit_fn visit, void *ctx)
+{
+    struct gw_device_visit seen;
+    seen.device_id = entry->device_id;
+    seen.attrs_id = entry->attrs_id;
+    seen.last_seen_s = entry->last_seen_s;
+    seen.interval_s = entry->interval_s;
+    seen.proven = entry->proven;
+    seen.changed = false;
+    seen.mark_count = entry->mark_count;
+    for (uint32_t i = 0; i < entry->mark_count; i++) {
+        seen.marks[i] = *mark_at(entry, i);
+    }
+    visit(ctx, &seen);
+    if (!seen.changed) {
+        return;
+    }
+    for (uint32_t i = 0; i < entry->mark_count; i++) {
+        *mark_at(entry, i) = seen.marks[i];
+    }
+    for (uint32_t i = entry->mark_count; i < seen.mark_count; i++) {
+        (void)add_mark(table, shard, entry, seen.marks[i]);
+    }
+    set_dirty(table, shard, entry);
+}
+
+uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard_index, uint32_t from,
+                              uint32_t count, gw_device_visit_fn visit, void *ctx)
+{
+    struct gw_device_shard *shard = &table->shards[shard_index % GW_DEVICE_TABLE_SHARDS];
+    uint32_t done = 0;
+    pthread_mutex_lock(&shard->lock);
+    for (; done < count && from + done < shard->count; done++) {
+        struct gw_device_entry *entry = gw_shard_entry(shard, from + done);
+        if (entry->used) {
+            visit_one(table, shard, entry, visit, ctx);
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return done;
+}
+
+uint32_t gw_device_table_expire(struct gw_device_table *table, uint32_t shard_index, uint32_t from,
+                                uint32_t count, const struct gw_device_expiry *expiry,
+                                uint64_t *out_ids, uint32_t *out_count)
+{
+    struct gw_device_shard *shard = &table->shards[shard_index % GW_DEVICE_TABLE_SHARDS];
+    uint32_t done = 0;
+    *out_count = 0;
+    pthread_mutex_lock(&shard->lock);
+    for (; done < count && from + done < shard->count; done++) {
+        struct gw_device_entry *entry = gw_shard_entry(shard, from + done);
+        if (entry->used && !entry->proven && !entry->dirty && entry->last_seen_s < expiry->seen_s &&
+            !expiry->keep(expiry->ctx, entry->device_id)) {
+            out_ids[(*out_count)++] = entry->device_id;
+            gw_shard_remove(shard, entry);
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    atomic_fetch_sub_explicit(&table->count, *out_count, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&table->unproven, *out_count, memory_order_relaxed);
+    return done;
+}
+
+bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
+                                uint64_t seq, bool proven)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    const struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    bool has = entry != NULL && entry->has_epoch && entry->epoch == epoch &&
+               entry->report_seq >= seq && entry->proven == proven;
+    pthread_mutex_unlock(&shard->lock);
+    return has;
+}
+
+void gw_device_table_reported(struct gw_device_table *table, const struct gw_device_touch *by,
+                              uint32_t epoch, uint64_t seq)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, by->device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, by->device_id);
+    if (entry == NULL) {
+        entry = add(table, shard, hash, by->device_id);
+        if (entry != NULL) {
+            entry->first_seen_s = by->now_s;
+        }
+    }
+    if (entry != NULL && (by->proven || !entry->proven)) {
+        if (by->proven) {
+            (void)prove(table, entry);
+        }
+        if (by->now_s > entry->last_seen_s) {
+            entry->last_seen_s = by->now_s;
+            entry->saved_seen_s = by->now_s; // the record has it
+        }
+        if (!entry->has_epoch || entry->epoch != epoch || entry->report_seq < seq) {
+            entry->epoch = epoch;
+            entry->has_epoch = true;
+            entry->report_seq = seq;
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+static uint32_t take_shard(struct gw_device_table *table, struct gw_device_shard *shard,
+                           struct gw_device_snapshot *out, uint32_t capacity)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&shard->lock);
+    while (shard->dirty_first != GW_NO_ENTRY && count < capacity) {
+        struct gw_device_entry *entry = gw_shard_entry(shard, shard->dirty_first);
+        shard->dirty_first = *gw_shard_next(shard, shard->dirty_first);
+        if (shard->dirty_first == GW_NO_ENTRY) {
+            shard->dirty_last = GW_NO_ENTRY;
+        }
+        entry->dirty = false;
+        entry->saved_seen_s = entry->last_seen_s;
+        snapshot(entry, &out[count++]);
+        for (uint32_t i = 0; i < entry->mark_count; i++) {
+            mark_at(entry, i)->dirty = 0;
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    atomic_fetch_sub_explicit(&table->dirty, count, memory_order_relaxed);
+    return count;
+}
+
+uint32_t gw_device_table_take_dirty(struct gw_device_table *table, struct gw_device_snapshot *out,
+                                    uint32_t capacity)
+{
+    uint32_t count = 0;
+    uint32_t start = atomic_fetch_add_explicit(&table->next_shard, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS && count < capacity; i++) {
+        struct gw_device_shard *shard = &table->shards[(start + i) % GW_DEVICE_TABLE_SHARDS];
+        count += take_shard(table, shard, out + count, capacity - count);
+    }
+    return count;
+}
+
+void gw_device_table_put_back(struct gw_device_table *table, const struct gw_device_snapshot *from,
+                              uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t hash;
+        struct gw_device_shard *shard = shard_lock(table, from[i].device_id, &hash);
+        struct gw_device_entry *entry = gw_shard_find(shard, hash, from[i].device_id);
+        for (uint32_t k = 0; entry != NULL && k < from[i].mark_count; k++) {
+            for (uint32_t m = 0; m < entry->mark_count; m++) {
+                struct gw_device_mark *mark = mark_at(entry, m);
+                if (mark->rollout == from[i].marks[k].rollout && from[i].marks[k].dirty != 0) {
+                    mark->dirty = 1;
+                }
+            }
+        }
+        if (entry != NULL) {
+            set_dirty(table, shard, entry);
+        }
+        pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+bool gw_device_table_get(struct gw_device_table *table, uint64_t device_id,
+                         struct gw_device_snapshot *out)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    if (entry != NULL) {
+        snapshot(entry, out);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return entry != NULL;
+}
+
+uint64_t gw_device_table_count(struct gw_device_table *table)
+{
+    return atomic_load_explicit(&table->count, memory_order_relaxed);
+}
+
+uint64_t gw_device_table_unproven(struct gw_device_table *table)
+{
+    return atomic_load_explicit(&table->unproven, memory_order_relaxed);
+}
+
+uint64_t gw_device_table_dirty(struct gw_device_table *table)
+{
+    return atomic_load_explicit(&table->dirty, memory_order_relaxed);
+}
+
+uint64_t gw_device_table_dropped(struct gw_device_table *table)
+{
+    return atomic_load_explicit(&table->dropped, memory_order_relaxed);
+}
+
+uint64_t gw_device_table_bytes(struct gw_device_table *table)
+{
+    uint64_t bytes = sizeof(*table);
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        struct gw_device_shard *shard = &table->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        bytes += (uint64_t)shard->chunk_count *
+                 (sizeof(struct gw_device_chunk) + sizeof(struct gw_device_entry *));
+        bytes += (uint64_t)shard->index_size * sizeof(uint32_t);
+        bytes += (uint64_t)shard->extra_marks * sizeof(struct gw_device_mark);
+        pthread_mutex_unlock(&shard->lock);
+    }
+    return bytes;
+}
+
+uint64_t gw_device_table_probes_long(struct gw_device_table *table)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        pthread_mutex_lock(&table->shards[i].lock);
+        count += table->shards[i].probes_long;
+        pthread_mutex_unlock(&table->shards[i].lock);
+    }
+    return count;
+}
+
+bool gw_device_table_validate(struct gw_device_table *table)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        struct gw_device_shard *shard = &table->shards[i];
+        uint32_t flagged = 0;
+        uint32_t listed = 0;
+        uint32_t live = 0;
+        pthread_mutex_lock(&shard->lock);
+        for (uint32_t k = 0; k < shard->count; k++) {
+            const struct gw_device_entry *entry = gw_shard_entry(shard, k);
+            if (!entry->used) {
+                continue;
+            }
+            live++;
+            flagged += entry->dirty;
+            ok = ok && gw_shard_find(shard, base_keyed64_u64(&shard->key, entry->device_id),
+                                     entry->device_id) == entry;
+        }
+        for (uint32_t at = shard->dirty_first; at != GW_NO_ENTRY && listed <= shard->count;
+             at = *gw_shard_next(shard, at)) {
+            listed++;
+        }
+        ok = ok && flagged == listed && live == shard->live;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    return ok;
+}

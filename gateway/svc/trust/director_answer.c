@@ -1,0 +1,166 @@
+// The director's answer to one device, and the metadata anybody may fetch. Worker's thread, from
+// the immutable metadata the worker was handed. An answer costs one signature, and is given only
+// when there is something to say.
+#include "svc/trust/director.h"
+
+#include "svc/device/checkin.h"
+
+#include <string.h>
+
+#define META_PREFIX     "/v1/meta/"
+#define ROOT_PREFIX     META_PREFIX "root/"
+#define SNAPSHOT_PREFIX META_PREFIX "snapshot/"
+
+static bool entry_of(const uint8_t *bytes, size_t size, struct wire_director_entry *out)
+{
+    struct wire_envelope envelope;
+    struct wire_release release;
+    if (wire_envelope_parse(bytes, size, &envelope) != BASE_OK) {
+        return false;
+    }
+    if (envelope.type == WIRE_ENVELOPE_TYPE_STOP) {
+        *out = (struct wire_director_entry){0};
+        return wire_stop_parse(envelope.payload, envelope.payload_bytes, &out->task_id) == BASE_OK;
+    }
+    if (envelope.type != WIRE_ENVELOPE_TYPE_RELEASE ||
+        wire_release_parse(envelope.payload, envelope.payload_bytes, &release) != BASE_OK) {
+        return false;
+    }
+    *out = (struct wire_director_entry){
+        .task_id = wire_release_task_id(&release),
+        .counter = release.release_counter,
+        .manifest_bytes = release.manifest_bytes,
+        .manifest = release.manifest,
+    };
+    return true;
+}
+
+// Entries ascend by task id; offers come in the order in which they are to fit.
+static void entries_sort(struct wire_director *director)
+{
+    for (uint32_t i = 1; i < director->count; i++) {
+        struct wire_director_entry entry = director->entries[i];
+        uint32_t at = i;
+        for (; at > 0 && director->entries[at - 1].task_id > entry.task_id; at--) {
+            director->entries[at] = director->entries[at - 1];
+        }
+        director->entries[at] = entry;
+    }
+}
+
+enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id,
+                                    const struct wire_ask *ask, uint8_t *out,
+                                    struct wire_offers *offers)
+{
+    struct gw_core *core = worker->core;
+    const struct gw_meta *meta = worker->meta;
+    struct wire_director director = {
+        .device_id = device_id,
+        .order = ask->order + 1,
+        .issued_s = gw_core_sure_s(core),
+        .timestamp_version = meta->timestamp_version,
+        .lease_s = meta->lease_s,
+    };
+    uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
+    size_t payload_bytes = 0;
+    size_t size = 0;
+    if (offers->count >= WIRE_OFFERS_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    memcpy(director.nonce, ask->nonce, WIRE_NONCE_BYTES);
+    for (uint32_t i = 0; i < offers->count && director.count < WIRE_DIRECTOR_ENTRIES_MAX; i++) {
+        director.count += entry_of(offers->items[i].envelope, offers->items[i].envelope_bytes,
+                                   &director.entries[director.count])
+                              ? 1
+                              : 0;
+    }
+    entries_sort(&director);
+    director.again_count = offers->again_count;
+    memcpy(director.again, offers->again, offers->again_count * sizeof(offers->again[0]));
+    BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
+    BASE_TRY(gw_director_sign(core->director.signer, GW_ONLINE_DIRECTOR,
+                              WIRE_ENVELOPE_TYPE_DIRECTOR, payload, payload_bytes, out,
+                              WIRE_STATEMENT_BYTES_MAX, &size));
+    memmove(&offers->items[1], &offers->items[0], offers->count * sizeof(offers->items[0]));
+    offers->items[0].envelope = out;
+    offers->items[0].envelope_bytes = size;
+    offers->count++;
+    atomic_fetch_add_explicit(&core->director.answers, 1, memory_order_relaxed);
+    return BASE_OK;
+}
+
+bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *checkin)
+{
+    struct base_reader reader;
+    struct wire_profile_pair pair;
+    if (meta->kill_count == 0 || checkin->profile.pairs == NULL) {
+        return false;
+    }
+    base_reader_init(&reader, checkin->profile.pairs, checkin->profile.pairs_bytes);
+    for (uint32_t i = 0; i < checkin->profile.task_count; i++) {
+        if (wire_profile_pair_next(&checkin->profile, &reader, &pair) != BASE_OK) {
+            return false;
+        }
+        for (uint32_t k = 0; k < meta->kill_count && pair.version_id != 0; k++) {
+            if (meta->kill_ids[k] == pair.version_id) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// ---- GET /v1/meta/...
+
+static struct gw_blob *find_snapshot(const struct gw_meta *meta, struct base_str name)
+{
+    for (uint32_t i = 0; i < meta->scenario_count; i++) {
+        if (base_str_equal(base_str_of(meta->scenarios[i]), name)) {
+            return meta->snapshots[i];
+        }
+    }
+    return NULL;
+}
+
+static struct gw_blob *find_root(const struct gw_meta *meta, struct base_str text)
+{
+    uint64_t version = 0;
+    if (base_str_u64(text, &version) != BASE_OK || version < meta->root_first ||
+        version - meta->root_first >= meta->root_count) {
+        return NULL;
+    }
+    return meta->roots[version - meta->root_first];
+}
+
+static struct base_str behind(struct base_str path, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    return (struct base_str){path.data + size, path.size - size};
+}
+
+void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    const struct gw_meta *meta = worker->meta;
+    struct base_str path = exchange->request.path;
+    struct gw_reply *reply = &exchange->reply;
+    struct gw_blob *found = NULL;
+    if (meta != NULL && base_str_starts(path, BASE_STR(ROOT_PREFIX))) {
+        found = find_root(meta, behind(path, ROOT_PREFIX));
+    } else if (meta != NULL && base_str_starts(path, BASE_STR(SNAPSHOT_PREFIX))) {
+        found = find_snapshot(meta, behind(path, SNAPSHOT_PREFIX));
+    } else if (meta != NULL && base_str_equal(path, BASE_STR(META_PREFIX "timestamp"))) {
+        found = meta->timestamp;
+    }
+    if (found == NULL) {
+        gw_reply_problem(exchange, 404, "no such metadata");
+    } else {
+        gw_reply_status(exchange, 200);
+        gw_reply_header(reply, BASE_STR("content-type"), BASE_STR("application/octet-stream"));
+        gw_reply_header(reply, BASE_STR("cache-control"), BASE_STR("no-cache"));
+        reply->kind = GW_REPLY_BLOB;
+        reply->blob = gw_blob_ref(found); // the metadata may be replaced before it is sent
+        reply->blob_from = 0;
+        reply->blob_bytes = gw_blob_size(found);
+    }
+    gw_exchange_finish(exchange);
+}
