@@ -230,7 +230,10 @@ void gw_api_change(struct gw_core *core, struct gw_api_call *call)
         call->settled = true;
     }
     keyed = keyed && !call->settled;
-    call->settled = call->settled || (keyed && !has_place(core, call));
+    if (keyed && !has_place(core, call)) {
+        call->settled = true;
+        keyed = false; // nor is this answer kept
+    }
     call->settled = call->settled || !gw_api_matches(core, call);
     if (!call->settled && !do_work(core, call, keyed ? &answer : NULL, &before)) {
         return;
