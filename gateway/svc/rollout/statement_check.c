@@ -5,6 +5,7 @@
 // it without any.
 #include "svc/rollout/statement_check.h"
 
+#include "svc/access/operators.h"
 #include "svc/core_private.h"
 #include "svc/rollout/catalog_private.h"
 #include "svc/trust/director_private.h"
@@ -112,6 +113,40 @@ static void scenarios_gather(const struct gw_core *core, struct scenarios *out)
     }
 }
 
+static bool is_of(const struct gw_core *core, struct base_str scenario, uint16_t tenant)
+{
+    const struct gw_catalog *catalog = core->catalog;
+    for (uint32_t i = 0; i < catalog->task_count; i++) {
+        const struct gw_task *task = catalog->tasks[i];
+        if (task->tenant == tenant && gw_task_is_begun(task) &&
+            base_str_equal(wire_scenario_of(base_str_of(task->name)), scenario)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// One more scenario, of the task's tenant.
+static enum base_status scenario_fits(struct gw_core *core, const struct scenarios *scenarios,
+                                      const struct gw_release *release, struct base_error *error)
+{
+    const struct gw_task *task = gw_catalog_find_task(core, release->task_id);
+    struct gw_tenant_holding holding = {.tenant = task != NULL ? task->tenant : GW_TENANT_DEFAULT,
+                                        .what = "scenarios that devices with a root are told of",
+                                        .max = WIRE_TIMESTAMP_SCENARIOS_MAX,
+                                        .all = scenarios->count};
+    if (scenarios->count == WIRE_TIMESTAMP_SCENARIOS_MAX) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "task: devices with a root are told of %u scenarios, and others have "
+                              "all places: release %s under a scenario that has one",
+                              WIRE_TIMESTAMP_SCENARIOS_MAX, release->task);
+    }
+    for (uint32_t i = 0; i < scenarios->count; i++) {
+        holding.own += is_of(core, scenarios->names[i], holding.tenant);
+    }
+    return gw_tenant_may_add(&holding, error);
+}
+
 // At most so many entries has a task beside those of the release: each may be listed with a way
 // back, and what was completed last once more.
 static uint32_t entries_of(const struct gw_task *task, const struct gw_release *release)
@@ -139,7 +174,7 @@ static uint32_t entries_beside(const struct gw_core *core, const struct gw_relea
     return count;
 }
 
-enum base_status gw_scenario_room(const struct gw_core *core, const struct gw_release *release,
+enum base_status gw_scenario_room(struct gw_core *core, const struct gw_release *release,
                                   struct base_error *error)
 {
     struct base_str name = wire_scenario_of(base_str_of(release->task));
@@ -148,11 +183,8 @@ enum base_status gw_scenario_room(const struct gw_core *core, const struct gw_re
         return BASE_OK;
     }
     scenarios_gather(core, &scenarios);
-    if (scenarios.count == WIRE_TIMESTAMP_SCENARIOS_MAX && !has(&scenarios, name)) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              "task: devices with a root are told of %u scenarios, and others have "
-                              "all places: release %s under a scenario that has one",
-                              WIRE_TIMESTAMP_SCENARIOS_MAX, release->task);
+    if (!has(&scenarios, name)) {
+        BASE_TRY(scenario_fits(core, &scenarios, release, error));
     }
     if (entries_beside(core, release, name) + 2 > WIRE_SNAPSHOT_ENTRIES_MAX) {
         return base_error_set(error, BASE_ERR_CONFLICT,

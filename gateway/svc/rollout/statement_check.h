@@ -29,10 +29,10 @@ BASE_NODISCARD enum base_status gw_statement_counter(const struct gw_release *re
 // Room for a release in what devices with a root are told: a timestamp names
 // WIRE_TIMESTAMP_SCENARIOS_MAX scenarios, a snapshot WIRE_SNAPSHOT_ENTRIES_MAX entries. What has no
 // place there no such device runs. A scenario keeps its place: what devices were told never goes
-// back. Before a rollout is made, and before it leads on; OK also where no root is served.
-// CONFLICT: `error` says what is full, and what there is to do.
-BASE_NODISCARD enum base_status gw_scenario_room(const struct gw_core *core,
-                                                 const struct gw_release *release,
-                                                 struct base_error *error);
+// back. A tenant has its share of them (gw_tenant_share). Before a rollout is made, and before it
+// leads on; OK also where no root is served. CONFLICT: `error` says what is full, and what there is
+// to do.
+BASE_NODISCARD enum base_status
+gw_scenario_room(struct gw_core *core, const struct gw_release *release, struct base_error *error);
 
 #endif

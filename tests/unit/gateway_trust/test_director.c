@@ -8,6 +8,7 @@
 #include "svc/core_worker.h"
 
 #include "cli/root_edit.h"
+#include "svc/rollout/catalog_private.h"
 
 #include <sys/stat.h>
 
@@ -273,6 +274,40 @@ static void test_a_scenario_without_a_place_is_refused(void **state)
     rig_version(&rig, "s7/two", "1.0.0", &manifest); // what is wrong here is its signature
     assert_int_not_equal(
         rig_rollout(&rig, 101, "s7/two", &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
+    assert_non_null(strstr(error.text, "stage gray"));
+}
+
+// One tenant does not use up the places that all share.
+static void test_a_tenant_has_its_share_of_scenarios(void **state)
+{
+    (void)state;
+    static uint8_t root[WIRE_META_BYTES_MAX];
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    char task[32];
+    bool created = false;
+    for (uint64_t i = 1; i <= WIRE_TIMESTAMP_SCENARIOS_MAX / 2; i++) {
+        (void)snprintf(task, sizeof(task), "s%llu/one", (unsigned long long)i);
+        rig_version(&rig, task, "1.0.0", &manifest);
+        gw_catalog_find_task(rig.core, wire_task_id(base_str_of(task)))->tenant = 7;
+        assert_int_equal(
+            rig_rollout(&rig, i, task, &manifest, NULL, NULL, ladder, 2, &view, &error), BASE_OK);
+        rig_command(&rig, i, POL_COMMAND_START, &view);
+    }
+    size_t size = make_root(1, 2, root);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    rig_version(&rig, "more/one", "1.0.0", &manifest);
+    struct gw_task *more = gw_catalog_find_task(rig.core, wire_task_id(BASE_STR("more/one")));
+    more->tenant = 7;
+    assert_int_equal(
+        rig_rollout(&rig, 100, "more/one", &manifest, NULL, NULL, ladder, 2, &view, &error),
+        BASE_ERR_CONFLICT);
+    assert_non_null(strstr(error.text, "the tenant has 16 scenarios"));
+    more->tenant = 8; // another's: what is wrong is its signature
+    assert_int_not_equal(
+        rig_rollout(&rig, 101, "more/one", &manifest, NULL, NULL, ladder, 2, &view, &error),
+        BASE_OK);
     assert_non_null(strstr(error.text, "stage gray"));
 }
 
@@ -624,6 +659,7 @@ int main(void)
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
         CASE(test_a_scenario_without_a_place_is_refused),
+        CASE(test_a_tenant_has_its_share_of_scenarios),
         CASE(test_releases_are_held_against_the_root),
         CASE(test_answers_questions),
         CASE(test_marks_are_signed),
