@@ -201,6 +201,7 @@ static inline void api_send(struct api_kit *kit, enum gw_method method, const ch
 static inline void api_answer_done(struct api_answer *answer)
 {
     json_decref(answer->json);
+    gw_blob_release(answer->exchange.reply.blob);
     base_arena_done(&answer->arena);
 }
 

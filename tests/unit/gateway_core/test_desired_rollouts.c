@@ -492,7 +492,8 @@ static void why_speaks_of_what_is_for_it(void **state)
     rig.arm = (struct pol_arm){0};
     (void)start(4, "4.0.0", NULL, &full);
     rig_command(&rig, 4, POL_COMMAND_PAUSE, NULL);
-    expect_why(first, "the rollout that it follows is paused, so the baseline runs");
+    expect_why(first, "the rollout that it follows, 0000000000000004 of 4.0.0, is paused, so "
+                      "the baseline runs");
     assert_int_equal(gw_device_why(rig.core, devices[0].id, BASE_STR(TASK), &why, &error), BASE_OK);
     assert_int_equal(why.rollout_count, 4);
     for (uint32_t i = 0; i < 4; i++) {
