@@ -77,8 +77,8 @@ void plan_show_stages(const json_t *stages)
         "A stage ends when its sample completed, its dwell passed, the share that has to answer "
         "did,\nand at most that share failed; above it, even if all that are under way, or missing "
         "in the sample\nyet, do well, the rollout stops: every updated device goes back "
-        "(roll_back), or it waits for a\nperson (hold). So the first failure may end it: 1 of a "
-        "sample of 20 is 5 %%.\n");
+        "(roll_back), or it waits for a\nperson (hold). So a few failures end it: 2 of a "
+        "sample of 20 are 10 %%.\n");
     if (tests) {
         printf("With the rules sequential and logrank both are shown by a test that compares with "
                "devices that\nare not updated.\n");

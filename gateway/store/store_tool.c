@@ -108,7 +108,7 @@ static int compact(struct gw_store *store, const char *dir, const char *into)
         fprintf(stderr, "walle-store: %s\n", error.text);
         return EXIT_FAILURE;
     }
-    printf("%s/store.mdb written; it is no backup: keys, blobs, tokens and certificate of %s are "
+    printf("%s/store.mdb written; it is no backup: keys, large blobs and certificate of %s are "
            "not in it\n",
            into, dir);
     return EXIT_SUCCESS;
