@@ -15,8 +15,8 @@ static void say_until(const json_t *floored)
     uint64_t open = cli_json_u64(floored, "open");
 
     if (open > 0) {
-        fprintf(stderr, " until %s of the task that %s open lets them in, or",
-                open == 1 ? "the rollout" : "a rollout", open == 1 ? "is" : "are");
+        fprintf(stderr, " until %s of the task lets them in, or",
+                open == 1 ? "the open rollout" : "an open rollout");
     }
     fputs(open > 0 ? " something newer is released\n" : " until something newer is released\n",
           stderr);

@@ -230,9 +230,9 @@ unsigned rollout_explain_behind(FILE *file, const json_t *rollout)
             fputs("who is in the targets of both follows", file);
         }
         fprintf(file,
-                " that one, and is offered nothing of this one before that ends (walle rollout "
-                "abort %s)\n",
-                id);
+                " that one, and %s offered nothing of this one before that ends (walle rollout "
+                "abort %s --reason ...)\n",
+                devices > 1 ? "are" : "is", id);
         lines++;
     }
     return lines;
@@ -354,7 +354,7 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
                 "FILE),\nor start the rollout with --trust-unproven.\n");
     }
     if (open_s < real(stage, "min_dwell_s")) {
-        fprintf(file, "Missing: %.0f more seconds.\n", real(stage, "min_dwell_s") - open_s);
+        fprintf(file, "Missing: %.0f s more.\n", real(stage, "min_dwell_s") - open_s);
     }
     if (strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
         say_simulation(file, rollout);
