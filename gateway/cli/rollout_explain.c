@@ -231,7 +231,7 @@ unsigned rollout_explain_behind(FILE *file, const json_t *rollout)
         }
         fprintf(file,
                 " that one, and %s offered nothing of this one before that ends (walle rollout "
-                "abort %s --reason ...)\n",
+                "abort %s --reason TEXT)\n",
                 devices > 1 ? "are" : "is", id);
         lines++;
     }

@@ -143,7 +143,7 @@ class Behind(unittest.TestCase):
         self.assertRegex(said, rf"warning: rollout {second} \(running\) brings this version, too: 0 devices came to it by that one, and whom it lets in keeps "
                                rf"it\n  walle release kill {self.view(first)['manifest']} --reason TEXT takes it from everybody\n")
         self.assertIn("nothing of the task runs on the 3 devices", said)
-        self.assertIn("until the rollout of the task that is open lets them in, or something newer is released", said)
+        self.assertIn("until the open rollout of the task lets them in, or something newer is released", said)
         wait_until(lambda: self.view(first)["state"] == "rolled_back", what="it waits for nobody who keeps it")
         self.assertIn("all that could be reached are off it, or kept by another rollout", self.stack.walle("rollout", "status", first, check=False).stdout)
 
