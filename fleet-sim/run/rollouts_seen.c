@@ -79,7 +79,8 @@ static void item_take(struct sim_rollouts_seen *seen, struct sim_rollout_seen *i
         *known = *item;
         return;
     }
-    // A page begins with the newest, so what came in the second of the newest then was on the first.
+    // A page begins with the newest: what was there in the second of the newest was on the first
+    // one.
     item->old = over && (!seen->begun || item->created_s < seen->begun_with_s);
     known = place(seen, item->old);
     if (known != NULL) {
