@@ -13,7 +13,7 @@ import unittest
 
 import raw_device
 from page_commands import free_ports
-from raw_h2 import Connection, request
+from raw_h2 import Connection, PING, request
 from walle_stack import Stack, program, wait_until
 
 DEVICES = 500
@@ -247,6 +247,8 @@ class Business(unittest.TestCase):
             with Connection(gateway.ports["h2c"]) as connection:
                 connection.headers(request("/item/7", "GET", ("walle-device", f"{DEVICE:016x}"), ("walle-credential", credential), ("walle-ride", RIDE.split(": ")[1]),
                                            ("walle-profile", raw_device.profile(os="android")), ("walle-report", report)))
+                connection.frame(PING, 0, 0, b"taken on")
+                connection.wait(PING)  # the gateway has read what stood before it: what a reset outruns comes with the device's next request
         wait_until(lambda: raw_device.metrics(gateway.ports["h2c"])["walle_reports_total"] >= 200, 60, "every report to be there")
         wait_until(lambda: self.counts(f"{rollout:016x}")["downloaded"] == 1, 60, "the device's word")
         self.assertEqual(gateway.stop(), 0, gateway.log_text()[-2000:])
