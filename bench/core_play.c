@@ -8,7 +8,7 @@
 #include "policy/bucket.h"
 #include "svc/rollout/rollout_state.h"
 #include "svc/rollout/catalog_private.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 #include "wire/profile.h"
 #include "wire/report.h"
 

@@ -6,7 +6,7 @@
 // only layers whose name contains NAME; cold: other memory is read before each run, so that weights
 // come from memory as they do inside a large model.
 #include "backend/cpu/conv_plan.h"
-#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm/gemm_run.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -3,7 +3,7 @@
 //
 //     engine_vec [threads] [isa] [part of a case's name]
 #include "backend/backend.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "backend/pool.h"
 #include "base/alloc.h"
 #include "base/prng.h"

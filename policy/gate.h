@@ -4,11 +4,11 @@
 // Three rules. THRESHOLD compares the observed failure ratio with the limit once the sample is
 // there; it fails a stage only when those that are under way could not bring it back, so that it
 // does not matter whether failures are heard of sooner than successes. SEQUENTIAL asks
-// anytime-valid tests (policy/sequential.h), so it may be asked after every report: the failure
-// rate against the limit, the rise over the concurrent control cohort, and the hazard of falling
-// silent. LOGRANK asks the same questions of a stage whose control cohort was offered together with
-// it (policy/trial.h). In all of them failure is looked at before success, and only PASS advances.
-// A rollout keeps the rule it was started with, so that its log replays.
+// anytime-valid tests (policy/stat/sequential.h), so it may be asked after every report: the
+// failure rate against the limit, the rise over the concurrent control cohort, and the hazard of
+// falling silent. LOGRANK asks the same questions of a stage whose control cohort was offered
+// together with it (policy/trial.h). In all of them failure is looked at before success, and only
+// PASS advances. A rollout keeps the rule it was started with, so that its log replays.
 //
 // Conditions. SEQUENTIAL counts who completed, so that its level holds only where completing takes
 // as long with a failure as with a success; where failures are heard of sooner, what has completed
@@ -33,7 +33,7 @@
 #define POL_GATE_H
 
 #include "policy/reason.h"
-#include "policy/sequential.h"
+#include "policy/stat/sequential.h"
 #include "policy/trial.h"
 
 #define POL_GATE_ALPHA_PPM       50000u

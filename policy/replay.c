@@ -1,8 +1,8 @@
-// Replays of recorded rollouts. Called by the operator's command (gateway/cli/rollout_replay.c) and
-// by tests, on their thread; the caller keeps the state between records. It runs the machine itself
-// (rollout.c, slices.c) on what was recorded, and compares all of what it decides with the record.
-// A look at slices comes from outside and is checked against what the replay knows before it is
-// judged, since a log may be damaged or made up.
+// Replays of recorded rollouts. Called by the operator's command
+// (gateway/cli/rollout/rollout_replay.c) and by tests, on their thread; the caller keeps the state
+// between records. It runs the machine itself (rollout.c, slices.c) on what was recorded, and
+// compares all of what it decides with the record. A look at slices comes from outside and is
+// checked against what the replay knows before it is judged, since a log may be damaged or made up.
 #include "policy/replay.h"
 
 void pol_replay_init(struct pol_replay *replay, uint64_t created_us)

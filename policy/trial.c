@@ -5,7 +5,7 @@
 // over closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
 #include "policy/trial.h"
 
-#include "policy/evidence.h"
+#include "policy/stat/evidence.h"
 #include "policy/gate.h"
 
 #include <math.h>

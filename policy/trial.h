@@ -39,8 +39,8 @@
 #ifndef POL_TRIAL_H
 #define POL_TRIAL_H
 
-#include "policy/logrank.h"
-#include "policy/sequential.h"
+#include "policy/stat/logrank.h"
+#include "policy/stat/sequential.h"
 
 struct pol_outcomes {
     uint64_t offered; // without those that refused

@@ -2,7 +2,7 @@
 // ipv_worker and the tests; no state outside the struct.
 #include "ipv_feature.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 #include "agent_root.h"
 
 #include "base/hash.h"
-#include "base/output_file.h"
-#include "base/regular_file.h"
+#include "base/os/output_file.h"
+#include "base/os/regular_file.h"
 #include "base/str.h"
 #include "device/port.h"
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "posix/posix_port.h"
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 // The root in a file. INVALID: there is none, IO.
 BASE_NODISCARD enum base_status agent_root_read(const char *path, uint8_t out[WIRE_META_BYTES_MAX],

@@ -8,8 +8,8 @@
 
 #include "base/carve.h"
 #include "base/clock.h"
-#include "base/regular_file.h"
-#include "base/terminal.h"
+#include "base/os/regular_file.h"
+#include "base/text/terminal.h"
 #include "device/port.h"
 #include "device/state_record.h"
 #include "posix/posix_enroll.h"

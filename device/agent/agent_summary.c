@@ -6,7 +6,7 @@
 
 #include "agent_once.h"
 
-#include "base/terminal.h"
+#include "base/text/terminal.h"
 #include "posix/posix_pipeline.h"
 
 #include <stdio.h>

@@ -16,19 +16,19 @@
 #include "attr_option.h"
 #include "event_source.h"
 #include "base/clock.h"
-#include "base/near_option.h"
-#include "base/process_start.h"
-#include "base/terminal.h"
+#include "base/text/near_option.h"
+#include "base/os/process_start.h"
+#include "base/text/terminal.h"
 
 #include "posix/posix_enroll.h"
 #include "posix/posix_pipeline.h"
 #include "posix/posix_port.h"
 
-#include "base/private_file.h"
-#include "base/regular_file.h"
+#include "base/os/private_file.h"
+#include "base/os/regular_file.h"
 #include "base/prng.h"
 #include "vm/vm.h"
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 #include <argp.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "posix/posix_port.h"
 
 #include "base/clock.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <event2/event.h>

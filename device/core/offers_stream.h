@@ -1,10 +1,10 @@
-// Reads an answer to a check-in piece by piece (device/wire/offer.h has the format), holding one
-// envelope at a time instead of the whole answer. It is complete when wire_offers_parse takes it,
-// and never otherwise.
+// Reads an answer to a check-in piece by piece (device/wire/trust/offer.h has the format), holding
+// one envelope at a time instead of the whole answer. It is complete when wire_offers_parse takes
+// it, and never otherwise.
 #ifndef DEV_OFFERS_STREAM_H
 #define DEV_OFFERS_STREAM_H
 
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 
 #define DEV_OFFERS_ENVELOPE_MAX WIRE_STATEMENT_BYTES_MAX
 

@@ -6,7 +6,7 @@
 #include "core/outcome_queue.h"
 
 #include "base/check.h"
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 #include <string.h>
 

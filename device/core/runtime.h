@@ -43,11 +43,11 @@
 #include "core/update_state.h"
 #include "device/device.h"
 #include "device/port.h"
-#include "wire/meta.h"
-#include "wire/personal.h"
+#include "wire/trust/meta.h"
+#include "wire/trust/personal.h"
 #include "wire/profile.h"
-#include "wire/root.h"
-#include "wire/statement.h"
+#include "wire/trust/root.h"
+#include "wire/trust/statement.h"
 
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
 #define DEV_PULL_GAIN_BYTES    256 // that were never here before: progress

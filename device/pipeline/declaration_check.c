@@ -1,5 +1,5 @@
 // The certificate of a version's triggers, and of all the versions a device may hold, for those who
-// publish them: `walle task build` (cli/task_declare.c), the gateway (svc/rollout/catalog.c,
+// publish them: `walle task build` (cli/task/task_declare.c), the gateway (svc/rollout/catalog.c,
 // svc/rollout/set_cost.c, api/api_cost.c) and the simulator's reports. It asks the trigger compiler
 // as pipeline_tasks.c does on a device, with the same bounds, so what passes here is what a device
 // takes. Pure but for the memory it borrows; any thread.

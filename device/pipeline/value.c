@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 #include <string.h>
 

@@ -12,9 +12,9 @@
 #include "runner/runner_template.h"
 #include "runner/runner_wall.h"
 
-#include "backend/cpu/isa.h"
-#include "base/process_start.h"
-#include "base/terminal.h"
+#include "backend/cpu/kernel/isa.h"
+#include "base/os/process_start.h"
+#include "base/text/terminal.h"
 #include "model/model_store.h"
 
 #include <stdio.h>

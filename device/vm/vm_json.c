@@ -7,7 +7,7 @@
 
 #include "vm/vm_text.h"
 
-#include "base/real.h"
+#include "base/text/real.h"
 
 #include "py/builtin.h"
 #include "py/cstack.h"

@@ -5,7 +5,7 @@
 #include "vm/vm_state.h"
 #include "vm/vm_text.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "py/mphal.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 // what is checked is refused.
 #include "vm/vm_text.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 #include <string.h>
 

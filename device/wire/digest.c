@@ -5,7 +5,7 @@
 #include "wire/digest.h"
 
 #include "base/hash.h"
-#include "base/path_part.h"
+#include "base/os/path_part.h"
 
 #include <string.h>
 #ifdef __SSE2__

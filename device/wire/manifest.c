@@ -5,7 +5,7 @@
 // Nothing is allocated; parsed names are borrowed from the input.
 #include "wire/manifest.h"
 
-#include "base/path_part.h"
+#include "base/os/path_part.h"
 #include "wire/declaration.h"
 #include "wire/wiretext.h"
 

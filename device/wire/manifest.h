@@ -29,7 +29,7 @@ enum wire_file_kind {
     WIRE_FILE_DATA = 3,
 };
 
-// Does a version hold files for single devices or users (wire/personal.h)?
+// Does a version hold files for single devices or users (wire/trust/personal.h)?
 enum wire_exclusive {
     WIRE_EXCLUSIVE_NONE = 0,
     WIRE_EXCLUSIVE_OPTIONAL = 1, // it runs without, where nobody made any

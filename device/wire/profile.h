@@ -23,7 +23,7 @@
 #define WIRE_PROFILE_VERSION_FIRST 1
 #define WIRE_PROFILE_FLAG_PAIRS    0x01u
 #define WIRE_PROFILE_FLAG_OWN_PACE 0x02u // nobody is to change its interval
-#define WIRE_PROFILE_FLAG_AGAIN    0x04u // it knows marks (wire/again.h)
+#define WIRE_PROFILE_FLAG_AGAIN    0x04u // it knows marks (wire/trust/again.h)
 #define WIRE_PROFILE_TASKS_MAX     256
 #define WIRE_PROFILE_REFUSED_MAX   64
 #define WIRE_PROFILE_INLINE_PAIRS  8

@@ -1,8 +1,8 @@
 // Shows text from outside. Called by the log port (log.c), by the guard of standard output
 // (terminal.c) and where a command or a report puts such text into a line of its own
-// (cli/cli_json.c, svc/device/device_faults.c); any thread, no state. A table of ranges says what
-// has an effect instead of a shape, printable ASCII never asks it; UTF-8 is judged as RFC 3629 has
-// it. A step tells when bytes end within a character, so that text may come in pieces.
+// (cli/base/cli_json.c, svc/device/device_faults.c); any thread, no state. A table of ranges says
+// what has an effect instead of a shape, printable ASCII never asks it; UTF-8 is judged as RFC 3629
+// has it. A step tells when bytes end within a character, so that text may come in pieces.
 #include "base/visible.h"
 
 #include <string.h>

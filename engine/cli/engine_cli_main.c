@@ -2,9 +2,9 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
-#include "base/near_option.h"
-#include "base/process_start.h"
-#include "base/terminal.h"
+#include "base/text/near_option.h"
+#include "base/os/process_start.h"
+#include "base/text/terminal.h"
 
 #include "base/alloc.h"
 #include "base/str.h"

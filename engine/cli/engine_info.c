@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/blas.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "lower/lower.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 // the model's folder, following no link and no "..".
 #include "model/model_file.h"
 
-#include "base/path_part.h"
+#include "base/os/path_part.h"
 #include "base/str.h"
 
 #include <errno.h>

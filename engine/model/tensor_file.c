@@ -1,12 +1,12 @@
 // Chooses the format of tensor files by their names and moves their bytes. Called by walle-engine's
 // commands (engine/cli), by the trainer for its files of weights (train/trainer.c) and by tests;
 // any thread, no state. Files are mapped for reading and what is read is copied into the caller's
-// arena; writing goes through base/output_file.h, whole or not at all. The formats themselves are
-// in npy_file.c, npz_file.c and tensor_pb.c.
+// arena; writing goes through base/os/output_file.h, whole or not at all. The formats themselves
+// are in npy_file.c, npz_file.c and tensor_pb.c.
 #include "model/tensor_file.h"
 
 #include "base/alloc.h"
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 #include "model/model_file.h"
 #include "model/npy_file.h"
 #include "model/tensor_pb.h"

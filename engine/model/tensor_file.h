@@ -48,7 +48,7 @@ bool eng_tensor_file_known(const char *path);
 // Writes by the name's ending. .npy: exactly one item. .npz: every item, stored without
 // compression; items without a name are called arr_0, arr_1... .pb: `kind` decides the message.
 // IO, NOT_FOUND (the folder), UNSUPPORTED (strings and bfloat16 in .npy/.npz), INVALID (count; what
-// stands there is no file: base/output_file.h), NOMEM.
+// stands there is no file: base/os/output_file.h), NOMEM.
 BASE_NODISCARD enum base_status eng_tensor_file_write(const char *path,
                                                       const struct eng_tensor_list *list,
                                                       struct base_error *error);

@@ -1,12 +1,12 @@
 // The file of remembered choices, and of the machine's rates. Read by search.c when a search is
 // made, written by session_search.c after a plan that learned something; on the planning thread. A
-// file that cannot be read is as good as none, and it is replaced whole (base/output_file.h), so
+// file that cannot be read is as good as none, and it is replaced whole (base/os/output_file.h), so
 // two processes that share it lose each other's news at worst. Its format is below.
 #include "search/search_state.h"
 
 #include "base/alloc.h"
-#include "base/output_file.h"
-#include "base/regular_file.h"
+#include "base/os/output_file.h"
+#include "base/os/regular_file.h"
 #include "base/str.h"
 
 #include <stdio.h>

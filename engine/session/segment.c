@@ -5,7 +5,7 @@
 // their stamps).
 #include "session/segment.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernel/kernels.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"

@@ -4,7 +4,7 @@
 // (immutable) and its cache of packed weights (locks itself).
 #include "session/session.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernel/kernels.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/check.h"

@@ -7,8 +7,8 @@
 #include "session/session_backend.h"
 
 #include "backend/cpu/conv_plan.h"
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/kernel/isa.h"
 #include "search/search.h"
 
 #include <string.h>

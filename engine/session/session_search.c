@@ -7,11 +7,11 @@
 
 #include "backend/cpu/blas.h"
 #include "backend/cpu/conv_search.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // Called after a run, on the session's thread.
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 #include "session/segment.h"
 
 #include <stdio.h>

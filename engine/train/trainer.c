@@ -3,7 +3,7 @@
 // Users of train.h call these on the trainer's own thread. The model is shared and never changed.
 #include "train/train_step.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernel/kernels.h"
 #include "base/alloc.h"
 #include "model/tensor_file.h"
 

@@ -6,7 +6,7 @@
 #define SIM_UPLOAD_SCHEMAS_H
 
 #include "pipeline/pipeline.h"
-#include "tunnel/schema.h"
+#include "tunnel/schema/schema.h"
 
 #define SIM_UPLOAD_SCHEMAS_MAX 64 // kept; what is beyond is parsed each time
 #define SIM_REFUSED_WHY_MAX    256

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 // "each" also from the activation, so one seed hits the same devices whatever the threads do.
 #include "model/bad_release.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "model/population.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define SIM_FAILURES_H
 
 #include "base/str.h"
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 
 #define SIM_FAILURES_MAX 64 // ways that are told apart
 

@@ -7,7 +7,7 @@
 #ifndef SIM_ROOT_CHAIN_H
 #define SIM_ROOT_CHAIN_H
 
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 #define SIM_ROOTS_MAX 64 // of a chain; past that the oldest is forgotten
 

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "wire/digest.h"
-#include "wire/statement.h"
+#include "wire/trust/statement.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

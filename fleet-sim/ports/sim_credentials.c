@@ -7,7 +7,7 @@
 
 #include "base/cursor.h"
 #include "base/prng.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

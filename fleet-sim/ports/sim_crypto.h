@@ -10,7 +10,7 @@
 #define SIM_SIM_CRYPTO_H
 
 #include "ports/content_store.h"
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 #define SIM_VERIFY_MEMO_MAX 4096
 

@@ -10,7 +10,7 @@
 
 #include "ports/content_store.h"
 #include "ports/sim_transport.h"
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 #define SIM_SUBJECTS_MAX 500 // of each kind that devices stand in for; of more, evenly chosen ones
 

@@ -14,7 +14,7 @@
 #include "ports/sim_exclusive.h"
 #include "ports/sim_local_trust.h"
 #include "wire/manifest.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 
 struct sim_local {
     struct sim_transport_events events;

@@ -9,8 +9,8 @@
 #define SIM_LOCAL_TRUST_H
 
 #include "ports/sim_transport.h"
-#include "wire/meta.h"
-#include "wire/root.h"
+#include "wire/trust/meta.h"
+#include "wire/trust/root.h"
 
 #define SIM_LOCAL_LIFE_S 86400u // of timestamp and snapshot: longer than a simulation
 

@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "policy/target_text.h"
 #include "run/fleet_run.h"
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 // The signed evidence of a run of `simulate`, as a file for people and for `walle rollout`.
 //
-// JSON: "evidence" is the envelope (wire/run_evidence.h), base64url: that is what counts. "says" is
-// the same in words, for people.
+// JSON: "evidence" is the envelope (wire/trust/run_evidence.h), base64url: that is what counts.
+// "says" is the same in words, for people.
 #ifndef SIM_EVIDENCE_FILE_H
 #define SIM_EVIDENCE_FILE_H
 

@@ -4,7 +4,7 @@
 // them.
 #include "report/run_result.h"
 
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -27,7 +27,7 @@
 #include "ports/sim_storage.h"
 #include "ports/sim_task.h"
 
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "run/fleet_run.h"
 
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 #include "wire/digest.h"
 
 #include <jansson.h>

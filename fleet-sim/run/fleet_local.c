@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 // interrupted still writes its reports. The exit status is enum sim_exit of run/fleet_run.h for a
 // run; the two other commands have their own, in their help.
 #include "run/fleet_law.h"
-#include "base/process_start.h"
-#include "base/terminal.h"
+#include "base/os/process_start.h"
+#include "base/text/terminal.h"
 #include "run/fleet_options.h"
 #include "run/fleet_run.h"
 

@@ -7,11 +7,11 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 
-#include "base/gateway_note.h"
-#include "base/near_option.h"
-#include "base/private_file.h"
+#include "base/os/gateway_note.h"
+#include "base/text/near_option.h"
+#include "base/os/private_file.h"
 #include "base/prng.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 #include "policy/expr.h"
 #include "policy/target_text.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 #include "model/model_store.h"
 #include "report/evidence_file.h"
 #include "ports/sim_upstream.h"

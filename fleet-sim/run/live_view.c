@@ -4,7 +4,7 @@
 // to the row drawn before.
 #include "run/live_view.h"
 
-#include "base/terminal.h"
+#include "base/text/terminal.h"
 #include "report/latency_text.h"
 
 #include <string.h>

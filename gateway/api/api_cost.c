@@ -6,7 +6,7 @@
 #include "api/target_body.h"
 
 #include "base/alloc.h"
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "pipeline/pipeline.h"
 #include "svc/reply.h"
 #include "svc/rollout/set_cost.h"

@@ -5,7 +5,7 @@
 #include "api/api_json.h"
 
 #include "api/api.h"
-#include "base/likeness.h"
+#include "base/text/likeness.h"
 #include "wire/digest.h"
 
 #include <stdio.h>

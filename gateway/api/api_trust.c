@@ -7,7 +7,7 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "svc/trust/director.h"
 #include "svc/view/kill_list.h"
 #include "svc/rollout/kill_rollouts.h"

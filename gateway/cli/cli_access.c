@@ -1,9 +1,9 @@
 // Commands about tokens, tenants and devices' credentials: making, listing, revoking, resetting.
 // The table in cli_commands.c names them; one thread. A new secret is printed once, alone on
 // standard output, so that a script can keep it; the gateway does not show it again.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
-#include "cli/duration.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/duration.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 // cli_commands.c names them; one thread. Verifying hashes every entry again here, on the operator's
 // machine, and compares with what the entry after it says of it: the gateway's word is not taken
 // for it.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "signing/signing.h"
 
 #include "base/clock.h"

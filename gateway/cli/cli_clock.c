@@ -1,9 +1,9 @@
 // Commands `clock ...`: whether the gateway believes its wall clock, and the word that it may. The
 // table in cli_commands.c names them; one thread. Each is one call of /api/v1/clock: what doubt
 // means is decided in the gateway (clock_guard.c), here it is put in words.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
-#include "cli/duration.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/duration.h"
 
 #include <stdio.h>
 

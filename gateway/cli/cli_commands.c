@@ -2,7 +2,7 @@
 // explain a command, and by cli_completion.c; constant, and the one list of commands there is. A
 // row has the words, the arguments, the options as a bit set, and examples; the text of an option
 // is here too, where a command gives it a meaning of its own.
-#include "cli/cli.h"
+#include "cli/base/cli.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // it can never lag behind it. One thread. The table in cli_commands.c names the three commands, for
 // bash, zsh and fish. What they print is a script for a shell to source; texts in it are quoted for
 // that shell.
-#include "cli/cli.h"
+#include "cli/base/cli.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,13 +4,13 @@
 // The code in the link is good once and for a minute, and stands behind '#', which browsers send to
 // nobody. A browser is started with the path of a page that leads on, not with the link: every user
 // of a machine sees the words of a command.
-#include "cli/cli.h"
-#include "cli/cli_http.h"
-#include "cli/cli_json.h"
-#include "cli/cli_token.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_http.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/cli_token.h"
 
-#include "base/private_file.h"
-#include "base/terminal.h"
+#include "base/os/private_file.h"
+#include "base/text/terminal.h"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,8 +1,8 @@
 // Commands about devices: one, a list, why a device does or does not get a task, and the user it is
 // bound to. The table in cli_commands.c names them; one thread. Each asks the operator API and
 // prints what comes, as text or as the JSON that came.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 
 #include "base/clock.h"
 

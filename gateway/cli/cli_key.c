@@ -1,11 +1,11 @@
 // Command `walle key new`: a pair of Ed25519 keys, made and saved by gateway/signing. The table in
 // cli_commands.c names it; one thread. No gateway is asked, and a file that is there already is not
 // written over.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "signing/signing.h"
 
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -2,9 +2,9 @@
 // thread. A kill is for a version and not for a rollout, so after one the rollouts that offered it
 // are told, and the devices that have nothing left (floored_warning.c). A version the gateway does
 // not know may be killed too; that is said.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
-#include "cli/floored_warning.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/rollout/floored_warning.h"
 
 #include <stdio.h>
 #include <string.h>

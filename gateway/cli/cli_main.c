@@ -3,14 +3,14 @@
 //
 // Parsing happens twice: a first pass finds where the command's words start (options every command
 // takes may stand before them), the second reads the rest with exactly the options of that command.
-#include "cli/cli.h"
-#include "base/process_start.h"
-#include "base/likeness.h"
-#include "base/near_option.h"
-#include "base/terminal.h"
-#include "cli/cli_http.h"
-#include "cli/cli_id.h"
-#include "cli/cli_json.h"
+#include "cli/base/cli.h"
+#include "base/os/process_start.h"
+#include "base/text/likeness.h"
+#include "base/text/near_option.h"
+#include "base/text/terminal.h"
+#include "cli/base/cli_http.h"
+#include "cli/rollout/cli_id.h"
+#include "cli/base/cli_json.h"
 
 #include <argp.h>
 #include <stdio.h>

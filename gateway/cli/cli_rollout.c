@@ -2,17 +2,17 @@
 // table in cli_commands.c names them; one thread. Starting one is rollout_begin.c. A command that
 // takes a version back asks what devices have before it (floored_warning.c), for afterwards the
 // gateway cannot tell what is news.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
-#include "cli/duration.h"
-#include "cli/floored_warning.h"
-#include "cli/followed_warning.h"
-#include "cli/present_warning.h"
-#include "cli/rollout_evidence.h"
-#include "cli/rollout_explain.h"
-#include "cli/rollout_show.h"
-#include "cli/rollout_story.h"
-#include "cli/rollout_watch.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/duration.h"
+#include "cli/rollout/floored_warning.h"
+#include "cli/rollout/followed_warning.h"
+#include "cli/rollout/present_warning.h"
+#include "cli/rollout/rollout_evidence.h"
+#include "cli/rollout/rollout_explain.h"
+#include "cli/rollout/rollout_show.h"
+#include "cli/rollout/rollout_story.h"
+#include "cli/rollout/rollout_watch.h"
 
 #include "base/clock.h"
 

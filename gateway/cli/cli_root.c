@@ -3,16 +3,16 @@
 // root is edited in the form of root_edit.c, signed by gateway/signing, and written to a file that
 // travels between the people who sign it; `root push` sends it, when it is complete. A gateway is
 // asked for its online keys, for the root that it serves and to take one, for nothing else.
-#include "cli/cli.h"
-#include "cli/cli_files.h"
-#include "cli/cli_http.h"
-#include "cli/cli_json.h"
-#include "cli/duration.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_files.h"
+#include "cli/base/cli_http.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/duration.h"
 #include "cli/root_edit.h"
-#include "cli/served_root.h"
+#include "cli/rollout/served_root.h"
 #include "signing/signing.h"
 
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 #include "base/clock.h"
 
 #include <stdio.h>

@@ -3,15 +3,15 @@
 // that. A push asks to register the version, sends the blobs that the gateway says it lacks
 // (push_blobs.c), and asks again, for a bounded number of rounds: one that was interrupted goes on
 // where it was.
-#include "cli/cli.h"
-#include "cli/cli_files.h"
-#include "cli/cli_http.h"
-#include "cli/cli_json.h"
-#include "cli/push_blobs.h"
-#include "cli/task_build.h"
-#include "cli/task_git.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_files.h"
+#include "cli/base/cli_http.h"
+#include "cli/base/cli_json.h"
+#include "cli/task/push_blobs.h"
+#include "cli/task/task_build.h"
+#include "cli/task/task_git.h"
 
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

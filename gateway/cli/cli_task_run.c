@@ -3,15 +3,15 @@
 // What runs is what a device runs: the same VM, the same limits of heap and time, the same models.
 // With --events, task_play.c brings the runs through the device's pipeline. A source folder is
 // built into a scratch folder first, which is removed at the end.
-#include "cli/cli.h"
-#include "cli/cli_files.h"
-#include "cli/cli_json.h"
-#include "cli/task_build.h"
-#include "cli/task_play.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_files.h"
+#include "cli/base/cli_json.h"
+#include "cli/task/task_build.h"
+#include "cli/task/task_play.h"
 
-#include "base/terminal.h"
+#include "base/text/terminal.h"
 #include "model/model_store.h"
-#include "tunnel/schema.h"
+#include "tunnel/schema/schema.h"
 #include "vm/vm.h"
 
 #include <errno.h>

@@ -1,14 +1,14 @@
 // Commands about what came through the tunnel: tail, export, stat. One thread.
 //
 // An export goes on where it stopped (cli/export_file.h), and has each record once.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "cli/export_file.h"
 #include "cli/otlp_line.h"
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "base/terminal.h"
+#include "base/text/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,13 +6,13 @@
 // records of a tenth of the devices are held out to say what the dictionary is worth on records it
 // has not seen; of a tenth of the records, where there are too few devices for that. A dictionary
 // that makes them hardly smaller is not written.
-#include "cli/cli.h"
-#include "cli/cli_json.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "cli/dict_train.h"
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 #include "base/hash.h"
 #include "base/prng.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 #include "wire/batch.h"
 #include "wire/tunnel_dict.h"
 

@@ -4,10 +4,10 @@
 // one cuts off, and no record is there twice.
 #include "cli/export_file.h"
 
-#include "cli/cli_files.h"
+#include "cli/base/cli_files.h"
 
-#include "base/output_file.h"
-#include "base/regular_file.h"
+#include "base/os/output_file.h"
+#include "base/os/regular_file.h"
 #include "base/str.h"
 
 #include <errno.h>

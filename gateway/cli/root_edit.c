@@ -4,7 +4,7 @@
 // the same root has the same bytes, whoever edited it in which order.
 #include "cli/root_edit.h"
 
-#include "cli/cli_files.h"
+#include "cli/base/cli_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define ROOT_EDIT_H
 
 #include "base/error.h"
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 struct root_keys {
     uint8_t keys[WIRE_ROOT_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];

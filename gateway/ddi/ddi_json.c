@@ -5,7 +5,7 @@
 #include "ddi/ddi_call.h"
 
 #include "api/api_json.h"
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "svc/reply.h"
 
 #include <stdarg.h>

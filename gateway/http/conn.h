@@ -3,13 +3,13 @@
 #ifndef GW_HTTP_CONN_H
 #define GW_HTTP_CONN_H
 
-#include "http/frame_scan.h"
-#include "http/h2_memory.h"
+#include "http/parse/frame_scan.h"
+#include "http/memory/h2_memory.h"
 #include "http/header_guard.h"
-#include "http/peer_table.h"
+#include "http/guard/peer_table.h"
 #include "http/send_guard.h"
-#include "http/timer_wheel.h"
-#include "http/turns.h"
+#include "http/loop/timer_wheel.h"
+#include "http/loop/turns.h"
 #include "policy/ratelimit.h"
 
 #include <event2/event.h>

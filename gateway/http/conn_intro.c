@@ -6,7 +6,7 @@
 
 #include "http/conn.h"
 #include "http/listener.h"
-#include "http/proxy_header.h"
+#include "http/parse/proxy_header.h"
 #include "http/worker.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "http/conn.h"
-#include "http/tls_identity.h"
+#include "http/tls/tls_identity.h"
 #include "http/worker.h"
 
 #include <errno.h>

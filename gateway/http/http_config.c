@@ -5,10 +5,10 @@
 #include "http/http_config.h"
 
 #include "base/check.h"
-#include "base/likeness.h"
-#include "base/regular_file.h"
-#include "base/str_cut.h"
-#include "http/body_budget.h"
+#include "base/text/likeness.h"
+#include "base/os/regular_file.h"
+#include "base/text/str_cut.h"
+#include "http/memory/body_budget.h"
 
 #include <inttypes.h>
 #include <stdio.h>

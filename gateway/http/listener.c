@@ -5,7 +5,7 @@
 #include "http/listener.h"
 
 #include "http/conn.h"
-#include "http/overload.h"
+#include "http/memory/overload.h"
 #include "http/worker.h"
 
 #include <arpa/inet.h>

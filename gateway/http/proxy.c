@@ -5,13 +5,13 @@
 #include "http/proxy.h"
 
 #include "base/check.h"
-#include "http/body_budget.h"
+#include "http/memory/body_budget.h"
 #include "http/conn.h"
-#include "http/h1_message.h"
+#include "http/parse/h1_message.h"
 #include "http/proxy_request.h"
 #include "http/proxy_ride.h"
 #include "http/stream.h"
-#include "http/upstream_address.h"
+#include "http/parse/upstream_address.h"
 #include "http/worker.h"
 
 #include <event2/buffer.h>

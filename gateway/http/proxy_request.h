@@ -4,7 +4,7 @@
 #define GW_HTTP_PROXY_REQUEST_H
 
 #include "base/str.h"
-#include "http/h1_message.h"
+#include "http/parse/h1_message.h"
 
 #include <nghttp2/nghttp2.h>
 

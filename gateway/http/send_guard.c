@@ -4,7 +4,7 @@
 #include "http/send_guard.h"
 
 #include "http/conn.h"
-#include "http/overload.h"
+#include "http/memory/overload.h"
 #include "http/worker.h"
 
 #include <linux/sockios.h>

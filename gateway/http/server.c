@@ -5,17 +5,17 @@
 // touched before.
 #include "http/server.h"
 
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "http/body_budget.h"
-#include "http/early_guard.h"
-#include "http/host_list.h"
+#include "http/memory/body_budget.h"
+#include "http/guard/early_guard.h"
+#include "http/guard/host_list.h"
 #include "http/listener.h"
-#include "http/overload.h"
-#include "http/peer_table.h"
-#include "http/tls_context.h"
-#include "http/upstream_address.h"
+#include "http/memory/overload.h"
+#include "http/guard/peer_table.h"
+#include "http/tls/tls_context.h"
+#include "http/parse/upstream_address.h"
 #include "http/worker.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "http/shed.h"
 
 #include "http/conn.h"
-#include "http/overload.h"
+#include "http/memory/overload.h"
 #include "http/stream.h"
 #include "http/worker.h"
 

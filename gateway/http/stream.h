@@ -13,9 +13,9 @@
 #define GW_HTTP_STREAM_H
 
 #include "base/arena.h"
-#include "http/body_budget.h"
-#include "http/body_spool.h"
-#include "http/peer_table.h"
+#include "http/memory/body_budget.h"
+#include "http/memory/body_spool.h"
+#include "http/guard/peer_table.h"
 #include "svc/core.h"
 #include "svc/access/head_check.h"
 

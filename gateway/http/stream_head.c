@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "http/conn.h"
-#include "http/host_list.h"
-#include "http/tls_identity.h"
+#include "http/guard/host_list.h"
+#include "http/tls/tls_identity.h"
 #include "http/worker.h"
 
 #include <string.h>

@@ -6,14 +6,14 @@
 #define GW_HTTP_WORKER_H
 
 #include "base/log.h"
-#include "http/address_set.h"
-#include "http/h2_memory.h"
+#include "http/guard/address_set.h"
+#include "http/memory/h2_memory.h"
 #include "http/http_config.h"
-#include "http/mailbox.h"
-#include "http/peer_rates.h"
-#include "http/peer_table.h"
-#include "http/timer_wheel.h"
-#include "http/turns.h"
+#include "http/loop/mailbox.h"
+#include "http/guard/peer_rates.h"
+#include "http/guard/peer_table.h"
+#include "http/loop/timer_wheel.h"
+#include "http/loop/turns.h"
 #include "svc/core.h"
 
 #include <openssl/ssl.h>

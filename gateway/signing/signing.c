@@ -1,11 +1,11 @@
 // Ed25519 keys and signed statements, on OpenSSL. Called by the command (keys, releases, roots:
 // gateway/cli), by the simulator for evidence, and by tests, each on one thread. The gateway uses
-// signing_verify alone, on its own online keys (http/online_keys.c), and never loads a private key
-// through this file. It is a library of its own so that `walle` and walle-fleet-sim need nothing
-// else of the gateway.
+// signing_verify alone, on its own online keys (http/secret/online_keys.c), and never loads a
+// private key through this file. It is a library of its own so that `walle` and walle-fleet-sim
+// need nothing else of the gateway.
 #include "signing/signing.h"
 
-#include "base/private_file.h"
+#include "base/os/private_file.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

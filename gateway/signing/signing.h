@@ -1,5 +1,5 @@
 // Signing of releases with Ed25519 (RFC 8032), on OpenSSL: the only place that holds the
-// private keys of people. The gateway's own are in http/online_keys.c.
+// private keys of people. The gateway's own are in http/secret/online_keys.c.
 //
 // A key file is PKCS #8 PEM, readable by its owner alone; beside it FILE.pub holds the public key
 // as 64 hex digits. The gateway never sees such a key: it stores and hands out statements that
@@ -8,8 +8,8 @@
 #define SIGNING_H
 
 #include "base/error.h"
-#include "wire/root.h"
-#include "wire/statement.h"
+#include "wire/trust/root.h"
+#include "wire/trust/statement.h"
 
 struct signing_key; // an opened private key
 
@@ -48,7 +48,7 @@ BASE_NODISCARD enum base_status signing_release_all(const struct signing_keys *k
                                                     const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);
-// SHA-256 and Ed25519 of this program, for wire/root.h.
+// SHA-256 and Ed25519 of this program, for wire/trust/root.h.
 struct wire_verifier signing_verifier(void);
 // Its check of one Ed25519 signature, for ports that have the same form; `ctx` is not looked at.
 // SIGNATURE.

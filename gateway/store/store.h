@@ -12,7 +12,7 @@
 // op alone, while a put that fails ends the whole group. `apply` may run again, when the map had to
 // grow: it writes its own results afresh each time.
 //
-// Damage. Before the environment is opened its pages are walked (base/lmdb_pages.h); every value
+// Damage. Before the environment is opened its pages are walked (base/os/lmdb_pages.h); every value
 // carries a checksum (base/record_seal.h). A record that fails its checksum is named in the log and
 // counted. Of tables whose records can be made again or done without (`gw_table_spares`) it is left
 // out, as if it had never been; of the others it is BASE_ERR_CORRUPT, and a gateway does not start

@@ -10,7 +10,7 @@
 #include "store/store_private.h"
 
 #include "base/cursor.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,10 +5,10 @@
 // refused. Close ends the writer first and then does what is left in its queue.
 #include "store/store_private.h"
 
-#include "base/errno_status.h"
-#include "base/lmdb_pages.h"
+#include "base/os/errno_status.h"
+#include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 // a store file is whole or not there. Called at start and by walle-store, on one thread.
 #include "store/store_private.h"
 
-#include "base/lmdb_pages.h"
+#include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 // scripts; the exit status says whether anything was found.
 #include "store/store.h"
 
-#include "base/near_option.h"
-#include "base/process_start.h"
-#include "base/terminal.h"
+#include "base/text/near_option.h"
+#include "base/os/process_start.h"
+#include "base/text/terminal.h"
 
 #include <argp.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #define GW_CORE_SETTINGS_H
 
 #include "svc/core.h"
-#include "wire/statement.h"
+#include "wire/trust/statement.h"
 
 #include <stdatomic.h>
 

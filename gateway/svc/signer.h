@@ -1,8 +1,8 @@
 // The online keys as a port: what signs timestamps, snapshots and the director's answers, and what
 // checks a root before it is served. The gateway never holds a release or root key.
 //
-// The program implements it (http/online_keys.c); tests bring their own. Both functions may be
-// called from any thread at once.
+// The program implements it (http/secret/online_keys.c); tests bring their own. Both functions may
+// be called from any thread at once.
 #ifndef GW_SIGNER_H
 #define GW_SIGNER_H
 

@@ -9,7 +9,7 @@
 
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "tunnel/marks.h"
-#include "tunnel/segment_log.h"
+#include "tunnel/segment/segment_log.h"
 
 #define GW_CHECKPOINT_VERSION   1u
 #define GW_CHECKPOINT_BLOCK_MAX (GW_MARKS_PER_SHARD * 4u) // marks of one block

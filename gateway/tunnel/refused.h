@@ -5,7 +5,7 @@
 #ifndef GW_REFUSED_H
 #define GW_REFUSED_H
 
-#include "tunnel/schema.h"
+#include "tunnel/schema/schema.h"
 #include "wire/batch.h"
 
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 // dictionary is found like a torn byte.
 #include "tunnel/session_private.h"
 
-#include "tunnel/json_scan.h"
+#include "tunnel/schema/json_scan.h"
 
 #include <inttypes.h>
 

@@ -9,7 +9,7 @@
 
 #include "base/keyed_hash.h"
 #include "tunnel/refused.h"
-#include "tunnel/schema.h"
+#include "tunnel/schema/schema.h"
 #include "wire/batch.h"
 
 #include <stdatomic.h>

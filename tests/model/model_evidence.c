@@ -9,7 +9,7 @@
 #include "policy/target_text.h"
 #include "svc/core_private.h"
 #include "svc/rollout/catalog_private.h"
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 
 #include <inttypes.h>
 #include <string.h>

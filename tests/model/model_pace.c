@@ -2,7 +2,7 @@
 #include "model_pace.h"
 
 #include "svc/core_private.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 #include "svc/rollout/catalog_private.h"
 
 #include <string.h>

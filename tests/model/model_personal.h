@@ -5,7 +5,7 @@
 #define MODEL_PERSONAL_H
 
 #include "wire/manifest.h"
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 #define MODEL_PERSONAL_LEAVES_MAX   64u
 #define MODEL_PERSONAL_TEXT_MAX     64u

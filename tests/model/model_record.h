@@ -10,7 +10,7 @@
 #include "policy/bucket.h"
 #include "policy/desired.h"
 #include "policy/rollout.h"
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 #define MODEL_TASKS        3u
 #define MODEL_VERSIONS     8u

@@ -5,8 +5,8 @@
 
 #include "device/port.h"
 #include "svc/signer.h"
-#include "wire/root.h"
-#include "wire/statement.h"
+#include "wire/trust/root.h"
+#include "wire/trust/statement.h"
 
 enum model_key {
     MODEL_KEY_RELEASE,

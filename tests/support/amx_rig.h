@@ -3,7 +3,7 @@
 #define AMX_RIG_H
 
 #include "amx_emulator.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 
 #include <stdio.h>
 

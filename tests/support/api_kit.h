@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/prng.h"
-#include "cli/rollout_draft.h"
+#include "cli/rollout/rollout_draft.h"
 #include "svc/core.h"
 #include "tunnel/ingest.h"
 #include "wire/manifest.h"

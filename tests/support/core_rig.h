@@ -10,10 +10,10 @@
 #include "svc/rollout/rollouts.h"
 #include "svc/content/blob.h"
 #include "wire/manifest.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 #include "wire/profile.h"
 #include "wire/report.h"
-#include "wire/meta.h"
+#include "wire/trust/meta.h"
 
 #include <pthread.h>
 
@@ -101,7 +101,7 @@ struct rig_device {
     uint32_t tasks_max; // 0: a device of before, which says nothing of what follows
     uint32_t interval_s;
     bool own_pace;
-    bool marks; // it knows marks (wire/again.h); tasks_max says something
+    bool marks; // it knows marks (wire/trust/again.h); tasks_max says something
     uint32_t refused_count;
     uint64_t refused[8];
     uint32_t epoch;

@@ -6,7 +6,7 @@
 #include "base/prng.h"
 #include "device/device.h"
 #include "mem/mem_port.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 
 #include <openssl/evp.h>
 

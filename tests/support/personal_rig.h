@@ -4,7 +4,7 @@
 #define PERSONAL_RIG_H
 
 #include "device_rig.h"
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 #define PERSONAL_LEAVES 3
 #define PERSONAL_FILES  2 // of each leaf

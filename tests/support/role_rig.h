@@ -5,8 +5,8 @@
 
 #include "device_rig.h"
 
-#include "wire/meta.h"
-#include "wire/root.h"
+#include "wire/trust/meta.h"
+#include "wire/trust/root.h"
 
 #define ROLE_ROOTS_MAX   300
 #define ROLE_ENTRIES_MAX 8

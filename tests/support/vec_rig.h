@@ -5,7 +5,7 @@
 
 #include "ref_rig.h"
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 
 #define VEC_THREADS 3
 

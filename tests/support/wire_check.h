@@ -7,19 +7,19 @@
 #include "older_release.h"
 
 #include "base/check.h"
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 #include "wire/attrs.h"
 #include "wire/declaration.h"
 #include "wire/enrolment.h"
 #include "wire/event_block.h"
 #include "wire/manifest.h"
-#include "wire/meta.h"
-#include "wire/offer.h"
-#include "wire/personal.h"
+#include "wire/trust/meta.h"
+#include "wire/trust/offer.h"
+#include "wire/trust/personal.h"
 #include "wire/profile.h"
 #include "wire/report.h"
-#include "wire/root.h"
-#include "wire/statement.h"
+#include "wire/trust/root.h"
+#include "wire/trust/statement.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,10 +6,10 @@
 #include "test_kit.h"
 #include "wire/attrs.h"
 #include "wire/manifest.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 #include "wire/profile.h"
 #include "wire/report.h"
-#include "wire/statement.h"
+#include "wire/trust/statement.h"
 
 struct wire_sample_text {
     char bytes[200];

@@ -106,7 +106,7 @@ DOORS = [
                                       "device/port/delta", "device/port/zstd"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/signing", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
-    (r"git2\.h", ["gateway/cli/task_git"]),
+    (r"git2\.h", ["gateway/cli/task/task_git"]),
     (r"cblas\.h", ["engine/backend/cpu"]),
     (r"cuda", ["engine/backend/cuda"]),
     (r"protobuf-c/|onnx\.pb-c\.h", ["engine/model"]),
@@ -143,7 +143,7 @@ UNKEYED_MAY = {
     "gateway/svc/tally/trial_blocks.h": "the order of failures within a second, which every start must find again; no table",
     "gateway/svc/tally/trial_blocks.c": "signatures, and a table of at most 256 names of segments for one look",
     "gateway/tunnel/checkpoint.c": "checksums on disk",
-    "gateway/tunnel/segment_record.c": "checksums on disk",
+    "gateway/tunnel/segment/segment_record.c": "checksums on disk",
 }
 
 # Parts of the gateway's core, a folder each, the lowest first: a part includes itself and what is below it. At the top level
@@ -354,7 +354,7 @@ class Tidy:
             if re.search(CLOCK_CALLS[0], code) and not any(name.startswith(d) for d in CLOCK_CALLS[1]):
                 self.report(name, number, "banned", "real clocks and entropy live in engine/base: use a port")
             if re.search(LOCALE_CALLS[0], code) and not any(name.startswith(d) for d in LOCALE_CALLS[1]):
-                self.report(name, number, "banned", "goes by the app's locale: use base/real.h")
+                self.report(name, number, "banned", "goes by the app's locale: use base/text/real.h")
 
     def check_keyed(self, name, lines):
         if not name.startswith("gateway/") or name.startswith(("gateway/cli/", "gateway/console/")) or name in UNKEYED_MAY:
@@ -368,7 +368,7 @@ class Tidy:
                             "is no table, or must not depend on the key, is named in tests/tidy/tidy.py")
 
     def check_terminal(self, name, number, code, line):
-        """What is shown goes through the guard of engine/base/terminal.h, in every program."""
+        """What is shown goes through the guard of engine/base/text/terminal.h, in every program."""
         if name.startswith("engine/base/") or "/examples/" in name or module_of(name) == "bench":
             return
         if re.search(r"\b(write|dprintf|fdopen)\s*\(\s*(STDOUT_FILENO|STDERR_FILENO|1|2)\s*,|/dev/(tty|std)", code):

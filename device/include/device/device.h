@@ -49,9 +49,9 @@ struct dev_config {
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
     uint32_t trusted_key_count;
     uint32_t signature_threshold; // distinct trusted keys that must sign; 0 takes 1
-    // The root the device is born with (an envelope, wire/root.h). With it everything is verified
-    // by roles: root chain, timestamp, snapshot, director and release must agree, and trusted_keys
-    // are not used. Not copied: it must outlive the runtime. NULL: none.
+    // The root the device is born with (an envelope, wire/trust/root.h). With it everything is
+    // verified by roles: root chain, timestamp, snapshot, director and release must agree, and
+    // trusted_keys are not used. Not copied: it must outlive the runtime. NULL: none.
     const uint8_t *root;
     size_t root_bytes;
     // When the program was built: a clock that is further behind was never set. Seconds since 1970;

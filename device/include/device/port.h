@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "device/device.h"
 #include "wire/manifest.h"
-#include "wire/root.h"
+#include "wire/trust/root.h"
 
 BASE_C_BEGIN
 
@@ -146,7 +146,7 @@ struct dev_crypto_port {
                                const uint8_t signature[WIRE_SIGNATURE_BYTES]);
 };
 
-// The port as wire/root.h wants it; it must outlive what is returned.
+// The port as wire/trust/root.h wants it; it must outlive what is returned.
 struct wire_verifier dev_crypto_verifier(const struct dev_crypto_port *crypto);
 
 // The OpenSSL implementation (device/port/crypto). Static, stateless, thread-safe.

@@ -1,7 +1,7 @@
 // One JSON line to one recording. Called by the agent's event source (agent/event_source.c), by the
-// simulator (behaviour/user_log.c) and by `walle task run` (cli/task_play.c), on their own threads;
-// no state. A field that no event has is refused, for it is most likely a misspelt one. The
-// recording borrows its texts from the parsed line, so event_line_free comes after dev_record.
+// simulator (behaviour/user_log.c) and by `walle task run` (cli/task/task_play.c), on their own
+// threads; no state. A field that no event has is refused, for it is most likely a misspelt one.
+// The recording borrows its texts from the parsed line, so event_line_free comes after dev_record.
 #include "lines/event_lines.h"
 
 #include <jansson.h>

@@ -9,7 +9,7 @@
 #define MEM_PORT_H
 
 #include "device/port.h"
-#include "wire/meta.h"
+#include "wire/trust/meta.h"
 
 #define MEM_BLOBS_MAX     64
 #define MEM_EXCHANGES_MAX 8

@@ -7,7 +7,7 @@
 
 #include "posix/posix_internal.h"
 
-#include "base/errno_status.h"
+#include "base/os/errno_status.h"
 
 #include <errno.h>
 #include <fcntl.h>

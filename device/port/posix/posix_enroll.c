@@ -8,7 +8,7 @@
 #include "posix/posix_internal.h"
 
 #include "base/prng.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 #include "base/span.h"
 
 #include <errno.h>

@@ -2,14 +2,14 @@
 // posix_kv.c for the data pipeline's store and by posix_state_old.c for records of earlier
 // releases, on the runtime's thread. LMDB maps its file and trusts it: a damaged page would lead it
 // outside the map, and a link under the lock file's name to a file of somebody else. Both are
-// looked at here first (base/lmdb_pages.h), and what is damaged is set aside.
+// looked at here first (base/os/lmdb_pages.h), and what is damaged is set aside.
 #include "posix/posix_env.h"
 
 #include "posix/posix_internal.h"
 
-#include "base/errno_status.h"
-#include "base/lmdb_pages.h"
-#include "base/regular_file.h"
+#include "base/os/errno_status.h"
+#include "base/os/lmdb_pages.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

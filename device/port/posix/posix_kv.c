@@ -8,8 +8,8 @@
 #include "posix/posix_env.h"
 #include "posix/posix_internal.h"
 
-#include "base/errno_status.h"
-#include "base/regular_file.h"
+#include "base/os/errno_status.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 //
 // The map begins at POSIX_KV_MAP_FIRST and doubles when it is full, up to POSIX_KV_MAP_LAST; then a
 // commit answers FULL and changes nothing. The pages of the file are looked at before LMDB opens it
-// (base/lmdb_pages.h); one that is damaged is set aside as DIR/pipeline.damaged, and the device
+// (base/os/lmdb_pages.h); one that is damaged is set aside as DIR/pipeline.damaged, and the device
 // starts with an empty one. Every value has a seal (base/record_seal.h); one that is not what was
 // put is left out, and the log says so once.
 //

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/prng.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <stdlib.h>
 #include <string.h>

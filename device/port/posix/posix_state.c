@@ -11,9 +11,9 @@
 #include "posix/posix_state_old.h"
 
 #include "base/cursor.h"
-#include "base/errno_status.h"
+#include "base/os/errno_status.h"
 #include "base/record_seal.h"
-#include "base/regular_file.h"
+#include "base/os/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 // Source to .mpy bytecode: MicroPython's compiler behind one function. Built into the separate
-// compiler library, which no device has; used by `walle task build` (cli/task_file.c,
-// cli/task_imports.c), benchmarks and tests, on any thread, whose thread-local MicroPython state it
-// takes meanwhile. A compilation has a heap of its own, freed at its end, bounds on source, heap
-// and stack, and its output goes through the devices' own verifier (mpy_check.c) before anybody
-// gets it.
+// compiler library, which no device has; used by `walle task build` (cli/task/task_file.c,
+// cli/task/task_imports.c), benchmarks and tests, on any thread, whose thread-local MicroPython
+// state it takes meanwhile. A compilation has a heap of its own, freed at its end, bounds on
+// source, heap and stack, and its output goes through the devices' own verifier (mpy_check.c)
+// before anybody gets it.
 #include "vm/vm.h"
 
 #include "vm/compiler/vm_imports.h"

@@ -9,7 +9,7 @@
 // freed, so that readers find either list whole.
 #include "backend/cpu/blas.h"
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "base/check.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
 #include "backend/cpu/blas_step.h"
 
 #include "backend/cpu/blas.h"
-#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm/gemm_run.h"
 
 #include <string.h>
 

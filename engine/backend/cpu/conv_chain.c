@@ -5,8 +5,8 @@
 // session's and the pool's.
 #include "backend/cpu/conv_ops.h"
 
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/gemm_weights.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/gemm/gemm_weights.h"
 #include "base/ckd.h"
 
 #define BAND_BYTES       400000 // of both buffers together

@@ -3,8 +3,8 @@
 // Prepared on the planning thread, run by the session's and the pool's.
 #include "backend/cpu/conv_ops.h"
 
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/gemm_weights.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/gemm/gemm_weights.h"
 #include "model/graph.h"
 
 #define CHAIN_TAPS   3

@@ -4,8 +4,8 @@
 // second-level cache. Prepared on the planning thread, run by the session's.
 #include "backend/cpu/conv_ops.h"
 
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/gemm_weights.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/gemm/gemm_weights.h"
 #include "model/graph.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "backend/cpu/conv_grad.h"
 
 #include "backend/cpu/conv_ops.h"
-#include "backend/cpu/kernels.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "backend/cpu/conv_grad.h"
 
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm/gemm_run.h"
 #include "model/graph.h"
 
 #include <string.h>

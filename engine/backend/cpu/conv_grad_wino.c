@@ -5,8 +5,8 @@
 // kept from block to block. Prepared on the planning thread, run by the session's and the pool's.
 #include "backend/cpu/conv_grad.h"
 
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/kernel/kernels.h"
 #include "backend/cpu/wino_tiles.h"
 
 #include <string.h>

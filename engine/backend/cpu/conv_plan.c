@@ -7,7 +7,7 @@
 #include "backend/cpu/conv_plan.h"
 
 #include "backend/cpu/blas_step.h"
-#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm/gemm_run.h"
 
 #define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
 #define PAIRS_SPEED       1.9  // of bfloat16 pairs over floats

@@ -7,7 +7,7 @@
 #define ENG_CPU_CONV_PLAN_H
 
 #include "backend/cpu/conv_ops.h"
-#include "backend/cpu/gemm_kernels.h"
+#include "backend/cpu/kernel/gemm_kernels.h"
 
 enum eng_conv_algorithm {
     ENG_CONV_DIRECT,

@@ -7,8 +7,8 @@
 #include "backend/cpu/blas_step.h"
 #include "backend/cpu/conv_grad.h"
 #include "backend/cpu/conv_search.h"
-#include "backend/cpu/gemm_cost.h"
-#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm/gemm_cost.h"
+#include "backend/cpu/gemm/gemm_run.h"
 
 // What the machine does: measured when a search is there, typical otherwise.
 static struct eng_cpu_rates rates_for(const struct eng_prepare *ctx)

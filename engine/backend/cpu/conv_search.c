@@ -5,9 +5,9 @@
 // nothing behind. Below SEARCHED_FLOPS_MIN no cut is measured.
 #include "backend/cpu/conv_search.h"
 
-#include "backend/cpu/gemm_cost.h"
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/step_trial.h"
+#include "backend/cpu/gemm/gemm_cost.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/gemm/step_trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 // run by the session's and the pool's.
 #include "backend/cpu/conv_ops.h"
 
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/gemm_weights.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/gemm/gemm_weights.h"
 #include "backend/cpu/wino_tiles.h"
 #include "model/graph.h"
 

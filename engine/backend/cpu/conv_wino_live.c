@@ -6,8 +6,8 @@
 // the pool's.
 #include "backend/cpu/conv_grad.h"
 
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/kernel/kernels.h"
 #include "backend/cpu/wino_tiles.h"
 #include "model/graph.h"
 

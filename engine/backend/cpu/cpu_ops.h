@@ -4,7 +4,7 @@
 #define ENG_CPU_CPU_OPS_H
 
 #include "backend/backend.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "model/graph.h" // ENG_NONE
 
 // gemm_choose.c, conv_prepare.c

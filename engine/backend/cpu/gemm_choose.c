@@ -4,7 +4,7 @@
 #include "backend/cpu/cpu_ops.h"
 
 #include "backend/cpu/blas_step.h"
-#include "backend/cpu/gemm_cost.h"
+#include "backend/cpu/gemm/gemm_cost.h"
 #include "base/alloc.h"
 
 #include <stdio.h>

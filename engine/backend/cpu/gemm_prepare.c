@@ -5,9 +5,9 @@
 // operands of a batch are packed once.
 #include "backend/cpu/cpu_ops.h"
 
-#include "backend/cpu/gemm_mean.h"
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/gemm_weights.h"
+#include "backend/cpu/gemm/gemm_mean.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/gemm/gemm_weights.h"
 #include "base/ckd.h"
 #include "model/graph.h"
 

@@ -2,9 +2,9 @@
 // rows go through scores, softmax and values without leaving the cache. Prepared on the planning
 // thread, run on the pool.
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/gemm_run.h"
-#include "backend/cpu/vec_attention_low.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/gemm/gemm_run.h"
+#include "backend/cpu/kernel/vec_attention_low.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #define SCORE_BYTES      ((int64_t)24 << 10) // of one block: it shares the first cache with a panel
 #define BLOCK_ROWS_MIN   6

@@ -3,7 +3,7 @@
 // Prepared on the planning thread, run on the pool.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_box.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "backend/cpu/vec_pool.h"
 
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #define DIMS ENG_SPATIAL_MAX
 

@@ -4,7 +4,7 @@
 // the result are cleared shortly before a window first adds to them, while they are in the cache
 // anyway.
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 #include "backend/cpu/vec_pool.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 // pool's threads. One unit of work is whole results, so no sum is split among threads and a result
 // does not depend on how many there are.
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 // no row is split. COST_* say how much work an element is, which decides how many threads a step is
 // worth.
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #include <string.h>
 

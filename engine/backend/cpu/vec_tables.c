@@ -3,9 +3,9 @@
 // vec_expr.c look into the library's lists while they prepare steps, where a table has no vector
 // version of a function. All is constant, any thread. ENG_ISA_AMX has AVX-512's table, as tiles do
 // products alone.
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 
 #include <math.h>
 

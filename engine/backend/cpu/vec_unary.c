@@ -4,7 +4,7 @@
 // UNSUPPORTED and go to the reference backend. A float that does not fit an integer becomes the
 // smallest one, as the processor's own instruction has it.
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #define ENG_CPU_WINO_TILES_H
 
 #include "backend/cpu/conv_shape.h"
-#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm/gemm_run.h"
 
 // Of training.
 #define ENG_WINO_UNIT     4

@@ -4,7 +4,7 @@
 // numbers as strtod reads them. Texts made here live in the plan's arena, until the next run.
 #include "backend/ref/ref.h"
 
-#include "base/real.h"
+#include "base/text/real.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,11 @@
 // Cast and CastLike: called by lowering through their rows in the operator tables, on the planning
 // thread. Between numbers a cast is an atomic command; to and from strings it needs the contents,
 // which handlers read while planning, and its result is a constant. Numbers become the shortest
-// text that reads back as the same number, with a point in every locale (base/real.h); whole
+// text that reads back as the same number, with a point in every locale (base/text/real.h); whole
 // numbers are read with all their 64 bits.
 #include "lower/ops/nn_kit.h"
 
-#include "base/real.h"
+#include "base/text/real.h"
 
 #include <math.h>
 #include <stdio.h>

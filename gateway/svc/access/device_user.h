@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 struct gw_core;
 struct gw_store_txn;

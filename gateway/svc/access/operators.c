@@ -2,7 +2,7 @@
 // the workers that authenticate (access.c). api_access.c calls for tokens, core.c at start,
 // control_thread.c flushes when a token was last used. A change is in the store before it is in the
 // table. The first two tokens of a new gateway are made here too, and kept in files by the program
-// (http/own_tokens.c) before they count.
+// (http/secret/own_tokens.c) before they count.
 #include "svc/access/operators.h"
 
 #include "svc/access/audit.h"

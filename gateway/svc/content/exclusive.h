@@ -1,4 +1,5 @@
-// Exclusive files: what a version holds for single devices and users (device/wire/personal.h).
+// Exclusive files: what a version holds for single devices and users
+// (device/wire/trust/personal.h).
 //
 // With a version comes the list of its leaves, a blob like any other. When the version is
 // registered the list is checked, its tree is computed, and an index of both is stored as one more
@@ -11,7 +12,7 @@
 #include "base/error.h"
 #include "store/store.h"
 #include "svc/exchange.h"
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 #define GW_EXCLUSIVE_PREFIX  "/v1/exclusive/"
 #define GW_EXCLUSIVE_CACHING "private, no-store"

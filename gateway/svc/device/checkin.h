@@ -3,7 +3,7 @@
 #define GW_CHECKIN_H
 
 #include "svc/core_private.h"
-#include "wire/offer.h"
+#include "wire/trust/offer.h"
 #include "wire/profile.h"
 #include "svc/access/credentials.h"
 

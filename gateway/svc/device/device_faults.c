@@ -5,7 +5,7 @@
 // What anybody says in the name of a proven device is not kept for it.
 #include "svc/device/device_faults.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "base/visible.h"
 #include "svc/core_private.h"
 #include "svc/access/credentials.h"

@@ -8,7 +8,7 @@
 
 #include "svc/core.h"
 #include "svc/device/devices.h"
-#include "wire/statement.h"
+#include "wire/trust/statement.h"
 
 enum gw_foreign_kind {
     GW_FOREIGN_NOTHING,

@@ -4,7 +4,7 @@
 // in doubt. A shard's mutex is held for a batch of devices at a time.
 #include "svc/device/reach.h"
 
-#include "base/likeness.h"
+#include "base/text/likeness.h"
 #include "policy/expr.h"
 #include "svc/core_private.h"
 #include "svc/device/preview.h"

@@ -4,7 +4,7 @@
 // when the reply begins. The proxied request waits for neither: what could not be done is left out
 // of the reply, and the device asks again.
 #include "svc/device/checkin.h"
-#include "wire/meta.h"
+#include "wire/trust/meta.h"
 #include "svc/device/report_intake.h"
 #include "svc/reply.h"
 #include "svc/core_worker.h"

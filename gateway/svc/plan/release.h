@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "svc/plan/outcome_bits.h"
 #include "svc/plan/release_spec.h"
-#include "wire/statement.h"
+#include "wire/trust/statement.h"
 
 #include <stdatomic.h>
 

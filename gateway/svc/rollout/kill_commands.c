@@ -3,7 +3,7 @@
 // what a death cuts off in between is done at the next start.
 #include "svc/rollout/kill_commands.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "svc/access/operators.h"
 #include "svc/core_private.h"
 #include "svc/rollout/catalog_private.h"

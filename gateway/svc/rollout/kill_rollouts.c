@@ -11,7 +11,7 @@
 #include "svc/tally/tally.h"
 #include "svc/rollout/kill_commands.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 #include <stdio.h>
 #include <string.h>

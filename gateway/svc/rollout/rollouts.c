@@ -20,7 +20,7 @@
 #include "svc/tally/tally.h"
 
 #include "base/alloc.h"
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 #include <inttypes.h>
 #include <stdio.h>

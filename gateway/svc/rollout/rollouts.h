@@ -15,8 +15,8 @@
 #include "svc/plan/release_spec.h"
 #include "svc/tally/rollout_counts.h"
 #include "wire/digest.h"
-#include "wire/run_evidence.h"
-#include "wire/statement.h"
+#include "wire/trust/run_evidence.h"
+#include "wire/trust/statement.h"
 
 #define GW_ROLLOUTS_MAX   65536u // of all tenants, by shares
 #define GW_LOG_REASON_MAX 200u

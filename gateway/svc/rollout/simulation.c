@@ -5,7 +5,7 @@
 // it.
 #include "svc/rollout/simulation.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "base/version.h"
 #include "policy/target_text.h"
 #include "svc/trust/director.h"

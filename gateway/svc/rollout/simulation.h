@@ -1,13 +1,14 @@
 // The result of a rollout's simulate stage: where it may come from, what is checked, what is kept.
 //
-// Evidence (wire/run_evidence.h) is taken when its signature and everything it is bound to agree
-// with the rollout; the counts of the stage are those of the evidence. Numbers that a person types
-// are an override: they need a reason, and count once another person approved them. Control thread.
+// Evidence (wire/trust/run_evidence.h) is taken when its signature and everything it is bound to
+// agree with the rollout; the counts of the stage are those of the evidence. Numbers that a person
+// types are an override: they need a reason, and count once another person approved them. Control
+// thread.
 #ifndef GW_SIMULATION_H
 #define GW_SIMULATION_H
 
 #include "svc/rollout/rollouts.h"
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 
 struct base_reader;
 struct base_writer;

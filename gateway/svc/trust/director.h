@@ -12,9 +12,9 @@
 #include "svc/content/blob.h"
 #include "svc/core.h"
 #include "svc/signer.h"
-#include "wire/meta.h"
-#include "wire/offer.h"
-#include "wire/root.h"
+#include "wire/trust/meta.h"
+#include "wire/trust/offer.h"
+#include "wire/trust/root.h"
 
 #include <stdatomic.h>
 

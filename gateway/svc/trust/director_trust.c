@@ -10,13 +10,13 @@
 // Control thread.
 #include "svc/trust/director.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 #include "svc/core_private.h"
 #include "svc/access/audit.h"
 #include "svc/access/operators.h"
 #include "svc/trust/director_private.h"
 #include "svc/plan/release.h"
-#include "wire/release_check.h"
+#include "wire/trust/release_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

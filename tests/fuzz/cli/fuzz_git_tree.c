@@ -3,8 +3,8 @@
 #include "fuzz_target.h"
 
 #include "base/check.h"
-#include "base/path_part.h"
-#include "cli/task_tree.h"
+#include "base/os/path_part.h"
+#include "cli/task/task_tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/cursor.h"
-#include "base/lmdb_pages.h"
+#include "base/os/lmdb_pages.h"
 
 #include <fcntl.h>
 #include <lmdb.h>

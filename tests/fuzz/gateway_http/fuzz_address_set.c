@@ -1,6 +1,6 @@
 // Fuzz target of sets of addresses and of x-forwarded-for: any text is a set or an error with a
 // text; the client that a list names is never a hop in front of a stranger.
-#include "http/address_set.h"
+#include "http/guard/address_set.h"
 
 #include "base/check.h"
 #include "fuzz_target.h"

@@ -1,6 +1,6 @@
 // Fuzz target of the setting rollout.evidence_keys: any text either is refused with a reason, or is
 // as many keys as it says, which, written out one by one, are read back as the same.
-#include "http/evidence_keys.h"
+#include "http/secret/evidence_keys.h"
 
 #include "base/check.h"
 #include "fuzz_target.h"

@@ -1,6 +1,6 @@
 // Fuzz target of the HTTP/1.1 parser, of responses and requests: any bytes, in pieces whose size
 // the first byte chooses, never take it out of its bounds, and pieces make no difference.
-#include "http/h1_message.h"
+#include "http/parse/h1_message.h"
 
 #include "base/alloc.h"
 #include "base/check.h"

@@ -1,7 +1,7 @@
 // Fuzz target of the names a gateway answers to: the first line is the setting, the second the
 // authority of a request. Nothing is read past an end; whatever is let in is a name of the list, an
 // address or localhost: never one with bytes that no host has.
-#include "http/host_list.h"
+#include "http/guard/host_list.h"
 
 #include "base/check.h"
 #include "fuzz_target.h"

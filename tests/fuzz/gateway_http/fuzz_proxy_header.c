@@ -1,6 +1,6 @@
 // Fuzz target of the PROXY protocol's header: what a prefix says holds for the whole. A prefix of a
 // header is never refused or taken for a shorter one, and what is over when it is.
-#include "http/proxy_header.h"
+#include "http/parse/proxy_header.h"
 
 #include "base/check.h"
 #include "fuzz_target.h"

@@ -3,7 +3,7 @@
 // read.
 #include "fuzz_target.h"
 
-#include "tunnel/segment_record.h"
+#include "tunnel/segment/segment_record.h"
 
 #include "base/cursor.h"
 

@@ -2,8 +2,8 @@
 // schema is well-formed, and "any" lets through exactly what is.
 #include "fuzz_target.h"
 
-#include "tunnel/json_scan.h"
-#include "tunnel/schema.h"
+#include "tunnel/schema/json_scan.h"
+#include "tunnel/schema/schema.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Point 16: the check of names from outside that become file names.
 #include "test_kit.h"
 
-#include "base/path_part.h"
+#include "base/os/path_part.h"
 
 struct row {
     struct base_str name;

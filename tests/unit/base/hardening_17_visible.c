@@ -1,7 +1,7 @@
 // Point 17: text from outside as it is shown, and the guard of standard output.
 #include "test_kit.h"
 
-#include "base/terminal.h"
+#include "base/text/terminal.h"
 #include "base/visible.h"
 
 #include <sys/wait.h>

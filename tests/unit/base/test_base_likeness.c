@@ -1,5 +1,5 @@
 // How far words are apart.
-#include "base/likeness.h"
+#include "base/text/likeness.h"
 #include "test_kit.h"
 
 static uint32_t apart(const char *a, const char *b)

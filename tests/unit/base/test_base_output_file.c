@@ -1,5 +1,5 @@
 // Files that an operator names: whole or not at all, over nothing that is no file, into streams.
-#include "base/output_file.h"
+#include "base/os/output_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>

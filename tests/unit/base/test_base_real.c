@@ -2,7 +2,7 @@
 #include "comma_locale.h"
 
 #include "base/prng.h"
-#include "base/real.h"
+#include "base/text/real.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
-#include "base/errno_status.h"
+#include "base/os/errno_status.h"
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // Text trimmed, cut between characters, and copied as far as there is room.
 #include "test_kit.h"
 
-#include "base/str_cut.h"
+#include "base/text/str_cut.h"
 
 static void trimmed(void **state)
 {

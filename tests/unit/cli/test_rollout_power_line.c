@@ -1,8 +1,8 @@
 // The line of power in `rollout status` and `explain`, as a release engineer reads it.
 #include "test_kit.h"
 
-#include "cli/rollout_explain.h"
-#include "cli/rollout_show.h"
+#include "cli/rollout/rollout_explain.h"
+#include "cli/rollout/rollout_show.h"
 
 #include <stdlib.h>
 

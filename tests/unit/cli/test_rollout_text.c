@@ -2,10 +2,10 @@
 // all that is asked for, what is in a sum.
 #include "test_kit.h"
 
-#include "cli/duration.h"
-#include "cli/rollout_cost.h"
-#include "cli/rollout_explain.h"
-#include "cli/rollout_show.h"
+#include "cli/base/duration.h"
+#include "cli/rollout/rollout_cost.h"
+#include "cli/rollout/rollout_explain.h"
+#include "cli/rollout/rollout_show.h"
 
 #include <stdlib.h>
 

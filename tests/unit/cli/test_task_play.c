@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "base/clock.h"
-#include "cli/task_play.h"
+#include "cli/task/task_play.h"
 #include "wire/declaration.h"
 
 #include <stdio.h>

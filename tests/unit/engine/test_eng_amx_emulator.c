@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "amx_emulator.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 
 #include <math.h>
 #include <pthread.h>

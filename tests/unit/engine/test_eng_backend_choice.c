@@ -2,7 +2,7 @@
 // included; near ties, small graphs and sessions that name an instruction set stay with the best.
 #include "session/session_backend.h"
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/clock.h"

@@ -3,7 +3,7 @@
 #include "amx_rig.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/conv_plan.h"
-#include "backend/cpu/gemm_cost.h"
+#include "backend/cpu/gemm/gemm_cost.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "kernel_rig.h"

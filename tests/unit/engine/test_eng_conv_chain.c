@@ -2,7 +2,7 @@
 // those of the convolutions one after the other.
 #include "program_rig.h"
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "kernel_rig.h"
 #include "program/fuse_index.h"
 

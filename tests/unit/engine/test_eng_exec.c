@@ -2,7 +2,7 @@
 // node's name, and the same through the folding runner.
 #include "test_kit.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernel/kernels.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "session/exec.h"

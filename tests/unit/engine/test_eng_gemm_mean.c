@@ -3,7 +3,7 @@
 // nothing to do with their mean, where there are few, or where something is not finite, the result
 // is that of plain rounded operands.
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/gemm_mean.h"
+#include "backend/cpu/gemm/gemm_mean.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "kernel_rig.h"

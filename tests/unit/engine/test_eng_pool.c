@@ -3,7 +3,7 @@
 // sanitizer.
 #include "test_kit.h"
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernel/isa.h"
 #include "backend/pool.h"
 #include "engine/engine.h"
 

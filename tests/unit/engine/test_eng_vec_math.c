@@ -2,7 +2,7 @@
 // all lengths of tails, edges (zeros, infinities, NaN, subnormal numbers).
 #include "vec_rig.h"
 
-#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/kernel/vec_kernels.h"
 
 #define SWEEP 20000
 

@@ -2,7 +2,7 @@
 // nobody is told what others brought.
 #include "api_kit.h"
 
-#include "wire/personal.h"
+#include "wire/trust/personal.h"
 
 #define SECRET "the secret of ann"
 

@@ -8,7 +8,7 @@
 
 #include <lmdb.h>
 
-#include "base/lmdb_pages.h"
+#include "base/os/lmdb_pages.h"
 
 #define DEVICE 2u
 #define FIRST  100u

@@ -3,7 +3,7 @@
 // that counts other records than it has. Each is found before anybody is answered from it.
 #include "store/store.h"
 
-#include "base/lmdb_pages.h"
+#include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
 #include "test_kit.h"
 

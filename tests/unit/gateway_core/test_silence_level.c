@@ -3,7 +3,7 @@
 // devices go away at one and the same rate.
 #include "test_kit.h"
 
-#include "policy/sequential.h"
+#include "policy/stat/sequential.h"
 #include "svc/tally/silence.h"
 #include "svc/tally/trial_blocks.h"
 

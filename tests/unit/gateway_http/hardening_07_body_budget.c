@@ -1,6 +1,6 @@
 // Who holds how much of all bodies: shares hold whoever asks, what is given back is there again,
 // and a table of actors is no larger than what they hold (against a plain array).
-#include "http/body_budget.h"
+#include "http/memory/body_budget.h"
 
 #include "test_kit.h"
 

@@ -1,9 +1,9 @@
 // A body comes back as it went in, whatever its size and pieces; beyond a bound it is in a file
 // without a name; and every allocation that fails leaves nothing behind.
-#include "http/actor_table.h"
-#include "http/body_budget.h"
-#include "http/body_spool.h"
-#include "http/host_list.h"
+#include "http/guard/actor_table.h"
+#include "http/memory/body_budget.h"
+#include "http/memory/body_spool.h"
+#include "http/guard/host_list.h"
 
 #include "failing_heap.h"
 #include "test_kit.h"

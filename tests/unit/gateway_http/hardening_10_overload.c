@@ -1,8 +1,8 @@
 // The overload manager's rule with numbers for memory and time: when levels begin and end, who goes
 // at which, how much; and the rule for peers that take too little of what is sent to them.
 #include "http/http_config.h"
-#include "http/machine_memory.h"
-#include "http/overload.h"
+#include "http/memory/machine_memory.h"
+#include "http/memory/overload.h"
 #include "http/send_guard.h"
 
 #include "test_kit.h"

@@ -1,5 +1,5 @@
 // Which authorities are the gateway's own, and which settings are names at all.
-#include "http/host_list.h"
+#include "http/guard/host_list.h"
 
 #include "test_kit.h"
 

@@ -1,7 +1,7 @@
 // Peers that send many requests ahead, in HTTP/1.1, on a worker driven turn by turn: who comes
 // meanwhile is answered first, those ahead take turns, and a peer that leaves answers unread is not
 // read. Order and counts; no times.
-#include "http/turns.h"
+#include "http/loop/turns.h"
 
 #include "stream_rig.h"
 

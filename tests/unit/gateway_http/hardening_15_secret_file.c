@@ -1,6 +1,6 @@
 // Files of secrets: what is made replaces nothing, what is written replaces all at once, and what a
 // path leads to is not followed.
-#include "http/secret_file.h"
+#include "http/secret/secret_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // The development certificate and the keys of session tickets: what they allow, how long they live,
 // and that a ticket outlives its key's turn. Files in a scratch folder, handshakes in memory.
-#include "http/dev_certificate.h"
-#include "http/tls_context.h"
-#include "http/ticket_keys.h"
+#include "http/secret/dev_certificate.h"
+#include "http/tls/tls_context.h"
+#include "http/secret/ticket_keys.h"
 
 #include <openssl/pem.h>
 #include <openssl/ssl.h>

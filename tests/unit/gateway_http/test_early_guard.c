@@ -1,6 +1,6 @@
 // Who may bring early data: every ClientHello once, for as long as it could be played back,
 // whatever the order and the number; checked against a list of all that was ever said.
-#include "http/early_guard.h"
+#include "http/guard/early_guard.h"
 
 #include "test_kit.h"
 

@@ -1,5 +1,5 @@
 // Frame headers are found in every split of the bytes.
-#include "http/frame_scan.h"
+#include "http/parse/frame_scan.h"
 
 #include "test_kit.h"
 

@@ -1,5 +1,5 @@
 // Responses of an upstream and requests of a client: good ones in every split, bad ones refused.
-#include "http/h1_message.h"
+#include "http/parse/h1_message.h"
 
 #include "base/alloc.h"
 #include "test_kit.h"

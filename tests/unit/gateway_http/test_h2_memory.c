@@ -1,6 +1,6 @@
 // Sessions that share one frame buffer write the same bytes as sessions that do not, also when they
 // stop in the middle and others write meanwhile; trimming changes nothing that can be seen.
-#include "http/h2_memory.h"
+#include "http/memory/h2_memory.h"
 
 #include "test_kit.h"
 

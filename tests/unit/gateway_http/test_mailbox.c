@@ -1,5 +1,5 @@
 // Every message posted by several threads runs once, in its poster's order, and waking is not lost.
-#include "http/mailbox.h"
+#include "http/loop/mailbox.h"
 
 #include "test_kit.h"
 

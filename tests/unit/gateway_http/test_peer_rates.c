@@ -1,6 +1,6 @@
 // Rates by address: bursts, refill, debts, one /64 as one address, no limit, and places that are
 // taken over from who owes least.
-#include "http/peer_rates.h"
+#include "http/guard/peer_rates.h"
 
 #include "test_kit.h"
 

@@ -1,5 +1,5 @@
 // Counts by address hold through collisions and removals (against a plain array), limits refuse.
-#include "http/peer_table.h"
+#include "http/guard/peer_table.h"
 
 #include "test_kit.h"
 

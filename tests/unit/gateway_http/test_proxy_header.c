@@ -1,6 +1,6 @@
 // The PROXY protocol's headers, whole and in pieces; sets of addresses; whom x-forwarded-for names.
-#include "http/address_set.h"
-#include "http/proxy_header.h"
+#include "http/guard/address_set.h"
+#include "http/parse/proxy_header.h"
 
 #include "test_kit.h"
 

@@ -1,6 +1,6 @@
 // Timers fire in order of slots, never early, at most a slot late; also when they are set, moved
 // and removed from inside a firing.
-#include "http/timer_wheel.h"
+#include "http/loop/timer_wheel.h"
 
 #include "test_kit.h"
 

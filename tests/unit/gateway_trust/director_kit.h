@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/online_keys.h"
+#include "http/secret/online_keys.h"
 #include "signing/signing.h"
 #include "svc/trust/director.h"
 #include "svc/rollout/kill_commands.h"

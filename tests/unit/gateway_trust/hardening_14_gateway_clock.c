@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "http/online_keys.h"
+#include "http/secret/online_keys.h"
 
 #define TASK   "shop/score"
 #define DEVICE 0x77u

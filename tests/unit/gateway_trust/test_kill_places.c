@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "http/online_keys.h"
+#include "http/secret/online_keys.h"
 #include "svc/rollout/kill_places.h"
 #include "svc/access/operators.h"
 #include "svc/trust/director_private.h"

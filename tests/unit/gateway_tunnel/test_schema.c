@@ -1,7 +1,7 @@
 // The JSON scanner against an independent parser, and schemas: what may be written, what a record
 // may be, and where an error is.
-#include "tunnel/json_scan.h"
-#include "tunnel/schema.h"
+#include "tunnel/schema/json_scan.h"
+#include "tunnel/schema/schema.h"
 #include "tunnel/topics.h"
 
 #include "base/prng.h"

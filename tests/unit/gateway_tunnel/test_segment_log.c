@@ -1,7 +1,7 @@
 // The segment log: what is acknowledged is there after a restart and after kill -9, a torn tail is
 // cut, positions stay, old segments go, readers follow, a full disk refuses and heals.
-#include "tunnel/segment_log.h"
-#include "tunnel/segment_record.h"
+#include "tunnel/segment/segment_log.h"
+#include "tunnel/segment/segment_record.h"
 
 #include "base/clock.h"
 #include "base/prng.h"

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "policy/evidence.h"
-#include "policy/sequential.h"
+#include "policy/stat/evidence.h"
+#include "policy/stat/sequential.h"
 
 // ---- Numbers computed from the definitions in 40 digits ----
 

@@ -3,8 +3,8 @@
 #include "block_play.h"
 #include "test_kit.h"
 
-#include "policy/evidence.h"
-#include "policy/logrank.h"
+#include "policy/stat/evidence.h"
+#include "policy/stat/logrank.h"
 
 #include <math.h>
 

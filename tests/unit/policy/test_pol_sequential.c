@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "policy/sequential.h"
+#include "policy/stat/sequential.h"
 
 #define SEED 20260321u
 

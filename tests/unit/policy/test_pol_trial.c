@@ -3,7 +3,7 @@
 #include "block_play.h"
 #include "test_kit.h"
 
-#include "policy/evidence.h"
+#include "policy/stat/evidence.h"
 #include "policy/replay.h"
 #include "policy/slices.h"
 

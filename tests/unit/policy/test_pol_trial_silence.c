@@ -3,7 +3,7 @@
 // Both cohorts of a block begin to be watched together, so the level holds.
 #include "test_kit.h"
 
-#include "policy/sequential.h"
+#include "policy/stat/sequential.h"
 
 #include <math.h>
 

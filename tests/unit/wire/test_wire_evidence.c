@@ -2,7 +2,7 @@
 // together.
 #include "wire_damage.h"
 
-#include "wire/run_evidence.h"
+#include "wire/trust/run_evidence.h"
 
 static struct wire_evidence sample(void)
 {

@@ -1,0 +1,143 @@
+// Weights, and second operands of products, in panels: what gemm_run.h's tiles read. Called on the
+// planning thread for constants (conv_direct.c, conv_chain.c, gemm_prepare.c), on the pool's
+// threads for operands that change from run to run. A panel is `width` columns, padded with zeroes,
+// so that tiles need no case for the last one; strided sources are read four columns at a time, to
+// use each line of the cache while it is there. Panels do not overlap, so threads share them
+// freely.
+#include "backend/cpu/gemm/gemm_run.h"
+
+#include <string.h>
+
+size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t k, int64_t n)
+{
+    const int64_t width = (n + kernels->vl - 1) / kernels->vl * kernels->vl;
+    return (size_t)(k * width);
+}
+
+// Rows of n contiguous elements: copied.
+static void pack_rows(const struct eng_gemm_source *s, const float *from, int64_t stride, int64_t k,
+                      int64_t columns, int64_t width, float *out)
+{
+    for (int64_t i = 0; i < k; i++, from += stride, out += width) {
+        if (s->scale == 1.0f && columns == width) {
+            memcpy(out, from, (size_t)width * sizeof(float));
+            continue;
+        }
+        for (int64_t j = 0; j < columns; j++) {
+            out[j] = from[j] * s->scale;
+        }
+        for (int64_t j = columns; j < width; j++) {
+            out[j] = 0.0f;
+        }
+    }
+}
+
+// Any strides, four columns at a time so that each line read is used while it is there.
+static void pack_strided(const struct eng_gemm_source *s, const float *from, int64_t stride,
+                         int64_t k, int64_t columns, int64_t width, float *out)
+{
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+        const float *p0 = from + j * s->stride_n, *p1 = p0 + s->stride_n, *p2 = p1 + s->stride_n,
+                    *p3 = p2 + s->stride_n;
+        for (int64_t i = 0; i < k; i++) {
+            float *to = out + i * width + j;
+            to[0] = p0[i * stride] * s->scale;
+            to[1] = p1[i * stride] * s->scale;
+            to[2] = p2[i * stride] * s->scale;
+            to[3] = p3[i * stride] * s->scale;
+        }
+    }
+    for (; j < width; j++) {
+        for (int64_t i = 0; i < k; i++) {
+            out[i * width + j] = j < columns ? from[j * s->stride_n + i * stride] * s->scale : 0.0f;
+        }
+    }
+}
+
+static uint16_t to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40u);
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+// Pairs along K, zeroes behind the last element; out: [pairs][width][2].
+static void pack_pairs(const struct eng_gemm_source *s, const float *from, int64_t stride,
+                       int64_t k, int64_t pairs, int64_t columns, int64_t width, uint16_t *out)
+{
+    memset(out, 0, (size_t)(pairs * width) * 2 * sizeof(*out));
+    if (s->stride_n == 1) {
+        for (int64_t i = 0; i < k; i++) {
+            for (int64_t j = 0; j < columns; j++) {
+                out[(i / 2 * width + j) * 2 + i % 2] = to_bf16(from[i * stride + j] * s->scale);
+            }
+        }
+        return;
+    }
+    for (int64_t j = 0; j < columns; j++) {
+        for (int64_t i = 0; i < k; i++) {
+            out[(i / 2 * width + j) * 2 + i % 2] =
+                to_bf16(from[i * stride + j * s->stride_n] * s->scale);
+        }
+    }
+}
+
+static void pack_panel(const struct eng_gemm_kernels *kernels, const struct eng_gemm_source *s,
+                       int64_t column, int64_t columns, int64_t width, float *out)
+{
+    const uint32_t last = s->dim_count - 1;
+    int64_t outer = 1;
+    for (uint32_t d = 0; d < last; d++) {
+        outer *= s->dims[d];
+    }
+    const int64_t k = s->dims[last];
+    for (int64_t o = 0; o < outer; o++) {
+        const float *from = s->data + column * s->stride_n;
+        int64_t rest = o;
+        for (uint32_t d = last; d-- > 0;) {
+            from += rest % s->dims[d] * s->strides[d];
+            rest /= s->dims[d];
+        }
+        if (kernels->pair_step > 0) {
+            const int64_t pairs = eng_gemm_pairs(kernels, k);
+            pack_pairs(s, from, s->strides[last], k, pairs, columns, width,
+                       (uint16_t *)(void *)out);
+            out += pairs * width;
+            continue;
+        }
+        if (s->stride_n == 1) {
+            pack_rows(s, from, s->strides[last], k, columns, width, out);
+        } else {
+            pack_strided(s, from, s->strides[last], k, columns, width, out);
+        }
+        out += k * width;
+    }
+}
+
+void eng_gemm_pack_panels(const struct eng_gemm_kernels *kernels,
+                          const struct eng_gemm_source *source, int64_t begin, int64_t end,
+                          float *out)
+{
+    const int64_t last = source->dims[source->dim_count - 1];
+    int64_t k = kernels->pair_step > 0 ? eng_gemm_pairs(kernels, last) : last;
+    for (uint32_t d = 0; d + 1 < source->dim_count; d++) {
+        k *= source->dims[d];
+    }
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t column = panel * kernels->nr;
+        const int64_t left = source->n - column;
+        const int64_t columns = left < kernels->nr ? left : kernels->nr;
+        const int64_t width = (columns + kernels->vl - 1) / kernels->vl * kernels->vl;
+        pack_panel(kernels, source, column, columns, width, out + column * k);
+    }
+}
+
+void eng_gemm_pack(const struct eng_gemm_kernels *kernels, const struct eng_gemm_source *source,
+                   float *out)
+{
+    eng_gemm_pack_panels(kernels, source, 0, eng_gemm_panels(kernels, source->n), out);
+}

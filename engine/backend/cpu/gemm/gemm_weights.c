@@ -1,0 +1,48 @@
+// Where packed weights live: shared through the model's cache (backend/pack.h, which locks itself)
+// when the tensor comes straight from the model, else in the plan's arena. Called by everything
+// that packs for the fast paths (gemm_prepare.c, conv_*.c, gemm_mean_bf16.c), on the planning
+// thread. A pack is named by its tensor, its form and two hashes of its parameters: two sessions of
+// one model that want the same have it once.
+#include "backend/cpu/gemm/gemm_weights.h"
+
+#include "base/arena.h"
+#include "base/ckd.h"
+#include "base/hash.h"
+
+#define ALIGN_BYTES 64u
+
+void *eng_weights_alloc(const struct eng_prepare *prepare, size_t bytes)
+{
+    size_t padded;
+    if (!base_ckd_add(bytes, ALIGN_BYTES, &padded)) {
+        return NULL;
+    }
+    char *memory = base_arena_alloc(prepare->arena, padded);
+    if (memory == NULL) {
+        return NULL;
+    }
+    return memory + (ALIGN_BYTES - (uintptr_t)memory % ALIGN_BYTES) % ALIGN_BYTES;
+}
+
+enum base_status eng_weights_pack(const struct eng_prepare *prepare,
+                                  const struct eng_tensor *tensor, uint64_t form,
+                                  const void *params, size_t params_bytes, size_t bytes,
+                                  eng_pack_fn fill, void *ctx, const void **out)
+{
+    if (tensor->identity != NULL && prepare->packs != NULL) {
+        const struct eng_pack_key key = {
+            .identity = tensor->identity,
+            .form = form,
+            .a = base_hash64(params, params_bytes),
+            .b = base_hash64_seed(params, params_bytes, 0x9e3779b97f4a7c15u),
+        };
+        return eng_pack_get(prepare->packs, &key, bytes, fill, ctx, out);
+    }
+    void *memory = eng_weights_alloc(prepare, bytes);
+    if (memory == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    fill(ctx, memory);
+    *out = memory;
+    return BASE_OK;
+}

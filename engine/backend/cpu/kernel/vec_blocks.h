@@ -1,0 +1,337 @@
+// Attention over a block of rows, and blocked moves, written once over the vector layer. Part of
+// vec_template.h.
+#ifndef ENG_CPU_VEC_BLOCKS_H
+#define ENG_CPU_VEC_BLOCKS_H
+
+#include "backend/cpu/kernel/vec_kernels.h"
+#include "backend/cpu/kernel/vec_reduction.h"
+#include "backend/cpu/kernel/vec_unroll.h"
+
+#define VEC_WEAVE_ROWS 16 // of a block that stays in the first cache
+#define VEC_WEAVE_OPS  6  // of one vector that are kept in registers
+#define VEC_PANEL      (VEC_TILE_VECTORS * VW)
+
+// acc = A B for `rows` rows of A (a constant where this is inlined) and one panel of B.
+static inline __attribute__((always_inline)) void
+tile_product(int rows, const float *a, int64_t a_stride, const float *b, int64_t k,
+             vf acc[VEC_TILE_ROWS][VEC_TILE_VECTORS])
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+            acc[r][j] = vf_set(0.0f);
+        }
+    }
+    for (int64_t i = 0; i < k; i++) {
+        vf column[VEC_TILE_VECTORS];
+        VEC_UNROLL
+        for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+            column[j] = vf_load(b + i * VEC_PANEL + j * VW);
+        }
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++) {
+            vf x = vf_set(a[r * a_stride + i]);
+            VEC_UNROLL
+            for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+                acc[r][j] = vf_fma(x, column[j], acc[r][j]);
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void tile_store(int rows, const float *a,
+                                                             int64_t a_stride, const float *b,
+                                                             int64_t k, float *c, int64_t c_stride,
+                                                             int64_t columns, const float *factors)
+{
+    vf acc[VEC_TILE_ROWS][VEC_TILE_VECTORS];
+    tile_product(rows, a, a_stride, b, k, acc);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        vf f = vf_set(factors == NULL ? 1.0f : factors[r]);
+        VEC_UNROLL
+        for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+            int64_t left = columns - j * VW;
+            if (left >= VW) {
+                vf_store(c + r * c_stride + j * VW, acc[r][j] * f);
+            } else if (left > 0) {
+                vf_store_n(c + r * c_stride + j * VW, acc[r][j] * f, left);
+            }
+        }
+    }
+}
+
+// C = A B for one panel of B, rows scaled by `factors` when given.
+static void panel_product(int64_t rows, const float *a, int64_t a_stride, const float *b, int64_t k,
+                          float *c, int64_t c_stride, int64_t columns, const float *factors)
+{
+    while (rows >= VEC_TILE_ROWS) {
+        tile_store(VEC_TILE_ROWS, a, a_stride, b, k, c, c_stride, columns, factors);
+        rows -= VEC_TILE_ROWS;
+        a += VEC_TILE_ROWS * a_stride;
+        c += VEC_TILE_ROWS * c_stride;
+        factors = factors == NULL ? NULL : factors + VEC_TILE_ROWS;
+    }
+    if (rows >= 2) {
+        tile_store(2, a, a_stride, b, k, c, c_stride, columns, factors);
+        if (rows >= 4) {
+            tile_store(2, a + 2 * a_stride, a_stride, b, k, c + 2 * c_stride, c_stride, columns,
+                       factors == NULL ? NULL : factors + 2);
+        }
+    }
+    if (rows % 2 != 0) {
+        tile_store(1, a + (rows - 1) * a_stride, a_stride, b, k, c + (rows - 1) * c_stride,
+                   c_stride, columns, factors == NULL ? NULL : factors + rows - 1);
+    }
+}
+
+// s = s * scale + mask; returns the largest.
+static float mask_row(float *s, int64_t n, float scale, const float *mask, int64_t mask_stride)
+{
+    vf f = vf_set(scale);
+    vf m = vf_set(-INFINITY);
+    vf add = vf_set(mask != NULL && mask_stride == 0 ? mask[0] : 0.0f);
+    float largest = -INFINITY;
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        if (mask_stride == 1) {
+            add = vf_load(mask + i);
+        } else if (mask_stride != 0) {
+            float lanes[VW];
+            for (int j = 0; j < VW; j++) {
+                lanes[j] = mask[(i + j) * mask_stride];
+            }
+            add = vf_load(lanes);
+        }
+        vf x = vf_fma(vf_load(s + i), f, add);
+        vf_store(s + i, x);
+        m = vf_max(x, m);
+    }
+    for (; i < n; i++) {
+        s[i] = s[i] * scale + (mask != NULL ? mask[i * mask_stride] : 0.0f);
+        largest = s[i] > largest ? s[i] : largest;
+    }
+    float vectors = vf_hmax(m);
+    return vectors > largest ? vectors : largest;
+}
+
+// Scores of one row become the exponentials of a softmax; returns what normalises them.
+static float attention_softmax(float *s, int64_t n, float scale, const float *mask,
+                               int64_t mask_stride)
+{
+    const float most = mask_row(s, n, scale, mask, mask_stride);
+    return 1.0f / exp_row(s, s, n, most);
+}
+
+// Scores of a block of rows against all keys, their softmax (kept unnormalised), and the sum of the
+// values they weigh.
+static void attention_rows(const struct eng_vec_attention *a)
+{
+    float factors[ENG_VEC_ATTENTION_ROWS_MAX];
+    for (int64_t c = 0; c < a->t; c += VEC_PANEL) {
+        panel_product(a->rows, a->q, a->q_stride, a->k_panels + c * a->d, a->d, a->scores + c,
+                      a->score_stride, VEC_PANEL, NULL);
+    }
+    for (int64_t r = 0; r < a->rows; r++) {
+        float *s = a->scores + r * a->score_stride;
+        const float *mask = a->mask == NULL ? NULL : a->mask + r * a->mask_row_stride;
+        factors[r] =
+            attention_softmax(s, a->t, a->scale, mask, a->mask == NULL ? 0 : a->mask_stride);
+    }
+    for (int64_t c = 0; c < a->e; c += VEC_PANEL) {
+        int64_t columns = a->e - c < VEC_PANEL ? a->e - c : VEC_PANEL;
+        panel_product(a->rows, a->scores, a->score_stride, a->v_panels + c * a->t, a->t, a->out + c,
+                      a->out_stride, columns, factors);
+    }
+}
+
+// dst[c * dst_stride + r] = src[r * src_stride + c]. The last tiles overlap the ones before them.
+// Four bytes that may be part of smaller elements: at any address, unlike a float.
+static inline void move_word(float *to, const float *from)
+{
+    memcpy(to, from, sizeof(*to));
+}
+
+static void transpose(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,
+                      int64_t rows, int64_t columns)
+{
+    if (rows < VW || columns < VW) {
+        for (int64_t c = 0; c < columns; c++) {
+            for (int64_t r = 0; r < rows; r++) {
+                move_word(dst + c * dst_stride + r, src + r * src_stride + c);
+            }
+        }
+        return;
+    }
+    for (int64_t c = 0; c < columns; c += VW) {
+        c = c + VW <= columns ? c : columns - VW;
+        for (int64_t r = 0; r < rows; r += VW) {
+            r = r + VW <= rows ? r : rows - VW;
+            vec_transpose_tile(src + r * src_stride + c, src_stride, dst + c * dst_stride + r,
+                               dst_stride);
+        }
+    }
+}
+
+static void attention_pack(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                           bool transposed, float *out)
+{
+    for (int64_t c = 0; c < columns; c += VEC_PANEL, out += rows * VEC_PANEL) {
+        int64_t count = columns - c < VEC_PANEL ? columns - c : VEC_PANEL;
+        if (count < VEC_PANEL) {
+            memset(out, 0, (size_t)(rows * VEC_PANEL) * sizeof(float));
+        }
+        if (transposed) {
+            transpose(x + c * stride, stride, out, VEC_PANEL, count, rows);
+            continue;
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            memcpy(out + r * VEC_PANEL, x + r * stride + c, (size_t)count * sizeof(float));
+        }
+    }
+}
+
+#ifdef VEC_HAS_WEAVE
+// One vector of columns over some rows. `count` is a constant where this is inlined, so that the
+// picks stay in registers. Whole vectors are loaded: the rows after these allow it.
+static inline __attribute__((always_inline)) void weave_column(const struct eng_vec_weave *w,
+                                                               const float *const *sources,
+                                                               int64_t j, uint32_t count, float *y,
+                                                               int64_t begin, int64_t end)
+{
+    const struct eng_vec_weave_op *op = &w->ops[w->first[j]];
+    struct vec_pick picks[VEC_WEAVE_OPS];
+    const float *from[VEC_WEAVE_OPS];
+    int64_t strides[VEC_WEAVE_OPS];
+    int64_t columns = w->columns - j * VW;
+    VEC_UNROLL
+    for (uint32_t i = 0; i < count; i++) {
+        strides[i] = w->strides[op[i].source];
+        from[i] = sources[op[i].source] + begin * strides[i] + op[i].offset;
+        picks[i] = vec_pick_load(op[i].index);
+    }
+    float *out = y + begin * w->out_stride + j * VW;
+    for (int64_t r = begin; r < end; r++) {
+        vf acc = vf_set(0.0f);
+        VEC_UNROLL
+        for (uint32_t i = 0; i < count; i++) {
+            acc = vec_weave(acc, picks[i], vf_load(from[i]));
+            from[i] += strides[i];
+        }
+        if (columns >= VW) {
+            vf_store(out, acc);
+        } else {
+            vf_store_n(out, acc, columns);
+        }
+        out += w->out_stride;
+    }
+}
+
+// The same with any number of operations, reading no more than they take.
+static void weave_column_exact(const struct eng_vec_weave *w, const float *const *sources,
+                               int64_t j, float *y, int64_t begin, int64_t end)
+{
+    int64_t columns = w->columns - j * VW < VW ? w->columns - j * VW : VW;
+    for (int64_t r = begin; r < end; r++) {
+        vf acc = vf_set(0.0f);
+        for (uint32_t i = w->first[j]; i < w->first[j + 1]; i++) {
+            const struct eng_vec_weave_op *op = &w->ops[i];
+            const float *from = sources[op->source] + r * w->strides[op->source] + op->offset;
+            acc = vec_weave(acc, vec_pick_load(op->index), vf_load_n(from, op->count));
+        }
+        vf_store_n(y + r * w->out_stride + j * VW, acc, columns);
+    }
+}
+
+static void weave_block(const struct eng_vec_weave *w, const float *const *sources, float *y,
+                        int64_t begin, int64_t end, bool whole)
+{
+    for (int64_t j = 0; j * VW < w->columns; j++) {
+        switch (whole ? w->first[j + 1] - w->first[j] : 0) {
+        case 2:
+            weave_column(w, sources, j, 2, y, begin, end);
+            break;
+        case 3:
+            weave_column(w, sources, j, 3, y, begin, end);
+            break;
+        case 4:
+            weave_column(w, sources, j, 4, y, begin, end);
+            break;
+        case 5:
+            weave_column(w, sources, j, 5, y, begin, end);
+            break;
+        case 6:
+            weave_column(w, sources, j, 6, y, begin, end);
+            break;
+        default:
+            weave_column_exact(w, sources, j, y, begin, end);
+            break;
+        }
+    }
+}
+
+static void weave_rows(const struct eng_vec_weave *w, const float *const *sources, float *y,
+                       int64_t rows)
+{
+    // Rows whose whole vectors end before the last element this call may read.
+    int64_t whole = rows;
+    for (int64_t j = 0; j * VW < w->columns; j++) {
+        for (uint32_t i = w->first[j]; i < w->first[j + 1]; i++) {
+            int64_t stride = w->strides[w->ops[i].source];
+            int64_t beyond = VW - w->ops[i].count;
+            int64_t left = stride > 0 ? rows - (beyond + stride - 1) / stride : 0;
+            whole = beyond > 0 && left < whole ? left : whole;
+        }
+    }
+    whole = whole < 0 ? 0 : whole;
+    for (int64_t r = 0; r < whole; r += VEC_WEAVE_ROWS) {
+        weave_block(w, sources, y, r, r + VEC_WEAVE_ROWS < whole ? r + VEC_WEAVE_ROWS : whole,
+                    true);
+    }
+    weave_block(w, sources, y, whole, rows, false);
+}
+#endif
+
+static void zip2_n(const float *a, const float *b, float *dst, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        vec_zip2(vf_load(a + i), vf_load(b + i), dst + 2 * i);
+    }
+    for (; i < n; i++) {
+        move_word(dst + 2 * i, a + i);
+        move_word(dst + 2 * i + 1, b + i);
+    }
+}
+
+static void zip3_n(const float *a, const float *b, const float *c, float *dst, int64_t n)
+{
+    int64_t i = 0;
+#ifdef VEC_HAS_ZIP3
+    for (; i + VW <= n; i += VW) {
+        vec_zip3(vf_load(a + i), vf_load(b + i), vf_load(c + i), dst + 3 * i);
+    }
+#endif
+    for (; i < n; i++) {
+        move_word(dst + 3 * i, a + i);
+        move_word(dst + 3 * i + 1, b + i);
+        move_word(dst + 3 * i + 2, c + i);
+    }
+}
+
+static void unzip2_n(const float *src, float *even, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VW < n; i += VW) { // one element less: the last odd one may not exist
+        vf low;
+        vf high;
+        vec_unzip2(src + 2 * i, &low, &high);
+        vf_store(even + i, low);
+    }
+    for (; i < n; i++) {
+        move_word(even + i, src + 2 * i);
+    }
+}
+
+#endif
