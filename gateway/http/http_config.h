@@ -8,6 +8,7 @@
 #define GW_HTTP_CONFIG_H
 
 #include "base/error.h"
+#include "http/guard/proxy_shares.h"
 #include "base/str.h"
 
 #include <stddef.h>
@@ -56,10 +57,9 @@ struct gw_limits {
 };
 
 struct gw_proxy_config {
-    uint64_t connections; // per worker
-    uint64_t connections_per_client;
-    uint64_t waiting; // requests waiting for a connection, per worker
-    uint64_t waiting_per_client;
+    uint64_t connections;                          // per worker
+    uint64_t waiting;                              // requests waiting for a connection, per worker
+    struct gw_share_limits shares[GW_SHARE_COUNT]; // of both
     uint64_t connect_ms;
     uint64_t reply_ms;
     uint64_t total_ms;

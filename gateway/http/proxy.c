@@ -5,6 +5,7 @@
 #include "http/proxy.h"
 
 #include "base/check.h"
+#include "http/guard/proxy_shares.h"
 #include "http/memory/body_budget.h"
 #include "http/conn.h"
 #include "http/parse/h1_message.h"
@@ -71,10 +72,8 @@ struct gw_proxy {
     struct gw_proxy_exchange *waiting_first;
     struct gw_proxy_exchange **waiting_last;
     uint32_t waiting_count;
-    struct gw_actor_table *clients; // counts: connections, places in the queue
+    struct gw_proxy_shares shares;
 };
-
-enum client_count { CLIENT_CONNECTIONS, CLIENT_WAITING };
 
 static void attach_next(struct gw_proxy *proxy);
 static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange);
@@ -84,7 +83,7 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
 // The exchange has no connection any more.
 static void detach(struct gw_proxy_exchange *exchange)
 {
-    gw_actor_table_sub(exchange->proxy->clients, &exchange->work->actor, CLIENT_CONNECTIONS, 1);
+    gw_proxy_share_give(&exchange->proxy->shares, &exchange->work->actor, GW_SHARE_CONNECTION);
     exchange->conn = NULL;
 }
 
@@ -114,6 +113,7 @@ static void conn_spend(struct upstream_conn *conn)
 {
     struct gw_proxy *proxy = conn->proxy;
     conn->client = conn->exchange->work->actor;
+    gw_proxy_share_spend(&proxy->shares, &conn->client);
     conn->exchange->conn = NULL;
     conn->exchange = NULL;
     bufferevent_free(conn->bev);
@@ -134,7 +134,7 @@ static void forget_spent(struct gw_proxy *proxy, uint64_t now_ms)
         if (proxy->spent_first == NULL) {
             proxy->spent_last = &proxy->spent_first;
         }
-        gw_actor_table_sub(proxy->clients, &conn->client, CLIENT_CONNECTIONS, 1);
+        gw_proxy_share_forget(&proxy->shares, &conn->client);
         free(conn);
     }
 }
@@ -496,7 +496,7 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
     } else {
         proxy->idle = conn->next;
     }
-    if (gw_actor_table_add(proxy->clients, &exchange->work->actor, CLIENT_CONNECTIONS, 1) !=
+    if (gw_proxy_share_take(&proxy->shares, &exchange->work->actor, GW_SHARE_CONNECTION) !=
         BASE_OK) {
         conn_free(conn);
         return false;
@@ -521,8 +521,7 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
 
 static bool add_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
 {
-    const struct gw_actor_key *client = &exchange->work->actor;
-    if (gw_actor_table_add(proxy->clients, client, CLIENT_WAITING, 1) != BASE_OK) {
+    if (gw_proxy_share_take(&proxy->shares, &exchange->work->actor, GW_SHARE_PLACE) != BASE_OK) {
         return false;
     }
     exchange->waiting = true;
@@ -548,7 +547,7 @@ static void remove_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exc
     }
     exchange->waiting = false;
     proxy->waiting_count--;
-    gw_actor_table_sub(proxy->clients, &exchange->work->actor, CLIENT_WAITING, 1);
+    gw_proxy_share_give(&proxy->shares, &exchange->work->actor, GW_SHARE_PLACE);
 }
 
 static bool has_room(const struct gw_proxy *proxy)
@@ -559,8 +558,8 @@ static bool has_room(const struct gw_proxy *proxy)
 // May this client have one more?
 static bool has_share(const struct gw_proxy *proxy, const struct gw_proxy_exchange *exchange)
 {
-    return gw_actor_table_get(proxy->clients, &exchange->work->actor, CLIENT_CONNECTIONS) <
-           proxy->config.connections_per_client;
+    return gw_proxy_share_check(&proxy->shares, &exchange->work->actor, GW_SHARE_CONNECTION) ==
+           BASE_OK;
 }
 
 // The first that waits and whose client has a share left; the others keep their places.
@@ -575,11 +574,8 @@ static struct gw_proxy_exchange *next_waiting(const struct gw_proxy *proxy)
 
 static void attach_next(struct gw_proxy *proxy)
 {
-    while (has_room(proxy)) {
-        struct gw_proxy_exchange *exchange = next_waiting(proxy);
-        if (exchange == NULL) {
-            return;
-        }
+    struct gw_proxy_exchange *exchange;
+    while (has_room(proxy) && (exchange = next_waiting(proxy)) != NULL) {
         remove_waiting(proxy, exchange);
         if (prove_again(exchange) && !start_on_connection(proxy, exchange)) {
             fail(exchange, 502, "the upstream cannot be reached");
@@ -627,10 +623,12 @@ static struct gw_proxy_exchange *exchange_new(struct gw_proxy *proxy, struct gw_
 // It cannot start now.
 static void wait_or_refuse(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
 {
-    uint64_t own = gw_actor_table_get(proxy->clients, &exchange->work->actor, CLIENT_WAITING);
-    if (own >= proxy->config.waiting_per_client) {
+    enum base_status status =
+        gw_proxy_share_check(&proxy->shares, &exchange->work->actor, GW_SHARE_PLACE);
+    if (status == BASE_ERR_LIMIT) {
         fail(exchange, 429, "too many of your requests wait for the upstream");
-    } else if (proxy->waiting_count >= proxy->config.waiting || !add_waiting(proxy, exchange)) {
+    } else if (status != BASE_OK || proxy->waiting_count >= proxy->config.waiting ||
+               !add_waiting(proxy, exchange)) {
         fail(exchange, 503, "too many requests wait for the upstream");
     }
 }
@@ -767,7 +765,8 @@ enum base_status gw_proxy_new(struct gw_http_worker *worker, const char *url,
     proxy->waiting_last = &proxy->waiting_first;
     proxy->spent_last = &proxy->spent_first;
     enum base_status status = gw_upstream_resolve(url, &proxy->upstream, error);
-    if (status == BASE_OK && gw_actor_table_new(&proxy->clients) != BASE_OK) {
+    if (status == BASE_OK &&
+        gw_proxy_shares_init(&proxy->shares, proxy->config.shares) != BASE_OK) {
         status = base_error_set(error, BASE_ERR_NOMEM, "no memory for the proxy");
     }
     if (status != BASE_OK) {
@@ -794,6 +793,6 @@ void gw_proxy_free(struct gw_proxy *proxy)
         conn_free(proxy->idle);
     }
     forget_spent(proxy, UINT64_MAX);
-    gw_actor_table_free(proxy->clients);
+    gw_proxy_shares_free(&proxy->shares);
     free(proxy);
 }

@@ -213,7 +213,8 @@ static void life_upstream(struct stream_rig *rig)
 static void fail_each(struct stream_rig *rig, life_fn life, bool once)
 {
     // Each life resets a request, and no second goes by between them.
-    rig->config.proxy.connections_per_client = ALLOCATIONS_MAX;
+    rig->config.proxy.shares[GW_SHARE_CONNECTION] =
+        (struct gw_share_limits){.client = ALLOCATIONS_MAX, .strangers = ALLOCATIONS_MAX};
     if (rig->worker->proxy != NULL) {
         gw_proxy_configure(rig->worker->proxy, &rig->config.proxy);
     }
