@@ -231,6 +231,24 @@ static json_t *lists_json(struct look *look)
     return json_pack("{s:o, s:o, s:o}", "tasks", tasks, "refusals", refusals, "stopped", stopped);
 }
 
+// Where it lies. JSON is UTF-8, which a name need not be: then with its other bytes as "\\xff".
+static json_t *dir_json(const struct look *look)
+{
+    char *text = NULL;
+    size_t size = 0;
+    json_t *dir = json_string(look->dir);
+    FILE *file = dir == NULL ? open_memstream(&text, &size) : NULL;
+    for (const char *at = look->dir; file != NULL && *at != '\0'; at++) {
+        bool plain = *at >= ' ' && *at <= '~';
+        (void)fprintf(file, plain ? "%c" : "\\x%02x", (unsigned char)*at);
+    }
+    if (file != NULL && fclose(file) == 0) {
+        dir = json_stringn(text, size);
+    }
+    free(text);
+    return dir;
+}
+
 static json_t *device_json(const struct look *look)
 {
     struct posix_credential credential;
@@ -245,7 +263,7 @@ static json_t *status_json(struct look *look, uint64_t generation)
     struct dev_record_view view;
     dev_record_view(look->record, &view);
     json_t *root = json_pack(
-        "{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "dir", look->dir, "device",
+        "{s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "dir", dir_json(look), "device",
         device_json(look), "agent_runs", (int)agent_runs(look), "record", number(generation),
         "root_version", number(view.root_version), "timestamp_version",
         number(view.timestamp_version), "timestamp_expires", date_or_null(view.timestamp_expires_s),

@@ -84,10 +84,6 @@ static void print_about(const struct sim_run_result *r, FILE *log)
                       about->version[0] != '\0' ? " " : "", about->version, about->manifest);
     } else {
         (void)fprintf(log, "  release     no device was offered one\n");
-        if (r->outcome == SIM_OUTCOME_PASSED) {
-            (void)fprintf(log, "  WARNING     no release was met: this run shows check-ins, and "
-                               "nothing of a release\n");
-        }
     }
     (void)fprintf(log, "  run         %s to %s, %s; walle-fleet-sim %s on %s\n", about->began,
                   about->ended, where, BASE_PRODUCT_VERSION, about->machine);

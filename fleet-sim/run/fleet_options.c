@@ -762,7 +762,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "2 usage, 3 refused by the preflight, 4 files or memory, "
         "5 interrupted by a signal before its end: neither passed nor failed, "
         "6 no device is like --where and --target, 7 no gateway answered, "
-        "8 nobody came online, 9 no release reached anybody.",
+        "8 nobody came online, 9 no release reached anybody, "
+        "10 there was no release: nothing was there to be judged.",
         NULL,
         NULL,
         NULL};

@@ -124,6 +124,24 @@ static bool nobody_reached(struct sim_run_result *result, const struct sim_watch
     return true;
 }
 
+// Devices checked in, no release was there and none was asked for: what held was not tried.
+static bool no_release(struct sim_run_result *result, const struct sim_watch_view *view)
+{
+    if (result->options->local || offers(&result->counters) > 0) {
+        return false;
+    }
+    char last[3 * SIM_WATCH_TEXT] = "";
+    if (view != NULL && view->known) {
+        (void)snprintf(last, sizeof(last), " (the last rollout, of %s %s, is %s)", view->task,
+                       view->version, view->state);
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "%llu devices checked in, and nothing was there to be judged: the gateway "
+                   "released nothing while the run lasted%s; walle rollout start",
+                   (unsigned long long)result->counters.arrived, last);
+    return true;
+}
+
 // Apps that got no answer at all: what rode on their requests did so on failures alone.
 static bool nobody_served(struct sim_run_result *result)
 {
@@ -338,6 +356,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     } else if (nobody_served(result) || goal_missed(result, ending) || against_schema(result) ||
                taken_back(result)) {
         result->outcome = SIM_OUTCOME_FAILED;
+    } else if (no_release(result, ending->view)) {
+        result->outcome = SIM_OUTCOME_NO_RELEASE;
     } else {
         result->outcome = SIM_OUTCOME_PASSED;
     }

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define POLL_US         100000
 #define LAST_LOOK_US    3000000 // for what became of the rollout, at the end
@@ -141,8 +142,19 @@ static enum base_status make_folders(const char *path, struct base_error *error)
             return base_error_set(error, BASE_ERR_IO, "%s: %s", part, strerror(errno));
         }
     }
-    return size < sizeof(part) ? BASE_OK
-                               : base_error_set(error, BASE_ERR_TOO_LARGE, "--out is too long");
+    if (size >= sizeof(part)) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "--out is too long");
+    }
+    struct stat info;
+    bool there = stat(path, &info) == 0;
+    if (there && !S_ISDIR(info.st_mode)) {
+        errno = ENOTDIR;
+        there = false;
+    }
+    bool writes = there && access(path, W_OK | X_OK) == 0;
+    return writes ? BASE_OK
+                  : base_error_set(error, BASE_ERR_IO, "--out %s: %s (a folder for the reports)",
+                                   path, strerror(errno));
 }
 
 static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *error)
@@ -605,6 +617,7 @@ static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
     [SIM_OUTCOME_NO_GATEWAY] = SIM_EXIT_NO_GATEWAY,
     [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
     [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
+    [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
 };
 
 enum sim_exit sim_fleet_run(const struct sim_options *options,

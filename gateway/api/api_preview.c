@@ -211,17 +211,16 @@ static json_t *unknown_list(const struct gw_preview *seen)
     return list;
 }
 
-// Whom those that are elsewhere follow.
-static json_t *followed_list(const struct gw_preview *seen)
+// Those with devices.
+static json_t *beside_list(const struct gw_preview_beside items[GW_TASK_OPEN_MAX])
 {
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < GW_TASK_OPEN_MAX; ++i) {
-        const struct gw_preview_followed *item = &seen->followed[i];
-        if (item->devices > 0) {
+        if (items[i].devices > 0) {
             (void)json_array_append_new(list, json_pack("{s:o, s:I}", "rollout",
-                                                        gw_json_hex(item->rollout), "devices",
-                                                        (json_int_t)item->devices));
+                                                        gw_json_hex(items[i].rollout), "devices",
+                                                        (json_int_t)items[i].devices));
         }
     }
     return list;
@@ -241,14 +240,14 @@ void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
     } else {
         gw_api_answer_take(
             call, 200,
-            json_pack("{s:I, s:I, s:I, s:I, s:o, s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "devices",
-                      (json_int_t)seen->devices, "matched", (json_int_t)seen->matched,
+            json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o, s:o}",
+                      "devices", (json_int_t)seen->devices, "matched", (json_int_t)seen->matched,
                       "outside_arm", (json_int_t)seen->outside_arm, "elsewhere",
-                      (json_int_t)seen->elsewhere, "followed", followed_list(seen), "blocks",
-                      (json_int_t)seen->blocks, "exact", call->preview->salt != 0, "stages",
-                      stage_list(call->preview, seen), "segments", segment_object(seen),
-                      "unmatched", reason_list(seen), "unknown", unknown_list(seen), "target",
-                      gw_view_target(&call->preview->target)));
+                      (json_int_t)seen->elsewhere, "followed", beside_list(seen->followed),
+                      "waiting", beside_list(seen->waiting), "blocks", (json_int_t)seen->blocks,
+                      "exact", call->preview->salt != 0, "stages", stage_list(call->preview, seen),
+                      "segments", segment_object(seen), "unmatched", reason_list(seen), "unknown",
+                      unknown_list(seen), "target", gw_view_target(&call->preview->target)));
     }
     heap->release(heap->ctx, seen);
 }

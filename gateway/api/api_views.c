@@ -339,18 +339,18 @@ static json_t *fingerprint_list(const struct gw_rollout_view *view)
     return whole_take(list, count);
 }
 
-// Rollouts that devices of its target follow before it.
-static json_t *behind_list(const struct gw_rollout_view *view)
+// Rollouts that devices of its target follow before it, or after it.
+static json_t *beside_list(const struct gw_beside items[GW_TASK_OPEN_MAX], uint32_t count)
 {
     json_t *list = json_array();
 
-    for (uint32_t i = 0; i < view->behind_count && i < GW_TASK_OPEN_MAX; ++i) {
-        const struct gw_behind *item = &view->behind[i];
+    for (uint32_t i = 0; i < count && i < GW_TASK_OPEN_MAX; ++i) {
+        const struct gw_beside *item = &items[i];
         (void)json_array_append_new(
             list, json_pack("{s:o, s:s, s:s}", "rollout", gw_json_hex(item->rollout), "version",
                             item->version, "state", pol_rollout_state_name(item->state)));
     }
-    return whole_take(list, view->behind_count);
+    return whole_take(list, count);
 }
 
 static json_t *slice_list(const struct gw_rollout_view *view)
@@ -505,7 +505,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
     if (root != NULL &&
         (rest == NULL || json_object_update_new(root, rest) != 0 ||
          json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
-         json_object_set_new(root, "behind", behind_list(view)) != 0 ||
+         json_object_set_new(root, "behind", beside_list(view->behind, view->behind_count)) != 0 ||
+         json_object_set_new(root, "before", beside_list(view->before, view->before_count)) != 0 ||
          json_object_set_new(root, "simulation", simulation_object(view)) != 0 ||
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||

@@ -45,7 +45,8 @@ static enum cli_exit make_token(struct cli *cli, const char *role)
     uint64_t uses = 0;
     json_t *token = NULL;
     const char *name = cli->values[CLI_OPTION_NAME];
-    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_EXPIRES, 0, EXPIRES_DAYS_MAX, &days);
+    const struct cli_range range = {1, EXPIRES_DAYS_MAX, 0, NULL}; // 0: it does not expire
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_EXPIRES, &range, &days);
     if (code == CLI_EXIT_OK) {
         code = cli_option_u64(cli, CLI_OPTION_USES, 0, UINT32_MAX, &uses);
     }

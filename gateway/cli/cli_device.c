@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BUCKETS_PERCENT 100.0 // that 1 % of the devices are
+
 enum cli_exit cli_device_get(struct cli *cli)
 {
     char path[CLI_PATH_MAX] = "/api/v1/devices/";
@@ -116,9 +118,10 @@ static void print_why_rollout(const json_t *item)
     if (test != NULL) {
         printf(" (%s)", test);
     } else {
-        printf(" (stage %s, bucket %llu of %llu)", cli_json_text(item, "stage", "?"),
-               (unsigned long long)cli_json_u64(item, "bucket"),
-               (unsigned long long)cli_json_u64(item, "max_bucket"));
+        printf(" (bucket %.2f %%, stage %s takes devices below %g %%)",
+               (double)cli_json_u64(item, "bucket") / BUCKETS_PERCENT,
+               cli_json_text(item, "stage", "?"),
+               (double)cli_json_u64(item, "max_bucket") / BUCKETS_PERCENT);
     }
     json_array_foreach(json_object_get(item, "states"), index, state)
     {

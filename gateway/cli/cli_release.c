@@ -275,7 +275,8 @@ static enum cli_exit fill_arm(const struct cli *cli, struct rollout_draft *draft
 static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *draft)
 {
     uint64_t days = 0;
-    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_EXPIRES, ROLLOUT_DRAFT_DAYS, 3650, &days);
+    const struct cli_range range = {1, 3650, ROLLOUT_DRAFT_DAYS, NULL};
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_EXPIRES, &range, &days);
 
     struct rollout_version version = {0};
 

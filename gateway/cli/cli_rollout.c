@@ -49,6 +49,7 @@ enum cli_exit cli_rollout_status(struct cli *cli)
         cli_json_print(rollout);
     } else {
         followed_count(cli, rollout);
+        present_count(cli, rollout);
         (void)rollout_show(stdout, rollout);
     }
     code = rollout_exit(rollout);
@@ -85,6 +86,7 @@ enum cli_exit cli_rollout_explain(struct cli *cli)
     }
     char *story = NULL;
     followed_count(cli, rollout);
+    present_count(cli, rollout);
     code = read_story(cli, rollout, &story);
     if (code == CLI_EXIT_OK) {
         rollout_explain(stdout, rollout, story, clock->wall_us(clock->ctx) / 1000000u);

@@ -88,11 +88,14 @@ static enum cli_exit take_members(const struct cli *cli, const struct signing_ke
             return cli_fail(CLI_EXIT_LOCAL, "more than %d keys", WIRE_ROOT_KEYS_MAX);
         }
     }
-    uint64_t majority = root->count / 2 + 1;
     bool keep = !is_first && !cli_given(cli, CLI_OPTION_MEMBER);
-    enum cli_exit code =
-        cli_option_u64(cli, CLI_OPTION_THRESHOLD,
-                       keep ? edit->thresholds[WIRE_ROLE_ROOT] : majority, 8, &threshold);
+    const struct cli_range range = {
+        .least = 1,
+        .most = root->count,
+        .fallback = keep ? edit->thresholds[WIRE_ROLE_ROOT] : root->count / 2 + 1,
+        .of = "root keys",
+    };
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_THRESHOLD, &range, &threshold);
     edit->thresholds[WIRE_ROLE_ROOT] = (uint8_t)threshold;
     return code;
 }
@@ -120,10 +123,21 @@ static enum cli_exit take_releases(const struct cli *cli, struct root_edit *edit
         release->narrow = 1;
         release->wide = release->keys.count > 1 ? 2 : 1;
     }
-    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_NARROW, release->narrow, 8, &narrow);
+    if (release->keys.count == 0) {
+        return cli_fail(CLI_EXIT_USAGE, "--release FILE is missing: who may sign releases%s%s",
+                        prefix[0] != '\0' ? " of tasks named " : "", prefix);
+    }
+    struct cli_range range = {
+        .least = 1,
+        .most = release->keys.count,
+        .fallback = release->narrow,
+        .of = "release keys",
+    };
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_NARROW, &range, &narrow);
     if (code == CLI_EXIT_OK) {
-        uint64_t least = release->wide > narrow ? release->wide : narrow;
-        code = cli_option_u64(cli, CLI_OPTION_WIDE, least, 8, &wide);
+        range.least = narrow;
+        range.fallback = release->wide > narrow ? release->wide : narrow;
+        code = cli_option_range(cli, CLI_OPTION_WIDE, &range, &wide);
     }
     release->narrow = (uint8_t)narrow;
     release->wide = (uint8_t)wide;
@@ -144,7 +158,8 @@ static enum cli_exit take_numbers(const struct cli *cli, bool is_first, struct r
                               WIRE_ROOT_LEASE_S_MAX, &lease_s);
     }
     if (code == CLI_EXIT_OK) {
-        code = cli_option_u64(cli, CLI_OPTION_EXPIRES, EXPIRES_DAYS, EXPIRES_DAYS_MAX, &days);
+        const struct cli_range range = {1, EXPIRES_DAYS_MAX, EXPIRES_DAYS, NULL};
+        code = cli_option_range(cli, CLI_OPTION_EXPIRES, &range, &days);
     }
     edit->wide_bucket = (uint16_t)(percent * 100 + 0.5);
     edit->lease_max_s = (uint32_t)lease_s;

@@ -261,7 +261,7 @@ BASE_NODISCARD enum base_status gw_store_salvage(const char *dir,
                                                  void (*tell)(void *ctx, const char *text),
                                                  void *ctx, uint64_t *out_copied,
                                                  struct base_error *error);
-// Writes a compacted copy of the environment into `dir` (which must exist and be empty).
+// Writes a compacted copy of the environment into `dir`. EXISTS where that is not empty; IO, FULL.
 BASE_NODISCARD enum base_status gw_store_compact(struct gw_store *store, const char *dir,
                                                  struct base_error *error);
 

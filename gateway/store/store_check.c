@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,6 +154,43 @@ uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const ch
     return check.findings;
 }
 
+// What is in the folder beside its two dots: an entry's name into `out`, "" when there is none.
+// False: it is none, or may not be read; errno says why.
+static bool folder_peek(const char *dir, char out[NAME_MAX + 1])
+{
+    DIR *folder = opendir(dir);
+    const struct dirent *entry = NULL;
+    out[0] = '\0';
+    if (folder == NULL) {
+        return false;
+    }
+    while (out[0] == '\0' && (entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            (void)snprintf(out, NAME_MAX + 1, "%s", entry->d_name);
+        }
+    }
+    (void)closedir(folder);
+    return true;
+}
+
+// A copy beside anything else might be taken for the whole of a gateway's folder, with another
+// store's keys and blobs.
+static enum base_status check_is_empty(const char *dir, struct base_error *error)
+{
+    char name[NAME_MAX + 1];
+    if (!folder_peek(dir, name)) {
+        return base_error_set(error, BASE_ERR_IO,
+                              "%.100s: %s (compact writes into an empty folder)", dir,
+                              strerror(errno));
+    }
+    return name[0] == '\0'
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_EXISTS,
+                                "%.60s is not empty, it has %.30s: compact writes into an empty "
+                                "folder",
+                                dir, name);
+}
+
 enum base_status gw_store_compact(struct gw_store *store, const char *dir, struct base_error *error)
 {
     char path[GW_STORE_PATH_MAX];
@@ -160,6 +198,7 @@ enum base_status gw_store_compact(struct gw_store *store, const char *dir, struc
     if (size < 0 || (size_t)size >= sizeof(path)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "path too long");
     }
+    BASE_TRY(check_is_empty(dir, error));
     // LMDB would make a file that everybody may read.
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, COPY_MODE);
     if (fd < 0 && errno == EEXIST) {

@@ -61,6 +61,23 @@ class SameVersion(unittest.TestCase):
         run = self.stack.walle("rollout", "plan", TASK, "--manifest", self.other(), "--gateway", url)
         self.assertNotIn("this version", run.stderr)
 
+    def test_what_waits_for_nothing_says_why(self):
+        """A rollout of what devices run already says that they do, by which other one, and what can be done: they keep it when this one is ended."""
+        self.come()
+        wait_until(lambda: self.view(self.first)["counts"]["on_version"] == 1, what="the device has it")
+        run, second = self.start()
+        self.assertIn("what is to change needs a version of its own (walle task push)", run.stderr)
+        self.come()
+        says = rf"1 device runs this version already, by rollout {self.first} \(running\): they are offered nothing, so they answer nothing here\n"
+        told = self.stack.walle("rollout", "explain", second).stdout
+        self.assertRegex(told, r"(?m)^Missing: 1000 more devices .*\n" + says + rf"Where nobody else .*walle rollout abort {second} --reason TEXT\nWhat is to change")
+        self.assertRegex(self.stack.walle("rollout", "status", second).stdout, "(?m)^  " + says)
+        for command in ("explain", "status"):
+            self.assertNotIn("already", self.stack.walle("rollout", command, self.first).stdout)
+        self.stack.walle("rollout", "abort", second, "--reason", "as it said")
+        self.come()
+        self.assertEqual(self.view(self.first)["counts"]["on_version"], 1)
+
     def other(self):
         rollout = self.stack.release(TASK, 2, SCRIPT.format(2), OPEN, more=("--no-start",))
         return self.view(rollout)["manifest"]

@@ -52,6 +52,28 @@ class RootKeys(unittest.TestCase):
         self.assertEqual(self.trust()["root_version"], 1)
         self.assertEqual(self.push("own.1"), (0, "root 1 is served\n", ""))
 
+    def test_numbers_say_what_they_may_be(self):
+        """A number that cannot be is refused with those that can, before anything is asked of the gateway."""
+        path = self.stack.path
+        self.stack.walle("key", "new", "--out", path("b.key"))
+        init = ("root", "init", "--out", path("never.1"), "--key", path("a.key"), "--release", path("a.key.pub"))
+        two = ("--release", path("b.key.pub"))
+        for command, words in (((*init, "--expires", "0"), "--expires takes a whole number from 1 to 3650, not '0'"),
+                               ((*init, "--expires", "3651"), "--expires takes a whole number from 1 to 3650, not '3651'"),
+                               ((*init, "--threshold", "0"), "--threshold can be 1 only, the number of root keys, not '0'"),
+                               ((*init, "--threshold", "2"), "--threshold can be 1 only, the number of root keys, not '2'"),
+                               ((*init, *two, "--narrow", "3"), "--narrow takes a whole number from 1 to 2, the number of release keys, not '3'"),
+                               ((*init, *two, "--narrow", "2", "--wide", "1"), "--wide can be 2 only, the number of release keys, not '1'"),
+                               ((*init, *two, "--wide", "0"), "--wide takes a whole number from 1 to 2, the number of release keys, not '0'"),
+                               ((*init[:6], "--narrow", "1"), "--release FILE is missing: who may sign releases"),
+                               ((*init, "--lease", "99999999"), "--lease takes a whole number from 0 to 2592000"),
+                               (("token", "new", "--name", "a", "--role", "viewer", "--expires", "0"), "--expires takes a whole number from 1 to 3650"),
+                               (("rollout", "start", "shop/none", "--version", "1", "--key", path("a.key"), "--expires", "0"),
+                                "--expires takes a whole number from 1 to 3650, not '0'")):
+            run = self.stack.walle(*command, check=False)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), command)
+            self.assertIn(words, run.stderr)
+
     def test_a_root_is_not_written_over_and_the_served_one_comes_back(self):
         path = self.stack.path
         init = ("root", "init", "--out", path("own.1"), "--key", path("a.key"), "--release", path("a.key.pub"))

@@ -183,6 +183,34 @@ class Log(unittest.TestCase):
         said = self.stack.walle("task", "run", self.stack.path("build1"), "--events", events, check=False).stderr
         self.assertIn('"time" is no field of an event (kind name page item instance t attrs)', said)
 
+    def test_a_share_and_a_bucket_add_up(self):
+        """Why a device runs what it runs: its bucket and the stage's share in the same measure."""
+        self.stack.enrol([7])
+        for number, share in ((1, 0.01), (2, 100)):
+            rollout = self.stack.release("shop/score", number, SCRIPT, [{**FULL[0], "kind": "gray", "percent": share}])
+            self.stack.post("/v1/checkin", 7)
+            why = ("device", "why", f"{7:016x}", "--task", "shop/score")
+            item = json.loads(self.stack.walle(*why, "-o", "json").stdout)["rollouts"][0]
+            self.assertEqual((item["rollout"], item["max_bucket"]), (rollout, share * 100))
+            said = self.stack.walle(*why).stdout
+            self.assertIn(f"(bucket {item['bucket'] / 100:.2f} %, stage full takes devices below {share} %)", said)
+            self.stack.walle("rollout", "abort", rollout, "--reason", "the next one")
+
+    def test_a_compact_copy_goes_into_an_empty_folder(self):
+        into = self.stack.path("copy")
+        os.mkdir(into)
+        self.stack.secret("copy/notes", "mine")
+        self.stack.gateway.stop()
+        compact = ("walle-store", "compact", self.stack.gateway.folder, into)
+        said = run(*compact)
+        self.assertEqual((said.returncode, os.listdir(into)), (1, ["notes"]), said.stdout)
+        self.assertIn(f"{into} is not empty, it has notes: compact writes into an empty folder", said.stderr)
+        os.remove(os.path.join(into, "notes"))
+        self.assertEqual(run(*compact).returncode, 0)
+        said = run(*compact[:3], self.stack.path("nowhere"))
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("nowhere: No such file or directory (compact writes into an empty folder)", said.stderr)
+
     def test_logins(self):
         link = self.stack.walle("console", "--no-open").stdout
         code = re.search(r"wlc_[A-Za-z0-9_-]+", link).group(0)

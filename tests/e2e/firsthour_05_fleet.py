@@ -14,7 +14,7 @@ from walle_stack import Stack, program, wait_until
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 5, "min_dwell_s": 0, "max_failure": 0.5}]
 SCRIPT = "import walle\nwalle.result(1)\n"
 FAILS = "import walle\nwalle.result(walle.device['nothing'])\n"
-INTERRUPTED, NOBODY_FITS, NO_GATEWAY, NOBODY_ONLINE, UNREACHED = 5, 6, 7, 8, 9
+INTERRUPTED, NOBODY_FITS, NO_GATEWAY, NOBODY_ONLINE, UNREACHED, NO_RELEASE = 5, 6, 7, 8, 9, 10
 MIB = 1 << 20
 
 
@@ -108,11 +108,15 @@ class Ends(unittest.TestCase):
         self.assert_end(said.stdout, "nobody online", "no device came online: 0 of 20 came up")
 
     def test_no_release_at_all(self):
-        """Who only wants to see check-ins gets them, and is told that nothing else was shown."""
+        """Who only wants to see check-ins gets them, and is told that nothing was there to be judged: that is no pass."""
         self.stack.start_hasty_gateway()
         said = self.run_fleet("--duration", "3")
-        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
-        self.assertRegex(said.stdout, r"(?m)^  WARNING     no release was met: this run shows check-ins, and nothing of a release$")
+        self.assertEqual(said.returncode, NO_RELEASE, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "no release", r"20 devices checked in, and nothing was there to be judged: the gateway released nothing while the")
+        self.stack.walle("rollout", "abort", self.release(target='os == "amiga"'), "--reason", "for nobody")
+        said = self.run_fleet("--duration", "3", "--credentials", self.stack.path("fleet", "credentials"))
+        self.assertEqual(said.returncode, NO_RELEASE, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "no release", r"the last rollout, of shop/score 1\.0\.1, is rolled_back")
 
     def test_a_release_that_reached_nobody(self):
         self.stack.start_hasty_gateway()
@@ -272,7 +276,7 @@ class Ends(unittest.TestCase):
     def test_every_status_is_listed(self):
         said = subprocess.run([program("walle-fleet-sim"), "--help"], capture_output=True, text=True, timeout=60).stdout
         words = " ".join(said.split())
-        for status in ("5 interrupted", "6 no device is like", "7 no gateway", "8 nobody came online", "9 no release reached"):
+        for status in ("5 interrupted", "6 no device is like", "7 no gateway", "8 nobody came online", "9 no release reached", "10 there was no release"):
             self.assertIn(status, words)
 
     def test_a_large_file_is_there_once(self):

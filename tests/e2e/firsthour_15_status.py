@@ -63,6 +63,20 @@ class Status(unittest.TestCase):
         wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"] != "running", what="the end of the rollout")
         return self.manifest(rollout)
 
+    def test_a_folder_whose_name_is_no_utf8(self):
+        """It is shown as far as it is text, and JSON stays JSON."""
+        self.stack.start_rooted_gateway()
+        self.brought(1, GOOD)
+        for tail, shown in ((b"\xff!", "\\xff!"), (b"\xc3", "\\xc3")):  # the second ends within a character
+            named = os.fsencode(self.stack.path("device")) + tail
+            os.rename(self.stack.path("device"), named)
+            for more in ((), ("--json",)):
+                said = subprocess.run([program("walle-device"), "--status", named, *more], capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
+                self.assertEqual(said.returncode, 0, said.stderr)
+                text = said.stdout.decode()
+                self.assertIn(self.stack.path("device") + shown, json.loads(text)["dir"] if more else text)
+            os.rename(named, self.stack.path("device"))
+
     def test_what_a_folder_holds(self):
         self.stack.start_rooted_gateway()
         self.assertIn("No such file or directory", self.look(code=1))

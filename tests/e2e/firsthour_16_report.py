@@ -66,6 +66,18 @@ class Report(unittest.TestCase):
         self.assertRegex(said.strip().splitlines()[-1], r"^FAILED: the release of shop/score 1\.0\.2 was rolled back: .* \(exit status 1\)$")
         self.assertIn("the release of shop/score 1.0.2 was rolled back", page)
 
+    def test_a_report_goes_into_a_folder(self):
+        """What is none is refused before a device is up, not when the report is to be written."""
+        self.stack.release("shop/score", 1, GOOD, FULL)
+        self.stack.secret("file", "mine")
+        os.mkfifo(self.stack.path("pipe"))
+        for name in ("file", "pipe"):
+            run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", self.stack.path("build1"), "--devices", "50", "--no-live", "--out",
+                                  self.stack.path(name)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(run.returncode, 4, run.stdout)
+            self.assertIn(f"--out {self.stack.path(name)}: Not a directory (a folder for the reports)", run.stdout + run.stderr)
+            self.assertNotIn("passed", run.stdout)
+
     def test_a_simulation(self):
         self.stack.release("shop/score", 1, GOOD, FULL)
         with open(self.stack.path("build1", "build.json"), encoding="utf-8") as file:

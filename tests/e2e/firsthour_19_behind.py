@@ -66,8 +66,39 @@ class Behind(unittest.TestCase):
             run = subprocess.run([program("walle"), "rollout", "start", made, "--gateway", self.stack.gateway.url, *more], capture_output=True, text=True,
                                  timeout=120, stdin=subprocess.DEVNULL, check=True)
             self.assertEqual(len(re.findall(says, run.stderr)), 1, run.stderr)
-        # Whom a priority puts first follows nobody else, and neither does who starts beside nothing.
-        self.assertNotIn("follow", self.start(2, "--dry-run", "--priority", "1").stderr)
+        # Whom a priority puts first follows nobody else, and is told whom it goes before.
+        goes = (rf"walle: warning: this one goes before rollout {first} of 1\.0\.1 \(running, stage few, priority 0\): 3 devices of both targets follow "
+                r"this one, and are offered nothing of that one before this ends\n")
+        run = self.start(2, "--dry-run", "--priority", "1")
+        self.assertEqual((len(re.findall(goes, run.stderr)), len(re.findall(says, run.stderr))), (1, 0), run.stderr)
+        self.assertRegex(self.start(2, "--dry-run", "--priority", "1", "--target", 'region == "us"').stderr, "1 device of both targets follows this one")
+        self.assertNotIn("follow", self.start(2, "--dry-run", "--accept-empty", "--priority", "1", "--target", 'region == "none"').stderr)
+        urgent = self.start(2, "--priority", "1")
+        self.assertEqual(len(re.findall(goes, urgent.stderr)), 1, urgent.stderr)
+        run = self.start(2, "--dry-run", "--priority", "1")
+        self.assertIn(f"3 devices of the target follow rollout {urgent.stdout[:16]} of 1.0.2", run.stderr)
+
+    def test_what_is_guarded_says_who_goes_before(self):
+        """A rollout whose last stage is over goes on to name the open ones that devices follow before it, and an open one names those that wait for it."""
+        first = self.first_is_open()
+        self.second()
+        urgent = self.start(2, "--priority", "1", "--guard", "3600").stdout[:16]
+        waits = rf"  before rollout {first} of 1\.0\.1 \(running\): 3 devices of the target follow this one, and are offered nothing of that one before"
+        for command in ("status", "explain"):
+            self.assertRegex(self.stack.walle("rollout", command, urgent).stdout, waits)
+            self.assertIn(f"behind rollout {urgent} of 1.0.2 (running): 3 devices", self.stack.walle("rollout", command, first).stdout)
+        self.assertEqual(self.view(urgent)["before"], [{"rollout": first, "version": "1.0.1", "state": "running"}])
+        self.come(DEVICES[0])
+        wait_until(lambda: self.view(urgent)["counts"]["offered"] == 1, what="it is offered")
+        self.stack.walle("rollout", "promote", urgent)
+        wait_until(lambda: self.view(urgent)["state"] == "guarding", what="its last stage is over")
+        self.assertEqual((self.view(urgent)["behind"], self.view(urgent)["before"]), ([{"rollout": first, "version": "1.0.1", "state": "running"}], []))
+        says = rf"  behind rollout {first} of 1\.0\.1 \(running\): 3 devices of the target follow that one, and whom it lets in runs 1\.0\.1, not this version"
+        for command in ("status", "explain"):
+            self.assertRegex(self.stack.walle("rollout", command, urgent).stdout, says)
+            self.assertNotRegex(self.stack.walle("rollout", command, first).stdout, "behind|before rollout")
+        self.stack.walle("rollout", "abort", first, "--reason", "the other one is better")
+        self.assertEqual(self.view(urgent)["behind"], [])
 
     def test_what_is_held_up_says_by_whom(self):
         first = self.first_is_open()

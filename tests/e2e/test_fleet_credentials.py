@@ -10,7 +10,7 @@ import unittest
 
 from walle_stack import Stack, program, wait_until
 
-NO_GATEWAY, NOBODY_ONLINE = 7, 8  # exit statuses
+NO_GATEWAY, NOBODY_ONLINE, NO_RELEASE = 7, 8, 10  # exit statuses
 TASK = "taste"
 STAGES = [{"name": "full", "kind": "full", "max_failure": 1, "min_sample": 1000}]
 # Every run fails with the number of the device's own file in the failure's kind, so the gateway counts devices by number.
@@ -45,7 +45,7 @@ class Credentials(unittest.TestCase):
                                 self.trust, "--threads", "2", "--no-live", "--checkin-interval", "1", "--until-stopped", "--out",
                                 self.stack.path(out), *token, *arguments, stdout=log, stderr=subprocess.STDOUT)
 
-    def stop(self, fleet, out="fleet", status=0):
+    def stop(self, fleet, out="fleet", status=NO_RELEASE):
         fleet.send_signal(signal.SIGTERM)
         self.assertEqual(fleet.wait(60), status, self.log(out)[-3000:])
         with open(self.stack.path(out, "run.json"), encoding="utf-8") as file:
@@ -95,7 +95,7 @@ class Credentials(unittest.TestCase):
         self.assertIn("own.py:12", outcomes[one], state)
         self.assertIn("own.py:22", outcomes[two], state)
         self.assertIn("KeyError", outcomes[three], state)
-        result = self.stop(fleet)
+        result = self.stop(fleet, status=0)
         totals = result["totals"]
         self.assertEqual((totals["enrolled"], totals["enrol_refused"], totals["unauthorized"]), (3, 0, 0))
         self.assertEqual(totals["exclusive_runs"], totals["runs"] - 1)
@@ -109,7 +109,7 @@ class Credentials(unittest.TestCase):
             fleet = self.fleet(3, *more, enrol=number == 1, out=f"fleet{number}")
             wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]["succeeded"] == 3,
                        what=f"three runs of version {number}")
-            self.stop(fleet, f"fleet{number}")
+            self.stop(fleet, f"fleet{number}", status=0)
             self.stack.walle("rollout", "promote", rollout)
 
     def test_a_run_finds_the_credentials_of_the_last_one(self):

@@ -63,18 +63,35 @@ bool cli_option_repeats(enum cli_option option)
     return option == CLI_OPTION_KEY || option == CLI_OPTION_MEMBER || option == CLI_OPTION_RELEASE;
 }
 
+enum cli_exit cli_option_range(const struct cli *cli, enum cli_option option,
+                               const struct cli_range *range, uint64_t *out_value)
+{
+    const char *text = cli->values[option];
+    const char *name = option_names[option];
+    const char *before = range->of != NULL ? ", the number of " : "";
+    const char *of = range->of != NULL ? range->of : "";
+    uint64_t value = range->fallback;
+
+    if (text == NULL || (base_str_u64(base_str_of(text), &value) == BASE_OK &&
+                         value >= range->least && value <= range->most)) {
+        *out_value = value;
+        return CLI_EXIT_OK;
+    }
+    if (range->least >= range->most) {
+        return cli_fail(CLI_EXIT_USAGE, "--%s can be %llu only%s%s, not '%s'", name,
+                        (unsigned long long)range->most, before, of, text);
+    }
+    return cli_fail(CLI_EXIT_USAGE, "--%s takes a whole number from %llu to %llu%s%s, not '%s'",
+                    name, (unsigned long long)range->least, (unsigned long long)range->most, before,
+                    of, text);
+}
+
 enum cli_exit cli_option_u64(const struct cli *cli, enum cli_option option, uint64_t fallback,
                              uint64_t max, uint64_t *out_value)
 {
-    const char *text = cli->values[option];
-    uint64_t value = fallback;
+    const struct cli_range range = {.most = max, .fallback = fallback};
 
-    if (text != NULL && (base_str_u64(base_str_of(text), &value) != BASE_OK || value > max)) {
-        return cli_fail(CLI_EXIT_USAGE, "--%s takes a whole number from 0 to %llu, not '%s'",
-                        option_names[option], (unsigned long long)max, text);
-    }
-    *out_value = value;
-    return CLI_EXIT_OK;
+    return cli_option_range(cli, option, &range, out_value);
 }
 
 enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, double fallback,

@@ -180,6 +180,15 @@ const char *cli_option_name(enum cli_option option);
 // on standard error.
 enum cli_exit cli_option_u64(const struct cli *cli, enum cli_option option, uint64_t fallback,
                              uint64_t max, uint64_t *out_value);
+// ... of an option that may not be everything from 0 on.
+struct cli_range {
+    uint64_t least;
+    uint64_t most;
+    uint64_t fallback; // may be outside
+    const char *of;    // what `most` is the number of, as "root keys"; NULL: a limit
+};
+enum cli_exit cli_option_range(const struct cli *cli, enum cli_option option,
+                               const struct cli_range *range, uint64_t *out_value);
 enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, double fallback,
                               double max, double *out_value);
 

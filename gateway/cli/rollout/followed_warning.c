@@ -14,7 +14,8 @@
 // The gateway's dry run of the target alone, with every device let in. NULL: it is not told.
 static json_t *ask(const struct cli *cli, const json_t *rollout)
 {
-    static const char *const kept[] = {"task", "priority", "arm"};
+    bool guarded = json_is_object(json_object_get(rollout, "guard")); // behind every open one
+    const char *const kept[] = {"task", "arm", guarded ? NULL : "priority"};
     json_t *target = json_object_get(rollout, "target");
     bool everybody =
         target == NULL || (json_is_string(target) && json_string_value(target)[0] == '\0');
@@ -37,15 +38,21 @@ static json_t *ask(const struct cli *cli, const json_t *rollout)
     return seen;
 }
 
-static void warn(const struct cli *cli, const json_t *item)
+static json_t *rollout_of(const struct cli *cli, const char *id)
 {
     char path[CLI_PATH_MAX];
-    const char *id = cli_json_text(item, "rollout", "?");
-    unsigned long long devices = (unsigned long long)cli_json_u64(item, "devices");
 
     (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s", id);
-    json_t *other = served_ask(cli, "GET", path, NULL);
+    return served_ask(cli, "GET", path, NULL);
+}
+
+static void warn_of_first(const struct cli *cli, const json_t *item)
+{
+    const char *id = cli_json_text(item, "rollout", "?");
+    unsigned long long devices = (unsigned long long)cli_json_u64(item, "devices");
+    json_t *other = rollout_of(cli, id);
     unsigned long long priority = (unsigned long long)cli_json_u64(other, "priority");
+
     fprintf(stderr,
             "walle: warning: %llu device%s of the target follow%s rollout %s of %s (%s, stage %s) "
             "and %s offered nothing of this one before that ends: walle rollout abort %s --reason "
@@ -62,6 +69,23 @@ static void warn(const struct cli *cli, const json_t *item)
     json_decref(other);
 }
 
+static void warn_of_waiting(const struct cli *cli, const json_t *item)
+{
+    const char *id = cli_json_text(item, "rollout", "?");
+    unsigned long long devices = (unsigned long long)cli_json_u64(item, "devices");
+    json_t *other = rollout_of(cli, id);
+
+    fprintf(stderr,
+            "walle: warning: this one goes before rollout %s of %s (%s, stage %s, priority %llu): "
+            "%llu device%s of both targets follow%s this one, and %s offered nothing of that one "
+            "before this ends\n",
+            id, cli_json_text(other, "version", "?"), cli_json_text(other, "state", "?"),
+            cli_json_text(json_object_get(other, "stage"), "name", "?"),
+            (unsigned long long)cli_json_u64(other, "priority"), devices, devices == 1 ? "" : "s",
+            devices == 1 ? "s" : "", devices == 1 ? "is" : "are");
+    json_decref(other);
+}
+
 void followed_warning(const struct cli *cli, const json_t *rollout)
 {
     json_t *seen = ask(cli, rollout);
@@ -70,17 +94,21 @@ void followed_warning(const struct cli *cli, const json_t *rollout)
 
     json_array_foreach(json_object_get(seen, "followed"), index, item)
     {
-        warn(cli, item);
+        warn_of_first(cli, item);
+    }
+    json_array_foreach(json_object_get(seen, "waiting"), index, item)
+    {
+        warn_of_waiting(cli, item);
     }
     json_decref(seen);
 }
 
-static const json_t *followed_of(const json_t *seen, const char *id)
+static const json_t *item_of(const json_t *list, const char *id)
 {
     size_t index;
     json_t *item;
 
-    json_array_foreach(json_object_get(seen, "followed"), index, item)
+    json_array_foreach((json_t *)(uintptr_t)list, index, item)
     {
         if (strcmp(cli_json_text(item, "rollout", ""), id) == 0) {
             return item;
@@ -89,19 +117,30 @@ static const json_t *followed_of(const json_t *seen, const char *id)
     return NULL;
 }
 
-void followed_count(const struct cli *cli, json_t *rollout)
+// Of a list of rollouts those that are in `seen`, and with how many devices.
+static void count_in(json_t *list, const json_t *seen)
 {
-    json_t *behind = json_object_get(rollout, "behind");
-    json_t *seen = json_array_size(behind) > 0 ? ask(cli, rollout) : NULL;
-
-    for (size_t i = json_array_size(behind); seen != NULL && i-- > 0;) {
-        json_t *item = json_array_get(behind, i);
-        const json_t *found = followed_of(seen, cli_json_text(item, "rollout", ""));
+    for (size_t i = json_array_size(list); i-- > 0;) {
+        json_t *item = json_array_get(list, i);
+        const json_t *found = item_of(seen, cli_json_text(item, "rollout", ""));
         if (found == NULL) {
-            (void)json_array_remove(behind, i);
+            (void)json_array_remove(list, i);
         } else {
             (void)json_object_set(item, "devices", json_object_get(found, "devices"));
         }
+    }
+}
+
+void followed_count(const struct cli *cli, json_t *rollout)
+{
+    json_t *behind = json_object_get(rollout, "behind");
+    json_t *before = json_object_get(rollout, "before");
+    bool beside = json_array_size(behind) + json_array_size(before) > 0;
+    json_t *seen = beside ? ask(cli, rollout) : NULL;
+
+    if (seen != NULL) {
+        count_in(behind, json_object_get(seen, "followed"));
+        count_in(before, json_object_get(seen, "waiting"));
     }
     json_decref(seen);
 }

@@ -49,7 +49,8 @@ static void warn(const json_t *present)
     }
     fputs(
         ": another rollout of it offers nothing to who has it, and who is let in by several keeps "
-        "it until all of them are taken back\n",
+        "it until all of them are taken back; what is to change needs a version of its own (walle "
+        "task push)\n",
         stderr);
 }
 
@@ -74,6 +75,34 @@ void present_warning(const struct cli *cli, const char *task, const char *manife
     if (json_is_object(present)) {
         warn(present);
     }
+    json_decref(version);
+}
+
+void present_count(const struct cli *cli, json_t *rollout)
+{
+    json_t *version =
+        ask(cli, cli_json_text(rollout, "task", NULL), cli_json_text(rollout, "manifest", NULL));
+    json_t *others = json_array();
+    uint64_t devices = 0;
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(json_object_get(json_object_get(version, "present"), "rollouts"), index,
+                       item)
+    {
+        uint64_t has = cli_json_u64(item, "devices");
+        if (has > 0 &&
+            strcmp(cli_json_text(item, "rollout", ""), cli_json_text(rollout, "id", "")) != 0) {
+            devices += has;
+            (void)json_array_append(others, item);
+        }
+    }
+    if (devices > 0) {
+        (void)json_object_set_new(
+            rollout, "present",
+            json_pack("{s:I, s:O}", "devices", (json_int_t)devices, "rollouts", others));
+    }
+    json_decref(others);
     json_decref(version);
 }
 

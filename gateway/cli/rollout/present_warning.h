@@ -10,6 +10,10 @@
 // Says on standard error who has the version of the task (named by its manifest, in hex) and which
 // rollouts bring it; nothing where nobody has it, or where that cannot be found out.
 void present_warning(const struct cli *cli, const char *task, const char *manifest);
+// Adds to a rollout how many devices have its version by others: "present", as the gateway tells it
+// of the version (docs/API.md) without this rollout. Nothing where there are none, or where that
+// cannot be found out.
+void present_count(const struct cli *cli, json_t *rollout);
 // Says of a rollout that was taken back which others bring its version still: who is let in by
 // those keeps it.
 void present_kept_warning(const struct cli *cli, const json_t *rollout);

@@ -211,31 +211,87 @@ unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
     return 1;
 }
 
+// "2 devices of the target follow", or who does where they were not counted.
+static void say_followers(FILE *file, const json_t *item)
+{
+    unsigned long long devices = whole(item, "devices");
+
+    if (devices > 0) {
+        fprintf(file, "%llu device%s of the target follow%s", devices, plural(devices),
+                devices == 1 ? "s" : "");
+    } else {
+        fputs("who is in the targets of both follows", file);
+    }
+}
+
+// What comes first. To an open rollout devices of one that is guarded go on when it lets them in.
+static void say_first(FILE *file, const json_t *item, bool guarded)
+{
+    const char *id = cli_json_text(item, "rollout", "?");
+    const char *version = cli_json_text(item, "version", "?");
+
+    fprintf(file, "  behind rollout %s of %s (%s): ", id, version,
+            cli_json_text(item, "state", "?"));
+    say_followers(file, item);
+    if (guarded) {
+        fprintf(file, " that one, and whom it lets in runs %s, not this version", version);
+    } else {
+        fprintf(file, " that one, and %s offered nothing of this one before that ends",
+                whole(item, "devices") > 1 ? "are" : "is");
+    }
+    fprintf(file, " (walle rollout abort %s --reason TEXT)\n", id);
+}
+
 unsigned rollout_explain_behind(FILE *file, const json_t *rollout)
 {
+    bool guarded = json_is_object(json_object_get(rollout, "guard"));
+    unsigned lines = 0;
     size_t index;
     json_t *item;
-    unsigned lines = 0;
 
     json_array_foreach(json_object_get(rollout, "behind"), index, item)
     {
-        unsigned long long devices = whole(item, "devices");
-        const char *id = cli_json_text(item, "rollout", "?");
-        fprintf(file, "  behind rollout %s of %s (%s): ", id, cli_json_text(item, "version", "?"),
-                cli_json_text(item, "state", "?"));
-        if (devices > 0) {
-            fprintf(file, "%llu device%s of the target follow%s", devices, plural(devices),
-                    devices == 1 ? "s" : "");
-        } else {
-            fputs("who is in the targets of both follows", file);
-        }
-        fprintf(file,
-                " that one, and %s offered nothing of this one before that ends (walle rollout "
-                "abort %s --reason TEXT)\n",
-                devices > 1 ? "are" : "is", id);
+        say_first(file, item, guarded);
+        lines++;
+    }
+    json_array_foreach(json_object_get(rollout, "before"), index, item)
+    {
+        fprintf(file, "  before rollout %s of %s (%s): ", cli_json_text(item, "rollout", "?"),
+                cli_json_text(item, "version", "?"), cli_json_text(item, "state", "?"));
+        say_followers(file, item);
+        fprintf(file, " this one, and %s offered nothing of that one before this ends\n",
+                whole(item, "devices") > 1 ? "are" : "is");
         lines++;
     }
     return lines;
+}
+
+// Who has the version by other rollouts is offered nothing by this one, and so answers nothing.
+static bool say_present(FILE *file, const json_t *rollout, const char *indent)
+{
+    const json_t *present = json_object_get(rollout, "present");
+    size_t listed = json_array_size(json_object_get(present, "rollouts"));
+    const json_t *first = json_array_get(json_object_get(present, "rollouts"), 0);
+    unsigned long long devices = whole(present, "devices");
+
+    if (listed == 0) {
+        return false;
+    }
+    fprintf(file, "%s%llu device%s this version already, by rollout %s (%s)", indent, devices,
+            devices == 1 ? " runs" : "s run", cli_json_text(first, "rollout", "?"),
+            cli_json_text(first, "state", "?"));
+    if (listed > 1) {
+        fprintf(file, " and %zu more", listed - 1);
+    }
+    fputs(": they are offered nothing, so they answer nothing here\n", file);
+    return true;
+}
+
+unsigned rollout_explain_present(FILE *file, const json_t *rollout)
+{
+    bool runs = strcmp(cli_json_text(rollout, "state", ""), "running") == 0;
+
+    return runs && say_present(file, rollout, "  ") ? 1 : 0;
 }
 
 static void say_gate(FILE *file, const json_t *stage)
@@ -347,6 +403,14 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     if (completed < sample) {
         fprintf(file, "Missing: %llu more device%s to answer, or to have had the time to.\n",
                 sample - completed, plural(sample - completed));
+        if (say_present(file, rollout, "")) {
+            fprintf(file,
+                    "Where nobody else is to get it, end this one, and they keep it by that one: "
+                    "walle rollout abort %s --reason TEXT\n"
+                    "What is to change needs a version of its own: walle task push, then walle "
+                    "rollout start\n",
+                    cli_json_text(rollout, "id", "ID"));
+        }
     }
     if (completed < sample && whole(counts, "unproven") > 0) {
         fprintf(file,

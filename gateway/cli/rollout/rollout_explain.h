@@ -18,9 +18,12 @@ unsigned rollout_explain_power(FILE *file, const json_t *rollout);
 // With the rule logrank: both cohorts of the open stage's trial, or that there is nobody to compare
 // with; in two lines.
 unsigned rollout_explain_trial(FILE *file, const json_t *rollout);
-// Open rollouts that devices of its target follow before it, a line each; how many follow is said
-// where that was asked for (followed_warning.h).
+// Open rollouts that devices of its target follow before it, then those that they follow after it,
+// a line each; how many devices is said where that was asked for (followed_warning.h).
 unsigned rollout_explain_behind(FILE *file, const json_t *rollout);
+// How many devices run the version of a running rollout by others, where that was asked for
+// (present_warning.h); in one line.
+unsigned rollout_explain_present(FILE *file, const json_t *rollout);
 // How many devices do not count because they did not show who they are, or that they do count; in
 // one line; nothing when there are none. All return the number of lines.
 unsigned rollout_explain_unproven(FILE *file, const json_t *rollout);

@@ -362,6 +362,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     rollout_show_verdict(file, rollout);
     fputc('\n', file);
     lines += rollout_explain_behind(file, rollout);
+    lines += rollout_explain_present(file, rollout);
     lines += rollout_show_simulation(file, rollout);
     lines += rollout_explain_guard(file, rollout);
     lines += rollout_explain_evidence(file, rollout);

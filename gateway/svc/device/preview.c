@@ -83,7 +83,8 @@ static void evaluate(struct preview *preview, uint32_t attrs_id, struct block *b
     }
 }
 
-// Does a device that the release admits follow another rollout of the task? Counts it there.
+// Does a device that the release admits follow another rollout of the task? Counts it there, or
+// where it would be if it did not follow this one.
 static bool follows_another(struct preview *preview, uint64_t device_id, uint32_t attrs_id)
 {
     const struct gw_preview_spec *spec = preview->spec;
@@ -93,12 +94,16 @@ static bool follows_another(struct preview *preview, uint64_t device_id, uint32_
     }
     const struct pol_attrs attrs = attrs_of(preview, attrs_id, &view);
     uint8_t number = gw_want_followed(spec->task, spec->priority, spec->self, device_id, &attrs);
-    if (number == GW_PLAN_OPEN_MAX) {
-        return false;
+    if (number != GW_PLAN_OPEN_MAX) {
+        preview->out->followed[number].devices++;
+        preview->out->elsewhere++;
+        return true;
     }
-    preview->out->followed[number].devices++;
-    preview->out->elsewhere++;
-    return true;
+    uint32_t waiting = gw_want_waiting(spec->task, spec->priority, spec->self, device_id, &attrs);
+    for (uint32_t i = 0; i < spec->task->open_count; i++) {
+        preview->out->waiting[i].devices += waiting >> i & 1u;
+    }
+    return false;
 }
 
 // The stage in which the device enters, when each is opened in its turn; the count of stages: none.
@@ -387,6 +392,7 @@ enum base_status gw_preview_run(struct gw_core *core, const struct gw_preview_sp
         preview.reasons != NULL) {
         for (uint32_t i = 0; spec->task != NULL && i < spec->task->open_count; i++) {
             out->followed[i].rollout = spec->task->open[i].release->id;
+            out->waiting[i].rollout = spec->task->open[i].release->id;
         }
         walk(&preview);
         sum_up(&preview);

@@ -62,8 +62,8 @@ struct gw_preview_reason {
     uint64_t devices;
 };
 
-// An open rollout of the task, and who follows it instead.
-struct gw_preview_followed {
+// An open rollout of the task, and how many follow it instead, or leave it for this one.
+struct gw_preview_beside {
     uint64_t rollout; // 0: no more of them
     uint64_t devices;
 };
@@ -74,7 +74,8 @@ struct gw_preview {
     uint64_t blocks;      // distinct sets of attributes looked at
     uint64_t outside_arm; // of the target, in another arm or held out
     uint64_t elsewhere;   // some stage admits them, but they follow another rollout of the task
-    struct gw_preview_followed followed[GW_TASK_OPEN_MAX]; // whom: as devices ask them
+    struct gw_preview_beside followed[GW_TASK_OPEN_MAX]; // whom: as devices ask them
+    struct gw_preview_beside waiting[GW_TASK_OPEN_MAX];  // they are in its target and follow this
     // What no known device has, though target or audiences ask about it.
     uint32_t unknown_count;
     struct gw_reach_unknown unknown[GW_REACH_UNKNOWN];

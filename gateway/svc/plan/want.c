@@ -243,6 +243,13 @@ struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_devic
     return decide(&claims, facts, attrs);
 }
 
+static bool is_meant(const struct gw_release *release, uint64_t device_id,
+                     const struct pol_attrs *attrs)
+{
+    return pol_arm_has(&release->arm, device_id) &&
+           pol_target_match(&release->target, attrs).matched;
+}
+
 uint8_t gw_want_followed(const struct gw_plan_task *task, uint16_t priority, uint64_t self,
                          uint64_t device_id, const struct pol_attrs *attrs)
 {
@@ -251,12 +258,27 @@ uint8_t gw_want_followed(const struct gw_plan_task *task, uint16_t priority, uin
         if (release->id == self || release->priority < priority) {
             break;
         }
-        if (pol_arm_has(&release->arm, device_id) &&
-            pol_target_match(&release->target, attrs).matched) {
+        if (is_meant(release, device_id, attrs)) {
             return i;
         }
     }
     return GW_PLAN_OPEN_MAX;
+}
+
+uint32_t gw_want_waiting(const struct gw_plan_task *task, uint16_t priority, uint64_t self,
+                         uint64_t device_id, const struct pol_attrs *attrs)
+{
+    uint32_t numbers = 0;
+    bool after = false;
+    for (uint8_t i = 0; i < task->open_count; i++) {
+        const struct gw_release *release = task->open[i].release;
+        bool own = release->id == self;
+        after = after || own || release->priority < priority;
+        if (after && !own && is_meant(release, device_id, attrs)) {
+            numbers |= 1u << i;
+        }
+    }
+    return numbers;
 }
 
 // Of a stage that failed, unless it is held: then a person decides, and no lease's end.

@@ -55,6 +55,10 @@ struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_devic
 uint8_t gw_want_followed(const struct gw_plan_task *task, uint16_t priority, uint64_t self,
                          uint64_t device_id, const struct pol_attrs *attrs);
 
+// Of the open claims that come after that release: bit n, the device is in the target of number n.
+uint32_t gw_want_waiting(const struct gw_plan_task *task, uint16_t priority, uint64_t self,
+                         uint64_t device_id, const struct pol_attrs *attrs);
+
 // The statement by which a device that has what it should goes on with it: of the latest stage that
 // lets it in, also when the target shuts it out (KEEPS). NULL: it has something else, no audience
 // has it, or an open stage failed and is not held.

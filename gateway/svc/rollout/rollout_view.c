@@ -83,47 +83,62 @@ static bool arms_meet(const struct pol_arm *a, const struct pol_arm *b)
     return !both || a->salt != b->salt || (a->from < b->to && b->from < a->to);
 }
 
-static bool is_ahead(const struct gw_core *core, const struct gw_rollout *other,
-                     const struct gw_release *release)
+// Do devices follow it, or would they?
+static bool is_followed(const struct gw_core *core, const struct gw_rollout *rollout)
 {
     enum pol_claim_state claim;
-    return pol_rollout_claims(&other->state, &claim) &&
+    return pol_rollout_claims(&rollout->state, &claim) &&
            (claim == POL_CLAIM_OPEN || claim == POL_CLAIM_PAUSED) &&
-           !gw_director_kills(core, &other->release->manifest) &&
-           pol_targets_meet(&other->release->target, &release->target) &&
-           arms_meet(&other->release->arm, &release->arm);
+           !gw_director_kills(core, &rollout->release->manifest);
 }
 
-// In the order in which devices ask them; none of a rollout that is not open, of one whose target
-// no device can match beside this one's, or in another arm of the same experiment. Whether any
-// known device is in both targets is not looked for (svc/device/preview.h does). Returns how many.
-static uint32_t behind_of(struct gw_core *core, const struct gw_rollout *rollout,
-                          struct gw_behind out[GW_TASK_OPEN_MAX])
+// May a device be in both?
+static bool releases_meet(const struct gw_release *a, const struct gw_release *b)
+{
+    return pol_targets_meet(&a->target, &b->target) && arms_meet(&a->arm, &b->arm);
+}
+
+static void beside_add(struct gw_core *core, const struct gw_rollout *other, struct gw_beside *out,
+                       uint32_t *count)
+{
+    struct gw_beside *item = &out[(*count)++];
+    struct gw_version_view version;
+    memset(item, 0, sizeof(*item));
+    item->rollout = other->release->id;
+    item->state = other->state.state;
+    if (gw_catalog_version_get(core, base_str_of(other->task->name), &other->release->manifest,
+                               &version) == BASE_OK) {
+        memcpy(item->version, version.version, sizeof(item->version));
+    }
+}
+
+// In the order in which devices ask them; none of a rollout that is neither open nor guarded, of
+// one whose target no device can match beside this one's, or in another arm of the same experiment.
+// Every open one comes before one that is guarded, and none waits for that. Whether any known
+// device is in both targets is not looked for (svc/device/preview.h does).
+static void view_beside(struct gw_core *core, const struct gw_rollout *rollout,
+                        struct gw_rollout_view *out)
 {
     const struct gw_task *task = rollout->task;
+    bool guarding = rollout->state.guarding && rollout->state.state != POL_ROLLOUT_ROLLING_BACK;
     uint32_t own = 0;
-    uint32_t count = 0;
     while (own < task->open_count && task->open[own] != rollout) {
         own++;
     }
-    bool open = own < task->open_count && !rollout->state.guarding &&
-                rollout->state.state != POL_ROLLOUT_ROLLING_BACK;
-    for (uint32_t i = 0; open && i < own; i++) {
+    bool open =
+        !guarding && own < task->open_count && rollout->state.state != POL_ROLLOUT_ROLLING_BACK;
+    for (uint32_t i = 0; (open || guarding) && i < task->open_count; i++) {
         const struct gw_rollout *other = task->open[i];
-        struct gw_version_view version;
-        if (!is_ahead(core, other, rollout->release)) {
+        if (other == rollout || !is_followed(core, other) ||
+            !releases_meet(other->release, rollout->release)) {
             continue;
         }
-        struct gw_behind *item = &out[count++];
-        memset(item, 0, sizeof(*item));
-        item->rollout = other->release->id;
-        item->state = other->state.state;
-        if (gw_catalog_version_get(core, base_str_of(task->name), &other->release->manifest,
-                                   &version) == BASE_OK) {
-            memcpy(item->version, version.version, sizeof(item->version));
+        if (guarding || i < own) {
+            beside_add(core, other, out->behind, &out->behind_count);
+        } else if (is_followed(core, rollout)) {
+            beside_add(core, other, out->before, &out->before_count);
         }
     }
-    return count;
 }
 
 // ---- Views
@@ -208,7 +223,7 @@ void gw_rollout_view_of(struct gw_core *core, const struct gw_rollout *rollout,
         out->stages[i].conduct.audience = (struct pol_target){0};
     }
     gw_tally_view(core->tally, gw_core_now_s(core), out);
-    out->behind_count = behind_of(core, rollout, out->behind);
+    view_beside(core, rollout, out);
     out->late = gw_late_failures(core, rollout, &out->late_failed, &out->late_completed);
     out->simulation = rollout->simulation;
     if (release->stages[0].kind == POL_STAGE_SIMULATE &&

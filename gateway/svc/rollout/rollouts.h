@@ -24,9 +24,10 @@
 
 struct gw_core;
 
-// An open rollout of the task that comes before: devices that both target follow it, whatever it
-// has reached, and are offered this one once it has ended (policy/desired.h).
-struct gw_behind {
+// Another open rollout of the task that comes before this one, or after it: devices that both
+// target follow the first, whatever it has reached, and are offered the other once that has ended;
+// of one that is guarded they leave for an open one that lets them in (policy/desired.h).
+struct gw_beside {
     uint64_t rollout;
     char version[GW_VERSION_TEXT_MAX + 1]; // empty: not known any more
     enum pol_rollout_state state;
@@ -134,7 +135,9 @@ struct gw_rollout_view {
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t behind_count;
-    struct gw_behind behind[GW_TASK_OPEN_MAX]; // open rollouts that come first
+    struct gw_beside behind[GW_TASK_OPEN_MAX]; // open rollouts that come first
+    uint32_t before_count;
+    struct gw_beside before[GW_TASK_OPEN_MAX]; // open rollouts that come after it
     uint32_t fingerprint_count;
     struct gw_rollout_fingerprint fingerprints[GW_ROLLOUT_FINGERPRINTS];
     uint32_t quarantine_count;

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BUCKETS_PERCENT (POL_BUCKET_COUNT / 100.0) // that 1 % of the devices are
+
 #define REASON_BYTES 176u // of the first half of a sentence
 
 static void outcome_of(struct gw_core *core, const struct gw_device_view *device,
@@ -285,8 +287,9 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
                  "stage %s lets it in, when one of the %u open rollouts it is in ends",
                  item->stage_name, GW_DEVICE_MARKS_MAX);
     } else if (want.rule == POL_DESIRED_FOLLOWED && item != NULL) {
-        snprintf(view->why, sizeof(view->why), "stage %s lets it in: bucket %u is below %u",
-                 item->stage_name, item->bucket, item->max_bucket);
+        snprintf(view->why, sizeof(view->why),
+                 "stage %s lets it in: its bucket, %.2f %%, is below %g %%", item->stage_name,
+                 item->bucket / BUCKETS_PERCENT, item->max_bucket / BUCKETS_PERCENT);
     } else if (want.rule == POL_DESIRED_BASELINE) {
         snprintf(view->why, sizeof(view->why), "%s, so the baseline runs",
                  why_not_newer(task, view, facts, want.release, reason));

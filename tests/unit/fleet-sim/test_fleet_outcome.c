@@ -157,14 +157,19 @@ static void with_a_release_that_reaches_nobody(void **state)
     world.result.counters.version[world.version].offered = 0;
     world.result.counters.version[SIM_VERSIONS_MAX - 1].offered = 5;
     judged(SIM_OUTCOME_PASSED, "");
-    remote(); // it is about no release, so that none came is nothing
+    remote(); // it is about no release: nothing was there to be judged
     world.result.counters.version[world.version].offered = 0;
     world.view.known = false;
-    judged(SIM_OUTCOME_PASSED, "");
+    judged(SIM_OUTCOME_NO_RELEASE, "the gateway released nothing while the run lasted; walle");
     remote();
     world.result.counters.version[world.version].offered = 0;
     (void)snprintf(world.view.state, sizeof(world.view.state), "rolled_back");
-    judged(SIM_OUTCOME_PASSED, "");
+    judged(SIM_OUTCOME_NO_RELEASE, "(the last rollout, of shop/score 2.0.0, is rolled_back)");
+    remote(); // what failed nonetheless goes before
+    world.result.counters.version[world.version].offered = 0;
+    world.ending.view = NULL;
+    world.result.counters.business_failed = 1;
+    judged(SIM_OUTCOME_FAILED, "business requests was served");
     remote();
     world.result.counters.version[world.version].offered = 0;
     world.ending.view = NULL;

@@ -498,9 +498,17 @@ static void test_compact(void **state)
     struct base_error error = {0};
     snprintf(into, sizeof(into), "%s/copy", dir);
     assert_int_equal(mkdir(into, 0700), 0);
+    char copy[160];
+    snprintf(copy, sizeof(copy), "%s/other", into);
+    assert_int_equal(gw_store_compact(store, copy, &error), BASE_ERR_IO);
+    int other = open(copy, O_WRONLY | O_CREAT, 0600); // whatever it is
+    assert_true(other >= 0);
+    assert_int_equal(close(other), 0);
+    assert_int_equal(gw_store_compact(store, into, &error), BASE_ERR_EXISTS);
+    assert_non_null(strstr(error.text, "is not empty, it has other: compact writes into an empty"));
+    assert_int_equal(unlink(copy), 0);
     assert_int_equal(gw_store_compact(store, into, &error), BASE_OK);
     assert_int_equal(gw_store_compact(store, into, &error), BASE_ERR_EXISTS);
-    char copy[160];
     struct stat about;
     snprintf(copy, sizeof(copy), "%s/store.mdb", into);
     assert_int_equal(stat(copy, &about), 0);
