@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "model/graph.h"
+#include "program/scalar.h"
 
 #include <math.h>
 #include <string.h>
@@ -129,10 +130,8 @@ static inline void eng_ref_store(enum eng_dtype dtype, void *data, int64_t index
 void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stride, int64_t count,
                   size_t bytes);
 
-// --- functions of one element -----------------------------------------------------------------
+// --- results ----------------------------------------------------------------------------------
 
-double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta);
-double eng_ref_binary(enum eng_binary_fn fn, double a, double b);
 // value + bias[channel] + residual[index], then the activation. `index` counts the output's
 // physical elements.
 double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
