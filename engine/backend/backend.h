@@ -16,7 +16,7 @@ struct eng_pack_cache;
 struct eng_model;
 struct eng_kernels; // cpu/kernels.h: the table of one instruction set
 struct eng_search;  // search/search.h: choices measured before
-struct eng_watch;   // session/run_watch.h
+struct eng_watch;   // backend/run_watch.h
 
 // How the loops of a product (or of a convolution done as one) are cut: what the search varies.
 // Each changes one thing of what the sizes of the caches suggest.

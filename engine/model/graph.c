@@ -4,6 +4,8 @@
 // eng_node_error writes one that names the node.
 #include "model/graph.h"
 
+#include "model/model_file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,4 +85,9 @@ enum base_status eng_node_error(const struct eng_node *node, struct base_error *
     va_end(arguments);
     return base_error_set(error, status, "node '%.48s' (%.40s, opset %d): %s", node->name, node->op,
                           node->opset, text);
+}
+
+void eng_model_release_pages(struct eng_model *model, const void *data, size_t bytes)
+{
+    eng_mappings_release(model->mappings, data, bytes);
 }

@@ -1,10 +1,10 @@
 // Tells which function an expression of one argument computes by evaluating it: GELU has a dozen
 // spellings, but only one graph of values. Called by fuse_expr.c on the planning thread. It
-// evaluates with the reference backend's own functions (ref/ref_scalar.c) at SAMPLES places, where
+// evaluates with the functions of the reference backend (program/scalar.c) at SAMPLES places, where
 // the candidates differ from each other and far outside; TOLERANCE is what constants written with
 // seven digits bring.
-#include "backend/ref/ref.h"
 #include "program/fuse.h"
+#include "program/scalar.h"
 
 #include <math.h>
 
@@ -23,11 +23,12 @@ static double evaluate(const struct eng_expr *expr, double x)
         double *out = &registers[1 + i];
         switch (op->kind) {
         case ENG_EXPR_UNARY:
-            *out = eng_ref_unary((enum eng_unary_fn)op->fn, registers[op->a], (double)op->alpha,
-                                 (double)op->beta);
+            *out = eng_scalar_unary((enum eng_unary_fn)op->fn, registers[op->a], (double)op->alpha,
+                                    (double)op->beta);
             break;
         case ENG_EXPR_BINARY:
-            *out = eng_ref_binary((enum eng_binary_fn)op->fn, registers[op->a], registers[op->b]);
+            *out =
+                eng_scalar_binary((enum eng_binary_fn)op->fn, registers[op->a], registers[op->b]);
             break;
         case ENG_EXPR_CONST:
             *out = (double)op->alpha;
@@ -41,7 +42,7 @@ static bool agrees(const struct eng_expr *expr, enum eng_unary_fn fn)
 {
     for (int i = 0; i < SAMPLES; i++) {
         double x = SAMPLE_BEGIN + SAMPLE_STEP * i;
-        double got = evaluate(expr, x), wanted = eng_ref_unary(fn, x, 0, 0);
+        double got = evaluate(expr, x), wanted = eng_scalar_unary(fn, x, 0, 0);
         if (!(fabs(got - wanted) <= TOLERANCE * (1 + fabs(wanted)))) {
             return false;
         }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const char *const atomic_texts[] = {
-#define ENG_ATOMIC_TEXT(name, text) text,
+#define ENG_ATOMIC_TEXT(NAME, name, checked, shown) #name,
     ENG_ATOMIC_MAP(ENG_ATOMIC_TEXT)
 #undef ENG_ATOMIC_TEXT
 };

@@ -156,41 +156,43 @@ enum eng_reduce_fn {
     ENG_REDUCE_COUNT
 };
 
-// X(NAME, "name"): every kind of command a backend may be asked for. RASTER is not counted among
-// the atomic ones. At most 61.
+// X(NAME, name, checked, shown): every kind of command a backend may be asked for, at most 61.
+// RASTER is not counted among the atomic ones. `checked` is what program_validate.c looks at
+// besides its ports (check_CHECKED there), `shown` what program_dump.c writes of its parameters
+// (dump_SHOWN).
 #define ENG_ATOMIC_MAP(X)                                                                          \
-    X(RASTER, "raster")                                                                            \
-    X(UNARY, "unary")                                                                              \
-    X(BINARY, "binary")                                                                            \
-    X(SELECT, "select")                                                                            \
-    X(CAST, "cast")                                                                                \
-    X(EXPR, "expr")                                                                                \
-    X(REDUCE, "reduce")                                                                            \
-    X(ARG_REDUCE, "arg_reduce")                                                                    \
-    X(MATMUL, "matmul")                                                                            \
-    X(CONV, "conv")                                                                                \
-    X(CONV_CHAIN, "conv_chain")                                                                    \
-    X(CONV_TRANSPOSE, "conv_transpose")                                                            \
-    X(POOL, "pool")                                                                                \
-    X(SOFTMAX, "softmax")                                                                          \
-    X(NORM, "norm")                                                                                \
-    X(ATTENTION, "attention")                                                                      \
-    X(GATHER, "gather")                                                                            \
-    X(SCATTER, "scatter")                                                                          \
-    X(TOPK, "topk")                                                                                \
-    X(CUMSUM, "cumsum")                                                                            \
-    X(ONE_HOT, "one_hot")                                                                          \
-    X(RANDOM, "random")                                                                            \
-    X(RESIZE, "resize")                                                                            \
-    X(GRID_SAMPLE, "grid_sample")                                                                  \
-    X(ROI_ALIGN, "roi_align")                                                                      \
-    X(ROI_POOL, "roi_pool")                                                                        \
-    X(DET, "det")                                                                                  \
-    X(CONV_GRAD_INPUT, "conv_grad_input")                                                          \
-    X(CONV_GRAD_WEIGHT, "conv_grad_weight")                                                        \
-    X(POOL_GRAD, "pool_grad")
+    X(RASTER, raster, raster, raster)                                                              \
+    X(UNARY, unary, same_count, unary)                                                             \
+    X(BINARY, binary, two_views, binary)                                                           \
+    X(SELECT, select, three_views, select)                                                         \
+    X(CAST, cast, same_count, nothing)                                                             \
+    X(EXPR, expr, expr, expr)                                                                      \
+    X(REDUCE, reduce, reduce, reduce)                                                              \
+    X(ARG_REDUCE, arg_reduce, nothing, nothing)                                                    \
+    X(MATMUL, matmul, matmul, matmul)                                                              \
+    X(CONV, conv, conv, conv)                                                                      \
+    X(CONV_CHAIN, conv_chain, chain, chain)                                                        \
+    X(CONV_TRANSPOSE, conv_transpose, nothing, conv)                                               \
+    X(POOL, pool, nothing, pool)                                                                   \
+    X(SOFTMAX, softmax, softmax, softmax)                                                          \
+    X(NORM, norm, norm, norm)                                                                      \
+    X(ATTENTION, attention, attention, attention)                                                  \
+    X(GATHER, gather, gather, gather)                                                              \
+    X(SCATTER, scatter, scatter, nothing)                                                          \
+    X(TOPK, topk, nothing, nothing)                                                                \
+    X(CUMSUM, cumsum, nothing, nothing)                                                            \
+    X(ONE_HOT, one_hot, nothing, nothing)                                                          \
+    X(RANDOM, random, nothing, nothing)                                                            \
+    X(RESIZE, resize, nothing, nothing)                                                            \
+    X(GRID_SAMPLE, grid_sample, nothing, nothing)                                                  \
+    X(ROI_ALIGN, roi_align, nothing, nothing)                                                      \
+    X(ROI_POOL, roi_pool, nothing, nothing)                                                        \
+    X(DET, det, nothing, nothing)                                                                  \
+    X(CONV_GRAD_INPUT, conv_grad_input, nothing, nothing)                                          \
+    X(CONV_GRAD_WEIGHT, conv_grad_weight, nothing, nothing)                                        \
+    X(POOL_GRAD, pool_grad, nothing, nothing)
 enum eng_atomic {
-#define ENG_ATOMIC_ENUM(name, text) ENG_OP_##name,
+#define ENG_ATOMIC_ENUM(NAME, name, checked, shown) ENG_OP_##NAME,
     ENG_ATOMIC_MAP(ENG_ATOMIC_ENUM)
 #undef ENG_ATOMIC_ENUM
         ENG_OP_COUNT

@@ -51,7 +51,7 @@ static enum base_status dump_epilogue(const struct eng_epilogue *epilogue, struc
     return BASE_OK;
 }
 
-static enum base_status dump_expr(const struct eng_expr *expr, struct base_buffer *out)
+static enum base_status dump_instructions(const struct eng_expr *expr, struct base_buffer *out)
 {
     for (uint32_t i = 0; i < expr->op_count; i++) {
         const struct eng_expr_op *op = &expr->ops[i];
@@ -73,24 +73,6 @@ static enum base_status dump_expr(const struct eng_expr *expr, struct base_buffe
     return BASE_OK;
 }
 
-static enum base_status dump_conv(const struct eng_conv *conv, struct base_buffer *out)
-{
-    BASE_TRY(dump_numbers("k", conv->kernel, conv->spatial, out));
-    BASE_TRY(dump_numbers("s", conv->stride, conv->spatial, out));
-    BASE_TRY(dump_numbers("p", conv->pad_begin, conv->spatial, out));
-    return base_buffer_printf(out, " g %" PRId64, conv->groups);
-}
-
-static enum base_status dump_chain(const struct eng_conv_chain *chain, struct base_buffer *out)
-{
-    for (uint32_t i = 0; i < chain->count; i++) {
-        BASE_TRY(base_buffer_printf(out, i == 0 ? "" : " |"));
-        BASE_TRY(dump_conv(&chain->convs[i].u.conv, out));
-        BASE_TRY(dump_epilogue(&chain->convs[i].u.conv.epilogue, out));
-    }
-    return BASE_OK;
-}
-
 static enum base_status dump_views(const struct eng_command *command, uint32_t views,
                                    struct base_buffer *out)
 {
@@ -105,58 +87,132 @@ static enum base_status dump_views(const struct eng_command *command, uint32_t v
     return BASE_OK;
 }
 
+static enum base_status dump_raster(const struct eng_command *command, struct base_buffer *out)
+{
+    return base_buffer_printf(out, " regions %" PRIu32 "%s", command->u.raster.count,
+                              command->u.raster.zero_fill ? " zero" : "");
+}
+
+static enum base_status dump_unary(const struct eng_command *command, struct base_buffer *out)
+{
+    return base_buffer_printf(out, " %s", eng_unary_text(command->u.unary.fn));
+}
+
+// The box, and the views of the first `views` operands over it.
+static enum base_status dump_box(const struct eng_command *command, uint32_t views,
+                                 struct base_buffer *out)
+{
+    BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
+    return dump_views(command, views, out);
+}
+
+static enum base_status dump_binary(const struct eng_command *command, struct base_buffer *out)
+{
+    BASE_TRY(base_buffer_printf(out, " %s", eng_binary_text(command->u.binary.fn)));
+    return dump_box(command, 2, out);
+}
+
+static enum base_status dump_select(const struct eng_command *command, struct base_buffer *out)
+{
+    return dump_box(command, 3, out);
+}
+
+static enum base_status dump_expr(const struct eng_command *command, struct base_buffer *out)
+{
+    BASE_TRY(dump_box(command, 0, out));
+    return dump_instructions(command->u.expr, out);
+}
+
+// What is seen as [outer, n, inner], where the middle goes.
+static enum base_status dump_middle(int64_t outer, int64_t n, int64_t inner,
+                                    struct base_buffer *out)
+{
+    return base_buffer_printf(out, " %" PRId64 "x(%" PRId64 ")x%" PRId64, outer, n, inner);
+}
+
+static enum base_status dump_reduce(const struct eng_command *command, struct base_buffer *out)
+{
+    const struct eng_reduce *reduce = &command->u.reduce;
+    BASE_TRY(base_buffer_printf(out, " %s", eng_reduce_text(reduce->fn)));
+    return dump_middle(reduce->outer, reduce->n, reduce->inner, out);
+}
+
+static enum base_status dump_softmax(const struct eng_command *command, struct base_buffer *out)
+{
+    const struct eng_softmax *softmax = &command->u.softmax;
+    BASE_TRY(base_buffer_printf(out, "%s", softmax->log ? " log" : ""));
+    return dump_middle(softmax->outer, softmax->n, softmax->inner, out);
+}
+
+static enum base_status dump_norm(const struct eng_command *command, struct base_buffer *out)
+{
+    return base_buffer_printf(out, "%s %" PRId64 "x%" PRId64, command->u.norm.rms ? " rms" : "",
+                              command->u.norm.groups, command->u.norm.n);
+}
+
+static enum base_status dump_matmul(const struct eng_command *command, struct base_buffer *out)
+{
+    BASE_TRY(dump_box(command, 2, out));
+    return dump_epilogue(&command->u.matmul.epilogue, out);
+}
+
+static enum base_status dump_conv(const struct eng_command *command, struct base_buffer *out)
+{
+    const struct eng_conv *conv = &command->u.conv;
+    BASE_TRY(dump_numbers("k", conv->kernel, conv->spatial, out));
+    BASE_TRY(dump_numbers("s", conv->stride, conv->spatial, out));
+    BASE_TRY(dump_numbers("p", conv->pad_begin, conv->spatial, out));
+    BASE_TRY(base_buffer_printf(out, " g %" PRId64, conv->groups));
+    return dump_epilogue(&conv->epilogue, out);
+}
+
+static enum base_status dump_chain(const struct eng_command *command, struct base_buffer *out)
+{
+    const struct eng_conv_chain *chain = command->u.chain;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        BASE_TRY(base_buffer_printf(out, i == 0 ? "" : " |"));
+        BASE_TRY(dump_conv(&chain->convs[i], out));
+    }
+    return BASE_OK;
+}
+
+static enum base_status dump_pool(const struct eng_command *command, struct base_buffer *out)
+{
+    const struct eng_pool *pool = &command->u.pool;
+    BASE_TRY(dump_numbers("k", pool->kernel, pool->spatial, out));
+    return dump_numbers("s", pool->stride, pool->spatial, out);
+}
+
+static enum base_status dump_attention(const struct eng_command *command, struct base_buffer *out)
+{
+    return dump_box(command, 3, out);
+}
+
+static enum base_status dump_gather(const struct eng_command *command, struct base_buffer *out)
+{
+    const struct eng_gather *gather = &command->u.gather;
+    return dump_middle(gather->outer, gather->n, gather->inner, out);
+}
+
+static enum base_status dump_nothing(const struct eng_command *command, struct base_buffer *out)
+{
+    (void)command;
+    (void)out;
+    return BASE_OK;
+}
+
+// By command, as program.h lists them.
+static enum base_status (*const parameter_dumps[])(const struct eng_command *command,
+                                                   struct base_buffer *out) = {
+#define PARAMETER_DUMP(NAME, name, checked, shown) [ENG_OP_##NAME] = dump_##shown,
+    ENG_ATOMIC_MAP(PARAMETER_DUMP)
+#undef PARAMETER_DUMP
+};
+
 static enum base_status dump_parameters(const struct eng_command *command, struct base_buffer *out)
 {
-    switch (command->op) {
-    case ENG_OP_RASTER:
-        return base_buffer_printf(out, " regions %" PRIu32 "%s", command->u.raster.count,
-                                  command->u.raster.zero_fill ? " zero" : "");
-    case ENG_OP_UNARY:
-        return base_buffer_printf(out, " %s", eng_unary_text(command->u.unary.fn));
-    case ENG_OP_BINARY:
-        BASE_TRY(base_buffer_printf(out, " %s", eng_binary_text(command->u.binary.fn)));
-        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
-        return dump_views(command, 2, out);
-    case ENG_OP_SELECT:
-        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
-        return dump_views(command, 3, out);
-    case ENG_OP_EXPR:
-        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
-        return dump_expr(command->u.expr, out);
-    case ENG_OP_REDUCE:
-        return base_buffer_printf(out, " %s %" PRId64 "x(%" PRId64 ")x%" PRId64,
-                                  eng_reduce_text(command->u.reduce.fn), command->u.reduce.outer,
-                                  command->u.reduce.n, command->u.reduce.inner);
-    case ENG_OP_SOFTMAX:
-        return base_buffer_printf(out, "%s %" PRId64 "x(%" PRId64 ")x%" PRId64,
-                                  command->u.softmax.log ? " log" : "", command->u.softmax.outer,
-                                  command->u.softmax.n, command->u.softmax.inner);
-    case ENG_OP_NORM:
-        return base_buffer_printf(out, "%s %" PRId64 "x%" PRId64, command->u.norm.rms ? " rms" : "",
-                                  command->u.norm.groups, command->u.norm.n);
-    case ENG_OP_MATMUL:
-        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
-        BASE_TRY(dump_views(command, 2, out));
-        return dump_epilogue(&command->u.matmul.epilogue, out);
-    case ENG_OP_CONV:
-    case ENG_OP_CONV_TRANSPOSE:
-        BASE_TRY(dump_conv(&command->u.conv, out));
-        return dump_epilogue(&command->u.conv.epilogue, out);
-    case ENG_OP_CONV_CHAIN:
-        return dump_chain(command->u.chain, out);
-    case ENG_OP_POOL:
-        BASE_TRY(dump_numbers("k", command->u.pool.kernel, command->u.pool.spatial, out));
-        return dump_numbers("s", command->u.pool.stride, command->u.pool.spatial, out);
-    case ENG_OP_ATTENTION:
-        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
-        return dump_views(command, 3, out);
-    case ENG_OP_GATHER:
-        return base_buffer_printf(out, " %" PRId64 "x(%" PRId64 ")x%" PRId64,
-                                  command->u.gather.outer, command->u.gather.n,
-                                  command->u.gather.inner);
-    default:
-        return BASE_OK;
-    }
+    return (unsigned)command->op < ENG_OP_COUNT ? parameter_dumps[command->op](command, out)
+                                                : BASE_OK;
 }
 
 static enum base_status dump_regions(const struct eng_program *program,

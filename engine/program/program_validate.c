@@ -313,59 +313,89 @@ static enum base_status check_coords(const struct check *check, const struct eng
     return check_count(check, command->inputs[last], eng_desc_count(&rows->desc) * coords->depth);
 }
 
+static enum base_status check_two_views(const struct check *check)
+{
+    return check_elementwise(check, 2);
+}
+
+static enum base_status check_three_views(const struct check *check)
+{
+    return check_elementwise(check, 3);
+}
+
+static enum base_status check_expr(const struct check *check)
+{
+    const struct eng_expr *expr = check->command->u.expr;
+    if (expr == NULL || expr->load_count > ENG_EXPR_LOADS_MAX ||
+        expr->op_count > ENG_EXPR_OPS_MAX || expr->op_count == 0) {
+        return refuse(check, "no expression");
+    }
+    return check_elementwise(check, expr->load_count);
+}
+
+static uint32_t first_input(const struct eng_command *command)
+{
+    return command->input_count > 0 ? command->inputs[0] : ENG_NONE;
+}
+
+static enum base_status check_reduce(const struct check *check)
+{
+    const struct eng_reduce *reduce = &check->command->u.reduce;
+    BASE_TRY(
+        check_count(check, first_input(check->command), reduce->outer * reduce->n * reduce->inner));
+    return check_count(check, check->command->outputs[0], reduce->outer * reduce->inner);
+}
+
+static enum base_status check_softmax(const struct check *check)
+{
+    const struct eng_softmax *softmax = &check->command->u.softmax;
+    BASE_TRY(check_count(check, first_input(check->command),
+                         softmax->outer * softmax->n * softmax->inner));
+    return check_same_count(check);
+}
+
+static enum base_status check_norm(const struct check *check)
+{
+    const struct eng_norm *norm = &check->command->u.norm;
+    BASE_TRY(check_count(check, first_input(check->command), norm->groups * norm->n));
+    return check_same_count(check);
+}
+
+static enum base_status check_attention(const struct check *check)
+{
+    return check->command->box.rank == 6 ? BASE_OK : refuse(check, "a box of other than 6 dims");
+}
+
+static enum base_status check_scatter(const struct check *check)
+{
+    return check_coords(check, &check->command->u.scatter.coords);
+}
+
+static enum base_status check_gather(const struct check *check)
+{
+    const struct eng_gather *gather = &check->command->u.gather;
+    BASE_TRY(check_coords(check, &gather->coords));
+    return gather->elementwise ? BASE_OK
+                               : check_count(check, first_input(check->command),
+                                             gather->outer * gather->n * gather->inner);
+}
+
+static enum base_status check_nothing(const struct check *check)
+{
+    (void)check;
+    return BASE_OK;
+}
+
+// By command, as program.h lists them.
+static enum base_status (*const parameter_checks[])(const struct check *check) = {
+#define PARAMETER_CHECK(NAME, name, checked, shown) [ENG_OP_##NAME] = check_##checked,
+    ENG_ATOMIC_MAP(PARAMETER_CHECK)
+#undef PARAMETER_CHECK
+};
+
 static enum base_status check_parameters(const struct check *check)
 {
-    const struct eng_command *command = check->command;
-    uint32_t first = command->input_count > 0 ? command->inputs[0] : ENG_NONE;
-    switch (command->op) {
-    case ENG_OP_RASTER:
-        return check_raster(check);
-    case ENG_OP_UNARY:
-    case ENG_OP_CAST:
-        return check_same_count(check);
-    case ENG_OP_BINARY:
-        return check_elementwise(check, 2);
-    case ENG_OP_SELECT:
-        return check_elementwise(check, 3);
-    case ENG_OP_EXPR:
-        if (command->u.expr == NULL || command->u.expr->load_count > ENG_EXPR_LOADS_MAX ||
-            command->u.expr->op_count > ENG_EXPR_OPS_MAX || command->u.expr->op_count == 0) {
-            return refuse(check, "no expression");
-        }
-        return check_elementwise(check, command->u.expr->load_count);
-    case ENG_OP_REDUCE: {
-        const struct eng_reduce *reduce = &command->u.reduce;
-        BASE_TRY(check_count(check, first, reduce->outer * reduce->n * reduce->inner));
-        return check_count(check, command->outputs[0], reduce->outer * reduce->inner);
-    }
-    case ENG_OP_SOFTMAX: {
-        const struct eng_softmax *softmax = &command->u.softmax;
-        BASE_TRY(check_count(check, first, softmax->outer * softmax->n * softmax->inner));
-        return check_same_count(check);
-    }
-    case ENG_OP_NORM:
-        BASE_TRY(check_count(check, first, command->u.norm.groups * command->u.norm.n));
-        return check_same_count(check);
-    case ENG_OP_MATMUL:
-        return check_matmul(check);
-    case ENG_OP_CONV:
-        return check_conv(check);
-    case ENG_OP_CONV_CHAIN:
-        return check_chain(check);
-    case ENG_OP_ATTENTION:
-        return command->box.rank == 6 ? BASE_OK : refuse(check, "a box of other than 6 dims");
-    case ENG_OP_SCATTER:
-        return check_coords(check, &command->u.scatter.coords);
-    case ENG_OP_GATHER:
-        BASE_TRY(check_coords(check, &command->u.gather.coords));
-        return command->u.gather.elementwise
-                   ? BASE_OK
-                   : check_count(check, first,
-                                 command->u.gather.outer * command->u.gather.n *
-                                     command->u.gather.inner);
-    default:
-        return BASE_OK;
-    }
+    return parameter_checks[check->command->op](check);
 }
 
 enum base_status eng_program_validate(const struct eng_program *program, struct base_error *error)

@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "model/graph.h"
-#include "session/run_watch.h"
+#include "backend/run_watch.h"
 
 #define ENG_BUFFER_BYTES_MAX ((size_t)64 << 30) // activations of one program
 

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "base/arena.h"
-#include "session/run_watch.h"
+#include "backend/run_watch.h"
 
 struct eng_fold {
     const struct eng_kernels *kernels; // NULL: reference only

@@ -5,10 +5,10 @@
     tidy.py --root DIR --lib DIR    also checks the undefined symbols of the core archives there
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
-Rules: dependency rules between modules and between the parts of the gateway's core, one door per library, sizes, banned calls, unique file names, first
-include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
-repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
-files that pages name, links of pages.
+Rules: dependency rules between modules and between the parts of the gateway's core, folders (how many files, no
+circles), one door per library, sizes, banned calls, unique file names, first include, header guards, formatting, keyed
+hashes in the gateway, the guard of terminals, words that may not be in the repository, symbols of the sans-I/O cores,
+fences, tables and line lengths of pages, files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -160,7 +160,18 @@ SVC_UP = {
     ("tally/tally.c", "rollout/rollouts.h"): "fills the counts of a rollout's view",
     ("tally/value_slices.c", "rollout/rollouts.h"): "... and its slices",
 }
-SVC_FILES_MAX = 40  # of one folder
+
+# Folders of product code: how many files lie in one, and that they use one another in one direction. The top level of the
+# gateway's core counts as two, its bottom and its top (above).
+PRODUCT = ("gateway/", "engine/", "device/", "policy/", "fleet-sim/")
+FOLDER_FILES_MAX = 40
+FOLDER_LARGE_MAY = {
+    "device/core": "a folder for each part of it is being made",
+    "device/pipeline": "a folder for each part of it is being made",
+}
+FOLDER_CIRCLE_MAY = {
+    ("fleet-sim/report", "fleet-sim/run"): "what a run comes to and who writes it are still one",
+}
 
 # Words that speak of something else than the product.
 FORBIDDEN = [
@@ -192,6 +203,32 @@ def svc_level(name):
     if not folder and base in SVC_TOP:
         return len(SVC_PARTS)
     return SVC_PARTS.index(folder) if folder in SVC_PARTS else None
+
+
+def reaches_up(name, target):
+    """Whether that is one of the includes that the gateway's core allows itself."""
+    return name.startswith(SVC) and target.startswith(SVC) and (name[len(SVC):], target[len(SVC):]) in SVC_UP
+
+
+def folder_of(name):
+    """What the rule of folders takes for one: the folder, but the two halves of the core's top level apart."""
+    folder = os.path.dirname(name)
+    return folder + " (its top)" if folder + "/" == SVC and os.path.basename(name) in SVC_TOP else folder
+
+
+def circles(uses):
+    """Groups of folders of which each reaches each, sorted."""
+    def reach(start):
+        seen, open_ = set(), [start]
+        while open_:
+            for other in uses.get(open_.pop(), []):
+                if other not in seen:
+                    seen.add(other)
+                    open_.append(other)
+        return seen
+    reached = {one: reach(one) for one in uses}
+    groups = {tuple(sorted(other for other in reached[one] if one in reached.get(other, ()))) for one in uses if one in reached[one]}
+    return sorted(groups)
 
 
 def module_of(path):
@@ -278,14 +315,32 @@ class Tidy:
                 self.report(name, number, "parts", f"{found.group(1)} is above it: move what both need down, or pass a function")
 
     def check_folders(self):
-        counts = {}
+        """No folder of product code is crowded, and no two include each other, straight or through others."""
+        counts, uses = {}, {}
         for name in self.sources:
-            if name.startswith(SVC):
+            if name.startswith(PRODUCT):
                 folder = os.path.dirname(name)
                 counts[folder] = counts.get(folder, 0) + 1
+                for number, target in self.included(name):
+                    one, other = folder_of(name), folder_of(target)
+                    if target.startswith(PRODUCT) and one != other and not reaches_up(name, target):
+                        uses.setdefault(one, {}).setdefault(other, f"{name}:{number}")
         for folder, count in counts.items():
-            if count > SVC_FILES_MAX:
-                self.report(folder, 1, "parts", f"{count} files; at most {SVC_FILES_MAX}: find the seam")
+            if count > FOLDER_FILES_MAX and folder not in FOLDER_LARGE_MAY:
+                self.report(folder, 1, "folder", f"{count} files; at most {FOLDER_FILES_MAX}: find the seam")
+        for circle in circles({one: list(others) for one, others in uses.items()}):
+            if tuple(circle) not in FOLDER_CIRCLE_MAY:
+                places = [uses[one][other] for one in circle for other in circle if other in uses.get(one, {})]
+                self.report(places[0].split(":")[0], int(places[0].split(":")[1]), "folder",
+                            f"{', '.join(circle)} use one another ({', '.join(places[1:6])}): move what both need down")
+
+    def included(self, name):
+        """(line, file of the tree) of what a file includes."""
+        for number, line in enumerate(self.read(name), 1):
+            found = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            target = self.resolve(name, found.group(1)) if found else None
+            if target:
+                yield number, target
 
     def check_calls(self, path):
         """The same rule over the calls of the built archive, whatever header brought them."""
@@ -591,8 +646,15 @@ OPENING = "// A file.\n// Called by tests.\n// On any thread.\n"
 GOOD = OPENING + '#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
 GOOD_H = "#ifndef POL_GOOD_H\n#define POL_GOOD_H\n\nint pol_good(void);\n\n#endif\n"
 LONG = "word " * 30
+
+
+def including(guard, header):
+    return f'#ifndef {guard}_H\n#define {guard}_H\n\n#include "{header}"\n\n#endif\n'
+
+
 GOOD_PAGE = (f"# {LONG}\n\n## The 2. `good` part\n\n[{LONG}](good.md#the-2-good-part)\n\n`{LONG}`\n\n| a | b |\n|---|---|\n| {LONG} | `x \\| y` |\n\n"
              f"```sh\n| {LONG}\n```\n")
+# Rule, where it is found, and what that file holds; or several files and what they hold.
 BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
     ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
@@ -600,6 +662,10 @@ BREAKS = [
     ("parts", "gateway/svc/access/bad.c", OPENING + '#include "svc/rollout/rollouts.h"\n'),
     ("parts", "gateway/svc/bad.c", OPENING + '#include "svc/access/access.h"\n'),
     ("parts", "gateway/svc/new/bad.c", OPENING),
+    ("folder", "engine/lower", {f"engine/lower/bad{i}.c": OPENING for i in range(FOLDER_FILES_MAX + 1)}),
+    ("folder", "engine/lower/bad.h", {"engine/lower/bad.h": including("LOWER", "model/bad_model.h"),
+                                      "engine/model/bad_model.h": including("MODEL", "program/bad_program.h"),
+                                      "engine/program/bad_program.h": including("PROGRAM", "lower/bad.h")}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
@@ -643,7 +709,8 @@ def self_test():
             for name, content in tree.items():
                 write(name, content)
             clean = Tidy(root).run(formatting=False)
-            write(path, text)
+            for name, content in (text if isinstance(text, dict) else {path: text}).items():
+                write(name, content)
             broken = Tidy(root).run(formatting=False)
             hit = any(f": {rule}: " in finding and finding.startswith(path) for finding in broken)
             if clean or not hit:

@@ -7,115 +7,37 @@
 #include "backend/cpu/kernel/isa.h"
 #include "model/graph.h" // ENG_NONE
 
-// gemm_choose.c, conv_prepare.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
-                                                     const struct eng_program *program,
-                                                     const struct eng_command *command,
-                                                     struct eng_step *out_step);
-// conv_chain.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_conv_chain(const struct eng_prepare *ctx,
-                                                           const struct eng_program *program,
-                                                           const struct eng_command *command,
-                                                           struct eng_step *out_step);
-// conv_grad_input.c, conv_grad.c: one or two dimensions; weights' gradients of one group.
-BASE_NODISCARD enum base_status eng_cpu_prepare_conv_grad_input(const struct eng_prepare *ctx,
-                                                                const struct eng_program *program,
-                                                                const struct eng_command *command,
-                                                                struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_conv_grad_weight(const struct eng_prepare *ctx,
-                                                                 const struct eng_program *program,
-                                                                 const struct eng_command *command,
-                                                                 struct eng_step *out_step);
-
-// vec_unary.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_unary(const struct eng_prepare *ctx,
-                                                      const struct eng_program *program,
-                                                      const struct eng_command *command,
-                                                      struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_cast(const struct eng_prepare *ctx,
-                                                     const struct eng_program *program,
-                                                     const struct eng_command *command,
-                                                     struct eng_step *out_step);
-
-// vec_expr.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_binary(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_select(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_expr(const struct eng_prepare *ctx,
-                                                     const struct eng_program *program,
-                                                     const struct eng_command *command,
-                                                     struct eng_step *out_step);
-
-// vec_reduce.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_reduce(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_arg_reduce(const struct eng_prepare *ctx,
-                                                           const struct eng_program *program,
-                                                           const struct eng_command *command,
-                                                           struct eng_step *out_step);
-
-// vec_rows.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_softmax(const struct eng_prepare *ctx,
-                                                        const struct eng_program *program,
-                                                        const struct eng_command *command,
-                                                        struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_norm(const struct eng_prepare *ctx,
-                                                     const struct eng_program *program,
-                                                     const struct eng_command *command,
-                                                     struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_cumsum(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-
-// vec_pool.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_pool(const struct eng_prepare *ctx,
-                                                     const struct eng_program *program,
-                                                     const struct eng_command *command,
-                                                     struct eng_step *out_step);
-
-// vec_pool_grad.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_pool_grad(const struct eng_prepare *ctx,
-                                                          const struct eng_program *program,
-                                                          const struct eng_command *command,
-                                                          struct eng_step *out_step);
-
-// vec_attention.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_attention(const struct eng_prepare *ctx,
-                                                          const struct eng_program *program,
-                                                          const struct eng_command *command,
-                                                          struct eng_step *out_step);
-
-// move_raster.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-
-// move_index.c
-BASE_NODISCARD enum base_status eng_cpu_prepare_gather(const struct eng_prepare *ctx,
-                                                       const struct eng_program *program,
-                                                       const struct eng_command *command,
-                                                       struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_scatter(const struct eng_prepare *ctx,
-                                                        const struct eng_program *program,
-                                                        const struct eng_command *command,
-                                                        struct eng_step *out_step);
-BASE_NODISCARD enum base_status eng_cpu_prepare_one_hot(const struct eng_prepare *ctx,
-                                                        const struct eng_program *program,
-                                                        const struct eng_command *command,
-                                                        struct eng_step *out_step);
+// X(NAME, name): the commands that have a fast path, and in which file its prepare function,
+// eng_cpu_prepare_NAME, is. A row is all that makes one known.
+#define ENG_CPU_MAP(X)                                                                             \
+    X(MATMUL, matmul)                     /* gemm_choose.c */                                      \
+    X(CONV, conv)                         /* conv_prepare.c */                                     \
+    X(CONV_CHAIN, conv_chain)             /* conv_chain.c */                                       \
+    X(CONV_GRAD_INPUT, conv_grad_input)   /* conv_grad_input.c: one or two dimensions */           \
+    X(CONV_GRAD_WEIGHT, conv_grad_weight) /* conv_grad.c: of one group */                          \
+    X(UNARY, unary)                       /* vec_unary.c */                                        \
+    X(CAST, cast)                         /* vec_unary.c */                                        \
+    X(BINARY, binary)                     /* vec_expr.c */                                         \
+    X(SELECT, select)                     /* vec_expr.c */                                         \
+    X(EXPR, expr)                         /* vec_expr.c */                                         \
+    X(REDUCE, reduce)                     /* vec_reduce.c */                                       \
+    X(ARG_REDUCE, arg_reduce)             /* vec_reduce.c */                                       \
+    X(SOFTMAX, softmax)                   /* vec_rows.c */                                         \
+    X(NORM, norm)                         /* vec_rows.c */                                         \
+    X(CUMSUM, cumsum)                     /* vec_rows.c */                                         \
+    X(POOL, pool)                         /* vec_pool.c */                                         \
+    X(POOL_GRAD, pool_grad)               /* vec_pool_grad.c */                                    \
+    X(ATTENTION, attention)               /* vec_attention.c */                                    \
+    X(RASTER, raster)                     /* move_raster.c */                                      \
+    X(GATHER, gather)                     /* move_index.c */                                       \
+    X(SCATTER, scatter)                   /* move_index.c */                                       \
+    X(ONE_HOT, one_hot)                   /* move_index.c */
+#define ENG_CPU_DECLARE(NAME, name)                                                                \
+    BASE_NODISCARD enum base_status eng_cpu_prepare_##name(                                        \
+        const struct eng_prepare *ctx, const struct eng_program *program,                          \
+        const struct eng_command *command, struct eng_step *out_step);
+ENG_CPU_MAP(ENG_CPU_DECLARE)
+#undef ENG_CPU_DECLARE
 
 // Least work worth a thread of its own, in elements of the simplest kernel.
 #define ENG_CPU_GRAIN 32768

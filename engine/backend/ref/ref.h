@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "model/graph.h"
+#include "program/scalar.h"
 
 #include <math.h>
 #include <string.h>
@@ -129,10 +130,8 @@ static inline void eng_ref_store(enum eng_dtype dtype, void *data, int64_t index
 void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stride, int64_t count,
                   size_t bytes);
 
-// --- functions of one element -----------------------------------------------------------------
+// --- results ----------------------------------------------------------------------------------
 
-double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta);
-double eng_ref_binary(enum eng_binary_fn fn, double a, double b);
 // value + bias[channel] + residual[index], then the activation. `index` counts the output's
 // physical elements.
 double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
@@ -164,23 +163,28 @@ BASE_NODISCARD enum base_status eng_ref_scratch(struct eng_step *step, int64_t c
 enum base_status eng_ref_refuse(const struct eng_prepare *ctx, const struct eng_step *step,
                                 const char *why);
 
-// Rows of one family each; ended by a NULL run.
-extern const struct eng_ref_kernel eng_ref_elementwise[];
-extern const struct eng_ref_kernel eng_ref_cast[];
-extern const struct eng_ref_kernel eng_ref_expr[];
-extern const struct eng_ref_kernel eng_ref_reduce[];
-extern const struct eng_ref_kernel eng_ref_matmul[];
-extern const struct eng_ref_kernel eng_ref_conv[];
-extern const struct eng_ref_kernel eng_ref_chain[];
-extern const struct eng_ref_kernel eng_ref_pool[];
-extern const struct eng_ref_kernel eng_ref_norm[];
-extern const struct eng_ref_kernel eng_ref_attention[];
-extern const struct eng_ref_kernel eng_ref_raster[];
-extern const struct eng_ref_kernel eng_ref_move_family[];
-extern const struct eng_ref_kernel eng_ref_sort[];
-extern const struct eng_ref_kernel eng_ref_random[];
-extern const struct eng_ref_kernel eng_ref_resize[];
-extern const struct eng_ref_kernel eng_ref_vision[];
-extern const struct eng_ref_kernel eng_ref_det[];
+// X(family): the files that have kernels. Rows of one family each, eng_ref_FAMILY; ended by a NULL
+// run. The first row of a command is its.
+#define ENG_REF_FAMILIES(X)                                                                        \
+    X(elementwise)                                                                                 \
+    X(cast)                                                                                        \
+    X(expr)                                                                                        \
+    X(reduce)                                                                                      \
+    X(matmul)                                                                                      \
+    X(conv)                                                                                        \
+    X(chain)                                                                                       \
+    X(pool)                                                                                        \
+    X(norm)                                                                                        \
+    X(attention)                                                                                   \
+    X(raster)                                                                                      \
+    X(move_family)                                                                                 \
+    X(sort)                                                                                        \
+    X(random)                                                                                      \
+    X(resize)                                                                                      \
+    X(vision)                                                                                      \
+    X(det)
+#define ENG_REF_DECLARE(family) extern const struct eng_ref_kernel eng_ref_##family[];
+ENG_REF_FAMILIES(ENG_REF_DECLARE)
+#undef ENG_REF_DECLARE
 
 #endif

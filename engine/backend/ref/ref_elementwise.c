@@ -1,7 +1,7 @@
 // Commands that compute each element from the same element of their operands: unary, binary,
 // select. Reference kernels: found by ref_prepare.c on the planning thread, run on the session's
-// thread. Floats go through the functions of ref_scalar.c as doubles, integers through 64 bits that
-// wrap, here; division by 0 and the one quotient that does not fit give 0, so no contents are
+// thread. Floats go through the functions of program/scalar.c as doubles, integers through 64 bits
+// that wrap, here; division by 0 and the one quotient that does not fit give 0, so no contents are
 // undefined. Broadcasting is a stride of 0 in the views.
 #include "backend/ref/ref.h"
 
@@ -37,8 +37,8 @@ static int64_t unary_int(const struct eng_unary *unary, bool is_signed, int64_t 
     case ENG_IS_INF:
         return 0;
     default: { // CLIP and whatever is made for real numbers
-        double y = eng_ref_unary(unary->fn, is_signed ? (double)x : (double)(uint64_t)x,
-                                 (double)unary->alpha, (double)unary->beta);
+        double y = eng_scalar_unary(unary->fn, is_signed ? (double)x : (double)(uint64_t)x,
+                                    (double)unary->alpha, (double)unary->beta);
         return is_signed || !(y >= 0x1p63) ? eng_ref_to_i64(y)
                : y < 0x1p64                ? (int64_t)(uint64_t)y
                                            : -1; // the largest without sign
@@ -57,7 +57,7 @@ static enum base_status run_unary(const struct eng_step *step, const struct eng_
     if (eng_ref_is(from, ENG_REF_FLOATS)) {
         for (int64_t i = 0; i < count; i++) {
             eng_ref_store(to, y, i,
-                          eng_ref_unary(unary->fn, eng_ref_load(from, x, i), alpha, beta));
+                          eng_scalar_unary(unary->fn, eng_ref_load(from, x, i), alpha, beta));
         }
         return BASE_OK;
     }
@@ -196,7 +196,7 @@ static void row_float(void *ctx, int64_t out, const int64_t *at, const int64_t *
     for (int64_t i = 0; i < count; i++) {
         double a = eng_ref_load(c->from, c->in[0], at[0] + i * step[0]);
         double b = eng_ref_load(c->from, c->in[1], at[1] + i * step[1]);
-        eng_ref_store(c->to, c->out, out + i, eng_ref_binary(c->fn, a, b));
+        eng_ref_store(c->to, c->out, out + i, eng_scalar_binary(c->fn, a, b));
     }
 }
 

@@ -19,10 +19,10 @@ static double apply(const struct eng_expr_op *op, const double *registers)
     case ENG_EXPR_CONST:
         return (double)op->alpha;
     case ENG_EXPR_UNARY:
-        return eng_ref_unary((enum eng_unary_fn)op->fn, registers[op->a], (double)op->alpha,
-                             (double)op->beta);
+        return eng_scalar_unary((enum eng_unary_fn)op->fn, registers[op->a], (double)op->alpha,
+                                (double)op->beta);
     default:
-        return eng_ref_binary((enum eng_binary_fn)op->fn, registers[op->a], registers[op->b]);
+        return eng_scalar_binary((enum eng_binary_fn)op->fn, registers[op->a], registers[op->b]);
     }
 }
 

@@ -64,8 +64,8 @@ static void combine(enum eng_scatter_fn fn, enum eng_dtype dtype, void *out, int
                                                    [ENG_SCATTER_MIN] = ENG_MIN,
                                                    [ENG_SCATTER_MAX] = ENG_MAX};
     if (eng_ref_is(dtype, ENG_REF_FLOATS)) {
-        double value = eng_ref_binary(functions[fn], eng_ref_load(dtype, out, to),
-                                      eng_ref_load(dtype, updates, from));
+        double value = eng_scalar_binary(functions[fn], eng_ref_load(dtype, out, to),
+                                         eng_ref_load(dtype, updates, from));
         eng_ref_store(dtype, out, to, value);
         return;
     }

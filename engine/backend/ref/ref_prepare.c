@@ -4,13 +4,12 @@
 #include "backend/ref/ref.h"
 
 static const struct eng_ref_kernel *const families[] = {
-    eng_ref_elementwise, eng_ref_cast,  eng_ref_expr,   eng_ref_reduce,    eng_ref_matmul,
-    eng_ref_conv,        eng_ref_pool,  eng_ref_norm,   eng_ref_attention, eng_ref_raster,
-    eng_ref_move_family, eng_ref_sort,  eng_ref_random, eng_ref_resize,    eng_ref_vision,
-    eng_ref_det,         eng_ref_chain,
+#define FAMILY_ROW(family) eng_ref_##family,
+    ENG_REF_FAMILIES(FAMILY_ROW)
+#undef FAMILY_ROW
 };
 
-#define ENG_REF_NAME(name, text) "ref." text,
+#define ENG_REF_NAME(NAME, name, checked, shown) "ref." #name,
 static const char *const kernel_names[] = {ENG_ATOMIC_MAP(ENG_REF_NAME)};
 #undef ENG_REF_NAME
 

@@ -20,7 +20,7 @@ static int64_t draw(struct base_prng *prng, enum eng_dtype dtype, const void *lo
 {
     double most = -INFINITY, sum = 0, upto = 0;
     for (int64_t c = 0; c < classes; c++) {
-        most = eng_ref_binary(ENG_MAX, most, eng_ref_load(dtype, logits, first + c));
+        most = eng_scalar_binary(ENG_MAX, most, eng_ref_load(dtype, logits, first + c));
     }
     for (int64_t c = 0; c < classes; c++) {
         sum += exp(eng_ref_load(dtype, logits, first + c) - most);

@@ -22,7 +22,7 @@ static double extreme(const struct lane *lane, enum eng_binary_fn fn)
 {
     double best = fn == ENG_MAX ? -INFINITY : INFINITY;
     for (int64_t i = 0; i < lane->count; i++) {
-        best = eng_ref_binary(fn, best, at(lane, i));
+        best = eng_scalar_binary(fn, best, at(lane, i));
     }
     return best;
 }

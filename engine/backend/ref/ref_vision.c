@@ -3,7 +3,7 @@
 // Reference kernels; run on the session's thread.
 #include "backend/ref/ref.h"
 
-#include "session/run_watch.h"
+#include "backend/run_watch.h"
 
 struct image {
     enum eng_dtype dtype;

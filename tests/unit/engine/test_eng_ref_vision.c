@@ -2,7 +2,7 @@
 // ONNX project's own cases where it has one.
 #include "ref_rig.h"
 
-#include "session/run_watch.h"
+#include "backend/run_watch.h"
 
 static struct eng_resize resize_of(enum eng_resize_fn fn, enum eng_resize_coord coord, float scale)
 {

@@ -13,7 +13,7 @@
 #define VEC_TABLE_NAME(isa)   VEC_TABLE_PASTE(eng_vec_, isa)
 
 static const char *const vec_names[ENG_OP_COUNT] = {
-#define VEC_NAME_ROW(name, text) text "." VEC_ISA_TEXT,
+#define VEC_NAME_ROW(NAME, name, checked, shown) #name "." VEC_ISA_TEXT,
     ENG_ATOMIC_MAP(VEC_NAME_ROW)
 #undef VEC_NAME_ROW
 };

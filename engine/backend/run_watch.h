@@ -4,8 +4,8 @@
 //
 // Lifetime: one run; it lies in the session (or with the caller of eng_exec_go). The session's
 // thread; `stop` may be set by any.
-#ifndef ENG_SESSION_RUN_WATCH_H
-#define ENG_SESSION_RUN_WATCH_H
+#ifndef ENG_BACKEND_RUN_WATCH_H
+#define ENG_BACKEND_RUN_WATCH_H
 
 #include "base/error.h"
 #include "program/program.h"

@@ -200,8 +200,3 @@ int64_t eng_model_output_index(const struct eng_model *model, const char *name)
 {
     return index_of(model->outputs, model->graph->output_count, name);
 }
-
-void eng_model_release_pages(struct eng_model *model, const void *data, size_t bytes)
-{
-    eng_mappings_release(model->mappings, data, bytes);
-}
