@@ -162,6 +162,11 @@ SVC_UP = {
 }
 SVC_FILES_MAX = 40  # of one folder
 
+# Folders of the data pipeline, and what each may include besides itself. The top level ("") stands on all of them.
+PIPELINE = "device/pipeline/"
+PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "stream": ["record"],
+                  "": ["storage", "record", "trigger", "stream"]}
+
 # Words that speak of something else than the product.
 FORBIDDEN = [
     (r"https?://[^ ]*(debian|npmjs|pypi)[^ ]*", "names a package host"),
@@ -277,10 +282,24 @@ class Tidy:
             if other is not None and other > level and (name[len(SVC):], found.group(1)) not in SVC_UP:
                 self.report(name, number, "parts", f"{found.group(1)} is above it: move what both need down, or pass a function")
 
+    def check_pipeline(self, name, lines):
+        """The folders of the data pipeline include one another in one direction."""
+        if not name.startswith(PIPELINE):
+            return
+        part = os.path.dirname(name[len(PIPELINE):])
+        if part not in PIPELINE_PARTS:
+            self.report(name, 1, "parts", f"a folder that is no part of {PIPELINE}: name it in tests/tidy/tidy.py")
+            return
+        for number, line in enumerate(lines, 1):
+            found = re.match(r'\s*#\s*include\s*"pipeline/([^"]+)"', line)
+            other = os.path.dirname(found.group(1)) if found else part
+            if other != part and other not in PIPELINE_PARTS[part]:
+                self.report(name, number, "parts", f"{found.group(1)} is not below it: move what both need down, or pass a function")
+
     def check_folders(self):
         counts = {}
         for name in self.sources:
-            if name.startswith(SVC):
+            if name.startswith((SVC, PIPELINE)):
                 folder = os.path.dirname(name)
                 counts[folder] = counts.get(folder, 0) + 1
         for folder, count in counts.items():
@@ -524,6 +543,7 @@ class Tidy:
                 lines = self.read(name)
                 self.check_includes(name, lines)
                 self.check_parts(name, lines)
+                self.check_pipeline(name, lines)
                 self.check_sizes(name, lines)
                 self.check_banned(name, lines)
                 self.check_keyed(name, lines)
@@ -600,6 +620,9 @@ BREAKS = [
     ("parts", "gateway/svc/access/bad.c", OPENING + '#include "svc/rollout/rollouts.h"\n'),
     ("parts", "gateway/svc/bad.c", OPENING + '#include "svc/access/access.h"\n'),
     ("parts", "gateway/svc/new/bad.c", OPENING),
+    ("parts", "device/pipeline/record/bad.c", OPENING + '#include "pipeline/trigger/trigger.h"\n'),
+    ("parts", "device/pipeline/stream/bad.c", OPENING + '#include "pipeline/pipeline.h"\n'),
+    ("parts", "device/pipeline/new/bad.c", OPENING),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
