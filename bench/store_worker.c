@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
-#include "pipeline/sequence.h"
+#include "pipeline/record/sequence.h"
 #include "posix/posix_kv.h"
 
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 // sessions have 32 events and end what was begun. Each prints p50 and p99 of the nanoseconds per
 // event, and a hash of all that matched: `checked` is that of ours for the same question ("ours" is
 // asked again, with fresh sessions, by "re2"), so a wrong answer is seen.
-#include "pipeline/trigger.h"
+#include "pipeline/trigger/trigger.h"
 
 #include "base/hash.h"
 #include "base/prng.h"

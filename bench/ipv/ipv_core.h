@@ -8,8 +8,8 @@
 #define IPV_CORE_H
 
 #include "ipv_book.h"
-#include "pipeline/feature_store.h"
-#include "pipeline/recorder.h"
+#include "pipeline/storage/feature_store.h"
+#include "pipeline/record/recorder.h"
 
 struct ipv_core {
     struct ipv_book book;

@@ -25,7 +25,7 @@
 #define IPV_FEATURE_H
 
 #include "ipv_world.h"
-#include "pipeline/event.h"
+#include "pipeline/record/event.h"
 
 #define IPV_IDLE_MS      10000
 #define IPV_GAPS         10

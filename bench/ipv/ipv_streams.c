@@ -7,8 +7,8 @@
 #include "ipv_book.h"
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
-#include "pipeline/event_predicate.h"
-#include "pipeline/event_stream.h"
+#include "pipeline/stream/event_predicate.h"
+#include "pipeline/stream/event_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>

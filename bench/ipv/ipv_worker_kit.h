@@ -4,7 +4,7 @@
 
 #include "ipv_feature.h"
 #include "ipv_world.h"
-#include "pipeline/recorder.h"
+#include "pipeline/record/recorder.h"
 
 #define IPV_PARTITION_DEVICES 4 // whose logs are one partition; an empty line ends it
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "pipeline/record.h"
+#include "pipeline/record/record.h"
 
 #define EVENT_SOURCE_LINES   32 // recorded at once, then others get their turn
 #define EVENT_SOURCE_WAIT_MS 20 // when a pipe has nothing

@@ -7,8 +7,8 @@
 
 #include "base/carve.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/timeouts.h"
-#include "pipeline/trigger.h"
+#include "pipeline/trigger/timeouts.h"
+#include "pipeline/trigger/trigger.h"
 
 #include <string.h>
 

@@ -26,10 +26,10 @@
 
 #include "base/log.h"
 #include "base/ports.h"
-#include "pipeline/collect.h"
-#include "pipeline/feature_store.h"
-#include "pipeline/recorder.h"
-#include "pipeline/trigger.h"
+#include "pipeline/storage/collect.h"
+#include "pipeline/storage/feature_store.h"
+#include "pipeline/record/recorder.h"
+#include "pipeline/trigger/trigger.h"
 #include "wire/declaration.h"
 
 #define DEV_PIPELINE_TASKS_MAX         16

@@ -33,7 +33,7 @@
 
 #include "base/log.h"
 #include "base/ports.h"
-#include "pipeline/collect.h"
+#include "pipeline/storage/collect.h"
 #include "wire/batch.h"
 #include "wire/tunnel_frame.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
-#include "pipeline/event.h"
+#include "pipeline/record/event.h"
 #include "wire/attrs.h"
 #include "wire/batch.h"
 #include "wire/digest.h"

@@ -2,9 +2,9 @@
 #ifndef DEV_VM_DATA_H
 #define DEV_VM_DATA_H
 
-#include "pipeline/event_stream.h"
-#include "pipeline/join_buffer.h"
-#include "pipeline/value.h"
+#include "pipeline/stream/event_stream.h"
+#include "pipeline/stream/join_buffer.h"
+#include "pipeline/stream/value.h"
 #include "vm/vm.h"
 
 #include "py/obj.h"

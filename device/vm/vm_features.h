@@ -3,7 +3,7 @@
 #ifndef DEV_VM_FEATURES_H
 #define DEV_VM_FEATURES_H
 
-#include "pipeline/feature_store.h"
+#include "pipeline/storage/feature_store.h"
 #include "vm/vm.h"
 
 struct dev_vm_features {

@@ -4,7 +4,7 @@
 // each event costs a budget unit, as a step of a loop does.
 #include "vm/vm_data.h"
 
-#include "pipeline/event_predicate.h"
+#include "pipeline/stream/event_predicate.h"
 #include "vm/vm_state.h"
 
 #include "py/cstack.h"

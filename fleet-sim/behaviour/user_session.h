@@ -18,8 +18,8 @@
 #include "base/prng.h"
 #include "ipv_world.h"
 #include "lines/event_lines.h"
-#include "pipeline/pattern.h"
-#include "pipeline/recorder.h"
+#include "pipeline/trigger/pattern.h"
+#include "pipeline/record/recorder.h"
 #include "wire/declaration.h"
 
 #define SIM_SESSION_EVENTS_MAX 2000           // of one session; a longer piece of a log is cut

@@ -6,7 +6,7 @@
 #define SIM_SIM_TASK_H
 
 #include "model/model_store.h"
-#include "pipeline/feature_store.h"
+#include "pipeline/storage/feature_store.h"
 #include "ports/content_store.h"
 #include "posix/posix_run_io.h"
 #include "vm/vm.h"

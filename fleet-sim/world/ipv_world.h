@@ -14,7 +14,7 @@
 #define IPV_WORLD_H
 
 #include "base/prng.h"
-#include "pipeline/event.h"
+#include "pipeline/record/event.h"
 
 #define IPV_PAGE         "item_detail" // the page that visits of items are of
 #define IPV_ATTRS_MAX    48

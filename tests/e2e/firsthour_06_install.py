@@ -19,7 +19,7 @@ EXAMPLE, RIDE_EXAMPLE = (os.path.join(SOURCE, "device", "examples", name) for na
 # An app with ports of its own begins so: with the runtime alone.
 CORE = """#include "device/device.h"
 #include "device/port.h"
-#include "pipeline/record.h"
+#include "pipeline/record/record.h"
 #include <cstdio>
 int main()
 {
@@ -82,7 +82,7 @@ class Install(unittest.TestCase):
     def test_every_header_stands_alone_in_both_languages(self):
         include = os.path.join(self.prefix, "include", "walle")
         headers = [os.path.relpath(os.path.join(folder, name), include) for folder, _, names in os.walk(include) for name in names]
-        self.assertLessEqual({"device/device.h", "device/port.h", "pipeline/record.h", "posix/posix_port.h"}, set(headers))
+        self.assertLessEqual({"device/device.h", "device/port.h", "pipeline/record/record.h", "posix/posix_port.h"}, set(headers))
         for header in headers:
             for language, compiler in LANGUAGES.items():
                 with self.subTest(header=header, language=language):

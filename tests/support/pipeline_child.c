@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "pipeline/feature_store.h"
-#include "pipeline/sequence.h"
+#include "pipeline/storage/feature_store.h"
+#include "pipeline/record/sequence.h"
 #include "posix/posix_kv.h"
 
 #include <pthread.h>

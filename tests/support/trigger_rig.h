@@ -3,7 +3,7 @@
 #ifndef TRIGGER_RIG_H
 #define TRIGGER_RIG_H
 
-#include "pipeline/trigger.h"
+#include "pipeline/trigger/trigger.h"
 
 #include "base/prng.h"
 

@@ -167,11 +167,15 @@ PRODUCT = ("gateway/", "engine/", "device/", "policy/", "fleet-sim/")
 FOLDER_FILES_MAX = 40
 FOLDER_LARGE_MAY = {
     "device/core": "a folder for each part of it is being made",
-    "device/pipeline": "a folder for each part of it is being made",
 }
 FOLDER_CIRCLE_MAY = {
     ("fleet-sim/report", "fleet-sim/run"): "what a run comes to and who writes it are still one",
 }
+
+# Folders of the data pipeline, and what each may include besides itself. The top level ("") stands on all of them.
+PIPELINE = "device/pipeline/"
+PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "stream": ["record"],
+                  "": ["storage", "record", "trigger", "stream"]}
 
 # Words that speak of something else than the product.
 FORBIDDEN = [
@@ -313,6 +317,20 @@ class Tidy:
             other = svc_level(SVC + found.group(1)) if found else None
             if other is not None and other > level and (name[len(SVC):], found.group(1)) not in SVC_UP:
                 self.report(name, number, "parts", f"{found.group(1)} is above it: move what both need down, or pass a function")
+
+    def check_pipeline(self, name, lines):
+        """The folders of the data pipeline include one another in one direction."""
+        if not name.startswith(PIPELINE):
+            return
+        part = os.path.dirname(name[len(PIPELINE):])
+        if part not in PIPELINE_PARTS:
+            self.report(name, 1, "parts", f"a folder that is no part of {PIPELINE}: name it in tests/tidy/tidy.py")
+            return
+        for number, line in enumerate(lines, 1):
+            found = re.match(r'\s*#\s*include\s*"pipeline/([^"]+)"', line)
+            other = os.path.dirname(found.group(1)) if found else part
+            if other != part and other not in PIPELINE_PARTS[part]:
+                self.report(name, number, "parts", f"{found.group(1)} is not below it: move what both need down, or pass a function")
 
     def check_folders(self):
         """No folder of product code is crowded, and no two include each other, straight or through others."""
@@ -579,6 +597,7 @@ class Tidy:
                 lines = self.read(name)
                 self.check_includes(name, lines)
                 self.check_parts(name, lines)
+                self.check_pipeline(name, lines)
                 self.check_sizes(name, lines)
                 self.check_banned(name, lines)
                 self.check_keyed(name, lines)
@@ -666,6 +685,9 @@ BREAKS = [
     ("folder", "engine/lower/bad.h", {"engine/lower/bad.h": including("LOWER", "model/bad_model.h"),
                                       "engine/model/bad_model.h": including("MODEL", "program/bad_program.h"),
                                       "engine/program/bad_program.h": including("PROGRAM", "lower/bad.h")}),
+    ("parts", "device/pipeline/record/bad.c", OPENING + '#include "pipeline/trigger/trigger.h"\n'),
+    ("parts", "device/pipeline/stream/bad.c", OPENING + '#include "pipeline/pipeline.h"\n'),
+    ("parts", "device/pipeline/new/bad.c", OPENING),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),

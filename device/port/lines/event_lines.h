@@ -10,7 +10,7 @@
 #define EVENT_LINES_H
 
 #include "base/error.h"
-#include "pipeline/recorder.h"
+#include "pipeline/record/recorder.h"
 
 #define EVENT_LINE_MAX (16 * 1024) // bytes of a line
 

@@ -5,7 +5,7 @@
 #ifndef MEM_KV_H
 #define MEM_KV_H
 
-#include "pipeline/collect.h"
+#include "pipeline/storage/collect.h"
 
 struct mem_kv_row {
     uint8_t *bytes; // key, then value

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "pipeline/collect.h"
+#include "pipeline/storage/collect.h"
 
 #define POSIX_KV_MAP_FIRST (4u * 1024 * 1024)
 #define POSIX_KV_MAP_LAST  (64u * 1024 * 1024)

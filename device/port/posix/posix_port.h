@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "device/port.h"
-#include "pipeline/record.h"
+#include "pipeline/record/record.h"
 
 BASE_C_BEGIN
 

@@ -4,7 +4,7 @@
 #ifndef POSIX_QUERY_H
 #define POSIX_QUERY_H
 
-#include "pipeline/feature_store.h"
+#include "pipeline/storage/feature_store.h"
 #include "vm/vm.h"
 
 struct posix_query;

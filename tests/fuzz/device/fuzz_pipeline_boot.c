@@ -10,8 +10,8 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "mem/mem_kv.h"
-#include "pipeline/feature_store.h"
-#include "pipeline/sequence.h"
+#include "pipeline/storage/feature_store.h"
+#include "pipeline/record/sequence.h"
 #include "wire/event_attrs.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "fuzz_target.h"
 
 #include "base/check.h"
-#include "pipeline/event_predicate.h"
+#include "pipeline/stream/event_predicate.h"
 #include "wire/event_attrs.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/cursor.h"
-#include "pipeline/event_stream.h"
+#include "pipeline/stream/event_stream.h"
 
 #define BLOCK_MAX  (512 * 1024)
 #define HEAD_BYTES 22

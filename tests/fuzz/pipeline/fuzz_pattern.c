@@ -4,8 +4,8 @@
 #include "fuzz_target.h"
 
 #include "base/check.h"
-#include "pipeline/pattern.h"
-#include "pipeline/timeouts.h"
+#include "pipeline/trigger/pattern.h"
+#include "pipeline/trigger/timeouts.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "fuzz_target.h"
 
 #include "base/check.h"
-#include "pipeline/timeouts.h"
+#include "pipeline/trigger/timeouts.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "fuzz_target.h"
 
 #include "base/check.h"
-#include "pipeline/trigger.h"
+#include "pipeline/trigger/trigger.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "behaviour/behaviour_tally.h"
 #include "behaviour/user_session.h"
-#include "pipeline/trigger.h"
+#include "pipeline/trigger/trigger.h"
 
 #include <stdlib.h>
 #include <unistd.h>

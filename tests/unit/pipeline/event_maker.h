@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/event.h"
+#include "pipeline/record/event.h"
 
 #include <string.h>
 

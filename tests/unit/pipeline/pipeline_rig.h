@@ -8,8 +8,8 @@
 #include "mem/mem_kv.h"
 #include "tunnel/tunnel.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/sequence.h"
-#include "pipeline/timeouts.h"
+#include "pipeline/record/sequence.h"
+#include "pipeline/trigger/timeouts.h"
 #include "wire/event_block.h"
 
 #define MS            UINT64_C(1000)

@@ -6,7 +6,7 @@
 #include "event_maker.h"
 
 #include "base/prng.h"
-#include "pipeline/event_stream.h"
+#include "pipeline/stream/event_stream.h"
 
 #include <math.h>
 #include <stdio.h>

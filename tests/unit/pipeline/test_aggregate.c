@@ -3,7 +3,7 @@
 #include "event_maker.h"
 
 #include "base/prng.h"
-#include "pipeline/aggregate.h"
+#include "pipeline/stream/aggregate.h"
 
 #include <float.h>
 #include <math.h>

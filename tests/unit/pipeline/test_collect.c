@@ -4,7 +4,7 @@
 #include "test_kit.h"
 
 #include "mem/mem_kv.h"
-#include "pipeline/collect.h"
+#include "pipeline/storage/collect.h"
 
 #define MS 1000u
 #define S  (1000u * MS)

@@ -1,7 +1,7 @@
 // Events: kinds, the keyed hash, attributes there and back, and everything that is refused.
 #include "test_kit.h"
 
-#include "pipeline/event.h"
+#include "pipeline/record/event.h"
 #include "wire/event_attrs.h"
 
 #include <math.h>

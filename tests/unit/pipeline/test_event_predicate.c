@@ -3,7 +3,7 @@
 #include "event_maker.h"
 
 #include "base/prng.h"
-#include "pipeline/event_predicate.h"
+#include "pipeline/stream/event_predicate.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "event_maker.h"
 
 #include "base/prng.h"
-#include "pipeline/event_stream.h"
+#include "pipeline/stream/event_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

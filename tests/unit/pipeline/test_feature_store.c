@@ -2,7 +2,7 @@
 #include "test_kit.h"
 
 #include "mem/mem_kv.h"
-#include "pipeline/feature_store.h"
+#include "pipeline/storage/feature_store.h"
 
 struct rig {
     struct mem_kv kv;

@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "mem/mem_kv.h"
-#include "pipeline/recorder.h"
+#include "pipeline/record/recorder.h"
 #include "wire/event_attrs.h"
 
 #include <pthread.h>

@@ -4,8 +4,8 @@
 #include "test_kit.h"
 
 #include "mem/mem_kv.h"
-#include "pipeline/feature_store.h"
-#include "pipeline/sequence.h"
+#include "pipeline/storage/feature_store.h"
+#include "pipeline/record/sequence.h"
 
 #define MS 1000u
 #define S  (1000u * MS)

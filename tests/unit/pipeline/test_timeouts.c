@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "base/prng.h"
-#include "pipeline/timeouts.h"
+#include "pipeline/trigger/timeouts.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 // cases: nesting, exit without enter, two tabs, re-entering, one visit too many.
 #include "test_kit.h"
 
-#include "pipeline/visit.h"
+#include "pipeline/record/visit.h"
 
 static struct dev_visit_step step(struct dev_visits *visits, enum dev_event_kind kind,
                                   uint64_t page, uint32_t instance, uint64_t seq)
