@@ -180,12 +180,13 @@ static void open_device(struct run *run, struct device *device, uint64_t index)
     device->config = (struct dev_tunnel_config){
         .device_id = device->id, .app = BASE_STR("1.0.0"), .os = BASE_STR("linux")};
     const struct dev_tunnel_ports ports = {
+        .collect = device->collect,
         .random = {.ctx = &device->prng, .next = draw_random},
         .transport = posix_tunnel_table(device->transport),
     };
     must(dev_tunnel_init(block(dev_tunnel_bytes(&device->config)),
                          dev_tunnel_bytes(&device->config), &device->config, &ports,
-                         device->collect, &device->tunnel),
+                         &device->tunnel),
          "tunnel");
     posix_tunnel_attach(device->transport, device->tunnel);
     must(dev_tunnel_boot(device->tunnel, base_clock_mono_us()), "boot");

@@ -3,9 +3,18 @@
 // Called by the device's runtime, all on one thread. What happens in a step: acknowledgements that
 // the store did not take are settled, streams that went silent are given up, batches that are due
 // are closed, the store commits, streams are opened, frames are sent.
+#include "tunnel/tunnel.h"
+
+#include "tunnel/tunnel_boot.h"
+#include "tunnel/tunnel_chain.h"
+#include "tunnel/tunnel_drop.h"
 #include "tunnel/tunnel_private.h"
+#include "tunnel/tunnel_queue.h"
+#include "tunnel/tunnel_send.h"
 
 #include "base/carve.h"
+
+#include <string.h>
 
 #define ALIGNMENT 16
 
@@ -104,23 +113,22 @@ size_t dev_tunnel_bytes(const struct dev_tunnel_config *config)
     return config_ok(&full) ? total_bytes(&full) : 0;
 }
 
-static void make_class(struct dev_tunnel *t, unsigned id, struct base_carver *carver)
+static void make_class(struct dev_tunnel *tunnel, unsigned id, struct base_carver *carver)
 {
-    const struct class_places places = class_carve(&t->config, carver);
-    struct tunnel_class *c = places.class;
-    *c = (struct tunnel_class){.id = (uint8_t)id, .sample_ppm = WIRE_TUNNEL_SAMPLE_ALL};
-    c->stream = t->config.one_stream ? 0 : (uint8_t)id;
-    c->flight = places.flight;
-    c->open.records = places.records;
-    c->open.bytes = places.bytes;
-    t->classes[id] = c;
-    t->streams[c->stream].classes |= (uint8_t)(1u << id);
+    const struct class_places places = class_carve(&tunnel->config, carver);
+    struct tunnel_class *class = places.class;
+    *class = (struct tunnel_class){.id = (uint8_t)id, .sample_ppm = WIRE_TUNNEL_SAMPLE_ALL};
+    class->stream = tunnel->config.one_stream ? 0 : (uint8_t)id;
+    class->flight = places.flight;
+    class->open.records = places.records;
+    class->open.bytes = places.bytes;
+    tunnel->classes[id] = class;
+    tunnel->streams[class->stream].classes |= (uint8_t)(1u << id);
 }
 
 enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
                                  const struct dev_tunnel_config *config,
-                                 const struct dev_tunnel_ports *ports, struct dev_collect *collect,
-                                 struct dev_tunnel **out)
+                                 const struct dev_tunnel_ports *ports, struct dev_tunnel **out)
 {
     const struct dev_tunnel_config full = complete(config);
     if (memory == NULL || (uintptr_t)memory % _Alignof(struct dev_tunnel) != 0 ||
@@ -128,26 +136,29 @@ enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
         return BASE_ERR_INVALID;
     }
     struct base_carver carver = {.block = memory, .capacity = memory_bytes, .alignment = ALIGNMENT};
-    struct dev_tunnel *t = base_carve(&carver, 1, sizeof(*t));
-    *t = (struct dev_tunnel){.config = full, .ports = *ports, .collect = collect};
+    struct dev_tunnel *tunnel = base_carve(&carver, 1, sizeof(*tunnel));
+    *tunnel = (struct dev_tunnel){.config = full, .ports = *ports, .collect = ports->collect};
     if (full.app.size > 0) {
-        memcpy(t->app, full.app.data, full.app.size);
+        memcpy(tunnel->app, full.app.data, full.app.size);
     }
     if (full.os.size > 0) {
-        memcpy(t->os, full.os.data, full.os.size);
+        memcpy(tunnel->os, full.os.data, full.os.size);
     }
-    t->config.app.data = t->app;
-    t->config.os.data = t->os;
+    tunnel->config.app.data = tunnel->app;
+    tunnel->config.os.data = tunnel->os;
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
         if ((full.classes & 1u << id) != 0) {
-            make_class(t, id, &carver);
+            make_class(tunnel, id, &carver);
         }
     }
-    t->raw_capacity = payload_capacity(&full);
-    t->pack_capacity = pack_capacity(&full);
-    t->raw = (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + t->raw_capacity) + TUNNEL_ROOM;
-    t->pack = (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + t->pack_capacity) + TUNNEL_ROOM;
-    *out = t;
+    tunnel->buffers.raw_capacity = payload_capacity(&full);
+    tunnel->buffers.pack_capacity = pack_capacity(&full);
+    tunnel->buffers.raw =
+        (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + tunnel->buffers.raw_capacity) + TUNNEL_ROOM;
+    tunnel->buffers.pack =
+        (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + tunnel->buffers.pack_capacity) +
+        TUNNEL_ROOM;
+    *out = tunnel;
     return BASE_OK;
 }
 
@@ -165,43 +176,44 @@ enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint64_t now_us)
 
 // ---- Records in
 
-static enum base_status check_record(const struct dev_tunnel *t,
+static enum base_status check_record(const struct dev_tunnel *tunnel,
                                      const struct dev_tunnel_record *record)
 {
-    if (!t->booted || record->class_id >= WIRE_TUNNEL_CLASSES ||
-        t->classes[record->class_id] == NULL || !wire_topic_ok(&record->topic) ||
+    if (!tunnel->booted || record->class_id >= WIRE_TUNNEL_CLASSES ||
+        tunnel->classes[record->class_id] == NULL || !wire_topic_ok(&record->topic) ||
         (unsigned)record->format >= WIRE_RECORD_FORMAT_END || record->wall_ms > WIRE_WALL_MS_MAX) {
         return BASE_ERR_INVALID;
     }
-    bool large = record->size > t->config.batch_bytes_max || record->size > WIRE_RECORD_BYTES_MAX;
+    bool large =
+        record->size > tunnel->config.batch_bytes_max || record->size > WIRE_RECORD_BYTES_MAX;
     return large ? BASE_ERR_TOO_LARGE : BASE_OK;
 }
 
-static bool take_record(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
+static bool take_record(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                         const struct dev_tunnel_record *record)
 {
-    if (!tunnel_fits(t, c, record) && tunnel_close(t, c, now_us) != BASE_OK) {
+    if (!tunnel_fits(tunnel, class, record) && tunnel_close(tunnel, class, now_us) != BASE_OK) {
         return false;
     }
-    if (tunnel_fits(t, c, record)) {
-        tunnel_append(t, c, now_us, record);
+    if (tunnel_fits(tunnel, class, record)) {
+        tunnel_append(tunnel, class, now_us, record);
         return true;
     }
-    return tunnel_close_large(t, c, now_us, record) == BASE_OK;
+    return tunnel_close_large(tunnel, class, now_us, record) == BASE_OK;
 }
 
 enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
                                   const struct dev_tunnel_record *record, uint64_t *out_seq)
 {
     BASE_TRY(check_record(tunnel, record));
-    struct tunnel_class *c = tunnel->classes[record->class_id];
-    c->produced++;
-    bool taken = take_record(tunnel, c, now_us, record);
+    struct tunnel_class *class = tunnel->classes[record->class_id];
+    class->produced++;
+    bool taken = take_record(tunnel, class, now_us, record);
     if (!taken) { // the store takes nothing and the open batch is full
-        tunnel_count_loss(c, WIRE_TUNNEL_LOSS_QUOTA, 1);
+        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, 1);
     }
     if (out_seq != NULL) {
-        uint64_t behind = c->next_seq + c->open.count - c->s.base_seq;
+        uint64_t behind = class->next_seq + class->open.count - class->state.base_seq;
         *out_seq = taken ? behind - 1 : UINT64_MAX;
     }
     return BASE_OK;
@@ -231,7 +243,7 @@ void dev_tunnel_set_wall(struct dev_tunnel *tunnel, uint64_t now_us, uint64_t wa
 
 void dev_tunnel_wake(struct dev_tunnel *tunnel, uint64_t now_us)
 {
-    tunnel->retry_us = now_us;
+    tunnel_hurry(tunnel, now_us);
 }
 
 // ---- The step
@@ -241,40 +253,41 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t class_due(const struct dev_tunnel *t, const struct tunnel_class *c, uint64_t now_us)
+static uint64_t class_due(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
+                          uint64_t now_us)
 {
     uint64_t due = UINT64_MAX;
-    bool is_due = tunnel_is_due(t, c, now_us, &due);
-    if (c->retry_us > now_us) { // the store or a read failed
-        due = is_due ? c->retry_us : due;
-        due = c->send_next < c->next ? earlier(due, c->retry_us) : due;
+    bool is_due = tunnel_is_due(tunnel, class, now_us, &due);
+    if (class->retry_us > now_us) { // the store or a read failed
+        due = is_due ? class->retry_us : due;
+        due = class->send_next < class->next ? earlier(due, class->retry_us) : due;
     }
-    if (c->hold_us > now_us && c->s.tail < c->next) {
-        due = earlier(due, c->hold_us);
+    if (class->hold_us > now_us && class->state.tail < class->next) {
+        due = earlier(due, class->hold_us);
     }
     for (unsigned reason = 0; reason < TUNNEL_LOST; reason++) {
-        if (c->pending[reason] > 0) {
+        if (class->pending[reason] > 0) {
             due = earlier(due, now_us + TUNNEL_IO_RETRY_MS * TUNNEL_MS);
         }
     }
-    return c->ack_waits ? earlier(due, now_us + TUNNEL_IO_RETRY_MS * TUNNEL_MS) : due;
+    return class->ack_waits ? earlier(due, now_us + TUNNEL_IO_RETRY_MS * TUNNEL_MS) : due;
 }
 
-static uint64_t next_due(const struct dev_tunnel *t, uint64_t now_us, uint64_t collect_us)
+static uint64_t next_due(const struct dev_tunnel *tunnel, uint64_t now_us, uint64_t collect_us)
 {
-    uint64_t due = earlier(collect_us, tunnel_stream_due(t, now_us));
+    uint64_t due = earlier(collect_us, tunnel_stream_due(tunnel, now_us));
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
-        if (t->classes[id] != NULL) {
-            due = earlier(due, class_due(t, t->classes[id], now_us));
+        if (tunnel->classes[id] != NULL) {
+            due = earlier(due, class_due(tunnel, tunnel->classes[id], now_us));
         }
     }
-    return t->more ? now_us : due;
+    return tunnel->more ? now_us : due;
 }
 
-static void flush_if_asked(struct dev_tunnel *t, uint64_t now_us)
+static void flush_if_asked(struct dev_tunnel *tunnel, uint64_t now_us)
 {
-    if (t->flush) {
-        t->flush = dev_collect_flush(t->collect, now_us) != BASE_OK;
+    if (tunnel->flush) {
+        tunnel->flush = dev_collect_flush(tunnel->collect, now_us) != BASE_OK;
     }
 }
 
@@ -332,9 +345,7 @@ void dev_tunnel_on_closed(struct dev_tunnel *tunnel, uint32_t stream, uint64_t n
         tunnel_failed(tunnel, now_us);
     }
     if (retry_after_s > 0) {
-        uint64_t wait = retry_after_s * 1000 * TUNNEL_MS;
-        uint64_t hold = base_sat_add_u64(now_us, wait + tunnel_draw(tunnel, wait / 8));
-        tunnel->hold_us = tunnel->hold_us > hold ? tunnel->hold_us : hold;
+        tunnel_retry_after(tunnel, now_us, retry_after_s);
     }
 }
 
@@ -351,23 +362,23 @@ void dev_tunnel_stop(struct dev_tunnel *tunnel)
 
 // ---- Figures
 
-static uint64_t lost_of(const struct tunnel_class *c, unsigned reason)
+static uint64_t lost_of(const struct tunnel_class *class, unsigned reason)
 {
-    return c->s.lost[reason] + c->waiting[reason] + c->pending[reason];
+    return class->state.lost[reason] + class->waiting[reason] + class->pending[reason];
 }
 
 bool dev_tunnel_is_idle(const struct dev_tunnel *tunnel)
 {
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
-        const struct tunnel_class *c = tunnel->classes[id];
-        if (c == NULL) {
+        const struct tunnel_class *class = tunnel->classes[id];
+        if (class == NULL) {
             continue;
         }
         uint64_t pending = 0;
         for (unsigned reason = 0; reason < TUNNEL_LOST; reason++) {
-            pending += c->pending[reason];
+            pending += class->pending[reason];
         }
-        if (c->s.tail != c->next || c->open.count > 0 || pending > 0) {
+        if (class->state.tail != class->next || class->open.count > 0 || pending > 0) {
             return false;
         }
     }
@@ -378,62 +389,64 @@ void dev_tunnel_stats(const struct dev_tunnel *tunnel, struct dev_tunnel_stats *
 {
     *out = tunnel->stats;
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
-        const struct tunnel_class *c = tunnel->classes[id];
-        if (c == NULL) {
+        const struct tunnel_class *class = tunnel->classes[id];
+        if (class == NULL) {
             continue;
         }
         struct dev_tunnel_class_stats *stats = &out->classes[id];
         *stats = (struct dev_tunnel_class_stats){
-            .produced = c->produced,
-            .durable = c->s.durable,
-            .queued = c->queued + c->open.count,
-            .batches_sent = c->batches_sent,
-            .batches_resent = c->batches_resent,
-            .bytes_sent = c->bytes_sent,
-            .raw_bytes = c->raw_bytes,
-            .epoch = c->s.epoch,
-            .next = tunnel_number(c, c->next),
-            .tail = tunnel_number(c, c->s.tail),
+            .produced = class->produced,
+            .durable = class->state.durable,
+            .queued = class->queued + class->open.count,
+            .batches_sent = class->batches_sent,
+            .batches_resent = class->batches_resent,
+            .bytes_sent = class->bytes_sent,
+            .raw_bytes = class->raw_bytes,
+            .epoch = class->state.epoch,
+            .next = tunnel_number(class, class->next),
+            .tail = tunnel_number(class, class->state.tail),
         };
         for (unsigned reason = WIRE_TUNNEL_LOSS_QUOTA; reason < TUNNEL_LOST; reason++) {
-            stats->lost[reason] = reason != WIRE_TUNNEL_LOSS_SPLIT ? lost_of(c, reason) : 0;
+            stats->lost[reason] = reason != WIRE_TUNNEL_LOSS_SPLIT ? lost_of(class, reason) : 0;
         }
     }
 }
 
-static bool law_holds(const struct tunnel_class *c)
+static bool law_holds(const struct tunnel_class *class)
 {
     uint64_t lost = 0;
     for (unsigned reason = WIRE_TUNNEL_LOSS_QUOTA; reason < TUNNEL_LOST; reason++) {
-        lost += reason != WIRE_TUNNEL_LOSS_SPLIT ? lost_of(c, reason) : 0;
+        lost += reason != WIRE_TUNNEL_LOSS_SPLIT ? lost_of(class, reason) : 0;
     }
-    return c->produced == c->s.durable + c->queued + c->open.count + lost;
+    return class->produced == class->state.durable + class->queued + class->open.count + lost;
 }
 
-static bool class_ok(const struct dev_tunnel *t, const struct tunnel_class *c)
+static bool class_ok(const struct dev_tunnel *tunnel, const struct tunnel_class *class)
 {
-    uint64_t at = c->s.tail;
-    for (uint32_t i = 0; i < c->flight_count; i++) {
-        at += c->flight[(c->flight_head + i) % t->config.window].numbers;
+    uint64_t at = class->state.tail;
+    for (uint32_t i = 0; i < class->flight_count; i++) {
+        at += class->flight[(class->flight_head + i) % tunnel->config.window].numbers;
     }
-    bool order = c->s.base_slot <= c->s.tail && c->s.tail <= c->send_next &&
-                 c->send_next <= c->next && c->s.base_seq <= c->s.tail_seq &&
-                 c->s.tail_seq <= c->next_seq;
-    bool seen = c->maybe_sent >= c->send_next && c->maybe_sent <= c->next;
-    bool flight = c->flight_count <= t->config.window && at == c->send_next;
-    bool open = c->open.count <= t->config.open_records &&
-                c->open.body_bytes <= t->config.open_bytes &&
-                c->open.topic_count <= DEV_TUNNEL_TOPICS;
+    bool order = class->state.base_slot <= class->state.tail &&
+                 class->state.tail <= class->send_next && class->send_next <= class->next &&
+                 class->state.base_seq <= class->state.tail_seq &&
+                 class->state.tail_seq <= class->next_seq;
+    bool seen = class->maybe_sent >= class->send_next && class->maybe_sent <= class->next;
+    bool flight = class->flight_count <= tunnel->config.window && at == class->send_next;
+    bool open = class->open.count <= tunnel->config.open_records &&
+                class->open.body_bytes <= tunnel->config.open_bytes &&
+                class->open.topic_count <= DEV_TUNNEL_TOPICS;
     // What may be there is promised in the store, unless it is acknowledged already.
-    bool promised = c->s.bound >= c->maybe_sent || c->maybe_sent == c->s.tail;
+    bool promised =
+        class->state.bound >= class->maybe_sent || class->maybe_sent == class->state.tail;
     return order && seen && flight && open && promised;
 }
 
 bool dev_tunnel_validate(const struct dev_tunnel *tunnel)
 {
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
-        const struct tunnel_class *c = tunnel->classes[id];
-        if (c != NULL && tunnel->booted && (!law_holds(c) || !class_ok(tunnel, c))) {
+        const struct tunnel_class *class = tunnel->classes[id];
+        if (class != NULL && tunnel->booted && (!law_holds(class) || !class_ok(tunnel, class))) {
             return false;
         }
     }

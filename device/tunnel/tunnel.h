@@ -82,6 +82,7 @@ struct dev_tunnel_codec {
 };
 
 struct dev_tunnel_ports {
+    struct dev_collect *collect; // the store; outlives the tunnel
     struct base_random_port random;
     struct dev_tunnel_transport transport;
     struct dev_tunnel_codec codec; // compress NULL: plain
@@ -137,7 +138,6 @@ size_t dev_tunnel_bytes(const struct dev_tunnel_config *config);
 BASE_NODISCARD enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
                                                 const struct dev_tunnel_config *config,
                                                 const struct dev_tunnel_ports *ports,
-                                                struct dev_collect *collect,
                                                 struct dev_tunnel **out);
 // Reads back what is queued. A damaged or lost record opens a new epoch (returns OK).
 BASE_NODISCARD enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint64_t now_us);

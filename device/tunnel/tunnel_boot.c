@@ -4,12 +4,18 @@
 // records were in it: it becomes LOSS(DAMAGED). When the gateway may have seen what is gone, or the
 // state is gone, a new epoch begins, for nothing can be compared any more. Called at boot, and when
 // sending finds a damaged entry; on the runtime's thread.
+#include "tunnel/tunnel_boot.h"
+
+#include "tunnel/tunnel_chain.h"
 #include "tunnel/tunnel_private.h"
+#include "tunnel/tunnel_reject.h"
+
+#include <string.h>
 
 #define BAD_MAX 64 // unreadable entries mended at a time
 
 struct reading {
-    const struct tunnel_class *c;
+    const struct tunnel_class *class;
     bool anchored; // at is known; else the first good entry says it
     uint64_t tail;
     uint64_t tail_seq;
@@ -74,7 +80,7 @@ static bool visit_entry(void *ctx, const uint8_t *key, size_t key_size, const ui
     }
     uint64_t slot = tunnel_key_slot(key);
     struct tunnel_entry entry;
-    bool readable = tunnel_entry_read(reading->c, slot, value, value_size, &entry) == BASE_OK;
+    bool readable = tunnel_entry_read(reading->class, slot, value, value_size, &entry) == BASE_OK;
     if (readable && !reading->anchored && !reading->hole) {
         reading->anchored = true;
         reading->tail = reading->at = slot;
@@ -100,26 +106,26 @@ static bool visit_entry(void *ctx, const uint8_t *key, size_t key_size, const ui
     return false;
 }
 
-static enum base_status read_class(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                   bool anchored, struct reading *reading)
+static enum base_status read_class(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                   uint64_t now_us, bool anchored, struct reading *reading)
 {
     *reading = (struct reading){
-        .c = c,
+        .class = class,
         .anchored = anchored,
-        .tail = c->s.tail,
-        .tail_seq = c->s.tail_seq,
-        .at = c->s.tail,
-        .at_seq = c->s.tail_seq,
+        .tail = class->state.tail,
+        .tail_seq = class->state.tail_seq,
+        .at = class->state.tail,
+        .at_seq = class->state.tail_seq,
     };
     uint8_t key[TUNNEL_KEY];
-    tunnel_key(c, c->s.tail, key);
-    return dev_collect_scan(t->collect, now_us, DEV_SPACE_QUEUE, key, 1, key, sizeof(key),
+    tunnel_key(class, class->state.tail, key);
+    return dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, 1, key, sizeof(key),
                             visit_entry, reading);
 }
 
 // Puts a LOSS where the hole is. A hole without a known number of records (its end says so) is
 // only emptied.
-static enum base_status mend(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
+static enum base_status mend(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                              const struct reading *reading)
 {
     uint64_t end = reading->hole_ends ? reading->end : reading->bad[reading->bad_count - 1] + 1;
@@ -133,95 +139,98 @@ static enum base_status mend(struct dev_tunnel *t, struct tunnel_class *c, uint6
         .count = count,
         .closed_us = now_us,
     };
-    base_log_debug(t->ports.log, "tunnel", "class %u: %llu records damaged in the store", c->id,
-                   (unsigned long long)count);
-    dev_collect_begin(t->collect);
+    base_log_debug(tunnel->ports.log, "tunnel", "class %u: %llu records damaged in the store",
+                   class->id, (unsigned long long)count);
+    dev_collect_begin(tunnel->collect);
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < reading->bad_count && status == BASE_OK; i++) {
-        status = tunnel_delete_entry(t, c, now_us, reading->bad[i]);
+        status = tunnel_delete_entry(tunnel, class, now_us, reading->bad[i]);
     }
     if (status == BASE_OK && fills) {
-        status = tunnel_put_loss(t, c, now_us, reading->at, &loss);
+        status = tunnel_put_loss(tunnel, class, now_us, reading->at, &loss);
     }
-    enum base_status ended = dev_collect_end(t->collect, now_us);
+    enum base_status ended = dev_collect_end(tunnel->collect, now_us);
     if (status == BASE_OK && !fills && reading->bad_count == 0) {
         return BASE_ERR_CORRUPT; // nothing that could be mended
     }
     return status != BASE_OK ? status : ended;
 }
 
-static void take_reading(struct tunnel_class *c, const struct reading *reading)
+static void take_reading(struct tunnel_class *class, const struct reading *reading)
 {
-    c->next = reading->at;
-    c->next_seq = reading->at_seq;
-    c->queued = reading->queued;
-    memcpy(c->waiting, reading->waiting, sizeof(c->waiting));
-    c->queue_bytes = reading->bytes;
-    c->tail_loss = reading->tail_loss;
-    c->loss_slot = reading->loss_slot;
-    c->loss = reading->loss;
+    class->next = reading->at;
+    class->next_seq = reading->at_seq;
+    class->queued = reading->queued;
+    memcpy(class->waiting, reading->waiting, sizeof(class->waiting));
+    class->queue_bytes = reading->bytes;
+    class->tail_loss = reading->tail_loss;
+    class->loss_slot = reading->loss_slot;
+    class->loss = reading->loss;
 }
 
-static uint64_t lost_records(const struct tunnel_class *c)
+static uint64_t lost_records(const struct tunnel_class *class)
 {
     uint64_t sum = 0;
     for (unsigned reason = WIRE_TUNNEL_LOSS_QUOTA; reason < TUNNEL_LOST; reason++) {
         if (reason != WIRE_TUNNEL_LOSS_SPLIT) {
-            sum += c->s.lost[reason] + c->waiting[reason] + c->pending[reason];
+            sum += class->state.lost[reason] + class->waiting[reason] + class->pending[reason];
         }
     }
     return sum;
 }
 
 // Reads and mends until there is no hole. *out_seen: a hole began below the bound.
-static enum base_status read_and_mend(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                      bool anchored, bool *out_seen)
+static enum base_status read_and_mend(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                      uint64_t now_us, bool anchored, bool *out_seen)
 {
     struct reading reading;
     for (;;) {
-        BASE_TRY(read_class(t, c, now_us, anchored, &reading));
+        BASE_TRY(read_class(tunnel, class, now_us, anchored, &reading));
         if (!anchored && reading.anchored) {
-            c->s.tail = reading.tail;
-            c->s.tail_seq = reading.tail_seq;
+            class->state.tail = reading.tail;
+            class->state.tail_seq = reading.tail_seq;
             anchored = true;
         }
         if (!reading.hole) {
             break;
         }
-        *out_seen = *out_seen || reading.at < c->s.bound;
-        BASE_TRY(mend(t, c, now_us, &reading));
+        *out_seen = *out_seen || reading.at < class->state.bound;
+        BASE_TRY(mend(tunnel, class, now_us, &reading));
     }
-    take_reading(c, &reading);
-    c->produced = c->s.durable + c->queued + c->open.count + lost_records(c);
+    take_reading(class, &reading);
+    class->produced =
+        class->state.durable + class->queued + class->open.count + lost_records(class);
     return BASE_OK;
 }
 
-enum base_status tunnel_boot_class(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
+enum base_status tunnel_boot_class(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                   uint64_t now_us)
 {
-    enum base_status status = tunnel_get_state(t, c, &c->s);
+    enum base_status status = tunnel_get_state(tunnel, class, &class->state);
     bool known = status == BASE_OK;
     bool renew = !known;
     if (!known && status != BASE_ERR_NOT_FOUND && status != BASE_ERR_CORRUPT) {
         return status;
     }
     if (!known) {
-        c->s = (struct tunnel_state){0};
+        class->state = (struct tunnel_state){0};
     }
-    BASE_TRY(read_and_mend(t, c, now_us, known, &renew));
+    BASE_TRY(read_and_mend(tunnel, class, now_us, known, &renew));
     if (!known) {
-        c->s.base_slot = c->s.tail;
-        c->s.base_seq = c->s.tail_seq;
+        class->state.base_slot = class->state.tail;
+        class->state.base_seq = class->state.tail_seq;
     }
-    c->maybe_sent = c->s.bound < c->next ? c->s.bound : c->next;
-    c->maybe_sent = c->maybe_sent > c->s.tail ? c->maybe_sent : c->s.tail;
-    c->boot_next = c->next;
-    c->sent_end = c->maybe_sent;
-    tunnel_restart_sending(c);
-    return renew ? tunnel_new_epoch(t, c, now_us) : BASE_OK;
+    class->maybe_sent = class->state.bound < class->next ? class->state.bound : class->next;
+    class->maybe_sent =
+        class->maybe_sent > class->state.tail ? class->maybe_sent : class->state.tail;
+    class->boot_next = class->next;
+    class->sent_end = class->maybe_sent;
+    tunnel_restart_sending(class);
+    return renew ? tunnel_new_epoch(tunnel, class, now_us) : BASE_OK;
 }
 
 struct peek {
-    const struct tunnel_class *c;
+    const struct tunnel_class *class;
     enum base_status status;
     struct tunnel_entry entry;
 };
@@ -233,22 +242,24 @@ static bool visit_peek(void *ctx, const uint8_t *key, size_t key_size, const uin
     struct peek *peek = ctx;
     (void)key_size;
     peek->status =
-        tunnel_entry_read(peek->c, tunnel_key_slot(key), value, value_size, &peek->entry);
+        tunnel_entry_read(peek->class, tunnel_key_slot(key), value, value_size, &peek->entry);
     return false;
 }
 
-enum base_status tunnel_repair(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
+enum base_status tunnel_repair(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                               uint64_t now_us)
 {
-    if (c->send_next < c->maybe_sent) { // the gateway may have it, and we cannot compare any more
-        BASE_TRY(tunnel_new_epoch(t, c, now_us));
-        tunnel_give_up(t, c->stream, now_us, "a batch under way is damaged in the store");
+    if (class->send_next <
+        class->maybe_sent) { // the gateway may have it, and we cannot compare any more
+        BASE_TRY(tunnel_new_epoch(tunnel, class, now_us));
+        tunnel_give_up(tunnel, class->stream, now_us, "a batch under way is damaged in the store");
         return BASE_ERR_BUSY;
     }
     // With a sound head it is known what is lost; else the whole queue is read anew.
-    struct peek peek = {.c = c, .status = BASE_ERR_NOT_FOUND};
+    struct peek peek = {.class = class, .status = BASE_ERR_NOT_FOUND};
     uint8_t key[TUNNEL_KEY];
-    tunnel_key(c, c->send_next, key);
-    BASE_TRY(dev_collect_scan(t->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), key,
+    tunnel_key(class, class->send_next, key);
+    BASE_TRY(dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), key,
                               sizeof(key), visit_peek, &peek));
     if (peek.status == BASE_OK) {
         const struct tunnel_entry loss = {
@@ -259,10 +270,10 @@ enum base_status tunnel_repair(struct dev_tunnel *t, struct tunnel_class *c, uin
             .count = peek.entry.count,
             .closed_us = now_us,
         };
-        BASE_TRY(tunnel_put_loss(t, c, now_us, c->send_next, &loss));
+        BASE_TRY(tunnel_put_loss(tunnel, class, now_us, class->send_next, &loss));
     }
     bool seen = false;
-    BASE_TRY(read_and_mend(t, c, now_us, true, &seen));
+    BASE_TRY(read_and_mend(tunnel, class, now_us, true, &seen));
     return BASE_OK;
 }
 
@@ -280,10 +291,10 @@ static bool visit_serial(void *ctx, const uint8_t *key, size_t key_size, const u
     return true;
 }
 
-enum base_status tunnel_boot_quarantine(struct dev_tunnel *t, uint64_t now_us)
+enum base_status tunnel_boot_quarantine(struct dev_tunnel *tunnel, uint64_t now_us)
 {
     static const uint8_t prefix[1] = {TUNNEL_QUARANTINE};
-    t->quarantine_serial = 0;
-    return dev_collect_scan(t->collect, now_us, DEV_SPACE_QUEUE, prefix, 1, prefix, 1, visit_serial,
-                            &t->quarantine_serial);
+    tunnel->quarantine_serial = 0;
+    return dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, prefix, 1, prefix, 1,
+                            visit_serial, &tunnel->quarantine_serial);
 }

@@ -2,39 +2,42 @@
 //
 // The flight is a ring of entries from the tail on with the chain's hash behind each. Called by the
 // other files of the tunnel, on the runtime's thread.
+#include "tunnel/tunnel_chain.h"
+
 #include "tunnel/tunnel_private.h"
 
-struct tunnel_flight *tunnel_flight_at(struct dev_tunnel *t, struct tunnel_class *c, uint32_t index)
+struct tunnel_flight *tunnel_flight_at(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                       uint32_t index)
 {
-    base_assert(index < c->flight_count);
-    return &c->flight[(c->flight_head + index) % t->config.window];
+    base_assert(index < class->flight_count);
+    return &class->flight[(class->flight_head + index) % tunnel->config.window];
 }
 
-void tunnel_flight_push(struct dev_tunnel *t, struct tunnel_class *c,
+void tunnel_flight_push(struct dev_tunnel *tunnel, struct tunnel_class *class,
                         const struct tunnel_flight *flight)
 {
-    base_assert(c->flight_count < t->config.window);
-    c->flight_count++;
-    *tunnel_flight_at(t, c, c->flight_count - 1) = *flight;
-    c->send_next += flight->numbers;
-    c->send_seq += flight->count;
-    c->send_hash = flight->hash;
+    base_assert(class->flight_count < tunnel->config.window);
+    class->flight_count++;
+    *tunnel_flight_at(tunnel, class, class->flight_count - 1) = *flight;
+    class->send_next += flight->numbers;
+    class->send_seq += flight->count;
+    class->send_hash = flight->hash;
 }
 
-void tunnel_restart_sending(struct tunnel_class *c)
+void tunnel_restart_sending(struct tunnel_class *class)
 {
-    c->flight_count = 0;
-    c->send_next = c->s.tail;
-    c->send_seq = c->s.tail_seq;
-    c->send_hash = c->s.tail_hash;
-    c->part.active = false;
+    class->flight_count = 0;
+    class->send_next = class->state.tail;
+    class->send_seq = class->state.tail_seq;
+    class->send_hash = class->state.tail_hash;
+    class->part.active = false;
 }
 
 // ---- A walk over stored entries with their hashes
 
 struct walk {
-    struct dev_tunnel *t;
-    struct tunnel_class *c;
+    struct dev_tunnel *tunnel;
+    struct tunnel_class *class;
     uint64_t to;    // slot
     bool to_flight; // push; else only hash
     uint64_t at;
@@ -52,12 +55,11 @@ static bool visit_walk(void *ctx, const uint8_t *key, size_t key_size, const uin
         return false;
     }
     if (slot != walk->at ||
-        tunnel_entry_read(walk->c, slot, value, value_size, &entry) != BASE_OK) {
+        tunnel_entry_read(walk->class, slot, value, value_size, &entry) != BASE_OK) {
         walk->status = BASE_ERR_CORRUPT;
         return false;
     }
-    walk->hash =
-        tunnel_chain_of(walk->t, walk->c, slot, &entry, value + TUNNEL_ENTRY_HEAD, walk->hash);
+    walk->hash = tunnel_chain_of(walk->class, slot, &entry, value + TUNNEL_ENTRY_HEAD, walk->hash);
     walk->at += entry.numbers;
     if (walk->to_flight) {
         const struct tunnel_flight flight = {
@@ -68,8 +70,8 @@ static bool visit_walk(void *ctx, const uint8_t *key, size_t key_size, const uin
             .is_loss = entry.is_loss,
             .reason = entry.reason,
         };
-        tunnel_flight_push(walk->t, walk->c, &flight);
-        return walk->c->flight_count < walk->t->config.window;
+        tunnel_flight_push(walk->tunnel, walk->class, &flight);
+        return walk->class->flight_count < walk->tunnel->config.window;
     }
     return true;
 }
@@ -78,20 +80,20 @@ static bool visit_walk(void *ctx, const uint8_t *key, size_t key_size, const uin
 static enum base_status walk_to(struct walk *walk, uint64_t now_us)
 {
     uint8_t key[TUNNEL_KEY];
-    walk->at = walk->c->s.tail;
-    walk->hash = walk->c->s.tail_hash;
-    tunnel_key(walk->c, walk->at, key);
-    enum base_status status = dev_collect_scan(walk->t->collect, now_us, DEV_SPACE_QUEUE, key, 1,
-                                               key, sizeof(key), visit_walk, walk);
+    walk->at = walk->class->state.tail;
+    walk->hash = walk->class->state.tail_hash;
+    tunnel_key(walk->class, walk->at, key);
+    enum base_status status = dev_collect_scan(walk->tunnel->collect, now_us, DEV_SPACE_QUEUE, key,
+                                               1, key, sizeof(key), visit_walk, walk);
     return status != BASE_OK ? status : walk->status;
 }
 
 // ---- What is durable leaves
 
-static void count_settled(struct tunnel_class *c, struct tunnel_state *state,
+static void count_settled(struct tunnel_class *class, struct tunnel_state *state,
                           const struct tunnel_flight *flight)
 {
-    (void)c;
+    (void)class;
     if (!flight->is_loss) {
         state->durable += flight->count;
     } else if (flight->reason != WIRE_TUNNEL_LOSS_SPLIT) {
@@ -103,55 +105,55 @@ static void count_settled(struct tunnel_class *c, struct tunnel_state *state,
 }
 
 // The first `count` of the flight are durable at the gateway: one commit says so and deletes them.
-static enum base_status settle_some(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                    uint32_t count)
+static enum base_status settle_some(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                    uint64_t now_us, uint32_t count)
 {
-    struct tunnel_state state = c->s;
+    struct tunnel_state state = class->state;
     for (uint32_t i = 0; i < count; i++) {
-        count_settled(c, &state, tunnel_flight_at(t, c, i));
+        count_settled(class, &state, tunnel_flight_at(tunnel, class, i));
     }
-    bool is_up = t->streams[c->stream].state != TUNNEL_CLOSED;
-    uint64_t promise = c->send_next + (is_up ? t->config.window : 0);
-    state.bound = promise > c->maybe_sent ? promise : c->maybe_sent;
+    bool is_up = tunnel->streams[class->stream].state != TUNNEL_CLOSED;
+    uint64_t promise = class->send_next + (is_up ? tunnel->config.window : 0);
+    state.bound = promise > class->maybe_sent ? promise : class->maybe_sent;
     state.bound = state.bound > state.tail ? state.bound : state.tail;
-    uint64_t mark = dev_collect_changes(t->collect) + 1;
-    dev_collect_begin(t->collect);
-    enum base_status status = tunnel_put_state(t, c, now_us, &state, false);
-    uint64_t slot = c->s.tail;
+    uint64_t mark = dev_collect_changes(tunnel->collect) + 1;
+    dev_collect_begin(tunnel->collect);
+    enum base_status status = tunnel_put_state(tunnel, class, now_us, &state, false);
+    uint64_t slot = class->state.tail;
     for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
-        status = tunnel_delete_entry(t, c, now_us, slot);
-        slot += tunnel_flight_at(t, c, i)->numbers;
+        status = tunnel_delete_entry(tunnel, class, now_us, slot);
+        slot += tunnel_flight_at(tunnel, class, i)->numbers;
     }
-    enum base_status ended = dev_collect_end(t->collect, now_us);
+    enum base_status ended = dev_collect_end(tunnel->collect, now_us);
     status = status != BASE_OK ? status : ended;
     if (status != BASE_OK) {
         return status;
     }
-    if (state.bound > c->s.bound) {
-        c->bound_mark = mark;
+    if (state.bound > class->state.bound) {
+        class->bound_mark = mark;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct tunnel_flight *flight = tunnel_flight_at(t, c, i);
+        const struct tunnel_flight *flight = tunnel_flight_at(tunnel, class, i);
         if (!flight->is_loss) {
-            c->queued -= flight->count;
+            class->queued -= flight->count;
         } else {
-            c->waiting[flight->reason] -= flight->count;
+            class->waiting[flight->reason] -= flight->count;
         }
-        c->queue_bytes -= flight->entry_bytes;
+        class->queue_bytes -= flight->entry_bytes;
     }
-    c->s = state;
-    c->flight_head = (c->flight_head + count) % t->config.window;
-    c->flight_count -= count;
+    class->state = state;
+    class->flight_head = (class->flight_head + count) % tunnel->config.window;
+    class->flight_count -= count;
     return BASE_OK;
 }
 
-static uint32_t settled_count(struct dev_tunnel *t, struct tunnel_class *c)
+static uint32_t settled_count(struct dev_tunnel *tunnel, struct tunnel_class *class)
 {
-    uint64_t at = c->s.tail;
+    uint64_t at = class->state.tail;
     uint32_t count = 0;
-    while (count < c->flight_count) {
-        at += tunnel_flight_at(t, c, count)->numbers;
-        if (at > c->acked) {
+    while (count < class->flight_count) {
+        at += tunnel_flight_at(tunnel, class, count)->numbers;
+        if (at > class->acked) {
             break;
         }
         count++;
@@ -159,86 +161,91 @@ static uint32_t settled_count(struct dev_tunnel *t, struct tunnel_class *c)
     return count;
 }
 
-static void after_settling(struct tunnel_class *c)
+static void after_settling(struct tunnel_class *class)
 {
-    c->maybe_sent = c->maybe_sent > c->s.tail ? c->maybe_sent : c->s.tail;
-    if (c->tail_loss && c->loss_slot < c->s.tail) {
-        c->tail_loss = false;
+    class->maybe_sent =
+        class->maybe_sent > class->state.tail ? class->maybe_sent : class->state.tail;
+    if (class->tail_loss && class->loss_slot < class->state.tail) {
+        class->tail_loss = false;
     }
 }
 
-void tunnel_settle(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
+void tunnel_settle(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us)
 {
     bool refilled = false;
-    c->ack_waits = true;
-    while (c->s.tail < c->acked) {
-        if (c->flight_count == 0) { // nothing of it was sent on this stream
-            struct walk walk = {.t = t, .c = c, .to = c->acked, .to_flight = true};
-            tunnel_restart_sending(c);
-            if (walk_to(&walk, now_us) != BASE_OK || c->flight_count == 0) {
-                tunnel_restart_sending(c);
+    class->ack_waits = true;
+    while (class->state.tail < class->acked) {
+        if (class->flight_count == 0) { // nothing of it was sent on this stream
+            struct walk walk = {
+                .tunnel = tunnel, .class = class, .to = class->acked, .to_flight = true};
+            tunnel_restart_sending(class);
+            if (walk_to(&walk, now_us) != BASE_OK || class->flight_count == 0) {
+                tunnel_restart_sending(class);
                 return;
             }
             refilled = true;
         }
-        uint32_t count = settled_count(t, c);
+        uint32_t count = settled_count(tunnel, class);
         if (count == 0) { // within a LOSS: as a whole or not at all
-            c->acked = c->s.tail;
+            class->acked = class->state.tail;
             if (refilled) {
-                tunnel_restart_sending(c);
+                tunnel_restart_sending(class);
             }
             break;
         }
-        if (settle_some(t, c, now_us, count) != BASE_OK) {
+        if (settle_some(tunnel, class, now_us, count) != BASE_OK) {
             return;
         }
-        after_settling(c);
+        after_settling(class);
     }
-    c->ack_waits = false;
+    class->ack_waits = false;
 }
 
 // ---- Forks
 
-enum base_status tunnel_new_epoch(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
+enum base_status tunnel_new_epoch(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                  uint64_t now_us)
 {
-    struct tunnel_state state = c->s;
-    uint32_t counter = (c->s.epoch >> 16) + 1;
-    state.epoch = counter << 16 | (uint32_t)(t->ports.random.next(t->ports.random.ctx) & 0xffff);
+    struct tunnel_state state = class->state;
+    uint32_t counter = (class->state.epoch >> 16) + 1;
+    state.epoch =
+        counter << 16 | (uint32_t)(tunnel->ports.random.next(tunnel->ports.random.ctx) & 0xffff);
     state.base_slot = state.tail;
     state.base_seq = state.tail_seq;
-    state.tail_hash = wire_tunnel_chain_first(t->config.device_id, c->id, state.epoch);
+    state.tail_hash = wire_tunnel_chain_first(tunnel->config.device_id, class->id, state.epoch);
     state.bound = state.tail;
-    uint64_t mark = dev_collect_changes(t->collect) + 1;
-    BASE_TRY(tunnel_put_state(t, c, now_us, &state, true));
-    base_log_debug(t->ports.log, "tunnel", "class %u: epoch %08x, %llu entries carried over", c->id,
-                   (unsigned)state.epoch, (unsigned long long)(c->next - state.tail));
-    c->s = state;
-    c->bound_mark = mark;
-    c->maybe_sent = state.tail;
-    c->ack_waits = false;
-    c->part = (struct tunnel_part){0};
-    c->welcomed = false;
-    tunnel_restart_sending(c);
+    uint64_t mark = dev_collect_changes(tunnel->collect) + 1;
+    BASE_TRY(tunnel_put_state(tunnel, class, now_us, &state, true));
+    base_log_debug(tunnel->ports.log, "tunnel", "class %u: epoch %08x, %llu entries carried over",
+                   class->id, (unsigned)state.epoch,
+                   (unsigned long long)(class->next - state.tail));
+    class->state = state;
+    class->bound_mark = mark;
+    class->maybe_sent = state.tail;
+    class->ack_waits = false;
+    class->part = (struct tunnel_part){0};
+    class->welcomed = false;
+    tunnel_restart_sending(class);
     return BASE_OK;
 }
 
-enum tunnel_judgement tunnel_judge(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                   uint64_t high_water, uint64_t hash)
+enum tunnel_judgement tunnel_judge(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                   uint64_t now_us, uint64_t high_water, uint64_t hash)
 {
-    uint64_t slot = base_sat_add_u64(c->s.base_slot, high_water);
-    if (slot < c->s.tail || slot > c->next) {
+    uint64_t slot = base_sat_add_u64(class->state.base_slot, high_water);
+    if (slot < class->state.tail || slot > class->next) {
         return TUNNEL_FORKED; // behind what we were told is durable, or ahead of all we ever had
     }
-    if (slot == c->s.tail) {
-        if (hash != c->s.tail_hash) {
+    if (slot == class->state.tail) {
+        if (hash != class->state.tail_hash) {
             return TUNNEL_FORKED;
         }
-        if (c->flight_count == 0 && !c->part.active) {
-            c->maybe_sent = slot; // nothing else is there
+        if (class->flight_count == 0 && !class->part.active) {
+            class->maybe_sent = slot; // nothing else is there
         }
         return TUNNEL_SAME;
     }
-    struct walk walk = {.t = t, .c = c, .to = slot};
+    struct walk walk = {.tunnel = tunnel, .class = class, .to = slot};
     enum base_status status = walk_to(&walk, now_us);
     if (status != BASE_OK && status != BASE_ERR_CORRUPT) {
         return TUNNEL_UNKNOWN;
@@ -248,18 +255,18 @@ enum tunnel_judgement tunnel_judge(struct dev_tunnel *t, struct tunnel_class *c,
     }
     // What was sent before WELCOME came goes on from there; it is not sent twice, for each of the
     // two could be refused.
-    bool goes_on = c->flight_count > 0 && slot <= c->send_next;
-    bool sent_already = c->flight_count > 0 || c->part.active;
+    bool goes_on = class->flight_count > 0 && slot <= class->send_next;
+    bool sent_already = class->flight_count > 0 || class->part.active;
     if (!goes_on) {
-        tunnel_restart_sending(c);
+        tunnel_restart_sending(class);
     }
     if (!sent_already) {
-        c->maybe_sent = slot;
+        class->maybe_sent = slot;
     }
-    c->acked = slot;
-    tunnel_settle(t, c, now_us);
-    if (!goes_on && !c->ack_waits) {
-        tunnel_restart_sending(c);
+    class->acked = slot;
+    tunnel_settle(tunnel, class, now_us);
+    if (!goes_on && !class->ack_waits) {
+        tunnel_restart_sending(class);
     }
     return TUNNEL_SAME;
 }

@@ -2,9 +2,15 @@
 // before a batch may be sent.
 //
 // Called by dev_tunnel_offer and dev_tunnel_step, on the runtime's thread.
+#include "tunnel/tunnel_queue.h"
+
+#include "tunnel/tunnel_drop.h"
 #include "tunnel/tunnel_private.h"
+#include "tunnel/tunnel_send.h"
 
 #include "base/hash.h"
+
+#include <string.h>
 
 static const struct wire_topic *find_topic(const struct tunnel_open *open,
                                            const struct wire_topic *topic, uint32_t *out_index)
@@ -18,35 +24,35 @@ static const struct wire_topic *find_topic(const struct tunnel_open *open,
     return NULL;
 }
 
-bool tunnel_fits(const struct dev_tunnel *t, const struct tunnel_class *c,
+bool tunnel_fits(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
                  const struct dev_tunnel_record *record)
 {
     uint32_t index = 0;
-    bool topic_fits = c->open.topic_count < DEV_TUNNEL_TOPICS ||
-                      find_topic(&c->open, &record->topic, &index) != NULL;
-    return topic_fits && c->open.count < t->config.open_records &&
-           record->size <= t->config.open_bytes - c->open.body_bytes;
+    bool topic_fits = class->open.topic_count < DEV_TUNNEL_TOPICS ||
+                      find_topic(&class->open, &record->topic, &index) != NULL;
+    return topic_fits && class->open.count < tunnel->config.open_records &&
+           record->size <= tunnel->config.open_bytes - class->open.body_bytes;
 }
 
-static struct base_str keep_text(struct tunnel_class *c, const struct dev_tunnel *t,
+static struct base_str keep_text(struct tunnel_class *class, const struct dev_tunnel *tunnel,
                                  struct base_str text)
 {
-    uint8_t *at = c->open.bytes + t->config.open_bytes + c->open.text_bytes;
-    base_check(c->open.text_bytes + text.size <= TUNNEL_TEXT_SLACK);
+    uint8_t *at = class->open.bytes + tunnel->config.open_bytes + class->open.text_bytes;
+    base_check(class->open.text_bytes + text.size <= TUNNEL_TEXT_SLACK);
     memcpy(at, text.data, text.size);
-    c->open.text_bytes += (uint32_t)text.size;
+    class->open.text_bytes += (uint32_t)text.size;
     return (struct base_str){(const char *)at, text.size};
 }
 
-void tunnel_append(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
+void tunnel_append(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                    const struct dev_tunnel_record *record)
 {
-    struct tunnel_open *open = &c->open;
+    struct tunnel_open *open = &class->open;
     uint32_t topic = open->topic_count;
     if (find_topic(open, &record->topic, &topic) == NULL) {
         open->topics[topic].schema = record->topic.schema;
-        open->topics[topic].task = keep_text(c, t, record->topic.task);
-        open->topics[topic].upload = keep_text(c, t, record->topic.upload);
+        open->topics[topic].task = keep_text(class, tunnel, record->topic.task);
+        open->topics[topic].upload = keep_text(class, tunnel, record->topic.upload);
         open->topic_count++;
     }
     uint8_t *body = open->bytes + open->body_bytes;
@@ -65,163 +71,182 @@ void tunnel_append(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us
     open->count++;
 }
 
-static void empty_open(struct tunnel_class *c)
+static void empty_open(struct tunnel_class *class)
 {
-    c->open.count = 0;
-    c->open.topic_count = 0;
-    c->open.body_bytes = 0;
-    c->open.text_bytes = 0;
+    class->open.count = 0;
+    class->open.topic_count = 0;
+    class->open.body_bytes = 0;
+    class->open.text_bytes = 0;
 }
 
 // ---- Into the store
 
-bool tunnel_is_stored(const struct dev_tunnel *t, uint64_t mark)
+bool tunnel_is_stored(const struct dev_tunnel *tunnel, uint64_t mark)
 {
     // A group that was given up takes its changes back, and the count with them.
-    uint64_t changes = dev_collect_changes(t->collect);
-    return dev_collect_durable(t->collect) >= (mark < changes ? mark : changes);
+    uint64_t changes = dev_collect_changes(tunnel->collect);
+    return dev_collect_durable(tunnel->collect) >= (mark < changes ? mark : changes);
 }
 
-enum base_status tunnel_promise(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                uint64_t end)
+enum base_status tunnel_promise(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                uint64_t now_us, uint64_t end)
 {
-    if (end <= c->s.bound) {
+    if (end <= class->state.bound) {
         return BASE_OK;
     }
-    struct tunnel_state state = c->s;
-    state.bound = c->send_next + t->config.window; // ahead, so that this is not for each batch
+    struct tunnel_state state = class->state;
+    state.bound =
+        class->send_next + tunnel->config.window; // ahead, so that this is not for each batch
     state.bound = state.bound > end ? state.bound : end;
-    uint64_t mark = dev_collect_changes(t->collect) + 1;
-    BASE_TRY(tunnel_put_state(t, c, now_us, &state, true));
-    c->s = state;
-    c->bound_mark = mark;
+    uint64_t mark = dev_collect_changes(tunnel->collect) + 1;
+    BASE_TRY(tunnel_put_state(tunnel, class, now_us, &state, true));
+    class->state = state;
+    class->bound_mark = mark;
     return BASE_OK;
 }
 
-static bool is_up(const struct dev_tunnel *t, const struct tunnel_class *c)
+static bool is_up(const struct dev_tunnel *tunnel, const struct tunnel_class *class)
 {
-    return t->streams[c->stream].state != TUNNEL_CLOSED;
+    return tunnel->streams[class->stream].state != TUNNEL_CLOSED;
 }
 
 // Is there room in the class's quota, be it by dropping what is older?
-static bool make_room(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us, uint64_t bytes)
+static bool make_room(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
+                      uint64_t bytes)
 {
-    uint64_t quota = t->config.quota_bytes[c->id];
-    if (c->queue_bytes + bytes <= quota) {
+    uint64_t quota = tunnel->config.quota_bytes[class->id];
+    if (class->queue_bytes + bytes <= quota) {
         return true;
     }
     if (bytes > quota) {
         return false;
     }
     // A sixteenth at a time, so that a full queue does not drop with every batch.
-    uint64_t need = c->queue_bytes + bytes - quota;
+    uint64_t need = class->queue_bytes + bytes - quota;
     need = need < quota / 16 ? quota / 16 : need;
-    (void)tunnel_drop_oldest(t, c, now_us, need, WIRE_TUNNEL_LOSS_QUOTA);
-    return c->queue_bytes + bytes <= quota;
+    (void)tunnel_drop_oldest(tunnel, class, now_us, need, WIRE_TUNNEL_LOSS_QUOTA);
+    return class->queue_bytes + bytes <= quota;
 }
 
 // The store itself is full: what is least important goes first.
-static void make_any_room(struct dev_tunnel *t, const struct tunnel_class *c, uint64_t now_us,
-                          uint64_t bytes)
+static void make_any_room(struct dev_tunnel *tunnel, const struct tunnel_class *class,
+                          uint64_t now_us, uint64_t bytes)
 {
     uint64_t freed = 0;
-    for (unsigned id = WIRE_TUNNEL_CLASSES - 1; id > 0 && id >= c->id && freed < bytes; id--) {
-        if (t->classes[id] != NULL) {
-            freed += tunnel_drop_oldest(t, t->classes[id], now_us, bytes - freed,
+    for (unsigned id = WIRE_TUNNEL_CLASSES - 1; id > 0 && id >= class->id && freed < bytes; id--) {
+        if (tunnel->classes[id] != NULL) {
+            freed += tunnel_drop_oldest(tunnel, tunnel->classes[id], now_us, bytes - freed,
                                         WIRE_TUNNEL_LOSS_QUOTA);
         }
     }
 }
 
-static enum base_status put_batch(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                  const struct tunnel_entry *entry)
+static enum base_status put_batch(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                  uint64_t now_us, const struct tunnel_entry *entry)
 {
-    bool high = c->id <= 1 || is_up(t, c);
-    enum base_status status = tunnel_put_entry(t, c, now_us, c->next, entry, t->raw, high);
+    const struct tunnel_placing placing = {
+        .slot = class->next,
+        .entry = entry,
+        .payload = tunnel->buffers.raw,
+        .high = class->id <= 1 || is_up(tunnel, class),
+    };
+    enum base_status status = tunnel_put_entry(tunnel, class, now_us, &placing);
     if (status == BASE_ERR_FULL) {
         // Dropping does not touch raw.
-        make_any_room(t, c, now_us, TUNNEL_ENTRY_HEAD + entry->payload_bytes);
-        status = tunnel_put_entry(t, c, now_us, c->next, entry, t->raw, high);
+        make_any_room(tunnel, class, now_us, TUNNEL_ENTRY_HEAD + entry->payload_bytes);
+        status = tunnel_put_entry(tunnel, class, now_us, &placing);
     }
     return status;
 }
 
 // raw holds the payload of `count` records: it becomes the next entry.
-static enum base_status enqueue(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                uint32_t count, size_t size)
+static enum base_status enqueue(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                uint64_t now_us, uint32_t count, size_t size)
 {
     uint64_t bytes = TUNNEL_KEY + TUNNEL_ENTRY_HEAD + size;
-    if (!make_room(t, c, now_us, bytes)) {
-        tunnel_count_loss(c, WIRE_TUNNEL_LOSS_QUOTA, count);
+    if (!make_room(tunnel, class, now_us, bytes)) {
+        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, count);
         return BASE_OK;
     }
     const struct tunnel_entry entry = {
         .numbers = 1,
-        .seq = c->next_seq,
+        .seq = class->next_seq,
         .count = count,
         .closed_us = now_us,
-        .payload_hash = base_hash64(t->raw, size),
+        .payload_hash = base_hash64(tunnel->buffers.raw, size),
         .payload_bytes = (uint32_t)size,
     };
-    BASE_TRY(put_batch(t, c, now_us, &entry));
-    if (c->send_next == c->next) {
-        c->progress_us = now_us; // it begins to wait
+    BASE_TRY(put_batch(tunnel, class, now_us, &entry));
+    if (class->send_next == class->next) {
+        class->progress_us = now_us; // it begins to wait
     }
-    t->raw_class = c;
-    t->raw_slot = c->next;
-    t->raw_entry = entry;
-    c->next++;
-    c->next_seq += count;
-    c->queued += count;
-    c->queue_bytes += bytes;
-    c->tail_loss = false;
-    if (is_up(t, c) && tunnel_promise(t, c, now_us, c->next) != BASE_OK) {
+    tunnel->buffers.raw_class = class;
+    tunnel->buffers.raw_slot = class->next;
+    tunnel->buffers.raw_entry = entry;
+    class->next++;
+    class->next_seq += count;
+    class->queued += count;
+    class->queue_bytes += bytes;
+    class->tail_loss = false;
+    if (is_up(tunnel, class) && tunnel_promise(tunnel, class, now_us, class->next) != BASE_OK) {
         return BASE_OK; // sending asks again
     }
     return BASE_OK;
 }
 
-static bool sampled_away(const struct dev_tunnel *t, const struct tunnel_class *c, uint64_t now_us)
+static bool sampled_away(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
+                         uint64_t now_us)
 {
-    if (c->sample_ppm >= WIRE_TUNNEL_SAMPLE_ALL || c->sample_end_us <= now_us) {
+    if (class->sample_ppm >= WIRE_TUNNEL_SAMPLE_ALL || class->sample_end_us <= now_us) {
         return false;
     }
-    uint64_t seq = c->next_seq;
+    uint64_t seq = class->next_seq;
     for (unsigned reason = 0; reason < TUNNEL_LOST; reason++) {
-        seq += c->pending[reason];
+        seq += class->pending[reason];
     }
-    return !wire_tunnel_keeps(t->config.device_id, c->id, c->s.epoch, seq, c->sample_ppm);
+    return !wire_tunnel_keeps(tunnel->config.device_id, class->id, class->state.epoch, seq,
+                              class->sample_ppm);
 }
 
-static enum base_status close_records(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                      const struct wire_topic *topics, uint32_t topic_count,
-                                      const struct wire_record *records, uint32_t count)
+// What a batch is made of.
+struct content {
+    const struct wire_topic *topics;
+    uint32_t topic_count;
+    const struct wire_record *records;
+    uint32_t count;
+};
+
+static enum base_status close_records(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                      uint64_t now_us, const struct content *content)
 {
-    if (sampled_away(t, c, now_us)) {
-        tunnel_count_loss(c, WIRE_TUNNEL_LOSS_POLICY, count);
+    if (sampled_away(tunnel, class, now_us)) {
+        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_POLICY, content->count);
         return BASE_OK;
     }
     size_t size = 0;
-    tunnel_unload(t);
-    BASE_TRY(
-        wire_batch_encode(topics, topic_count, records, count, t->raw, t->raw_capacity, &size));
-    return enqueue(t, c, now_us, count, size);
+    tunnel_unload(tunnel);
+    BASE_TRY(wire_batch_encode(content->topics, content->topic_count, content->records,
+                               content->count, tunnel->buffers.raw, tunnel->buffers.raw_capacity,
+                               &size));
+    return enqueue(tunnel, class, now_us, content->count, size);
 }
 
-enum base_status tunnel_close(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
+enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                              uint64_t now_us)
 {
-    const struct tunnel_open *open = &c->open;
+    const struct tunnel_open *open = &class->open;
     if (open->count > 0) {
-        BASE_TRY(close_records(t, c, now_us, open->topics, open->topic_count, open->records,
-                               open->count));
-        empty_open(c);
+        const struct content content = {open->topics, open->topic_count, open->records,
+                                        open->count};
+        BASE_TRY(close_records(tunnel, class, now_us, &content));
+        empty_open(class);
     }
-    tunnel_place_pending(t, c, now_us);
+    tunnel_place_pending(tunnel, class, now_us);
     return BASE_OK;
 }
 
-enum base_status tunnel_close_large(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                    const struct dev_tunnel_record *record)
+enum base_status tunnel_close_large(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                    uint64_t now_us, const struct dev_tunnel_record *record)
 {
     const struct wire_record one = {
         .format = record->format,
@@ -229,78 +254,83 @@ enum base_status tunnel_close_large(struct dev_tunnel *t, struct tunnel_class *c
         .bytes = record->bytes,
         .size = record->size,
     };
-    BASE_TRY(close_records(t, c, now_us, &record->topic, 1, &one, 1));
-    tunnel_place_pending(t, c, now_us);
+    const struct content content = {&record->topic, 1, &one, 1};
+    BASE_TRY(close_records(tunnel, class, now_us, &content));
+    tunnel_place_pending(tunnel, class, now_us);
     return BASE_OK;
 }
 
 // ---- When
 
-static bool radio_is_on(const struct dev_tunnel *t, uint64_t now_us)
+static bool radio_is_on(const struct dev_tunnel *tunnel, uint64_t now_us)
 {
-    return t->radio_us != 0 && now_us <= t->radio_us + DEV_TUNNEL_RADIO_MS * TUNNEL_MS;
+    return tunnel->radio_us != 0 && now_us <= tunnel->radio_us + DEV_TUNNEL_RADIO_MS * TUNNEL_MS;
 }
 
-static uint64_t wait_ms(const struct dev_tunnel *t, const struct tunnel_class *c, uint64_t now_us)
+static uint64_t wait_ms(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
+                        uint64_t now_us)
 {
-    bool full =
-        c->open.count >= t->config.open_records || c->open.body_bytes >= t->config.open_bytes;
-    if (c->id == 0 || t->flush || full) {
+    bool full = class->open.count >= tunnel->config.open_records ||
+                class->open.body_bytes >= tunnel->config.open_bytes;
+    if (class->id == 0 || tunnel->flush || full) {
         return 0;
     }
-    if (c->id == 1) {
-        return radio_is_on(t, now_us) ? 0 : DEV_TUNNEL_COALESCE_MS;
+    if (class->id == 1) {
+        return radio_is_on(tunnel, now_us) ? 0 : DEV_TUNNEL_COALESCE_MS;
     }
     return DEV_TUNNEL_BATCH_AGE_MS;
 }
 
-bool tunnel_is_due(const struct dev_tunnel *t, const struct tunnel_class *c, uint64_t now_us,
-                   uint64_t *out_when_us)
+bool tunnel_is_due(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
+                   uint64_t now_us, uint64_t *out_when_us)
 {
     *out_when_us = UINT64_MAX;
-    if (c->open.count == 0) {
+    if (class->open.count == 0) {
         return false;
     }
-    *out_when_us = base_sat_add_u64(c->open.since_us, wait_ms(t, c, now_us) * TUNNEL_MS);
+    *out_when_us =
+        base_sat_add_u64(class->open.since_us, wait_ms(tunnel, class, now_us) * TUNNEL_MS);
     return *out_when_us <= now_us;
 }
 
 // Is a class 0 or 1 about to be sent, so that the others may go along?
-static bool goes_along(const struct dev_tunnel *t, uint64_t now_us)
+static bool goes_along(const struct dev_tunnel *tunnel, uint64_t now_us)
 {
     for (unsigned id = 0; id < 2; id++) {
-        const struct tunnel_class *c = t->classes[id];
-        if (c != NULL && c->send_next < c->next && tunnel_can_send(t, c, now_us)) {
+        const struct tunnel_class *class = tunnel->classes[id];
+        if (class != NULL && class->send_next < class->next &&
+            tunnel_can_send(tunnel, class, now_us)) {
             return true;
         }
     }
     return false;
 }
 
-static void close_one(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
+static void close_one(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us)
 {
-    if (c->retry_us > now_us) {
+    if (class->retry_us > now_us) {
         return;
     }
-    if (tunnel_close(t, c, now_us) != BASE_OK) {
-        c->retry_us = base_sat_add_u64(now_us, TUNNEL_IO_RETRY_MS * TUNNEL_MS);
+    if (tunnel_close(tunnel, class, now_us) != BASE_OK) {
+        class->retry_us = base_sat_add_u64(now_us, TUNNEL_IO_RETRY_MS * TUNNEL_MS);
     }
 }
 
-void tunnel_close_due(struct dev_tunnel *t, uint64_t now_us)
+void tunnel_close_due(struct dev_tunnel *tunnel, uint64_t now_us)
 {
     uint64_t when = 0;
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
-        struct tunnel_class *c = t->classes[id];
-        if (c == NULL) {
+        struct tunnel_class *class = tunnel->classes[id];
+        if (class == NULL) {
             continue;
         }
-        bool due = tunnel_is_due(t, c, now_us, &when);
-        bool along = id >= 2 && c->open.count > 0 && is_up(t, c) && goes_along(t, now_us);
+        bool due = tunnel_is_due(tunnel, class, now_us, &when);
+        bool along =
+            id >= 2 && class->open.count > 0 && is_up(tunnel, class) && goes_along(tunnel, now_us);
         if (due || along) {
-            close_one(t, c, now_us);
+            close_one(tunnel, class, now_us);
         } else {
-            tunnel_place_pending(t, c, now_us);
+            tunnel_place_pending(tunnel, class, now_us);
         }
     }
 }

@@ -6,6 +6,9 @@
 // behind a refused one it says at once, so REJECT may name one the device has gone back behind: it
 // comes apart where it lies. One that is a LOSS by now was named twice. Called when a frame came,
 // on the runtime's thread.
+#include "tunnel/tunnel_reject.h"
+
+#include "tunnel/tunnel_chain.h"
 #include "tunnel/tunnel_private.h"
 
 #include "base/hash.h"
@@ -20,42 +23,42 @@ struct split {
     int32_t status;
 };
 
-bool tunnel_in_flight(const struct dev_tunnel *t, const struct tunnel_class *c, uint64_t slot,
-                      uint32_t *out_index)
+bool tunnel_in_flight(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
+                      uint64_t slot, uint32_t *out_index)
 {
-    uint64_t at = c->s.tail;
-    for (uint32_t i = 0; i < c->flight_count; i++) {
+    uint64_t at = class->state.tail;
+    for (uint32_t i = 0; i < class->flight_count; i++) {
         if (at == slot) {
             *out_index = i;
             return true;
         }
-        at += c->flight[(c->flight_head + i) % t->config.window].numbers;
+        at += class->flight[(class->flight_head + i) % tunnel->config.window].numbers;
     }
     return false;
 }
 
-void tunnel_go_back(struct dev_tunnel *t, struct tunnel_class *c, uint64_t slot)
+void tunnel_go_back(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t slot)
 {
-    uint32_t keep = c->flight_count;
-    if (!tunnel_in_flight(t, c, slot, &keep)) {
-        keep = c->flight_count; // it is the one within its chunks
+    uint32_t keep = class->flight_count;
+    if (!tunnel_in_flight(tunnel, class, slot, &keep)) {
+        keep = class->flight_count; // it is the one within its chunks
     }
-    uint64_t at = c->s.tail;
-    uint64_t seq = c->s.tail_seq;
-    uint64_t hash = c->s.tail_hash;
+    uint64_t at = class->state.tail;
+    uint64_t seq = class->state.tail_seq;
+    uint64_t hash = class->state.tail_hash;
     for (uint32_t i = 0; i < keep; i++) {
-        const struct tunnel_flight *flight = tunnel_flight_at(t, c, i);
+        const struct tunnel_flight *flight = tunnel_flight_at(tunnel, class, i);
         at += flight->numbers;
         seq += flight->count;
         hash = flight->hash;
     }
     base_assert(at == slot);
-    c->flight_count = keep;
-    c->send_next = at;
-    c->send_seq = seq;
-    c->send_hash = hash;
-    c->maybe_sent = at;
-    c->part = (struct tunnel_part){0};
+    class->flight_count = keep;
+    class->send_next = at;
+    class->send_seq = seq;
+    class->send_hash = hash;
+    class->maybe_sent = at;
+    class->part = (struct tunnel_part){0};
 }
 
 // ---- Quarantine
@@ -69,7 +72,7 @@ static void quarantine_key(uint64_t serial, uint8_t out[TUNNEL_KEY])
 }
 
 // Value: u8 class, u16 minus the status, payload of one record.
-static enum base_status put_quarantine(struct dev_tunnel *t, const struct tunnel_class *c,
+static enum base_status put_quarantine(struct dev_tunnel *tunnel, const struct tunnel_class *class,
                                        uint64_t now_us, const struct split *split, uint32_t index)
 {
     uint8_t value[3 + DEV_TUNNEL_QUARANTINE_BYTES];
@@ -81,26 +84,27 @@ static enum base_status put_quarantine(struct dev_tunnel *t, const struct tunnel
     size_t size = 0;
     BASE_TRY(
         wire_batch_encode(&topic, 1, &record, 1, value + 3, DEV_TUNNEL_QUARANTINE_BYTES, &size));
-    value[0] = c->id;
+    value[0] = class->id;
     value[1] = (uint8_t)-split->status;
     value[2] = (uint8_t)(-split->status >> 8);
     uint8_t key[TUNNEL_KEY];
-    quarantine_key(t->quarantine_serial, key);
-    BASE_TRY(dev_collect_put(t->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), value, 3 + size,
-                             false));
-    if (t->quarantine_serial < DEV_TUNNEL_QUARANTINE_MAX) {
+    quarantine_key(tunnel->quarantine_serial, key);
+    BASE_TRY(dev_collect_put(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), value,
+                             3 + size, false));
+    if (tunnel->quarantine_serial < DEV_TUNNEL_QUARANTINE_MAX) {
         return BASE_OK;
     }
-    quarantine_key(t->quarantine_serial - DEV_TUNNEL_QUARANTINE_MAX, key);
-    return dev_collect_delete(t->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), false);
+    quarantine_key(tunnel->quarantine_serial - DEV_TUNNEL_QUARANTINE_MAX, key);
+    return dev_collect_delete(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), false);
 }
 
 // ---- Splitting
 
-static enum base_status read_records(struct dev_tunnel *t, struct split *split)
+static enum base_status read_records(struct dev_tunnel *tunnel, struct split *split)
 {
     uint32_t bad = 0;
-    BASE_TRY(wire_batch_parse(t->raw, t->raw_entry.payload_bytes, &split->batch, &bad));
+    BASE_TRY(wire_batch_parse(tunnel->buffers.raw, tunnel->buffers.raw_entry.payload_bytes,
+                              &split->batch, &bad));
     if (split->batch.record_count > DEV_TUNNEL_BATCH_RECORDS) {
         return BASE_ERR_TOO_LARGE;
     }
@@ -116,6 +120,8 @@ static enum base_status read_records(struct dev_tunnel *t, struct split *split)
 
 // What becomes of a split batch: up to two batches and a LOSS behind the queue's end.
 struct pieces {
+    uint64_t now_us;
+    uint64_t first_seq;
     struct tunnel_entry batches[2];
     uint8_t *payloads[2];
     uint32_t count;
@@ -123,28 +129,27 @@ struct pieces {
     struct tunnel_entry split;
 };
 
-static enum base_status make_piece(struct dev_tunnel *t, const struct tunnel_class *c,
-                                   uint64_t now_us, const struct split *split,
-                                   const struct wire_record *records, uint32_t count,
-                                   struct pieces *pieces)
+// Of the records from `from` on, `count`.
+static enum base_status make_piece(struct dev_tunnel *tunnel, const struct split *split,
+                                   uint32_t from, uint32_t count, struct pieces *pieces)
 {
     // Behind the piece before, with room for its head.
-    uint8_t *at = t->pack;
-    uint64_t seq = c->next_seq;
+    uint8_t *at = tunnel->buffers.pack;
+    uint64_t seq = pieces->first_seq;
     if (pieces->count > 0) {
         at += pieces->batches[0].payload_bytes + TUNNEL_ROOM;
         seq += pieces->batches[0].count;
     }
-    size_t capacity = (size_t)(t->pack + t->pack_capacity - at);
+    size_t capacity = (size_t)(tunnel->buffers.pack + tunnel->buffers.pack_capacity - at);
     size_t size = 0;
-    BASE_TRY(wire_batch_encode(split->batch.topics, split->batch.topic_count, records, count, at,
-                               capacity, &size));
+    BASE_TRY(wire_batch_encode(split->batch.topics, split->batch.topic_count, split->records + from,
+                               count, at, capacity, &size));
     pieces->payloads[pieces->count] = at;
     pieces->batches[pieces->count] = (struct tunnel_entry){
         .numbers = 1,
         .seq = seq,
         .count = count,
-        .closed_us = now_us,
+        .closed_us = pieces->now_us,
         .payload_hash = base_hash64(at, size),
         .payload_bytes = (uint32_t)size,
     };
@@ -152,14 +157,14 @@ static enum base_status make_piece(struct dev_tunnel *t, const struct tunnel_cla
     return BASE_OK;
 }
 
-static enum base_status make_pieces(struct dev_tunnel *t, const struct tunnel_class *c,
-                                    uint64_t now_us, struct split *split, struct pieces *pieces)
+static enum base_status make_pieces(struct dev_tunnel *tunnel, struct split *split,
+                                    struct pieces *pieces)
 {
     uint32_t half = split->count / 2;
-    t->pack_done = false; // the pieces lie in its place
+    tunnel->buffers.pack_done = false; // the pieces lie in its place
     if (split->bad == 0) {
-        BASE_TRY(make_piece(t, c, now_us, split, split->records, half, pieces));
-        return make_piece(t, c, now_us, split, split->records + half, split->count - half, pieces);
+        BASE_TRY(make_piece(tunnel, split, 0, half, pieces));
+        return make_piece(tunnel, split, half, split->count - half, pieces);
     }
     uint32_t good = 0;
     for (uint32_t i = 0; i < split->count; i++) {
@@ -167,109 +172,112 @@ static enum base_status make_pieces(struct dev_tunnel *t, const struct tunnel_cl
             split->records[good++] = split->records[i];
         }
     }
-    BASE_TRY(make_piece(t, c, now_us, split, split->records, good, pieces));
+    BASE_TRY(make_piece(tunnel, split, 0, good, pieces));
     pieces->rejected = (struct tunnel_entry){
         .is_loss = true,
         .reason = WIRE_TUNNEL_LOSS_REJECTED,
         .numbers = 1,
-        .seq = c->next_seq + good,
+        .seq = pieces->first_seq + good,
         .count = split->refused,
-        .closed_us = now_us,
+        .closed_us = pieces->now_us,
     };
     return BASE_OK;
 }
 
-static enum base_status put_pieces(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                   uint64_t slot, const struct pieces *pieces)
+static enum base_status put_pieces(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                   uint64_t now_us, uint64_t slot, const struct pieces *pieces)
 {
-    uint64_t at = c->next;
+    uint64_t at = class->next;
     for (uint32_t i = 0; i < pieces->count; i++) {
-        BASE_TRY(
-            tunnel_put_entry(t, c, now_us, at++, &pieces->batches[i], pieces->payloads[i], false));
+        const struct tunnel_placing placing = {
+            .slot = at++, .entry = &pieces->batches[i], .payload = pieces->payloads[i]};
+        BASE_TRY(tunnel_put_entry(tunnel, class, now_us, &placing));
     }
     if (pieces->rejected.count > 0) {
-        BASE_TRY(tunnel_put_loss(t, c, now_us, at, &pieces->rejected));
+        BASE_TRY(tunnel_put_loss(tunnel, class, now_us, at, &pieces->rejected));
     }
-    return tunnel_put_loss(t, c, now_us, slot, &pieces->split);
+    return tunnel_put_loss(tunnel, class, now_us, slot, &pieces->split);
 }
 
-static void count_pieces(struct dev_tunnel *t, struct tunnel_class *c, const struct pieces *pieces)
+static void count_pieces(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                         const struct pieces *pieces)
 {
     uint32_t entries = pieces->count;
     for (uint32_t i = 0; i < pieces->count; i++) {
-        c->queue_bytes += TUNNEL_KEY + TUNNEL_ENTRY_HEAD + pieces->batches[i].payload_bytes;
+        class->queue_bytes += TUNNEL_KEY + TUNNEL_ENTRY_HEAD + pieces->batches[i].payload_bytes;
     }
-    c->tail_loss = false;
+    class->tail_loss = false;
     if (pieces->rejected.count > 0) {
-        c->tail_loss = true;
-        c->loss_slot = c->next + entries;
-        c->loss = pieces->rejected;
-        c->queue_bytes += TUNNEL_KEY + TUNNEL_ENTRY_HEAD;
-        c->queued -= pieces->rejected.count;
-        c->waiting[WIRE_TUNNEL_LOSS_REJECTED] += pieces->rejected.count;
+        class->tail_loss = true;
+        class->loss_slot = class->next + entries;
+        class->loss = pieces->rejected;
+        class->queue_bytes += TUNNEL_KEY + TUNNEL_ENTRY_HEAD;
+        class->queued -= pieces->rejected.count;
+        class->waiting[WIRE_TUNNEL_LOSS_REJECTED] += pieces->rejected.count;
         entries++;
     }
-    c->next += entries;
-    c->next_seq += pieces->split.count;
-    c->waiting[WIRE_TUNNEL_LOSS_SPLIT] += pieces->split.count;
-    c->queue_bytes -= t->raw_entry.payload_bytes;
+    class->next += entries;
+    class->next_seq += pieces->split.count;
+    class->waiting[WIRE_TUNNEL_LOSS_SPLIT] += pieces->split.count;
+    class->queue_bytes -= tunnel->buffers.raw_entry.payload_bytes;
 }
 
-static enum base_status split_batch(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                    uint64_t slot, struct split *split)
+static enum base_status split_batch(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                    uint64_t now_us, uint64_t slot, struct split *split)
 {
-    struct pieces pieces = {0};
+    struct pieces pieces = {.now_us = now_us, .first_seq = class->next_seq};
     pieces.split = (struct tunnel_entry){
         .is_loss = true,
         .reason = WIRE_TUNNEL_LOSS_SPLIT,
         .numbers = 1,
-        .seq = t->raw_entry.seq,
+        .seq = tunnel->buffers.raw_entry.seq,
         .count = split->count,
         .closed_us = now_us,
     };
     bool named = split->bad != 0;
-    dev_collect_begin(t->collect);
-    enum base_status status = named ? put_quarantine(t, c, now_us, split, split->first) : BASE_OK;
-    status = status == BASE_OK ? make_pieces(t, c, now_us, split, &pieces) : status;
-    status = status == BASE_OK ? put_pieces(t, c, now_us, slot, &pieces) : status;
+    dev_collect_begin(tunnel->collect);
+    enum base_status status =
+        named ? put_quarantine(tunnel, class, now_us, split, split->first) : BASE_OK;
+    status = status == BASE_OK ? make_pieces(tunnel, split, &pieces) : status;
+    status = status == BASE_OK ? put_pieces(tunnel, class, now_us, slot, &pieces) : status;
     if (status != BASE_OK) {
-        dev_collect_abandon(t->collect);
+        dev_collect_abandon(tunnel->collect);
         return status;
     }
-    BASE_TRY(dev_collect_end(t->collect, now_us));
-    t->quarantine_serial += named ? 1 : 0;
-    count_pieces(t, c, &pieces);
+    BASE_TRY(dev_collect_end(tunnel->collect, now_us));
+    tunnel->quarantine_serial += named ? 1 : 0;
+    count_pieces(tunnel, class, &pieces);
     return BASE_OK;
 }
 
 // All of it is refused.
-static enum base_status refuse_batch(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                     uint64_t slot, const struct split *split)
+static enum base_status refuse_batch(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                     uint64_t now_us, uint64_t slot, const struct split *split)
 {
     const struct tunnel_entry loss = {
         .is_loss = true,
         .reason = WIRE_TUNNEL_LOSS_REJECTED,
         .numbers = 1,
-        .seq = t->raw_entry.seq,
-        .count = t->raw_entry.count,
+        .seq = tunnel->buffers.raw_entry.seq,
+        .count = tunnel->buffers.raw_entry.count,
         .closed_us = now_us,
     };
-    dev_collect_begin(t->collect);
-    enum base_status status = put_quarantine(t, c, now_us, split, split->first);
-    status = status == BASE_OK ? tunnel_put_loss(t, c, now_us, slot, &loss) : status;
+    dev_collect_begin(tunnel->collect);
+    enum base_status status = put_quarantine(tunnel, class, now_us, split, split->first);
+    status = status == BASE_OK ? tunnel_put_loss(tunnel, class, now_us, slot, &loss) : status;
     if (status != BASE_OK) {
-        dev_collect_abandon(t->collect);
+        dev_collect_abandon(tunnel->collect);
         return status;
     }
-    BASE_TRY(dev_collect_end(t->collect, now_us));
-    t->quarantine_serial++;
-    c->queued -= loss.count;
-    c->waiting[WIRE_TUNNEL_LOSS_REJECTED] += loss.count;
-    c->queue_bytes -= t->raw_entry.payload_bytes;
-    if (slot + 1 == c->next) {
-        c->tail_loss = true;
-        c->loss_slot = slot;
-        c->loss = loss;
+    BASE_TRY(dev_collect_end(tunnel->collect, now_us));
+    tunnel->quarantine_serial++;
+    class->queued -= loss.count;
+    class->waiting[WIRE_TUNNEL_LOSS_REJECTED] += loss.count;
+    class->queue_bytes -= tunnel->buffers.raw_entry.payload_bytes;
+    if (slot + 1 == class->next) {
+        class->tail_loss = true;
+        class->loss_slot = slot;
+        class->loss = loss;
     }
     return BASE_OK;
 }
@@ -297,49 +305,50 @@ static enum base_status read_refused(const struct wire_tunnel_reject *reject, st
 }
 
 // Takes the batch at `slot` apart, wherever in the queue.
-static enum base_status take_apart(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                   uint64_t slot, const struct wire_tunnel_reject *reject)
+static enum base_status take_apart(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                   uint64_t now_us, uint64_t slot,
+                                   const struct wire_tunnel_reject *reject)
 {
     struct split split = {.count = 0};
-    if (t->raw_entry.is_loss) {
+    if (tunnel->buffers.raw_entry.is_loss) {
         return BASE_OK; // told twice
     }
-    BASE_TRY(read_records(t, &split));
+    BASE_TRY(read_records(tunnel, &split));
     BASE_TRY(read_refused(reject, &split));
-    base_log_debug(t->ports.log, "tunnel",
-                   "class %u: batch %llu, %u records from %d on refused: %s", c->id,
+    base_log_debug(tunnel->ports.log, "tunnel",
+                   "class %u: batch %llu, %u records from %d on refused: %s", class->id,
                    (unsigned long long)reject->number, (unsigned)split.refused, (int)reject->record,
                    base_status_text((enum base_status)reject->status));
-    return split.refused == split.count ? refuse_batch(t, c, now_us, slot, &split)
-                                        : split_batch(t, c, now_us, slot, &split);
+    return split.refused == split.count ? refuse_batch(tunnel, class, now_us, slot, &split)
+                                        : split_batch(tunnel, class, now_us, slot, &split);
 }
 
-enum base_status tunnel_on_reject(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                  const struct wire_tunnel_reject *reject)
+enum base_status tunnel_on_reject(struct dev_tunnel *tunnel, struct tunnel_class *class,
+                                  uint64_t now_us, const struct wire_tunnel_reject *reject)
 {
-    uint64_t slot = base_sat_add_u64(c->s.base_slot, reject->number);
+    uint64_t slot = base_sat_add_u64(class->state.base_slot, reject->number);
     uint32_t index = 0;
-    if (slot < c->s.tail || slot >= c->sent_end || slot >= c->next) {
+    if (slot < class->state.tail || slot >= class->sent_end || slot >= class->next) {
         return BASE_ERR_INVALID;
     }
-    bool under_way = tunnel_in_flight(t, c, slot, &index);
-    if (!under_way && slot < c->send_next) {
+    bool under_way = tunnel_in_flight(tunnel, class, slot, &index);
+    if (!under_way && slot < class->send_next) {
         return BASE_ERR_INVALID; // within a LOSS
     }
-    t->stats.rejects++;
-    if (under_way && tunnel_flight_at(t, c, index)->is_loss) {
+    tunnel->stats.rejects++;
+    if (under_way && tunnel_flight_at(tunnel, class, index)->is_loss) {
         return BASE_OK; // told twice
     }
-    if (under_way || (c->part.active && slot == c->send_next)) {
-        tunnel_go_back(t, c, slot);
+    if (under_way || (class->part.active && slot == class->send_next)) {
+        tunnel_go_back(tunnel, class, slot);
     }
-    enum base_status status = tunnel_load(t, c, slot);
+    enum base_status status = tunnel_load(tunnel, class, slot);
     if (status == BASE_ERR_NOT_FOUND) {
         return BASE_OK; // dropped meanwhile: it is part of a LOSS
     }
     BASE_TRY(status); // damaged: sending finds it so too
-    status = take_apart(t, c, now_us, slot, reject);
-    tunnel_unload(t);
+    status = take_apart(tunnel, class, now_us, slot, reject);
+    tunnel_unload(tunnel);
     return status;
 }
 

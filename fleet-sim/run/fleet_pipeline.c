@@ -165,13 +165,13 @@ static enum base_status tunnel_boot(struct sim_active *active, struct base_carve
     active->codec =
         sim_codecs_take(&active->shard->behaving->codecs, active->shard->store, NULL, 0);
     struct dev_tunnel_ports ports = {
+        .collect = active->collect,
         .random = base_prng_port(&active->prng),
         .transport = sim_tunnel_port(active),
         .codec = sim_codec_port(&active->codec),
     };
     size_t size = dev_tunnel_bytes(&config);
-    BASE_TRY(dev_tunnel_init(base_carve(carver, 1, size), size, &config, &ports, active->collect,
-                             &active->tunnel));
+    BASE_TRY(dev_tunnel_init(base_carve(carver, 1, size), size, &config, &ports, &active->tunnel));
     BASE_TRY(dev_tunnel_boot(active->tunnel, now_us));
     dev_tunnel_set_wall(active->tunnel, now_us, base_clock_wall_us() / 1000);
     struct dev_tunnel_stats stats;

@@ -42,7 +42,7 @@ static enum base_status stats_of(struct settling *settling, uint64_t id, struct 
 {
     const struct dev_kv_port port = mem_kv_port(kv);
     const struct dev_tunnel_config config = {.device_id = id};
-    const struct dev_tunnel_ports ports = {
+    struct dev_tunnel_ports ports = {
         .random = base_prng_port(&settling->prng),
         .transport = {.open = no_stream, .send = no_send, .close = no_close}};
     struct dev_collect *collect = NULL;
@@ -50,8 +50,9 @@ static enum base_status stats_of(struct settling *settling, uint64_t id, struct 
     mem_kv_revive(kv);
     BASE_TRY(dev_collect_init(settling->collect_memory, dev_collect_bytes(), &port, &collect));
     BASE_TRY(dev_collect_boot(collect, 1));
+    ports.collect = collect;
     BASE_TRY(dev_tunnel_init(settling->tunnel_memory, dev_tunnel_bytes(&config), &config, &ports,
-                             collect, &tunnel));
+                             &tunnel));
     BASE_TRY(dev_tunnel_boot(tunnel, 1));
     if (!dev_tunnel_validate(tunnel)) {
         return BASE_ERR_CORRUPT;

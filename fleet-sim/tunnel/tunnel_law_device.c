@@ -188,7 +188,7 @@ void law_device_boot(struct law_device *device)
     struct law_sim *sim = device->sim;
     const struct dev_kv_port port = mem_kv_port(&device->kv);
     const struct dev_tunnel_config config = config_of(device);
-    const struct dev_tunnel_ports ports = {
+    struct dev_tunnel_ports ports = {
         .random = {device, port_random},
         .transport = {device, port_open, port_send, port_close},
         .codec = device->phone->index % 4 == 0 ? dev_codec_port(sim->codec)
@@ -202,8 +202,8 @@ void law_device_boot(struct law_device *device)
     device->alive = true;
     base_check(dev_collect_init(device->memory, COLLECT_BYTES, &port, &device->collect) == BASE_OK);
     base_check(dev_collect_boot(device->collect, sim->now_us) == BASE_OK);
-    base_check(dev_tunnel_init(tunnel, size, &config, &ports, device->collect, &device->tunnel) ==
-               BASE_OK);
+    ports.collect = device->collect;
+    base_check(dev_tunnel_init(tunnel, size, &config, &ports, &device->tunnel) == BASE_OK);
     base_check(dev_tunnel_boot(device->tunnel, sim->now_us) == BASE_OK);
     compare_after_boot(device);
     sim->counts.boots++;

@@ -556,7 +556,7 @@ static uint64_t accounted(struct rig_device *device, uint8_t class_id)
 void rig_boot(struct rig_device *device)
 {
     const struct dev_kv_port port = mem_kv_port(&device->kv);
-    const struct dev_tunnel_ports ports = {
+    struct dev_tunnel_ports ports = {
         .random = {device, port_random},
         .transport = {device, port_open, port_send, port_close},
         .codec = {device, codec_compress, codec_dicts},
@@ -574,9 +574,10 @@ void rig_boot(struct rig_device *device)
         dev_collect_init(device->collect_memory, dev_collect_bytes(), &port, &device->collect),
         BASE_OK);
     assert_int_equal(dev_collect_boot(device->collect, device->now_us), BASE_OK);
-    assert_int_equal(dev_tunnel_init(device->tunnel_memory, size, &device->config, &ports,
-                                     device->collect, &device->tunnel),
-                     BASE_OK);
+    ports.collect = device->collect;
+    assert_int_equal(
+        dev_tunnel_init(device->tunnel_memory, size, &device->config, &ports, &device->tunnel),
+        BASE_OK);
     assert_int_equal(dev_tunnel_boot(device->tunnel, device->now_us), BASE_OK);
     assert_true(dev_tunnel_validate(device->tunnel));
     for (uint8_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {

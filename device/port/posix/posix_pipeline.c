@@ -255,14 +255,14 @@ static enum base_status parts_init(struct posix_pipeline *self)
     struct dev_tunnel_config config = {
         .device_id = options->device_id, .app = options->app, .os = options->os};
     struct dev_tunnel_ports ports = {
+        .collect = self->collect,
         .random = base_prng_port(&self->prng),
         .transport = posix_tunnel_table(self->transport),
         .codec = dev_codec_port(self->codec),
         .log = options->log,
     };
     size = dev_tunnel_bytes(&config);
-    BASE_TRY(
-        dev_tunnel_init(block(self, 4, size), size, &config, &ports, self->collect, &self->tunnel));
+    BASE_TRY(dev_tunnel_init(block(self, 4, size), size, &config, &ports, &self->tunnel));
     posix_tunnel_attach(self->transport, self->tunnel);
     return BASE_OK;
 }

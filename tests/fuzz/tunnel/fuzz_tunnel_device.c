@@ -77,7 +77,7 @@ static uint64_t port_random(void *ctx)
 static void boot(struct world *world)
 {
     const struct dev_kv_port port = mem_kv_port(&world->kv);
-    const struct dev_tunnel_ports ports = {
+    struct dev_tunnel_ports ports = {
         .random = {world, port_random},
         .transport = {world, port_open, port_send, port_close},
     };
@@ -86,8 +86,9 @@ static void boot(struct world *world)
     base_check(dev_collect_init(world->collect_memory, dev_collect_bytes(), &port,
                                 &world->collect) == BASE_OK);
     base_check(dev_collect_boot(world->collect, world->now_us) == BASE_OK);
+    ports.collect = world->collect;
     base_check(dev_tunnel_init(world->tunnel_memory, world->tunnel_bytes, &world->config, &ports,
-                               world->collect, &world->tunnel) == BASE_OK);
+                               &world->tunnel) == BASE_OK);
     base_check(dev_tunnel_boot(world->tunnel, world->now_us) == BASE_OK);
 }
 

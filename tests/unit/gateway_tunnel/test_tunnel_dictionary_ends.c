@@ -190,6 +190,7 @@ static struct dev_tunnel *tunnel_make(struct dev_codec *codec, struct dev_collec
                                        .classes = 1u << CLASS_ID,
                                        .one_stream = true};
     struct dev_tunnel_ports ports = {
+        .collect = collect,
         .random = base_prng_port(prng),
         .transport = {NULL, transport_open, transport_send, transport_close},
         .codec = dev_codec_port(codec),
@@ -197,8 +198,7 @@ static struct dev_tunnel *tunnel_make(struct dev_codec *codec, struct dev_collec
     struct dev_tunnel *tunnel = NULL;
     size_t bytes = dev_tunnel_bytes(&config);
     *out_memory = malloc(bytes);
-    assert_int_equal(dev_tunnel_init(*out_memory, bytes, &config, &ports, collect, &tunnel),
-                     BASE_OK);
+    assert_int_equal(dev_tunnel_init(*out_memory, bytes, &config, &ports, &tunnel), BASE_OK);
     assert_int_equal(dev_tunnel_boot(tunnel, rig.mono_us), BASE_OK);
     return tunnel;
 }

@@ -350,8 +350,7 @@ static void memory_is_what_it_says(void **state)
     void *memory = malloc(full);
     struct dev_tunnel *tunnel = NULL;
     const struct dev_tunnel_ports ports = {0};
-    assert_int_equal(dev_tunnel_init(memory, full - 1, &config, &ports, NULL, &tunnel),
-                     BASE_ERR_INVALID);
+    assert_int_equal(dev_tunnel_init(memory, full - 1, &config, &ports, &tunnel), BASE_ERR_INVALID);
     free(memory);
 }
 
