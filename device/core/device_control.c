@@ -259,6 +259,12 @@ void dev_checkin_soon(struct dev_runtime *runtime)
     }
 }
 
+void dev_checkin_now(struct dev_runtime *runtime)
+{
+    runtime->control.quiet_until_us = 0;
+    dev_checkin_soon(runtime);
+}
+
 static void give_up(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
@@ -280,7 +286,7 @@ static uint64_t own_from_us(const struct dev_control *control)
                                                             : control->quiet_until_us;
 }
 
-void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_control *control = &runtime->control;
     if (control->exchange != 0 && now_us >= control->deadline_us) {
@@ -304,7 +310,7 @@ void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-void dev_control_stop(struct dev_runtime *runtime)
+static void stop(struct dev_runtime *runtime)
 {
     const struct dev_http_port *http = &runtime->ports->http;
     if (runtime->control.exchange != 0 && runtime->control.kind != DEV_CONTROL_RIDE) {
@@ -313,7 +319,7 @@ void dev_control_stop(struct dev_runtime *runtime)
     runtime->control.exchange = 0;
 }
 
-void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head)
+static void head_came(struct dev_runtime *runtime, const struct dev_response_head *head)
 {
     runtime->control.status = head->status;
     runtime->control.retry_after_s = head->retry_after_s;
@@ -428,7 +434,7 @@ void dev_control_end(struct dev_runtime *runtime, enum base_status status)
     }
 }
 
-uint64_t dev_control_due_us(const struct dev_runtime *runtime)
+static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
     const struct dev_control *control = &runtime->control;
     if (control->exchange != 0) {
@@ -441,3 +447,49 @@ uint64_t dev_control_due_us(const struct dev_runtime *runtime)
     uint64_t from_us = own_from_us(control);
     return due_us > from_us ? due_us : from_us;
 }
+
+static void init(struct dev_runtime *runtime, uint64_t first_us)
+{
+    struct dev_control *control = &runtime->control;
+    control->exchange = 0;
+    control->checkin_due_us = first_us;
+    control->again_ms = UINT32_MAX;
+    control->report_due_us = UINT64_MAX;
+    control->not_before_us = 0;
+    control->quiet_until_us = 0;
+    control->pairs_wanted = false;
+    control->more_offers = false;
+    dev_backoff_init(&control->backoff, runtime->settings.backoff_base_ms,
+                     runtime->settings.backoff_cap_ms);
+}
+
+static void restored(struct dev_runtime *runtime)
+{
+    if (runtime->outcomes.count > 0) {
+        runtime->control.report_due_us = runtime->control.checkin_due_us;
+    }
+    dev_ride_expect(runtime);
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_RESTORED) {
+        restored(runtime);
+    } else if (event->kind == DEV_EVENT_STOPPED) {
+        stop(runtime);
+    }
+    if (event->exchange == 0 || event->exchange != runtime->control.exchange) {
+        return false;
+    }
+    if (event->kind == DEV_EVENT_HEAD) {
+        head_came(runtime, event->head);
+    } else if (event->kind == DEV_EVENT_BODY) {
+        dev_control_body(runtime, event->body.data, event->body.size);
+    } else {
+        dev_control_end(runtime, event->status);
+    }
+    return true;
+}
+
+const struct dev_part dev_control_part = {
+    .name = "control", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};

@@ -6,7 +6,16 @@
 // Called by the tick and by the transport.
 #include "core/runtime.h"
 
-void dev_hints_step(struct dev_runtime *runtime, uint64_t now_us)
+static void ended(struct dev_runtime *runtime)
+{
+    struct dev_hints *hints = &runtime->hints;
+    hints->exchange = 0;
+    hints->missed = true;
+    hints->due_us =
+        dev_now_us(runtime) + dev_backoff_next(&hints->backoff, dev_random(runtime), 0) * 1000ull;
+}
+
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_hints *hints = &runtime->hints;
     const struct dev_http_port *http = &runtime->ports->http;
@@ -29,11 +38,11 @@ void dev_hints_step(struct dev_runtime *runtime, uint64_t now_us)
     hints->accepted = false;
     dev_sse_init(&hints->sse);
     if (http->start(http->ctx, hints->exchange, &request) != BASE_OK) {
-        dev_hints_end(runtime);
+        ended(runtime);
     }
 }
 
-void dev_hints_stop(struct dev_runtime *runtime)
+static void stop(struct dev_runtime *runtime)
 {
     const struct dev_http_port *http = &runtime->ports->http;
     if (runtime->hints.exchange != 0) {
@@ -48,7 +57,7 @@ static void checkin_within(struct dev_runtime *runtime, uint64_t after_us, uint6
     dev_checkin_by(runtime, dev_now_us(runtime) + after_us + dev_random_below_us(runtime, span_us));
 }
 
-void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head *head)
+static void head_came(struct dev_runtime *runtime, const struct dev_response_head *head)
 {
     struct dev_hints *hints = &runtime->hints;
     hints->accepted = head->status == 200;
@@ -58,7 +67,7 @@ void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head 
     }
 }
 
-void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+static void body_came(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_hints *hints = &runtime->hints;
     if (!hints->accepted) {
@@ -75,11 +84,39 @@ void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
     }
 }
 
-void dev_hints_end(struct dev_runtime *runtime)
+static void init(struct dev_runtime *runtime, uint64_t first_us)
 {
     struct dev_hints *hints = &runtime->hints;
     hints->exchange = 0;
-    hints->missed = true;
-    hints->due_us =
-        dev_now_us(runtime) + dev_backoff_next(&hints->backoff, dev_random(runtime), 0) * 1000ull;
+    hints->missed = false;
+    hints->due_us = first_us;
+    dev_backoff_init(&hints->backoff, runtime->settings.backoff_base_ms,
+                     runtime->settings.backoff_cap_ms);
 }
+
+static uint64_t due_us_of(const struct dev_runtime *runtime)
+{
+    bool asks = runtime->settings.hints && runtime->hints.exchange == 0;
+    return asks ? runtime->hints.due_us : UINT64_MAX;
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_STOPPED) {
+        stop(runtime);
+    }
+    if (event->exchange == 0 || event->exchange != runtime->hints.exchange) {
+        return false;
+    }
+    if (event->kind == DEV_EVENT_HEAD) {
+        head_came(runtime, event->head);
+    } else if (event->kind == DEV_EVENT_BODY) {
+        body_came(runtime, event->body.data, event->body.size);
+    } else {
+        ended(runtime);
+    }
+    return true;
+}
+
+const struct dev_part dev_hints_part = {
+    .name = "hints", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};

@@ -46,10 +46,28 @@ static void extend(struct dev_runtime *runtime, struct dev_task *task, uint32_t 
     }
 }
 
+static uint64_t due_us_of(const struct dev_runtime *runtime)
+{
+    uint64_t due_us = UINT64_MAX;
+    if (!dev_lease_any(runtime)) {
+        return due_us;
+    }
+    uint64_t at_s = now_s(runtime);
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        const struct dev_task *task = &runtime->tasks[i];
+        if (task->leased) {
+            uint64_t left_s = task->lease_until_s > at_s ? task->lease_until_s - at_s : 0;
+            uint64_t at_us = dev_now_us(runtime) + left_s * 1000000;
+            due_us = at_us < due_us ? at_us : due_us;
+        }
+    }
+    return due_us;
+}
+
 // At half of what is left: after a failure the next try comes sooner and sooner.
 uint64_t dev_lease_renew_us(const struct dev_runtime *runtime)
 {
-    uint64_t due_us = dev_lease_due_us(runtime);
+    uint64_t due_us = due_us_of(runtime);
     uint64_t now_us = dev_now_us(runtime);
     if (due_us == UINT64_MAX) {
         return due_us;
@@ -146,8 +164,9 @@ static void lose(struct dev_runtime *runtime, struct dev_task *task)
     }
 }
 
-void dev_lease_step(struct dev_runtime *runtime)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
+    (void)now_us; // leases end by the time that anybody told
     if (!dev_lease_any(runtime)) {
         return;
     }
@@ -160,23 +179,7 @@ void dev_lease_step(struct dev_runtime *runtime)
     }
 }
 
-uint64_t dev_lease_due_us(const struct dev_runtime *runtime)
-{
-    uint64_t due_us = UINT64_MAX;
-    if (!dev_lease_any(runtime)) {
-        return due_us;
-    }
-    uint64_t at_s = now_s(runtime);
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        const struct dev_task *task = &runtime->tasks[i];
-        if (task->leased) {
-            uint64_t left_s = task->lease_until_s > at_s ? task->lease_until_s - at_s : 0;
-            uint64_t at_us = dev_now_us(runtime) + left_s * 1000000;
-            due_us = at_us < due_us ? at_us : due_us;
-        }
-    }
-    return due_us;
-}
+const struct dev_part dev_lease_part = {.name = "lease", .step = step, .due_us = due_us_of};
 
 // ---- Kills
 

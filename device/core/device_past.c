@@ -41,8 +41,9 @@ static void retire(struct dev_runtime *runtime, struct dev_task *task)
     dev_task_drop(runtime, task);
 }
 
-void dev_past_step(struct dev_runtime *runtime)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
+    (void)now_us;
     if (!runtime->past_due || runtime->garbage || runtime->run.run != 0) {
         return;
     }
@@ -105,6 +106,16 @@ bool dev_past_valid(const struct dev_runtime *runtime)
     }
     return runtime->past_count <= runtime->settings.tasks_max;
 }
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_RESTORED) {
+        runtime->past_due = true;
+    }
+    return false;
+}
+
+const struct dev_part dev_past_part = {.name = "past", .step = step, .on_event = on_event};
 
 // ---- The record
 

@@ -6,6 +6,7 @@
 #include "base/cursor.h"
 #include "wire/digest.h"
 
+struct dev_part;
 struct dev_runtime;
 struct dev_task;
 
@@ -23,7 +24,7 @@ struct dev_past {
 };
 
 // Tasks that were stopped, and whose content is collected, give their places back.
-void dev_past_step(struct dev_runtime *runtime);
+extern const struct dev_part dev_past_part;
 // Fills in what is remembered of the task with the id of `task`. False: nothing.
 bool dev_past_recall(const struct dev_runtime *runtime, struct dev_task *task);
 void dev_past_forget(struct dev_runtime *runtime, uint64_t task_id);

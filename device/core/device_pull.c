@@ -703,7 +703,7 @@ static void repair_review(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-void dev_pull_step(struct dev_runtime *runtime, uint64_t now_us)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = &runtime->pull;
     repair_review(runtime, now_us);
@@ -753,3 +753,35 @@ uint64_t dev_pull_due_us(const struct dev_runtime *runtime)
     (void)work_find(runtime, 0, &work, &due_us);
     return due_us;
 }
+
+static void init(struct dev_runtime *runtime, uint64_t first_us)
+{
+    struct dev_pull *pull = &runtime->pull;
+    (void)first_us; // what was accepted is brought at once
+    pull->phase = DEV_PULL_IDLE;
+    pull->exchange = 0;
+    memset(&pull->delta, 0, sizeof(pull->delta));
+    dev_backoff_init(&pull->backoff, runtime->settings.backoff_base_ms,
+                     runtime->settings.backoff_cap_ms);
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_STOPPED) {
+        dev_pull_stop(runtime);
+    }
+    if (event->exchange == 0 || event->exchange != runtime->pull.exchange) {
+        return false;
+    }
+    if (event->kind == DEV_EVENT_HEAD) {
+        dev_pull_head(runtime, event->head);
+    } else if (event->kind == DEV_EVENT_BODY) {
+        dev_pull_body(runtime, event->body.data, event->body.size);
+    } else {
+        dev_pull_end(runtime, event->status);
+    }
+    return true;
+}
+
+const struct dev_part dev_pull_part = {
+    .name = "pull", .init = init, .step = step, .due_us = dev_pull_due_us, .on_event = on_event};

@@ -177,7 +177,7 @@ void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum 
     (void)dev_slot_fall_back(runtime, task);
 }
 
-void dev_check_step(struct dev_runtime *runtime, uint64_t now_us)
+static void check_step(struct dev_runtime *runtime, uint64_t now_us)
 {
     if (now_us < runtime->check_due_us) {
         return;
@@ -196,3 +196,15 @@ void dev_check_step(struct dev_runtime *runtime, uint64_t now_us)
         }
     }
 }
+
+// At boot, and once a day.
+static bool check_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_RESTORED) {
+        runtime->check_due_us = 0;
+    }
+    return false;
+}
+
+const struct dev_part dev_check_part = {
+    .name = "check", .step = check_step, .on_event = check_event};

@@ -408,7 +408,7 @@ static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us
 }
 
 // Shadows come first: each right after the run it is compared with.
-void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     step_over(runtime, true, now_us);
     step_over(runtime, false, now_us);
@@ -434,7 +434,7 @@ void dev_run_stop(struct dev_runtime *runtime)
     dev_triggered_stopped(runtime);
 }
 
-uint64_t dev_run_due_us(const struct dev_runtime *runtime)
+static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
     uint64_t due_us = UINT64_MAX;
     if (runtime->run.run != 0 || runtime->dirty) {
@@ -447,3 +447,57 @@ uint64_t dev_run_due_us(const struct dev_runtime *runtime)
     }
     return due_us;
 }
+
+// ---- Boot
+
+// The mark of a started run is still there: the run took the process down.
+static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_outcome outcome = {
+        .kind = WIRE_OUTCOME_FAIL_CRASH,
+        .task_id = task->id,
+        .version_id = wire_version_id(&task->active),
+        .rollout_id = dev_told_rollout(task),
+        .detail = BASE_STR("the process ended during a run"),
+    };
+    task->running = false;
+    task->crashes = (uint8_t)(task->crashes < UINT8_MAX ? task->crashes + 1 : UINT8_MAX);
+    runtime->stats.failures++;
+    dev_outcome(runtime, &outcome);
+    if (task->shadow) { // what nobody asked for may not take the app down twice
+        dev_shadow_fail(runtime, task);
+    } else if (task->crashes >= runtime->settings.crash_limit) {
+        dev_slot_failed(runtime, task);
+    }
+}
+
+static void init(struct dev_runtime *runtime, uint64_t first_us)
+{
+    (void)first_us;
+    runtime->run.run = 0;
+    runtime->run.triggered = false;
+}
+
+static void restored(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (task->running) {
+            crash_count(runtime, task);
+        }
+        dev_run_schedule(runtime, task);
+    }
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_RESTORED) {
+        restored(runtime);
+    } else if (event->kind == DEV_EVENT_STOPPED) {
+        dev_run_stop(runtime);
+    }
+    return false;
+}
+
+const struct dev_part dev_run_part = {
+    .name = "run", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};

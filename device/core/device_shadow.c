@@ -258,8 +258,9 @@ static void refer(struct dev_task *task, struct dev_task *shadow)
     task->run_due_us = 0;
 }
 
-void dev_shadow_step(struct dev_runtime *runtime)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
+    (void)now_us;
     for (uint32_t i = runtime->task_count; i > 0; i--) {
         struct dev_task *shadow = &runtime->tasks[i - 1];
         if (!shadow->shadow) {
@@ -276,3 +277,5 @@ void dev_shadow_step(struct dev_runtime *runtime)
         }
     }
 }
+
+const struct dev_part dev_shadow_part = {.name = "shadow", .step = step};

@@ -506,7 +506,7 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
 }
 
 // One attempt. What cannot be deleted now is tried again after the next change or boot.
-void dev_slots_collect(struct dev_runtime *runtime)
+static void collect(struct dev_runtime *runtime)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct batch batch = {.skip = 0};
@@ -526,3 +526,22 @@ void dev_slots_collect(struct dev_runtime *runtime)
     runtime->garbage =
         batch.failed || batch.unsure; // stored with the next record; until then a boot tries again
 }
+
+static void collect_step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    (void)now_us;
+    if (runtime->collect_due && !runtime->dirty && runtime->run.run == 0) {
+        collect(runtime);
+    }
+}
+
+static bool collect_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_RESTORED) {
+        runtime->collect_due = runtime->garbage;
+    }
+    return false;
+}
+
+const struct dev_part dev_collect_part = {
+    .name = "collect", .step = collect_step, .on_event = collect_event};

@@ -91,7 +91,7 @@ static void start(struct dev_runtime *runtime, struct dev_task *task, uint64_t n
     release(runtime);
 }
 
-void dev_triggered_step(struct dev_runtime *runtime, uint64_t now_us)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_triggered *triggered = &runtime->triggered;
     if (runtime->run.run != 0 || runtime->dirty) {
@@ -142,8 +142,17 @@ bool dev_run_is_triggered(const struct dev_runtime *runtime)
     return runtime->run.run != 0 && runtime->run.triggered;
 }
 
-uint64_t dev_triggered_due_us(const struct dev_runtime *runtime)
+static void init(struct dev_runtime *runtime, uint64_t first_us)
 {
+    (void)first_us;
+    runtime->triggered.phase = DEV_TRIGGERED_NONE;
+}
+
+static uint64_t due_us_of(const struct dev_runtime *runtime)
+{
+    if (runtime->run.run != 0 || runtime->dirty) {
+        return UINT64_MAX;
+    }
     switch (runtime->triggered.phase) {
     case DEV_TRIGGERED_WAITING:
         return runtime->triggered.not_before_us;
@@ -153,3 +162,6 @@ uint64_t dev_triggered_due_us(const struct dev_runtime *runtime)
         return UINT64_MAX;
     }
 }
+
+const struct dev_part dev_triggered_part = {
+    .name = "triggered", .init = init, .step = step, .due_us = due_us_of};

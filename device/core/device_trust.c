@@ -208,7 +208,7 @@ static bool snapshot_begin(struct dev_runtime *runtime)
     return missing;
 }
 
-void dev_trust_step(struct dev_runtime *runtime, uint64_t now_us)
+static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_trust *trust = &runtime->trust;
     if (trust->work == NULL || runtime->dirty) {
@@ -233,7 +233,7 @@ void dev_trust_step(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-void dev_trust_stop(struct dev_runtime *runtime)
+static void stop(struct dev_runtime *runtime)
 {
     const struct dev_http_port *http = &runtime->ports->http;
     if (runtime->trust.exchange != 0) {
@@ -242,7 +242,7 @@ void dev_trust_stop(struct dev_runtime *runtime)
     }
 }
 
-uint64_t dev_trust_due_us(const struct dev_runtime *runtime)
+static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
     const struct dev_trust *trust = &runtime->trust;
     if (trust->work == NULL || runtime->dirty) {
@@ -265,11 +265,6 @@ void dev_trust_age(struct dev_runtime *runtime)
 
 // ---- Answers
 
-void dev_trust_head(struct dev_runtime *runtime, const struct dev_response_head *head)
-{
-    runtime->trust.status = head->status;
-}
-
 static enum base_status snapshot_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_trust *trust = &runtime->trust;
@@ -283,7 +278,7 @@ static enum base_status snapshot_add(struct dev_runtime *runtime, const uint8_t 
     return BASE_OK;
 }
 
-void dev_trust_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+static void body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_trust *trust = &runtime->trust;
     enum base_status status = BASE_OK;
@@ -385,7 +380,7 @@ static void snapshot_came(struct dev_runtime *runtime)
     cycle_end(runtime);
 }
 
-void dev_trust_end(struct dev_runtime *runtime, enum base_status status)
+static void end(struct dev_runtime *runtime, enum base_status status)
 {
     struct dev_trust *trust = &runtime->trust;
     int http = status == BASE_OK ? trust->status : 0;
@@ -409,3 +404,44 @@ void dev_trust_end(struct dev_runtime *runtime, enum base_status status)
         dev_backoff_reset(&trust->backoff);
     }
 }
+
+// ---- Doors
+
+static void init(struct dev_runtime *runtime, uint64_t first_us)
+{
+    struct dev_trust *trust = &runtime->trust;
+    (void)first_us; // it asks only when a check-in found that something is missing
+    trust->phase = DEV_TRUST_IDLE;
+    trust->exchange = 0;
+    trust->wanted = false;
+    trust->asked = false;
+    trust->directed = false;
+    trust->not_before_us = 0;
+    trust->look_not_before_us = 0;
+    trust->scenario_size = 0;
+    dev_backoff_init(&trust->backoff, runtime->settings.backoff_base_ms,
+                     runtime->settings.backoff_cap_ms);
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_RESTORED) {
+        dev_trust_restore(runtime);
+    } else if (event->kind == DEV_EVENT_STOPPED) {
+        stop(runtime);
+    }
+    if (event->exchange == 0 || event->exchange != runtime->trust.exchange) {
+        return false;
+    }
+    if (event->kind == DEV_EVENT_HEAD) {
+        runtime->trust.status = event->head->status;
+    } else if (event->kind == DEV_EVENT_BODY) {
+        body(runtime, event->body.data, event->body.size);
+    } else {
+        end(runtime, event->status);
+    }
+    return true;
+}
+
+const struct dev_part dev_trust_part = {
+    .name = "trust", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};

@@ -24,6 +24,11 @@ void dev_pull_whole(struct dev_runtime *runtime);
 // Every byte is here: only the right hash makes a blob.
 void dev_pull_sealed(struct dev_runtime *runtime);
 
+// ---- pull_answer.c
+void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
+
 // ---- pull_space.c
 struct dev_pull_space {
     uint64_t needed; // bytes

@@ -1,7 +1,10 @@
 // The inside of a device runtime, shared by the files of device/core.
 //
 //   runtime.c         life: init, boot, tick, stop; what may be done when
-//   device_state.c    the stored record
+//   part.h            doors of a part, and what parts tell each other
+//   runtime_views.c   what may be seen of a runtime
+//   record_save.c     the stored record: when it is read and stored
+//   device_state.c    ... and what is in it
 //   device_offer.c    may this statement be followed? (signatures, counter, stage, expiry)
 //   refusals.c        those that were refused
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
@@ -37,6 +40,7 @@
 #include "core/device_time.h"
 #include "core/offers_stream.h"
 #include "core/outcome_queue.h"
+#include "core/part.h"
 #include "core/refusals.h"
 #include "core/result_compare.h"
 #include "core/sse.h"
@@ -455,10 +459,16 @@ uint64_t dev_wall_s(const struct dev_runtime *runtime);
 uint64_t dev_random(struct dev_runtime *runtime);
 uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us);
 uint32_t dev_exchange_new(struct dev_runtime *runtime);
-// Stores the record when `dirty`. False: it is still to be stored, and nothing may be acted upon.
-bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
 struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
+
+// ---- record_save.c
+// Stores the record when `dirty`. False: it is still to be stored, and nothing may be acted upon.
+bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
+// At boot: reads the record, or the one before it. Codes: the storage port's.
+BASE_NODISCARD enum base_status dev_record_restore(struct dev_runtime *runtime);
+// Stores it when something changed.
+extern const struct dev_part dev_record_part;
 
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \
@@ -542,16 +552,13 @@ void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task);
 // Blobs may have become useless: collect them when all is stored.
 void dev_garbage_made(struct dev_runtime *runtime);
-void dev_slots_collect(struct dev_runtime *runtime);
+extern const struct dev_part dev_collect_part;
 
 // ---- device_pull.c
-void dev_pull_step(struct dev_runtime *runtime, uint64_t now_us);
+extern const struct dev_part dev_pull_part;
 // The accepted version of task `index` changed: what is under way for it is stopped.
 void dev_pull_forget(struct dev_runtime *runtime, const struct dev_task *task);
 void dev_pull_stop(struct dev_runtime *runtime);
-void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *head);
-void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
-void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
 // A check-in was answered in full: content of pulls that were given up, and whose version was not
 // offered again, is collected.
@@ -571,7 +578,7 @@ const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev
 void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy);
 void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy);
 // At boot, and once a day: the content of all versions is to be proven.
-void dev_check_step(struct dev_runtime *runtime, uint64_t now_us);
+extern const struct dev_part dev_check_part;
 
 // ---- device_exclusive.c
 // The personal manifest `name`; a zero one gives none. NOT_FOUND: it is not here, or not whole;
@@ -608,9 +615,8 @@ void dev_delta_give_up(struct dev_runtime *runtime); // the blob comes whole fro
 void dev_delta_drop(struct dev_runtime *runtime);    // it did its work, or is not needed
 
 // ---- device_run.c
-void dev_run_step(struct dev_runtime *runtime, uint64_t now_us);
+extern const struct dev_part dev_run_part;
 void dev_run_stop(struct dev_runtime *runtime);
-uint64_t dev_run_due_us(const struct dev_runtime *runtime);
 void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task);
 
 BASE_NODISCARD enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task);
@@ -622,14 +628,13 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
                           enum base_status status, uint64_t now_us, struct dev_task_end *out_end);
 
 // ---- device_trigger.c
-void dev_triggered_step(struct dev_runtime *runtime, uint64_t now_us);
+extern const struct dev_part dev_triggered_part;
 // A run with the input ended, or was stopped.
 void dev_triggered_end(struct dev_runtime *runtime, const struct dev_task *task,
                        const struct dev_task_end *end);
 void dev_triggered_stopped(struct dev_runtime *runtime);
 // Does a run of `task` that starts now get the input?
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task);
-uint64_t dev_triggered_due_us(const struct dev_runtime *runtime);
 
 // ---- device_again.c
 // The marks of a check-in's answer, after its offers. `all`: the answer was complete, so a mark
@@ -659,7 +664,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 // It failed here, and is not tried again.
 void dev_shadow_fail(struct dev_runtime *runtime, struct dev_task *shadow);
 // Drops what is over and makes runs due that only shadows need.
-void dev_shadow_step(struct dev_runtime *runtime);
+extern const struct dev_part dev_shadow_part;
 
 // ---- result_digest.c
 // Equal for results that say the same: members of objects in any order, spaces ignored. A text
@@ -684,25 +689,17 @@ BASE_NODISCARD enum base_status dev_report_encode(struct dev_runtime *runtime, u
 // The report that was encoded last is durable; or the gateway will never take it.
 void dev_report_done(struct dev_runtime *runtime);
 void dev_report_refused(struct dev_runtime *runtime);
-void dev_control_step(struct dev_runtime *runtime, uint64_t now_us);
+extern const struct dev_part dev_control_part;
 // ---- device_ride.c
 // From now on what is due waits for a ride, so long as settings say.
 void dev_ride_expect(struct dev_runtime *runtime);
-void dev_control_stop(struct dev_runtime *runtime);
-void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head);
 void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_control_end(struct dev_runtime *runtime, enum base_status status);
-uint64_t dev_control_due_us(const struct dev_runtime *runtime);
 // Queues an outcome of `task` (NULL: of no known task) for the next report.
 void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome);
 
 // ---- device_trust.c: the cycle root, timestamp, snapshot; on devices with a root
-void dev_trust_step(struct dev_runtime *runtime, uint64_t now_us);
-void dev_trust_stop(struct dev_runtime *runtime);
-void dev_trust_head(struct dev_runtime *runtime, const struct dev_response_head *head);
-void dev_trust_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
-void dev_trust_end(struct dev_runtime *runtime, enum base_status status);
-uint64_t dev_trust_due_us(const struct dev_runtime *runtime);
+extern const struct dev_part dev_trust_part;
 // Asks for a cycle when the timestamp ran out. Called after a check-in.
 void dev_trust_age(struct dev_runtime *runtime);
 // Is it a refusal for the time alone? Then device, gateway or signer has a wrong clock, or somebody
@@ -745,8 +742,7 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
 void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task);
 // A director's answer renews what it names.
 void dev_lease_renew(struct dev_runtime *runtime);
-void dev_lease_step(struct dev_runtime *runtime);
-uint64_t dev_lease_due_us(const struct dev_runtime *runtime);
+extern const struct dev_part dev_lease_part;
 // When a check-in is due that renews the leases; UINT64_MAX: there is none.
 uint64_t dev_lease_renew_us(const struct dev_runtime *runtime);
 bool dev_lease_any(const struct dev_runtime *runtime);
@@ -756,10 +752,6 @@ void dev_lease_shorten(struct dev_runtime *runtime);
 void dev_kills_obey(struct dev_runtime *runtime);
 
 // ---- device_hints.c
-void dev_hints_step(struct dev_runtime *runtime, uint64_t now_us);
-void dev_hints_stop(struct dev_runtime *runtime);
-void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head *head);
-void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
-void dev_hints_end(struct dev_runtime *runtime);
+extern const struct dev_part dev_hints_part;
 
 #endif
