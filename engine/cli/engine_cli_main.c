@@ -2,6 +2,7 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
+#include "base/text/likeness.h"
 #include "base/text/near_option.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
@@ -345,12 +346,16 @@ static const struct eng_cli_command *find_command(int argc, char **argv)
         list_commands(stdout);
         exit(ENG_CLI_OK);
     }
+    struct base_nearest meant = base_nearest_to(base_str_of(argv[1]));
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
             return &commands[i];
         }
+        base_nearest_offer(&meant, commands[i].name);
     }
-    fprintf(stderr, "walle-engine: no command '%s'\n", argv[1]);
+    fprintf(stderr, "walle-engine: no command '%s'%s%s%s\n", argv[1],
+            meant.found != NULL ? "; did you mean " : "", meant.found != NULL ? meant.found : "",
+            meant.found != NULL ? "?" : "");
     list_commands(stderr);
     exit(ENG_CLI_USAGE);
 }

@@ -18,6 +18,7 @@
 #include "cli/rollout/rollout_show.h"
 #include "cli/rollout/rollout_version.h"
 #include "cli/rollout/rollout_watch.h"
+#include "cli/sample_warning.h"
 #include "cli/rollout/served_root.h"
 
 #include "base/os/output_file.h"
@@ -565,6 +566,7 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
     }
     present_warning(cli, cli_json_text(body, "task", NULL), cli_json_text(body, "manifest", NULL));
     followed_warning(cli, body);
+    sample_warning(cli, body);
     ladder_warn(json_object_get(body, "stages"));
     add_consent(cli, body);
     code = create_take(cli, body, evidence, &made);
@@ -690,6 +692,7 @@ static enum cli_exit start(struct cli *cli, json_t **evidence)
         if (tries == 1) {
             warn_of_present(cli, draft.task, &draft.manifest);
             followed_warning(cli, body);
+            sample_warning(cli, body);
             ladder_warn(json_object_get(body, "stages"));
         }
         if (cli_given(cli, CLI_OPTION_DRAFT)) {

@@ -8,6 +8,7 @@
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
 #include "cli/task/push_blobs.h"
+#include "cli/rollout/rollout_version.h"
 #include "cli/task/task_build.h"
 #include "cli/task/task_git.h"
 
@@ -414,6 +415,8 @@ static enum cli_exit push_build(const struct cli *cli, const char *folder,
     if (code == CLI_EXIT_OK) {
         json_t *root = build_object(build);
         (void)json_object_set_new(root, "uploaded", json_integer((json_int_t)uploaded));
+        rollout_version_warn_twins(cli, cli_json_text(root, "name", ""),
+                                   cli_json_text(root, "version", ""), &build->manifest_digest);
         show_build_take(cli, "pushed", root);
     }
     return code;

@@ -4,6 +4,7 @@
 // scripts; the exit status says whether anything was found.
 #include "store/store.h"
 
+#include "base/text/likeness.h"
 #include "base/text/near_option.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
@@ -126,6 +127,24 @@ static int salvage(const char *dir)
     return EXIT_SUCCESS;
 }
 
+// What was probably meant by a word that is no command.
+static void say_unknown(const char *verb)
+{
+    static const char *const verbs[] = {"dump", "check", "compact", "salvage"};
+    struct base_nearest meant = base_nearest_to(base_str_of(verb));
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(verb, verbs[i]) == 0) {
+            return; // it lacks a folder
+        }
+        base_nearest_offer(&meant, verbs[i]);
+    }
+    if (verb[0] != '\0') {
+        fprintf(stderr, "walle-store: no command '%s'%s%s%s\n", verb,
+                meant.found != NULL ? "; did you mean " : "",
+                meant.found != NULL ? meant.found : "", meant.found != NULL ? "?" : "");
+    }
+}
+
 int main(int argc, char **argv)
 {
     base_process_start();
@@ -158,6 +177,7 @@ int main(int argc, char **argv)
     bool known = strcmp(verb, "dump") == 0 || strcmp(verb, "check") == 0 ||
                  strcmp(verb, "salvage") == 0 || (strcmp(verb, "compact") == 0 && extra != NULL);
     if (!known || arguments.count < 2) {
+        say_unknown(verb);
         argp_help(&argp, stderr, ARGP_HELP_SHORT_USAGE, argv[0]);
         return EXIT_BAD_ARGS;
     }

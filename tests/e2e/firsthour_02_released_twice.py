@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """A version that devices have already is released once more: whoever plans, drafts, submits or starts that is told who has it and which rollout
 brings it; and the first rollout's way back does not wait for whom the second keeps on the version."""
+import json
+import os
 import re
 import subprocess
 import unittest
@@ -60,6 +62,26 @@ class SameVersion(unittest.TestCase):
         # Of another version there is nothing to say.
         run = self.stack.walle("rollout", "plan", TASK, "--manifest", self.other(), "--gateway", url)
         self.assertNotIn("this version", run.stderr)
+
+    def test_two_contents_of_one_number(self):
+        """Who forgot to raise the version number is told at the push, and --version does not guess which one is meant."""
+        source, again = self.stack.path("source1"), self.stack.path("again")
+        with open(os.path.join(source, "task.py"), "a", encoding="ascii") as file:
+            file.write("walle.log(1)\n")
+        self.stack.walle("task", "build", source, "--out", again)
+        with open(os.path.join(again, "build.json"), encoding="utf-8") as file:
+            manifest = json.load(file)["manifest"]
+        for _ in range(2):  # each time
+            run = self.stack.walle("task", "push", again)
+            self.assertIn(f"warning: {TASK} has 2 versions 1.0.1 now, with other content each: this one is --manifest {manifest[:12]}, --version", run.stderr)
+        for command in (("plan",), ("start", *self.more)):
+            run = self.stack.walle("rollout", command[0], TASK, "--version", "1.0.1", *command[1:], "--gateway", self.stack.gateway.url, check=False)
+            self.assertEqual(run.returncode, 2, run.stdout)
+            self.assertIn(f"task {TASK} has 2 versions 1.0.1, with other content each: --manifest names one of ", run.stderr)
+            for known in (manifest, self.view(self.first)["manifest"]):
+                self.assertIn(known, run.stderr)
+        self.stack.walle("rollout", "plan", TASK, "--manifest", manifest[:12], "--gateway", self.stack.gateway.url)
+        self.assertNotIn("versions", self.stack.walle("task", "push", again, "--dry-run").stderr)
 
     def test_what_waits_for_nothing_says_why(self):
         """A rollout of what devices run already says that they do, by which other one, and what can be done: they keep it when this one is ended."""

@@ -105,6 +105,14 @@ class Words(unittest.TestCase):
                 self.assertIn(f"{words[0]}", said.stderr)
                 self.assertIn(f"no option '{wrong}'" + (f"; did you mean {meant}?" if meant else "\n"), said.stderr)
 
+    def test_programs_of_commands_say_which_was_meant(self):
+        for words, meant in ((("walle-store", "chek", "x"), "check"), (("walle-store", "comapct", "x", "y"), "compact"), (("walle-store", "zzzzzzzz"), None),
+                             (("walle-engine", "chek", "x"), "check"), (("walle-engine", "zzzzzzzz"), None)):
+            with self.subTest(words=words):
+                said = run(*words)
+                self.assertEqual((said.returncode, said.stdout), (2, ""), said.stderr)
+                self.assertIn(f"{words[0]}: no command '{words[1]}'" + (f"; did you mean {meant}?\n" if meant else "\n"), said.stderr)
+
     def test_an_option_says_what_it_is_for_here(self):
         for words, right, wrong in ((("tunnel", "tail"), "Only of this device", "script"), (("audit", "tail"), "With --follow", "--watch"),
                                     (("release", "kill"), "audit log", "Why; kept in the rollout's"), (("root", "init"), "a majority", "replay with"),

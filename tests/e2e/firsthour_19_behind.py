@@ -78,6 +78,26 @@ class Behind(unittest.TestCase):
         run = self.start(2, "--dry-run", "--priority", "1")
         self.assertIn(f"3 devices of the target follow rollout {urgent.stdout[:16]} of 1.0.2", run.stderr)
 
+    def test_a_stage_that_too_few_devices_enter_is_said(self):
+        """At a start with the stages and numbers, and by the stage that waits; promote is named."""
+        self.stack.release(TASK, 1, SCRIPT, FULL, more=("--no-start",))
+        for device in DEVICES:
+            self.come(device)
+        stages = [{**FULL[0], "name": "some", "kind": "gray", "percent": 99.99, "min_sample": 4}, {**FULL[0], "min_sample": 1}]
+        says = (r"walle: warning: of the known devices fewer enter than their sample asks for in these stages: some \(3 of 4\), all \(0 of 1\); such a stage "
+                r"waits for more devices or for walle rollout promote, unless --min-sample is smaller\n")
+        draft = self.start(1, "--no-start", stages=stages)
+        run = subprocess.run([program("walle"), "rollout", "start", draft.stdout[:16], "--gateway", self.stack.gateway.url], capture_output=True, text=True,
+                             timeout=120, stdin=subprocess.DEVNULL, check=True)
+        for said in (draft, run):
+            self.assertEqual(len(re.findall(says, said.stderr)), 1, said.stderr)
+        self.come(DEVICES[0])
+        told = wait_until(lambda: re.search(r"The stage is for 3 known devices, fewer than its sample of 4: .* promote;\n",
+                                            self.stack.walle("rollout", "explain", draft.stdout[:16]).stdout), what="the walk over devices")
+        self.assertTrue(told)
+        stages[0]["min_sample"] = 3
+        self.assertNotIn("some", self.start(1, "--no-start", stages=stages).stderr.split("stages:")[-1])
+
     def test_what_is_guarded_says_who_goes_before(self):
         """A rollout whose last stage is over goes on to name the open ones that devices follow before it, and an open one names those that wait for it."""
         first = self.first_is_open()

@@ -129,7 +129,7 @@ class Gateway(unittest.TestCase):
                 (("task", "get", "none"), 4, "no such task"),
                 (("rollout", "status", "0000000000000001"), 4, "no such rollout"),
                 (("rollout", "status", "1"), 4, "no rollout begins with 1"),
-                (("rollout", "status", "x1"), 4, "16 lower-case hex digits"),
+                (("rollout", "status", "x1"), 2, "'x1' names no rollout: that takes 16 lower-case hex digits"),
                 (("device", "get", "0123456789abcdef"), 4, "no such device"),
                 (("rollout", "start", "ipv", "--build", build, "--key", self.stack.path("key")), 4, "no such task"),
                 (("rollout", "start", "ipv", "--version", "1.0.0", "--key", self.stack.path("key")), 4, "no such task"),

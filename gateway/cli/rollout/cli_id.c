@@ -118,6 +118,17 @@ static enum cli_exit make_whole(const struct cli *cli, enum cli_id_kind kind, bo
     static char ids[CLI_ARGS_MAX][CLI_ID_MAX + 1];
     static uint32_t used;
 
+    size_t digits = strspn(*text, "0123456789abcdef");
+
+    if (digits == 0 || (*text)[digits] != '\0' || digits > kinds[kind].digits) {
+        const char *word = fresh ? "version" : kinds[kind].word;
+        const char *list = fresh ? "task get TASK" : kind == CLI_ID_KILL ? "release kills" : NULL;
+        return cli_fail(CLI_EXIT_USAGE,
+                        "'%s' names no %s: that takes %zu lower-case hex digits, or enough of the "
+                        "first ones (walle %s%s)",
+                        *text, word, kinds[kind].digits, list != NULL ? list : kinds[kind].group,
+                        list != NULL ? "" : " list");
+    }
     if (!cli_id_is_prefix(*text, kind) || used == CLI_ARGS_MAX) {
         return CLI_EXIT_OK;
     }

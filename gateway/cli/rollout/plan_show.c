@@ -148,11 +148,12 @@ void plan_show_preview(const json_t *preview, const json_t *stages)
         const json_t *stage = json_array_get(stages, index);
         uint64_t inside = cli_json_u64(item, "total");
         uint64_t sample = cli_json_u64(stage, "min_sample");
-        bool starves = inside < sample && ladder_kind(stage) != POL_STAGE_SIMULATE;
+        uint64_t enter = cli_json_u64(item, "devices");
+        bool starves = enter < sample && ladder_kind(stage) != POL_STAGE_SIMULATE;
         printf("%-3zu %-12s %12llu enter, %llu inside%s\n", index + 1,
-               cli_json_text(stage, "name", "?"), (unsigned long long)cli_json_u64(item, "devices"),
+               cli_json_text(stage, "name", "?"), (unsigned long long)enter,
                (unsigned long long)inside,
-               starves ? ": fewer than its sample, it would wait for a promote" : "");
+               starves ? ": fewer enter than its sample, it would wait for a promote" : "");
     }
     if (cli_json_u64(preview, "elsewhere") > 0) {
         printf("%llu more would be let in, but follow another rollout of the task\n",

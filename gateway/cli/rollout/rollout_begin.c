@@ -11,6 +11,7 @@
 #include "cli/rollout/rollout_evidence.h"
 #include "cli/rollout/rollout_show.h"
 #include "cli/rollout/rollout_watch.h"
+#include "cli/sample_warning.h"
 #include "cli/task/task_build.h"
 
 #include <stdio.h>
@@ -216,6 +217,7 @@ static void warn_of_present(const struct cli *cli, const char *id)
         present_warning(cli, cli_json_text(rollout, "task", NULL),
                         cli_json_text(rollout, "manifest", NULL));
         followed_warning(cli, rollout);
+        sample_warning(cli, rollout);
     }
     json_decref(rollout);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/base/duration.h"
+#include "cli/rollout/ladder.h"
 #include "cli/rollout/rollout_show.h"
 
 #include <string.h>
@@ -388,6 +389,47 @@ static void say_simulation(FILE *file, const json_t *rollout)
     }
 }
 
+// How many devices the stage can have, by the gateway's last walk over them; who came with a stage
+// before is counted there, and not in this one.
+static uint64_t stage_devices(const json_t *rollout, const json_t *stage)
+{
+    const json_t *stages = json_object_get(rollout, "stages");
+    const json_t *counts = json_object_get(stage, "counts");
+    enum pol_stage_kind kind = ladder_kind(stage);
+    uint64_t eligible = cli_json_u64(counts, "eligible");
+    uint64_t offered = cli_json_u64(counts, "offered");
+    uint64_t before = 0;
+
+    for (size_t i = 0; json_array_get(stages, i) != stage && i < json_array_size(stages); i++) {
+        const json_t *earlier = json_array_get(stages, i);
+        enum pol_stage_kind of = ladder_kind(earlier);
+        bool within = of == POL_STAGE_GRAY || (of == POL_STAGE_BETA && kind == POL_STAGE_FULL);
+        if (within && kind != POL_STAGE_BETA) {
+            before += cli_json_u64(json_object_get(earlier, "counts"), "offered");
+        }
+    }
+    uint64_t left = eligible > before ? eligible - before : 0;
+    return left > offered ? left : offered;
+}
+
+// A stage whose share of the known devices is smaller than its sample waits for others.
+static void say_too_few(FILE *file, const json_t *rollout, const json_t *stage)
+{
+    const json_t *counts = json_object_get(stage, "counts");
+    unsigned long long devices = stage_devices(rollout, stage);
+    unsigned long long sample = whole(stage, "min_sample");
+
+    if (whole(counts, "eligible") == 0 || devices >= sample ||
+        ladder_kind(stage) == POL_STAGE_SIMULATE) {
+        return;
+    }
+    fprintf(file,
+            "The stage is for %llu known device%s, fewer than its sample of %llu: it waits until "
+            "more come, or for a promote;\na rollout with a smaller --min-sample, or with larger "
+            "shares, does not.\n",
+            devices, plural(devices), sample);
+}
+
 static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, uint64_t now_s)
 {
     const json_t *counts = json_object_get(stage, "counts");
@@ -403,7 +445,10 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     if (completed < sample) {
         fprintf(file, "Missing: %llu more device%s to answer, or to have had the time to.\n",
                 sample - completed, plural(sample - completed));
-        if (say_present(file, rollout, "")) {
+        bool present = say_present(file, rollout, "");
+        if (!present) {
+            say_too_few(file, rollout, stage);
+        } else {
             fprintf(file,
                     "Where nobody else is to get it, end this one, and they keep it by that one: "
                     "walle rollout abort %s --reason TEXT\n"

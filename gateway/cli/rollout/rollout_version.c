@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMED_MAX 5 // of several that begin so
+#define NAMED_MAX 5 // of several that begin so, or go by one number
 
 // What the gateway registered under out->manifest.
 static enum cli_exit read_registered(const struct cli *cli, const char *task,
@@ -51,7 +51,7 @@ struct search {
     uint32_t found;
     bool without_v; // it is there but for the 'v', which git tags have and versions do not
     struct wire_sha256 manifest;
-    char named[NAMED_MAX * (WIRE_SHA256_HEX + 2) + 1]; // the first that were found by manifest
+    char named[NAMED_MAX * (WIRE_SHA256_HEX + 2) + 1]; // the manifests found first
 };
 
 static void look_at(struct search *search, const json_t *item)
@@ -63,7 +63,7 @@ static void look_at(struct search *search, const json_t *item)
 
     if (is_it && wire_sha256_parse(base_str_of(manifest), &search->manifest) == BASE_OK) {
         size_t used = strlen(search->named);
-        if (search->by_manifest && search->found < NAMED_MAX) {
+        if (search->found < NAMED_MAX) {
             (void)snprintf(search->named + used, sizeof(search->named) - used, "%s%.64s",
                            used > 0 ? ", " : "", manifest);
         }
@@ -73,7 +73,7 @@ static void look_at(struct search *search, const json_t *item)
         search->without_v || (search->text[0] == 'v' && strcmp(number, search->text + 1) == 0);
 }
 
-// Page by page, to the last: a manifest may begin like another.
+// Page by page, to the last: a manifest may begin like another, or have the number of another.
 static enum cli_exit search_versions(const struct cli *cli, const char *task, struct search *search)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
@@ -85,7 +85,7 @@ static enum cli_exit search_versions(const struct cli *cli, const char *task, st
         return cli_fail(CLI_EXIT_USAGE, "task name too long");
     }
     size_t prefix = strlen(path);
-    while (code == CLI_EXIT_OK && more && (search->by_manifest || search->found == 0)) {
+    while (code == CLI_EXIT_OK && more) {
         json_t *page = NULL;
         size_t index;
         json_t *item;
@@ -113,8 +113,32 @@ static enum cli_exit find_version(const struct cli *cli, const char *task, const
     if (code == CLI_EXIT_OK && search.found == 0) {
         return no_version(task, version, search.without_v);
     }
+    if (code == CLI_EXIT_OK && search.found > 1) { // which one is meant is not for us to guess
+        return cli_fail(CLI_EXIT_USAGE,
+                        "task %s has %u versions %s, with other content each: --manifest names "
+                        "one of %s%s",
+                        task, search.found, version, search.named,
+                        search.found > NAMED_MAX ? " ..." : "");
+    }
     *out = search.manifest;
     return code;
+}
+
+void rollout_version_warn_twins(const struct cli *cli, const char *task, const char *version,
+                                const struct wire_sha256 *manifest)
+{
+    struct search search = {.text = version};
+    char own[WIRE_SHA256_HEX + 1];
+
+    if (search_versions(cli, task, &search) != CLI_EXIT_OK || search.found < 2) {
+        return;
+    }
+    wire_sha256_hex(manifest, own);
+    fprintf(stderr,
+            "walle: warning: %s has %u versions %s now, with other content each: this one is "
+            "--manifest %.12s, --version names none of them. A number of its own in task.json (or "
+            "a tag) tells them apart\n",
+            task, search.found, version, own);
 }
 
 // All tasks, page by page.

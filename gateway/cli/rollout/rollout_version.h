@@ -17,6 +17,10 @@ bool rollout_version_given(const struct cli *cli);
 // As the gateway has registered it.
 enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
                                      struct rollout_version *out);
+// Says on standard error, of a version that was just pushed, that others of the task have its
+// number.
+void rollout_version_warn_twins(const struct cli *cli, const char *task, const char *version,
+                                const struct wire_sha256 *manifest);
 // The manifest that begins so, of the versions of all tasks that the gateway has, for the caller.
 // REFUSED: none does; USAGE: several do, which are named.
 enum cli_exit rollout_version_of_prefix(const struct cli *cli, const char *prefix,

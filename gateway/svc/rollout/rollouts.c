@@ -292,7 +292,8 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
     }
     if (gw_director_kills(core, &release->manifest)) {
         return base_error_set(error, BASE_ERR_CONFLICT,
-                              "manifest: the version is on the kill list");
+                              "manifest: the version is on the kill list (walle release unkill "
+                              "takes it off)");
     }
     if (gw_catalog_find_rollout(core, release->id) != NULL) {
         return base_error_set(error, BASE_ERR_EXISTS, "id: a rollout has it already");
