@@ -71,14 +71,14 @@ static bool is_random_op(const char *op)
 }
 
 // The contents of a node's input where they are a graph input of this case or an initializer.
-static bool input_number(const struct one_case *c, uint32_t value, double *out)
+static bool input_number(const struct one_case *one_case, uint32_t value, double *out)
 {
-    const struct eng_graph *graph = c->model->graph;
+    const struct eng_graph *graph = one_case->model->graph;
     const void *data = graph->values[value].data;
     struct eng_array array = {graph->values[value].desc, (void *)(uintptr_t)data};
     for (uint32_t i = 0; i < graph->input_count && data == NULL; i++) {
         if (graph->inputs[i] == value &&
-            eng_session_input(c->session, i, &array, NULL) == BASE_OK) {
+            eng_session_input(one_case->session, i, &array, NULL) == BASE_OK) {
             data = array.data;
         }
     }
@@ -94,25 +94,25 @@ static bool input_number(const struct one_case *c, uint32_t value, double *out)
 }
 
 // Dropout drops at random only in training mode and with a ratio other than 0.
-static bool is_random_dropout(const struct one_case *c, const struct eng_node *node)
+static bool is_random_dropout(const struct one_case *one_case, const struct eng_node *node)
 {
     double ratio = 0.5;
     double training = 0;
     if (strcmp(node->op, "Dropout") != 0 || node->input_count < 3 || node->inputs[2] == ENG_NONE ||
-        !input_number(c, node->inputs[2], &training)) {
+        !input_number(one_case, node->inputs[2], &training)) {
         return false;
     }
     if (node->inputs[1] != ENG_NONE) {
-        (void)input_number(c, node->inputs[1], &ratio);
+        (void)input_number(one_case, node->inputs[1], &ratio);
     }
     return training != 0 && ratio != 0;
 }
 
-static bool has_random_results(const struct one_case *c)
+static bool has_random_results(const struct one_case *one_case)
 {
-    const struct eng_graph *graph = c->model->graph;
+    const struct eng_graph *graph = one_case->model->graph;
     for (uint32_t n = 0; n < graph->node_count; n++) {
-        if (is_random_op(graph->nodes[n].op) || is_random_dropout(c, &graph->nodes[n])) {
+        if (is_random_op(graph->nodes[n].op) || is_random_dropout(one_case, &graph->nodes[n])) {
             return true;
         }
     }
@@ -121,9 +121,10 @@ static bool has_random_results(const struct one_case *c)
 
 // Test data keeps bfloat16 as the 16-bit integers of the same bits; the model says what they are.
 // A few models declare another shape for an input than its data has: there the data decide.
-static void read_as_declared(const struct one_case *c, uint32_t value, struct eng_tensor_list *list)
+static void read_as_declared(const struct one_case *one_case, uint32_t value,
+                             struct eng_tensor_list *list)
 {
-    struct eng_value *declared = &c->model->graph->values[value];
+    struct eng_value *declared = &one_case->model->graph->values[value];
     for (uint32_t i = 0; i < list->count; i++) {
         struct eng_desc *desc = &list->arrays[i].desc;
         if (desc->dtype == ENG_U16 && declared->desc.dtype == ENG_BF16) {
@@ -139,31 +140,31 @@ static void read_as_declared(const struct one_case *c, uint32_t value, struct en
 
 // --- one case ------------------------------------------------------------------------------------
 
-static enum base_status set_inputs(struct one_case *c, const char *folder)
+static enum base_status set_inputs(struct one_case *one_case, const char *folder)
 {
-    const struct eng_graph *graph = c->model->graph;
+    const struct eng_graph *graph = one_case->model->graph;
     for (uint32_t i = 0; i < graph->input_count; i++) {
         char path[PATH_BYTES];
         (void)snprintf(path, sizeof path, "%s/input_%u.pb", folder, i);
         struct eng_tensor_list list;
-        BASE_TRY(eng_tensor_file_read(path, graph->values[graph->inputs[i]].type, &c->scratch.arena,
-                                      &list, &c->error));
-        read_as_declared(c, graph->inputs[i], &list);
-        BASE_TRY(eng_cli_set_list(c->session, i, &list, &c->error));
+        BASE_TRY(eng_tensor_file_read(path, graph->values[graph->inputs[i]].type,
+                                      &one_case->scratch.arena, &list, &one_case->error));
+        read_as_declared(one_case, graph->inputs[i], &list);
+        BASE_TRY(eng_cli_set_list(one_case->session, i, &list, &one_case->error));
     }
     return BASE_OK;
 }
 
 // Takes over from `want` what saturated in `got`, both int8 of one shape.
-static enum base_status skip_saturated(struct one_case *c, struct eng_array *got,
+static enum base_status skip_saturated(struct one_case *one_case, struct eng_array *got,
                                        const struct eng_array *want)
 {
-    if (c->amendment == NULL || c->amendment->attribute != NULL || got->desc.dtype != ENG_I8 ||
-        !eng_desc_equal(&got->desc, &want->desc)) {
+    if (one_case->amendment == NULL || one_case->amendment->attribute != NULL ||
+        got->desc.dtype != ENG_I8 || !eng_desc_equal(&got->desc, &want->desc)) {
         return BASE_OK;
     }
     size_t count = eng_desc_bytes(&got->desc);
-    int8_t *copy = base_arena_copy(&c->scratch.arena, got->data, count);
+    int8_t *copy = base_arena_copy(&one_case->scratch.arena, got->data, count);
     if (copy == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -175,89 +176,91 @@ static enum base_status skip_saturated(struct one_case *c, struct eng_array *got
     return BASE_OK;
 }
 
-static enum base_status compare_output(struct one_case *c, const char *folder, uint32_t index)
+static enum base_status compare_output(struct one_case *one_case, const char *folder,
+                                       uint32_t index)
 {
-    const struct eng_graph *graph = c->model->graph;
+    const struct eng_graph *graph = one_case->model->graph;
     const char *name = graph->values[graph->outputs[index]].name;
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "%s/output_%u.pb", folder, index);
     struct eng_tensor_list want;
     struct eng_tensor_list got;
     BASE_TRY(eng_tensor_file_read(path, graph->values[graph->outputs[index]].type,
-                                  &c->scratch.arena, &want, &c->error));
-    read_as_declared(c, graph->outputs[index], &want);
-    BASE_TRY(eng_cli_output(&c->scratch, c->model, c->session, index, &got, &c->error));
+                                  &one_case->scratch.arena, &want, &one_case->error));
+    read_as_declared(one_case, graph->outputs[index], &want);
+    BASE_TRY(eng_cli_output(&one_case->scratch, one_case->model, one_case->session, index, &got,
+                            &one_case->error));
     if (got.count != want.count) {
-        return base_error_set(&c->error, BASE_ERR_INVALID, "output '%s' has %u items, expected %u",
-                              name, got.count, want.count);
+        return base_error_set(&one_case->error, BASE_ERR_INVALID,
+                              "output '%s' has %u items, expected %u", name, got.count, want.count);
     }
     for (uint32_t i = 0; i < got.count; i++) {
         struct eng_cli_difference difference;
-        BASE_TRY(skip_saturated(c, &got.arrays[i], &want.arrays[i]));
-        eng_cli_compare(&got.arrays[i], &want.arrays[i], c->cli->rtol, c->cli->atol, !c->is_random,
-                        &difference);
+        BASE_TRY(skip_saturated(one_case, &got.arrays[i], &want.arrays[i]));
+        eng_cli_compare(&got.arrays[i], &want.arrays[i], one_case->cli->rtol, one_case->cli->atol,
+                        !one_case->is_random, &difference);
         if (!difference.is_equal) {
-            return base_error_set(&c->error, BASE_ERR_INVALID, "output '%s' %s", name,
+            return base_error_set(&one_case->error, BASE_ERR_INVALID, "output '%s' %s", name,
                                   difference.text);
         }
     }
     return BASE_OK;
 }
 
-static enum outcome run_data_set(struct one_case *c, const char *folder)
+static enum outcome run_data_set(struct one_case *one_case, const char *folder)
 {
-    if (set_inputs(c, folder) != BASE_OK) {
+    if (set_inputs(one_case, folder) != BASE_OK) {
         return FAILED;
     }
-    c->is_random = has_random_results(c);
-    enum base_status status = eng_session_run(c->session, NULL, &c->error);
+    one_case->is_random = has_random_results(one_case);
+    enum base_status status = eng_session_run(one_case->session, NULL, &one_case->error);
     if (status != BASE_OK) {
         return status == BASE_ERR_UNSUPPORTED ? UNSUPPORTED : FAILED;
     }
-    for (uint32_t i = 0; i < c->model->graph->output_count; i++) {
-        if (compare_output(c, folder, i) != BASE_OK) {
+    for (uint32_t i = 0; i < one_case->model->graph->output_count; i++) {
+        if (compare_output(one_case, folder, i) != BASE_OK) {
             return FAILED;
         }
     }
     return PASSED;
 }
 
-static enum outcome run_loaded(struct one_case *c)
+static enum outcome run_loaded(struct one_case *one_case)
 {
     enum outcome outcome = PASSED;
     uint32_t sets = 0;
     while (outcome == PASSED && sets < DATA_SETS_MAX) {
         char folder[PATH_BYTES];
-        (void)snprintf(folder, sizeof folder, "%s/test_data_set_%u", c->path, sets);
+        (void)snprintf(folder, sizeof folder, "%s/test_data_set_%u", one_case->path, sets);
         if (!exists(folder)) {
             break;
         }
-        outcome = run_data_set(c, folder);
+        outcome = run_data_set(one_case, folder);
         sets++;
     }
     if (sets == 0) {
-        (void)base_error_set(&c->error, BASE_ERR_NOT_FOUND, "has no test_data_set_0");
+        (void)base_error_set(&one_case->error, BASE_ERR_NOT_FOUND, "has no test_data_set_0");
         return FAILED;
     }
     return outcome;
 }
 
 // Sets the attribute on every node of the operator; INVALID when a node has it already.
-static enum base_status amend(struct one_case *c)
+static enum base_status amend(struct one_case *one_case)
 {
-    const struct amendment *a = c->amendment;
-    struct eng_graph *graph = c->model->graph;
+    const struct amendment *a = one_case->amendment;
+    struct eng_graph *graph = one_case->model->graph;
     for (uint32_t n = 0; n < graph->node_count && a->attribute != NULL; n++) {
         struct eng_node *node = &graph->nodes[n]; // this model is the case's alone
         if (strcmp(node->op, a->op) != 0) {
             continue;
         }
         if (eng_node_attr(node, a->attribute) != NULL) {
-            return eng_node_error(node, &c->error, BASE_ERR_INVALID, "has %s already",
+            return eng_node_error(node, &one_case->error, BASE_ERR_INVALID, "has %s already",
                                   a->attribute);
         }
         struct eng_attr *attrs =
-            base_arena_alloc(&c->scratch.arena, (node->attr_count + 1u) * sizeof *attrs);
+            base_arena_alloc(&one_case->scratch.arena, (node->attr_count + 1u) * sizeof *attrs);
         if (attrs == NULL) {
             return BASE_ERR_NOMEM;
         }
@@ -273,28 +276,29 @@ static enum base_status amend(struct one_case *c)
 }
 
 static enum outcome run_once(struct eng_cli *cli, const char *path,
-                             const struct amendment *amendment, struct one_case *c)
+                             const struct amendment *amendment, struct one_case *one_case)
 {
-    *c = (struct one_case){.cli = cli, .path = path, .amendment = amendment};
-    base_arena_init(&c->scratch.arena, base_alloc_heap(), ARENA_CHUNK, 0);
+    *one_case = (struct one_case){.cli = cli, .path = path, .amendment = amendment};
+    base_arena_init(&one_case->scratch.arena, base_alloc_heap(), ARENA_CHUNK, 0);
     char file[PATH_BYTES];
     (void)snprintf(file, sizeof file, "%s/model.onnx", path);
-    enum base_status status = eng_model_load(file, NULL, &c->model, &c->error);
+    enum base_status status = eng_model_load(file, NULL, &one_case->model, &one_case->error);
     if (status == BASE_OK && amendment != NULL) {
-        status = amend(c);
+        status = amend(one_case);
     }
     if (status == BASE_OK) {
-        status = eng_session_new(c->model, &cli->session, &c->session, &c->error);
+        status =
+            eng_session_new(one_case->model, &cli->session, &one_case->session, &one_case->error);
     }
-    enum outcome outcome = status == BASE_OK                ? run_loaded(c)
+    enum outcome outcome = status == BASE_OK                ? run_loaded(one_case)
                            : status == BASE_ERR_UNSUPPORTED ? UNSUPPORTED
                                                             : FAILED;
-    if (status != BASE_OK && c->error.text[0] == '\0') {
-        (void)base_error_set(&c->error, status, "%s", base_status_text(status));
+    if (status != BASE_OK && one_case->error.text[0] == '\0') {
+        (void)base_error_set(&one_case->error, status, "%s", base_status_text(status));
     }
-    eng_session_free(c->session);
-    eng_model_unref(c->model);
-    base_arena_done(&c->scratch.arena);
+    eng_session_free(one_case->session);
+    eng_model_unref(one_case->model);
+    base_arena_done(&one_case->scratch.arena);
     return outcome;
 }
 
@@ -356,13 +360,13 @@ static const char *name_of(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-static enum outcome run_case(struct eng_cli *cli, const char *path, struct one_case *c)
+static enum outcome run_case(struct eng_cli *cli, const char *path, struct one_case *one_case)
 {
-    enum outcome outcome = run_once(cli, path, NULL, c);
+    enum outcome outcome = run_once(cli, path, NULL, one_case);
     for (size_t i = 0; i < sizeof amendments / sizeof amendments[0] && outcome == FAILED; i++) {
         if (strcmp(amendments[i].name, name_of(path)) == 0) {
-            printf("as given %s: %s\n", amendments[i].name, c->error.text);
-            outcome = run_once(cli, path, &amendments[i], c);
+            printf("as given %s: %s\n", amendments[i].name, one_case->error.text);
+            outcome = run_once(cli, path, &amendments[i], one_case);
             return outcome == PASSED ? AMENDED : outcome;
         }
     }

@@ -9,26 +9,27 @@
 
 #include <string.h>
 
-enum base_status eng_emit_command(struct eng_lower *l, enum eng_atomic op, const uint32_t *inputs,
-                                  uint32_t input_count, const uint32_t *outputs,
-                                  uint32_t output_count, struct eng_command **out)
+enum base_status eng_emit_command(struct eng_lower *lower, enum eng_atomic op,
+                                  const uint32_t *inputs, uint32_t input_count,
+                                  const uint32_t *outputs, uint32_t output_count,
+                                  struct eng_command **out)
 {
     struct eng_command *command;
-    BASE_TRY(eng_program_command(l->program, op, input_count, output_count, &command));
-    command->node = l->node_index;
-    bool foldable = op != ENG_OP_RANDOM || l->closed;
+    BASE_TRY(eng_program_command(lower->program, op, input_count, output_count, &command));
+    command->node = lower->node_index;
+    bool foldable = op != ENG_OP_RANDOM || lower->closed;
     for (uint32_t i = 0; i < input_count; i++) {
         command->inputs[i] = inputs[i];
         if (inputs[i] != ENG_NONE) {
-            base_assert(tensor_of(l, inputs[i])->kind != ENG_VIRTUAL);
-            foldable = foldable && l->notes[inputs[i]].foldable;
+            base_assert(tensor_of(lower, inputs[i])->kind != ENG_VIRTUAL);
+            foldable = foldable && lower->notes[inputs[i]].foldable;
         }
     }
     for (uint32_t i = 0; i < output_count; i++) {
         command->outputs[i] = outputs[i];
         if (outputs[i] != ENG_NONE) {
-            l->notes[outputs[i]].producer = l->program->command_count - 1;
-            l->notes[outputs[i]].foldable = foldable;
+            lower->notes[outputs[i]].producer = lower->program->command_count - 1;
+            lower->notes[outputs[i]].foldable = foldable;
         }
     }
     *out = command;
@@ -36,44 +37,45 @@ enum base_status eng_emit_command(struct eng_lower *l, enum eng_atomic op, const
 }
 
 // Real in the layout that costs least, for commands that keep it.
-static enum base_status dense(struct eng_lower *l, uint32_t x, uint32_t *out,
+static enum base_status dense(struct eng_lower *lower, uint32_t x, uint32_t *out,
                               enum eng_layout *out_layout)
 {
-    *out_layout = eng_lower_natural(l, x);
-    return eng_lower_as(l, x, *out_layout, true, out);
+    *out_layout = eng_lower_natural(lower, x);
+    return eng_lower_as(lower, x, *out_layout, true, out);
 }
 
-enum base_status eng_emit_unary(struct eng_lower *l, enum eng_unary_fn fn, float alpha, float beta,
-                                uint32_t x, uint32_t *out)
+enum base_status eng_emit_unary(struct eng_lower *lower, enum eng_unary_fn fn, float alpha,
+                                float beta, uint32_t x, uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(l, x);
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     enum eng_layout layout;
     uint32_t real;
-    BASE_TRY(dense(l, x, &real, &layout));
+    BASE_TRY(dense(lower, x, &real, &layout));
     if (fn == ENG_IS_NAN || fn == ENG_IS_INF) {
         desc.dtype = ENG_BOOL;
     }
     struct eng_command *command;
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, layout, &desc, out));
-    BASE_TRY(eng_emit_command(l, ENG_OP_UNARY, &real, 1, out, 1, &command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
+    BASE_TRY(eng_emit_command(lower, ENG_OP_UNARY, &real, 1, out, 1, &command));
     command->u.unary = (struct eng_unary){fn, alpha, beta};
     return BASE_OK;
 }
 
-enum base_status eng_emit_cast(struct eng_lower *l, uint32_t x, enum eng_dtype to, uint32_t *out)
+enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x, enum eng_dtype to,
+                               uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(l, x);
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (desc.dtype == to) {
         *out = x;
         return BASE_OK;
     }
     enum eng_layout layout;
     uint32_t real;
-    BASE_TRY(dense(l, x, &real, &layout));
+    BASE_TRY(dense(lower, x, &real, &layout));
     desc.dtype = to;
     struct eng_command *command;
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, layout, &desc, out));
-    return eng_emit_command(l, ENG_OP_CAST, &real, 1, out, 1, &command);
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
+    return eng_emit_command(lower, ENG_OP_CAST, &real, 1, out, 1, &command);
 }
 
 // --- over some axes
@@ -158,9 +160,10 @@ static bool reduces_in_place(const struct eng_desc *desc, uint32_t marked, bool 
 }
 
 // The reduced axes moved last.
-static enum base_status move_last(struct eng_lower *l, uint32_t x, uint32_t marked, uint32_t *out)
+static enum base_status move_last(struct eng_lower *lower, uint32_t x, uint32_t marked,
+                                  uint32_t *out)
 {
-    uint32_t rank = eng_lower_desc(l, x)->rank;
+    uint32_t rank = eng_lower_desc(lower, x)->rank;
     uint32_t perm[ENG_RANK_MAX];
     uint32_t count = 0;
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -170,14 +173,14 @@ static enum base_status move_last(struct eng_lower *l, uint32_t x, uint32_t mark
             }
         }
     }
-    return eng_lower_transpose(l, x, perm, out);
+    return eng_lower_transpose(lower, x, perm, out);
 }
 
-enum base_status eng_emit_reduce(struct eng_lower *l, enum eng_reduce_fn fn, uint32_t x,
+enum base_status eng_emit_reduce(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
                                  const uint32_t *axes, uint32_t count, bool keep_dims,
                                  uint32_t *out)
 {
-    const struct eng_desc desc = *eng_lower_desc(l, x);
+    const struct eng_desc desc = *eng_lower_desc(lower, x);
     uint32_t marked = mark_axes(axes, count);
     struct eng_desc reduced;
     reduced_desc(&desc, marked, keep_dims, &reduced);
@@ -186,65 +189,66 @@ enum base_status eng_emit_reduce(struct eng_lower *l, enum eng_reduce_fn fn, uin
     uint32_t real;
     if (fn <= ENG_REDUCE_PROD && eng_desc_count(&reduced) == eng_desc_count(&desc) &&
         eng_desc_count(&desc) > 0) {
-        return eng_lower_reshape(l, x, &reduced, out); // over dims of size 1
+        return eng_lower_reshape(lower, x, &reduced, out); // over dims of size 1
     }
-    if (eng_lower_natural(l, x) == ENG_CHANNELS_LAST &&
+    if (eng_lower_natural(lower, x) == ENG_CHANNELS_LAST &&
         reduces_in_place(&desc, marked, keep_dims, &layout, &span)) {
-        BASE_TRY(eng_lower_as(l, x, ENG_CHANNELS_LAST, true, &real));
+        BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, true, &real));
     } else {
         layout = ENG_PLAIN;
         uint32_t from = x;
-        BASE_TRY(eng_lower_plain(l, x, &from));
+        BASE_TRY(eng_lower_plain(lower, x, &from));
         if (!adjacent(&desc, ENG_PLAIN, marked, &span)) {
-            BASE_TRY(move_last(l, from, marked, &from));
+            BASE_TRY(move_last(lower, from, marked, &from));
             span = (struct span3){eng_desc_count(&reduced), 1, 1};
             for (uint32_t i = 0; i < count; i++) {
                 span.n *= desc.dims[axes[i]];
             }
         }
-        BASE_TRY(eng_lower_as(l, from, ENG_PLAIN, true, &real));
+        BASE_TRY(eng_lower_as(lower, from, ENG_PLAIN, true, &real));
     }
     struct eng_command *command;
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, layout, &reduced, out));
-    BASE_TRY(eng_emit_command(l, ENG_OP_REDUCE, &real, 1, out, 1, &command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &reduced, out));
+    BASE_TRY(eng_emit_command(lower, ENG_OP_REDUCE, &real, 1, out, 1, &command));
     command->u.reduce = (struct eng_reduce){fn, span.outer, span.n, span.inner};
     return BASE_OK;
 }
 
-enum base_status eng_emit_softmax(struct eng_lower *l, bool log, uint32_t x, uint32_t axis_begin,
-                                  uint32_t axis_end, uint32_t *out)
+enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
+                                  uint32_t axis_begin, uint32_t axis_end, uint32_t *out)
 {
-    const struct eng_desc desc = *eng_lower_desc(l, x);
+    const struct eng_desc desc = *eng_lower_desc(lower, x);
     uint32_t marked = 0;
     for (uint32_t d = axis_begin; d < axis_end && d < desc.rank; d++) {
         marked |= 1u << d;
     }
     struct span3 span;
-    enum eng_layout layout = eng_lower_natural(l, x);
+    enum eng_layout layout = eng_lower_natural(lower, x);
     if (layout == ENG_CHANNELS_LAST && !adjacent(&desc, layout, marked, &span)) {
         layout = ENG_PLAIN;
     }
     (void)adjacent(&desc, layout, marked, &span); // a range of axes is always adjacent in PLAIN
     uint32_t real;
-    BASE_TRY(eng_lower_as(l, x, layout, true, &real));
+    BASE_TRY(eng_lower_as(lower, x, layout, true, &real));
     struct eng_command *command;
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, layout, &desc, out));
-    BASE_TRY(eng_emit_command(l, ENG_OP_SOFTMAX, &real, 1, out, 1, &command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
+    BASE_TRY(eng_emit_command(lower, ENG_OP_SOFTMAX, &real, 1, out, 1, &command));
     command->u.softmax = (struct eng_softmax){log, span.outer, span.n, span.inner};
     return BASE_OK;
 }
 
 // --- gather and everything else
 
-enum base_status eng_emit_gather(struct eng_lower *l, uint32_t data, uint32_t indices,
+enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data, uint32_t indices,
                                  uint32_t axis, uint32_t *out)
 {
-    const struct eng_desc from = *eng_lower_desc(l, data);
-    const struct eng_desc at = *eng_lower_desc(l, indices);
+    const struct eng_desc from = *eng_lower_desc(lower, data);
+    const struct eng_desc at = *eng_lower_desc(lower, indices);
     if (axis >= from.rank || from.rank - 1 + at.rank > ENG_RANK_MAX ||
         (at.dtype != ENG_I32 && at.dtype != ENG_I64)) {
-        return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "indices of %s and rank %u on axis %u",
-                              eng_dtype_name(at.dtype), at.rank, axis);
+        return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
+                              "indices of %s and rank %u on axis %u", eng_dtype_name(at.dtype),
+                              at.rank, axis);
     }
     struct eng_desc to = {.dtype = from.dtype};
     struct eng_gather gather = {.outer = 1, .n = from.dims[axis], .inner = 1};
@@ -260,48 +264,48 @@ enum base_status eng_emit_gather(struct eng_lower *l, uint32_t data, uint32_t in
         gather.inner *= from.dims[d];
     }
     uint32_t inputs[2];
-    BASE_TRY(eng_lower_as(l, data, ENG_PLAIN, false, &inputs[0]));
-    BASE_TRY(eng_lower_as(l, indices, ENG_PLAIN, false, &inputs[1]));
+    BASE_TRY(eng_lower_as(lower, data, ENG_PLAIN, false, &inputs[0]));
+    BASE_TRY(eng_lower_as(lower, indices, ENG_PLAIN, false, &inputs[1]));
     struct eng_command *command;
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, ENG_PLAIN, &to, out));
-    BASE_TRY(eng_emit_command(l, ENG_OP_GATHER, inputs, 2, out, 1, &command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &to, out));
+    BASE_TRY(eng_emit_command(lower, ENG_OP_GATHER, inputs, 2, out, 1, &command));
     command->u.gather = gather;
     return BASE_OK;
 }
 
 // What a command points at is copied: handlers fill it in on their stack.
-static enum base_status keep_parameters(struct eng_lower *l, struct eng_command *command)
+static enum base_status keep_parameters(struct eng_lower *lower, struct eng_command *command)
 {
     void *copy = command;
     if (command->op == ENG_OP_RESIZE) {
-        copy = base_arena_copy(l->arena, command->u.resize, sizeof(*command->u.resize));
+        copy = base_arena_copy(lower->arena, command->u.resize, sizeof(*command->u.resize));
         command->u.resize = copy;
     } else if (command->op == ENG_OP_EXPR) {
-        copy = base_arena_copy(l->arena, command->u.expr, sizeof(*command->u.expr));
+        copy = base_arena_copy(lower->arena, command->u.expr, sizeof(*command->u.expr));
         command->u.expr = copy;
     }
     return copy == NULL ? BASE_ERR_NOMEM : BASE_OK;
 }
 
-enum base_status eng_emit(struct eng_lower *l, const struct eng_command *command,
+enum base_status eng_emit(struct eng_lower *lower, const struct eng_command *command,
                           const uint32_t *inputs, uint32_t input_count,
                           const struct eng_desc *out_descs, uint32_t output_count, uint32_t *out)
 {
-    uint32_t *real = base_arena_alloc(l->arena, ((size_t)input_count + 1) * sizeof(uint32_t));
+    uint32_t *real = base_arena_alloc(lower->arena, ((size_t)input_count + 1) * sizeof(uint32_t));
     if (real == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < input_count; i++) {
         real[i] = ENG_NONE;
         if (inputs[i] != ENG_NONE) {
-            BASE_TRY(eng_lower_as(l, inputs[i], ENG_PLAIN, false, &real[i]));
+            BASE_TRY(eng_lower_as(lower, inputs[i], ENG_PLAIN, false, &real[i]));
         }
     }
     for (uint32_t i = 0; i < output_count; i++) {
-        BASE_TRY(eng_lower_tensor(l, ENG_TEMP, ENG_PLAIN, &out_descs[i], &out[i]));
+        BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &out_descs[i], &out[i]));
     }
     struct eng_command *made;
-    BASE_TRY(eng_emit_command(l, command->op, real, input_count, out, output_count, &made));
+    BASE_TRY(eng_emit_command(lower, command->op, real, input_count, out, output_count, &made));
     made->box = command->box;
     memcpy(made->views, command->views, sizeof(made->views));
     made->u = command->u;
@@ -316,5 +320,5 @@ enum base_status eng_emit(struct eng_lower *l, const struct eng_command *command
         *epilogue = (struct eng_epilogue){.bias = input_count > 2 ? real[2] : ENG_NONE,
                                           .residual = ENG_NONE};
     }
-    return keep_parameters(l, made);
+    return keep_parameters(lower, made);
 }

@@ -30,10 +30,10 @@ static bool full_shape(const struct eng_desc *desc, const struct target *to)
 }
 
 // How `tensor`, broadcast, is read in the order of the target's elements; source is the tensor.
-static void broadcast_region(const struct eng_lower *l, uint32_t tensor, const struct target *to,
-                             struct eng_wide *out)
+static void broadcast_region(const struct eng_lower *lower, uint32_t tensor,
+                             const struct target *to, struct eng_wide *out)
 {
-    const struct eng_tensor *t = tensor_of(l, tensor);
+    const struct eng_tensor *t = tensor_of(lower, tensor);
     int64_t src[ENG_RANK_MAX];
     int64_t dst[ENG_RANK_MAX];
     eng_layout_strides(&t->desc, t->layout, src);
@@ -53,14 +53,14 @@ static bool reads_rows(const struct eng_wide *wide)
 }
 
 // The region of one operand; absorbs a virtual tensor when that is possible and allowed.
-static enum base_status operand(struct eng_lower *l, uint32_t tensor, const struct target *to,
+static enum base_status operand(struct eng_lower *lower, uint32_t tensor, const struct target *to,
                                 bool absorb, struct eng_wide *out)
 {
-    const struct eng_tensor *t = tensor_of(l, tensor);
+    const struct eng_tensor *t = tensor_of(lower, tensor);
     struct eng_wide outer;
     if (t->kind == ENG_VIRTUAL && absorb && t->region_count == 1 && !t->zero_fill) {
         struct eng_wide inner;
-        broadcast_region(l, tensor, to, &outer);
+        broadcast_region(lower, tensor, to, &outer);
         eng_wide_of(&t->regions[0], &inner);
         if (!inner.accumulate && eng_region_merge(&outer, &inner, out) == ENG_MERGE_DONE &&
             eng_wide_volume(out) == to->count && reads_rows(out)) {
@@ -69,9 +69,9 @@ static enum base_status operand(struct eng_lower *l, uint32_t tensor, const stru
     }
     uint32_t real;
     enum eng_layout layout = full_shape(&t->desc, to) ? to->layout : t->layout;
-    BASE_TRY(eng_lower_as(l, tensor, layout, false, &real));
-    broadcast_region(l, real, to, out);
-    out->source = tensor_of(l, real)->alias == ENG_NONE ? real : tensor_of(l, real)->alias;
+    BASE_TRY(eng_lower_as(lower, tensor, layout, false, &real));
+    broadcast_region(lower, real, to, out);
+    out->source = tensor_of(lower, real)->alias == ENG_NONE ? real : tensor_of(lower, real)->alias;
     (void)eng_wide_canonical(out);
     return BASE_OK;
 }
@@ -128,16 +128,16 @@ static void view_of(const struct eng_wide *operand, const struct eng_box *box, s
     }
 }
 
-static enum base_status emit_views(struct eng_lower *l, enum eng_atomic op, const uint32_t *tensors,
-                                   uint32_t count, const struct target *to, uint32_t *out,
-                                   struct eng_command **out_command)
+static enum base_status emit_views(struct eng_lower *lower, enum eng_atomic op,
+                                   const uint32_t *tensors, uint32_t count, const struct target *to,
+                                   uint32_t *out, struct eng_command **out_command)
 {
     struct eng_wide operands[OPERANDS_MAX];
     struct eng_box box = {.rank = 1, .size = {0}};
     uint32_t sources[OPERANDS_MAX];
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < count; i++) {
-            BASE_TRY(operand(l, tensors[i], to, pass == 0, &operands[i]));
+            BASE_TRY(operand(lower, tensors[i], to, pass == 0, &operands[i]));
             sources[i] = operands[i].source;
         }
         if (to->count == 0 || common_box(operands, count, to->count, &box)) {
@@ -145,8 +145,8 @@ static enum base_status emit_views(struct eng_lower *l, enum eng_atomic op, cons
         }
         base_check(pass == 0); // dims of real operands are dims of the result
     }
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, to->layout, &to->desc, out));
-    BASE_TRY(eng_emit_command(l, op, sources, count, out, 1, out_command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, to->layout, &to->desc, out));
+    BASE_TRY(eng_emit_command(lower, op, sources, count, out, 1, out_command));
     (*out_command)->box = box;
     for (uint32_t i = 0; to->count > 0 && i < count; i++) {
         view_of(&operands[i], &box, &(*out_command)->views[i]);
@@ -155,60 +155,60 @@ static enum base_status emit_views(struct eng_lower *l, enum eng_atomic op, cons
 }
 
 // Shape, count and layout of an elementwise result.
-static enum base_status target_of(struct eng_lower *l, const struct eng_node *node,
+static enum base_status target_of(struct eng_lower *lower, const struct eng_node *node,
                                   const uint32_t *tensors, uint32_t count, struct target *out)
 {
-    BASE_TRY(eng_lower_broadcast(l, node, tensors, count, &out->desc));
+    BASE_TRY(eng_lower_broadcast(lower, node, tensors, count, &out->desc));
     enum base_status status = eng_desc_check(&out->desc, &out->count);
     if (status != BASE_OK) {
-        return eng_lower_fail(l, node, status, "too large a result");
+        return eng_lower_fail(lower, node, status, "too large a result");
     }
     out->layout = ENG_PLAIN;
     for (uint32_t i = 0; i < count; i++) {
-        if (full_shape(eng_lower_desc(l, tensors[i]), out) &&
-            eng_lower_natural(l, tensors[i]) == ENG_CHANNELS_LAST) {
+        if (full_shape(eng_lower_desc(lower, tensors[i]), out) &&
+            eng_lower_natural(lower, tensors[i]) == ENG_CHANNELS_LAST) {
             out->layout = ENG_CHANNELS_LAST;
         }
     }
     return BASE_OK;
 }
 
-enum base_status eng_emit_binary(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_emit_binary(struct eng_lower *lower, const struct eng_node *node,
                                  enum eng_binary_fn fn, uint32_t a, uint32_t b, uint32_t *out)
 {
     const uint32_t tensors[2] = {a, b};
     struct target to;
-    if (eng_lower_desc(l, a)->dtype != eng_lower_desc(l, b)->dtype) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "operands of types %s and %s",
-                              eng_dtype_name(eng_lower_desc(l, a)->dtype),
-                              eng_dtype_name(eng_lower_desc(l, b)->dtype));
+    if (eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "operands of types %s and %s",
+                              eng_dtype_name(eng_lower_desc(lower, a)->dtype),
+                              eng_dtype_name(eng_lower_desc(lower, b)->dtype));
     }
-    BASE_TRY(target_of(l, node, tensors, 2, &to));
+    BASE_TRY(target_of(lower, node, tensors, 2, &to));
     if (fn >= ENG_EQUAL && fn <= ENG_GREATER_EQUAL) {
         to.desc.dtype = ENG_BOOL;
     }
     struct eng_command *command;
-    BASE_TRY(emit_views(l, ENG_OP_BINARY, tensors, 2, &to, out, &command));
+    BASE_TRY(emit_views(lower, ENG_OP_BINARY, tensors, 2, &to, out, &command));
     command->u.binary.fn = fn;
     return BASE_OK;
 }
 
-enum base_status eng_emit_select(struct eng_lower *l, const struct eng_node *node, uint32_t cond,
-                                 uint32_t a, uint32_t b, uint32_t *out)
+enum base_status eng_emit_select(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t cond, uint32_t a, uint32_t b, uint32_t *out)
 {
     const uint32_t tensors[3] = {cond, a, b};
     struct target to;
-    if (eng_lower_desc(l, cond)->dtype != ENG_BOOL ||
-        eng_lower_desc(l, a)->dtype != eng_lower_desc(l, b)->dtype) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "a choice by %s between %s and %s",
-                              eng_dtype_name(eng_lower_desc(l, cond)->dtype),
-                              eng_dtype_name(eng_lower_desc(l, a)->dtype),
-                              eng_dtype_name(eng_lower_desc(l, b)->dtype));
+    if (eng_lower_desc(lower, cond)->dtype != ENG_BOOL ||
+        eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "a choice by %s between %s and %s",
+                              eng_dtype_name(eng_lower_desc(lower, cond)->dtype),
+                              eng_dtype_name(eng_lower_desc(lower, a)->dtype),
+                              eng_dtype_name(eng_lower_desc(lower, b)->dtype));
     }
-    BASE_TRY(target_of(l, node, tensors, 3, &to));
-    to.desc.dtype = eng_lower_desc(l, a)->dtype;
+    BASE_TRY(target_of(lower, node, tensors, 3, &to));
+    to.desc.dtype = eng_lower_desc(lower, a)->dtype;
     struct eng_command *command;
-    return emit_views(l, ENG_OP_SELECT, tensors, 3, &to, out, &command);
+    return emit_views(lower, ENG_OP_SELECT, tensors, 3, &to, out, &command);
 }
 
 // --- products
@@ -241,41 +241,41 @@ static bool source_stride(const struct eng_region *region, int64_t step, int64_t
 }
 
 // Whether a virtual tensor can be read in place, and how.
-static bool strides_in_source(const struct eng_tensor *t, int64_t strides[ENG_RANK_MAX])
+static bool strides_in_source(const struct eng_tensor *tensor, int64_t strides[ENG_RANK_MAX])
 {
-    if (t->region_count != 1 || t->zero_fill || t->regions[0].accumulate) {
+    if (tensor->region_count != 1 || tensor->zero_fill || tensor->regions[0].accumulate) {
         return false;
     }
     int64_t own[ENG_RANK_MAX];
-    eng_layout_strides(&t->desc, ENG_PLAIN, own);
-    for (uint32_t d = 0; d < t->desc.rank; d++) {
-        if (!source_stride(&t->regions[0], own[d], t->desc.dims[d], &strides[d]) ||
+    eng_layout_strides(&tensor->desc, ENG_PLAIN, own);
+    for (uint32_t d = 0; d < tensor->desc.rank; d++) {
+        if (!source_stride(&tensor->regions[0], own[d], tensor->desc.dims[d], &strides[d]) ||
             strides[d] < 0) {
             return false;
         }
     }
-    uint32_t rank = t->desc.rank;
-    bool row = t->desc.dims[rank - 2] == 1 || strides[rank - 2] == 1;
-    bool col = t->desc.dims[rank - 1] == 1 || strides[rank - 1] == 1;
-    bool spread = (t->desc.dims[rank - 2] > 1 && strides[rank - 2] == 0) ||
-                  (t->desc.dims[rank - 1] > 1 && strides[rank - 1] == 0);
+    uint32_t rank = tensor->desc.rank;
+    bool row = tensor->desc.dims[rank - 2] == 1 || strides[rank - 2] == 1;
+    bool col = tensor->desc.dims[rank - 1] == 1 || strides[rank - 1] == 1;
+    bool spread = (tensor->desc.dims[rank - 2] > 1 && strides[rank - 2] == 0) ||
+                  (tensor->desc.dims[rank - 1] > 1 && strides[rank - 1] == 0);
     return (row || col) && !spread;
 }
 
-static enum base_status matrix_of(struct eng_lower *l, uint32_t tensor, bool transposed,
+static enum base_status matrix_of(struct eng_lower *lower, uint32_t tensor, bool transposed,
                                   bool in_place, struct matrix *out)
 {
     uint32_t plain;
-    BASE_TRY(eng_lower_plain(l, tensor, &plain));
+    BASE_TRY(eng_lower_plain(lower, tensor, &plain));
     int64_t strides[ENG_RANK_MAX];
-    const struct eng_tensor *t = tensor_of(l, plain);
+    const struct eng_tensor *t = tensor_of(lower, plain);
     *out = (struct matrix){.tensor = plain};
     if (t->kind == ENG_VIRTUAL && in_place && strides_in_source(t, strides)) {
         out->tensor = t->regions[0].source;
         out->offset = t->regions[0].src_offset;
     } else {
-        BASE_TRY(eng_lower_as(l, plain, ENG_PLAIN, true, &out->tensor));
-        t = tensor_of(l, plain);
+        BASE_TRY(eng_lower_as(lower, plain, ENG_PLAIN, true, &out->tensor));
+        t = tensor_of(lower, plain);
         eng_layout_strides(&t->desc, ENG_PLAIN, strides);
     }
     uint32_t last = t->desc.rank - 1;
@@ -295,10 +295,10 @@ struct batch_dim {
     int64_t size, a, b;
 };
 
-static int64_t batch_stride(const struct matrix *m, uint32_t rank, uint32_t d)
+static int64_t batch_stride(const struct matrix *matrix, uint32_t rank, uint32_t d)
 {
-    uint32_t skip = rank - m->batch_rank;
-    return d < skip || m->sizes[d - skip] == 1 ? 0 : m->batch[d - skip];
+    uint32_t skip = rank - matrix->batch_rank;
+    return d < skip || matrix->sizes[d - skip] == 1 ? 0 : matrix->batch[d - skip];
 }
 
 // Batch dims of the result that remain: those of size 1 are dropped, neighbours both operands step
@@ -330,11 +330,12 @@ static uint32_t batch_dims(const struct eng_desc *desc, struct matrix *a, const 
     return count;
 }
 
-static enum base_status matmul_desc(struct eng_lower *l, const struct eng_node *node, uint32_t a,
-                                    bool trans_a, uint32_t b, bool trans_b, struct eng_desc *out)
+static enum base_status matmul_desc(struct eng_lower *lower, const struct eng_node *node,
+                                    uint32_t a, bool trans_a, uint32_t b, bool trans_b,
+                                    struct eng_desc *out)
 {
-    const struct eng_desc *da = eng_lower_desc(l, a);
-    const struct eng_desc *db = eng_lower_desc(l, b);
+    const struct eng_desc *da = eng_lower_desc(lower, a);
+    const struct eng_desc *db = eng_lower_desc(lower, b);
     char text[2][64];
     uint32_t rank = da->rank > db->rank ? da->rank : db->rank;
     bool fits = da->rank >= 2 && db->rank >= 2 && da->dtype == db->dtype;
@@ -354,7 +355,7 @@ static enum base_status matmul_desc(struct eng_lower *l, const struct eng_node *
     }
     if (!fits) {
         return eng_lower_fail(
-            l, node, BASE_ERR_INVALID, "no product of %s%s and %s%s",
+            lower, node, BASE_ERR_INVALID, "no product of %s%s and %s%s",
             eng_desc_text(da, text[0], sizeof(text[0])), trans_a ? " transposed" : "",
             eng_desc_text(db, text[1], sizeof(text[1])), trans_b ? " transposed" : "");
     }
@@ -362,37 +363,37 @@ static enum base_status matmul_desc(struct eng_lower *l, const struct eng_node *
 }
 
 // An operand over all batch dims of the result, dense, so that they fuse.
-static enum base_status spread(struct eng_lower *l, uint32_t tensor, const struct eng_desc *out,
+static enum base_status spread(struct eng_lower *lower, uint32_t tensor, const struct eng_desc *out,
                                bool transposed, struct matrix *matrix)
 {
     struct eng_desc desc = *out;
-    const struct eng_desc *own = eng_lower_desc(l, tensor);
+    const struct eng_desc *own = eng_lower_desc(lower, tensor);
     memcpy(&desc.dims[desc.rank - 2], &own->dims[own->rank - 2], 2 * sizeof(int64_t));
     uint32_t full;
-    BASE_TRY(eng_lower_expand(l, tensor, &desc, &full));
-    return matrix_of(l, full, transposed, false, matrix);
+    BASE_TRY(eng_lower_expand(lower, tensor, &desc, &full));
+    return matrix_of(lower, full, transposed, false, matrix);
 }
 
-enum base_status eng_emit_matmul(struct eng_lower *l, const struct eng_node *node, uint32_t a,
+enum base_status eng_emit_matmul(struct eng_lower *lower, const struct eng_node *node, uint32_t a,
                                  bool trans_a, uint32_t b, bool trans_b, float alpha, uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(matmul_desc(l, node, a, trans_a, b, trans_b, &desc));
+    BASE_TRY(matmul_desc(lower, node, a, trans_a, b, trans_b, &desc));
     struct matrix ma;
     struct matrix mb;
-    BASE_TRY(matrix_of(l, a, trans_a, true, &ma));
-    BASE_TRY(matrix_of(l, b, trans_b, true, &mb));
+    BASE_TRY(matrix_of(lower, a, trans_a, true, &ma));
+    BASE_TRY(matrix_of(lower, b, trans_b, true, &mb));
     struct batch_dim dims[ENG_RANK_MAX];
     uint32_t batch = batch_dims(&desc, &ma, &mb, dims);
     if (batch > ENG_RANK_MAX - 3) {
-        BASE_TRY(spread(l, a, &desc, trans_a, &ma));
-        BASE_TRY(spread(l, b, &desc, trans_b, &mb));
+        BASE_TRY(spread(lower, a, &desc, trans_a, &ma));
+        BASE_TRY(spread(lower, b, &desc, trans_b, &mb));
         batch = batch_dims(&desc, &ma, &mb, dims);
     }
     struct eng_command *command;
     const uint32_t inputs[2] = {ma.tensor, mb.tensor};
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, ENG_PLAIN, &desc, out));
-    BASE_TRY(eng_emit_command(l, ENG_OP_MATMUL, inputs, 2, out, 1, &command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &desc, out));
+    BASE_TRY(eng_emit_command(lower, ENG_OP_MATMUL, inputs, 2, out, 1, &command));
     command->box.rank = batch + 3;
     for (uint32_t d = 0; d < batch; d++) {
         command->box.size[d] = dims[d].size;

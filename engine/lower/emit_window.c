@@ -12,27 +12,27 @@ struct window {
 };
 
 // Output positions of one spatial dim.
-static bool window_count(const struct window *w, int64_t *out)
+static bool window_count(const struct window *window, int64_t *out)
 {
     int64_t reach;
     int64_t room;
-    if (w->kernel < 1 || w->stride < 1 || w->dilation < 1 ||
-        __builtin_mul_overflow(w->kernel - 1, w->dilation, &reach) ||
-        __builtin_add_overflow(w->in, w->pad_begin, &room) ||
-        __builtin_add_overflow(room, w->pad_end, &room) ||
+    if (window->kernel < 1 || window->stride < 1 || window->dilation < 1 ||
+        __builtin_mul_overflow(window->kernel - 1, window->dilation, &reach) ||
+        __builtin_add_overflow(window->in, window->pad_begin, &room) ||
+        __builtin_add_overflow(room, window->pad_end, &room) ||
         __builtin_sub_overflow(room, reach, &room) || room < 0) {
         return false;
     }
-    *out = room == 0 ? 0 : (room - 1) / w->stride + 1;
+    *out = room == 0 ? 0 : (room - 1) / window->stride + 1;
     return true;
 }
 
-static enum base_status conv_desc(struct eng_lower *l, const struct eng_node *node,
+static enum base_status conv_desc(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_conv *conv, uint32_t x, uint32_t w,
                                   struct eng_desc *out)
 {
-    const struct eng_desc *in = eng_lower_desc(l, x);
-    const struct eng_desc *weight = eng_lower_desc(l, w);
+    const struct eng_desc *in = eng_lower_desc(lower, x);
+    const struct eng_desc *weight = eng_lower_desc(lower, w);
     char text[2][64];
     bool fits = conv->spatial >= 1 && conv->spatial <= ENG_SPATIAL_MAX &&
                 in->rank == conv->spatial + 2 && weight->rank == in->rank &&
@@ -47,7 +47,7 @@ static enum base_status conv_desc(struct eng_lower *l, const struct eng_node *no
         fits = weight->dims[s + 2] == conv->kernel[s] && window_count(&window, &out->dims[s + 2]);
     }
     if (!fits) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "weights %s do not fit input %s in %" PRId64 " groups",
                               eng_desc_text(weight, text[0], sizeof(text[0])),
                               eng_desc_text(in, text[1], sizeof(text[1])), conv->groups);
@@ -55,57 +55,59 @@ static enum base_status conv_desc(struct eng_lower *l, const struct eng_node *no
     return BASE_OK;
 }
 
-enum base_status eng_emit_conv(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_node *node,
                                const struct eng_conv *conv, uint32_t x, uint32_t w, uint32_t bias,
                                uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(conv_desc(l, node, conv, x, w, &desc));
+    BASE_TRY(conv_desc(lower, node, conv, x, w, &desc));
     uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
-    BASE_TRY(eng_lower_as(l, x, ENG_CHANNELS_LAST, false, &inputs[0]));
-    BASE_TRY(eng_lower_as(l, w, ENG_PLAIN, false, &inputs[1]));
+    BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &inputs[0]));
+    BASE_TRY(eng_lower_as(lower, w, ENG_PLAIN, false, &inputs[1]));
     if (bias != ENG_NONE) {
-        if (eng_desc_count(eng_lower_desc(l, bias)) != desc.dims[1] ||
-            eng_lower_desc(l, bias)->dtype != desc.dtype) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        if (eng_desc_count(eng_lower_desc(lower, bias)) != desc.dims[1] ||
+            eng_lower_desc(lower, bias)->dtype != desc.dtype) {
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "bias does not fit %" PRId64 " channels", desc.dims[1]);
         }
-        BASE_TRY(eng_lower_as(l, bias, ENG_PLAIN, false, &inputs[2]));
+        BASE_TRY(eng_lower_as(lower, bias, ENG_PLAIN, false, &inputs[2]));
     }
     struct eng_command *command;
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, ENG_CHANNELS_LAST, &desc, out));
-    BASE_TRY(eng_emit_command(l, ENG_OP_CONV, inputs, bias == ENG_NONE ? 2 : 3, out, 1, &command));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, out));
+    BASE_TRY(
+        eng_emit_command(lower, ENG_OP_CONV, inputs, bias == ENG_NONE ? 2 : 3, out, 1, &command));
     command->u.conv = *conv;
     command->u.conv.epilogue = (struct eng_epilogue){.bias = inputs[2], .residual = ENG_NONE};
     return BASE_OK;
 }
 
-enum base_status eng_emit_pool(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_node *node,
                                const struct eng_pool *pool, const int64_t *out_spatial, uint32_t x,
                                uint32_t *out, uint32_t *out_indices)
 {
-    struct eng_desc desc = *eng_lower_desc(l, x);
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (pool->spatial < 1 || pool->spatial > ENG_SPATIAL_MAX || desc.rank != pool->spatial + 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u spatial dims on rank %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u spatial dims on rank %u",
                               pool->spatial, desc.rank);
     }
     for (uint32_t s = 0; s < pool->spatial; s++) {
         if (pool->kernel[s] < 1 || pool->stride[s] < 1 || pool->dilation[s] < 1 ||
             out_spatial[s] < 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "an impossible window on dim %u", s);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "an impossible window on dim %u",
+                                  s);
         }
         desc.dims[s + 2] = out_spatial[s];
     }
     uint32_t input;
     uint32_t outputs[2];
-    BASE_TRY(eng_lower_as(l, x, ENG_CHANNELS_LAST, false, &input));
-    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, ENG_CHANNELS_LAST, &desc, &outputs[0]));
+    BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &input));
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, &outputs[0]));
     if (out_indices != NULL) {
         desc.dtype = ENG_I64;
-        BASE_TRY(eng_lower_tensor(l, ENG_TEMP, ENG_CHANNELS_LAST, &desc, &outputs[1]));
+        BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, &outputs[1]));
     }
     struct eng_command *command;
-    BASE_TRY(eng_emit_command(l, ENG_OP_POOL, &input, 1, outputs, out_indices == NULL ? 1 : 2,
+    BASE_TRY(eng_emit_command(lower, ENG_OP_POOL, &input, 1, outputs, out_indices == NULL ? 1 : 2,
                               &command));
     command->u.pool = *pool;
     *out = outputs[0];

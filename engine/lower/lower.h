@@ -63,49 +63,53 @@ struct eng_slot {
 };
 
 // Whether input i is present (index in range, not ENG_NONE, bound).
-bool eng_lower_has(const struct eng_lower *l, const struct eng_node *node, uint32_t input);
+bool eng_lower_has(const struct eng_lower *lower, const struct eng_node *node, uint32_t input);
 // Tensor of input i in whatever layout it has. INVALID (naming the input) when absent or not a
 // tensor.
-BASE_NODISCARD enum base_status eng_lower_input(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t input, uint32_t *out);
+BASE_NODISCARD enum base_status eng_lower_input(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t input,
+                                                uint32_t *out);
 // The same, or ENG_NONE when the input is absent.
-BASE_NODISCARD enum base_status eng_lower_optional(struct eng_lower *l, const struct eng_node *node,
-                                                   uint32_t input, uint32_t *out);
-BASE_NODISCARD enum base_status eng_lower_slot(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_lower_optional(struct eng_lower *lower,
+                                                   const struct eng_node *node, uint32_t input,
+                                                   uint32_t *out);
+BASE_NODISCARD enum base_status eng_lower_slot(struct eng_lower *lower, const struct eng_node *node,
                                                uint32_t input, struct eng_slot *out);
 // Logical type and shape of a tensor. Borrowed until the next emit: copy what you keep.
-const struct eng_desc *eng_lower_desc(const struct eng_lower *l, uint32_t tensor);
+const struct eng_desc *eng_lower_desc(const struct eng_lower *lower, uint32_t tensor);
 // Elements of a tensor if known now: dense, PLAIN. BUSY: not known yet (pass it on). Borrowed as
 // long as the program.
-BASE_NODISCARD enum base_status eng_lower_content(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_content(struct eng_lower *lower, uint32_t tensor,
                                                   struct eng_array *out);
-bool eng_lower_is_known(const struct eng_lower *l, uint32_t tensor);
+bool eng_lower_is_known(const struct eng_lower *lower, uint32_t tensor);
 // Content as integers (I32, I64, any integer type; arena copy). INVALID: not integers.
-BASE_NODISCARD enum base_status eng_lower_ints(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_lower_ints(struct eng_lower *lower, const struct eng_node *node,
                                                uint32_t tensor, const int64_t **out,
                                                uint32_t *out_count);
 // Content of a one-element tensor as a float (any numeric type).
-BASE_NODISCARD enum base_status eng_lower_scalar(struct eng_lower *l, const struct eng_node *node,
-                                                 uint32_t tensor, double *out);
+BASE_NODISCARD enum base_status eng_lower_scalar(struct eng_lower *lower,
+                                                 const struct eng_node *node, uint32_t tensor,
+                                                 double *out);
 // attribute in early opsets, input in later ones (Squeeze axes, Slice starts...): input when
 // present, else attribute, else *out NULL, *out_count 0.
-BASE_NODISCARD enum base_status eng_lower_ints_of(struct eng_lower *l, const struct eng_node *node,
-                                                  uint32_t input, const char *attr,
-                                                  const int64_t **out, uint32_t *out_count);
+BASE_NODISCARD enum base_status eng_lower_ints_of(struct eng_lower *lower,
+                                                  const struct eng_node *node, uint32_t input,
+                                                  const char *attr, const int64_t **out,
+                                                  uint32_t *out_count);
 // Arena memory with the program's lifetime; NOMEM through NULL.
-void *eng_lower_alloc(struct eng_lower *l, size_t bytes);
+void *eng_lower_alloc(struct eng_lower *lower, size_t bytes);
 
 // Seed of the session's random numbers (options->seed).
-uint64_t eng_lower_seed(const struct eng_lower *l);
+uint64_t eng_lower_seed(const struct eng_lower *lower);
 
 // Fails with "node 'x' (Op, opset n): text".
-enum base_status eng_lower_fail(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_fail(struct eng_lower *lower, const struct eng_node *node,
                                 enum base_status status, const char *format, ...) BASE_PRINTF(4, 5);
 // Axis in -rank..rank-1 made >= 0; INVALID otherwise.
-BASE_NODISCARD enum base_status eng_lower_axis(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_lower_axis(struct eng_lower *lower, const struct eng_node *node,
                                                int64_t axis, uint32_t rank, uint32_t *out);
 // Numpy broadcasting of two or more shapes. INVALID naming both.
-BASE_NODISCARD enum base_status eng_lower_broadcast(struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_lower_broadcast(struct eng_lower *lower,
                                                     const struct eng_node *node,
                                                     const uint32_t *tensors, uint32_t count,
                                                     struct eng_desc *out);
@@ -113,92 +117,99 @@ BASE_NODISCARD enum base_status eng_lower_broadcast(struct eng_lower *l,
 // --- what a handler produces
 // ---------------------------------------------------------------------- Binds output i (ignored
 // when the node leaves it out).
-BASE_NODISCARD enum base_status eng_lower_output(struct eng_lower *l, const struct eng_node *node,
-                                                 uint32_t output, uint32_t tensor);
-BASE_NODISCARD enum base_status eng_lower_output_slot(struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_lower_output(struct eng_lower *lower,
+                                                 const struct eng_node *node, uint32_t output,
+                                                 uint32_t tensor);
+BASE_NODISCARD enum base_status eng_lower_output_slot(struct eng_lower *lower,
                                                       const struct eng_node *node, uint32_t output,
                                                       const struct eng_slot *slot);
-bool eng_lower_wants(const struct eng_lower *l, const struct eng_node *node, uint32_t output);
+bool eng_lower_wants(const struct eng_lower *lower, const struct eng_node *node, uint32_t output);
 
 // A constant; `data` is copied into the program's arena.
-BASE_NODISCARD enum base_status eng_lower_const(struct eng_lower *l, const struct eng_desc *desc,
-                                                const void *data, uint32_t *out);
+BASE_NODISCARD enum base_status eng_lower_const(struct eng_lower *lower,
+                                                const struct eng_desc *desc, const void *data,
+                                                uint32_t *out);
 // A constant that lies in the model (a tensor attribute): not copied, and its packed forms are
 // shared by its address, as an initializer's.
-BASE_NODISCARD enum base_status eng_lower_model_const(struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_lower_model_const(struct eng_lower *lower,
                                                       const struct eng_desc *desc, const void *data,
                                                       uint32_t *out);
-BASE_NODISCARD enum base_status eng_lower_const_f32(struct eng_lower *l, enum eng_dtype dtype,
+BASE_NODISCARD enum base_status eng_lower_const_f32(struct eng_lower *lower, enum eng_dtype dtype,
                                                     double value,
                                                     uint32_t *out); // scalar of that type
-BASE_NODISCARD enum base_status eng_lower_const_ints(struct eng_lower *l, const int64_t *values,
+BASE_NODISCARD enum base_status eng_lower_const_ints(struct eng_lower *lower, const int64_t *values,
                                                      uint32_t count, uint32_t *out); // I64 [count]
 // A tensor that owns `regions` (copied) over PLAIN physical layouts as returned by eng_lower_plain;
 // sources may be virtual. Regions write no element twice; elements that none writes are zero
 // (`zero_fill` says that the caller means it).
-BASE_NODISCARD enum base_status eng_lower_virtual(struct eng_lower *l, const struct eng_desc *desc,
+BASE_NODISCARD enum base_status eng_lower_virtual(struct eng_lower *lower,
+                                                  const struct eng_desc *desc,
                                                   const struct eng_region *regions, uint32_t count,
                                                   bool zero_fill, uint32_t *out);
 // The same tensor in PLAIN layout (itself when it is).
-BASE_NODISCARD enum base_status eng_lower_plain(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_plain(struct eng_lower *lower, uint32_t tensor,
                                                 uint32_t *out);
 // The same for CHANNELS_LAST (rank 3 to 5).
-BASE_NODISCARD enum base_status eng_lower_channels_last(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_channels_last(struct eng_lower *lower, uint32_t tensor,
                                                         uint32_t *out);
 // Makes a virtual tensor real (emits its RASTER or finds the one emitted); itself otherwise.
-BASE_NODISCARD enum base_status eng_lower_real(struct eng_lower *l, uint32_t tensor, uint32_t *out);
+BASE_NODISCARD enum base_status eng_lower_real(struct eng_lower *lower, uint32_t tensor,
+                                               uint32_t *out);
 
 // Ready-made transforms: all virtual, all free until consumed.
-BASE_NODISCARD enum base_status eng_lower_reshape(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_reshape(struct eng_lower *lower, uint32_t tensor,
                                                   const struct eng_desc *desc,
                                                   uint32_t *out); // same count; dtype of tensor
-BASE_NODISCARD enum base_status eng_lower_transpose(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_transpose(struct eng_lower *lower, uint32_t tensor,
                                                     const uint32_t *perm, uint32_t *out);
-BASE_NODISCARD enum base_status eng_lower_slice(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_slice(struct eng_lower *lower, uint32_t tensor,
                                                 const int64_t *starts, const int64_t *steps,
                                                 const int64_t *sizes, uint32_t *out);
-BASE_NODISCARD enum base_status eng_lower_concat(struct eng_lower *l, const uint32_t *tensors,
+BASE_NODISCARD enum base_status eng_lower_concat(struct eng_lower *lower, const uint32_t *tensors,
                                                  uint32_t count, uint32_t axis, uint32_t *out);
-BASE_NODISCARD enum base_status eng_lower_expand(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_expand(struct eng_lower *lower, uint32_t tensor,
                                                  const struct eng_desc *desc, uint32_t *out);
 
 // Atomic commands. Outputs are new TEMP tensors. Inputs may be virtual or of any layout.
-BASE_NODISCARD enum base_status eng_emit_unary(struct eng_lower *l, enum eng_unary_fn fn,
+BASE_NODISCARD enum base_status eng_emit_unary(struct eng_lower *lower, enum eng_unary_fn fn,
                                                float alpha, float beta, uint32_t x, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_binary(struct eng_lower *l, const struct eng_node *node,
-                                                enum eng_binary_fn fn, uint32_t a, uint32_t b,
+BASE_NODISCARD enum base_status eng_emit_binary(struct eng_lower *lower,
+                                                const struct eng_node *node, enum eng_binary_fn fn,
+                                                uint32_t a, uint32_t b,
                                                 uint32_t *out); // same dtypes; broadcasts
-BASE_NODISCARD enum base_status eng_emit_select(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t cond, uint32_t a, uint32_t b,
-                                                uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_cast(struct eng_lower *l, uint32_t x, enum eng_dtype to,
+BASE_NODISCARD enum base_status eng_emit_select(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t cond,
+                                                uint32_t a, uint32_t b, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x,
+                                              enum eng_dtype to,
                                               uint32_t *out); // itself when equal
 // axes sorted, unique, in range; count 0 reduces nothing. keep_dims as ONNX.
-BASE_NODISCARD enum base_status eng_emit_reduce(struct eng_lower *l, enum eng_reduce_fn fn,
+BASE_NODISCARD enum base_status eng_emit_reduce(struct eng_lower *lower, enum eng_reduce_fn fn,
                                                 uint32_t x, const uint32_t *axes, uint32_t count,
                                                 bool keep_dims, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_softmax(struct eng_lower *l, bool log, uint32_t x,
+BASE_NODISCARD enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
                                                  uint32_t axis_begin, uint32_t axis_end,
                                                  uint32_t *out); // over the axes [begin, end)
 // a [..., M, K] b [..., K, N] (numpy matmul rules, ranks >= 2; 1-d by the caller's reshape);
 // transposed flags read the last two dims swapped.
-BASE_NODISCARD enum base_status eng_emit_matmul(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t a, bool trans_a, uint32_t b, bool trans_b,
-                                                float alpha, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_matmul(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t a,
+                                                bool trans_a, uint32_t b, bool trans_b, float alpha,
+                                                uint32_t *out);
 // conv->groups, kernel, stride... filled; bias ENG_NONE allowed. Output dims are computed.
-BASE_NODISCARD enum base_status eng_emit_conv(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_node *node,
                                               const struct eng_conv *conv, uint32_t x, uint32_t w,
                                               uint32_t bias, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_pool(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_node *node,
                                               const struct eng_pool *pool,
                                               const int64_t *out_spatial, uint32_t x, uint32_t *out,
                                               uint32_t *out_indices /*NULL: not wanted*/);
 // Along one axis: output dims = data dims with `axis` replaced by the indices' dims.
-BASE_NODISCARD enum base_status eng_emit_gather(struct eng_lower *l, uint32_t data,
+BASE_NODISCARD enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data,
                                                 uint32_t indices, uint32_t axis, uint32_t *out);
 // Anything else: `command` carries op, box, views, u; inputs are made real and PLAIN, outputs
 // created from `out_descs`. Output numbers land in `out`.
-BASE_NODISCARD enum base_status eng_emit(struct eng_lower *l, const struct eng_command *command,
+BASE_NODISCARD enum base_status eng_emit(struct eng_lower *lower, const struct eng_command *command,
                                          const uint32_t *inputs, uint32_t input_count,
                                          const struct eng_desc *out_descs, uint32_t output_count,
                                          uint32_t *out);
@@ -206,12 +217,13 @@ BASE_NODISCARD enum base_status eng_emit(struct eng_lower *l, const struct eng_c
 // Runs a subgraph on known contents and returns contents: what Loop, Scan, SequenceMap do per
 // iteration. inputs are slots in order of graph->inputs; captures are read from `l`'s values and
 // must be known (BUSY otherwise). Outputs are constants of `l`.
-BASE_NODISCARD enum base_status eng_lower_call(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_lower_call(struct eng_lower *lower, const struct eng_node *node,
                                                const struct eng_graph *graph,
                                                const struct eng_slot *inputs,
                                                struct eng_slot *outputs);
 // Lowers a subgraph in place (If with a known condition, function bodies): no contents needed.
-BASE_NODISCARD enum base_status eng_lower_inline(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_lower_inline(struct eng_lower *lower,
+                                                 const struct eng_node *node,
                                                  const struct eng_graph *graph,
                                                  const struct eng_slot *inputs,
                                                  struct eng_slot *outputs);
@@ -239,17 +251,17 @@ struct eng_lower *eng_lower_new(struct base_arena *arena, struct eng_program *pr
                                 const struct eng_graph *graph,
                                 const struct eng_lower_options *options, struct base_error *error);
 // Binds a value to contents supplied at run time (known == NULL) or known now.
-BASE_NODISCARD enum base_status eng_lower_bind(struct eng_lower *l, uint32_t value,
+BASE_NODISCARD enum base_status eng_lower_bind(struct eng_lower *lower, uint32_t value,
                                                const struct eng_desc *desc, enum eng_layout layout,
                                                const void *known, uint32_t *out_tensor);
-BASE_NODISCARD enum base_status eng_lower_bind_slot(struct eng_lower *l, uint32_t value,
+BASE_NODISCARD enum base_status eng_lower_bind_slot(struct eng_lower *lower, uint32_t value,
                                                     const struct eng_slot *slot);
 // Lowers nodes [first, node_count). OK: all done, *out_next = node_count. BUSY: stopped before
 // *out_next; eng_lower_wanted lists the tensors whose contents it needs.
-BASE_NODISCARD enum base_status eng_lower_run(struct eng_lower *l, uint32_t first,
+BASE_NODISCARD enum base_status eng_lower_run(struct eng_lower *lower, uint32_t first,
                                               uint32_t *out_next);
-const uint32_t *eng_lower_wanted(const struct eng_lower *l, uint32_t *out_count);
-const struct eng_slot *eng_lower_value(const struct eng_lower *l,
+const uint32_t *eng_lower_wanted(const struct eng_lower *lower, uint32_t *out_count);
+const struct eng_slot *eng_lower_value(const struct eng_lower *lower,
                                        uint32_t value); // NULL: not bound
 
 #endif

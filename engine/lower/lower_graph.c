@@ -10,25 +10,25 @@
 #include <inttypes.h>
 #include <string.h>
 
-static enum base_status check_depth(struct eng_lower *l, const struct eng_node *node)
+static enum base_status check_depth(struct eng_lower *lower, const struct eng_node *node)
 {
-    if (l->depth >= ENG_GRAPH_DEPTH_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "subgraphs nested over %u deep",
+    if (lower->depth >= ENG_GRAPH_DEPTH_MAX) {
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "subgraphs nested over %u deep",
                               ENG_GRAPH_DEPTH_MAX);
     }
     return BASE_OK;
 }
 
-static enum base_status new_scope(struct eng_lower *l, const struct eng_graph *graph,
+static enum base_status new_scope(struct eng_lower *lower, const struct eng_graph *graph,
                                   struct eng_scope **out)
 {
-    struct eng_scope *scope = base_arena_zalloc(l->arena, sizeof(*scope));
+    struct eng_scope *scope = base_arena_zalloc(lower->arena, sizeof(*scope));
     size_t bytes = (size_t)graph->value_count * sizeof(struct eng_slot);
     if (scope == NULL) {
         return BASE_ERR_NOMEM;
     }
     scope->graph = graph;
-    scope->slots = base_arena_zalloc(l->arena, bytes + 1);
+    scope->slots = base_arena_zalloc(lower->arena, bytes + 1);
     if (scope->slots == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -37,38 +37,38 @@ static enum base_status new_scope(struct eng_lower *l, const struct eng_graph *g
 }
 
 // Captured values and inputs of a subgraph, by the bindings around it.
-static enum base_status bind_scope(struct eng_lower *l, struct eng_scope *outer,
+static enum base_status bind_scope(struct eng_lower *lower, struct eng_scope *outer,
                                    struct eng_scope *scope, const struct eng_slot *inputs)
 {
     const struct eng_graph *graph = scope->graph;
     for (uint32_t i = 0; i < graph->capture_count; i++) {
         struct eng_slot *slot;
-        BASE_TRY(eng_lower_find(l, outer, graph->captures[i].outer, &slot));
+        BASE_TRY(eng_lower_find(lower, outer, graph->captures[i].outer, &slot));
         if (slot != NULL) {
-            BASE_TRY(eng_lower_set(l, scope, graph->captures[i].inner, slot));
+            BASE_TRY(eng_lower_set(lower, scope, graph->captures[i].inner, slot));
         }
     }
     for (uint32_t i = 0; i < graph->input_count; i++) {
         if (inputs[i].type != ENG_VALUE_UNKNOWN) {
-            BASE_TRY(eng_lower_set(l, scope, graph->inputs[i], &inputs[i]));
+            BASE_TRY(eng_lower_set(lower, scope, graph->inputs[i], &inputs[i]));
         }
     }
     return BASE_OK;
 }
 
 // Lowers every node of the current scope and reads its outputs.
-static enum base_status lower_scope(struct eng_lower *l, const struct eng_node *node,
+static enum base_status lower_scope(struct eng_lower *lower, const struct eng_node *node,
                                     struct eng_slot *outputs)
 {
-    const struct eng_graph *graph = l->scope->graph;
+    const struct eng_graph *graph = lower->scope->graph;
     for (uint32_t i = 0; i < graph->node_count; i++) {
-        BASE_TRY(eng_lower_node(l, &graph->nodes[i]));
+        BASE_TRY(eng_lower_node(lower, &graph->nodes[i]));
     }
     for (uint32_t i = 0; i < graph->output_count; i++) {
         struct eng_slot *slot;
-        BASE_TRY(eng_lower_find(l, l->scope, graph->outputs[i], &slot));
+        BASE_TRY(eng_lower_find(lower, lower->scope, graph->outputs[i], &slot));
         if (slot == NULL) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "output %" PRIu32 " of its subgraph is computed by no node", i);
         }
         outputs[i] = *slot;
@@ -76,20 +76,20 @@ static enum base_status lower_scope(struct eng_lower *l, const struct eng_node *
     return BASE_OK;
 }
 
-enum base_status eng_lower_inline(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_inline(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_graph *graph, const struct eng_slot *inputs,
                                   struct eng_slot *outputs)
 {
-    BASE_TRY(check_depth(l, node));
-    struct eng_scope *outer = l->scope;
+    BASE_TRY(check_depth(lower, node));
+    struct eng_scope *outer = lower->scope;
     struct eng_scope *scope;
-    BASE_TRY(new_scope(l, graph, &scope));
-    BASE_TRY(bind_scope(l, outer, scope, inputs));
-    l->scope = scope;
-    l->depth++;
-    enum base_status status = lower_scope(l, node, outputs);
-    l->depth--;
-    l->scope = outer;
+    BASE_TRY(new_scope(lower, graph, &scope));
+    BASE_TRY(bind_scope(lower, outer, scope, inputs));
+    lower->scope = scope;
+    lower->depth++;
+    enum base_status status = lower_scope(lower, node, outputs);
+    lower->depth--;
+    lower->scope = outer;
     return status;
 }
 
@@ -128,23 +128,23 @@ static enum base_status carry_slot(struct eng_lower *from, struct eng_lower *to,
 }
 
 // Inputs and captures of the body become constants of its own lowering.
-static enum base_status bind_call(struct eng_lower *l, struct eng_lower *body,
+static enum base_status bind_call(struct eng_lower *lower, struct eng_lower *body,
                                   const struct eng_slot *inputs)
 {
     const struct eng_graph *graph = body->root.graph;
     for (uint32_t i = 0; i < graph->input_count; i++) {
         struct eng_slot slot;
         if (inputs[i].type != ENG_VALUE_UNKNOWN) {
-            BASE_TRY(carry_slot(l, body, false, &inputs[i], &slot));
+            BASE_TRY(carry_slot(lower, body, false, &inputs[i], &slot));
             BASE_TRY(eng_lower_set(body, &body->root, graph->inputs[i], &slot));
         }
     }
     for (uint32_t i = 0; i < graph->capture_count; i++) {
         struct eng_slot *outer;
         struct eng_slot slot;
-        BASE_TRY(eng_lower_find(l, l->scope, graph->captures[i].outer, &outer));
+        BASE_TRY(eng_lower_find(lower, lower->scope, graph->captures[i].outer, &outer));
         if (outer != NULL) {
-            BASE_TRY(carry_slot(l, body, false, outer, &slot));
+            BASE_TRY(carry_slot(lower, body, false, outer, &slot));
             BASE_TRY(eng_lower_set(body, &body->root, graph->captures[i].inner, &slot));
         }
     }
@@ -179,45 +179,45 @@ static enum base_status run_outputs(struct eng_lower *body, struct eng_slot *out
     return BASE_OK;
 }
 
-static enum base_status call_in(struct eng_lower *l, struct base_arena *arena,
+static enum base_status call_in(struct eng_lower *lower, struct base_arena *arena,
                                 const struct eng_node *node, const struct eng_graph *graph,
                                 const struct eng_slot *inputs, struct eng_slot *outputs)
 {
     struct eng_program program;
     eng_program_init(&program, arena);
-    struct eng_lower_options options = *l->options;
+    struct eng_lower_options options = *lower->options;
     options.params = false;
     options.keep_values = false;
-    struct eng_lower *body = eng_lower_new(arena, &program, graph, &options, l->error);
+    struct eng_lower *body = eng_lower_new(arena, &program, graph, &options, lower->error);
     struct eng_slot *results =
         base_arena_alloc(arena, ((size_t)graph->output_count + 1) * sizeof(struct eng_slot));
     if (body == NULL || results == NULL) {
         return BASE_ERR_NOMEM;
     }
     body->closed = true;
-    body->depth = l->depth + 1;
+    body->depth = lower->depth + 1;
     body->node_index = 0;
-    BASE_TRY(bind_call(l, body, inputs));
+    BASE_TRY(bind_call(lower, body, inputs));
     enum base_status status = lower_scope(body, node, results);
     if (status == BASE_ERR_BUSY) {
-        return eng_lower_fail(l, node, BASE_ERR_BUG, "a call waits for contents");
+        return eng_lower_fail(lower, node, BASE_ERR_BUG, "a call waits for contents");
     }
     BASE_TRY(status);
     BASE_TRY(run_outputs(body, results));
     for (uint32_t i = 0; i < graph->output_count; i++) {
-        BASE_TRY(carry_slot(body, l, true, &results[i], &outputs[i]));
+        BASE_TRY(carry_slot(body, lower, true, &results[i], &outputs[i]));
     }
     return BASE_OK;
 }
 
-enum base_status eng_lower_call(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_call(struct eng_lower *lower, const struct eng_node *node,
                                 const struct eng_graph *graph, const struct eng_slot *inputs,
                                 struct eng_slot *outputs)
 {
-    BASE_TRY(check_depth(l, node));
+    BASE_TRY(check_depth(lower, node));
     struct base_arena arena;
-    base_arena_init(&arena, l->arena->alloc, 0, 0);
-    enum base_status status = call_in(l, &arena, node, graph, inputs, outputs);
+    base_arena_init(&arena, lower->arena->alloc, 0, 0);
+    enum base_status status = call_in(lower, &arena, node, graph, inputs, outputs);
     base_arena_done(&arena);
     return status;
 }

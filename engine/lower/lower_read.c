@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t eng_lower_seed(const struct eng_lower *l)
+uint64_t eng_lower_seed(const struct eng_lower *lower)
 {
-    return l->options->seed;
+    return lower->options->seed;
 }
 
-enum base_status eng_lower_fail(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_fail(struct eng_lower *lower, const struct eng_node *node,
                                 enum base_status status, const char *format, ...)
 {
     char text[BASE_ERROR_TEXT_MAX];
@@ -23,75 +23,75 @@ enum base_status eng_lower_fail(struct eng_lower *l, const struct eng_node *node
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (node == NULL) {
-        return base_error_set(l->error, status, "%s", text);
+        return base_error_set(lower->error, status, "%s", text);
     }
-    return eng_node_error(node, l->error, status, "%s", text);
+    return eng_node_error(node, lower->error, status, "%s", text);
 }
 
-void *eng_lower_alloc(struct eng_lower *l, size_t bytes)
+void *eng_lower_alloc(struct eng_lower *lower, size_t bytes)
 {
-    return base_arena_alloc(l->arena, bytes);
+    return base_arena_alloc(lower->arena, bytes);
 }
 
 // Slot of an input, NULL when it is left out.
-static enum base_status input_slot(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                   struct eng_slot **out)
+static enum base_status input_slot(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t input, struct eng_slot **out)
 {
     *out = NULL;
     if (input >= node->input_count || node->inputs[input] == ENG_NONE) {
         return BASE_OK;
     }
-    return eng_lower_find(l, l->scope, node->inputs[input], out);
+    return eng_lower_find(lower, lower->scope, node->inputs[input], out);
 }
 
-bool eng_lower_has(const struct eng_lower *l, const struct eng_node *node, uint32_t input)
+bool eng_lower_has(const struct eng_lower *lower, const struct eng_node *node, uint32_t input)
 {
-    if (input >= node->input_count || node->inputs[input] >= l->scope->graph->value_count) {
+    if (input >= node->input_count || node->inputs[input] >= lower->scope->graph->value_count) {
         return false;
     }
     uint32_t value = node->inputs[input];
-    return l->scope->slots[value].type != ENG_VALUE_UNKNOWN ||
-           l->scope->graph->values[value].is_initializer;
+    return lower->scope->slots[value].type != ENG_VALUE_UNKNOWN ||
+           lower->scope->graph->values[value].is_initializer;
 }
 
-enum base_status eng_lower_slot(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                struct eng_slot *out)
+enum base_status eng_lower_slot(struct eng_lower *lower, const struct eng_node *node,
+                                uint32_t input, struct eng_slot *out)
 {
     struct eng_slot *slot;
-    BASE_TRY(input_slot(l, node, input, &slot));
+    BASE_TRY(input_slot(lower, node, input, &slot));
     if (slot == NULL) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %" PRIu32 " is missing", input);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %" PRIu32 " is missing", input);
     }
     *out = *slot;
     return BASE_OK;
 }
 
-enum base_status eng_lower_input(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                 uint32_t *out)
+enum base_status eng_lower_input(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t input, uint32_t *out)
 {
     struct eng_slot slot = {0};
-    BASE_TRY(eng_lower_slot(l, node, input, &slot));
+    BASE_TRY(eng_lower_slot(lower, node, input, &slot));
     if (slot.type != ENG_VALUE_TENSOR) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %" PRIu32 " is not a tensor",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %" PRIu32 " is not a tensor",
                               input);
     }
     *out = slot.tensor;
     return BASE_OK;
 }
 
-enum base_status eng_lower_optional(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_optional(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t input, uint32_t *out)
 {
-    if (!eng_lower_has(l, node, input)) {
+    if (!eng_lower_has(lower, node, input)) {
         *out = ENG_NONE;
         return BASE_OK;
     }
-    return eng_lower_input(l, node, input, out);
+    return eng_lower_input(lower, node, input, out);
 }
 
-const struct eng_desc *eng_lower_desc(const struct eng_lower *l, uint32_t tensor)
+const struct eng_desc *eng_lower_desc(const struct eng_lower *lower, uint32_t tensor)
 {
-    return &tensor_of(l, tensor)->desc;
+    return &tensor_of(lower, tensor)->desc;
 }
 
 static bool int_at(enum eng_dtype dtype, const void *data, int64_t index, int64_t *out)
@@ -157,22 +157,22 @@ static bool float_at(enum eng_dtype dtype, const void *data, double *out)
     }
 }
 
-enum base_status eng_lower_ints(struct eng_lower *l, const struct eng_node *node, uint32_t tensor,
-                                const int64_t **out, uint32_t *out_count)
+enum base_status eng_lower_ints(struct eng_lower *lower, const struct eng_node *node,
+                                uint32_t tensor, const int64_t **out, uint32_t *out_count)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(l, tensor, &array));
+    BASE_TRY(eng_lower_content(lower, tensor, &array));
     int64_t count = eng_desc_count(&array.desc);
     static const int64_t zero;
     int64_t probe;
     if (!int_at(array.desc.dtype, &zero, 0, &probe)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "integers are needed, not %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "integers are needed, not %s",
                               eng_dtype_name(array.desc.dtype));
     }
     if (count > UINT32_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "too many integers");
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "too many integers");
     }
-    int64_t *values = eng_lower_alloc(l, (size_t)(count + 1) * sizeof(int64_t));
+    int64_t *values = eng_lower_alloc(lower, (size_t)(count + 1) * sizeof(int64_t));
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -184,26 +184,27 @@ enum base_status eng_lower_ints(struct eng_lower *l, const struct eng_node *node
     return BASE_OK;
 }
 
-enum base_status eng_lower_scalar(struct eng_lower *l, const struct eng_node *node, uint32_t tensor,
-                                  double *out)
+enum base_status eng_lower_scalar(struct eng_lower *lower, const struct eng_node *node,
+                                  uint32_t tensor, double *out)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(l, tensor, &array));
+    BASE_TRY(eng_lower_content(lower, tensor, &array));
     if (eng_desc_count(&array.desc) != 1 || !float_at(array.desc.dtype, array.data, out)) {
         char text[96];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "one number is needed, not %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "one number is needed, not %s",
                               eng_desc_text(&array.desc, text, sizeof(text)));
     }
     return BASE_OK;
 }
 
-enum base_status eng_lower_ints_of(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                   const char *attr, const int64_t **out, uint32_t *out_count)
+enum base_status eng_lower_ints_of(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t input, const char *attr, const int64_t **out,
+                                   uint32_t *out_count)
 {
-    if (eng_lower_has(l, node, input)) {
+    if (eng_lower_has(lower, node, input)) {
         uint32_t tensor;
-        BASE_TRY(eng_lower_input(l, node, input, &tensor));
-        return eng_lower_ints(l, node, tensor, out, out_count);
+        BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+        return eng_lower_ints(lower, node, tensor, out, out_count);
     }
     *out = attr == NULL ? NULL : eng_node_ints(node, attr, out_count);
     if (*out == NULL) {
@@ -212,30 +213,30 @@ enum base_status eng_lower_ints_of(struct eng_lower *l, const struct eng_node *n
     return BASE_OK;
 }
 
-enum base_status eng_lower_axis(struct eng_lower *l, const struct eng_node *node, int64_t axis,
+enum base_status eng_lower_axis(struct eng_lower *lower, const struct eng_node *node, int64_t axis,
                                 uint32_t rank, uint32_t *out)
 {
     if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "axis %" PRId64 " is outside rank %" PRIu32, axis, rank);
     }
     *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
     return BASE_OK;
 }
 
-enum base_status eng_lower_broadcast(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_broadcast(struct eng_lower *lower, const struct eng_node *node,
                                      const uint32_t *tensors, uint32_t count, struct eng_desc *out)
 {
-    struct eng_desc all = {.dtype = count > 0 ? eng_lower_desc(l, tensors[0])->dtype : ENG_F32};
+    struct eng_desc all = {.dtype = count > 0 ? eng_lower_desc(lower, tensors[0])->dtype : ENG_F32};
     for (uint32_t t = 0; t < count; t++) {
-        uint32_t rank = eng_lower_desc(l, tensors[t])->rank;
+        uint32_t rank = eng_lower_desc(lower, tensors[t])->rank;
         all.rank = rank > all.rank ? rank : all.rank;
     }
     for (uint32_t d = 0; d < all.rank; d++) {
         all.dims[d] = 1;
     }
     for (uint32_t t = 0; t < count; t++) {
-        const struct eng_desc *desc = eng_lower_desc(l, tensors[t]);
+        const struct eng_desc *desc = eng_lower_desc(lower, tensors[t]);
         for (uint32_t d = 0; d < desc->rank; d++) {
             int64_t *to = &all.dims[all.rank - desc->rank + d];
             if (*to == desc->dims[d] || desc->dims[d] == 1) {
@@ -245,8 +246,8 @@ enum base_status eng_lower_broadcast(struct eng_lower *l, const struct eng_node 
                 char first[64];
                 char second[64];
                 return eng_lower_fail(
-                    l, node, BASE_ERR_INVALID, "shapes %s and %s do not broadcast",
-                    eng_desc_text(eng_lower_desc(l, tensors[0]), first, sizeof(first)),
+                    lower, node, BASE_ERR_INVALID, "shapes %s and %s do not broadcast",
+                    eng_desc_text(eng_lower_desc(lower, tensors[0]), first, sizeof(first)),
                     eng_desc_text(desc, second, sizeof(second)));
             }
             *to = desc->dims[d];
@@ -256,7 +257,7 @@ enum base_status eng_lower_broadcast(struct eng_lower *l, const struct eng_node 
     return BASE_OK;
 }
 
-enum base_status eng_lower_output_slot(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_lower_output_slot(struct eng_lower *lower, const struct eng_node *node,
                                        uint32_t output, const struct eng_slot *slot)
 {
     if (output >= node->output_count || node->outputs[output] == ENG_NONE) {
@@ -264,53 +265,54 @@ enum base_status eng_lower_output_slot(struct eng_lower *l, const struct eng_nod
     }
     struct eng_slot copy = *slot;
     if (slot->type == ENG_VALUE_SEQUENCE && slot->item_count > 0) {
-        copy.items = base_arena_copy(l->arena, slot->items, slot->item_count * sizeof(uint32_t));
+        copy.items =
+            base_arena_copy(lower->arena, slot->items, slot->item_count * sizeof(uint32_t));
         if (copy.items == NULL) {
             return BASE_ERR_NOMEM;
         }
     }
-    return eng_lower_set(l, l->scope, node->outputs[output], &copy);
+    return eng_lower_set(lower, lower->scope, node->outputs[output], &copy);
 }
 
-enum base_status eng_lower_output(struct eng_lower *l, const struct eng_node *node, uint32_t output,
-                                  uint32_t tensor)
+enum base_status eng_lower_output(struct eng_lower *lower, const struct eng_node *node,
+                                  uint32_t output, uint32_t tensor)
 {
     const struct eng_slot slot = {
-        .type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = eng_lower_desc(l, tensor)->dtype};
-    return eng_lower_output_slot(l, node, output, &slot);
+        .type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = eng_lower_desc(lower, tensor)->dtype};
+    return eng_lower_output_slot(lower, node, output, &slot);
 }
 
-bool eng_lower_wants(const struct eng_lower *l, const struct eng_node *node, uint32_t output)
+bool eng_lower_wants(const struct eng_lower *lower, const struct eng_node *node, uint32_t output)
 {
-    (void)l;
+    (void)lower;
     return output < node->output_count && node->outputs[output] != ENG_NONE;
 }
 
 // --- constants
 
-enum base_status eng_lower_const(struct eng_lower *l, const struct eng_desc *desc, const void *data,
-                                 uint32_t *out)
+enum base_status eng_lower_const(struct eng_lower *lower, const struct eng_desc *desc,
+                                 const void *data, uint32_t *out)
 {
     int64_t count;
     enum base_status status = eng_desc_check(desc, &count);
     if (status != BASE_OK) {
-        return eng_lower_fail(l, l->node, status, "a constant of impossible shape");
+        return eng_lower_fail(lower, lower->node, status, "a constant of impossible shape");
     }
     size_t bytes = eng_desc_bytes(desc);
-    void *copy = base_arena_alloc(l->arena, bytes == 0 ? 1 : bytes);
+    void *copy = base_arena_alloc(lower->arena, bytes == 0 ? 1 : bytes);
     if (copy == NULL) {
         return BASE_ERR_NOMEM;
     }
     if (bytes > 0) {
         memcpy(copy, data, bytes);
     }
-    return eng_lower_known(l, desc, copy, NULL, out);
+    return eng_lower_known(lower, desc, copy, NULL, out);
 }
 
-enum base_status eng_lower_model_const(struct eng_lower *l, const struct eng_desc *desc,
+enum base_status eng_lower_model_const(struct eng_lower *lower, const struct eng_desc *desc,
                                        const void *data, uint32_t *out)
 {
-    return eng_lower_known(l, desc, data, data, out);
+    return eng_lower_known(lower, desc, data, data, out);
 }
 
 // The integer nearest to zero that `value` stands for, at the ends of int64 when it does not fit.
@@ -322,7 +324,7 @@ static int64_t whole_of(double value)
     return value >= 0x1p63 ? INT64_MAX : (int64_t)value;
 }
 
-enum base_status eng_lower_const_f32(struct eng_lower *l, enum eng_dtype dtype, double value,
+enum base_status eng_lower_const_f32(struct eng_lower *lower, enum eng_dtype dtype, double value,
                                      uint32_t *out)
 {
     union {
@@ -383,16 +385,16 @@ enum base_status eng_lower_const_f32(struct eng_lower *l, enum eng_dtype dtype, 
         bits.u64 = value >= 0x1p63 && value < 0x1p64 ? (uint64_t)value : (uint64_t)whole_of(value);
         break;
     default:
-        return eng_lower_fail(l, l->node, BASE_ERR_UNSUPPORTED, "no number of type %s",
+        return eng_lower_fail(lower, lower->node, BASE_ERR_UNSUPPORTED, "no number of type %s",
                               eng_dtype_name(dtype));
     }
     const struct eng_desc desc = {.dtype = dtype};
-    return eng_lower_const(l, &desc, &bits, out);
+    return eng_lower_const(lower, &desc, &bits, out);
 }
 
-enum base_status eng_lower_const_ints(struct eng_lower *l, const int64_t *values, uint32_t count,
-                                      uint32_t *out)
+enum base_status eng_lower_const_ints(struct eng_lower *lower, const int64_t *values,
+                                      uint32_t count, uint32_t *out)
 {
     const struct eng_desc desc = {.dtype = ENG_I64, .rank = 1, .dims = {count}};
-    return eng_lower_const(l, &desc, values, out);
+    return eng_lower_const(lower, &desc, values, out);
 }

@@ -82,44 +82,46 @@ struct eng_lower {
 };
 #define ENG_MERGE_BUCKETS 4096u
 
-static inline struct eng_tensor *tensor_of(const struct eng_lower *l, uint32_t tensor)
+static inline struct eng_tensor *tensor_of(const struct eng_lower *lower, uint32_t tensor)
 {
-    return &l->program->tensors[tensor];
+    return &lower->program->tensors[tensor];
 }
 
 // lower.c
-BASE_NODISCARD enum base_status eng_lower_grow(struct eng_lower *l, void **items, uint32_t count,
-                                               uint32_t *capacity, size_t item_bytes);
-BASE_NODISCARD enum base_status eng_list_add(struct eng_lower *l, struct eng_list *list,
+BASE_NODISCARD enum base_status eng_lower_grow(struct eng_lower *lower, void **items,
+                                               uint32_t count, uint32_t *capacity,
+                                               size_t item_bytes);
+BASE_NODISCARD enum base_status eng_list_add(struct eng_lower *lower, struct eng_list *list,
                                              uint32_t item);
-BASE_NODISCARD enum base_status eng_lower_change(struct eng_lower *l, enum eng_change_kind kind,
+BASE_NODISCARD enum base_status eng_lower_change(struct eng_lower *lower, enum eng_change_kind kind,
                                                  uint32_t index, struct eng_scope *scope);
-struct eng_mark eng_lower_mark(const struct eng_lower *l);
-void eng_lower_undo(struct eng_lower *l, const struct eng_mark *mark);
+struct eng_mark eng_lower_mark(const struct eng_lower *lower);
+void eng_lower_undo(struct eng_lower *lower, const struct eng_mark *mark);
 // A tensor with its note. The description is checked here: INVALID or OVERFLOW with a text.
-BASE_NODISCARD enum base_status eng_lower_tensor(struct eng_lower *l, enum eng_tensor_kind kind,
+BASE_NODISCARD enum base_status eng_lower_tensor(struct eng_lower *lower, enum eng_tensor_kind kind,
                                                  enum eng_layout layout,
                                                  const struct eng_desc *desc, uint32_t *out);
 // A CONST over bytes that stay.
-BASE_NODISCARD enum base_status eng_lower_known(struct eng_lower *l, const struct eng_desc *desc,
-                                                const void *data, const void *identity,
-                                                uint32_t *out);
+BASE_NODISCARD enum base_status eng_lower_known(struct eng_lower *lower,
+                                                const struct eng_desc *desc, const void *data,
+                                                const void *identity, uint32_t *out);
 // Slot of a value of the current scope, initializers bound on first use; NULL: not bound.
-BASE_NODISCARD enum base_status eng_lower_find(struct eng_lower *l, struct eng_scope *scope,
+BASE_NODISCARD enum base_status eng_lower_find(struct eng_lower *lower, struct eng_scope *scope,
                                                uint32_t value, struct eng_slot **out);
-BASE_NODISCARD enum base_status eng_lower_set(struct eng_lower *l, struct eng_scope *scope,
+BASE_NODISCARD enum base_status eng_lower_set(struct eng_lower *lower, struct eng_scope *scope,
                                               uint32_t value, const struct eng_slot *slot);
 // Lowers one node of the current scope, folds what can be.
-BASE_NODISCARD enum base_status eng_lower_node(struct eng_lower *l, const struct eng_node *node);
+BASE_NODISCARD enum base_status eng_lower_node(struct eng_lower *lower,
+                                               const struct eng_node *node);
 
 // lower_fold.c
 // Adds to the list of wanted tensors, once.
-BASE_NODISCARD enum base_status eng_lower_want(struct eng_lower *l, uint32_t tensor);
+BASE_NODISCARD enum base_status eng_lower_want(struct eng_lower *lower, uint32_t tensor);
 // Evaluates tensors (foldable, PLAIN) at once; fills arrays with arena memory.
-BASE_NODISCARD enum base_status eng_lower_evaluate(struct eng_lower *l, const uint32_t *tensors,
+BASE_NODISCARD enum base_status eng_lower_evaluate(struct eng_lower *lower, const uint32_t *tensors,
                                                    uint32_t count, struct eng_array *out);
 // After a node: turns what its outputs are into constants where that is possible and worth it.
-BASE_NODISCARD enum base_status eng_lower_fold(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_lower_fold(struct eng_lower *lower, const struct eng_node *node,
                                                const struct eng_mark *before);
 
 // lower_virtual.c: a virtual tensor is begun, gets its regions one by one, and is ended. One at a
@@ -129,26 +131,26 @@ struct eng_move {
     int64_t elements;
     uint32_t pairs; // of regions looked at for merging
 };
-BASE_NODISCARD enum base_status eng_lower_begin(struct eng_lower *l, const struct eng_desc *desc,
-                                                struct eng_move *out);
-BASE_NODISCARD enum base_status eng_lower_add(struct eng_lower *l, struct eng_move *move,
+BASE_NODISCARD enum base_status eng_lower_begin(struct eng_lower *lower,
+                                                const struct eng_desc *desc, struct eng_move *out);
+BASE_NODISCARD enum base_status eng_lower_add(struct eng_lower *lower, struct eng_move *move,
                                               const struct eng_wide *region);
-BASE_NODISCARD enum base_status eng_lower_end(struct eng_lower *l, const struct eng_move *move,
+BASE_NODISCARD enum base_status eng_lower_end(struct eng_lower *lower, const struct eng_move *move,
                                               enum eng_layout layout, uint32_t *out);
 // All three for one region.
-BASE_NODISCARD enum base_status eng_lower_move(struct eng_lower *l, const struct eng_desc *desc,
+BASE_NODISCARD enum base_status eng_lower_move(struct eng_lower *lower, const struct eng_desc *desc,
                                                enum eng_layout layout, const struct eng_wide *wide,
                                                uint32_t *out);
 // The layout it would cost least to have the tensor in.
-enum eng_layout eng_lower_natural(const struct eng_lower *l, uint32_t tensor);
+enum eng_layout eng_lower_natural(const struct eng_lower *lower, uint32_t tensor);
 // Real in `layout` (rank 3 to 5 for CHANNELS_LAST), aliases resolved when `root` is set: for
 // commands whose parameters hold all there is to know of the shape.
-BASE_NODISCARD enum base_status eng_lower_as(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_lower_as(struct eng_lower *lower, uint32_t tensor,
                                              enum eng_layout layout, bool root, uint32_t *out);
 
 // emit.c
 // A command of the current node, with the outputs' notes set; the pointer is valid until the next.
-BASE_NODISCARD enum base_status eng_emit_command(struct eng_lower *l, enum eng_atomic op,
+BASE_NODISCARD enum base_status eng_emit_command(struct eng_lower *lower, enum eng_atomic op,
                                                  const uint32_t *inputs, uint32_t input_count,
                                                  const uint32_t *outputs, uint32_t output_count,
                                                  struct eng_command **out);

@@ -52,20 +52,20 @@ static bool is_onnx(const struct eng_node *node, const char *op)
 }
 
 // The value when it is a constant float32 tensor, else NULL.
-static const struct eng_value *constant(const struct fold *f, const struct eng_node *node,
+static const struct eng_value *constant(const struct fold *fold, const struct eng_node *node,
                                         uint32_t input)
 {
     if (input >= node->input_count || node->inputs[input] == ENG_NONE) {
         return NULL;
     }
-    const struct eng_value *value = &f->graph->values[node->inputs[input]];
+    const struct eng_value *value = &fold->graph->values[node->inputs[input]];
     return value->is_initializer && value->desc.dtype == ENG_F32 ? value : NULL;
 }
 
-static const float *channel_values(const struct fold *f, const struct eng_node *bn, uint32_t input,
-                                   int64_t channels)
+static const float *channel_values(const struct fold *fold, const struct eng_node *bn,
+                                   uint32_t input, int64_t channels)
 {
-    const struct eng_value *value = constant(f, bn, input);
+    const struct eng_value *value = constant(fold, bn, input);
     bool fits = value != NULL && value->desc.rank == 1 && value->desc.dims[0] == channels &&
                 (uintptr_t)value->data % sizeof(float) == 0;
     return fits ? value->data : NULL;
@@ -115,24 +115,24 @@ static bool view_weights(const struct eng_node *node, const struct eng_desc *w,
 }
 
 // Adds a constant made here. Its name says where it comes from.
-static enum base_status add_constant(struct fold *f, const char *base_name, const char *suffix,
+static enum base_status add_constant(struct fold *fold, const char *base_name, const char *suffix,
                                      const struct eng_desc *desc, const float *data, uint32_t *out)
 {
-    struct eng_graph *graph = f->graph;
-    if (graph->value_count == f->value_capacity) {
-        uint32_t capacity = f->value_capacity + f->value_capacity / 4 + 16;
+    struct eng_graph *graph = fold->graph;
+    if (graph->value_count == fold->value_capacity) {
+        uint32_t capacity = fold->value_capacity + fold->value_capacity / 4 + 16;
         struct eng_value *values =
-            base_arena_alloc(&f->model->arena, capacity * sizeof(*graph->values));
+            base_arena_alloc(&fold->model->arena, capacity * sizeof(*graph->values));
         if (values == NULL) {
             return BASE_ERR_NOMEM;
         }
         memcpy(values, graph->values, graph->value_count * sizeof(*values));
         graph->values = values;
-        f->value_capacity = capacity;
+        fold->value_capacity = capacity;
     }
     char name[ENG_NAME_BYTES_MAX + 1];
     (void)snprintf(name, sizeof(name), "%.1000s%s", base_name, suffix);
-    const char *kept = base_arena_text(&f->model->arena, name, strlen(name));
+    const char *kept = base_arena_text(&fold->model->arena, name, strlen(name));
     if (kept == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -174,11 +174,11 @@ struct folding {
     int64_t channels;
 };
 
-static enum base_status rewrite(struct fold *f, const struct folding *p)
+static enum base_status rewrite(struct fold *fold, const struct folding *folding)
 {
-    struct base_arena *arena = &f->model->arena;
-    size_t weight_bytes = eng_desc_bytes(&p->weights->desc);
-    size_t channels = (size_t)p->channels;
+    struct base_arena *arena = &fold->model->arena;
+    size_t weight_bytes = eng_desc_bytes(&folding->weights->desc);
+    size_t channels = (size_t)folding->channels;
     float *weights = base_arena_alloc(arena, weight_bytes);
     float *bias = base_arena_alloc(arena, channels * sizeof(*bias));
     double *factors = base_arena_alloc(arena, channels * sizeof(*factors));
@@ -187,45 +187,45 @@ static enum base_status rewrite(struct fold *f, const struct folding *p)
     if (weights == NULL || bias == NULL || factors == NULL || inputs == NULL || outputs == NULL) {
         return BASE_ERR_NOMEM;
     }
-    double epsilon = (double)eng_node_float(p->bn, "epsilon", 1e-5F);
+    double epsilon = (double)eng_node_float(folding->bn, "epsilon", 1e-5F);
     for (size_t c = 0; c < channels; c++) {
-        factors[c] =
-            (double)p->parameters[BN_SCALE][c] / sqrt((double)p->parameters[BN_VAR][c] + epsilon);
-        double start = p->bias != NULL ? (double)p->bias[c] : 0.0;
-        bias[c] = (float)((start - (double)p->parameters[BN_MEAN][c]) * factors[c] +
-                          (double)p->parameters[BN_SHIFT][c]);
+        factors[c] = (double)folding->parameters[BN_SCALE][c] /
+                     sqrt((double)folding->parameters[BN_VAR][c] + epsilon);
+        double start = folding->bias != NULL ? (double)folding->bias[c] : 0.0;
+        bias[c] = (float)((start - (double)folding->parameters[BN_MEAN][c]) * factors[c] +
+                          (double)folding->parameters[BN_SHIFT][c]);
     }
-    memcpy(weights, p->weights->data, weight_bytes); // may lie at any address
-    scale_weights(&p->view, factors, weights);
-    eng_mappings_release(f->model->mappings, p->weights->data, weight_bytes);
+    memcpy(weights, folding->weights->data, weight_bytes); // may lie at any address
+    scale_weights(&folding->view, factors, weights);
+    eng_mappings_release(fold->model->mappings, folding->weights->data, weight_bytes);
 
-    const char *name = p->weights->name;
-    const struct eng_desc weight_desc = p->weights->desc;
-    const struct eng_desc bias_desc = {.dtype = ENG_F32, .rank = 1, .dims = {p->channels}};
-    inputs[0] = p->node->inputs[0];
-    BASE_TRY(add_constant(f, name, "/folded", &weight_desc, weights, &inputs[1]));
-    BASE_TRY(add_constant(f, name, "/folded_bias", &bias_desc, bias, &inputs[2]));
-    outputs[0] = p->bn->outputs[0];
-    p->node->inputs = inputs;
-    p->node->input_count = 3;
-    p->node->outputs = outputs;
-    f->graph->values[outputs[0]].producer = p->node->index;
-    f->folded++;
+    const char *name = folding->weights->name;
+    const struct eng_desc weight_desc = folding->weights->desc;
+    const struct eng_desc bias_desc = {.dtype = ENG_F32, .rank = 1, .dims = {folding->channels}};
+    inputs[0] = folding->node->inputs[0];
+    BASE_TRY(add_constant(fold, name, "/folded", &weight_desc, weights, &inputs[1]));
+    BASE_TRY(add_constant(fold, name, "/folded_bias", &bias_desc, bias, &inputs[2]));
+    outputs[0] = folding->bn->outputs[0];
+    folding->node->inputs = inputs;
+    folding->node->input_count = 3;
+    folding->node->outputs = outputs;
+    fold->graph->values[outputs[0]].producer = folding->node->index;
+    fold->folded++;
     return BASE_OK;
 }
 
 // Whether the two nodes can be one; fills what rewriting needs.
-static bool match(const struct fold *f, const struct eng_node *bn, struct folding *out)
+static bool match(const struct fold *fold, const struct eng_node *bn, struct folding *out)
 {
     if (!is_inference_form(bn)) {
         return false;
     }
-    const struct eng_value *x = &f->graph->values[bn->inputs[BN_X]];
-    if (x->producer == ENG_NONE || f->uses[bn->inputs[BN_X]] != 1) {
+    const struct eng_value *x = &fold->graph->values[bn->inputs[BN_X]];
+    if (x->producer == ENG_NONE || fold->uses[bn->inputs[BN_X]] != 1) {
         return false;
     }
-    struct eng_node *node = &f->graph->nodes[x->producer];
-    const struct eng_value *weights = constant(f, node, 1);
+    struct eng_node *node = &fold->graph->nodes[x->producer];
+    const struct eng_value *weights = constant(fold, node, 1);
     if (weights == NULL || node->inputs[0] == ENG_NONE || node->output_count != 1) {
         return false;
     }
@@ -235,7 +235,7 @@ static bool match(const struct fold *f, const struct eng_node *bn, struct foldin
     }
     out->channels = out->view.groups * out->view.channels;
     if (node->input_count > 2 && node->inputs[2] != ENG_NONE) {
-        const struct eng_value *bias = constant(f, node, 2);
+        const struct eng_value *bias = constant(fold, node, 2);
         if (bias == NULL || bias->desc.rank != 1 || bias->desc.dims[0] != out->channels ||
             (uintptr_t)bias->data % sizeof(float) != 0) {
             return false;
@@ -243,7 +243,7 @@ static bool match(const struct fold *f, const struct eng_node *bn, struct foldin
         out->bias = bias->data;
     }
     for (uint32_t i = BN_SCALE; i < BN_INPUTS; i++) {
-        out->parameters[i] = channel_values(f, bn, i, out->channels);
+        out->parameters[i] = channel_values(fold, bn, i, out->channels);
         if (out->parameters[i] == NULL) {
             return false;
         }

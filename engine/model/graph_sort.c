@@ -73,16 +73,16 @@ static void find_pending(void *ctx, uint32_t value)
 
 // From any node that was not placed, going back along producers that were not placed either must
 // come to a node on a cycle after at most node_count steps.
-static enum base_status report_cycle(const struct sort *s, struct base_error *error)
+static enum base_status report_cycle(const struct sort *sort, struct base_error *error)
 {
-    struct walk_back w = {s, 0};
-    while (s->pending[w.found] == 0) {
+    struct walk_back w = {sort, 0};
+    while (sort->pending[w.found] == 0) {
         w.found++;
     }
-    for (uint32_t i = 0; i < s->graph->node_count; i++) {
-        visit_inputs(&s->graph->nodes[w.found], find_pending, &w);
+    for (uint32_t i = 0; i < sort->graph->node_count; i++) {
+        visit_inputs(&sort->graph->nodes[w.found], find_pending, &w);
     }
-    return eng_node_error(&s->graph->nodes[w.found], error, BASE_ERR_INVALID,
+    return eng_node_error(&sort->graph->nodes[w.found], error, BASE_ERR_INVALID,
                           "its input depends on its own output (a cycle)");
 }
 
@@ -99,39 +99,40 @@ static void renumber(struct eng_graph *graph)
     }
 }
 
-static enum base_status place(struct eng_graph *graph, struct sort *s, struct base_arena *scratch,
-                              struct base_error *error)
+static enum base_status place(struct eng_graph *graph, struct sort *sort,
+                              struct base_arena *scratch, struct base_error *error)
 {
     uint32_t count = graph->node_count;
     for (uint32_t n = 0; n < count; n++) {
-        s->first[n + 1] += s->first[n];
+        sort->first[n + 1] += sort->first[n];
     }
-    s->consumers = base_arena_alloc(scratch, ((size_t)s->first[count] + 1) * sizeof(uint32_t));
+    sort->consumers =
+        base_arena_alloc(scratch, ((size_t)sort->first[count] + 1) * sizeof(uint32_t));
     uint32_t *order = base_arena_alloc(scratch, ((size_t)count + 1) * sizeof(*order));
     struct eng_node *sorted = base_arena_alloc(scratch, (size_t)count * sizeof(*sorted));
-    if (s->consumers == NULL || order == NULL || sorted == NULL) {
+    if (sort->consumers == NULL || order == NULL || sorted == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (s->node = 0; s->node < count; s->node++) {
-        visit_inputs(&graph->nodes[s->node], note_consumer, s);
+    for (sort->node = 0; sort->node < count; sort->node++) {
+        visit_inputs(&graph->nodes[sort->node], note_consumer, sort);
     }
     uint32_t ready = 0;
     for (uint32_t n = 0; n < count; n++) {
-        if (s->pending[n] == 0) {
+        if (sort->pending[n] == 0) {
             order[ready++] = n;
         }
     }
     // note_consumer moved first[n] to where the consumers of n + 1 begin.
     for (uint32_t at = 0; at < ready; at++) {
-        uint32_t begin = order[at] == 0 ? 0 : s->first[order[at] - 1];
-        for (uint32_t c = begin; c < s->first[order[at]]; c++) {
-            if (--s->pending[s->consumers[c]] == 0) {
-                order[ready++] = s->consumers[c];
+        uint32_t begin = order[at] == 0 ? 0 : sort->first[order[at] - 1];
+        for (uint32_t c = begin; c < sort->first[order[at]]; c++) {
+            if (--sort->pending[sort->consumers[c]] == 0) {
+                order[ready++] = sort->consumers[c];
             }
         }
     }
     if (ready != count) {
-        return report_cycle(s, error);
+        return report_cycle(sort, error);
     }
     for (uint32_t n = 0; n < count; n++) {
         sorted[n] = graph->nodes[order[n]];

@@ -25,11 +25,11 @@ struct scope {
     uint32_t depth;
 };
 
-static enum base_status fail(const struct scope *s, enum base_status status, const char *text,
+static enum base_status fail(const struct scope *scope, enum base_status status, const char *text,
                              const char *name)
 {
-    return base_error_set(s->onnx->error, status, "graph '%.40s': %s '%.60s'", s->graph->name, text,
-                          name);
+    return base_error_set(scope->onnx->error, status, "graph '%.40s': %s '%.60s'",
+                          scope->graph->name, text, name);
 }
 
 static enum base_status grow_array(struct base_arena *scratch, void **array, uint32_t count,
@@ -52,44 +52,44 @@ static enum base_status grow_array(struct base_arena *scratch, void **array, uin
 }
 
 // Adds a value under a name that lives in the arena. EXISTS: the name is taken in this graph.
-static enum base_status add_value(struct scope *s, const char *name, uint32_t *out)
+static enum base_status add_value(struct scope *scope, const char *name, uint32_t *out)
 {
-    if (s->value_count == ENG_VALUES_MAX) {
-        return fail(s, BASE_ERR_TOO_LARGE, "too many values, at", name);
+    if (scope->value_count == ENG_VALUES_MAX) {
+        return fail(scope, BASE_ERR_TOO_LARGE, "too many values, at", name);
     }
-    void *values = s->values;
-    BASE_TRY(grow_array(s->onnx->scratch, &values, s->value_count, &s->value_capacity,
-                        sizeof(*s->values)));
-    s->values = values;
-    BASE_TRY(eng_name_map_add(&s->names, name, s->value_count));
-    s->values[s->value_count] = (struct eng_value){.name = name, .producer = ENG_NONE};
-    *out = s->value_count++;
+    void *values = scope->values;
+    BASE_TRY(grow_array(scope->onnx->scratch, &values, scope->value_count, &scope->value_capacity,
+                        sizeof(*scope->values)));
+    scope->values = values;
+    BASE_TRY(eng_name_map_add(&scope->names, name, scope->value_count));
+    scope->values[scope->value_count] = (struct eng_value){.name = name, .producer = ENG_NONE};
+    *out = scope->value_count++;
     return BASE_OK;
 }
 
 // A name of this graph, or one of an enclosing graph made known here as a capture. NOT_FOUND.
-static enum base_status resolve(struct scope *s, const char *name, uint32_t *out)
+static enum base_status resolve(struct scope *scope, const char *name, uint32_t *out)
 {
-    if (eng_name_map_find(&s->names, name, out)) {
+    if (eng_name_map_find(&scope->names, name, out)) {
         return BASE_OK;
     }
-    if (s->parent == NULL) {
+    if (scope->parent == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
     uint32_t outer;
-    BASE_TRY(resolve(s->parent, name, &outer));
-    void *captures = s->captures;
-    BASE_TRY(grow_array(s->onnx->scratch, &captures, s->capture_count, &s->capture_capacity,
-                        sizeof(*s->captures)));
-    s->captures = captures;
-    struct eng_value value = s->parent->values[outer];
-    BASE_TRY(add_value(s, value.name, out));
+    BASE_TRY(resolve(scope->parent, name, &outer));
+    void *captures = scope->captures;
+    BASE_TRY(grow_array(scope->onnx->scratch, &captures, scope->capture_count,
+                        &scope->capture_capacity, sizeof(*scope->captures)));
+    scope->captures = captures;
+    struct eng_value value = scope->parent->values[outer];
+    BASE_TRY(add_value(scope, value.name, out));
     // Type and shape are known from outside; content is the capture's business.
     value.data = NULL;
     value.is_initializer = false;
     value.producer = ENG_NONE;
-    s->values[*out] = value;
-    s->captures[s->capture_count++] = (struct eng_capture){.inner = *out, .outer = outer};
+    scope->values[*out] = value;
+    scope->captures[scope->capture_count++] = (struct eng_capture){.inner = *out, .outer = outer};
     return BASE_OK;
 }
 
@@ -108,64 +108,65 @@ static bool is_float(enum eng_dtype dtype)
     return dtype == ENG_F32 || dtype == ENG_F16 || dtype == ENG_BF16 || dtype == ENG_F64;
 }
 
-static enum base_status read_initializers(struct scope *s)
+static enum base_status read_initializers(struct scope *scope)
 {
-    for (size_t i = 0; i < s->message->n_initializer; i++) {
+    for (size_t i = 0; i < scope->message->n_initializer; i++) {
         struct eng_array array;
         const char *name;
-        BASE_TRY(eng_onnx_tensor(s->onnx, s->message->initializer[i], true, &array, &name));
+        BASE_TRY(eng_onnx_tensor(scope->onnx, scope->message->initializer[i], true, &array, &name));
         if (name[0] == '\0') {
-            return fail(s, BASE_ERR_INVALID, "an initializer without a name, shape of", "");
+            return fail(scope, BASE_ERR_INVALID, "an initializer without a name, shape of", "");
         }
         uint32_t number;
-        enum base_status status = add_value(s, name, &number);
+        enum base_status status = add_value(scope, name, &number);
         if (status == BASE_ERR_EXISTS) {
-            return fail(s, BASE_ERR_INVALID, "two initializers are called", name);
+            return fail(scope, BASE_ERR_INVALID, "two initializers are called", name);
         }
         BASE_TRY(status);
-        set_initializer(&s->values[number], &array);
+        set_initializer(&scope->values[number], &array);
         if (is_float(array.desc.dtype)) {
-            s->onnx->parameter_count += (uint64_t)eng_desc_count(&array.desc);
+            scope->onnx->parameter_count += (uint64_t)eng_desc_count(&array.desc);
         }
     }
     return BASE_OK;
 }
 
 // Inputs that are initializers too are defaults (IR 3 lists all of them): no inputs of ours.
-static enum base_status read_inputs(struct scope *s)
+static enum base_status read_inputs(struct scope *scope)
 {
-    const Onnx__GraphProto *m = s->message;
-    struct eng_graph *graph = s->graph;
-    graph->inputs = base_arena_alloc(s->onnx->arena, m->n_input * sizeof(*graph->inputs));
+    const Onnx__GraphProto *m = scope->message;
+    struct eng_graph *graph = scope->graph;
+    graph->inputs = base_arena_alloc(scope->onnx->arena, m->n_input * sizeof(*graph->inputs));
     if (graph->inputs == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (size_t i = 0; i < m->n_input; i++) {
-        const char *name = eng_onnx_text(s->onnx, m->input[i]->name);
+        const char *name = eng_onnx_text(scope->onnx, m->input[i]->name);
         if (name == NULL) {
             return BASE_ERR_NOMEM;
         }
         uint32_t number;
-        if (eng_name_map_find(&s->names, name, &number)) {
-            if (s->values[number].is_initializer) {
+        if (eng_name_map_find(&scope->names, name, &number)) {
+            if (scope->values[number].is_initializer) {
                 continue;
             }
-            return fail(s, BASE_ERR_INVALID, "two inputs are called", name);
+            return fail(scope, BASE_ERR_INVALID, "two inputs are called", name);
         }
         if (name[0] == '\0') {
-            return fail(s, BASE_ERR_INVALID, "an input without a name, after", "");
+            return fail(scope, BASE_ERR_INVALID, "an input without a name, after", "");
         }
-        BASE_TRY(add_value(s, name, &number));
-        BASE_TRY(eng_onnx_type(s->onnx, m->input[i]->type, &s->values[number]));
+        BASE_TRY(add_value(scope, name, &number));
+        BASE_TRY(eng_onnx_type(scope->onnx, m->input[i]->type, &scope->values[number]));
         graph->inputs[graph->input_count++] = number;
     }
     return BASE_OK;
 }
 
 // The header of a node: names, ports' room, domain and opset.
-static enum base_status begin_node(struct scope *s, const Onnx__NodeProto *m, struct eng_node *node)
+static enum base_status begin_node(struct scope *scope, const Onnx__NodeProto *m,
+                                   struct eng_node *node)
 {
-    struct eng_onnx *onnx = s->onnx;
+    struct eng_onnx *onnx = scope->onnx;
     const char *domain = m->domain == NULL || strcmp(m->domain, "ai.onnx") == 0 ? "" : m->domain;
     *node = (struct eng_node){
         .name = eng_onnx_text(onnx, m->name),
@@ -191,10 +192,10 @@ static enum base_status begin_node(struct scope *s, const Onnx__NodeProto *m, st
     return BASE_OK;
 }
 
-static enum base_status read_outputs_of(struct scope *s, const Onnx__NodeProto *m,
+static enum base_status read_outputs_of(struct scope *scope, const Onnx__NodeProto *m,
                                         struct eng_node *node)
 {
-    uint32_t *outputs = base_arena_alloc(s->onnx->arena, m->n_output * sizeof(*outputs));
+    uint32_t *outputs = base_arena_alloc(scope->onnx->arena, m->n_output * sizeof(*outputs));
     if (outputs == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -204,13 +205,13 @@ static enum base_status read_outputs_of(struct scope *s, const Onnx__NodeProto *
         if (m->output[o][0] == '\0') {
             continue;
         }
-        const char *name = eng_onnx_text(s->onnx, m->output[o]);
+        const char *name = eng_onnx_text(scope->onnx, m->output[o]);
         if (name == NULL) {
             return BASE_ERR_NOMEM;
         }
-        enum base_status status = add_value(s, name, &outputs[o]);
+        enum base_status status = add_value(scope, name, &outputs[o]);
         if (status == BASE_ERR_EXISTS) {
-            return eng_node_error(node, s->onnx->error, BASE_ERR_INVALID,
+            return eng_node_error(node, scope->onnx->error, BASE_ERR_INVALID,
                                   "its output '%.60s' is another value's name already", name);
         }
         BASE_TRY(status);
@@ -221,9 +222,10 @@ static enum base_status read_outputs_of(struct scope *s, const Onnx__NodeProto *
 static enum base_status read_graph(struct eng_onnx *onnx, const Onnx__GraphProto *message,
                                    struct scope *parent, struct eng_graph **out_graph);
 
-static enum base_status read_attrs(struct scope *s, const Onnx__NodeProto *m, struct eng_node *node)
+static enum base_status read_attrs(struct scope *scope, const Onnx__NodeProto *m,
+                                   struct eng_node *node)
 {
-    struct eng_onnx *onnx = s->onnx;
+    struct eng_onnx *onnx = scope->onnx;
     struct eng_attr *attrs = base_arena_alloc(onnx->arena, m->n_attribute * sizeof(*attrs));
     if (attrs == NULL) {
         return BASE_ERR_NOMEM;
@@ -249,17 +251,17 @@ static enum base_status read_attrs(struct scope *s, const Onnx__NodeProto *m, st
                 return eng_node_error(node, onnx->error, BASE_ERR_INVALID,
                                       "attribute '%.60s' has no graph", attrs[a].name);
             }
-            BASE_TRY(read_graph(onnx, attribute->g, s, &attrs[a].u.graph));
+            BASE_TRY(read_graph(onnx, attribute->g, scope, &attrs[a].u.graph));
         }
     }
     node->attrs = attrs;
     return BASE_OK;
 }
 
-static enum base_status read_inputs_of(struct scope *s, const Onnx__NodeProto *m,
+static enum base_status read_inputs_of(struct scope *scope, const Onnx__NodeProto *m,
                                        struct eng_node *node)
 {
-    uint32_t *inputs = base_arena_alloc(s->onnx->arena, m->n_input * sizeof(*inputs));
+    uint32_t *inputs = base_arena_alloc(scope->onnx->arena, m->n_input * sizeof(*inputs));
     if (inputs == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -269,9 +271,9 @@ static enum base_status read_inputs_of(struct scope *s, const Onnx__NodeProto *m
         if (m->input[i][0] == '\0') {
             continue;
         }
-        enum base_status status = resolve(s, m->input[i], &inputs[i]);
+        enum base_status status = resolve(scope, m->input[i], &inputs[i]);
         if (status == BASE_ERR_NOT_FOUND) {
-            return eng_node_error(node, s->onnx->error, BASE_ERR_INVALID,
+            return eng_node_error(node, scope->onnx->error, BASE_ERR_INVALID,
                                   "its input '%.60s' is no output, input or initializer",
                                   m->input[i]);
         }
@@ -321,29 +323,29 @@ static bool constant_content(const struct eng_node *node, struct eng_array *out)
     }
 }
 
-static enum base_status read_nodes(struct scope *s)
+static enum base_status read_nodes(struct scope *scope)
 {
-    const Onnx__GraphProto *m = s->message;
-    struct eng_graph *graph = s->graph;
+    const Onnx__GraphProto *m = scope->message;
+    struct eng_graph *graph = scope->graph;
     if (m->n_node > ENG_NODES_MAX) {
-        return fail(s, BASE_ERR_TOO_LARGE, "too many nodes in", graph->name);
+        return fail(scope, BASE_ERR_TOO_LARGE, "too many nodes in", graph->name);
     }
-    graph->nodes = base_arena_alloc(s->onnx->arena, m->n_node * sizeof(*graph->nodes));
+    graph->nodes = base_arena_alloc(scope->onnx->arena, m->n_node * sizeof(*graph->nodes));
     if (graph->nodes == NULL) {
         return BASE_ERR_NOMEM;
     }
     // All names first: subgraphs and unsorted files read values that are defined further down.
     for (size_t n = 0; n < m->n_node; n++) {
-        BASE_TRY(begin_node(s, m->node[n], &graph->nodes[n]));
-        BASE_TRY(read_outputs_of(s, m->node[n], &graph->nodes[n]));
+        BASE_TRY(begin_node(scope, m->node[n], &graph->nodes[n]));
+        BASE_TRY(read_outputs_of(scope, m->node[n], &graph->nodes[n]));
     }
     for (size_t n = 0; n < m->n_node; n++) {
         struct eng_node *node = &graph->nodes[n];
-        BASE_TRY(read_attrs(s, m->node[n], node));
-        BASE_TRY(read_inputs_of(s, m->node[n], node));
+        BASE_TRY(read_attrs(scope, m->node[n], node));
+        BASE_TRY(read_inputs_of(scope, m->node[n], node));
         struct eng_array content;
         if (constant_content(node, &content)) {
-            set_initializer(&s->values[node->outputs[0]], &content);
+            set_initializer(&scope->values[node->outputs[0]], &content);
         } else {
             graph->nodes[graph->node_count++] = *node;
         }
@@ -351,24 +353,24 @@ static enum base_status read_nodes(struct scope *s)
     return BASE_OK;
 }
 
-static enum base_status read_outputs(struct scope *s)
+static enum base_status read_outputs(struct scope *scope)
 {
-    const Onnx__GraphProto *m = s->message;
-    struct eng_graph *graph = s->graph;
-    graph->outputs = base_arena_alloc(s->onnx->arena, m->n_output * sizeof(*graph->outputs));
+    const Onnx__GraphProto *m = scope->message;
+    struct eng_graph *graph = scope->graph;
+    graph->outputs = base_arena_alloc(scope->onnx->arena, m->n_output * sizeof(*graph->outputs));
     if (graph->outputs == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (size_t i = 0; i < m->n_output; i++) {
         const char *name = m->output[i]->name != NULL ? m->output[i]->name : "";
         uint32_t number;
-        enum base_status status = resolve(s, name, &number);
+        enum base_status status = resolve(scope, name, &number);
         if (status == BASE_ERR_NOT_FOUND) {
-            return fail(s, BASE_ERR_INVALID, "nothing computes the output", name);
+            return fail(scope, BASE_ERR_INVALID, "nothing computes the output", name);
         }
         BASE_TRY(status);
-        if (!s->values[number].is_initializer) {
-            BASE_TRY(eng_onnx_type(s->onnx, m->output[i]->type, &s->values[number]));
+        if (!scope->values[number].is_initializer) {
+            BASE_TRY(eng_onnx_type(scope->onnx, m->output[i]->type, &scope->values[number]));
         }
         graph->outputs[graph->output_count++] = number;
     }
@@ -376,22 +378,23 @@ static enum base_status read_outputs(struct scope *s)
     for (size_t i = 0; i < m->n_value_info; i++) {
         uint32_t number;
         const char *name = m->value_info[i]->name != NULL ? m->value_info[i]->name : "";
-        if (eng_name_map_find(&s->names, name, &number) &&
-            s->values[number].type == ENG_VALUE_UNKNOWN) {
-            BASE_TRY(eng_onnx_type(s->onnx, m->value_info[i]->type, &s->values[number]));
+        if (eng_name_map_find(&scope->names, name, &number) &&
+            scope->values[number].type == ENG_VALUE_UNKNOWN) {
+            BASE_TRY(eng_onnx_type(scope->onnx, m->value_info[i]->type, &scope->values[number]));
         }
     }
     return BASE_OK;
 }
 
-static enum base_status keep_arrays(struct scope *s)
+static enum base_status keep_arrays(struct scope *scope)
 {
-    struct eng_graph *graph = s->graph;
-    graph->values = base_arena_copy(s->onnx->arena, s->values, s->value_count * sizeof(*s->values));
-    graph->captures =
-        base_arena_copy(s->onnx->arena, s->captures, s->capture_count * sizeof(*s->captures));
-    graph->value_count = s->value_count;
-    graph->capture_count = s->capture_count;
+    struct eng_graph *graph = scope->graph;
+    graph->values = base_arena_copy(scope->onnx->arena, scope->values,
+                                    scope->value_count * sizeof(*scope->values));
+    graph->captures = base_arena_copy(scope->onnx->arena, scope->captures,
+                                      scope->capture_count * sizeof(*scope->captures));
+    graph->value_count = scope->value_count;
+    graph->capture_count = scope->capture_count;
     return graph->values == NULL || graph->captures == NULL ? BASE_ERR_NOMEM : BASE_OK;
 }
 

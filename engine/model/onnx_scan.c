@@ -103,18 +103,18 @@ struct walk {
     struct base_error *error;
 };
 
-static enum base_status fail(const struct walk *w, enum base_status status, enum message message,
+static enum base_status fail(const struct walk *walk, enum base_status status, enum message message,
                              const char *text)
 {
-    return base_error_set(w->error, status, "not a readable ONNX model: %s: %s",
+    return base_error_set(walk->error, status, "not a readable ONNX model: %s: %s",
                           message_names[message], text);
 }
 
-static enum base_status add(const struct walk *w, const void *bytes, size_t size)
+static enum base_status add(const struct walk *walk, const void *bytes, size_t size)
 {
-    enum base_status status = base_buffer_add(&w->scan->skeleton, bytes, size);
+    enum base_status status = base_buffer_add(&walk->scan->skeleton, bytes, size);
     if (status == BASE_ERR_LIMIT) {
-        return base_error_set(w->error, BASE_ERR_TOO_LARGE,
+        return base_error_set(walk->error, BASE_ERR_TOO_LARGE,
                               "the model's structure without weights is over %zu MiB",
                               ENG_SKELETON_BYTES_MAX >> 20);
     }
@@ -122,26 +122,26 @@ static enum base_status add(const struct walk *w, const void *bytes, size_t size
 }
 
 // Key of a message field and room for its length; *out_at is where the length goes.
-static enum base_status open_message(const struct walk *w, uint32_t field, size_t *out_at)
+static enum base_status open_message(const struct walk *walk, uint32_t field, size_t *out_at)
 {
     const uint8_t head[1 + LENGTH_BYTES] = {(uint8_t)(field << 3 | ENG_WIRE_BYTES)};
     if (field > 15) {
         const uint8_t first = (uint8_t)((field << 3 | ENG_WIRE_BYTES) | 0x80);
         const uint8_t second = (uint8_t)(field >> 4);
-        BASE_TRY(add(w, &first, 1));
-        BASE_TRY(add(w, &second, 1));
-        BASE_TRY(add(w, head + 1, LENGTH_BYTES));
+        BASE_TRY(add(walk, &first, 1));
+        BASE_TRY(add(walk, &second, 1));
+        BASE_TRY(add(walk, head + 1, LENGTH_BYTES));
     } else {
-        BASE_TRY(add(w, head, sizeof(head)));
+        BASE_TRY(add(walk, head, sizeof(head)));
     }
-    *out_at = w->scan->skeleton.size - LENGTH_BYTES;
+    *out_at = walk->scan->skeleton.size - LENGTH_BYTES;
     return BASE_OK;
 }
 
-static void close_message(const struct walk *w, size_t at)
+static void close_message(const struct walk *walk, size_t at)
 {
-    uint8_t *length = w->scan->skeleton.data + at;
-    size_t size = w->scan->skeleton.size - at - LENGTH_BYTES;
+    uint8_t *length = walk->scan->skeleton.data + at;
+    size_t size = walk->scan->skeleton.size - at - LENGTH_BYTES;
     for (uint32_t i = 0; i < LENGTH_BYTES; i++) {
         length[i] = (uint8_t)((size & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
         size >>= 7;
@@ -149,11 +149,11 @@ static void close_message(const struct walk *w, size_t at)
 }
 
 // Replaces a TensorProto by one that holds its index in the table.
-static enum base_status cut_tensor(const struct walk *w, const struct eng_wire_field *field)
+static enum base_status cut_tensor(const struct walk *walk, const struct eng_wire_field *field)
 {
-    struct eng_scan *scan = w->scan;
+    struct eng_scan *scan = walk->scan;
     if (scan->tensor_count == ENG_SCAN_TENSORS_MAX) {
-        return fail(w, BASE_ERR_TOO_LARGE, TENSOR, "too many tensors");
+        return fail(walk, BASE_ERR_TOO_LARGE, TENSOR, "too many tensors");
     }
     uint32_t index = scan->tensor_count++;
     struct eng_scan_tensor tensor = {field->bytes, field->size};
@@ -162,13 +162,13 @@ static enum base_status cut_tensor(const struct walk *w, const struct eng_wire_f
                            (uint8_t)index,          (uint8_t)(index >> 8),
                            (uint8_t)(index >> 16),  (uint8_t)(index >> 24)};
     size_t at;
-    BASE_TRY(open_message(w, field->number, &at));
-    BASE_TRY(add(w, raw, sizeof(raw)));
-    close_message(w, at);
+    BASE_TRY(open_message(walk, field->number, &at));
+    BASE_TRY(add(walk, raw, sizeof(raw)));
+    close_message(walk, at);
     return BASE_OK;
 }
 
-static enum base_status keep_scalar(const struct walk *w, enum message message,
+static enum base_status keep_scalar(const struct walk *walk, enum message message,
                                     const struct rule *rule, const struct eng_wire_field *field)
 {
     bool fits = field->type == ENG_WIRE_BYTES;
@@ -178,51 +178,52 @@ static enum base_status keep_scalar(const struct walk *w, enum message message,
         fits = fits || field->type == ENG_WIRE_FIXED32;
     }
     if (!fits) {
-        return fail(w, BASE_ERR_INVALID, message, "a field of another type");
+        return fail(walk, BASE_ERR_INVALID, message, "a field of another type");
     }
     if (rule->action == TEXT) {
         if (field->size > ENG_NAME_BYTES_MAX) {
-            return fail(w, BASE_ERR_TOO_LARGE, message, "a name over the limit");
+            return fail(walk, BASE_ERR_TOO_LARGE, message, "a name over the limit");
         }
         if (field->size > 0 && memchr(field->bytes, 0, field->size) != NULL) {
-            return fail(w, BASE_ERR_INVALID, message, "a name with a NUL byte");
+            return fail(walk, BASE_ERR_INVALID, message, "a name with a NUL byte");
         }
     }
-    return add(w, field->start, (size_t)(field->end - field->start));
+    return add(walk, field->start, (size_t)(field->end - field->start));
 }
 
-static enum base_status walk_message(const struct walk *w, enum message message,
+static enum base_status walk_message(const struct walk *walk, enum message message,
                                      const uint8_t *bytes, size_t size, uint32_t depth);
 
-static enum base_status enter(const struct walk *w, enum message message, const struct rule *rule,
-                              const struct eng_wire_field *field, uint32_t depth)
+static enum base_status enter(const struct walk *walk, enum message message,
+                              const struct rule *rule, const struct eng_wire_field *field,
+                              uint32_t depth)
 {
     if (field->type != ENG_WIRE_BYTES) {
-        return fail(w, BASE_ERR_INVALID, message, "a field of another type");
+        return fail(walk, BASE_ERR_INVALID, message, "a field of another type");
     }
     if (rule->child == TENSOR) {
-        return cut_tensor(w, field);
+        return cut_tensor(walk, field);
     }
     if (rule->child == SPARSE) {
-        return base_error_set(w->error, BASE_ERR_UNSUPPORTED,
+        return base_error_set(walk->error, BASE_ERR_UNSUPPORTED,
                               "sparse initializers are not supported");
     }
-    if (rule->child == NODE && ++w->scan->node_count > ENG_SCAN_NODES_MAX) {
-        return fail(w, BASE_ERR_TOO_LARGE, GRAPH, "too many nodes");
+    if (rule->child == NODE && ++walk->scan->node_count > ENG_SCAN_NODES_MAX) {
+        return fail(walk, BASE_ERR_TOO_LARGE, GRAPH, "too many nodes");
     }
     size_t at;
-    BASE_TRY(open_message(w, field->number, &at));
-    BASE_TRY(walk_message(w, rule->child, field->bytes, field->size, depth + 1));
-    close_message(w, at);
+    BASE_TRY(open_message(walk, field->number, &at));
+    BASE_TRY(walk_message(walk, rule->child, field->bytes, field->size, depth + 1));
+    close_message(walk, at);
     return BASE_OK;
 }
 
 // Recursion is bounded by ENG_SCAN_DEPTH_MAX.
-static enum base_status walk_message(const struct walk *w, enum message message,
+static enum base_status walk_message(const struct walk *walk, enum message message,
                                      const uint8_t *bytes, size_t size, uint32_t depth)
 {
     if (depth > ENG_SCAN_DEPTH_MAX) {
-        return fail(w, BASE_ERR_TOO_LARGE, message, "messages are nested too deep");
+        return fail(walk, BASE_ERR_TOO_LARGE, message, "messages are nested too deep");
     }
     struct base_reader reader;
     base_reader_init(&reader, bytes, size);
@@ -235,18 +236,18 @@ static enum base_status walk_message(const struct walk *w, enum message message,
         const struct rule *rule = &rules[message][field.number];
         if (rule->action == ONCE) {
             if ((seen >> field.number & 1) != 0) {
-                return fail(w, BASE_ERR_INVALID, message, "a part occurs twice");
+                return fail(walk, BASE_ERR_INVALID, message, "a part occurs twice");
             }
             seen |= 1u << field.number;
         }
         if (rule->action == ONCE || rule->action == MANY) {
-            BASE_TRY(enter(w, message, rule, &field, depth));
+            BASE_TRY(enter(walk, message, rule, &field, depth));
         } else {
-            BASE_TRY(keep_scalar(w, message, rule, &field));
+            BASE_TRY(keep_scalar(walk, message, rule, &field));
         }
     }
     if (reader.status != BASE_OK) {
-        return fail(w, reader.status, message, base_status_text(reader.status));
+        return fail(walk, reader.status, message, base_status_text(reader.status));
     }
     return BASE_OK;
 }

@@ -200,55 +200,55 @@ struct decode {
     int64_t done;
 };
 
-static void put(struct decode *d, uint64_t value)
+static void put(struct decode *decode, uint64_t value)
 {
-    if (d->done < d->total) {
+    if (decode->done < decode->total) {
         // Little-endian: the low bytes are the narrower number.
-        memcpy(d->out + (size_t)d->done * d->bytes, &value, d->bytes);
+        memcpy(decode->out + (size_t)decode->done * decode->bytes, &value, decode->bytes);
     }
-    d->done++;
+    decode->done++;
 }
 
-static enum base_status put_string(struct decode *d, const struct eng_wire_field *field)
+static enum base_status put_string(struct decode *decode, const struct eng_wire_field *field)
 {
     if (field->type != ENG_WIRE_BYTES) {
         return BASE_ERR_INVALID;
     }
-    if (d->done < d->total) {
+    if (decode->done < decode->total) {
         struct eng_string string = {(const char *)field->bytes, field->size};
-        if (d->copy && field->size > 0) {
-            string.at = base_arena_copy(d->arena, field->bytes, field->size);
+        if (decode->copy && field->size > 0) {
+            string.at = base_arena_copy(decode->arena, field->bytes, field->size);
             if (string.at == NULL) {
                 return BASE_ERR_NOMEM;
             }
         }
-        memcpy(d->out + (size_t)d->done * sizeof(string), &string, sizeof(string));
+        memcpy(decode->out + (size_t)decode->done * sizeof(string), &string, sizeof(string));
     }
-    d->done++;
+    decode->done++;
     return BASE_OK;
 }
 
-static enum base_status put_field(struct decode *d, const struct eng_wire_field *field)
+static enum base_status put_field(struct decode *decode, const struct eng_wire_field *field)
 {
     if (field->number == FIELD_STRINGS) {
-        return put_string(d, field);
+        return put_string(decode, field);
     }
     bool is_fixed = field->number == FIELD_FLOATS || field->number == FIELD_DOUBLES;
     if (field->type != ENG_WIRE_BYTES) {
         bool fits = field->number == FIELD_FLOATS    ? field->type == ENG_WIRE_FIXED32
                     : field->number == FIELD_DOUBLES ? field->type == ENG_WIRE_FIXED64
                                                      : field->type == ENG_WIRE_VARINT;
-        put(d, field->value);
+        put(decode, field->value);
         return fits ? BASE_OK : BASE_ERR_INVALID;
     }
     struct base_reader reader;
     base_reader_init(&reader, field->bytes, field->size);
     while (reader.status == BASE_OK && base_reader_left(&reader) > 0) {
         if (is_fixed) {
-            put(d, field->number == FIELD_FLOATS ? base_reader_u32(&reader)
-                                                 : base_reader_u64(&reader));
+            put(decode, field->number == FIELD_FLOATS ? base_reader_u32(&reader)
+                                                      : base_reader_u64(&reader));
         } else {
-            put(d, eng_wire_varint(&reader));
+            put(decode, eng_wire_varint(&reader));
         }
     }
     return reader.status;

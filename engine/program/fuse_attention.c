@@ -25,11 +25,11 @@ static bool has_epilogue(const struct eng_command *command)
     return epilogue->bias != ENG_NONE || epilogue->residual != ENG_NONE || epilogue->has_activation;
 }
 
-static bool is_product(const struct attention *a, const struct eng_command *command)
+static bool is_product(const struct attention *attention, const struct eng_command *command)
 {
     return command != NULL && command->op == ENG_OP_MATMUL && !has_epilogue(command) &&
-           eng_fuse_is_f32(a->fuse, command->inputs[0]) &&
-           eng_fuse_is_f32(a->fuse, command->inputs[1]);
+           eng_fuse_is_f32(attention->fuse, command->inputs[0]) &&
+           eng_fuse_is_f32(attention->fuse, command->inputs[1]);
 }
 
 // The batch dims of a product, as a box.
@@ -41,72 +41,72 @@ static struct eng_box batch_of(const struct eng_command *command)
 }
 
 // Batch and head of the result: the finer of what the two products have, at most two dims.
-static bool set_heads(struct attention *a)
+static bool set_heads(struct attention *attention)
 {
-    struct eng_box first = batch_of(a->first), second = batch_of(a->second), both;
+    struct eng_box first = batch_of(attention->first), second = batch_of(attention->second), both;
     if (!eng_box_refine(&first, &second, &both) || both.rank > HEAD_DIMS) {
         return false;
     }
-    a->sizes[0] = both.rank == HEAD_DIMS ? both.size[0] : 1;
-    a->sizes[1] = both.rank == 0 ? 1 : both.size[both.rank - 1];
+    attention->sizes[0] = both.rank == HEAD_DIMS ? both.size[0] : 1;
+    attention->sizes[1] = both.rank == 0 ? 1 : both.size[both.rank - 1];
     return true;
 }
 
 // A product's view of one operand as (B, H, row, column) strides.
-static bool view_heads(const struct attention *a, const struct eng_command *command, uint32_t input,
-                       uint32_t row, uint32_t column, struct eng_view *out)
+static bool view_heads(const struct attention *attention, const struct eng_command *command,
+                       uint32_t input, uint32_t row, uint32_t column, struct eng_view *out)
 {
     const struct eng_box batch = batch_of(command);
     const struct eng_view *view = &command->views[input];
     *out = (struct eng_view){.offset = view->offset};
     out->stride[2] = view->stride[batch.rank + row];
     out->stride[3] = view->stride[batch.rank + column];
-    return eng_view_split(&batch, view, HEAD_DIMS, a->sizes, out->stride);
+    return eng_view_split(&batch, view, HEAD_DIMS, attention->sizes, out->stride);
 }
 
 // The tensor is the only thing made of `tensor`, so that it need not exist.
-static bool is_only_step(const struct attention *a, uint32_t tensor)
+static bool is_only_step(const struct attention *attention, uint32_t tensor)
 {
-    return eng_fuse_only_reader(a->fuse, tensor) != ENG_NONE;
+    return eng_fuse_only_reader(attention->fuse, tensor) != ENG_NONE;
 }
 
 // scores * factor or scores / divisor: takes the factor and goes on to the scores.
-static bool match_scale(struct attention *a, uint32_t *tensor)
+static bool match_scale(struct attention *attention, uint32_t *tensor)
 {
-    const struct eng_command *c = eng_fuse_producer(a->fuse, *tensor);
+    const struct eng_command *c = eng_fuse_producer(attention->fuse, *tensor);
     float value;
-    bool divides = eng_fuse_is_binary(a->fuse, c, ENG_DIV);
-    if (!divides && !eng_fuse_is_binary(a->fuse, c, ENG_MUL)) {
+    bool divides = eng_fuse_is_binary(attention->fuse, c, ENG_DIV);
+    if (!divides && !eng_fuse_is_binary(attention->fuse, c, ENG_MUL)) {
         return false;
     }
     for (uint32_t i = 0; i < (divides ? 1U : 2U); i++) {
-        if (eng_fuse_constant(a->fuse, c, 1 - i, &value) && value != 0 &&
-            eng_view_is_dense(&c->box, &c->views[i]) && is_only_step(a, c->inputs[i])) {
-            a->scale *= divides ? 1 / value : value;
-            *tensor = eng_fuse_root(a->fuse, c->inputs[i]);
+        if (eng_fuse_constant(attention->fuse, c, 1 - i, &value) && value != 0 &&
+            eng_view_is_dense(&c->box, &c->views[i]) && is_only_step(attention, c->inputs[i])) {
+            attention->scale *= divides ? 1 / value : value;
+            *tensor = eng_fuse_root(attention->fuse, c->inputs[i]);
             return true;
         }
     }
     return false;
 }
 
-static bool match_first(struct attention *a, uint32_t tensor)
+static bool match_first(struct attention *attention, uint32_t tensor)
 {
-    a->first = eng_fuse_producer(a->fuse, tensor);
-    return is_product(a, a->first);
+    attention->first = eng_fuse_producer(attention->fuse, tensor);
+    return is_product(attention, attention->first);
 }
 
 // scores + mask, with the mask broadcast in any way that strides can say.
-static bool match_mask(struct attention *a, uint32_t tensor)
+static bool match_mask(struct attention *attention, uint32_t tensor)
 {
-    const struct eng_command *add = eng_fuse_producer(a->fuse, tensor);
-    if (!eng_fuse_is_binary(a->fuse, add, ENG_ADD)) {
+    const struct eng_command *add = eng_fuse_producer(attention->fuse, tensor);
+    if (!eng_fuse_is_binary(attention->fuse, add, ENG_ADD)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        struct attention tried = *a;
-        uint32_t scores = eng_fuse_root(a->fuse, add->inputs[i]);
-        if (!eng_view_is_dense(&add->box, &add->views[i]) || !is_only_step(a, scores)) {
+        struct attention tried = *attention;
+        uint32_t scores = eng_fuse_root(attention->fuse, add->inputs[i]);
+        if (!eng_view_is_dense(&add->box, &add->views[i]) || !is_only_step(attention, scores)) {
             continue;
         }
         while (match_scale(&tried, &scores)) {
@@ -118,7 +118,7 @@ static bool match_mask(struct attention *a, uint32_t tensor)
             if (eng_view_split(&add->box, &add->views[1 - i], 4, tried.sizes,
                                tried.views[3].stride)) {
                 tried.mask = add->inputs[1 - i];
-                *a = tried;
+                *attention = tried;
                 return true;
             }
         }
@@ -126,70 +126,75 @@ static bool match_mask(struct attention *a, uint32_t tensor)
     return false;
 }
 
-static bool match_scores(struct attention *a, uint32_t tensor)
+static bool match_scores(struct attention *attention, uint32_t tensor)
 {
-    if (match_mask(a, tensor)) {
+    if (match_mask(attention, tensor)) {
         return true;
     }
-    while (match_scale(a, &tensor)) {
+    while (match_scale(attention, &tensor)) {
     }
-    return match_first(a, tensor) && set_heads(a);
+    return match_first(attention, tensor) && set_heads(attention);
 }
 
 // The kernels read rows: innermost strides of 1.
-static bool has_rows(const struct attention *a)
+static bool has_rows(const struct attention *attention)
 {
-    return (a->views[0].stride[3] == 1 || a->sizes[4] == 1) &&
-           (a->views[1].stride[3] == 1 || a->sizes[4] == 1) &&
-           (a->views[2].stride[3] == 1 || a->sizes[5] == 1);
+    return (attention->views[0].stride[3] == 1 || attention->sizes[4] == 1) &&
+           (attention->views[1].stride[3] == 1 || attention->sizes[4] == 1) &&
+           (attention->views[2].stride[3] == 1 || attention->sizes[5] == 1);
 }
 
-static bool match_attention(struct attention *a)
+static bool match_attention(struct attention *attention)
 {
-    const struct eng_command *second = a->second;
-    const struct eng_command *softmax = eng_fuse_producer(a->fuse, second->inputs[0]);
+    const struct eng_command *second = attention->second;
+    const struct eng_command *softmax = eng_fuse_producer(attention->fuse, second->inputs[0]);
     if (softmax == NULL || softmax->op != ENG_OP_SOFTMAX || softmax->u.softmax.log ||
-        softmax->u.softmax.inner != 1 || !is_only_step(a, second->inputs[0]) ||
-        !is_only_step(a, softmax->inputs[0]) || !match_scores(a, softmax->inputs[0])) {
+        softmax->u.softmax.inner != 1 || !is_only_step(attention, second->inputs[0]) ||
+        !is_only_step(attention, softmax->inputs[0]) ||
+        !match_scores(attention, softmax->inputs[0])) {
         return false;
     }
-    uint32_t m = a->first->u.matmul.batch_rank, n = second->u.matmul.batch_rank;
-    a->scale *= a->first->u.matmul.alpha;
-    const int64_t *one = &a->first->box.size[m], *two = &second->box.size[n];
-    a->sizes[2] = one[0];
-    a->sizes[3] = one[1];
-    a->sizes[4] = one[2];
-    a->sizes[5] = two[1];
+    uint32_t m = attention->first->u.matmul.batch_rank, n = second->u.matmul.batch_rank;
+    attention->scale *= attention->first->u.matmul.alpha;
+    const int64_t *one = &attention->first->box.size[m], *two = &second->box.size[n];
+    attention->sizes[2] = one[0];
+    attention->sizes[3] = one[1];
+    attention->sizes[4] = one[2];
+    attention->sizes[5] = two[1];
     struct eng_view p;
     const int64_t heads[2] = {one[0] * one[1], one[1]};
     return second->u.matmul.alpha == 1 && two[0] == one[0] && two[2] == one[1] &&
-           softmax->u.softmax.n == one[1] && view_heads(a, a->first, 0, 0, 2, &a->views[0]) &&
-           view_heads(a, a->first, 1, 1, 2, &a->views[1]) &&
-           view_heads(a, second, 1, 2, 1, &a->views[2]) && view_heads(a, second, 0, 0, 2, &p) &&
-           p.offset == 0 && (p.stride[3] == 1 || one[1] == 1) &&
-           (p.stride[2] == heads[1] || one[0] == 1) &&
-           (p.stride[1] == heads[0] || a->sizes[1] == 1) &&
-           (p.stride[0] == heads[0] * a->sizes[1] || a->sizes[0] == 1) && has_rows(a);
+           softmax->u.softmax.n == one[1] &&
+           view_heads(attention, attention->first, 0, 0, 2, &attention->views[0]) &&
+           view_heads(attention, attention->first, 1, 1, 2, &attention->views[1]) &&
+           view_heads(attention, second, 1, 2, 1, &attention->views[2]) &&
+           view_heads(attention, second, 0, 0, 2, &p) && p.offset == 0 &&
+           (p.stride[3] == 1 || one[1] == 1) && (p.stride[2] == heads[1] || one[0] == 1) &&
+           (p.stride[1] == heads[0] || attention->sizes[1] == 1) &&
+           (p.stride[0] == heads[0] * attention->sizes[1] || attention->sizes[0] == 1) &&
+           has_rows(attention);
 }
 
 // Strides of the result over (B, H, S, E) when it is written densely.
-static struct eng_view dense_result(const struct attention *a)
+static struct eng_view dense_result(const struct attention *attention)
 {
-    return (struct eng_view){.stride = {a->sizes[1] * a->sizes[2] * a->sizes[5],
-                                        a->sizes[2] * a->sizes[5], a->sizes[5], 1}};
+    return (struct eng_view){
+        .stride = {attention->sizes[1] * attention->sizes[2] * attention->sizes[5],
+                   attention->sizes[2] * attention->sizes[5], attention->sizes[5], 1}};
 }
 
 // A raster that only permutes the whole result: where its elements go. False: it does more.
-static bool match_permutation(const struct attention *a, const struct eng_command *raster,
+static bool match_permutation(const struct attention *attention, const struct eng_command *raster,
                               struct eng_view *out)
 {
     if (raster->op != ENG_OP_RASTER || raster->u.raster.count != 1 || raster->input_count != 1) {
         return false;
     }
     const struct eng_region *region = raster->u.raster.regions;
-    int64_t count = a->sizes[0] * a->sizes[1] * a->sizes[2] * a->sizes[5];
+    int64_t count =
+        attention->sizes[0] * attention->sizes[1] * attention->sizes[2] * attention->sizes[5];
     if (region->src_offset != 0 || region->dst_offset != 0 || region->accumulate ||
-        eng_fuse_count(a->fuse, raster->outputs[0]) != count) {
+        eng_fuse_count(attention->fuse, raster->outputs[0]) != count) {
         return false;
     }
     // The region's dims in the order of the source: they must walk it densely.
@@ -209,7 +214,8 @@ static bool match_permutation(const struct attention *a, const struct eng_comman
         source.stride[d] = region->src_stride[best];
         target.stride[d] = region->dst_stride[best];
     }
-    const int64_t sizes[4] = {a->sizes[0], a->sizes[1], a->sizes[2], a->sizes[5]};
+    const int64_t sizes[4] = {attention->sizes[0], attention->sizes[1], attention->sizes[2],
+                              attention->sizes[5]};
     *out = (struct eng_view){0};
     return eng_box_count(&box) == count && eng_view_is_dense(&box, &source) &&
            eng_view_split(&box, &target, 4, sizes, out->stride) &&
@@ -217,29 +223,29 @@ static bool match_permutation(const struct attention *a, const struct eng_comman
 }
 
 static enum base_status replace_with_attention(struct eng_fuse *fuse, uint32_t at,
-                                               const struct attention *a)
+                                               const struct attention *attention)
 {
     struct eng_command command = {
         .op = ENG_OP_ATTENTION,
-        .node = a->second->node,
+        .node = attention->second->node,
         .input_count = 4,
         .box = {.rank = 6},
-        .u.attention = {.scale = a->scale, .out_view = dense_result(a)},
+        .u.attention = {.scale = attention->scale, .out_view = dense_result(attention)},
     };
     command.inputs = base_arena_alloc(fuse->program->arena, 4 * sizeof(uint32_t));
     if (command.inputs == NULL) {
         return BASE_ERR_NOMEM;
     }
-    memcpy(command.box.size, a->sizes, sizeof(a->sizes));
-    memcpy(command.views, a->views, sizeof(a->views));
-    command.inputs[0] = a->first->inputs[0];
-    command.inputs[1] = a->first->inputs[1];
-    command.inputs[2] = a->second->inputs[1];
-    command.inputs[3] = a->mask;
-    uint32_t next = eng_fuse_only_reader(fuse, a->second->outputs[0]);
+    memcpy(command.box.size, attention->sizes, sizeof(attention->sizes));
+    memcpy(command.views, attention->views, sizeof(attention->views));
+    command.inputs[0] = attention->first->inputs[0];
+    command.inputs[1] = attention->first->inputs[1];
+    command.inputs[2] = attention->second->inputs[1];
+    command.inputs[3] = attention->mask;
+    uint32_t next = eng_fuse_only_reader(fuse, attention->second->outputs[0]);
     struct eng_view moved;
     if (next != ENG_NONE && next > at &&
-        match_permutation(a, &fuse->program->commands[next], &moved)) {
+        match_permutation(attention, &fuse->program->commands[next], &moved)) {
         command.u.attention.out_view = moved;
         at = next;
     }

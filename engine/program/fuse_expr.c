@@ -43,33 +43,34 @@ static bool is_arithmetic(enum eng_binary_fn fn)
     }
 }
 
-static bool is_elementwise(const struct eng_fuse *fuse, const struct eng_command *c)
+static bool is_elementwise(const struct eng_fuse *fuse, const struct eng_command *command)
 {
-    if ((c->op != ENG_OP_UNARY && c->op != ENG_OP_BINARY) || c->output_count != 1 ||
-        !eng_fuse_is_f32(fuse, c->outputs[0]) || !eng_fuse_is_f32(fuse, c->inputs[0])) {
+    if ((command->op != ENG_OP_UNARY && command->op != ENG_OP_BINARY) ||
+        command->output_count != 1 || !eng_fuse_is_f32(fuse, command->outputs[0]) ||
+        !eng_fuse_is_f32(fuse, command->inputs[0])) {
         return false;
     }
-    return c->op == ENG_OP_UNARY ||
-           (eng_fuse_is_f32(fuse, c->inputs[1]) && is_arithmetic(c->u.binary.fn));
+    return command->op == ENG_OP_UNARY ||
+           (eng_fuse_is_f32(fuse, command->inputs[1]) && is_arithmetic(command->u.binary.fn));
 }
 
 // The box and views of a command; those of UNARY are implied.
-static void shape_of(const struct eng_fuse *fuse, const struct eng_command *c, struct eng_box *box,
-                     struct eng_view views[2])
+static void shape_of(const struct eng_fuse *fuse, const struct eng_command *command,
+                     struct eng_box *box, struct eng_view views[2])
 {
-    if (c->op == ENG_OP_BINARY) {
-        *box = c->box;
-        views[0] = c->views[0];
-        views[1] = c->views[1];
+    if (command->op == ENG_OP_BINARY) {
+        *box = command->box;
+        views[0] = command->views[0];
+        views[1] = command->views[1];
         return;
     }
-    *box = (struct eng_box){.rank = 1, .size = {eng_fuse_count(fuse, c->outputs[0])}};
+    *box = (struct eng_box){.rank = 1, .size = {eng_fuse_count(fuse, command->outputs[0])}};
     views[0] = (struct eng_view){.stride = {1}};
 }
 
-static uint32_t operand_count(const struct eng_command *c)
+static uint32_t operand_count(const struct eng_command *command)
 {
-    return c->op == ENG_OP_BINARY ? 2 : 1;
+    return command->op == ENG_OP_BINARY ? 2 : 1;
 }
 
 // Place of the member that makes a tensor, cone->count when none does.
@@ -123,31 +124,31 @@ static bool unite_boxes(const struct cone *cone, struct eng_box *out)
 }
 
 // Finds or adds a load; ENG_EXPR_LOADS_MAX when there is no room.
-static uint32_t load_of(const struct cone *cone, struct built *b, uint32_t tensor,
+static uint32_t load_of(const struct cone *cone, struct built *built, uint32_t tensor,
                         const struct eng_view *view)
 {
-    for (uint32_t i = 0; i < b->expr.load_count; i++) {
-        if (eng_fuse_root(cone->fuse, b->inputs[i]) == eng_fuse_root(cone->fuse, tensor) &&
-            memcmp(&b->views[i], view, sizeof(*view)) == 0) {
+    for (uint32_t i = 0; i < built->expr.load_count; i++) {
+        if (eng_fuse_root(cone->fuse, built->inputs[i]) == eng_fuse_root(cone->fuse, tensor) &&
+            memcmp(&built->views[i], view, sizeof(*view)) == 0) {
             return i;
         }
     }
-    if (b->expr.load_count == ENG_EXPR_LOADS_MAX) {
+    if (built->expr.load_count == ENG_EXPR_LOADS_MAX) {
         return ENG_EXPR_LOADS_MAX;
     }
-    b->inputs[b->expr.load_count] = tensor;
-    b->views[b->expr.load_count] = *view;
-    return b->expr.load_count++;
+    built->inputs[built->expr.load_count] = tensor;
+    built->views[built->expr.load_count] = *view;
+    return built->expr.load_count++;
 }
 
-static bool constant_of(const struct cone *cone, const struct eng_command *c, uint32_t input,
+static bool constant_of(const struct cone *cone, const struct eng_command *command, uint32_t input,
                         float *out)
 {
-    return c->op == ENG_OP_BINARY && eng_fuse_constant(cone->fuse, c, input, out);
+    return command->op == ENG_OP_BINARY && eng_fuse_constant(cone->fuse, command, input, out);
 }
 
 // First walk: all loads, so that registers of instructions can be numbered behind them.
-static bool gather_loads(const struct cone *cone, struct built *b)
+static bool gather_loads(const struct cone *cone, struct built *built)
 {
     for (uint32_t i = cone->count; i > 0; i--) {
         const struct eng_command *c = &cone->fuse->program->commands[cone->members[i - 1]];
@@ -160,8 +161,8 @@ static bool gather_loads(const struct cone *cone, struct built *b)
                 continue;
             }
             struct eng_view view = {.offset = views[o].offset};
-            if (!eng_view_split(&box, &views[o], b->box.rank, b->box.size, view.stride) ||
-                load_of(cone, b, c->inputs[o], &view) == ENG_EXPR_LOADS_MAX) {
+            if (!eng_view_split(&box, &views[o], built->box.rank, built->box.size, view.stride) ||
+                load_of(cone, built, c->inputs[o], &view) == ENG_EXPR_LOADS_MAX) {
                 return false;
             }
         }
@@ -169,25 +170,25 @@ static bool gather_loads(const struct cone *cone, struct built *b)
     return true;
 }
 
-static bool push(struct built *b, const struct eng_expr_op *op, uint8_t *out_register)
+static bool push(struct built *built, const struct eng_expr_op *op, uint8_t *out_register)
 {
-    for (uint32_t i = 0; op->kind == ENG_EXPR_CONST && i < b->expr.op_count; i++) {
-        if (b->expr.ops[i].kind == ENG_EXPR_CONST &&
-            memcmp(&b->expr.ops[i].alpha, &op->alpha, sizeof(op->alpha)) == 0) {
-            *out_register = (uint8_t)(b->expr.load_count + i);
+    for (uint32_t i = 0; op->kind == ENG_EXPR_CONST && i < built->expr.op_count; i++) {
+        if (built->expr.ops[i].kind == ENG_EXPR_CONST &&
+            memcmp(&built->expr.ops[i].alpha, &op->alpha, sizeof(op->alpha)) == 0) {
+            *out_register = (uint8_t)(built->expr.load_count + i);
             return true;
         }
     }
-    if (b->expr.op_count == ENG_EXPR_OPS_MAX) {
+    if (built->expr.op_count == ENG_EXPR_OPS_MAX) {
         return false;
     }
-    *out_register = (uint8_t)(b->expr.load_count + b->expr.op_count);
-    b->expr.ops[b->expr.op_count++] = *op;
+    *out_register = (uint8_t)(built->expr.load_count + built->expr.op_count);
+    built->expr.ops[built->expr.op_count++] = *op;
     return true;
 }
 
 // Second walk: instructions, in the order of the commands.
-static bool emit(const struct cone *cone, struct built *b)
+static bool emit(const struct cone *cone, struct built *built)
 {
     uint8_t made[ENG_EXPR_OPS_MAX]; // by member: register of its result
     for (uint32_t i = cone->count; i > 0; i--) {
@@ -203,12 +204,13 @@ static bool emit(const struct cone *cone, struct built *b)
             if (member != cone->count) {
                 registers[o] = made[member];
             } else if (constant_of(cone, c, o, &constant.alpha)) {
-                if (!push(b, &constant, &registers[o])) {
+                if (!push(built, &constant, &registers[o])) {
                     return false;
                 }
             } else {
-                (void)eng_view_split(&box, &views[o], b->box.rank, b->box.size, view.stride);
-                registers[o] = (uint8_t)load_of(cone, b, c->inputs[o], &view);
+                (void)eng_view_split(&box, &views[o], built->box.rank, built->box.size,
+                                     view.stride);
+                registers[o] = (uint8_t)load_of(cone, built, c->inputs[o], &view);
             }
         }
         struct eng_expr_op op = {.kind = ENG_EXPR_BINARY, .a = registers[0], .b = registers[1]};
@@ -220,7 +222,7 @@ static bool emit(const struct cone *cone, struct built *b)
         } else {
             op.fn = (uint8_t)c->u.binary.fn;
         }
-        if (!push(b, &op, &made[i - 1])) {
+        if (!push(built, &op, &made[i - 1])) {
             return false;
         }
     }

@@ -22,156 +22,158 @@ struct norm {
     float epsilon;
 };
 
-static uint32_t root_of(const struct norm *p, const struct eng_command *command, uint32_t input)
+static uint32_t root_of(const struct norm *norm, const struct eng_command *command, uint32_t input)
 {
-    return eng_fuse_root(p->fuse, command->inputs[input]);
+    return eng_fuse_root(norm->fuse, command->inputs[input]);
 }
 
-static struct eng_command *maker(const struct norm *p, uint32_t tensor)
+static struct eng_command *maker(const struct norm *norm, uint32_t tensor)
 {
-    return eng_fuse_producer(p->fuse, tensor);
+    return eng_fuse_producer(norm->fuse, tensor);
 }
 
 // How a BINARY over [groups, n] reads an operand.
-static bool reads_all(const struct norm *p, const struct eng_command *command, uint32_t input)
+static bool reads_all(const struct norm *norm, const struct eng_command *command, uint32_t input)
 {
     return eng_view_is_dense(&command->box, &command->views[input]) &&
-           eng_box_count(&command->box) == p->groups * p->n;
+           eng_box_count(&command->box) == norm->groups * norm->n;
 }
 
-static bool reads_by_row(const struct norm *p, const struct eng_command *command, uint32_t input)
+static bool reads_by_row(const struct norm *norm, const struct eng_command *command, uint32_t input)
 {
-    return eng_fuse_count(p->fuse, command->inputs[input]) == p->groups &&
-           eng_box_count(&command->box) == p->groups * p->n &&
-           eng_view_is_channel(&command->box, &command->views[input], p->groups, p->n);
+    return eng_fuse_count(norm->fuse, command->inputs[input]) == norm->groups &&
+           eng_box_count(&command->box) == norm->groups * norm->n &&
+           eng_view_is_channel(&command->box, &command->views[input], norm->groups, norm->n);
 }
 
-static bool reads_by_column(const struct norm *p, const struct eng_command *command, uint32_t input)
+static bool reads_by_column(const struct norm *norm, const struct eng_command *command,
+                            uint32_t input)
 {
-    return eng_fuse_count(p->fuse, command->inputs[input]) == p->n &&
-           eng_box_count(&command->box) == p->groups * p->n &&
-           eng_view_is_channel(&command->box, &command->views[input], p->n, 1);
+    return eng_fuse_count(norm->fuse, command->inputs[input]) == norm->n &&
+           eng_box_count(&command->box) == norm->groups * norm->n &&
+           eng_view_is_channel(&command->box, &command->views[input], norm->n, 1);
 }
 
-static bool is_mean(const struct norm *p, const struct eng_command *command)
+static bool is_mean(const struct norm *norm, const struct eng_command *command)
 {
     return command != NULL && command->op == ENG_OP_REDUCE &&
            command->u.reduce.fn == ENG_REDUCE_MEAN && command->u.reduce.inner == 1 &&
-           eng_fuse_is_f32(p->fuse, command->inputs[0]);
+           eng_fuse_is_f32(norm->fuse, command->inputs[0]);
 }
 
 // x - mean(x) over rows.
-static bool match_centred(struct norm *p, const struct eng_command *sub)
+static bool match_centred(struct norm *norm, const struct eng_command *sub)
 {
-    if (!reads_all(p, sub, 0) || !reads_by_row(p, sub, 1)) {
+    if (!reads_all(norm, sub, 0) || !reads_by_row(norm, sub, 1)) {
         return false;
     }
-    uint32_t x = root_of(p, sub, 0), mean = root_of(p, sub, 1);
-    const struct eng_command *reduce = maker(p, mean);
-    if (!is_mean(p, reduce) || reduce->u.reduce.outer != p->groups || reduce->u.reduce.n != p->n ||
-        root_of(p, reduce, 0) != x || (p->x != ENG_NONE && (p->x != x || p->mean != mean))) {
+    uint32_t x = root_of(norm, sub, 0), mean = root_of(norm, sub, 1);
+    const struct eng_command *reduce = maker(norm, mean);
+    if (!is_mean(norm, reduce) || reduce->u.reduce.outer != norm->groups ||
+        reduce->u.reduce.n != norm->n || root_of(norm, reduce, 0) != x ||
+        (norm->x != ENG_NONE && (norm->x != x || norm->mean != mean))) {
         return false;
     }
-    p->x = x;
-    p->mean = mean;
+    norm->x = x;
+    norm->mean = mean;
     return true;
 }
 
-static bool match_difference(struct norm *p, uint32_t tensor)
+static bool match_difference(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *sub = maker(p, tensor);
-    return eng_fuse_is_binary(p->fuse, sub, ENG_SUB) && match_centred(p, sub);
+    const struct eng_command *sub = maker(norm, tensor);
+    return eng_fuse_is_binary(norm->fuse, sub, ENG_SUB) && match_centred(norm, sub);
 }
 
 // The square of x - mean(x).
-static bool match_square(struct norm *p, uint32_t tensor)
+static bool match_square(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *c = maker(p, tensor);
+    const struct eng_command *c = maker(norm, tensor);
     float exponent;
-    if (eng_fuse_is_unary(p->fuse, c, ENG_SQUARE)) {
-        return match_difference(p, root_of(p, c, 0));
+    if (eng_fuse_is_unary(norm->fuse, c, ENG_SQUARE)) {
+        return match_difference(norm, root_of(norm, c, 0));
     }
-    if (eng_fuse_is_binary(p->fuse, c, ENG_SQUARED_DIFF)) {
-        return match_centred(p, c);
+    if (eng_fuse_is_binary(norm->fuse, c, ENG_SQUARED_DIFF)) {
+        return match_centred(norm, c);
     }
-    if (eng_fuse_is_binary(p->fuse, c, ENG_MUL)) {
-        return root_of(p, c, 0) == root_of(p, c, 1) && reads_all(p, c, 0) && reads_all(p, c, 1) &&
-               match_difference(p, root_of(p, c, 0));
+    if (eng_fuse_is_binary(norm->fuse, c, ENG_MUL)) {
+        return root_of(norm, c, 0) == root_of(norm, c, 1) && reads_all(norm, c, 0) &&
+               reads_all(norm, c, 1) && match_difference(norm, root_of(norm, c, 0));
     }
-    return eng_fuse_is_binary(p->fuse, c, ENG_POW) && reads_all(p, c, 0) &&
-           eng_fuse_constant(p->fuse, c, 1, &exponent) && exponent == 2.0F &&
-           match_difference(p, root_of(p, c, 0));
+    return eng_fuse_is_binary(norm->fuse, c, ENG_POW) && reads_all(norm, c, 0) &&
+           eng_fuse_constant(norm->fuse, c, 1, &exponent) && exponent == 2.0F &&
+           match_difference(norm, root_of(norm, c, 0));
 }
 
 // mean(square) + epsilon; sets groups and n.
-static bool match_variance(struct norm *p, uint32_t tensor)
+static bool match_variance(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *add = maker(p, tensor);
-    if (!eng_fuse_is_binary(p->fuse, add, ENG_ADD)) {
+    const struct eng_command *add = maker(norm, tensor);
+    if (!eng_fuse_is_binary(norm->fuse, add, ENG_ADD)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        const struct eng_command *mean = maker(p, root_of(p, add, i));
-        if (!eng_fuse_constant(p->fuse, add, 1 - i, &p->epsilon) || !is_mean(p, mean) ||
+        const struct eng_command *mean = maker(norm, root_of(norm, add, i));
+        if (!eng_fuse_constant(norm->fuse, add, 1 - i, &norm->epsilon) || !is_mean(norm, mean) ||
             !eng_view_is_dense(&add->box, &add->views[i])) {
             continue;
         }
-        p->groups = mean->u.reduce.outer;
-        p->n = mean->u.reduce.n;
-        return p->n >= ROW_MIN && eng_box_count(&add->box) == p->groups && p->epsilon >= 0 &&
-               match_square(p, root_of(p, mean, 0));
+        norm->groups = mean->u.reduce.outer;
+        norm->n = mean->u.reduce.n;
+        return norm->n >= ROW_MIN && eng_box_count(&add->box) == norm->groups &&
+               norm->epsilon >= 0 && match_square(norm, root_of(norm, mean, 0));
     }
     return false;
 }
 
-static bool has_exponent(const struct norm *p, const struct eng_command *pow, float wanted)
+static bool has_exponent(const struct norm *norm, const struct eng_command *pow, float wanted)
 {
     float exponent;
-    return eng_fuse_is_binary(p->fuse, pow, ENG_POW) &&
+    return eng_fuse_is_binary(norm->fuse, pow, ENG_POW) &&
            eng_view_is_dense(&pow->box, &pow->views[0]) &&
-           eng_fuse_constant(p->fuse, pow, 1, &exponent) && exponent == wanted;
+           eng_fuse_constant(norm->fuse, pow, 1, &exponent) && exponent == wanted;
 }
 
 // sqrt(variance + epsilon).
-static bool match_deviation(struct norm *p, uint32_t tensor)
+static bool match_deviation(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *c = maker(p, tensor);
-    return (eng_fuse_is_unary(p->fuse, c, ENG_SQRT) || has_exponent(p, c, 0.5F)) &&
-           match_variance(p, root_of(p, c, 0));
+    const struct eng_command *c = maker(norm, tensor);
+    return (eng_fuse_is_unary(norm->fuse, c, ENG_SQRT) || has_exponent(norm, c, 0.5F)) &&
+           match_variance(norm, root_of(norm, c, 0));
 }
 
 // 1 / sqrt(variance + epsilon).
-static bool match_inverse(struct norm *p, uint32_t tensor)
+static bool match_inverse(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *c = maker(p, tensor);
+    const struct eng_command *c = maker(norm, tensor);
     float one;
-    if (eng_fuse_is_unary(p->fuse, c, ENG_RSQRT) || has_exponent(p, c, -0.5F)) {
-        return match_variance(p, root_of(p, c, 0));
+    if (eng_fuse_is_unary(norm->fuse, c, ENG_RSQRT) || has_exponent(norm, c, -0.5F)) {
+        return match_variance(norm, root_of(norm, c, 0));
     }
-    if (eng_fuse_is_unary(p->fuse, c, ENG_RECIPROCAL)) {
-        return match_deviation(p, root_of(p, c, 0));
+    if (eng_fuse_is_unary(norm->fuse, c, ENG_RECIPROCAL)) {
+        return match_deviation(norm, root_of(norm, c, 0));
     }
-    return eng_fuse_is_binary(p->fuse, c, ENG_DIV) && eng_fuse_constant(p->fuse, c, 0, &one) &&
-           one == 1.0F && eng_view_is_dense(&c->box, &c->views[1]) &&
-           match_deviation(p, root_of(p, c, 1));
+    return eng_fuse_is_binary(norm->fuse, c, ENG_DIV) &&
+           eng_fuse_constant(norm->fuse, c, 0, &one) && one == 1.0F &&
+           eng_view_is_dense(&c->box, &c->views[1]) && match_deviation(norm, root_of(norm, c, 1));
 }
 
 // (x - m) / deviation, or times its inverse.
-static bool match_normalised(struct norm *p, uint32_t tensor)
+static bool match_normalised(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *c = maker(p, tensor);
-    if (eng_fuse_is_binary(p->fuse, c, ENG_DIV)) {
-        return match_deviation(p, root_of(p, c, 1)) && reads_all(p, c, 0) &&
-               reads_by_row(p, c, 1) && match_difference(p, root_of(p, c, 0));
+    const struct eng_command *c = maker(norm, tensor);
+    if (eng_fuse_is_binary(norm->fuse, c, ENG_DIV)) {
+        return match_deviation(norm, root_of(norm, c, 1)) && reads_all(norm, c, 0) &&
+               reads_by_row(norm, c, 1) && match_difference(norm, root_of(norm, c, 0));
     }
-    if (!eng_fuse_is_binary(p->fuse, c, ENG_MUL)) {
+    if (!eng_fuse_is_binary(norm->fuse, c, ENG_MUL)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        struct norm tried = *p;
-        if (match_inverse(&tried, root_of(p, c, 1 - i)) && reads_all(&tried, c, i) &&
-            reads_by_row(&tried, c, 1 - i) && match_difference(&tried, root_of(p, c, i))) {
-            *p = tried;
+        struct norm tried = *norm;
+        if (match_inverse(&tried, root_of(norm, c, 1 - i)) && reads_all(&tried, c, i) &&
+            reads_by_row(&tried, c, 1 - i) && match_difference(&tried, root_of(norm, c, i))) {
+            *norm = tried;
             return true;
         }
     }
@@ -179,18 +181,18 @@ static bool match_normalised(struct norm *p, uint32_t tensor)
 }
 
 // normalised * scale.
-static bool match_scaled(struct norm *p, uint32_t tensor)
+static bool match_scaled(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *c = maker(p, tensor);
-    if (!eng_fuse_is_binary(p->fuse, c, ENG_MUL)) {
+    const struct eng_command *c = maker(norm, tensor);
+    if (!eng_fuse_is_binary(norm->fuse, c, ENG_MUL)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        struct norm tried = *p;
-        if (match_normalised(&tried, root_of(p, c, i)) && reads_all(&tried, c, i) &&
+        struct norm tried = *norm;
+        if (match_normalised(&tried, root_of(norm, c, i)) && reads_all(&tried, c, i) &&
             reads_by_column(&tried, c, 1 - i)) {
             tried.scale = c->inputs[1 - i];
-            *p = tried;
+            *norm = tried;
             return true;
         }
     }
@@ -198,18 +200,18 @@ static bool match_scaled(struct norm *p, uint32_t tensor)
 }
 
 // k = inverse deviation of each row * scale of each column.
-static bool match_factor(struct norm *p, uint32_t tensor)
+static bool match_factor(struct norm *norm, uint32_t tensor)
 {
-    const struct eng_command *c = maker(p, tensor);
-    if (!eng_fuse_is_binary(p->fuse, c, ENG_MUL)) {
+    const struct eng_command *c = maker(norm, tensor);
+    if (!eng_fuse_is_binary(norm->fuse, c, ENG_MUL)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        struct norm tried = *p;
-        if (match_inverse(&tried, root_of(p, c, i)) && reads_by_row(&tried, c, i) &&
+        struct norm tried = *norm;
+        if (match_inverse(&tried, root_of(norm, c, i)) && reads_by_row(&tried, c, i) &&
             reads_by_column(&tried, c, 1 - i)) {
             tried.scale = c->inputs[1 - i];
-            *p = tried;
+            *norm = tried;
             return true;
         }
     }
@@ -217,16 +219,16 @@ static bool match_factor(struct norm *p, uint32_t tensor)
 }
 
 // The product of k and x (by element) or of k and the mean (by row); tells k.
-static bool match_product(const struct norm *p, const struct eng_command *c, uint32_t other,
-                          uint32_t *out_k)
+static bool match_product(const struct norm *norm, const struct eng_command *command,
+                          uint32_t other, uint32_t *out_k)
 {
-    if (!eng_fuse_is_binary(p->fuse, c, ENG_MUL)) {
+    if (!eng_fuse_is_binary(norm->fuse, command, ENG_MUL)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        bool fits = other == p->x ? reads_all(p, c, i) : reads_by_row(p, c, i);
-        if (root_of(p, c, i) == other && fits && reads_all(p, c, 1 - i)) {
-            *out_k = root_of(p, c, 1 - i);
+        bool fits = other == norm->x ? reads_all(norm, command, i) : reads_by_row(norm, command, i);
+        if (root_of(norm, command, i) == other && fits && reads_all(norm, command, 1 - i)) {
+            *out_k = root_of(norm, command, 1 - i);
             return true;
         }
     }
@@ -234,22 +236,23 @@ static bool match_product(const struct norm *p, const struct eng_command *c, uin
 }
 
 // x * k + (bias - mean * k), given the sum's operands.
-static bool match_affine(struct norm *p, const struct eng_command *add, uint32_t product)
+static bool match_affine(struct norm *norm, const struct eng_command *add, uint32_t product)
 {
-    const struct eng_command *xk = maker(p, root_of(p, add, product));
-    const struct eng_command *rest = maker(p, root_of(p, add, 1 - product));
-    if (!eng_fuse_is_binary(p->fuse, xk, ENG_MUL) || !eng_fuse_is_binary(p->fuse, rest, ENG_SUB)) {
+    const struct eng_command *xk = maker(norm, root_of(norm, add, product));
+    const struct eng_command *rest = maker(norm, root_of(norm, add, 1 - product));
+    if (!eng_fuse_is_binary(norm->fuse, xk, ENG_MUL) ||
+        !eng_fuse_is_binary(norm->fuse, rest, ENG_SUB)) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        struct norm tried = *p;
-        uint32_t k = root_of(p, xk, i), same = ENG_NONE;
+        struct norm tried = *norm;
+        uint32_t k = root_of(norm, xk, i), same = ENG_NONE;
         if (match_factor(&tried, k) && match_product(&tried, xk, tried.x, &same) && same == k &&
-            match_product(&tried, maker(p, root_of(p, rest, 1)), tried.mean, &same) && same == k &&
-            reads_all(&tried, add, product) && reads_all(&tried, add, 1 - product) &&
+            match_product(&tried, maker(norm, root_of(norm, rest, 1)), tried.mean, &same) &&
+            same == k && reads_all(&tried, add, product) && reads_all(&tried, add, 1 - product) &&
             reads_all(&tried, rest, 1) && reads_by_column(&tried, rest, 0)) {
             tried.bias = rest->inputs[0];
-            *p = tried;
+            *norm = tried;
             return true;
         }
     }
@@ -257,50 +260,50 @@ static bool match_affine(struct norm *p, const struct eng_command *add, uint32_t
 }
 
 // A whole normalisation that ends in this command, the longest form first.
-static bool match_norm(struct norm *p, const struct eng_command *last)
+static bool match_norm(struct norm *norm, const struct eng_command *last)
 {
     uint32_t tensor = last->outputs[0];
-    if (eng_fuse_is_binary(p->fuse, last, ENG_ADD)) {
+    if (eng_fuse_is_binary(norm->fuse, last, ENG_ADD)) {
         for (uint32_t i = 0; i < 2; i++) {
-            struct norm tried = *p;
+            struct norm tried = *norm;
             if (match_affine(&tried, last, i)) {
-                *p = tried;
+                *norm = tried;
                 return true;
             }
-            if (match_scaled(&tried, root_of(p, last, i)) && reads_all(&tried, last, i) &&
+            if (match_scaled(&tried, root_of(norm, last, i)) && reads_all(&tried, last, i) &&
                 reads_by_column(&tried, last, 1 - i)) {
                 tried.bias = last->inputs[1 - i];
-                *p = tried;
+                *norm = tried;
                 return true;
             }
         }
         return false;
     }
-    return match_scaled(p, tensor) || match_normalised(p, tensor);
+    return match_scaled(norm, tensor) || match_normalised(norm, tensor);
 }
 
-static bool replace_with_norm(struct eng_fuse *fuse, uint32_t at, const struct norm *p)
+static bool replace_with_norm(struct eng_fuse *fuse, uint32_t at, const struct norm *norm)
 {
     struct base_arena *arena = fuse->program->arena;
     uint32_t *inputs = base_arena_alloc(arena, 3 * sizeof(*inputs));
     if (inputs == NULL) {
         return false;
     }
-    inputs[0] = p->x;
-    inputs[1] = p->scale;
-    inputs[2] = p->bias;
-    const struct eng_command norm = {
+    inputs[0] = norm->x;
+    inputs[1] = norm->scale;
+    inputs[2] = norm->bias;
+    const struct eng_command made = {
         .op = ENG_OP_NORM,
         .node = fuse->program->commands[at].node,
         .input_count = 3,
         .inputs = inputs,
-        .u.norm = {.groups = p->groups,
-                   .n = p->n,
+        .u.norm = {.groups = norm->groups,
+                   .n = norm->n,
                    .scale_inner = 1,
-                   .scale_count = p->n,
-                   .epsilon = p->epsilon},
+                   .scale_count = norm->n,
+                   .epsilon = norm->epsilon},
     };
-    eng_fuse_replace(fuse, at, &norm);
+    eng_fuse_replace(fuse, at, &made);
     return true;
 }
 

@@ -37,20 +37,20 @@ static uint32_t root_of(const struct eng_program *program, uint32_t tensor)
     return alias == ENG_NONE ? tensor : alias;
 }
 
-static void find_last_reads(const struct planner *p)
+static void find_last_reads(const struct planner *planner)
 {
-    const struct eng_program *program = p->program;
+    const struct eng_program *program = planner->program;
     for (uint32_t c = 0; c < program->command_count; c++) {
         const struct eng_command *command = &program->commands[c];
         for (uint32_t i = 0; i < command->input_count; i++) {
             if (command->inputs[i] != ENG_NONE) {
-                p->last_read[root_of(program, command->inputs[i])] = c;
+                planner->last_read[root_of(program, command->inputs[i])] = c;
             }
         }
     }
     for (uint32_t t = 0; t < program->tensor_count; t++) {
         if (program->tensors[t].is_output) {
-            p->last_read[root_of(program, t)] = program->command_count;
+            planner->last_read[root_of(program, t)] = program->command_count;
         }
     }
 }
@@ -72,18 +72,18 @@ static bool reads_in_step(const struct eng_command *command, uint32_t input)
 }
 
 // The block an elementwise command may write over, ENG_NONE when there is none.
-static uint32_t block_to_reuse(const struct planner *p, uint32_t at,
+static uint32_t block_to_reuse(const struct planner *planner, uint32_t at,
                                const struct eng_command *command)
 {
-    const struct eng_program *program = p->program;
+    const struct eng_program *program = planner->program;
     size_t bytes = eng_desc_bytes(&program->tensors[command->outputs[0]].desc);
     for (uint32_t i = 0; i < command->input_count && command->output_count == 1; i++) {
         if (command->inputs[i] == ENG_NONE || !reads_in_step(command, i)) {
             continue;
         }
         uint32_t root = root_of(program, command->inputs[i]);
-        bool fits = program->tensors[root].kind == ENG_TEMP && p->block_of[root] != ENG_NONE &&
-                    p->last_read[root] == at &&
+        bool fits = program->tensors[root].kind == ENG_TEMP &&
+                    planner->block_of[root] != ENG_NONE && planner->last_read[root] == at &&
                     eng_desc_bytes(&program->tensors[root].desc) == bytes;
         // Every other reading of the same tensor must be in step too.
         for (uint32_t j = 0; j < command->input_count && fits; j++) {
@@ -91,16 +91,16 @@ static uint32_t block_to_reuse(const struct planner *p, uint32_t at,
                    reads_in_step(command, j);
         }
         if (fits) {
-            return p->block_of[root];
+            return planner->block_of[root];
         }
     }
     return ENG_NONE;
 }
 
 // One block per tensor written, or a longer life for the block it is written over.
-static enum base_status make_blocks(struct planner *p, size_t *out_unshared)
+static enum base_status make_blocks(struct planner *planner, size_t *out_unshared)
 {
-    const struct eng_program *program = p->program;
+    const struct eng_program *program = planner->program;
     *out_unshared = 0;
     for (uint32_t c = 0; c < program->command_count; c++) {
         const struct eng_command *command = &program->commands[c];
@@ -115,14 +115,15 @@ static enum base_status make_blocks(struct planner *p, size_t *out_unshared)
                 return BASE_ERR_TOO_LARGE;
             }
             // Nobody may read it: its bytes are written all the same.
-            uint32_t end = p->last_read[tensor] > c ? p->last_read[tensor] : c;
-            uint32_t block = block_to_reuse(p, c, command);
+            uint32_t end = planner->last_read[tensor] > c ? planner->last_read[tensor] : c;
+            uint32_t block = block_to_reuse(planner, c, command);
             if (block == ENG_NONE) {
-                block = p->count++;
-                p->blocks[block] = (struct block){.begin = c, .bytes = bytes, .number = block};
+                block = planner->count++;
+                planner->blocks[block] =
+                    (struct block){.begin = c, .bytes = bytes, .number = block};
             }
-            p->blocks[block].end = end;
-            p->block_of[tensor] = block;
+            planner->blocks[block].end = end;
+            planner->block_of[tensor] = block;
         }
     }
     return BASE_OK;
@@ -165,37 +166,37 @@ static size_t find_gap(const struct block *const *placed, uint32_t count, const 
     return best == SIZE_MAX ? free_from : best;
 }
 
-static enum base_status take_place(const struct planner *p, struct block *block, size_t offset,
-                                   size_t *total)
+static enum base_status take_place(const struct planner *planner, struct block *block,
+                                   size_t offset, size_t *total)
 {
     size_t end;
     block->offset = offset;
-    if (!base_ckd_add(offset, block->bytes, &end) || end > p->limit_bytes) {
+    if (!base_ckd_add(offset, block->bytes, &end) || end > planner->limit_bytes) {
         return BASE_ERR_TOO_LARGE;
     }
     *total = end > *total ? end : *total;
     return BASE_OK;
 }
 
-static enum base_status place_by_size(const struct planner *p, size_t *out_total)
+static enum base_status place_by_size(const struct planner *planner, size_t *out_total)
 {
     const struct block **placed =
-        base_arena_alloc(p->arena, ((size_t)p->count + 1) * sizeof(struct block *));
-    struct block *sorted =
-        base_arena_copy(p->arena, p->blocks, (size_t)p->count * sizeof(struct block));
+        base_arena_alloc(planner->arena, ((size_t)planner->count + 1) * sizeof(struct block *));
+    struct block *sorted = base_arena_copy(planner->arena, planner->blocks,
+                                           (size_t)planner->count * sizeof(struct block));
     if (placed == NULL || sorted == NULL) {
         return BASE_ERR_NOMEM;
     }
-    qsort(sorted, p->count, sizeof(*sorted), by_size);
-    for (uint32_t i = 0; i < p->count; i++) {
+    qsort(sorted, planner->count, sizeof(*sorted), by_size);
+    for (uint32_t i = 0; i < planner->count; i++) {
         struct block *block = &sorted[i];
-        BASE_TRY(take_place(p, block, find_gap(placed, i, block), out_total));
+        BASE_TRY(take_place(planner, block, find_gap(placed, i, block), out_total));
         uint32_t at = i;
         for (; at > 0 && placed[at - 1]->offset > block->offset; at--) {
             placed[at] = placed[at - 1];
         }
         placed[at] = block;
-        p->blocks[block->number].offset = block->offset;
+        planner->blocks[block->number].offset = block->offset;
     }
     return BASE_OK;
 }
@@ -271,55 +272,56 @@ static int by_end(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-static enum base_status place_by_time(const struct planner *p, size_t *out_total)
+static enum base_status place_by_time(const struct planner *planner, size_t *out_total)
 {
-    struct block *ending =
-        base_arena_copy(p->arena, p->blocks, (size_t)p->count * sizeof(struct block));
+    struct block *ending = base_arena_copy(planner->arena, planner->blocks,
+                                           (size_t)planner->count * sizeof(struct block));
     if (ending == NULL) {
         return BASE_ERR_NOMEM;
     }
-    qsort(ending, p->count, sizeof(*ending), by_end);
+    qsort(ending, planner->count, sizeof(*ending), by_end);
     struct free_list list = {.count = 0};
     uint32_t ended = 0;
-    for (uint32_t i = 0; i < p->count; i++) { // blocks were made in order of their begin
-        struct block *block = &p->blocks[i];
-        for (; ended < p->count && ending[ended].end < block->begin; ended++) {
-            const struct block *old = &p->blocks[ending[ended].number];
+    for (uint32_t i = 0; i < planner->count; i++) { // blocks were made in order of their begin
+        struct block *block = &planner->blocks[i];
+        for (; ended < planner->count && ending[ended].end < block->begin; ended++) {
+            const struct block *old = &planner->blocks[ending[ended].number];
             give_back(&list, old->offset, old->bytes);
         }
         size_t offset = *out_total;
         if (block->bytes > 0) {
             (void)take_free(&list, block->bytes, &offset);
         }
-        BASE_TRY(take_place(p, block, offset, out_total));
+        BASE_TRY(take_place(planner, block, offset, out_total));
     }
     return BASE_OK;
 }
 
-static enum base_status plan(struct planner *p, struct eng_memory_plan *out)
+static enum base_status plan(struct planner *planner, struct eng_memory_plan *out)
 {
-    const struct eng_program *program = p->program;
+    const struct eng_program *program = planner->program;
     size_t outputs = 1;
     for (uint32_t c = 0; c < program->command_count; c++) {
         outputs += program->commands[c].output_count;
     }
     size_t numbers = ((size_t)program->tensor_count + 1) * sizeof(uint32_t);
-    p->block_of = base_arena_alloc(p->arena, numbers);
-    p->last_read = base_arena_zalloc(p->arena, numbers);
-    p->blocks = base_arena_alloc(p->arena, outputs * sizeof(struct block));
-    if (p->block_of == NULL || p->last_read == NULL || p->blocks == NULL) {
+    planner->block_of = base_arena_alloc(planner->arena, numbers);
+    planner->last_read = base_arena_zalloc(planner->arena, numbers);
+    planner->blocks = base_arena_alloc(planner->arena, outputs * sizeof(struct block));
+    if (planner->block_of == NULL || planner->last_read == NULL || planner->blocks == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t t = 0; t < program->tensor_count; t++) {
-        p->block_of[t] = ENG_NONE;
+        planner->block_of[t] = ENG_NONE;
     }
-    find_last_reads(p);
-    BASE_TRY(make_blocks(p, &out->unshared_bytes));
-    BASE_TRY(p->count <= ENG_PLAN_TENSORS_MAX ? place_by_size(p, &out->total_bytes)
-                                              : place_by_time(p, &out->total_bytes));
+    find_last_reads(planner);
+    BASE_TRY(make_blocks(planner, &out->unshared_bytes));
+    BASE_TRY(planner->count <= ENG_PLAN_TENSORS_MAX ? place_by_size(planner, &out->total_bytes)
+                                                    : place_by_time(planner, &out->total_bytes));
     for (uint32_t t = 0; t < program->tensor_count; t++) {
-        out->offsets[t] =
-            p->block_of[t] == ENG_NONE ? ENG_PLAN_NOWHERE : p->blocks[p->block_of[t]].offset;
+        out->offsets[t] = planner->block_of[t] == ENG_NONE
+                              ? ENG_PLAN_NOWHERE
+                              : planner->blocks[planner->block_of[t]].offset;
     }
     return BASE_OK;
 }

@@ -62,44 +62,44 @@ static double conv_flops(const struct eng_program *program, const struct eng_com
 }
 
 static void work_of_product(const struct eng_program *program, const struct eng_command *command,
-                            struct work *w)
+                            struct work *work)
 {
-    w->is_product = true;
+    work->is_product = true;
     switch (command->op) {
     case ENG_OP_MATMUL: {
         const int64_t n = command->box.size[command->u.matmul.batch_rank + 1];
         const int64_t k = command->box.size[command->u.matmul.batch_rank + 2];
-        w->flops = 2 * box_count(&command->box);
-        w->may_be_low = program->tensors[command->inputs[1]].kind == ENG_CONST &&
-                        n >= LOW_SIZE_MIN && k >= LOW_SIZE_MIN;
+        work->flops = 2 * box_count(&command->box);
+        work->may_be_low = program->tensors[command->inputs[1]].kind == ENG_CONST &&
+                           n >= LOW_SIZE_MIN && k >= LOW_SIZE_MIN;
         break;
     }
     case ENG_OP_CONV:
-        w->flops = conv_flops(program, command);
-        w->may_be_low =
+        work->flops = conv_flops(program, command);
+        work->may_be_low =
             program->tensors[command->inputs[1]].kind == ENG_CONST && command->u.conv.groups == 1;
         break;
     case ENG_OP_CONV_CHAIN:
         for (uint32_t i = 0; i < command->u.chain->count; i++) {
-            w->flops += conv_flops(program, &command->u.chain->convs[i]);
+            work->flops += conv_flops(program, &command->u.chain->convs[i]);
         }
         break;
     case ENG_OP_CONV_GRAD_INPUT:
-        w->flops = 2 * count_of(program, command->inputs[0]) *
-                   weights_of_channel(program, command->inputs[1]);
+        work->flops = 2 * count_of(program, command->inputs[0]) *
+                      weights_of_channel(program, command->inputs[1]);
         break;
     case ENG_OP_CONV_GRAD_WEIGHT:
-        w->flops = 2 * count_of(program, command->inputs[1]) *
-                   weights_of_channel(program, command->outputs[0]);
+        work->flops = 2 * count_of(program, command->inputs[1]) *
+                      weights_of_channel(program, command->outputs[0]);
         break;
     default: { // ENG_OP_ATTENTION; its box is B, H, S, T, D, E
         const int64_t *size = command->box.size;
-        w->flops = 2 * (double)size[0] * (double)size[1] * (double)size[2] * (double)size[3] *
-                   (double)(size[4] + size[5]);
+        work->flops = 2 * (double)size[0] * (double)size[1] * (double)size[2] * (double)size[3] *
+                      (double)(size[4] + size[5]);
         break;
     }
     }
-    w->convert_bytes = w->may_be_low ? 2 * bytes_of(program, command->inputs[0]) : 0;
+    work->convert_bytes = work->may_be_low ? 2 * bytes_of(program, command->inputs[0]) : 0;
 }
 
 static double raster_bytes(const struct eng_program *program, const struct eng_command *command)
@@ -170,31 +170,31 @@ static double bytes_us(const struct rates *rates, double bytes)
     return bytes * 1e6 / eng_machine_bytes(rates->machine, bytes, rates->l2_bytes, rates->l3_bytes);
 }
 
-static double ref_us(const struct rates *rates, const struct work *w)
+static double ref_us(const struct rates *rates, const struct work *work)
 {
-    return (w->flops + REF_OPS * w->elements) / rates->ref_flops_per_us;
+    return (work->flops + REF_OPS * work->elements) / rates->ref_flops_per_us;
 }
 
 static void add_command(const struct rates *rates, const struct option *option,
-                        const struct work *w, bool is_taken, struct eng_graph_cost *cost)
+                        const struct work *work, bool is_taken, struct eng_graph_cost *cost)
 {
     if (option->kernels == NULL) {
-        double *where = w->is_copy      ? &cost->copies_us
-                        : w->is_product ? &cost->compute_us
-                                        : &cost->other_us;
-        *where += ref_us(rates, w);
+        double *where = work->is_copy      ? &cost->copies_us
+                        : work->is_product ? &cost->compute_us
+                                           : &cost->other_us;
+        *where += ref_us(rates, work);
     } else if (!is_taken) {
-        cost->fallback_us += ref_us(rates, w);
-    } else if (w->is_copy) {
-        cost->copies_us += bytes_us(rates, w->bytes) / rates->threads;
-    } else if (w->is_product) {
-        const bool low = w->may_be_low && option->low_flops_per_us > 0;
+        cost->fallback_us += ref_us(rates, work);
+    } else if (work->is_copy) {
+        cost->copies_us += bytes_us(rates, work->bytes) / rates->threads;
+    } else if (work->is_product) {
+        const bool low = work->may_be_low && option->low_flops_per_us > 0;
         const double rate = low ? option->low_flops_per_us : option->flops_per_us;
-        cost->compute_us += w->flops / rate / rates->threads;
-        cost->copies_us += low ? bytes_us(rates, w->convert_bytes) / rates->threads : 0;
+        cost->compute_us += work->flops / rate / rates->threads;
+        cost->copies_us += low ? bytes_us(rates, work->convert_bytes) / rates->threads : 0;
     } else {
-        const double ops = w->ops * w->elements / (option->flops_per_us * VECTOR_PART);
-        const double move = bytes_us(rates, w->bytes);
+        const double ops = work->ops * work->elements / (option->flops_per_us * VECTOR_PART);
+        const double move = bytes_us(rates, work->bytes);
         cost->other_us += (ops > move ? ops : move) / rates->threads;
     }
 }

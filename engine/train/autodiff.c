@@ -171,65 +171,68 @@ static struct places places_of(const struct eng_box *box, const struct eng_view 
 }
 
 // Sums over the innermost run of dims the target does not step through; false: there is none.
-static enum base_status sum_run(struct eng_ad *ad, struct places *p, uint32_t *gradient, bool *done)
+static enum base_status sum_run(struct eng_ad *ad, struct places *places, uint32_t *gradient,
+                                bool *done)
 {
-    uint32_t end = p->box.rank, begin;
+    uint32_t end = places->box.rank, begin;
     int64_t outer = 1, n = 1, inner = 1;
-    while (end > 0 && p->view.stride[end - 1] != 0) {
-        inner *= p->box.size[--end];
+    while (end > 0 && places->view.stride[end - 1] != 0) {
+        inner *= places->box.size[--end];
     }
-    for (begin = end; begin > 0 && p->view.stride[begin - 1] == 0; begin--) {
-        n *= p->box.size[begin - 1];
+    for (begin = end; begin > 0 && places->view.stride[begin - 1] == 0; begin--) {
+        n *= places->box.size[begin - 1];
     }
     for (uint32_t d = 0; d < begin; d++) {
-        outer *= p->box.size[d];
+        outer *= places->box.size[d];
     }
     *done = begin == end;
     if (*done) {
         return BASE_OK;
     }
     BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, *gradient, outer, n, inner, gradient));
-    for (uint32_t d = end; d < p->box.rank; d++) {
-        p->box.size[begin + d - end] = p->box.size[d];
-        p->view.stride[begin + d - end] = p->view.stride[d];
+    for (uint32_t d = end; d < places->box.rank; d++) {
+        places->box.size[begin + d - end] = places->box.size[d];
+        places->view.stride[begin + d - end] = places->view.stride[d];
     }
-    p->box.rank -= end - begin;
+    places->box.rank -= end - begin;
     return BASE_OK;
 }
 
-static bool is_dense(const struct places *p, int64_t count)
+static bool is_dense(const struct places *places, int64_t count)
 {
     int64_t step = 1;
-    for (uint32_t d = p->box.rank; d-- > 0;) {
-        if (p->view.stride[d] != step) {
+    for (uint32_t d = places->box.rank; d-- > 0;) {
+        if (places->view.stride[d] != step) {
             return false;
         }
-        step *= p->box.size[d];
+        step *= places->box.size[d];
     }
-    return p->view.offset == 0 && step == count;
+    return places->view.offset == 0 && step == count;
 }
 
 // Adds each element where it was read from. The same place may have been read twice.
-static enum base_status put_back(struct eng_ad *ad, uint32_t tensor, const struct places *p,
+static enum base_status put_back(struct eng_ad *ad, uint32_t tensor, const struct places *places,
                                  uint32_t *gradient)
 {
     struct eng_region *region = base_arena_zalloc(ad->program->arena, sizeof(*region));
-    struct eng_view dense = ad_dense_view(&p->box);
+    struct eng_view dense = ad_dense_view(&places->box);
     struct eng_command *raster = NULL;
     uint32_t out = ENG_NONE;
     if (region == NULL) {
         return BASE_ERR_NOMEM;
     }
-    if (p->box.rank > ENG_REGION_RANK_MAX) {
+    if (places->box.rank > ENG_REGION_RANK_MAX) {
         return base_error_set(ad->error, BASE_ERR_UNSUPPORTED,
-                              "no gradient of a view of %u dimensions", p->box.rank);
+                              "no gradient of a view of %u dimensions", places->box.rank);
     }
-    *region = (struct eng_region){
-        .source = *gradient, .rank = p->box.rank, .accumulate = true, .dst_offset = p->view.offset};
-    for (uint32_t d = 0; d < p->box.rank; d++) {
-        region->size[d] = p->box.size[d];
+    *region = (struct eng_region){.source = *gradient,
+                                  .rank = places->box.rank,
+                                  .accumulate = true,
+                                  .dst_offset = places->view.offset};
+    for (uint32_t d = 0; d < places->box.rank; d++) {
+        region->size[d] = places->box.size[d];
         region->src_stride[d] = dense.stride[d];
-        region->dst_stride[d] = p->view.stride[d];
+        region->dst_stride[d] = places->view.stride[d];
     }
     BASE_TRY(ad_like(ad, ad_root(ad, tensor), &out));
     BASE_TRY(ad_command(ad, ENG_OP_RASTER, gradient, 1, out, &raster));

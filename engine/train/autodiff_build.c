@@ -130,85 +130,86 @@ struct eng_view ad_dense_view(const struct eng_box *box)
 
 // --- expressions ------------------------------------------------------------------------------
 
-void ad_expr_init(struct ad_expr *e, const struct eng_box *box)
+void ad_expr_init(struct ad_expr *expr, const struct eng_box *box)
 {
-    memset(e, 0, sizeof(*e));
-    e->box = *box;
+    memset(expr, 0, sizeof(*expr));
+    expr->box = *box;
 }
 
-uint8_t ad_load(struct ad_expr *e, uint32_t tensor, const struct eng_view *view)
+uint8_t ad_load(struct ad_expr *expr, uint32_t tensor, const struct eng_view *view)
 {
-    base_check(e->expr.load_count < ENG_EXPR_LOADS_MAX && e->expr.op_count == 0);
-    e->loads[e->expr.load_count] = tensor;
-    e->views[e->expr.load_count] = *view;
-    return (uint8_t)e->expr.load_count++;
+    base_check(expr->expr.load_count < ENG_EXPR_LOADS_MAX && expr->expr.op_count == 0);
+    expr->loads[expr->expr.load_count] = tensor;
+    expr->views[expr->expr.load_count] = *view;
+    return (uint8_t)expr->expr.load_count++;
 }
 
-uint8_t ad_load_dense(struct ad_expr *e, uint32_t tensor)
+uint8_t ad_load_dense(struct ad_expr *expr, uint32_t tensor)
 {
-    struct eng_view view = ad_dense_view(&e->box);
-    return ad_load(e, tensor, &view);
+    struct eng_view view = ad_dense_view(&expr->box);
+    return ad_load(expr, tensor, &view);
 }
 
-static uint8_t instruction(struct ad_expr *e, struct eng_expr_op op)
+static uint8_t instruction(struct ad_expr *expr, struct eng_expr_op op)
 {
-    base_check(e->expr.op_count < ENG_EXPR_OPS_MAX);
-    e->expr.ops[e->expr.op_count] = op;
-    return (uint8_t)(e->expr.load_count + e->expr.op_count++);
+    base_check(expr->expr.op_count < ENG_EXPR_OPS_MAX);
+    expr->expr.ops[expr->expr.op_count] = op;
+    return (uint8_t)(expr->expr.load_count + expr->expr.op_count++);
 }
 
-uint8_t ad_unary_with(struct ad_expr *e, enum eng_unary_fn fn, float alpha, float beta, uint8_t a)
-{
-    return instruction(
-        e, (struct eng_expr_op){
-               .kind = ENG_EXPR_UNARY, .fn = (uint8_t)fn, .a = a, .alpha = alpha, .beta = beta});
-}
-
-uint8_t ad_unary(struct ad_expr *e, enum eng_unary_fn fn, uint8_t a)
-{
-    return ad_unary_with(e, fn, 0, 0, a);
-}
-
-uint8_t ad_binary(struct ad_expr *e, enum eng_binary_fn fn, uint8_t a, uint8_t b)
+uint8_t ad_unary_with(struct ad_expr *expr, enum eng_unary_fn fn, float alpha, float beta,
+                      uint8_t a)
 {
     return instruction(
-        e, (struct eng_expr_op){.kind = ENG_EXPR_BINARY, .fn = (uint8_t)fn, .a = a, .b = b});
+        expr, (struct eng_expr_op){
+                  .kind = ENG_EXPR_UNARY, .fn = (uint8_t)fn, .a = a, .alpha = alpha, .beta = beta});
 }
 
-uint8_t ad_const(struct ad_expr *e, double value)
+uint8_t ad_unary(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t a)
 {
-    return instruction(e, (struct eng_expr_op){.kind = ENG_EXPR_CONST, .alpha = (float)value});
+    return ad_unary_with(expr, fn, 0, 0, a);
 }
 
-uint8_t ad_times(struct ad_expr *e, uint8_t a, double value)
+uint8_t ad_binary(struct ad_expr *expr, enum eng_binary_fn fn, uint8_t a, uint8_t b)
 {
-    return ad_binary(e, ENG_MUL, a, ad_const(e, value));
+    return instruction(
+        expr, (struct eng_expr_op){.kind = ENG_EXPR_BINARY, .fn = (uint8_t)fn, .a = a, .b = b});
 }
 
-uint8_t ad_plus(struct ad_expr *e, uint8_t a, double value)
+uint8_t ad_const(struct ad_expr *expr, double value)
 {
-    return ad_binary(e, ENG_ADD, a, ad_const(e, value));
+    return instruction(expr, (struct eng_expr_op){.kind = ENG_EXPR_CONST, .alpha = (float)value});
 }
 
-uint8_t ad_above(struct ad_expr *e, uint8_t a, double limit)
+uint8_t ad_times(struct ad_expr *expr, uint8_t a, double value)
 {
-    uint8_t rest = limit == 0 ? a : ad_plus(e, a, -limit);
-    return ad_unary(e, ENG_SIGN, ad_unary(e, ENG_RELU, rest));
+    return ad_binary(expr, ENG_MUL, a, ad_const(expr, value));
 }
 
-enum base_status ad_expr_emit(struct eng_ad *ad, const struct ad_expr *e, enum eng_dtype dtype,
+uint8_t ad_plus(struct ad_expr *expr, uint8_t a, double value)
+{
+    return ad_binary(expr, ENG_ADD, a, ad_const(expr, value));
+}
+
+uint8_t ad_above(struct ad_expr *expr, uint8_t a, double limit)
+{
+    uint8_t rest = limit == 0 ? a : ad_plus(expr, a, -limit);
+    return ad_unary(expr, ENG_SIGN, ad_unary(expr, ENG_RELU, rest));
+}
+
+enum base_status ad_expr_emit(struct eng_ad *ad, const struct ad_expr *expr, enum eng_dtype dtype,
                               uint32_t *out)
 {
     struct eng_command *command = NULL;
-    struct eng_expr *expr = base_arena_copy(ad->program->arena, &e->expr, sizeof(e->expr));
-    if (expr == NULL) {
+    struct eng_expr *kept = base_arena_copy(ad->program->arena, &expr->expr, sizeof(expr->expr));
+    if (kept == NULL) {
         return BASE_ERR_NOMEM;
     }
-    base_assert(e->expr.op_count > 0);
-    BASE_TRY(ad_flat(ad, dtype, ad_volume(&e->box), out));
-    BASE_TRY(ad_command(ad, ENG_OP_EXPR, e->loads, e->expr.load_count, *out, &command));
-    command->u.expr = expr;
-    command->box = e->box;
-    memcpy(command->views, e->views, sizeof(e->views));
+    base_assert(expr->expr.op_count > 0);
+    BASE_TRY(ad_flat(ad, dtype, ad_volume(&expr->box), out));
+    BASE_TRY(ad_command(ad, ENG_OP_EXPR, expr->loads, expr->expr.load_count, *out, &command));
+    command->u.expr = kept;
+    command->box = expr->box;
+    memcpy(command->views, expr->views, sizeof(expr->views));
     return BASE_OK;
 }

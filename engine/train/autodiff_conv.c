@@ -295,49 +295,60 @@ struct weights_shape {
 
 // dw [groups, m, taps, c] = dy^T [groups, m, rows] windows [rows, taps, groups, c]: one product
 // over all taps without groups, else one for each group and tap.
-static enum base_status by_products(struct eng_ad *ad, const struct weights_shape *s, uint32_t dy,
-                                    uint32_t windows, uint32_t w, uint32_t *out)
+static enum base_status by_products(struct eng_ad *ad, const struct weights_shape *weights_shape,
+                                    uint32_t dy, uint32_t windows, uint32_t w, uint32_t *out)
 {
     const uint32_t inputs[2] = {dy, windows};
-    int64_t m = s->m * s->groups, row = s->taps * s->c * s->groups;
+    int64_t m = weights_shape->m * weights_shape->groups,
+            row = weights_shape->taps * weights_shape->c * weights_shape->groups;
     struct eng_command *matmul = NULL;
-    bool is_one = s->groups == 1;
-    BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, m * s->c * s->taps, out));
+    bool is_one = weights_shape->groups == 1;
+    BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, m * weights_shape->c * weights_shape->taps,
+                     out));
     BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *out, &matmul));
     matmul->u.matmul =
         (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
     if (is_one) {
-        matmul->box = (struct eng_box){.rank = 3, .size = {m, row, s->rows}};
+        matmul->box = (struct eng_box){.rank = 3, .size = {m, row, weights_shape->rows}};
         matmul->views[0] = (struct eng_view){.stride = {1, 0, m}};
         matmul->views[1] = (struct eng_view){.stride = {0, 1, row}};
     } else {
         matmul->u.matmul.batch_rank = 2;
         matmul->box =
-            (struct eng_box){.rank = 5, .size = {s->groups, s->taps, s->m, s->c, s->rows}};
-        matmul->views[0] = (struct eng_view){.stride = {s->m, 0, 1, 0, m}};
-        matmul->views[1] = (struct eng_view){.stride = {s->c, s->groups * s->c, 0, 1, row}};
+            (struct eng_box){.rank = 5,
+                             .size = {weights_shape->groups, weights_shape->taps, weights_shape->m,
+                                      weights_shape->c, weights_shape->rows}};
+        matmul->views[0] = (struct eng_view){.stride = {weights_shape->m, 0, 1, 0, m}};
+        matmul->views[1] = (struct eng_view){
+            .stride = {weights_shape->c, weights_shape->groups * weights_shape->c, 0, 1, row}};
     }
-    const int64_t joined[4] = {0, s->c, s->taps * s->c, 1};
-    const int64_t parted[4] = {s->taps * s->m * s->c, s->m * s->c, s->c, 1};
-    return s->taps > 1 ? taps_last(ad, *out, w, s->groups, s->taps, is_one ? joined : parted, out)
-                       : BASE_OK;
+    const int64_t joined[4] = {0, weights_shape->c, weights_shape->taps * weights_shape->c, 1};
+    const int64_t parted[4] = {weights_shape->taps * weights_shape->m * weights_shape->c,
+                               weights_shape->m * weights_shape->c, weights_shape->c, 1};
+    return weights_shape->taps > 1 ? taps_last(ad, *out, w, weights_shape->groups,
+                                               weights_shape->taps, is_one ? joined : parted, out)
+                                   : BASE_OK;
 }
 
 // One channel in and out of each group: dw [taps, channels] = sum over rows of dy * windows.
-static enum base_status by_sums(struct eng_ad *ad, const struct weights_shape *s, uint32_t dy,
-                                uint32_t windows, uint32_t w, uint32_t *out)
+static enum base_status by_sums(struct eng_ad *ad, const struct weights_shape *weights_shape,
+                                uint32_t dy, uint32_t windows, uint32_t w, uint32_t *out)
 {
-    struct eng_box box = {.rank = 3, .size = {s->rows, s->taps, s->groups}};
-    struct eng_view across = {.stride = {s->groups, 0, 1}};
+    struct eng_box box = {
+        .rank = 3, .size = {weights_shape->rows, weights_shape->taps, weights_shape->groups}};
+    struct eng_view across = {.stride = {weights_shape->groups, 0, 1}};
     enum eng_dtype dtype = ad_tensor(ad, dy)->desc.dtype;
-    const int64_t strides[4] = {1, s->groups, 1, 1};
+    const int64_t strides[4] = {1, weights_shape->groups, 1, 1};
     struct ad_expr e;
     ad_expr_init(&e, &box);
     uint8_t window = ad_load_dense(&e, windows);
     (void)ad_binary(&e, ENG_MUL, window, ad_load(&e, dy, &across));
     BASE_TRY(ad_expr_emit(ad, &e, dtype, out));
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, *out, 1, s->rows, s->taps * s->groups, out));
-    return s->taps > 1 ? taps_last(ad, *out, w, s->groups, s->taps, strides, out) : BASE_OK;
+    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, *out, 1, weights_shape->rows,
+                       weights_shape->taps * weights_shape->groups, out));
+    return weights_shape->taps > 1
+               ? taps_last(ad, *out, w, weights_shape->groups, weights_shape->taps, strides, out)
+               : BASE_OK;
 }
 
 static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *command,

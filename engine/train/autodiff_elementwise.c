@@ -9,9 +9,9 @@
 
 // Derivative at x, where y = f(x) is at hand; every function returns the register of f'(x).
 
-static uint8_t reciprocal_sqrt_of(struct ad_expr *e, uint8_t square, double sign, double add)
+static uint8_t reciprocal_sqrt_of(struct ad_expr *expr, uint8_t square, double sign, double add)
 {
-    return ad_unary(e, ENG_RSQRT, ad_plus(e, ad_times(e, square, sign), add));
+    return ad_unary(expr, ENG_RSQRT, ad_plus(expr, ad_times(expr, square, sign), add));
 }
 
 // Functions whose derivative follows from y alone: x need not be kept, and may never be stored.
@@ -34,98 +34,100 @@ static bool is_known_by_y(enum eng_unary_fn fn)
 }
 
 // Their derivatives.
-static bool slope_from_y(struct ad_expr *e, const struct eng_unary *u, uint8_t y, uint8_t *out)
+static bool slope_from_y(struct ad_expr *expr, const struct eng_unary *unary, uint8_t y,
+                         uint8_t *out)
 {
-    switch (u->fn) {
+    switch (unary->fn) {
     case ENG_RELU: // y is not below 0
-        *out = ad_unary(e, ENG_SIGN, y);
+        *out = ad_unary(expr, ENG_SIGN, y);
         return true;
     case ENG_CLIP: { // nor outside of its bounds
-        uint8_t above = ad_unary(e, ENG_SIGN, ad_plus(e, y, -(double)u->alpha));
-        uint8_t below = ad_unary(e, ENG_SIGN, ad_plus(e, ad_unary(e, ENG_NEG, y), (double)u->beta));
-        *out = ad_binary(e, ENG_MUL, above, below);
+        uint8_t above = ad_unary(expr, ENG_SIGN, ad_plus(expr, y, -(double)unary->alpha));
+        uint8_t below = ad_unary(expr, ENG_SIGN,
+                                 ad_plus(expr, ad_unary(expr, ENG_NEG, y), (double)unary->beta));
+        *out = ad_binary(expr, ENG_MUL, above, below);
         return true;
     }
     case ENG_SQRT:
-        *out = ad_times(e, ad_unary(e, ENG_RECIPROCAL, y), 0.5);
+        *out = ad_times(expr, ad_unary(expr, ENG_RECIPROCAL, y), 0.5);
         return true;
     case ENG_RSQRT:
-        *out = ad_times(e, ad_binary(e, ENG_MUL, y, ad_unary(e, ENG_SQUARE, y)), -0.5);
+        *out = ad_times(expr, ad_binary(expr, ENG_MUL, y, ad_unary(expr, ENG_SQUARE, y)), -0.5);
         return true;
     case ENG_RECIPROCAL:
-        *out = ad_unary(e, ENG_NEG, ad_unary(e, ENG_SQUARE, y));
+        *out = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, y));
         return true;
     case ENG_EXP:
         *out = y;
         return true;
     case ENG_TAN:
-        *out = ad_plus(e, ad_unary(e, ENG_SQUARE, y), 1);
+        *out = ad_plus(expr, ad_unary(expr, ENG_SQUARE, y), 1);
         return true;
     case ENG_TANH:
-        *out = ad_plus(e, ad_unary(e, ENG_NEG, ad_unary(e, ENG_SQUARE, y)), 1);
+        *out = ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, y)), 1);
         return true;
     case ENG_SIGMOID:
-        *out = ad_binary(e, ENG_MUL, y, ad_plus(e, ad_unary(e, ENG_NEG, y), 1));
+        *out = ad_binary(expr, ENG_MUL, y, ad_plus(expr, ad_unary(expr, ENG_NEG, y), 1));
         return true;
     default:
         return false;
     }
 }
 
-static bool slope_of_library(struct ad_expr *e, enum eng_unary_fn fn, uint8_t x, uint8_t *out)
+static bool slope_of_library(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t x, uint8_t *out)
 {
     uint8_t square = 0;
     switch (fn) {
     case ENG_ABS:
-        *out = ad_unary(e, ENG_SIGN, x);
+        *out = ad_unary(expr, ENG_SIGN, x);
         return true;
     case ENG_NEG:
-        *out = ad_const(e, -1);
+        *out = ad_const(expr, -1);
         return true;
     case ENG_SQUARE:
-        *out = ad_times(e, x, 2);
+        *out = ad_times(expr, x, 2);
         return true;
     case ENG_LOG:
-        *out = ad_unary(e, ENG_RECIPROCAL, x);
+        *out = ad_unary(expr, ENG_RECIPROCAL, x);
         return true;
     case ENG_SIN:
-        *out = ad_unary(e, ENG_COS, x);
+        *out = ad_unary(expr, ENG_COS, x);
         return true;
     case ENG_COS:
-        *out = ad_unary(e, ENG_NEG, ad_unary(e, ENG_SIN, x));
+        *out = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SIN, x));
         return true;
     case ENG_SINH:
-        *out = ad_unary(e, ENG_COSH, x);
+        *out = ad_unary(expr, ENG_COSH, x);
         return true;
     case ENG_COSH:
-        *out = ad_unary(e, ENG_SINH, x);
+        *out = ad_unary(expr, ENG_SINH, x);
         return true;
     default:
         break;
     }
-    square = ad_unary(e, ENG_SQUARE, x);
+    square = ad_unary(expr, ENG_SQUARE, x);
     switch (fn) {
     case ENG_ASIN:
-        *out = reciprocal_sqrt_of(e, square, -1, 1);
+        *out = reciprocal_sqrt_of(expr, square, -1, 1);
         return true;
     case ENG_ACOS:
-        *out = ad_unary(e, ENG_NEG, reciprocal_sqrt_of(e, square, -1, 1));
+        *out = ad_unary(expr, ENG_NEG, reciprocal_sqrt_of(expr, square, -1, 1));
         return true;
     case ENG_ASINH:
-        *out = reciprocal_sqrt_of(e, square, 1, 1);
+        *out = reciprocal_sqrt_of(expr, square, 1, 1);
         return true;
     case ENG_ACOSH:
-        *out = reciprocal_sqrt_of(e, square, 1, -1);
+        *out = reciprocal_sqrt_of(expr, square, 1, -1);
         return true;
     case ENG_ATAN:
-        *out = ad_unary(e, ENG_RECIPROCAL, ad_plus(e, square, 1));
+        *out = ad_unary(expr, ENG_RECIPROCAL, ad_plus(expr, square, 1));
         return true;
     case ENG_ATANH:
-        *out = ad_unary(e, ENG_RECIPROCAL, ad_plus(e, ad_unary(e, ENG_NEG, square), 1));
+        *out = ad_unary(expr, ENG_RECIPROCAL, ad_plus(expr, ad_unary(expr, ENG_NEG, square), 1));
         return true;
     case ENG_ERF:
-        *out =
-            ad_times(e, ad_unary(e, ENG_EXP, ad_unary(e, ENG_NEG, square)), 1.12837916709551257390);
+        *out = ad_times(expr, ad_unary(expr, ENG_EXP, ad_unary(expr, ENG_NEG, square)),
+                        1.12837916709551257390);
         return true;
     default:
         return false;
@@ -133,94 +135,97 @@ static bool slope_of_library(struct ad_expr *e, enum eng_unary_fn fn, uint8_t x,
 }
 
 // mask * high + (1 - mask) * low
-static uint8_t either(struct ad_expr *e, uint8_t mask, uint8_t high, uint8_t low)
+static uint8_t either(struct ad_expr *expr, uint8_t mask, uint8_t high, uint8_t low)
 {
-    uint8_t difference = ad_binary(e, ENG_SUB, high, low);
-    return ad_binary(e, ENG_ADD, ad_binary(e, ENG_MUL, mask, difference), low);
+    uint8_t difference = ad_binary(expr, ENG_SUB, high, low);
+    return ad_binary(expr, ENG_ADD, ad_binary(expr, ENG_MUL, mask, difference), low);
 }
 
 // ELU and its relatives: `high` above 0, low * exp(x / width) below.
-static uint8_t exponential_slope(struct ad_expr *e, uint8_t x, double high, double low,
+static uint8_t exponential_slope(struct ad_expr *expr, uint8_t x, double high, double low,
                                  double width)
 {
-    uint8_t below = ad_unary(e, ENG_NEG, ad_unary(e, ENG_RELU, ad_unary(e, ENG_NEG, x)));
-    uint8_t slope = ad_times(e, ad_unary(e, ENG_EXP, ad_times(e, below, 1 / width)), low);
-    return either(e, ad_above(e, x, 0), ad_const(e, high), slope);
+    uint8_t below = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_RELU, ad_unary(expr, ENG_NEG, x)));
+    uint8_t slope = ad_times(expr, ad_unary(expr, ENG_EXP, ad_times(expr, below, 1 / width)), low);
+    return either(expr, ad_above(expr, x, 0), ad_const(expr, high), slope);
 }
 
 // 1 strictly between the limits, else 0.
-static uint8_t between(struct ad_expr *e, uint8_t x, double low, double high)
+static uint8_t between(struct ad_expr *expr, uint8_t x, double low, double high)
 {
-    return ad_binary(e, ENG_MUL, ad_above(e, x, low), ad_above(e, ad_unary(e, ENG_NEG, x), -high));
+    return ad_binary(expr, ENG_MUL, ad_above(expr, x, low),
+                     ad_above(expr, ad_unary(expr, ENG_NEG, x), -high));
 }
 
 // Phi(x) + x phi(x)
-static uint8_t gelu_slope(struct ad_expr *e, uint8_t x)
+static uint8_t gelu_slope(struct ad_expr *expr, uint8_t x)
 {
-    uint8_t phi = ad_times(e, ad_unary(e, ENG_EXP, ad_times(e, ad_unary(e, ENG_SQUARE, x), -0.5)),
-                           0.39894228040143);
-    uint8_t cdf = ad_unary(e, ENG_ERF, ad_times(e, x, 0.70710678118654752440));
-    cdf = ad_plus(e, ad_times(e, cdf, 0.5), 0.5);
-    return ad_binary(e, ENG_ADD, cdf, ad_binary(e, ENG_MUL, x, phi));
+    uint8_t phi =
+        ad_times(expr, ad_unary(expr, ENG_EXP, ad_times(expr, ad_unary(expr, ENG_SQUARE, x), -0.5)),
+                 0.39894228040143);
+    uint8_t cdf = ad_unary(expr, ENG_ERF, ad_times(expr, x, 0.70710678118654752440));
+    cdf = ad_plus(expr, ad_times(expr, cdf, 0.5), 0.5);
+    return ad_binary(expr, ENG_ADD, cdf, ad_binary(expr, ENG_MUL, x, phi));
 }
 
 // y = x (1 + t) / 2 with t = tanh(c (x + d x^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 d x^2) / 2
-static uint8_t gelu_tanh_slope(struct ad_expr *e, uint8_t x)
+static uint8_t gelu_tanh_slope(struct ad_expr *expr, uint8_t x)
 {
     const double c = 0.79788456080286535588, d = 0.044715;
-    uint8_t square = ad_unary(e, ENG_SQUARE, x);
-    uint8_t inner = ad_binary(e, ENG_MUL, x, ad_plus(e, ad_times(e, square, c * d), c));
-    uint8_t t = ad_unary(e, ENG_TANH, inner);
-    uint8_t rise = ad_plus(e, ad_unary(e, ENG_NEG, ad_unary(e, ENG_SQUARE, t)), 1);
-    uint8_t steep = ad_plus(e, ad_times(e, square, 1.5 * c * d), 0.5 * c);
-    uint8_t second = ad_binary(e, ENG_MUL, ad_binary(e, ENG_MUL, x, rise), steep);
-    return ad_binary(e, ENG_ADD, ad_plus(e, ad_times(e, t, 0.5), 0.5), second);
+    uint8_t square = ad_unary(expr, ENG_SQUARE, x);
+    uint8_t inner = ad_binary(expr, ENG_MUL, x, ad_plus(expr, ad_times(expr, square, c * d), c));
+    uint8_t t = ad_unary(expr, ENG_TANH, inner);
+    uint8_t rise = ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, t)), 1);
+    uint8_t steep = ad_plus(expr, ad_times(expr, square, 1.5 * c * d), 0.5 * c);
+    uint8_t second = ad_binary(expr, ENG_MUL, ad_binary(expr, ENG_MUL, x, rise), steep);
+    return ad_binary(expr, ENG_ADD, ad_plus(expr, ad_times(expr, t, 0.5), 0.5), second);
 }
 
 // Activations. False: the function is flat, or has no derivative.
-static bool slope_of_activation(struct ad_expr *e, const struct eng_unary *u, uint8_t x,
+static bool slope_of_activation(struct ad_expr *expr, const struct eng_unary *unary, uint8_t x,
                                 uint8_t *out)
 {
-    double alpha = (double)u->alpha, beta = (double)u->beta;
-    switch (u->fn) {
+    double alpha = (double)unary->alpha, beta = (double)unary->beta;
+    switch (unary->fn) {
     case ENG_LEAKY_RELU:
-        *out = ad_plus(e, ad_times(e, ad_above(e, x, 0), 1 - alpha), alpha);
+        *out = ad_plus(expr, ad_times(expr, ad_above(expr, x, 0), 1 - alpha), alpha);
         return true;
     case ENG_ELU:
-        *out = exponential_slope(e, x, 1, alpha, 1);
+        *out = exponential_slope(expr, x, 1, alpha, 1);
         return true;
     case ENG_SELU:
-        *out = exponential_slope(e, x, beta, alpha * beta, 1);
+        *out = exponential_slope(expr, x, beta, alpha * beta, 1);
         return true;
     case ENG_CELU:
-        *out = exponential_slope(e, x, 1, 1, alpha);
+        *out = exponential_slope(expr, x, 1, 1, alpha);
         return true;
     case ENG_SOFTPLUS:
-        *out = ad_unary(e, ENG_SIGMOID, x);
+        *out = ad_unary(expr, ENG_SIGMOID, x);
         return true;
     case ENG_SOFTSIGN:
-        *out = ad_unary(e, ENG_RECIPROCAL,
-                        ad_unary(e, ENG_SQUARE, ad_plus(e, ad_unary(e, ENG_ABS, x), 1)));
+        *out = ad_unary(expr, ENG_RECIPROCAL,
+                        ad_unary(expr, ENG_SQUARE, ad_plus(expr, ad_unary(expr, ENG_ABS, x), 1)));
         return true;
     case ENG_HARD_SIGMOID:
-        *out = ad_times(e, between(e, ad_plus(e, ad_times(e, x, alpha), beta), 0, 1), alpha);
+        *out = ad_times(expr, between(expr, ad_plus(expr, ad_times(expr, x, alpha), beta), 0, 1),
+                        alpha);
         return true;
     case ENG_HARD_SWISH:
-        *out = ad_binary(
-            e, ENG_ADD, ad_above(e, x, 3),
-            ad_binary(e, ENG_MUL, between(e, x, -3, 3), ad_plus(e, ad_times(e, x, 1.0 / 3), 0.5)));
+        *out = ad_binary(expr, ENG_ADD, ad_above(expr, x, 3),
+                         ad_binary(expr, ENG_MUL, between(expr, x, -3, 3),
+                                   ad_plus(expr, ad_times(expr, x, 1.0 / 3), 0.5)));
         return true;
     case ENG_THRESHOLDED_RELU:
-        *out = ad_above(e, x, alpha);
+        *out = ad_above(expr, x, alpha);
         return true;
     case ENG_SHRINK:
-        *out = ad_above(e, ad_unary(e, ENG_ABS, x), alpha);
+        *out = ad_above(expr, ad_unary(expr, ENG_ABS, x), alpha);
         return true;
     case ENG_GELU:
-        *out = gelu_slope(e, x);
+        *out = gelu_slope(expr, x);
         return true;
     case ENG_GELU_TANH:
-        *out = gelu_tanh_slope(e, x);
+        *out = gelu_tanh_slope(expr, x);
         return true;
     default:
         return false;
@@ -262,79 +267,91 @@ struct operands {
 };
 
 // 1 where p > q.
-static uint8_t larger(struct ad_expr *e, uint8_t p, uint8_t q)
+static uint8_t larger(struct ad_expr *expr, uint8_t p, uint8_t q)
 {
-    return ad_above(e, ad_binary(e, ENG_SUB, p, q), 0);
+    return ad_above(expr, ad_binary(expr, ENG_SUB, p, q), 0);
 }
 
-static uint8_t by_first(struct ad_expr *e, enum eng_binary_fn fn, const struct operands *o)
+static uint8_t by_first(struct ad_expr *expr, enum eng_binary_fn fn,
+                        const struct operands *operands)
 {
     switch (fn) {
     case ENG_SUB:
     case ENG_MOD:
     case ENG_FMOD:
-        return ad_times(e, o->dy, 1);
+        return ad_times(expr, operands->dy, 1);
     case ENG_MUL:
-        return ad_binary(e, ENG_MUL, o->dy, o->b);
+        return ad_binary(expr, ENG_MUL, operands->dy, operands->b);
     case ENG_DIV:
-        return ad_binary(e, ENG_DIV, o->dy, o->b);
+        return ad_binary(expr, ENG_DIV, operands->dy, operands->b);
     case ENG_POW:
-        return ad_binary(e, ENG_MUL, ad_binary(e, ENG_MUL, o->dy, o->b),
-                         ad_binary(e, ENG_POW, o->a, ad_plus(e, o->b, -1)));
+        return ad_binary(expr, ENG_MUL, ad_binary(expr, ENG_MUL, operands->dy, operands->b),
+                         ad_binary(expr, ENG_POW, operands->a, ad_plus(expr, operands->b, -1)));
     case ENG_MAX: // on a tie the first gets it all
-        return ad_binary(e, ENG_MUL, o->dy,
-                         ad_plus(e, ad_unary(e, ENG_NEG, larger(e, o->b, o->a)), 1));
-    case ENG_MIN:
-        return ad_binary(e, ENG_MUL, o->dy,
-                         ad_plus(e, ad_unary(e, ENG_NEG, larger(e, o->a, o->b)), 1));
-    case ENG_PRELU:
         return ad_binary(
-            e, ENG_MUL, o->dy,
-            either(e, ad_above(e, ad_unary(e, ENG_NEG, o->a), 0), o->b, ad_const(e, 1)));
+            expr, ENG_MUL, operands->dy,
+            ad_plus(expr, ad_unary(expr, ENG_NEG, larger(expr, operands->b, operands->a)), 1));
+    case ENG_MIN:
+        return ad_binary(
+            expr, ENG_MUL, operands->dy,
+            ad_plus(expr, ad_unary(expr, ENG_NEG, larger(expr, operands->a, operands->b)), 1));
+    case ENG_PRELU:
+        return ad_binary(expr, ENG_MUL, operands->dy,
+                         either(expr, ad_above(expr, ad_unary(expr, ENG_NEG, operands->a), 0),
+                                operands->b, ad_const(expr, 1)));
     default: // SQUARED_DIFF
-        return ad_binary(e, ENG_MUL, ad_times(e, o->dy, 2), ad_binary(e, ENG_SUB, o->a, o->b));
+        return ad_binary(expr, ENG_MUL, ad_times(expr, operands->dy, 2),
+                         ad_binary(expr, ENG_SUB, operands->a, operands->b));
     }
 }
 
 // The whole number of times b goes into a: rounded down for MOD, toward zero for FMOD.
-static uint8_t quotient(struct ad_expr *e, enum eng_binary_fn fn, const struct operands *o)
+static uint8_t quotient(struct ad_expr *expr, enum eng_binary_fn fn,
+                        const struct operands *operands)
 {
-    uint8_t exact = ad_binary(e, ENG_DIV, o->a, o->b);
+    uint8_t exact = ad_binary(expr, ENG_DIV, operands->a, operands->b);
     if (fn == ENG_MOD) {
-        return ad_unary(e, ENG_FLOOR, exact);
+        return ad_unary(expr, ENG_FLOOR, exact);
     }
-    return ad_binary(e, ENG_MUL, ad_unary(e, ENG_SIGN, exact),
-                     ad_unary(e, ENG_FLOOR, ad_unary(e, ENG_ABS, exact)));
+    return ad_binary(expr, ENG_MUL, ad_unary(expr, ENG_SIGN, exact),
+                     ad_unary(expr, ENG_FLOOR, ad_unary(expr, ENG_ABS, exact)));
 }
 
-static uint8_t by_second(struct ad_expr *e, enum eng_binary_fn fn, const struct operands *o)
+static uint8_t by_second(struct ad_expr *expr, enum eng_binary_fn fn,
+                         const struct operands *operands)
 {
     uint8_t positive = 0;
     switch (fn) {
     case ENG_SUB:
-        return ad_unary(e, ENG_NEG, o->dy);
+        return ad_unary(expr, ENG_NEG, operands->dy);
     case ENG_MUL:
-        return ad_binary(e, ENG_MUL, o->dy, o->a);
+        return ad_binary(expr, ENG_MUL, operands->dy, operands->a);
     case ENG_DIV:
-        return ad_unary(e, ENG_NEG,
-                        ad_binary(e, ENG_MUL, o->dy, ad_binary(e, ENG_DIV, o->y, o->b)));
+        return ad_unary(expr, ENG_NEG,
+                        ad_binary(expr, ENG_MUL, operands->dy,
+                                  ad_binary(expr, ENG_DIV, operands->y, operands->b)));
     case ENG_POW: // y log a; 0 where a is not positive
-        positive = ad_above(e, o->a, 0);
-        positive = ad_binary(e, ENG_MUL, positive,
-                             ad_unary(e, ENG_LOG, ad_binary(e, ENG_MAX, o->a, ad_const(e, 1e-38))));
-        return ad_binary(e, ENG_MUL, o->dy, ad_binary(e, ENG_MUL, o->y, positive));
+        positive = ad_above(expr, operands->a, 0);
+        positive = ad_binary(
+            expr, ENG_MUL, positive,
+            ad_unary(expr, ENG_LOG, ad_binary(expr, ENG_MAX, operands->a, ad_const(expr, 1e-38))));
+        return ad_binary(expr, ENG_MUL, operands->dy,
+                         ad_binary(expr, ENG_MUL, operands->y, positive));
     case ENG_MOD:
     case ENG_FMOD:
-        return ad_unary(e, ENG_NEG, ad_binary(e, ENG_MUL, o->dy, quotient(e, fn, o)));
+        return ad_unary(expr, ENG_NEG,
+                        ad_binary(expr, ENG_MUL, operands->dy, quotient(expr, fn, operands)));
     case ENG_MAX:
-        return ad_binary(e, ENG_MUL, o->dy, larger(e, o->b, o->a));
+        return ad_binary(expr, ENG_MUL, operands->dy, larger(expr, operands->b, operands->a));
     case ENG_MIN:
-        return ad_binary(e, ENG_MUL, o->dy, larger(e, o->a, o->b));
+        return ad_binary(expr, ENG_MUL, operands->dy, larger(expr, operands->a, operands->b));
     case ENG_PRELU:
-        return ad_binary(e, ENG_MUL, o->dy,
-                         ad_unary(e, ENG_NEG, ad_unary(e, ENG_RELU, ad_unary(e, ENG_NEG, o->a))));
+        return ad_binary(expr, ENG_MUL, operands->dy,
+                         ad_unary(expr, ENG_NEG,
+                                  ad_unary(expr, ENG_RELU, ad_unary(expr, ENG_NEG, operands->a))));
     default:
-        return ad_binary(e, ENG_MUL, ad_times(e, o->dy, -2), ad_binary(e, ENG_SUB, o->a, o->b));
+        return ad_binary(expr, ENG_MUL, ad_times(expr, operands->dy, -2),
+                         ad_binary(expr, ENG_SUB, operands->a, operands->b));
     }
 }
 

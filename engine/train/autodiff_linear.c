@@ -53,11 +53,11 @@ static enum base_status emit_product(struct eng_ad *ad, const struct product *sh
     return BASE_OK;
 }
 
-static struct operand flipped(const struct operand *o)
+static struct operand flipped(const struct operand *operand)
 {
-    struct operand f = *o;
-    f.first = o->second;
-    f.second = o->first;
+    struct operand f = *operand;
+    f.first = operand->second;
+    f.second = operand->first;
     return f;
 }
 

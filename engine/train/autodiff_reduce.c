@@ -18,10 +18,10 @@ static struct eng_view across(int64_t inner)
 // --- reduce -----------------------------------------------------------------------------------
 
 // 1 where x is the extreme y. y is a copy of one of them, so they are equal to the bit.
-static uint8_t is_extreme(struct ad_expr *e, uint8_t x, uint8_t y)
+static uint8_t is_extreme(struct ad_expr *expr, uint8_t x, uint8_t y)
 {
-    uint8_t distance = ad_unary(e, ENG_ABS, ad_binary(e, ENG_SUB, x, y));
-    return ad_plus(e, ad_unary(e, ENG_NEG, ad_unary(e, ENG_SIGN, distance)), 1);
+    uint8_t distance = ad_unary(expr, ENG_ABS, ad_binary(expr, ENG_SUB, x, y));
+    return ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SIGN, distance)), 1);
 }
 
 // Equal extremes share: dx = dy / how many there are.
@@ -48,33 +48,33 @@ static enum base_status extreme_gradient(struct eng_ad *ad, const struct eng_com
 }
 
 // dx over [outer, n, inner] from the registers; the last instruction is the result.
-static void reduce_gradient(struct ad_expr *e, const struct eng_reduce *r, uint8_t x, uint8_t y,
-                            uint8_t dy)
+static void reduce_gradient(struct ad_expr *expr, const struct eng_reduce *reduce, uint8_t x,
+                            uint8_t y, uint8_t dy)
 {
-    switch (r->fn) {
+    switch (reduce->fn) {
     case ENG_REDUCE_SUM:
-        (void)ad_times(e, dy, 1);
+        (void)ad_times(expr, dy, 1);
         break;
     case ENG_REDUCE_MEAN:
-        (void)ad_times(e, dy, 1 / (double)r->n);
+        (void)ad_times(expr, dy, 1 / (double)reduce->n);
         break;
     case ENG_REDUCE_PROD: // undefined where x is 0
-        (void)ad_binary(e, ENG_MUL, dy, ad_binary(e, ENG_DIV, y, x));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_binary(expr, ENG_DIV, y, x));
         break;
     case ENG_REDUCE_SUM_SQUARE:
-        (void)ad_binary(e, ENG_MUL, dy, ad_times(e, x, 2));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_times(expr, x, 2));
         break;
     case ENG_REDUCE_L1:
-        (void)ad_binary(e, ENG_MUL, dy, ad_unary(e, ENG_SIGN, x));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_SIGN, x));
         break;
     case ENG_REDUCE_L2:
-        (void)ad_binary(e, ENG_MUL, dy, ad_binary(e, ENG_DIV, x, y));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_binary(expr, ENG_DIV, x, y));
         break;
     case ENG_REDUCE_LOG_SUM:
-        (void)ad_binary(e, ENG_MUL, dy, ad_unary(e, ENG_EXP, ad_unary(e, ENG_NEG, y)));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_EXP, ad_unary(expr, ENG_NEG, y)));
         break;
     default: // LOG_SUM_EXP
-        (void)ad_binary(e, ENG_MUL, dy, ad_unary(e, ENG_EXP, ad_binary(e, ENG_SUB, x, y)));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_EXP, ad_binary(expr, ENG_SUB, x, y)));
         break;
     }
 }

@@ -74,19 +74,20 @@ struct ad_expr {
     struct eng_view views[ENG_EXPR_LOADS_MAX];
     struct eng_box box;
 };
-void ad_expr_init(struct ad_expr *e, const struct eng_box *box);
-uint8_t ad_load(struct ad_expr *e, uint32_t tensor, const struct eng_view *view);
-uint8_t ad_load_dense(struct ad_expr *e, uint32_t tensor);
-uint8_t ad_unary(struct ad_expr *e, enum eng_unary_fn fn, uint8_t a);
-uint8_t ad_unary_with(struct ad_expr *e, enum eng_unary_fn fn, float alpha, float beta, uint8_t a);
-uint8_t ad_binary(struct ad_expr *e, enum eng_binary_fn fn, uint8_t a, uint8_t b);
-uint8_t ad_const(struct ad_expr *e, double value);
+void ad_expr_init(struct ad_expr *expr, const struct eng_box *box);
+uint8_t ad_load(struct ad_expr *expr, uint32_t tensor, const struct eng_view *view);
+uint8_t ad_load_dense(struct ad_expr *expr, uint32_t tensor);
+uint8_t ad_unary(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t a);
+uint8_t ad_unary_with(struct ad_expr *expr, enum eng_unary_fn fn, float alpha, float beta,
+                      uint8_t a);
+uint8_t ad_binary(struct ad_expr *expr, enum eng_binary_fn fn, uint8_t a, uint8_t b);
+uint8_t ad_const(struct ad_expr *expr, double value);
 // Conveniences: a * value, a + value, 1 where a > limit else 0.
-uint8_t ad_times(struct ad_expr *e, uint8_t a, double value);
-uint8_t ad_plus(struct ad_expr *e, uint8_t a, double value);
-uint8_t ad_above(struct ad_expr *e, uint8_t a, double limit);
+uint8_t ad_times(struct ad_expr *expr, uint8_t a, double value);
+uint8_t ad_plus(struct ad_expr *expr, uint8_t a, double value);
+uint8_t ad_above(struct ad_expr *expr, uint8_t a, double limit);
 // The last instruction is the result, of `dtype`.
-BASE_NODISCARD enum base_status ad_expr_emit(struct eng_ad *ad, const struct ad_expr *e,
+BASE_NODISCARD enum base_status ad_expr_emit(struct eng_ad *ad, const struct ad_expr *expr,
                                              enum eng_dtype dtype, uint32_t *out);
 // The box of a dense tensor: its elements in a row.
 struct eng_box ad_row(const struct eng_ad *ad, uint32_t tensor);

@@ -100,7 +100,7 @@ static enum base_status mean(struct eng_ad *ad, uint32_t x, uint32_t *out)
 // --- losses -----------------------------------------------------------------------------------
 
 static enum base_status log_probabilities(struct eng_ad *ad, bool from_probabilities,
-                                          const struct shape *s, uint32_t output, uint32_t *out)
+                                          const struct shape *shape, uint32_t output, uint32_t *out)
 {
     struct eng_command *command = NULL;
     if (from_probabilities) {
@@ -110,7 +110,7 @@ static enum base_status log_probabilities(struct eng_ad *ad, bool from_probabili
     }
     BASE_TRY(ad_like(ad, output, out));
     BASE_TRY(ad_command(ad, ENG_OP_SOFTMAX, &output, 1, *out, &command));
-    command->u.softmax = (struct eng_softmax){true, s->outer, s->classes, s->inner};
+    command->u.softmax = (struct eng_softmax){true, shape->outer, shape->classes, shape->inner};
     return BASE_OK;
 }
 

@@ -8,28 +8,29 @@
 
 #define UPDATE_GRAIN 65536 // elements: fewer are not worth another thread
 
-static void sgd(const struct eng_trainer_options *o, int64_t count, float *restrict data,
-                float *restrict velocity, const float *restrict gradient)
+static void sgd(const struct eng_trainer_options *trainer_options, int64_t count,
+                float *restrict data, float *restrict velocity, const float *restrict gradient)
 {
     for (int64_t i = 0; i < count; i++) {
-        velocity[i] = o->momentum * velocity[i] + gradient[i] + o->weight_decay * data[i];
-        data[i] -= o->learning_rate * velocity[i];
+        velocity[i] = trainer_options->momentum * velocity[i] + gradient[i] +
+                      trainer_options->weight_decay * data[i];
+        data[i] -= trainer_options->learning_rate * velocity[i];
     }
 }
 
-static void adam(const struct eng_trainer_options *o, uint64_t step, int64_t count,
+static void adam(const struct eng_trainer_options *trainer_options, uint64_t step, int64_t count,
                  float *restrict data, float *restrict first, float *restrict second,
                  const float *restrict gradient)
 {
-    double correct1 = 1 - pow((double)o->beta1, (double)step);
-    double correct2 = 1 - pow((double)o->beta2, (double)step);
-    float rate = (float)((double)o->learning_rate / correct1);
+    double correct1 = 1 - pow((double)trainer_options->beta1, (double)step);
+    double correct2 = 1 - pow((double)trainer_options->beta2, (double)step);
+    float rate = (float)((double)trainer_options->learning_rate / correct1);
     float scale = (float)(1 / sqrt(correct2));
     for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] + o->weight_decay * data[i];
-        first[i] = o->beta1 * first[i] + (1 - o->beta1) * g;
-        second[i] = o->beta2 * second[i] + (1 - o->beta2) * g * g;
-        data[i] -= rate * first[i] / (sqrtf(second[i]) * scale + o->epsilon);
+        float g = gradient[i] + trainer_options->weight_decay * data[i];
+        first[i] = trainer_options->beta1 * first[i] + (1 - trainer_options->beta1) * g;
+        second[i] = trainer_options->beta2 * second[i] + (1 - trainer_options->beta2) * g * g;
+        data[i] -= rate * first[i] / (sqrtf(second[i]) * scale + trainer_options->epsilon);
     }
 }
 

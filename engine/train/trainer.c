@@ -21,21 +21,23 @@ static bool is_share(float value) // 0..1, 1 excluded
     return value >= 0 && value < 1;
 }
 
-static enum base_status check_options(struct eng_trainer_options *o, struct base_error *error)
+static enum base_status check_options(struct eng_trainer_options *trainer_options,
+                                      struct base_error *error)
 {
-    o->beta1 = o->beta1 == 0 ? 0.9F : o->beta1;
-    o->beta2 = o->beta2 == 0 ? 0.999F : o->beta2;
-    o->epsilon = o->epsilon == 0 ? 1e-8F : o->epsilon;
-    o->threads = o->threads == 0 ? 1 : o->threads;
-    const char *wrong = (unsigned)o->loss > ENG_LOSS_BCE              ? "loss"
-                        : (unsigned)o->optimizer > ENG_OPTIMIZER_ADAM ? "optimizer"
-                        : !(o->learning_rate > 0)                     ? "learning rate"
-                        : !is_share(o->momentum)                      ? "momentum"
-                        : !is_share(o->beta1) || !is_share(o->beta2)  ? "beta"
-                        : !(o->epsilon > 0)                           ? "epsilon"
-                        : !(o->weight_decay >= 0)                     ? "weight decay"
-                        : o->threads > ENG_THREADS_MAX                ? "number of threads"
-                                                                      : NULL;
+    trainer_options->beta1 = trainer_options->beta1 == 0 ? 0.9F : trainer_options->beta1;
+    trainer_options->beta2 = trainer_options->beta2 == 0 ? 0.999F : trainer_options->beta2;
+    trainer_options->epsilon = trainer_options->epsilon == 0 ? 1e-8F : trainer_options->epsilon;
+    trainer_options->threads = trainer_options->threads == 0 ? 1 : trainer_options->threads;
+    const char *wrong = (unsigned)trainer_options->loss > ENG_LOSS_BCE              ? "loss"
+                        : (unsigned)trainer_options->optimizer > ENG_OPTIMIZER_ADAM ? "optimizer"
+                        : !(trainer_options->learning_rate > 0) ? "learning rate"
+                        : !is_share(trainer_options->momentum)  ? "momentum"
+                        : !is_share(trainer_options->beta1) || !is_share(trainer_options->beta2)
+                            ? "beta"
+                        : !(trainer_options->epsilon > 0)            ? "epsilon"
+                        : !(trainer_options->weight_decay >= 0)      ? "weight decay"
+                        : trainer_options->threads > ENG_THREADS_MAX ? "number of threads"
+                                                                     : NULL;
     if (wrong != NULL) {
         return base_error_set(error, BASE_ERR_INVALID, "%s out of range", wrong);
     }

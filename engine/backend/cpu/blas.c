@@ -150,12 +150,15 @@ const struct eng_blas *eng_blas_get(void)
     return process_blas;
 }
 
-void eng_blas_sgemm(const struct eng_blas *blas, const struct eng_blas_product *p)
+void eng_blas_sgemm(const struct eng_blas *blas, const struct eng_blas_product *blas_product)
 {
-    base_assert(p->m >= 0 && p->n >= 0);
-    base_assert(p->k >= 0);
-    blas->sgemm(ROW_MAJOR, p->trans_a ? TRANS : NO_TRANS, p->trans_b ? TRANS : NO_TRANS, p->m, p->n,
-                p->k, p->alpha, p->a, p->lda, p->b, p->ldb, p->beta, p->c, p->ldc);
+    base_assert(blas_product->m >= 0 && blas_product->n >= 0);
+    base_assert(blas_product->k >= 0);
+    blas->sgemm(ROW_MAJOR, blas_product->trans_a ? TRANS : NO_TRANS,
+                blas_product->trans_b ? TRANS : NO_TRANS, blas_product->m, blas_product->n,
+                blas_product->k, blas_product->alpha, blas_product->a, blas_product->lda,
+                blas_product->b, blas_product->ldb, blas_product->beta, blas_product->c,
+                blas_product->ldc);
 }
 
 double eng_blas_flops(void *ctx, uint64_t rounds)

@@ -40,17 +40,17 @@ bool eng_blas_allowed(const struct eng_prepare *ctx)
 // --- one piece of the result ---------------------------------------------------------------------
 
 // Bias and residual of rows x n at c; false when there are none and C is not to be read.
-static bool begin_rows(const struct blas_run *r, float *c, int64_t at, int64_t column, int rows,
-                       int n)
+static bool begin_rows(const struct blas_run *blas_run, float *c, int64_t at, int64_t column,
+                       int rows, int n)
 {
-    const int64_t ldc = r->d->shape.ldc;
-    if (r->bias == NULL && r->residual == NULL) {
+    const int64_t ldc = blas_run->d->shape.ldc;
+    if (blas_run->bias == NULL && blas_run->residual == NULL) {
         return false;
     }
     for (int i = 0; i < rows; i++) {
         float *to = c + i * ldc;
-        const float *add = r->bias != NULL ? r->bias + column : NULL;
-        const float *from = r->residual != NULL ? r->residual + at + i * ldc : NULL;
+        const float *add = blas_run->bias != NULL ? blas_run->bias + column : NULL;
+        const float *from = blas_run->residual != NULL ? blas_run->residual + at + i * ldc : NULL;
         if (from == NULL) {
             memcpy(to, add, (size_t)n * sizeof *to);
         } else if (add == NULL) {
@@ -88,11 +88,11 @@ static void hard_swish_row(float *x, int n, float alpha, float beta)
     }
 }
 
-static void finish_rows(const struct blas_step *d, float *c, int rows, int n)
+static void finish_rows(const struct blas_step *blas_step, float *c, int rows, int n)
 {
-    const struct eng_gemm_plan *act = &d->act;
+    const struct eng_gemm_plan *act = &blas_step->act;
     for (int i = 0; i < rows && act->act != ENG_GEMM_ACT_NONE; i++) {
-        float *x = c + (int64_t)i * d->shape.ldc;
+        float *x = c + (int64_t)i * blas_step->shape.ldc;
         if (act->act == ENG_GEMM_ACT_CLIP) {
             clip_row(x, n, act->alpha, act->beta);
         } else if (act->act == ENG_GEMM_ACT_LEAKY) {
@@ -102,13 +102,14 @@ static void finish_rows(const struct blas_step *d, float *c, int rows, int n)
         }
     }
     if (act->act_after != ENG_GEMM_ACT_NONE) {
-        d->kernels->act_rows(c, (size_t)rows, (size_t)d->shape.ldc, (size_t)n, act->act_after);
+        blas_step->kernels->act_rows(c, (size_t)rows, (size_t)blas_step->shape.ldc, (size_t)n,
+                                     act->act_after);
     }
 }
 
-static void run_part(const struct blas_run *r, int64_t image, int64_t part)
+static void run_part(const struct blas_run *blas_run, int64_t image, int64_t part)
 {
-    const struct blas_step *d = r->d;
+    const struct blas_step *d = blas_run->d;
     struct eng_blas_product p = d->shape;
     const int64_t whole = d->by_columns ? p.n : p.m;
     const int64_t begin = part * whole / d->parts;
@@ -117,11 +118,11 @@ static void run_part(const struct blas_run *r, int64_t image, int64_t part)
     const int64_t column = d->by_columns ? begin : 0;
     p.m = d->by_columns ? p.m : count;
     p.n = d->by_columns ? count : p.n;
-    p.a = r->a + d->a_offsets[image] + row * (p.trans_a ? 1 : p.lda);
-    p.b = r->b + d->b_offsets[image] + column * (p.trans_b ? p.ldb : 1);
+    p.a = blas_run->a + d->a_offsets[image] + row * (p.trans_a ? 1 : p.lda);
+    p.b = blas_run->b + d->b_offsets[image] + column * (p.trans_b ? p.ldb : 1);
     const int64_t at = image * d->shape.m * (int64_t)p.ldc + row * p.ldc + column;
-    p.c = r->c + at;
-    p.beta = begin_rows(r, p.c, at, column, p.m, p.n) ? 1.0F : 0.0F;
+    p.c = blas_run->c + at;
+    p.beta = begin_rows(blas_run, p.c, at, column, p.m, p.n) ? 1.0F : 0.0F;
     eng_blas_sgemm(d->blas, &p);
     finish_rows(d, p.c, p.m, p.n);
 }
@@ -172,34 +173,34 @@ static bool lead(int64_t rows, int64_t columns, int64_t row_stride, int64_t colu
     return ld <= ENG_BLAS_DIM_MAX;
 }
 
-static void set_parts(struct blas_step *d, const struct eng_prepare *ctx)
+static void set_parts(struct blas_step *blas_step, const struct eng_prepare *ctx)
 {
     const int64_t threads = eng_pool_threads(ctx->pool);
-    const int64_t m = d->shape.m, n = d->shape.n;
-    d->parts = 1;
-    if (threads == 1 || d->images >= threads) {
+    const int64_t m = blas_step->shape.m, n = blas_step->shape.n;
+    blas_step->parts = 1;
+    if (threads == 1 || blas_step->images >= threads) {
         return;
     }
     // Rows, when there are enough of them: columns would have each thread read all of A.
-    d->by_columns = m < threads * ROWS_PER_CALL && n > m;
-    const int64_t most = d->by_columns ? n / COLUMNS_AT_ONCE : m / (ROWS_PER_CALL / 4);
-    d->parts = most < 1 ? 1 : most < threads ? most : threads;
+    blas_step->by_columns = m < threads * ROWS_PER_CALL && n > m;
+    const int64_t most = blas_step->by_columns ? n / COLUMNS_AT_ONCE : m / (ROWS_PER_CALL / 4);
+    blas_step->parts = most < 1 ? 1 : most < threads ? most : threads;
 }
 
-static enum base_status finish_prepare(struct blas_step *d, const struct eng_prepare *ctx,
+static enum base_status finish_prepare(struct blas_step *blas_step, const struct eng_prepare *ctx,
                                        const struct eng_epilogue *epilogue,
                                        struct eng_step *out_step)
 {
-    d->blas = eng_blas_get();
-    if (d->blas == NULL) {
+    blas_step->blas = eng_blas_get();
+    if (blas_step->blas == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
-    d->kernels = ctx->kernels->gemm;
-    d->bias = epilogue->bias;
-    d->residual = epilogue->residual;
-    eng_gemm_plan_act(&d->act, epilogue);
-    set_parts(d, ctx);
-    out_step->state = d;
+    blas_step->kernels = ctx->kernels->gemm;
+    blas_step->bias = epilogue->bias;
+    blas_step->residual = epilogue->residual;
+    eng_gemm_plan_act(&blas_step->act, epilogue);
+    set_parts(blas_step, ctx);
+    out_step->state = blas_step;
     out_step->run = run_blas;
     return BASE_OK;
 }
@@ -209,54 +210,55 @@ static bool is_plain_float(const struct eng_program *program, uint32_t tensor)
     return tensor == ENG_NONE || program->tensors[tensor].desc.dtype == ENG_F32;
 }
 
-static enum base_status unfold(struct blas_step *d, const struct eng_prepare *ctx,
+static enum base_status unfold(struct blas_step *blas_step, const struct eng_prepare *ctx,
                                const struct eng_command *command)
 {
     const uint32_t batch = command->u.matmul.batch_rank;
-    d->images = 1;
+    blas_step->images = 1;
     for (uint32_t i = 0; i < batch; i++) {
-        if (command->box.size[i] > IMAGES_MAX || d->images > IMAGES_MAX) {
+        if (command->box.size[i] > IMAGES_MAX || blas_step->images > IMAGES_MAX) {
             return BASE_ERR_UNSUPPORTED;
         }
-        d->images *= command->box.size[i];
+        blas_step->images *= command->box.size[i];
     }
-    if (d->images > IMAGES_MAX) {
+    if (blas_step->images > IMAGES_MAX) {
         return BASE_ERR_UNSUPPORTED;
     }
-    const size_t bytes = (size_t)d->images * sizeof(int64_t);
-    d->a_offsets = base_arena_alloc(ctx->arena, bytes);
-    d->b_offsets = base_arena_alloc(ctx->arena, bytes);
-    if (d->a_offsets == NULL || d->b_offsets == NULL) {
+    const size_t bytes = (size_t)blas_step->images * sizeof(int64_t);
+    blas_step->a_offsets = base_arena_alloc(ctx->arena, bytes);
+    blas_step->b_offsets = base_arena_alloc(ctx->arena, bytes);
+    if (blas_step->a_offsets == NULL || blas_step->b_offsets == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (int64_t image = 0; image < d->images; image++) {
+    for (int64_t image = 0; image < blas_step->images; image++) {
         int64_t rest = image;
-        d->a_offsets[image] = command->views[0].offset;
-        d->b_offsets[image] = command->views[1].offset;
+        blas_step->a_offsets[image] = command->views[0].offset;
+        blas_step->b_offsets[image] = command->views[1].offset;
         for (uint32_t i = batch; i-- > 0;) {
             const int64_t index = rest % command->box.size[i];
             rest /= command->box.size[i];
-            d->a_offsets[image] += index * command->views[0].stride[i];
-            d->b_offsets[image] += index * command->views[1].stride[i];
+            blas_step->a_offsets[image] += index * command->views[0].stride[i];
+            blas_step->b_offsets[image] += index * command->views[1].stride[i];
         }
     }
     return BASE_OK;
 }
 
 // Batch dims that go on where A's rows end are rows of one product, when one B serves them all.
-static int64_t fold_rows(struct blas_step *d, const struct eng_command *command)
+static int64_t fold_rows(struct blas_step *blas_step, const struct eng_command *command)
 {
     const uint32_t rank = command->u.matmul.batch_rank;
     const int64_t rows = command->box.size[rank];
     const int64_t step = rows * command->views[0].stride[rank];
-    for (int64_t i = 1; i < d->images; i++) {
-        if (d->b_offsets[i] != d->b_offsets[0] || d->a_offsets[i] - d->a_offsets[i - 1] != step) {
+    for (int64_t i = 1; i < blas_step->images; i++) {
+        if (blas_step->b_offsets[i] != blas_step->b_offsets[0] ||
+            blas_step->a_offsets[i] - blas_step->a_offsets[i - 1] != step) {
             return rows;
         }
     }
-    const int64_t all = rows * d->images;
+    const int64_t all = rows * blas_step->images;
     if (all <= ENG_BLAS_DIM_MAX) {
-        d->images = 1;
+        blas_step->images = 1;
         return all;
     }
     return rows;
@@ -304,12 +306,13 @@ enum base_status eng_blas_prepare_product(const struct eng_prepare *ctx,
     return BASE_OK;
 }
 
-bool eng_blas_fits_conv(const struct eng_conv_shape *s)
+bool eng_blas_fits_conv(const struct eng_conv_shape *shape)
 {
-    const int64_t pixels = s->batch * s->out[0] * s->out[1] * s->out[2];
-    return eng_conv_taps(s) == 1 && !s->padded && s->groups == 1 &&
-           s->stride[0] * s->stride[1] * s->stride[2] == 1 && pixels <= ENG_BLAS_DIM_MAX &&
-           s->in_channels <= ENG_BLAS_DIM_MAX && s->out_channels <= ENG_BLAS_DIM_MAX;
+    const int64_t pixels = shape->batch * shape->out[0] * shape->out[1] * shape->out[2];
+    return eng_conv_taps(shape) == 1 && !shape->padded && shape->groups == 1 &&
+           shape->stride[0] * shape->stride[1] * shape->stride[2] == 1 &&
+           pixels <= ENG_BLAS_DIM_MAX && shape->in_channels <= ENG_BLAS_DIM_MAX &&
+           shape->out_channels <= ENG_BLAS_DIM_MAX;
 }
 
 enum base_status eng_blas_prepare_conv(const struct eng_conv_job *job, struct eng_step *out_step)

@@ -56,38 +56,38 @@ static int64_t max_i64(int64_t a, int64_t b)
 }
 
 // Input rows [*first, *end) of an image that output rows [begin, end) read.
-static void rows_read(const struct eng_conv_shape *s, int64_t begin, int64_t end,
+static void rows_read(const struct eng_conv_shape *shape, int64_t begin, int64_t end,
                       int64_t *out_first, int64_t *out_end)
 {
-    const int64_t reach = (s->kernel[1] - 1) * s->dilation[1] + 1;
-    *out_first = min_i64(max_i64(begin * s->stride[1] - s->pad[1], 0), s->in[1]);
-    *out_end = min_i64((end - 1) * s->stride[1] - s->pad[1] + reach, s->in[1]);
+    const int64_t reach = (shape->kernel[1] - 1) * shape->dilation[1] + 1;
+    *out_first = min_i64(max_i64(begin * shape->stride[1] - shape->pad[1], 0), shape->in[1]);
+    *out_end = min_i64((end - 1) * shape->stride[1] - shape->pad[1] + reach, shape->in[1]);
 }
 
-static void multiply(const struct point *p, struct eng_gemm_run *run, int64_t pixels)
+static void multiply(const struct point *point, struct eng_gemm_run *run, int64_t pixels)
 {
-    struct eng_gemm_plan plan = p->plan;
+    struct eng_gemm_plan plan = point->plan;
     const bool far = plan.far;
     eng_gemm_plan_rows(&plan, pixels);
     eng_gemm_plan_block(&plan, 1, 0);
     plan.far = far;
     run->plan = &plan;
-    run->b = p->packed;
+    run->b = point->packed;
     eng_gemm_execute(run, NULL);
 }
 
 // Makes input rows [first, end) of an image in the ring.
-static void make_rows(const struct chain_run *r, int64_t image, int64_t first, int64_t end,
+static void make_rows(const struct chain_run *chain_run, int64_t image, int64_t first, int64_t end,
                       float *ring)
 {
-    const struct chain *c = r->c;
+    const struct chain *c = chain_run->c;
     const struct eng_conv_shape *s = &c->shape;
     for (int64_t row = image * s->in[1] + first, left = end - first; left > 0;) {
         const int64_t at = row % c->ring, count = min_i64(left, c->ring - at);
         struct eng_gemm_run run = {
-            .a = r->x + row * s->in[2] * c->x_channels,
+            .a = chain_run->x + row * s->in[2] * c->x_channels,
             .c = ring + at * s->in[2] * c->x_pitch,
-            .bias = r->before_bias,
+            .bias = chain_run->before_bias,
         };
         multiply(&c->before, &run, count * s->in[2]);
         row += count;
@@ -96,31 +96,31 @@ static void make_rows(const struct chain_run *r, int64_t image, int64_t first, i
 }
 
 // Output rows [begin, end) of an image, a band at a time.
-static void run_image_rows(const struct chain_run *r, int64_t image, int64_t begin, int64_t end,
-                           float *ring, float *between)
+static void run_image_rows(const struct chain_run *chain_run, int64_t image, int64_t begin,
+                           int64_t end, float *ring, float *between)
 {
-    const struct chain *c = r->c;
+    const struct chain *c = chain_run->c;
     const struct eng_conv_shape *s = &c->shape;
     const int64_t row_pixels = s->out[2];
     struct eng_dw_rows rows = {
         .kernels = c->kernels,
         .shape = s,
         .act = &c->act,
-        .x = c->has_before ? ring : r->x,
+        .x = c->has_before ? ring : chain_run->x,
         .ring = c->has_before ? c->ring : s->batch * s->in[1],
         .x_pitch = c->x_pitch,
         .y_pitch = c->y_pitch,
         .weights = c->weights,
-        .bias = r->bias,
-        .residual = c->has_behind ? NULL : r->residual,
-        .y = c->has_behind ? between : r->y,
+        .bias = chain_run->bias,
+        .residual = c->has_behind ? NULL : chain_run->residual,
+        .y = c->has_behind ? between : chain_run->y,
     };
     for (int64_t y = begin, made = 0; y < end; y += c->band) {
         const int64_t last = min_i64(y + c->band, end), row = image * s->out[1] + y;
         int64_t need, need_end;
         rows_read(s, y, last, &need, &need_end);
         if (c->has_before) {
-            make_rows(r, image, max_i64(need, made), need_end, ring);
+            make_rows(chain_run, image, max_i64(need, made), need_end, ring);
             made = max_i64(made, need_end);
         }
         rows.first = c->has_behind ? row : 0;
@@ -129,9 +129,9 @@ static void run_image_rows(const struct chain_run *r, int64_t image, int64_t beg
             const int64_t out = row * row_pixels * c->y_channels;
             struct eng_gemm_run run = {
                 .a = between,
-                .c = r->y + out,
-                .bias = r->behind_bias,
-                .residual = r->residual != NULL ? r->residual + out : NULL,
+                .c = chain_run->y + out,
+                .bias = chain_run->behind_bias,
+                .residual = chain_run->residual != NULL ? chain_run->residual + out : NULL,
             };
             multiply(&c->behind, &run, (last - y) * row_pixels);
         }
@@ -182,12 +182,12 @@ static void pack_point(void *ctx, void *out)
 
 static enum base_status prepare_point(const struct eng_prepare *ctx,
                                       const struct eng_program *program,
-                                      const struct eng_command *command, struct point *p)
+                                      const struct eng_command *command, struct point *point)
 {
     static const int64_t no_offset[1] = {0};
     struct eng_conv_shape s;
     BASE_TRY(eng_conv_shape_of(program, command, &s));
-    struct eng_gemm_plan *plan = &p->plan;
+    struct eng_gemm_plan *plan = &point->plan;
     plan->kernels = ctx->kernels->gemm;
     plan->images = plan->groups = 1;
     plan->segments = no_offset;
@@ -197,8 +197,8 @@ static enum base_status prepare_point(const struct eng_prepare *ctx,
     plan->lda = s.in_channels;
     plan->ldc = s.out_channels;
     eng_gemm_plan_act(plan, &command->u.conv.epilogue);
-    p->bias = command->u.conv.epilogue.bias;
-    p->residual = command->u.conv.epilogue.residual;
+    point->bias = command->u.conv.epilogue.bias;
+    point->residual = command->u.conv.epilogue.residual;
     const struct eng_tensor *w = &program->tensors[command->inputs[1]];
     // The same form as conv_direct.c's: one packing of a weight serves both.
     const int64_t params[5] = {s.out_channels, s.in_channels, 1, 1, 0};
@@ -215,7 +215,7 @@ static enum base_status prepare_point(const struct eng_prepare *ctx,
                               eng_gemm_packed_floats(plan->kernels, s.in_channels, s.out_channels) *
                                   sizeof(float),
                               pack_point, &pack, &packed));
-    p->packed = packed;
+    point->packed = packed;
     return BASE_OK;
 }
 
@@ -225,36 +225,36 @@ static int64_t pitch_of(int64_t channels)
 }
 
 // Bands, and the buffers they need.
-static enum base_status plan_bands(struct chain *c, uint32_t threads, size_t *out_bytes)
+static enum base_status plan_bands(struct chain *chain, uint32_t threads, size_t *out_bytes)
 {
-    const struct eng_conv_shape *s = &c->shape;
+    const struct eng_conv_shape *s = &chain->shape;
     const int64_t reach = (s->kernel[1] - 1) * s->dilation[1] + 1;
-    c->items = 1;
+    chain->items = 1;
     if (threads > 1) {
         const int64_t wanted = ((int64_t)threads * ITEMS_PER_THREAD + s->batch - 1) / s->batch;
-        c->items = max_i64(min_i64(wanted, s->out[1] / ITEM_ROWS_MIN), 1);
+        chain->items = max_i64(min_i64(wanted, s->out[1] / ITEM_ROWS_MIN), 1);
     }
-    const int64_t rows = (s->out[1] + c->items - 1) / c->items;
+    const int64_t rows = (s->out[1] + chain->items - 1) / chain->items;
     size_t x_row = 0, y_row = 0, bytes;
-    if ((c->has_before && !base_ckd_mul((size_t)s->in[2], (size_t)c->x_pitch, &x_row)) ||
-        (c->has_behind && !base_ckd_mul((size_t)s->out[2], (size_t)c->y_pitch, &y_row))) {
+    if ((chain->has_before && !base_ckd_mul((size_t)s->in[2], (size_t)chain->x_pitch, &x_row)) ||
+        (chain->has_behind && !base_ckd_mul((size_t)s->out[2], (size_t)chain->y_pitch, &y_row))) {
         return BASE_ERR_UNSUPPORTED;
     }
-    c->band = rows;
-    for (;; c->band--) {
-        c->ring = min_i64((c->band - 1) * s->stride[1] + reach, s->in[1]);
-        if (!base_ckd_mul((size_t)c->ring, x_row, &c->x_floats) ||
-            !base_ckd_mul((size_t)c->band, y_row, &c->y_floats) ||
-            !base_ckd_add(c->x_floats, c->y_floats, &bytes) ||
+    chain->band = rows;
+    for (;; chain->band--) {
+        chain->ring = min_i64((chain->band - 1) * s->stride[1] + reach, s->in[1]);
+        if (!base_ckd_mul((size_t)chain->ring, x_row, &chain->x_floats) ||
+            !base_ckd_mul((size_t)chain->band, y_row, &chain->y_floats) ||
+            !base_ckd_add(chain->x_floats, chain->y_floats, &bytes) ||
             !base_ckd_mul(bytes, sizeof(float) * threads, &bytes)) {
             return BASE_ERR_UNSUPPORTED;
         }
-        if (bytes / threads <= BAND_BYTES || c->band == 1) {
+        if (bytes / threads <= BAND_BYTES || chain->band == 1) {
             break;
         }
     }
-    const int64_t bands = (rows + c->band - 1) / c->band;
-    c->band = (rows + bands - 1) / bands;
+    const int64_t bands = (rows + chain->band - 1) / chain->band;
+    chain->band = (rows + bands - 1) / bands;
     *out_bytes = bytes;
     return BASE_OK;
 }
@@ -272,17 +272,17 @@ static uint32_t packed_inputs(const struct eng_conv_chain *chain)
 
 static enum base_status prepare_depthwise(const struct eng_prepare *ctx,
                                           const struct eng_program *program,
-                                          const struct eng_command *command, struct chain *c)
+                                          const struct eng_command *command, struct chain *chain)
 {
-    BASE_TRY(eng_conv_shape_of(program, command, &c->shape));
-    if (!eng_conv_is_depthwise(&c->shape)) {
+    BASE_TRY(eng_conv_shape_of(program, command, &chain->shape));
+    if (!eng_conv_is_depthwise(&chain->shape)) {
         return BASE_ERR_UNSUPPORTED;
     }
-    c->bias = command->u.conv.epilogue.bias;
-    c->residual = command->u.conv.epilogue.residual;
-    eng_gemm_plan_act(&c->act, &command->u.conv.epilogue);
-    return eng_conv_pack_depthwise(ctx, &c->shape, &program->tensors[command->inputs[1]],
-                                   &c->weights);
+    chain->bias = command->u.conv.epilogue.bias;
+    chain->residual = command->u.conv.epilogue.residual;
+    eng_gemm_plan_act(&chain->act, &command->u.conv.epilogue);
+    return eng_conv_pack_depthwise(ctx, &chain->shape, &program->tensors[command->inputs[1]],
+                                   &chain->weights);
 }
 
 // Where the depthwise one stands in a chain.

@@ -18,11 +18,11 @@ struct depthwise {
     const float *packed; // [taps][channels]; NULL: packed by each run
 };
 
-bool eng_conv_is_depthwise(const struct eng_conv_shape *s)
+bool eng_conv_is_depthwise(const struct eng_conv_shape *shape)
 {
-    return s->groups == s->in_channels && s->groups == s->out_channels && s->kernel[0] == 1 &&
-           s->in[0] == 1 && s->out[0] == 1 && s->pad[0] == 0 &&
-           s->kernel[1] * s->kernel[2] <= ENG_DW_TAPS_MAX;
+    return shape->groups == shape->in_channels && shape->groups == shape->out_channels &&
+           shape->kernel[0] == 1 && shape->in[0] == 1 && shape->out[0] == 1 && shape->pad[0] == 0 &&
+           shape->kernel[1] * shape->kernel[2] <= ENG_DW_TAPS_MAX;
 }
 
 struct pack {
@@ -42,9 +42,9 @@ static void pack_weights(void *ctx, void *out)
     }
 }
 
-static size_t packed_bytes(const struct eng_conv_shape *s)
+static size_t packed_bytes(const struct eng_conv_shape *shape)
 {
-    return (size_t)(eng_conv_taps(s) * s->in_channels) * sizeof(float);
+    return (size_t)(eng_conv_taps(shape) * shape->in_channels) * sizeof(float);
 }
 
 enum base_status eng_conv_pack_depthwise(const struct eng_prepare *ctx,
@@ -61,10 +61,10 @@ enum base_status eng_conv_pack_depthwise(const struct eng_prepare *ctx,
 }
 
 // Lists the taps of output pixels [x, x + pixels) of a row; y is the input row of the first tap.
-static void list_taps(const struct eng_dw_rows *r, int64_t image, int64_t y, int64_t x,
+static void list_taps(const struct eng_dw_rows *dw_rows, int64_t image, int64_t y, int64_t x,
                       int64_t pixels, struct eng_dw_block *block)
 {
-    const struct eng_conv_shape *s = r->shape;
+    const struct eng_conv_shape *s = dw_rows->shape;
     block->tap_count = 0;
     block->all = (1u << pixels) - 1;
     for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
@@ -72,7 +72,8 @@ static void list_taps(const struct eng_dw_rows *r, int64_t image, int64_t y, int
         if (row < 0 || row >= s->in[1]) {
             continue;
         }
-        const float *line = r->x + (image * s->in[1] + row) % r->ring * s->in[2] * r->x_pitch;
+        const float *line =
+            dw_rows->x + (image * s->in[1] + row) % dw_rows->ring * s->in[2] * dw_rows->x_pitch;
         for (int64_t kx = 0; kx < s->kernel[2]; kx++) {
             const int64_t first = x * s->stride[2] - s->pad[2] + kx * s->dilation[2];
             uint32_t inside = block->all;
@@ -83,9 +84,9 @@ static void list_taps(const struct eng_dw_rows *r, int64_t image, int64_t y, int
                     inside |= (column >= 0 && column < s->in[2] ? 1u : 0u) << i;
                 }
             }
-            block->in[block->tap_count] = line + first * r->x_pitch;
+            block->in[block->tap_count] = line + first * dw_rows->x_pitch;
             block->weights[block->tap_count] =
-                r->weights + (ky * s->kernel[2] + kx) * s->in_channels;
+                dw_rows->weights + (ky * s->kernel[2] + kx) * s->in_channels;
             block->inside[block->tap_count] = (uint8_t)inside;
             block->tap_count += inside != 0;
         }
@@ -93,9 +94,9 @@ static void list_taps(const struct eng_dw_rows *r, int64_t image, int64_t y, int
 }
 
 // Whether the taps listed are what `chained` says.
-static bool is_chained(const struct eng_conv_shape *s, const struct eng_dw_block *block)
+static bool is_chained(const struct eng_conv_shape *shape, const struct eng_dw_block *block)
 {
-    if (s->kernel[2] != CHAIN_TAPS || s->stride[2] != 1 || s->dilation[2] != 1 ||
+    if (shape->kernel[2] != CHAIN_TAPS || shape->stride[2] != 1 || shape->dilation[2] != 1 ||
         block->tap_count % CHAIN_TAPS != 0) {
         return false;
     }
@@ -111,75 +112,79 @@ static bool is_chained(const struct eng_conv_shape *s, const struct eng_dw_block
     return true;
 }
 
-static bool is_inner(const struct eng_conv_shape *s, int64_t x, int64_t pixels)
+static bool is_inner(const struct eng_conv_shape *shape, int64_t x, int64_t pixels)
 {
-    const int64_t last = (x + pixels - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2];
-    return x * s->stride[2] >= s->pad[2] && last - s->pad[2] < s->in[2];
+    const int64_t last =
+        (x + pixels - 1) * shape->stride[2] + (shape->kernel[2] - 1) * shape->dilation[2];
+    return x * shape->stride[2] >= shape->pad[2] && last - shape->pad[2] < shape->in[2];
 }
 
 // Whether strips of this convolution can be done row by row of the input.
-static bool has_strips(const struct eng_dw_rows *r)
+static bool has_strips(const struct eng_dw_rows *dw_rows)
 {
-    const struct eng_conv_shape *s = r->shape;
+    const struct eng_conv_shape *s = dw_rows->shape;
     for (int d = 1; d < 3; d++) {
         if (s->kernel[d] != CHAIN_TAPS || s->stride[d] != 1 || s->dilation[d] != 1) {
             return false;
         }
     }
     // At most one column outside on each side.
-    return r->kernels->dw_strip != NULL && s->pad[2] <= 1 && s->out[2] - s->pad[2] + 1 <= s->in[2];
+    return dw_rows->kernels->dw_strip != NULL && s->pad[2] <= 1 &&
+           s->out[2] - s->pad[2] + 1 <= s->in[2];
 }
 
 // Output rows [begin, end), at most ENG_DW_STRIP_ROWS_MAX of one image, in strips.
-static void run_strips(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+static void run_strips(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t end)
 {
-    const struct eng_conv_shape *s = r->shape;
+    const struct eng_conv_shape *s = dw_rows->shape;
     const int64_t image = begin / s->out[1], first = begin % s->out[1] - s->pad[1];
     struct eng_dw_strip strip = {
         .rows = (uint32_t)(end - begin),
-        .weights = r->weights,
-        .step = (size_t)r->x_pitch,
+        .weights = dw_rows->weights,
+        .step = (size_t)dw_rows->x_pitch,
         .channels = (size_t)s->in_channels,
-        .out_step = (size_t)r->y_pitch,
-        .out_row = (size_t)(s->out[2] * r->y_pitch),
-        .bias = r->bias,
-        .act = r->act->act,
-        .alpha = r->act->alpha,
-        .beta = r->act->beta,
+        .out_step = (size_t)dw_rows->y_pitch,
+        .out_row = (size_t)(s->out[2] * dw_rows->y_pitch),
+        .bias = dw_rows->bias,
+        .act = dw_rows->act->act,
+        .alpha = dw_rows->act->alpha,
+        .beta = dw_rows->act->beta,
     };
     const int64_t strips = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
     for (int64_t b = 0; b < strips; b++) {
         const int64_t x = b * s->out[2] / strips, pixels = (b + 1) * s->out[2] / strips - x;
         const int64_t column = x - s->pad[2];
         for (int64_t i = 0; i < end - begin + CHAIN_TAPS - 1; i++) {
-            const int64_t y = first + i, row = (image * s->in[1] + y) % r->ring;
-            strip.in[i] =
-                y >= 0 && y < s->in[1] ? r->x + (row * s->in[2] + column) * r->x_pitch : NULL;
+            const int64_t y = first + i, row = (image * s->in[1] + y) % dw_rows->ring;
+            strip.in[i] = y >= 0 && y < s->in[1]
+                              ? dw_rows->x + (row * s->in[2] + column) * dw_rows->x_pitch
+                              : NULL;
         }
         strip.left = column < 0;
         strip.right = column + pixels + 1 >= s->in[2];
-        const int64_t out = ((begin - r->first) * s->out[2] + x) * r->y_pitch;
-        strip.out = r->y + out;
-        strip.residual = r->residual != NULL ? r->residual + out : NULL;
-        r->kernels->dw_strip[pixels - 1](&strip);
-        for (int64_t i = begin; i < end && r->act->act_after != ENG_GEMM_ACT_NONE; i++) {
-            r->kernels->act_rows(strip.out + (size_t)(i - begin) * strip.out_row, (size_t)pixels,
-                                 strip.out_step, strip.channels, r->act->act_after);
+        const int64_t out = ((begin - dw_rows->first) * s->out[2] + x) * dw_rows->y_pitch;
+        strip.out = dw_rows->y + out;
+        strip.residual = dw_rows->residual != NULL ? dw_rows->residual + out : NULL;
+        dw_rows->kernels->dw_strip[pixels - 1](&strip);
+        for (int64_t i = begin; i < end && dw_rows->act->act_after != ENG_GEMM_ACT_NONE; i++) {
+            dw_rows->kernels->act_rows(strip.out + (size_t)(i - begin) * strip.out_row,
+                                       (size_t)pixels, strip.out_step, strip.channels,
+                                       dw_rows->act->act_after);
         }
     }
 }
 
-static void run_blocks(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+static void run_blocks(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t end)
 {
-    const struct eng_conv_shape *s = r->shape;
+    const struct eng_conv_shape *s = dw_rows->shape;
     struct eng_dw_block block = {
-        .step = (size_t)(s->stride[2] * r->x_pitch),
+        .step = (size_t)(s->stride[2] * dw_rows->x_pitch),
         .channels = (size_t)s->in_channels,
-        .out_step = (size_t)r->y_pitch,
-        .bias = r->bias,
-        .act = r->act->act,
-        .alpha = r->act->alpha,
-        .beta = r->act->beta,
+        .out_step = (size_t)dw_rows->y_pitch,
+        .bias = dw_rows->bias,
+        .act = dw_rows->act->act,
+        .alpha = dw_rows->act->alpha,
+        .beta = dw_rows->act->beta,
     };
     // Blocks of nearly equal width: 14 pixels are 7 + 7.
     const int64_t blocks = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
@@ -189,41 +194,41 @@ static void run_blocks(const struct eng_dw_rows *r, int64_t begin, int64_t end)
         int64_t before = 0;
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t x = b * s->out[2] / blocks, pixels = (b + 1) * s->out[2] / blocks - x;
-            const int64_t out = ((row - r->first) * s->out[2] + x) * r->y_pitch;
+            const int64_t out = ((row - dw_rows->first) * s->out[2] + x) * dw_rows->y_pitch;
             const bool now_inner = is_inner(s, x, pixels);
             if (b > 0 && inner && now_inner && block.all == (1u << pixels) - 1) {
                 for (uint32_t t = 0; t < block.tap_count; t++) {
                     block.in[t] += (size_t)(x - before) * block.step;
                 }
             } else {
-                list_taps(r, row / s->out[1], y, x, pixels, &block);
+                list_taps(dw_rows, row / s->out[1], y, x, pixels, &block);
                 block.chained = is_chained(s, &block);
             }
             inner = now_inner;
             before = x;
-            block.out = r->y + out;
-            block.residual = r->residual != NULL ? r->residual + out : NULL;
-            r->kernels->dw_block[pixels - 1](&block);
-            if (r->act->act_after != ENG_GEMM_ACT_NONE) {
-                r->kernels->act_rows(block.out, (size_t)pixels, block.out_step, block.channels,
-                                     r->act->act_after);
+            block.out = dw_rows->y + out;
+            block.residual = dw_rows->residual != NULL ? dw_rows->residual + out : NULL;
+            dw_rows->kernels->dw_block[pixels - 1](&block);
+            if (dw_rows->act->act_after != ENG_GEMM_ACT_NONE) {
+                dw_rows->kernels->act_rows(block.out, (size_t)pixels, block.out_step,
+                                           block.channels, dw_rows->act->act_after);
             }
         }
     }
 }
 
-void eng_conv_dw_rows(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+void eng_conv_dw_rows(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t end)
 {
-    if (!has_strips(r)) {
-        run_blocks(r, begin, end);
+    if (!has_strips(dw_rows)) {
+        run_blocks(dw_rows, begin, end);
         return;
     }
-    const int64_t rows = r->shape->out[1];
+    const int64_t rows = dw_rows->shape->out[1];
     for (int64_t row = begin, last; row < end; row = last) {
         last = row + ENG_DW_STRIP_ROWS_MAX < end ? row + ENG_DW_STRIP_ROWS_MAX : end;
         const int64_t image_end = (row / rows + 1) * rows;
         last = last < image_end ? last : image_end;
-        run_strips(r, row, last);
+        run_strips(dw_rows, row, last);
     }
 }
 

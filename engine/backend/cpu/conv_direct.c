@@ -31,45 +31,46 @@ static int64_t min_i64(int64_t a, int64_t b)
 }
 
 // Input rows that `count` output rows read.
-static int64_t rows_read(const struct direct *d, int64_t count)
+static int64_t rows_read(const struct direct *direct, int64_t count)
 {
-    const struct eng_conv_shape *s = &d->shape;
-    return d->row_step > 1 ? count
-                           : (count - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
+    const struct eng_conv_shape *s = &direct->shape;
+    return direct->row_step > 1
+               ? count
+               : (count - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
 }
 
 // Pixels `step` apart into a band.
-static void copy_pixels(const struct direct *d, const float *from, int64_t count, int64_t step,
+static void copy_pixels(const struct direct *direct, const float *from, int64_t count, int64_t step,
                         float *to)
 {
-    const int64_t c = d->shape.in_channels;
+    const int64_t c = direct->shape.in_channels;
 #if defined(__x86_64__)
-    if (d->plan.kernels->pair_step > 0) {
+    if (direct->plan.kernels->pair_step > 0) {
         eng_gemm_pixels_to_bf16(from, (size_t)count, (size_t)(step * c), (size_t)c,
-                                (size_t)d->pitch * 2, (uint16_t *)(void *)to);
+                                (size_t)direct->pitch * 2, (uint16_t *)(void *)to);
         return;
     }
 #endif
-    if (step == 1 && d->pitch == c) {
+    if (step == 1 && direct->pitch == c) {
         memcpy(to, from, (size_t)(count * c) * sizeof(float));
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        memcpy(to + i * d->pitch, from + i * step * c, (size_t)c * sizeof(float));
+        memcpy(to + i * direct->pitch, from + i * step * c, (size_t)c * sizeof(float));
     }
 }
 
-static void fill_row(const struct direct *d, const float *x, float *to)
+static void fill_row(const struct direct *direct, const float *x, float *to)
 {
-    const struct eng_conv_shape *s = &d->shape;
-    const int64_t before = min_i64(s->pad[2], d->row_pixels);
-    const int64_t left = (s->in[2] - 1) / d->column_step + 1; // pixels there are
-    const int64_t inside = min_i64(d->row_pixels - before, left);
-    memset(to, 0, (size_t)(before * d->pitch) * sizeof(float));
-    to += before * d->pitch;
-    copy_pixels(d, x, inside, d->column_step, to);
-    memset(to + inside * d->pitch, 0,
-           (size_t)((d->row_pixels - before - inside) * d->pitch) * sizeof(float));
+    const struct eng_conv_shape *s = &direct->shape;
+    const int64_t before = min_i64(s->pad[2], direct->row_pixels);
+    const int64_t left = (s->in[2] - 1) / direct->column_step + 1; // pixels there are
+    const int64_t inside = min_i64(direct->row_pixels - before, left);
+    memset(to, 0, (size_t)(before * direct->pitch) * sizeof(float));
+    to += before * direct->pitch;
+    copy_pixels(direct, x, inside, direct->column_step, to);
+    memset(to + inside * direct->pitch, 0,
+           (size_t)((direct->row_pixels - before - inside) * direct->pitch) * sizeof(float));
 }
 
 static void fill_band(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
@@ -136,15 +137,16 @@ static enum base_status run_direct(const struct eng_step *step, const struct eng
 }
 
 // Offsets of the taps; neighbours along a row are one run of channels where nothing lies between.
-static enum base_status set_segments(const struct eng_prepare *ctx, struct direct *d,
+static enum base_status set_segments(const struct eng_prepare *ctx, struct direct *direct,
                                      int64_t row_floats, int64_t plane_floats)
 {
-    const struct eng_conv_shape *s = &d->shape;
+    const struct eng_conv_shape *s = &direct->shape;
     // Floats, or pairs, of one tap.
     const int64_t channels = s->in_channels / s->groups;
-    const int64_t run =
-        d->plan.kernels->pair_step > 0 ? eng_gemm_pairs(d->plan.kernels, channels) : channels;
-    const bool together = s->dilation[2] == 1 && s->groups == 1 && d->pitch == run;
+    const int64_t run = direct->plan.kernels->pair_step > 0
+                            ? eng_gemm_pairs(direct->plan.kernels, channels)
+                            : channels;
+    const bool together = s->dilation[2] == 1 && s->groups == 1 && direct->pitch == run;
     const int64_t across = together ? 1 : s->kernel[2];
     const int64_t count = s->kernel[0] * s->kernel[1] * across;
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)count * sizeof(int64_t));
@@ -155,25 +157,25 @@ static enum base_status set_segments(const struct eng_prepare *ctx, struct direc
         const int64_t kx = i % across, ky = i / across % s->kernel[1];
         const int64_t kz = i / across / s->kernel[1];
         segments[i] = kz * s->dilation[0] * plane_floats + ky * s->dilation[1] * row_floats +
-                      kx * s->dilation[2] * d->pitch;
-        if (d->plan.fill != NULL) { // one plane a tap
+                      kx * s->dilation[2] * direct->pitch;
+        if (direct->plan.fill != NULL) { // one plane a tap
             segments[i] += kz * (1 - s->dilation[0]) * plane_floats;
         }
     }
-    d->plan.segments = segments;
-    d->plan.segment_count = (uint32_t)count;
-    d->plan.k = (uint32_t)(run * (together ? s->kernel[2] : 1));
+    direct->plan.segments = segments;
+    direct->plan.segment_count = (uint32_t)count;
+    direct->plan.k = (uint32_t)(run * (together ? s->kernel[2] : 1));
     return BASE_OK;
 }
 
 // A read where it lies.
-static enum base_status plan_in_place(const struct eng_prepare *ctx, struct direct *d)
+static enum base_status plan_in_place(const struct eng_prepare *ctx, struct direct *direct)
 {
-    const struct eng_conv_shape *s = &d->shape;
-    struct eng_gemm_plan *plan = &d->plan;
+    const struct eng_conv_shape *s = &direct->shape;
+    struct eng_gemm_plan *plan = &direct->plan;
     const int64_t row = s->in[2] * s->in_channels, plane = s->in[1] * row;
     const uint32_t threads = eng_pool_threads(ctx->pool);
-    BASE_TRY(set_segments(ctx, d, row, plane));
+    BASE_TRY(set_segments(ctx, direct, row, plane));
     if (plan->images == 1 &&
         plan->rows * plan->width == s->batch * s->in[0] * s->in[1] * s->in[2]) {
         plan->lda = s->in_channels;
@@ -196,13 +198,14 @@ static enum base_status plan_in_place(const struct eng_prepare *ctx, struct dire
 }
 
 // Floats of a pixel in a band, so that neighbours of a tile do not collide.
-static void set_pitch(struct direct *d, int64_t stride)
+static void set_pitch(struct direct *direct, int64_t stride)
 {
-    const int64_t channels = d->shape.in_channels;
-    d->pitch =
-        d->plan.kernels->pair_step > 0 ? eng_gemm_pairs(d->plan.kernels, channels) : channels;
-    if (stride * d->pitch % COLLIDING_FLOATS == 0) {
-        d->pitch += PITCH_PAD_FLOATS;
+    const int64_t channels = direct->shape.in_channels;
+    direct->pitch = direct->plan.kernels->pair_step > 0
+                        ? eng_gemm_pairs(direct->plan.kernels, channels)
+                        : channels;
+    if (stride * direct->pitch % COLLIDING_FLOATS == 0) {
+        direct->pitch += PITCH_PAD_FLOATS;
     }
 }
 
@@ -212,28 +215,28 @@ static size_t tile_floats(const struct eng_gemm_plan *plan)
     return plan->kernels->pair_step > 1 ? (size_t)(plan->kernels->mr_max[2] * plan->lda) : 0;
 }
 
-static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct *d)
+static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct *direct)
 {
-    const struct eng_conv_shape *s = &d->shape;
-    struct eng_gemm_plan *plan = &d->plan;
+    const struct eng_conv_shape *s = &direct->shape;
+    struct eng_gemm_plan *plan = &direct->plan;
     plan->fill = fill_band;
-    plan->fill_ctx = d;
+    plan->fill_ctx = direct;
     // A kernel one pixel wide or high keeps only the pixels it reads.
     const bool thin = s->kernel[2] == 1 && s->pad[2] == 0;
-    d->column_step = thin ? s->stride[2] : 1;
-    d->row_step = s->kernel[1] == 1 ? s->stride[1] : 1;
+    direct->column_step = thin ? s->stride[2] : 1;
+    direct->row_step = s->kernel[1] == 1 ? s->stride[1] : 1;
     const int64_t stride_x = thin ? 1 : s->stride[2];
     const int64_t stride_y = s->kernel[1] == 1 ? 1 : s->stride[1];
-    d->row_pixels = (s->out[2] - 1) * stride_x + (s->kernel[2] - 1) * s->dilation[2] + 1;
-    set_pitch(d, stride_x);
-    const int64_t row = d->row_pixels * d->pitch;
+    direct->row_pixels = (s->out[2] - 1) * stride_x + (s->kernel[2] - 1) * s->dilation[2] + 1;
+    set_pitch(direct, stride_x);
+    const int64_t row = direct->row_pixels * direct->pitch;
     plan->a_row = stride_y * row;
-    plan->lda = stride_x * d->pitch;
-    BASE_TRY(set_segments(ctx, d, row, 0)); // for the sizes that blocking looks at
+    plan->lda = stride_x * direct->pitch;
+    BASE_TRY(set_segments(ctx, direct, row, 0)); // for the sizes that blocking looks at
     eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)(plan->a_row * s->kernel[0]));
-    d->plane_rows = rows_read(d, plan->band_rows);
-    plan->fill_floats = (size_t)(s->kernel[0] * d->plane_rows * row) + tile_floats(plan);
-    return set_segments(ctx, d, row, d->plane_rows * row);
+    direct->plane_rows = rows_read(direct, plan->band_rows);
+    plan->fill_floats = (size_t)(s->kernel[0] * direct->plane_rows * row) + tile_floats(plan);
+    return set_segments(ctx, direct, row, direct->plane_rows * row);
 }
 
 // Copies the pixels of some tiles.
@@ -249,31 +252,32 @@ static void fill_points(const void *ctx, const float *x, int64_t image, int64_t 
 
 // A kernel of one pixel over all pixels there are: rows as high as tiles like them, copied because
 // they collide in the cache or are wanted as pairs.
-static enum base_status plan_points(const struct eng_prepare *ctx, struct direct *d)
+static enum base_status plan_points(const struct eng_prepare *ctx, struct direct *direct)
 {
-    struct eng_gemm_plan *plan = &d->plan;
+    struct eng_gemm_plan *plan = &direct->plan;
     plan->fill = fill_points;
-    plan->fill_ctx = d;
-    set_pitch(d, 1);
-    plan->lda = d->pitch;
-    BASE_TRY(set_segments(ctx, d, 0, 0));
+    plan->fill_ctx = direct;
+    set_pitch(direct, 1);
+    plan->lda = direct->pitch;
+    BASE_TRY(set_segments(ctx, direct, 0, 0));
     eng_gemm_plan_rows(plan, plan->row_limit);
     eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)plan->a_row);
     plan->fill_floats = (size_t)(plan->band_rows * plan->a_row) + tile_floats(plan);
     return BASE_OK;
 }
 
-static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct *d, bool point)
+static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct *direct,
+                                    bool point)
 {
-    struct eng_gemm_plan *plan = &d->plan;
+    struct eng_gemm_plan *plan = &direct->plan;
     plan->tuning = ctx->tuning;
-    plan->groups = d->shape.groups;
-    plan->a_group = d->shape.in_channels / d->shape.groups;
-    plan->n = d->shape.out_channels / d->shape.groups;
-    plan->ldc = d->shape.out_channels;
-    d->pitch = d->shape.in_channels;
-    d->row_step = d->column_step = 1;
-    struct eng_conv_shape *s = &d->shape;
+    plan->groups = direct->shape.groups;
+    plan->a_group = direct->shape.in_channels / direct->shape.groups;
+    plan->n = direct->shape.out_channels / direct->shape.groups;
+    plan->ldc = direct->shape.out_channels;
+    direct->pitch = direct->shape.in_channels;
+    direct->row_step = direct->column_step = 1;
+    struct eng_conv_shape *s = &direct->shape;
     if (point) {
         s->in[2] = s->out[2] = s->batch * s->in[0] * s->in[1] * s->in[2];
         s->batch = s->in[0] = s->out[0] = s->in[1] = s->out[1] = 1;
@@ -288,36 +292,37 @@ static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct
     const bool copies = plan->kernels->pair_step > 0 || ctx->tuning == ENG_TUNING_COPY ||
                         (collides && ctx->tuning != ENG_TUNING_PLACE);
     if (point && copies && s->groups == 1) {
-        BASE_TRY(plan_points(ctx, d));
+        BASE_TRY(plan_points(ctx, direct));
     } else if (s->padded || copies) {
-        BASE_TRY(plan_filled(ctx, d));
+        BASE_TRY(plan_filled(ctx, direct));
     } else {
-        BASE_TRY(plan_in_place(ctx, d));
+        BASE_TRY(plan_in_place(ctx, direct));
     }
-    d->group_floats = eng_gemm_packed_floats(
+    direct->group_floats = eng_gemm_packed_floats(
         plan->kernels, (int64_t)plan->k * (int64_t)plan->segment_count, plan->n);
     return BASE_OK;
 }
 
 // A kernel of one pixel that reads every pixel.
-static bool is_point(const struct eng_conv_shape *s)
+static bool is_point(const struct eng_conv_shape *shape)
 {
-    return eng_conv_taps(s) == 1 && !s->padded && s->stride[0] * s->stride[1] * s->stride[2] == 1;
+    return eng_conv_taps(shape) == 1 && !shape->padded &&
+           shape->stride[0] * shape->stride[1] * shape->stride[2] == 1;
 }
 
 static enum base_status plan_forward(const struct eng_conv_job *job,
-                                     const struct eng_gemm_kernels *kernels, struct direct *d)
+                                     const struct eng_gemm_kernels *kernels, struct direct *direct)
 {
     const struct eng_command *command = job->command;
-    d->shape = job->shape;
-    d->x = command->inputs[0];
-    d->w = command->inputs[1];
-    d->y = command->outputs[0];
-    d->bias = command->u.conv.epilogue.bias;
-    d->residual = command->u.conv.epilogue.residual;
-    d->plan.kernels = kernels;
-    eng_gemm_plan_act(&d->plan, &command->u.conv.epilogue);
-    return plan_direct(job->ctx, d, is_point(&job->shape));
+    direct->shape = job->shape;
+    direct->x = command->inputs[0];
+    direct->w = command->inputs[1];
+    direct->y = command->outputs[0];
+    direct->bias = command->u.conv.epilogue.bias;
+    direct->residual = command->u.conv.epilogue.residual;
+    direct->plan.kernels = kernels;
+    eng_gemm_plan_act(&direct->plan, &command->u.conv.epilogue);
+    return plan_direct(job->ctx, direct, is_point(&job->shape));
 }
 
 enum base_status eng_conv_plan_direct(const struct eng_conv_job *job,

@@ -51,75 +51,75 @@ struct band {
     int64_t row, rows;     // output rows of each
 };
 
-static struct band band_of(const struct grad *g, int64_t index)
+static struct band band_of(const struct grad *grad, int64_t index)
 {
-    const int64_t image = index / g->bands * g->band_images;
-    const int64_t row = index % g->bands * g->band_rows;
-    const int64_t images = g->shape.batch - image, rows = g->shape.out[1] - row;
-    return (struct band){image, images < g->band_images ? images : g->band_images, row,
-                         rows < g->band_rows ? rows : g->band_rows};
+    const int64_t image = index / grad->bands * grad->band_images;
+    const int64_t row = index % grad->bands * grad->band_rows;
+    const int64_t images = grad->shape.batch - image, rows = grad->shape.out[1] - row;
+    return (struct band){image, images < grad->band_images ? images : grad->band_images, row,
+                         rows < grad->band_rows ? rows : grad->band_rows};
 }
 
-static int64_t band_count(const struct grad *g)
+static int64_t band_count(const struct grad *grad)
 {
-    return (g->shape.batch + g->band_images - 1) / g->band_images * g->bands;
+    return (grad->shape.batch + grad->band_images - 1) / grad->band_images * grad->bands;
 }
 
 // Input rows that `rows` output rows read.
-static int64_t rows_read(const struct eng_conv_shape *s, int64_t rows)
+static int64_t rows_read(const struct eng_conv_shape *shape, int64_t rows)
 {
-    return (rows - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
+    return (rows - 1) * shape->stride[1] + (shape->kernel[1] - 1) * shape->dilation[1] + 1;
 }
 
 // One row of pixels with its padding; `y` counts from the image's first.
-static void copy_row(const struct grad *g, const float *image, int64_t y, float *to)
+static void copy_row(const struct grad *grad, const float *image, int64_t y, float *to)
 {
-    const struct eng_conv_shape *s = &g->shape;
-    const int64_t c = s->in_channels, pixels = g->row_floats / g->pitch;
+    const struct eng_conv_shape *s = &grad->shape;
+    const int64_t c = s->in_channels, pixels = grad->row_floats / grad->pitch;
     const int64_t before = s->pad[2] < pixels ? s->pad[2] : pixels;
     const int64_t inside = pixels - before < s->in[2] ? pixels - before : s->in[2];
     if (y < 0 || y >= s->in[1]) {
-        memset(to, 0, (size_t)g->row_floats * sizeof(float));
+        memset(to, 0, (size_t)grad->row_floats * sizeof(float));
         return;
     }
     const float *from = image + y * s->in[2] * c;
-    memset(to, 0, (size_t)(before * g->pitch) * sizeof(float));
-    to += before * g->pitch;
-    if (g->pitch == c) {
+    memset(to, 0, (size_t)(before * grad->pitch) * sizeof(float));
+    to += before * grad->pitch;
+    if (grad->pitch == c) {
         memcpy(to, from, (size_t)(inside * c) * sizeof(float));
     } else {
         for (int64_t i = 0; i < inside; i++) {
-            memcpy(to + i * g->pitch, from + i * c, (size_t)c * sizeof(float));
+            memcpy(to + i * grad->pitch, from + i * c, (size_t)c * sizeof(float));
         }
     }
-    memset(to + inside * g->pitch, 0,
-           (size_t)((pixels - before - inside) * g->pitch) * sizeof(float));
+    memset(to + inside * grad->pitch, 0,
+           (size_t)((pixels - before - inside) * grad->pitch) * sizeof(float));
 }
 
 // Rows [begin, end) of those a band reads, of all its images one after the other.
-static void copy_rows(const struct grad_run *r, const struct band *band, int64_t begin, int64_t end,
-                      float *copy)
+static void copy_rows(const struct grad_run *run, const struct band *band, int64_t begin,
+                      int64_t end, float *copy)
 {
-    const struct eng_conv_shape *s = &r->g->shape;
+    const struct eng_conv_shape *s = &run->g->shape;
     const int64_t rows = rows_read(s, band->rows), image_floats = s->in[1] * s->in[2];
     for (int64_t i = begin; i < end; i++) {
         const int64_t image = i / rows, y = band->row * s->stride[1] - s->pad[1] + i % rows;
-        copy_row(r->g, r->x + (band->image + image) * image_floats * s->in_channels, y,
-                 copy + image * r->g->image_floats + i % rows * r->g->row_floats);
+        copy_row(run->g, run->x + (band->image + image) * image_floats * s->in_channels, y,
+                 copy + image * run->g->image_floats + i % rows * run->g->row_floats);
     }
 }
 
 // Tiles [begin, end) of a band's product: panels of dy's channels, by groups and rows of them.
-static void sum_tiles(const struct grad_run *r, const struct band *band, const float *copy,
+static void sum_tiles(const struct grad_run *run, const struct band *band, const float *copy,
                       int64_t begin, int64_t end, bool accumulate, float *sums)
 {
-    const struct grad *g = r->g;
+    const struct grad *g = run->g;
     const struct eng_conv_shape *s = &g->shape;
     const int64_t m = s->out_channels, nr = g->kernels->nr, vl = g->kernels->vl;
     const int64_t in_place =
         band->image * g->image_floats + band->row * s->stride[1] * g->row_floats;
-    const float *x = copy != NULL ? copy : r->x + in_place;
-    const float *dy = r->dy + (band->image * s->out[1] + band->row) * s->out[2] * m;
+    const float *x = copy != NULL ? copy : run->x + in_place;
+    const float *dy = run->dy + (band->image * s->out[1] + band->row) * s->out[2] * m;
     struct eng_gemm_turned tile = {
         .a_step = (size_t)(s->stride[2] * g->pitch),
         .segments = g->segments,
@@ -141,9 +141,9 @@ static void sum_tiles(const struct grad_run *r, const struct band *band, const f
     }
 }
 
-static int64_t tile_count(const struct grad *g)
+static int64_t tile_count(const struct grad *grad)
 {
-    return eng_gemm_panels(g->kernels, g->shape.out_channels) * g->groups * g->tiles;
+    return eng_gemm_panels(grad->kernels, grad->shape.out_channels) * grad->groups * grad->tiles;
 }
 
 // A thread's own bands.
@@ -238,68 +238,68 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
 }
 
 // How x is read: where it lies, or copied with its padding and without collisions.
-static void plan_copy(struct grad *g)
+static void plan_copy(struct grad *grad)
 {
-    const struct eng_conv_shape *s = &g->shape;
+    const struct eng_conv_shape *s = &grad->shape;
     const int64_t c = s->in_channels;
-    g->copies = s->padded;
-    g->pitch = c;
-    g->row_floats = s->in[2] * c;
-    g->image_floats = s->in[1] * g->row_floats;
-    if (g->copies) {
+    grad->copies = s->padded;
+    grad->pitch = c;
+    grad->row_floats = s->in[2] * c;
+    grad->image_floats = s->in[1] * grad->row_floats;
+    if (grad->copies) {
         const int64_t columns =
             (s->out[2] - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2];
-        g->pitch = c % COLLIDING_FLOATS == 0 ? c + PITCH_PAD : c;
-        g->row_floats = (columns + 1) * g->pitch;
-        g->image_floats = rows_read(s, g->band_rows) * g->row_floats;
-        g->copy_floats = (size_t)(g->band_images * g->image_floats + PITCH_PAD);
+        grad->pitch = c % COLLIDING_FLOATS == 0 ? c + PITCH_PAD : c;
+        grad->row_floats = (columns + 1) * grad->pitch;
+        grad->image_floats = rows_read(s, grad->band_rows) * grad->row_floats;
+        grad->copy_floats = (size_t)(grad->band_images * grad->image_floats + PITCH_PAD);
     }
-    const bool together = s->dilation[2] == 1 && g->pitch == c;
-    g->run = together ? c * s->kernel[2] : c;
-    g->groups = together ? s->kernel[1] : s->kernel[1] * s->kernel[2];
-    const int64_t most = g->kernels->mr_max[2];
-    g->tiles = (g->run + most - 1) / most;
-    g->tile_rows = (g->run + g->tiles - 1) / g->tiles;
-    g->tiles = (g->run + g->tile_rows - 1) / g->tile_rows;
+    const bool together = s->dilation[2] == 1 && grad->pitch == c;
+    grad->run = together ? c * s->kernel[2] : c;
+    grad->groups = together ? s->kernel[1] : s->kernel[1] * s->kernel[2];
+    const int64_t most = grad->kernels->mr_max[2];
+    grad->tiles = (grad->run + most - 1) / most;
+    grad->tile_rows = (grad->run + grad->tiles - 1) / grad->tiles;
+    grad->tiles = (grad->run + grad->tile_rows - 1) / grad->tile_rows;
 }
 
-static void plan_bands(struct grad *g, uint32_t threads)
+static void plan_bands(struct grad *grad, uint32_t threads)
 {
-    const struct eng_conv_shape *s = &g->shape;
+    const struct eng_conv_shape *s = &grad->shape;
     const int64_t image = s->out[1] * s->out[2];
-    g->sum_floats = (size_t)(eng_conv_taps(s) * s->in_channels * s->out_channels);
-    g->is_own = threads > 1 && g->sum_floats * sizeof(float) <= OWN_BYTES;
+    grad->sum_floats = (size_t)(eng_conv_taps(s) * s->in_channels * s->out_channels);
+    grad->is_own = threads > 1 && grad->sum_floats * sizeof(float) <= OWN_BYTES;
     int64_t wanted = BAND_PIXELS;
-    if (g->is_own && s->batch * image < BAND_PIXELS * 4 * (int64_t)threads) {
+    if (grad->is_own && s->batch * image < BAND_PIXELS * 4 * (int64_t)threads) {
         wanted = s->batch * image / 4 / threads;
     }
-    g->band_images = image >= wanted ? 1 : wanted / image;
-    g->band_images = g->band_images < s->batch ? g->band_images : s->batch;
-    g->bands = g->band_images > 1 || image <= wanted ? 1 : (image + wanted - 1) / wanted;
-    g->band_rows = (s->out[1] + g->bands - 1) / g->bands;
-    g->bands = (s->out[1] + g->band_rows - 1) / g->band_rows;
+    grad->band_images = image >= wanted ? 1 : wanted / image;
+    grad->band_images = grad->band_images < s->batch ? grad->band_images : s->batch;
+    grad->bands = grad->band_images > 1 || image <= wanted ? 1 : (image + wanted - 1) / wanted;
+    grad->band_rows = (s->out[1] + grad->bands - 1) / grad->bands;
+    grad->bands = (s->out[1] + grad->band_rows - 1) / grad->band_rows;
 }
 
 // Where each run of rows and each output row begins.
-static enum base_status set_offsets(const struct eng_prepare *ctx, struct grad *g)
+static enum base_status set_offsets(const struct eng_prepare *ctx, struct grad *grad)
 {
-    const struct eng_conv_shape *s = &g->shape;
-    const int64_t rows = g->band_images * g->band_rows, across = g->groups / s->kernel[1];
-    int64_t *offsets = base_arena_alloc(ctx->arena, (size_t)g->groups * sizeof(int64_t));
+    const struct eng_conv_shape *s = &grad->shape;
+    const int64_t rows = grad->band_images * grad->band_rows, across = grad->groups / s->kernel[1];
+    int64_t *offsets = base_arena_alloc(ctx->arena, (size_t)grad->groups * sizeof(int64_t));
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)rows * sizeof(int64_t));
     if (offsets == NULL || segments == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (int64_t i = 0; i < g->groups; i++) {
-        offsets[i] =
-            i / across * s->dilation[1] * g->row_floats + i % across * s->dilation[2] * g->pitch;
+    for (int64_t i = 0; i < grad->groups; i++) {
+        offsets[i] = i / across * s->dilation[1] * grad->row_floats +
+                     i % across * s->dilation[2] * grad->pitch;
     }
     for (int64_t i = 0; i < rows; i++) {
-        segments[i] =
-            i / g->band_rows * g->image_floats + i % g->band_rows * s->stride[1] * g->row_floats;
+        segments[i] = i / grad->band_rows * grad->image_floats +
+                      i % grad->band_rows * s->stride[1] * grad->row_floats;
     }
-    g->offsets = offsets;
-    g->segments = segments;
+    grad->offsets = offsets;
+    grad->segments = segments;
     return BASE_OK;
 }
 

@@ -25,36 +25,37 @@ struct grad_run {
 };
 
 // Output positions [begin, end) of one dim whose tap k lies inside the input.
-static void inside(const struct eng_conv_shape *s, uint32_t dim, int64_t k, int64_t *out_begin,
+static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t k, int64_t *out_begin,
                    int64_t *out_end)
 {
-    const int64_t at = k * s->dilation[dim] - s->pad[dim], stride = s->stride[dim];
+    const int64_t at = k * shape->dilation[dim] - shape->pad[dim], stride = shape->stride[dim];
     const int64_t begin = at < 0 ? (-at + stride - 1) / stride : 0;
-    const int64_t end = s->in[dim] > at ? (s->in[dim] - 1 - at) / stride + 1 : 0;
-    *out_end = end < s->out[dim] ? end : s->out[dim];
+    const int64_t end = shape->in[dim] > at ? (shape->in[dim] - 1 - at) / stride + 1 : 0;
+    *out_end = end < shape->out[dim] ? end : shape->out[dim];
     *out_begin = begin < *out_end ? begin : *out_end;
 }
 
 // One output row of one image: every tap that reaches it, channels [from, from + count).
-static void sum_row(const struct grad_run *r, int64_t image, int64_t y, int64_t from, int64_t count)
+static void sum_row(const struct grad_run *run, int64_t image, int64_t y, int64_t from,
+                    int64_t count)
 {
-    const struct eng_conv_shape *s = &r->g->shape;
+    const struct eng_conv_shape *s = &run->g->shape;
     const int64_t c = s->in_channels;
-    const float *dy = r->dy + (image * s->out[1] + y) * s->out[2] * c + from;
+    const float *dy = run->dy + (image * s->out[1] + y) * s->out[2] * c + from;
     for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
         const int64_t row = y * s->stride[1] + ky * s->dilation[1] - s->pad[1];
         if (row < 0 || row >= s->in[1]) {
             continue;
         }
-        const float *x = r->x + (image * s->in[1] + row) * s->in[2] * c + from;
+        const float *x = run->x + (image * s->in[1] + row) * s->in[2] * c + from;
         for (int64_t kx = 0; kx < s->kernel[2]; kx++) {
             int64_t begin, end;
             inside(s, 2, kx, &begin, &end);
             const int64_t column = begin * s->stride[2] + kx * s->dilation[2] - s->pad[2];
             if (begin < end) {
-                r->g->kernels->dot_columns(x + column * c, s->stride[2] * c, dy + begin * c, c,
-                                           end - begin,
-                                           r->sums + (ky * s->kernel[2] + kx) * c + from, count);
+                run->g->kernels->dot_columns(
+                    x + column * c, s->stride[2] * c, dy + begin * c, c, end - begin,
+                    run->sums + (ky * s->kernel[2] + kx) * c + from, count);
             }
         }
     }

@@ -151,30 +151,31 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
 // --- planning ---------------------------------------------------------------------------------
 
 // Along one dim: which row of dy the tap at `k` adds to a phase's first pixel; false: to none.
-static bool reach(const struct eng_conv_shape *s, uint32_t dim, int64_t phase, int64_t k,
+static bool reach(const struct eng_conv_shape *shape, uint32_t dim, int64_t phase, int64_t k,
                   int64_t *out_row)
 {
-    const int64_t at = phase + s->pad[dim] - k * s->dilation[dim], stride = s->stride[dim];
+    const int64_t at = phase + shape->pad[dim] - k * shape->dilation[dim],
+                  stride = shape->stride[dim];
     *out_row = floor_div(at, stride);
     return *out_row * stride == at;
 }
 
 // Pixels of one phase along a dim.
-static int64_t phase_size(const struct eng_conv_shape *s, uint32_t dim, int64_t phase)
+static int64_t phase_size(const struct eng_conv_shape *shape, uint32_t dim, int64_t phase)
 {
-    return (s->in[dim] - phase + s->stride[dim] - 1) / s->stride[dim];
+    return (shape->in[dim] - phase + shape->stride[dim] - 1) / shape->stride[dim];
 }
 
 // The rows (or columns) of dy that are read, from the first to one past the last.
-static void find_reach(const struct eng_conv_shape *s, uint32_t dim, int64_t *out_low,
+static void find_reach(const struct eng_conv_shape *shape, uint32_t dim, int64_t *out_low,
                        int64_t *out_count)
 {
-    int64_t low = 0, high = s->out[dim];
-    for (int64_t phase = 0; phase < s->stride[dim]; phase++) {
-        for (int64_t k = 0; k < s->kernel[dim]; k++) {
+    int64_t low = 0, high = shape->out[dim];
+    for (int64_t phase = 0; phase < shape->stride[dim]; phase++) {
+        for (int64_t k = 0; k < shape->kernel[dim]; k++) {
             int64_t row;
-            const int64_t size = phase_size(s, dim, phase);
-            if (size > 0 && reach(s, dim, phase, k, &row)) {
+            const int64_t size = phase_size(shape, dim, phase);
+            if (size > 0 && reach(shape, dim, phase, k, &row)) {
                 low = row < low ? row : low;
                 high = row + size > high ? row + size : high;
             }
@@ -185,11 +186,11 @@ static void find_reach(const struct eng_conv_shape *s, uint32_t dim, int64_t *ou
 }
 
 // One phase's product; taps 0 when nothing reaches it.
-static enum base_status plan_phase(const struct eng_prepare *ctx, struct grad *g, int64_t py,
+static enum base_status plan_phase(const struct eng_prepare *ctx, struct grad *grad, int64_t py,
                                    int64_t px, struct phase *phase)
 {
-    const struct eng_conv_shape *s = &g->shape;
-    const int64_t row_floats = g->columns * g->pitch, m = s->out_channels / s->groups;
+    const struct eng_conv_shape *s = &grad->shape;
+    const int64_t row_floats = grad->columns * grad->pitch, m = s->out_channels / s->groups;
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)eng_conv_taps(s) * sizeof(int64_t));
     if (segments == NULL) {
         return BASE_ERR_NOMEM;
@@ -197,21 +198,21 @@ static enum base_status plan_phase(const struct eng_prepare *ctx, struct grad *g
     for (int64_t t = 0; t < eng_conv_taps(s); t++) {
         int64_t row, column;
         if (reach(s, 1, py, t / s->kernel[2], &row) && reach(s, 2, px, t % s->kernel[2], &column)) {
-            g->taps[t] = (struct tap){g->phase_count, phase->taps};
+            grad->taps[t] = (struct tap){grad->phase_count, phase->taps};
             segments[phase->taps++] =
-                (row - g->low[0]) * row_floats + (column - g->low[1]) * g->pitch;
+                (row - grad->low[0]) * row_floats + (column - grad->low[1]) * grad->pitch;
         }
     }
     struct eng_gemm_plan *plan = &phase->plan;
-    plan->kernels = g->kernels;
+    plan->kernels = grad->kernels;
     plan->tuning = ctx->tuning;
     plan->images = s->batch;
     plan->rows = phase_size(s, 1, py);
     plan->width = phase_size(s, 2, px);
     plan->row_limit = plan->rows * plan->width;
-    plan->a_image = g->rows * row_floats;
+    plan->a_image = grad->rows * row_floats;
     plan->a_row = row_floats;
-    plan->lda = g->pitch;
+    plan->lda = grad->pitch;
     plan->segments = segments;
     plan->segment_count = (uint32_t)phase->taps;
     plan->k = (uint32_t)m;
@@ -225,27 +226,27 @@ static enum base_status plan_phase(const struct eng_prepare *ctx, struct grad *g
         eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), 0);
     }
     phase->first = (py * s->in[2] + px) * s->in_channels;
-    phase->packed = g->packed_floats;
-    phase->group_floats = eng_gemm_packed_floats(g->kernels, phase->taps * m, plan->n);
+    phase->packed = grad->packed_floats;
+    phase->group_floats = eng_gemm_packed_floats(grad->kernels, phase->taps * m, plan->n);
     return BASE_OK;
 }
 
-static enum base_status plan_phases(const struct eng_prepare *ctx, struct grad *g)
+static enum base_status plan_phases(const struct eng_prepare *ctx, struct grad *grad)
 {
-    const struct eng_conv_shape *s = &g->shape;
+    const struct eng_conv_shape *s = &grad->shape;
     const int64_t count = s->stride[1] * s->stride[2];
-    g->phases = base_arena_zalloc(ctx->arena, (size_t)count * sizeof(*g->phases));
-    g->taps = base_arena_zalloc(ctx->arena, (size_t)eng_conv_taps(s) * sizeof(*g->taps));
-    if (g->phases == NULL || g->taps == NULL) {
+    grad->phases = base_arena_zalloc(ctx->arena, (size_t)count * sizeof(*grad->phases));
+    grad->taps = base_arena_zalloc(ctx->arena, (size_t)eng_conv_taps(s) * sizeof(*grad->taps));
+    if (grad->phases == NULL || grad->taps == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < count; i++) {
-        struct phase *phase = &g->phases[g->phase_count];
+        struct phase *phase = &grad->phases[grad->phase_count];
         *phase = (struct phase){0};
-        BASE_TRY(plan_phase(ctx, g, i / s->stride[2], i % s->stride[2], phase));
+        BASE_TRY(plan_phase(ctx, grad, i / s->stride[2], i % s->stride[2], phase));
         if (phase->taps > 0) {
-            g->packed_floats += (size_t)s->groups * phase->group_floats;
-            g->phase_count++;
+            grad->packed_floats += (size_t)s->groups * phase->group_floats;
+            grad->phase_count++;
         }
     }
     return BASE_OK;
@@ -253,9 +254,10 @@ static enum base_status plan_phases(const struct eng_prepare *ctx, struct grad *
 
 static enum base_status prepare_phases(const struct eng_prepare *ctx,
                                        const struct eng_command *command,
-                                       const struct eng_conv_shape *s, struct eng_step *out_step)
+                                       const struct eng_conv_shape *shape,
+                                       struct eng_step *out_step)
 {
-    if (s->stride[1] * s->stride[2] > PHASES_MAX || eng_conv_taps(s) > TAPS_MAX) {
+    if (shape->stride[1] * shape->stride[2] > PHASES_MAX || eng_conv_taps(shape) > TAPS_MAX) {
         return BASE_ERR_UNSUPPORTED;
     }
     struct grad *g = base_arena_zalloc(ctx->arena, sizeof(*g));
@@ -263,19 +265,19 @@ static enum base_status prepare_phases(const struct eng_prepare *ctx,
         return BASE_ERR_NOMEM;
     }
     g->kernels = ctx->kernels->gemm;
-    g->shape = *s;
+    g->shape = *shape;
     g->dy = command->inputs[0];
     g->w = command->inputs[1];
     g->dx = command->outputs[0];
-    find_reach(s, 1, &g->low[0], &g->rows);
-    find_reach(s, 2, &g->low[1], &g->columns);
-    g->pitch = s->out_channels;
+    find_reach(shape, 1, &g->low[0], &g->rows);
+    find_reach(shape, 2, &g->low[1], &g->columns);
+    g->pitch = shape->out_channels;
     g->copies = g->pitch % COLLIDING_FLOATS == 0 || g->low[0] < 0 || g->low[1] < 0 ||
-                g->rows > s->out[1] || g->columns > s->out[2];
+                g->rows > shape->out[1] || g->columns > shape->out[2];
     if (g->pitch % COLLIDING_FLOATS == 0) {
         g->pitch += PITCH_PAD;
     }
-    g->copy_floats = g->copies ? (size_t)(s->batch * g->rows * g->columns * g->pitch) : 0;
+    g->copy_floats = g->copies ? (size_t)(shape->batch * g->rows * g->columns * g->pitch) : 0;
     BASE_TRY(plan_phases(ctx, g));
     out_step->scratch_bytes = (g->packed_floats + g->copy_floats) * sizeof(float);
     out_step->state = g;
@@ -286,17 +288,17 @@ static enum base_status prepare_phases(const struct eng_prepare *ctx,
 
 // The convolution of dy by the kernels turned round that stride 1 makes of it; false: it would cut
 // from dy.
-static bool turn(const struct eng_conv_shape *s, struct eng_conv_shape *out)
+static bool turn(const struct eng_conv_shape *shape, struct eng_conv_shape *out)
 {
-    *out = *s;
-    out->in_channels = s->out_channels;
-    out->out_channels = s->in_channels;
+    *out = *shape;
+    out->in_channels = shape->out_channels;
+    out->out_channels = shape->in_channels;
     out->padded = true;
     for (int d = 0; d < 3; d++) {
-        out->in[d] = s->out[d];
-        out->out[d] = s->in[d];
-        out->pad[d] = (s->kernel[d] - 1) * s->dilation[d] - s->pad[d];
-        if (out->pad[d] < 0 || s->stride[d] != 1) {
+        out->in[d] = shape->out[d];
+        out->out[d] = shape->in[d];
+        out->pad[d] = (shape->kernel[d] - 1) * shape->dilation[d] - shape->pad[d];
+        if (out->pad[d] < 0 || shape->stride[d] != 1) {
             return false;
         }
     }

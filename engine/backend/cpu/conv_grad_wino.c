@@ -46,12 +46,12 @@ static int64_t min_i64(int64_t a, int64_t b)
 // --- tiles ------------------------------------------------------------------------------------
 
 // One tile of dy, panel by panel of output channels.
-static void spread_tile(const struct grad_run *r, int64_t index)
+static void spread_tile(const struct grad_run *run, int64_t index)
 {
-    const struct grad *g = r->g;
+    const struct grad *g = run->g;
     const struct eng_conv_shape *s = &g->tiles.shape;
     const int64_t m = s->out_channels, nr = g->tiles.kernels->nr;
-    const struct eng_wino_place at = eng_wino_place_of(&g->tiles, r->first + index);
+    const struct eng_wino_place at = eng_wino_place_of(&g->tiles, run->first + index);
     struct eng_wino_spread spread = {
         .row = (size_t)(s->out[2] * m),
         .pixel = (size_t)m,
@@ -59,10 +59,10 @@ static void spread_tile(const struct grad_run *r, int64_t index)
         .cols = (uint32_t)min_i64(s->out[2] - at.x, ENG_WINO_UNIT),
         .plane = g->dy_plane,
     };
-    const float *dy = r->dy + ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * m;
+    const float *dy = run->dy + ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * m;
     for (int64_t column = 0; column < m; column += nr) {
         spread.in = dy + column;
-        spread.out = r->moved_dy + column * g->block + index * nr;
+        spread.out = run->moved_dy + column * g->block + index * nr;
         spread.channels = (size_t)min_i64(m - column, nr);
         g->tiles.kernels->wino_spread(&spread);
     }
@@ -83,10 +83,10 @@ static void move_tiles(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 // --- products ---------------------------------------------------------------------------------
 
 // One element's product for one chunk: sums [input channel][output channel of the chunk].
-static void multiply(const struct grad_run *r, int64_t chunk, int64_t e, float *sums)
+static void multiply(const struct grad_run *run, int64_t chunk, int64_t e, float *sums)
 {
     static const int64_t no_offset[1] = {0};
-    const struct grad *g = r->g;
+    const struct grad *g = run->g;
     const struct eng_gemm_kernels *kernels = g->tiles.kernels;
     const int64_t c = g->tiles.shape.in_channels, nr = kernels->nr, vl = kernels->vl;
     const int64_t from = chunk * g->chunk;
@@ -94,16 +94,16 @@ static void multiply(const struct grad_run *r, int64_t chunk, int64_t e, float *
     struct eng_gemm_turned tile = {.a_step = (size_t)g->tiles.pitch,
                                    .segments = no_offset,
                                    .segment_count = 1,
-                                   .k = (uint32_t)r->count,
+                                   .k = (uint32_t)run->count,
                                    .b_step = (size_t)nr,
                                    .ldc = (size_t)g->chunk,
-                                   .accumulate = r->first > 0};
+                                   .accumulate = run->first > 0};
     for (int64_t column = from; column < end; column += nr) {
-        tile.b = r->moved_dy + (size_t)e * g->dy_plane + column * g->block;
+        tile.b = run->moved_dy + (size_t)e * g->dy_plane + column * g->block;
         tile.n = (uint32_t)min_i64(end - column, nr);
         const eng_gemm_turned_fn *fns = kernels->turned[(tile.n + vl - 1) / vl];
         for (int64_t row = 0; row < c; row += g->row_max) {
-            tile.a = r->moved_x + (size_t)e * g->x_plane + row;
+            tile.a = run->moved_x + (size_t)e * g->x_plane + row;
             tile.c = sums + (size_t)e * g->sum_plane + row * g->chunk + (column - from);
             fns[min_i64(c - row, g->row_max) - 1](&tile);
         }
@@ -111,9 +111,9 @@ static void multiply(const struct grad_run *r, int64_t chunk, int64_t e, float *
 }
 
 // A chunk's sums to dw [m][c][tap].
-static void store(const struct grad_run *r, int64_t chunk, const float *sums)
+static void store(const struct grad_run *run, int64_t chunk, const float *sums)
 {
-    const struct grad *g = r->g;
+    const struct grad *g = run->g;
     const struct eng_gemm_kernels *kernels = g->tiles.kernels;
     const int64_t c = g->tiles.shape.in_channels, vl = kernels->vl;
     const int64_t from = chunk * g->chunk;
@@ -127,7 +127,7 @@ static void store(const struct grad_run *r, int64_t chunk, const float *sums)
                                            taps + k * TAPS * vl);
             }
             for (int64_t l = 0; l < min_i64(count - j, vl); l++) {
-                float *to = r->dw + ((from + j + l) * c + i) * TAPS;
+                float *to = run->dw + ((from + j + l) * c + i) * TAPS;
                 for (int64_t t = 0; t < rows * TAPS; t++) {
                     to[t] = taps[t * vl + l];
                 }
@@ -198,37 +198,37 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
 
 // --- planning ---------------------------------------------------------------------------------
 
-static void plan(struct grad *g, uint32_t threads)
+static void plan(struct grad *grad, uint32_t threads)
 {
-    const struct eng_gemm_kernels *kernels = g->tiles.kernels;
-    const int64_t c = g->tiles.shape.in_channels, m = g->tiles.shape.out_channels;
+    const struct eng_gemm_kernels *kernels = grad->tiles.kernels;
+    const int64_t c = grad->tiles.shape.in_channels, m = grad->tiles.shape.out_channels;
     const int64_t nr = kernels->nr, panels = eng_gemm_panels(kernels, m);
     const int64_t tile_bytes =
-        ENG_WINO_ELEMENTS * (g->tiles.pitch + panels * nr) * (int64_t)sizeof(float);
+        ENG_WINO_ELEMENTS * (grad->tiles.pitch + panels * nr) * (int64_t)sizeof(float);
     const int64_t all_sums = ENG_WINO_ELEMENTS * c * panels * nr * (int64_t)sizeof(float);
     const int64_t bytes = all_sums <= NEAR_SUM_BYTES ? NEAR_BYTES : BLOCK_BYTES;
     const int64_t most = bytes / tile_bytes > 1 ? bytes / tile_bytes : 1;
-    g->blocks = (g->tiles.count + most - 1) / most;
-    g->block = (g->tiles.count + g->blocks - 1) / g->blocks;
-    g->blocks = (g->tiles.count + g->block - 1) / g->block;
+    grad->blocks = (grad->tiles.count + most - 1) / most;
+    grad->block = (grad->tiles.count + grad->blocks - 1) / grad->blocks;
+    grad->blocks = (grad->tiles.count + grad->block - 1) / grad->block;
     const int64_t column_bytes = ENG_WINO_ELEMENTS * c * (int64_t)sizeof(float);
-    g->chunk = CHUNK_BYTES / column_bytes / nr;
-    g->chunk = g->chunk < 1 ? 1 : min_i64(g->chunk, panels);
-    while (g->chunk > 1 && threads > 1 &&
-           (panels + g->chunk - 1) / g->chunk < 2 * (int64_t)threads) {
-        g->chunk--;
+    grad->chunk = CHUNK_BYTES / column_bytes / nr;
+    grad->chunk = grad->chunk < 1 ? 1 : min_i64(grad->chunk, panels);
+    while (grad->chunk > 1 && threads > 1 &&
+           (panels + grad->chunk - 1) / grad->chunk < 2 * (int64_t)threads) {
+        grad->chunk--;
     }
-    g->chunk *= nr;
-    g->chunks = (m + g->chunk - 1) / g->chunk;
+    grad->chunk *= nr;
+    grad->chunks = (m + grad->chunk - 1) / grad->chunk;
     const int64_t rows = kernels->mr_max[2], row_tiles = (c + rows - 1) / rows;
-    g->row_max = (c + row_tiles - 1) / row_tiles;
-    g->x_plane = (size_t)(g->block * g->tiles.pitch + ENG_WINO_PAD);
-    g->dy_plane = (size_t)(g->block * panels * nr + ENG_WINO_PAD);
-    g->sum_plane = (size_t)(c * g->chunk + ENG_WINO_PAD);
-    g->x_floats = ENG_WINO_ELEMENTS * g->x_plane;
-    g->dy_floats = ENG_WINO_ELEMENTS * g->dy_plane;
-    g->sum_floats = ENG_WINO_ELEMENTS * g->sum_plane;
-    g->edge_floats = eng_wino_edge_floats(&g->tiles);
+    grad->row_max = (c + row_tiles - 1) / row_tiles;
+    grad->x_plane = (size_t)(grad->block * grad->tiles.pitch + ENG_WINO_PAD);
+    grad->dy_plane = (size_t)(grad->block * panels * nr + ENG_WINO_PAD);
+    grad->sum_plane = (size_t)(c * grad->chunk + ENG_WINO_PAD);
+    grad->x_floats = ENG_WINO_ELEMENTS * grad->x_plane;
+    grad->dy_floats = ENG_WINO_ELEMENTS * grad->dy_plane;
+    grad->sum_floats = ENG_WINO_ELEMENTS * grad->sum_plane;
+    grad->edge_floats = eng_wino_edge_floats(&grad->tiles);
 }
 
 enum base_status eng_conv_prepare_grad_wino(const struct eng_prepare *ctx,

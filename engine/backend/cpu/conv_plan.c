@@ -49,31 +49,32 @@ static double product_us(const struct eng_gemm_kernels *kernels, const struct en
     return 2 * rows * ((double)k + TILE_OVERHEAD) * round_up(n, kernels->vl) / rates->flops_per_us;
 }
 
-static struct eng_conv_candidate direct(const struct eng_conv_shape *s,
+static struct eng_conv_candidate direct(const struct eng_conv_shape *shape,
                                         const struct eng_gemm_kernels *kernels,
                                         const struct eng_cpu_rates *rates)
 {
-    const int64_t k = s->in_channels / s->groups * eng_conv_taps(s);
-    const int64_t n = s->out_channels / s->groups;
-    const double pixels = (double)(s->batch * s->out[0] * s->out[1] * s->out[2]);
-    const double packed = (double)(s->groups * k) * round_up(n, kernels->vl) * sizeof(float);
+    const int64_t k = shape->in_channels / shape->groups * eng_conv_taps(shape);
+    const int64_t n = shape->out_channels / shape->groups;
+    const double pixels = (double)(shape->batch * shape->out[0] * shape->out[1] * shape->out[2]);
+    const double packed = (double)(shape->groups * k) * round_up(n, kernels->vl) * sizeof(float);
     const double in_bytes =
-        (double)(s->batch * s->in[0] * s->in[1] * s->in[2] * s->in_channels) * 4;
+        (double)(shape->batch * shape->in[0] * shape->in[1] * shape->in[2] * shape->in_channels) *
+        4;
     return (struct eng_conv_candidate){
         .algorithm = ENG_CONV_DIRECT,
         .packed_bytes = (size_t)packed,
-        .time_us = (double)s->groups * product_us(kernels, rates, pixels, k, n) +
+        .time_us = (double)shape->groups * product_us(kernels, rates, pixels, k, n) +
                    packed / 2 / rates->memory_bytes_per_us +
-                   (s->padded ? 2 * in_bytes / rates->cache_bytes_per_us : 0),
+                   (shape->padded ? 2 * in_bytes / rates->cache_bytes_per_us : 0),
     };
 }
 
-static struct eng_conv_candidate depthwise(const struct eng_conv_shape *s,
+static struct eng_conv_candidate depthwise(const struct eng_conv_shape *shape,
                                            const struct eng_cpu_rates *rates)
 {
-    const double pixels = (double)(s->batch * s->out[1] * s->out[2]);
-    const double in_pixels = (double)(s->batch * s->in[1] * s->in[2]);
-    const double channels = (double)s->in_channels, taps = (double)eng_conv_taps(s);
+    const double pixels = (double)(shape->batch * shape->out[1] * shape->out[2]);
+    const double in_pixels = (double)(shape->batch * shape->in[1] * shape->in[2]);
+    const double channels = (double)shape->in_channels, taps = (double)eng_conv_taps(shape);
     return (struct eng_conv_candidate){
         .algorithm = ENG_CONV_DEPTHWISE,
         .packed_bytes = (size_t)(taps * channels) * sizeof(float),
@@ -82,20 +83,20 @@ static struct eng_conv_candidate depthwise(const struct eng_conv_shape *s,
     };
 }
 
-static struct eng_conv_candidate wino(const struct eng_conv_shape *s,
+static struct eng_conv_candidate wino(const struct eng_conv_shape *shape,
                                       const struct eng_gemm_kernels *kernels,
                                       const struct eng_cpu_rates *rates, int64_t unit,
                                       const struct eng_gemm_kernels *low)
 {
     const int64_t elements = (unit + 2) * (unit + 2);
     const int64_t tiles =
-        s->batch * ((s->out[1] + unit - 1) / unit) * ((s->out[2] + unit - 1) / unit);
-    const double packed = (double)(elements * s->in_channels) *
-                          round_up(s->out_channels, kernels->vl) * (low != NULL ? 2 : 4);
+        shape->batch * ((shape->out[1] + unit - 1) / unit) * ((shape->out[2] + unit - 1) / unit);
+    const double packed = (double)(elements * shape->in_channels) *
+                          round_up(shape->out_channels, kernels->vl) * (low != NULL ? 2 : 4);
     // Transformed once on the way in and once on the way out: written and read.
     const double moved =
         (double)(elements * tiles) *
-        ((low != NULL ? 4 : 8) * (double)s->in_channels + 8 * (double)s->out_channels);
+        ((low != NULL ? 4 : 8) * (double)shape->in_channels + 8 * (double)shape->out_channels);
     const double speed = low != NULL ? eng_conv_low_speed(low) : 1;
     // Few tiles leave a tile of the product half empty of rows, and weights without reuse.
     const double rows = (double)(tiles < 6 ? 6 : tiles);
@@ -104,7 +105,8 @@ static struct eng_conv_candidate wino(const struct eng_conv_shape *s,
                                  : (unit == 2 ? ENG_CONV_LOW_WINO2 : ENG_CONV_LOW_WINO4),
         .packed_bytes = (size_t)packed,
         .time_us = (double)elements *
-                       product_us(kernels, rates, rows, s->in_channels, s->out_channels) / speed +
+                       product_us(kernels, rates, rows, shape->in_channels, shape->out_channels) /
+                       speed +
                    moved / rates->cache_bytes_per_us + packed / 2 / rates->memory_bytes_per_us,
     };
 }

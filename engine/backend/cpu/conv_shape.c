@@ -65,8 +65,9 @@ enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct e
     return BASE_OK;
 }
 
-double eng_conv_flops(const struct eng_conv_shape *s)
+double eng_conv_flops(const struct eng_conv_shape *shape)
 {
-    return 2.0 * (double)(s->batch * s->out[0] * s->out[1] * s->out[2]) * (double)s->out_channels *
-           (double)(s->in_channels / s->groups) * (double)eng_conv_taps(s);
+    return 2.0 * (double)(shape->batch * shape->out[0] * shape->out[1] * shape->out[2]) *
+           (double)shape->out_channels * (double)(shape->in_channels / shape->groups) *
+           (double)eng_conv_taps(shape);
 }

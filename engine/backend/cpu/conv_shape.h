@@ -22,10 +22,10 @@ BASE_NODISCARD enum base_status eng_conv_shape_from(const struct eng_conv *conv,
                                                     const struct eng_desc *x,
                                                     const struct eng_desc *y,
                                                     struct eng_conv_shape *out);
-static inline int64_t eng_conv_taps(const struct eng_conv_shape *s)
+static inline int64_t eng_conv_taps(const struct eng_conv_shape *shape)
 {
-    return s->kernel[0] * s->kernel[1] * s->kernel[2];
+    return shape->kernel[0] * shape->kernel[1] * shape->kernel[2];
 }
-double eng_conv_flops(const struct eng_conv_shape *s);
+double eng_conv_flops(const struct eng_conv_shape *shape);
 
 #endif

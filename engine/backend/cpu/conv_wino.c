@@ -42,11 +42,12 @@ static const double g4[6][3] = {{1, 0, 0},
 #undef A
 #undef B
 
-bool eng_conv_fits_wino(const struct eng_conv_shape *s)
+bool eng_conv_fits_wino(const struct eng_conv_shape *shape)
 {
-    return !s->exact && s->groups == 1 && s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 &&
-           s->pad[0] == 0 && s->kernel[1] == 3 && s->kernel[2] == 3 && s->stride[1] == 1 &&
-           s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;
+    return !shape->exact && shape->groups == 1 && shape->kernel[0] == 1 && shape->in[0] == 1 &&
+           shape->out[0] == 1 && shape->pad[0] == 0 && shape->kernel[1] == 3 &&
+           shape->kernel[2] == 3 && shape->stride[1] == 1 && shape->stride[2] == 1 &&
+           shape->dilation[1] == 1 && shape->dilation[2] == 1;
 }
 
 typedef float lanes __attribute__((vector_size(16)));
@@ -73,19 +74,19 @@ static void transform_kernels(const double (*g)[3], uint32_t size, const lanes w
 
 // The elements of one input channel for LANES output channels from `column` on; zeroes where there
 // are none.
-static void transform_at(const struct wino *d, int64_t channel, int64_t column,
+static void transform_at(const struct wino *wino, int64_t channel, int64_t column,
                          lanes values[ELEMENTS_MAX])
 {
-    const int64_t c = d->tiles.shape.in_channels, left = d->tiles.shape.out_channels - column;
+    const int64_t c = wino->tiles.shape.in_channels, left = wino->tiles.shape.out_channels - column;
     lanes taps[9];
     memset(taps, 0, sizeof(taps));
     for (int64_t l = 0; channel < c && l < LANES && l < left; l++) {
-        const float *w = d->weights + ((column + l) * c + channel) * 9;
+        const float *w = wino->weights + ((column + l) * c + channel) * 9;
         for (int t = 0; t < 9; t++) {
             taps[t][l] = w[t];
         }
     }
-    transform_kernels(d->tiles.unit == 2 ? g2 : g4, d->tiles.size, taps, values);
+    transform_kernels(wino->tiles.unit == 2 ? g2 : g4, wino->tiles.size, taps, values);
 }
 
 typedef uint32_t words __attribute__((vector_size(16)));
@@ -136,36 +137,36 @@ struct wino_run {
 };
 
 // Products of all elements of the tiles with one panel of n output channels.
-static void multiply(const struct wino *d, const float *v, const float *u, float *m, int64_t count,
-                     int64_t n)
+static void multiply(const struct wino *wino, const float *v, const float *u, float *m,
+                     int64_t count, int64_t n)
 {
     static const int64_t no_offset[1] = {0};
-    const int64_t vl = d->kernels->vl;
+    const int64_t vl = wino->kernels->vl;
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
-    const size_t floats = (size_t)(nv * vl * d->depth);
+    const size_t floats = (size_t)(nv * vl * wino->depth);
     struct eng_gemm_tile tile = {
-        .lda = (size_t)d->tiles.pitch,
+        .lda = (size_t)wino->tiles.pitch,
         .segments = no_offset,
         .segment_count = 1,
-        .k = (uint32_t)d->depth,
-        .ldc = d->kernels->nr,
+        .k = (uint32_t)wino->depth,
+        .ldc = wino->kernels->nr,
         .n = (uint32_t)n,
     };
-    for (uint32_t e = 0; e < d->tiles.size * d->tiles.size; e++) {
+    for (uint32_t e = 0; e < wino->tiles.size * wino->tiles.size; e++) {
         tile.b = u + e * floats;
-        for (int64_t i = 0; i < count; i += d->mr) {
-            const int64_t left = count - i < d->mr ? count - i : d->mr;
-            tile.a = v + e * d->in_plane + (size_t)(i * d->tiles.pitch);
-            tile.c = m + e * d->out_plane + (size_t)i * tile.ldc;
+        for (int64_t i = 0; i < count; i += wino->mr) {
+            const int64_t left = count - i < wino->mr ? count - i : wino->mr;
+            tile.a = v + e * wino->in_plane + (size_t)(i * wino->tiles.pitch);
+            tile.c = m + e * wino->out_plane + (size_t)i * tile.ldc;
             tile.rows = (uint32_t)left;
-            d->products->tile[nv][left - 1](&tile);
+            wino->products->tile[nv][left - 1](&tile);
         }
     }
 }
 
-static void run_block(const struct wino_run *r, int64_t block, int64_t split, float *scratch)
+static void run_block(const struct wino_run *wino_run, int64_t block, int64_t split, float *scratch)
 {
-    const struct wino *d = r->d;
+    const struct wino *d = wino_run->d;
     const int64_t nr = d->kernels->nr, channels = d->tiles.shape.out_channels;
     const int64_t panels = eng_gemm_panels(d->kernels, channels);
     const int64_t tile = block * d->block;
@@ -173,18 +174,18 @@ static void run_block(const struct wino_run *r, int64_t block, int64_t split, fl
     const int64_t per_column = (int64_t)d->tiles.size * d->tiles.size * d->depth;
     float *v = scratch, *m = v + d->in_floats, *edge = m + d->out_floats;
     const int64_t end = (split + 1) * panels / d->splits;
-    eng_wino_tiles_in(&d->tiles, r->x, tile, count, v, d->in_plane, edge);
+    eng_wino_tiles_in(&d->tiles, wino_run->x, tile, count, v, d->in_plane, edge);
     for (int64_t panel = split * panels / d->splits; panel < end; panel++) {
         const int64_t column = panel * nr;
         const int64_t n = channels - column < nr ? channels - column : nr;
-        multiply(d, v, r->u + column * per_column, m, count, n);
+        multiply(d, v, wino_run->u + column * per_column, m, count, n);
         const struct eng_wino_sums sums = {.kernels = d->kernels,
                                            .act = &d->act,
                                            .in = m,
                                            .plane = d->out_plane,
-                                           .y = r->y,
-                                           .bias = r->bias,
-                                           .residual = r->residual,
+                                           .y = wino_run->y,
+                                           .bias = wino_run->bias,
+                                           .residual = wino_run->residual,
                                            .column = column,
                                            .channels = n};
         eng_wino_tiles_out(&d->tiles, &sums, tile, count);
@@ -224,49 +225,49 @@ static enum base_status run_wino(const struct eng_step *step, const struct eng_r
 }
 
 // Rows of the products: whole vectors of channels, or of pairs of them.
-static void plan_depth(struct wino *d)
+static void plan_depth(struct wino *wino)
 {
-    const int64_t c = d->tiles.shape.in_channels, written = d->tiles.pitch;
-    d->depth = c;
-    if (d->products->pair_step > 0) {
-        d->depth = eng_gemm_pairs(d->products, c);
-        d->tiles.zeroes = 2 * d->depth > written ? 2 * d->depth - written : 0;
-        d->tiles.pitch = (written + d->tiles.zeroes) / 2;
+    const int64_t c = wino->tiles.shape.in_channels, written = wino->tiles.pitch;
+    wino->depth = c;
+    if (wino->products->pair_step > 0) {
+        wino->depth = eng_gemm_pairs(wino->products, c);
+        wino->tiles.zeroes = 2 * wino->depth > written ? 2 * wino->depth - written : 0;
+        wino->tiles.pitch = (written + wino->tiles.zeroes) / 2;
     }
 }
 
-static void plan_blocks(struct wino *d, uint32_t threads)
+static void plan_blocks(struct wino *wino, uint32_t threads)
 {
-    const int64_t elements = (int64_t)d->tiles.size * d->tiles.size;
-    const int64_t mr = d->products->mr_max[2];
-    const int64_t panels = eng_gemm_panels(d->kernels, d->tiles.shape.out_channels);
+    const int64_t elements = (int64_t)wino->tiles.size * wino->tiles.size;
+    const int64_t mr = wino->products->mr_max[2];
+    const int64_t panels = eng_gemm_panels(wino->kernels, wino->tiles.shape.out_channels);
     // Blocks of a few tiles' rows of the product, so that each panel of weights is used again.
     int64_t block = BLOCK_BYTES / (int64_t)sizeof(float) /
-                    (elements * (d->tiles.pitch + d->kernels->nr)) / mr * mr;
+                    (elements * (wino->tiles.pitch + wino->kernels->nr)) / mr * mr;
     block = block < mr ? mr : block;
     block = block > 6 * mr ? 6 * mr : block;
-    int64_t blocks = (d->tiles.count + block - 1) / block;
+    int64_t blocks = (wino->tiles.count + block - 1) / block;
     if (threads > 1 && blocks < threads * 2) {
-        const int64_t wanted = (d->tiles.count + mr - 1) / mr;
+        const int64_t wanted = (wino->tiles.count + mr - 1) / mr;
         blocks = wanted < (int64_t)threads * 2 ? wanted : (int64_t)threads * 2;
     }
-    block = (d->tiles.count + blocks - 1) / blocks;
-    d->block = block;
-    d->blocks = (d->tiles.count + block - 1) / block;
-    d->splits = 1;
-    if (threads > 1 && d->blocks < threads * 2) {
-        d->splits = panels < threads ? panels : threads;
+    block = (wino->tiles.count + blocks - 1) / blocks;
+    wino->block = block;
+    wino->blocks = (wino->tiles.count + block - 1) / block;
+    wino->splits = 1;
+    if (threads > 1 && wino->blocks < threads * 2) {
+        wino->splits = panels < threads ? panels : threads;
     }
     const int64_t rows = (block + mr - 1) / mr;
-    d->mr = (block + rows - 1) / rows;
-    d->in_plane = (size_t)(block * d->tiles.pitch + ENG_WINO_PAD);
-    d->out_plane = (size_t)(block * d->kernels->nr + ENG_WINO_PAD);
-    d->in_floats = (size_t)elements * d->in_plane;
-    if (d->products->pair_step > 1) { // whole tiles are read
-        d->in_floats += (size_t)(mr * d->tiles.pitch);
+    wino->mr = (block + rows - 1) / rows;
+    wino->in_plane = (size_t)(block * wino->tiles.pitch + ENG_WINO_PAD);
+    wino->out_plane = (size_t)(block * wino->kernels->nr + ENG_WINO_PAD);
+    wino->in_floats = (size_t)elements * wino->in_plane;
+    if (wino->products->pair_step > 1) { // whole tiles are read
+        wino->in_floats += (size_t)(mr * wino->tiles.pitch);
     }
-    d->out_floats = (size_t)elements * d->out_plane;
-    d->edge_floats = eng_wino_edge_floats(&d->tiles);
+    wino->out_floats = (size_t)elements * wino->out_plane;
+    wino->edge_floats = eng_wino_edge_floats(&wino->tiles);
 }
 
 enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,

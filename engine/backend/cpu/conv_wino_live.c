@@ -53,26 +53,26 @@ static inline void put_taps(const float *from, bool is_turned, float *to, int64_
 
 // Kernels of input channels [begin, end) with the vl output channels from `column` on, of which
 // `left` exist, as [channel][tap][vl].
-static void read_kernels(const struct live_run *r, int64_t column, int64_t left, int64_t begin,
-                         int64_t end, float *taps)
+static void read_kernels(const struct live_run *live_run, int64_t column, int64_t left,
+                         int64_t begin, int64_t end, float *taps)
 {
-    const struct eng_conv_shape *s = &r->d->tiles.shape;
-    const int64_t vl = r->d->tiles.kernels->vl;
+    const struct eng_conv_shape *s = &live_run->d->tiles.shape;
+    const int64_t vl = live_run->d->tiles.kernels->vl;
     for (int64_t l = 0; l < left; l++) {
-        const float *w = r->w + ((column + l) * s->in_channels + begin) * TAPS;
+        const float *w = live_run->w + ((column + l) * s->in_channels + begin) * TAPS;
         for (int64_t i = 0; i < end - begin; i++) {
             put_taps(w + i * TAPS, false, taps + i * TAPS * vl + l, vl);
         }
     }
 }
 
-static void read_turned(const struct live_run *r, int64_t column, int64_t left, int64_t begin,
-                        int64_t end, float *taps)
+static void read_turned(const struct live_run *live_run, int64_t column, int64_t left,
+                        int64_t begin, int64_t end, float *taps)
 {
-    const struct eng_conv_shape *s = &r->d->tiles.shape;
-    const int64_t vl = r->d->tiles.kernels->vl;
+    const struct eng_conv_shape *s = &live_run->d->tiles.shape;
+    const int64_t vl = live_run->d->tiles.kernels->vl;
     for (int64_t i = begin; i < end; i++, taps += TAPS * vl) {
-        const float *w = r->w + (i * s->out_channels + column) * TAPS;
+        const float *w = live_run->w + (i * s->out_channels + column) * TAPS;
         for (int64_t l = 0; l < left; l++) {
             put_taps(w + l * TAPS, true, taps + l, vl);
         }
@@ -80,17 +80,17 @@ static void read_turned(const struct live_run *r, int64_t column, int64_t left, 
 }
 
 // Floats of one element's kernels of a panel that has `width` columns.
-static size_t kernel_plane(const struct live *d, int64_t width)
+static size_t kernel_plane(const struct live *live, int64_t width)
 {
-    return (size_t)(d->tiles.shape.in_channels * width + ENG_WINO_PAD);
+    return (size_t)(live->tiles.shape.in_channels * width + ENG_WINO_PAD);
 }
 
 // One panel's kernels, input channels [begin, end): [element][channel][columns of the panel].
-static void transform_panel(const struct live_run *r, int64_t panel, int64_t begin, int64_t end,
-                            float *out)
+static void transform_panel(const struct live_run *live_run, int64_t panel, int64_t begin,
+                            int64_t end, float *out)
 {
-    const struct eng_gemm_kernels *kernels = r->d->tiles.kernels;
-    const struct eng_conv_shape *s = &r->d->tiles.shape;
+    const struct eng_gemm_kernels *kernels = live_run->d->tiles.kernels;
+    const struct eng_conv_shape *s = &live_run->d->tiles.shape;
     const int64_t vl = kernels->vl;
     const int64_t column = panel * kernels->nr, rest = s->out_channels - column;
     const int64_t n = rest < kernels->nr ? rest : kernels->nr, width = (n + vl - 1) / vl * vl;
@@ -102,10 +102,11 @@ static void transform_panel(const struct live_run *r, int64_t panel, int64_t beg
         }
         for (int64_t i = begin; i < end; i += KERNEL_CHANNELS) {
             const int64_t last = end - i < KERNEL_CHANNELS ? end : i + KERNEL_CHANNELS;
-            (r->d->is_turned ? read_turned : read_kernels)(r, column + j, left, i, last, taps);
+            (live_run->d->is_turned ? read_turned : read_kernels)(live_run, column + j, left, i,
+                                                                  last, taps);
             for (int64_t k = i; k < last; k++) {
                 kernels->wino_kernels(taps + (k - i) * TAPS * vl, out + k * width + j,
-                                      kernel_plane(r->d, width));
+                                      kernel_plane(live_run->d, width));
             }
         }
     }
@@ -128,22 +129,22 @@ static void transform_kernels(void *ctx, int64_t begin, int64_t end, uint32_t wo
 
 // --- tiles ------------------------------------------------------------------------------------
 
-static int64_t block_tiles(const struct live *d, int64_t block)
+static int64_t block_tiles(const struct live *live, int64_t block)
 {
-    const int64_t left = d->tiles.count - block * d->block;
-    return left < d->block ? left : d->block;
+    const int64_t left = live->tiles.count - block * live->block;
+    return left < live->block ? left : live->block;
 }
 
 // Products of all elements of a block's tiles with one panel of n output channels.
-static void multiply(const struct live *d, const float *v, const float *u, float *m, int64_t count,
-                     int64_t n)
+static void multiply(const struct live *live, const float *v, const float *u, float *m,
+                     int64_t count, int64_t n)
 {
     static const int64_t no_offset[1] = {0};
-    const struct eng_gemm_kernels *kernels = d->tiles.kernels;
-    const int64_t vl = kernels->vl, c = d->tiles.shape.in_channels;
+    const struct eng_gemm_kernels *kernels = live->tiles.kernels;
+    const int64_t vl = kernels->vl, c = live->tiles.shape.in_channels;
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
-    const size_t floats = kernel_plane(d, nv * vl);
-    struct eng_gemm_tile tile = {.lda = (size_t)d->tiles.pitch,
+    const size_t floats = kernel_plane(live, nv * vl);
+    struct eng_gemm_tile tile = {.lda = (size_t)live->tiles.pitch,
                                  .segments = no_offset,
                                  .segment_count = 1,
                                  .k = (uint32_t)c,
@@ -151,19 +152,19 @@ static void multiply(const struct live *d, const float *v, const float *u, float
                                  .n = (uint32_t)n};
     for (uint32_t e = 0; e < ENG_WINO_ELEMENTS; e++) {
         tile.b = u + e * floats;
-        for (int64_t i = 0; i < count; i += d->mr) {
-            const int64_t left = count - i < d->mr ? count - i : d->mr;
-            tile.a = v + e * d->in_plane + (size_t)(i * d->tiles.pitch);
-            tile.c = m + e * d->out_plane + (size_t)i * tile.ldc;
+        for (int64_t i = 0; i < count; i += live->mr) {
+            const int64_t left = count - i < live->mr ? count - i : live->mr;
+            tile.a = v + e * live->in_plane + (size_t)(i * live->tiles.pitch);
+            tile.c = m + e * live->out_plane + (size_t)i * tile.ldc;
             kernels->tile[nv][left - 1](&tile);
         }
     }
 }
 
-static void run_tiles(const struct live_run *r, int64_t block, int64_t panel, const float *v,
+static void run_tiles(const struct live_run *live_run, int64_t block, int64_t panel, const float *v,
                       const float *u, float *m)
 {
-    const struct live *d = r->d;
+    const struct live *d = live_run->d;
     const int64_t nr = d->tiles.kernels->nr, count = block_tiles(d, block);
     const int64_t column = panel * nr, left = d->tiles.shape.out_channels - column;
     const int64_t n = left < nr ? left : nr;
@@ -172,17 +173,17 @@ static void run_tiles(const struct live_run *r, int64_t block, int64_t panel, co
                                        .act = &d->act,
                                        .in = m,
                                        .plane = d->out_plane,
-                                       .y = r->y,
-                                       .bias = r->bias,
-                                       .residual = r->residual,
+                                       .y = live_run->y,
+                                       .bias = live_run->bias,
+                                       .residual = live_run->residual,
                                        .column = column,
                                        .channels = n};
     eng_wino_tiles_out(&d->tiles, &sums, block * d->block, count);
 }
 
-static int64_t panel_count(const struct live *d)
+static int64_t panel_count(const struct live *live)
 {
-    return eng_gemm_panels(d->tiles.kernels, d->tiles.shape.out_channels);
+    return eng_gemm_panels(live->tiles.kernels, live->tiles.shape.out_channels);
 }
 
 // A thread's memory: products, an edge tile, then a block (or a panel's kernels).
@@ -190,11 +191,11 @@ struct room {
     float *m, *edge, *own;
 };
 
-static struct room room_of(const struct live_run *r, uint32_t worker)
+static struct room room_of(const struct live_run *live_run, uint32_t worker)
 {
-    float *m = r->threads + worker * r->d->thread_floats;
-    float *edge = m + ENG_WINO_ELEMENTS * r->d->out_plane;
-    return (struct room){m, edge, edge + eng_wino_edge_floats(&r->d->tiles)};
+    float *m = live_run->threads + worker * live_run->d->thread_floats;
+    float *edge = m + ENG_WINO_ELEMENTS * live_run->d->out_plane;
+    return (struct room){m, edge, edge + eng_wino_edge_floats(&live_run->d->tiles)};
 }
 
 // --- two orders -------------------------------------------------------------------------------
@@ -266,35 +267,36 @@ static enum base_status run_live(const struct eng_step *step, const struct eng_r
 
 // --- planning ---------------------------------------------------------------------------------
 
-static void plan_blocks(struct live *d, uint32_t threads)
+static void plan_blocks(struct live *live, uint32_t threads)
 {
-    const int64_t nr = d->tiles.kernels->nr;
-    const int64_t mr = d->tiles.kernels->mr_max[2], count = d->tiles.count;
+    const int64_t nr = live->tiles.kernels->nr;
+    const int64_t mr = live->tiles.kernels->mr_max[2], count = live->tiles.count;
     int64_t block = BLOCK_BYTES / (int64_t)sizeof(float) /
-                    (ENG_WINO_ELEMENTS * (d->tiles.pitch + nr)) / mr * mr;
+                    (ENG_WINO_ELEMENTS * (live->tiles.pitch + nr)) / mr * mr;
     block = block < mr ? mr : block;
     block = block > 6 * mr ? 6 * mr : block;
     int64_t blocks = (count + block - 1) / block;
-    const int64_t panels = panel_count(d);
-    d->kernel_floats = (size_t)panels * ENG_WINO_ELEMENTS * kernel_plane(d, nr);
+    const int64_t panels = panel_count(live);
+    live->kernel_floats = (size_t)panels * ENG_WINO_ELEMENTS * kernel_plane(live, nr);
     // What is read from beyond the second-level cache: kernels by block, or tiles by panel.
-    const int64_t tile_floats = ENG_WINO_ELEMENTS * d->tiles.pitch * count;
-    d->by_panels = d->kernel_floats * sizeof(float) > NEAR_BYTES &&
-                   tile_floats * (panels + 1) < (int64_t)d->kernel_floats * (blocks + 1) &&
-                   panels >= (int64_t)threads;
-    if (!d->by_panels && threads > 1 && blocks < threads * 2) {
+    const int64_t tile_floats = ENG_WINO_ELEMENTS * live->tiles.pitch * count;
+    live->by_panels = live->kernel_floats * sizeof(float) > NEAR_BYTES &&
+                      tile_floats * (panels + 1) < (int64_t)live->kernel_floats * (blocks + 1) &&
+                      panels >= (int64_t)threads;
+    if (!live->by_panels && threads > 1 && blocks < threads * 2) {
         const int64_t most = (count + mr - 1) / mr;
         blocks = most < (int64_t)threads * 2 ? most : (int64_t)threads * 2;
     }
-    d->block = (count + blocks - 1) / blocks;
-    d->blocks = (count + d->block - 1) / d->block;
-    const int64_t rows = (d->block + mr - 1) / mr;
-    d->mr = (d->block + rows - 1) / rows;
-    d->in_plane = (size_t)(d->block * d->tiles.pitch + ENG_WINO_PAD);
-    d->out_plane = (size_t)(d->block * nr + ENG_WINO_PAD);
-    d->block_floats = ENG_WINO_ELEMENTS * d->in_plane;
-    d->thread_floats = ENG_WINO_ELEMENTS * d->out_plane + eng_wino_edge_floats(&d->tiles) +
-                       (d->by_panels ? ENG_WINO_ELEMENTS * kernel_plane(d, nr) : d->block_floats);
+    live->block = (count + blocks - 1) / blocks;
+    live->blocks = (count + live->block - 1) / live->block;
+    const int64_t rows = (live->block + mr - 1) / mr;
+    live->mr = (live->block + rows - 1) / rows;
+    live->in_plane = (size_t)(live->block * live->tiles.pitch + ENG_WINO_PAD);
+    live->out_plane = (size_t)(live->block * nr + ENG_WINO_PAD);
+    live->block_floats = ENG_WINO_ELEMENTS * live->in_plane;
+    live->thread_floats =
+        ENG_WINO_ELEMENTS * live->out_plane + eng_wino_edge_floats(&live->tiles) +
+        (live->by_panels ? ENG_WINO_ELEMENTS * kernel_plane(live, nr) : live->block_floats);
 }
 
 enum base_status eng_conv_prepare_live(const struct eng_prepare *ctx,

@@ -66,19 +66,19 @@ struct matmul {
 };
 
 #if defined(__x86_64__)
-static void fill_pairs(const struct matmul *m, const float *from, int64_t rows, float *buffer)
+static void fill_pairs(const struct matmul *matmul, const float *from, int64_t rows, float *buffer)
 {
-    const size_t k = (size_t)m->source.dims[0];
+    const size_t k = (size_t)matmul->source.dims[0];
     for (int64_t r = 0; r < rows; r++) {
-        uint16_t *to = (uint16_t *)(void *)(buffer + r * m->plan.lda);
-        eng_gemm_to_bf16(from + r * m->a_stride_m, k, to);
-        memset(to + k, 0, ((size_t)m->plan.k * 2 - k) * sizeof(*to));
+        uint16_t *to = (uint16_t *)(void *)(buffer + r * matmul->plan.lda);
+        eng_gemm_to_bf16(from + r * matmul->a_stride_m, k, to);
+        memset(to + k, 0, ((size_t)matmul->plan.k * 2 - k) * sizeof(*to));
     }
 }
 #else
-static void fill_pairs(const struct matmul *m, const float *from, int64_t rows, float *buffer)
+static void fill_pairs(const struct matmul *matmul, const float *from, int64_t rows, float *buffer)
 {
-    (void)m, (void)from, (void)rows, (void)buffer;
+    (void)matmul, (void)from, (void)rows, (void)buffer;
 }
 #endif
 
@@ -142,23 +142,23 @@ static uint32_t fold_batch(const struct eng_command *command, int64_t *rows)
 // Offsets of A and B for each product of the batch; equal B are numbered once.
 static enum base_status unfold_batch(const struct eng_prepare *ctx,
                                      const struct eng_command *command, uint32_t batch,
-                                     struct matmul *m)
+                                     struct matmul *matmul)
 {
     const struct eng_view *a = &command->views[0], *b = &command->views[1];
     int64_t images = 1;
-    m->b_count = 1;
+    matmul->b_count = 1;
     for (uint32_t d = 0; d < batch; d++) {
         images *= command->box.size[d];
-        m->b_count *= b->stride[d] != 0 ? command->box.size[d] : 1;
+        matmul->b_count *= b->stride[d] != 0 ? command->box.size[d] : 1;
         if (images > BATCH_MAX) {
             return BASE_ERR_UNSUPPORTED;
         }
     }
     const size_t bytes = (size_t)(images > 0 ? images : 1) * sizeof(int64_t);
-    m->a_offsets = base_arena_alloc(ctx->arena, bytes);
-    m->b_offsets = base_arena_alloc(ctx->arena, bytes);
-    m->b_sources = base_arena_alloc(ctx->arena, bytes);
-    if (m->a_offsets == NULL || m->b_offsets == NULL || m->b_sources == NULL) {
+    matmul->a_offsets = base_arena_alloc(ctx->arena, bytes);
+    matmul->b_offsets = base_arena_alloc(ctx->arena, bytes);
+    matmul->b_sources = base_arena_alloc(ctx->arena, bytes);
+    if (matmul->a_offsets == NULL || matmul->b_offsets == NULL || matmul->b_sources == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t image = 0; image < images; image++) {
@@ -171,19 +171,19 @@ static enum base_status unfold_batch(const struct eng_prepare *ctx,
             number += b->stride[d] != 0 ? i * radix : 0;
             radix *= b->stride[d] != 0 ? command->box.size[d] : 1;
         }
-        m->a_offsets[image] = at_a;
-        m->b_offsets[image] = number * (int64_t)m->b_floats;
-        m->b_sources[number] = at_b;
+        matmul->a_offsets[image] = at_a;
+        matmul->b_offsets[image] = number * (int64_t)matmul->b_floats;
+        matmul->b_sources[number] = at_b;
     }
-    m->plan.images = images;
+    matmul->plan.images = images;
     return BASE_OK;
 }
 
-static void pack_one(const struct matmul *m, const float *b, int64_t number, float *out)
+static void pack_one(const struct matmul *matmul, const float *b, int64_t number, float *out)
 {
-    struct eng_gemm_source source = m->source;
-    source.data = b + m->b_sources[number];
-    eng_gemm_pack(m->plan.kernels, &source, out + (size_t)number * m->b_floats);
+    struct eng_gemm_source source = matmul->source;
+    source.data = b + matmul->b_sources[number];
+    eng_gemm_pack(matmul->plan.kernels, &source, out + (size_t)number * matmul->b_floats);
 }
 
 struct pack_ctx {
@@ -220,45 +220,46 @@ static void pack_some(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 // Rows that share one B get the error they share back; weights are rounded in these tables alone.
 static enum base_status prepare_mean(const struct eng_prepare *ctx,
                                      const struct eng_program *program, int64_t rows,
-                                     struct matmul *m)
+                                     struct matmul *matmul)
 {
-    if (m->plan.kernels->pair_step == 0 || m->plan.images != 1 || rows < ENG_GEMM_MEAN_ROWS_MIN) {
+    if (matmul->plan.kernels->pair_step == 0 || matmul->plan.images != 1 ||
+        rows < ENG_GEMM_MEAN_ROWS_MIN) {
         return BASE_OK;
     }
-    return eng_gemm_mean_new(ctx, &program->tensors[m->b], m->b_sources[0], &m->source, rows,
-                             m->a_stride_m, &m->mean);
+    return eng_gemm_mean_new(ctx, &program->tensors[matmul->b], matmul->b_sources[0],
+                             &matmul->source, rows, matmul->a_stride_m, &matmul->mean);
 }
 
-static size_t mean_floats(const struct matmul *m)
+static size_t mean_floats(const struct matmul *matmul)
 {
-    return m->mean != NULL ? eng_gemm_mean_floats(m->mean) : 0;
+    return matmul->mean != NULL ? eng_gemm_mean_floats(matmul->mean) : 0;
 }
 
-static const float *mean_bias(const struct matmul *m, const struct eng_run *run, const float *bias,
-                              float *scratch)
+static const float *mean_bias(const struct matmul *matmul, const struct eng_run *run,
+                              const float *bias, float *scratch)
 {
-    const float *a = (const float *)run->data[m->a] + m->a_offsets[0];
-    return eng_gemm_mean_bias(m->mean, a, bias, scratch, run->pool);
+    const float *a = (const float *)run->data[matmul->a] + matmul->a_offsets[0];
+    return eng_gemm_mean_bias(matmul->mean, a, bias, scratch, run->pool);
 }
 #else
 static enum base_status prepare_mean(const struct eng_prepare *ctx,
                                      const struct eng_program *program, int64_t rows,
-                                     struct matmul *m)
+                                     struct matmul *matmul)
 {
-    (void)ctx, (void)program, (void)rows, (void)m;
+    (void)ctx, (void)program, (void)rows, (void)matmul;
     return BASE_OK;
 }
 
-static size_t mean_floats(const struct matmul *m)
+static size_t mean_floats(const struct matmul *matmul)
 {
-    (void)m;
+    (void)matmul;
     return 0;
 }
 
-static const float *mean_bias(const struct matmul *m, const struct eng_run *run, const float *bias,
-                              float *scratch)
+static const float *mean_bias(const struct matmul *matmul, const struct eng_run *run,
+                              const float *bias, float *scratch)
 {
-    (void)m, (void)run, (void)scratch;
+    (void)matmul, (void)run, (void)scratch;
     return bias;
 }
 #endif
@@ -296,9 +297,9 @@ static enum base_status run_matmul(const struct eng_step *step, const struct eng
 }
 
 static enum base_status pack_b(const struct eng_prepare *ctx, const struct eng_program *program,
-                               struct matmul *m)
+                               struct matmul *matmul)
 {
-    const struct eng_tensor *b = &program->tensors[m->b];
+    const struct eng_tensor *b = &program->tensors[matmul->b];
     if (b->kind != ENG_CONST) {
         return BASE_OK;
     }
@@ -306,36 +307,36 @@ static enum base_status pack_b(const struct eng_prepare *ctx, const struct eng_p
         int64_t first, last, n, k, stride_n, stride_k, count;
         float scale;
         uint32_t form;
-    } params = {m->b_sources[0],
-                m->b_sources[m->b_count - 1],
-                m->source.n,
-                m->source.dims[0],
-                m->source.stride_n,
-                m->source.strides[0],
-                m->b_count,
-                m->source.scale,
-                m->plan.kernels->nr << 8 | m->plan.kernels->pair_step};
-    struct pack_ctx pack = {.m = m, .b = b->data};
+    } params = {matmul->b_sources[0],
+                matmul->b_sources[matmul->b_count - 1],
+                matmul->source.n,
+                matmul->source.dims[0],
+                matmul->source.stride_n,
+                matmul->source.strides[0],
+                matmul->b_count,
+                matmul->source.scale,
+                matmul->plan.kernels->nr << 8 | matmul->plan.kernels->pair_step};
+    struct pack_ctx pack = {.m = matmul, .b = b->data};
     const void *packed;
-    BASE_TRY(eng_weights_pack(ctx, b, ENG_PACK_PANELS + m->plan.kernels->nr, &params,
-                              sizeof(params), (size_t)m->b_count * m->b_floats * sizeof(float),
-                              pack_all, &pack, &packed));
-    m->packed = packed;
+    BASE_TRY(eng_weights_pack(
+        ctx, b, ENG_PACK_PANELS + matmul->plan.kernels->nr, &params, sizeof(params),
+        (size_t)matmul->b_count * matmul->b_floats * sizeof(float), pack_all, &pack, &packed));
+    matmul->packed = packed;
     return BASE_OK;
 }
 
-static void plan_rows(struct matmul *m, int64_t rows, uint32_t threads)
+static void plan_rows(struct matmul *matmul, int64_t rows, uint32_t threads)
 {
-    struct eng_gemm_plan *plan = &m->plan;
+    struct eng_gemm_plan *plan = &matmul->plan;
     const int64_t k = plan->k;
-    const bool collides = rows > 4 && k >= 256 && m->a_stride_m % COLLIDING_FLOATS == 0;
+    const bool collides = rows > 4 && k >= 256 && matmul->a_stride_m % COLLIDING_FLOATS == 0;
     const bool copies =
         plan->tuning == ENG_TUNING_COPY || (collides && plan->tuning != ENG_TUNING_PLACE);
     size_t row_floats = 0;
-    plan->lda = m->a_stride_m;
-    if ((m->a_stride_k != 1 && k > 1) || copies || plan->kernels->pair_step > 0) {
+    plan->lda = matmul->a_stride_m;
+    if ((matmul->a_stride_k != 1 && k > 1) || copies || plan->kernels->pair_step > 0) {
         plan->fill = fill_rows;
-        plan->fill_ctx = m;
+        plan->fill_ctx = matmul;
         plan->lda = (k + FILL_PAD_FLOATS - 1) / FILL_PAD_FLOATS * FILL_PAD_FLOATS + FILL_PAD_FLOATS;
     }
     eng_gemm_plan_rows(plan, rows);
@@ -362,18 +363,18 @@ static bool is_supported(const struct eng_program *program, const struct eng_com
 // Everything but the packed operand.
 static enum base_status plan_product(const struct eng_prepare *ctx,
                                      const struct eng_program *program,
-                                     const struct eng_command *command, struct matmul *m)
+                                     const struct eng_command *command, struct matmul *matmul)
 {
     static const int64_t no_offset[1] = {0};
     const struct eng_matmul *params = &command->u.matmul;
     const uint32_t rank = params->batch_rank;
     const int64_t *size = &command->box.size[rank]; // m, n, k
-    *m = (struct matmul){.a = command->inputs[0],
-                         .b = command->inputs[1],
-                         .c = command->outputs[0],
-                         .bias = params->epilogue.bias,
-                         .residual = params->epilogue.residual};
-    struct eng_gemm_plan *plan = &m->plan;
+    *matmul = (struct matmul){.a = command->inputs[0],
+                              .b = command->inputs[1],
+                              .c = command->outputs[0],
+                              .bias = params->epilogue.bias,
+                              .residual = params->epilogue.residual};
+    struct eng_gemm_plan *plan = &matmul->plan;
     plan->kernels = ctx->kernels->gemm;
     plan->tuning = ctx->tuning;
     plan->k = (uint32_t)size[2];
@@ -383,9 +384,9 @@ static enum base_status plan_product(const struct eng_prepare *ctx,
     plan->groups = 1;
     plan->ldc = plan->n;
     eng_gemm_plan_act(plan, &params->epilogue);
-    m->a_stride_m = command->views[0].stride[rank];
-    m->a_stride_k = command->views[0].stride[rank + 2];
-    m->source = (struct eng_gemm_source){
+    matmul->a_stride_m = command->views[0].stride[rank];
+    matmul->a_stride_k = command->views[0].stride[rank + 2];
+    matmul->source = (struct eng_gemm_source){
         .n = plan->n,
         .stride_n = command->views[1].stride[rank + 1],
         .dim_count = 1,
@@ -394,19 +395,19 @@ static enum base_status plan_product(const struct eng_prepare *ctx,
         .scale = params->alpha,
     };
     const struct eng_gemm_kernels *low = eng_gemm_low_kernels(ctx);
-    if (low != NULL && program->tensors[m->b].kind == ENG_CONST && size[2] >= LOW_K_MIN &&
-        size[1] >= LOW_N_MIN && m->a_stride_k == 1) {
+    if (low != NULL && program->tensors[matmul->b].kind == ENG_CONST && size[2] >= LOW_K_MIN &&
+        size[1] >= LOW_N_MIN && matmul->a_stride_k == 1) {
         plan->kernels = low;
         plan->k = (uint32_t)eng_gemm_pairs(low, size[2]);
     }
-    m->b_floats = eng_gemm_packed_floats(plan->kernels, plan->k, plan->n);
+    matmul->b_floats = eng_gemm_packed_floats(plan->kernels, plan->k, plan->n);
     int64_t rows;
     const uint32_t batch = fold_batch(command, &rows);
-    BASE_TRY(unfold_batch(ctx, command, batch, m));
-    plan->a_offsets = m->a_offsets;
-    plan->b_offsets = m->b_offsets;
+    BASE_TRY(unfold_batch(ctx, command, batch, matmul));
+    plan->a_offsets = matmul->a_offsets;
+    plan->b_offsets = matmul->b_offsets;
     plan->c_image = rows * plan->ldc;
-    plan_rows(m, rows, eng_pool_threads(ctx->pool));
+    plan_rows(matmul, rows, eng_pool_threads(ctx->pool));
     return BASE_OK;
 }
 

@@ -32,61 +32,69 @@ struct attention_run {
 };
 
 #if defined(__x86_64__)
-static void pack_head(const struct attention_state *s, const float *k, const float *v,
+static void pack_head(const struct attention_state *attention_state, const float *k, const float *v,
                       float *memory)
 {
-    if (s->low.products != NULL) {
-        eng_attention_low_pack(&s->low, k, s->k->stride[2], v, s->v->stride[2], memory);
+    if (attention_state->low.products != NULL) {
+        eng_attention_low_pack(&attention_state->low, k, attention_state->k->stride[2], v,
+                               attention_state->v->stride[2], memory);
         return;
     }
-    s->kernels->attention_pack(k, s->k->stride[2], s->d, s->t, true, memory);
-    s->kernels->attention_pack(v, s->v->stride[2], s->t, s->e, false, memory + s->k_floats);
+    attention_state->kernels->attention_pack(k, attention_state->k->stride[2], attention_state->d,
+                                             attention_state->t, true, memory);
+    attention_state->kernels->attention_pack(v, attention_state->v->stride[2], attention_state->t,
+                                             attention_state->e, false,
+                                             memory + attention_state->k_floats);
 }
 
-static void run_rows(const struct attention_state *s, const struct eng_vec_attention *block,
-                     float *memory)
+static void run_rows(const struct attention_state *attention_state,
+                     const struct eng_vec_attention *block, float *memory)
 {
-    if (s->low.products != NULL) {
-        eng_attention_low_rows(&s->low, block, memory);
+    if (attention_state->low.products != NULL) {
+        eng_attention_low_rows(&attention_state->low, block, memory);
         return;
     }
-    s->kernels->attention_rows(block);
+    attention_state->kernels->attention_rows(block);
 }
 
-static bool plan_low(const struct eng_prepare *ctx, struct attention_state *s)
+static bool plan_low(const struct eng_prepare *ctx, struct attention_state *attention_state)
 {
-    s->low = (struct eng_attention_low){.products = eng_gemm_low_kernels(ctx),
-                                        .kernels = s->kernels,
-                                        .t = s->t,
-                                        .d = s->d,
-                                        .e = s->e};
-    if (s->low.products == NULL || s->d < LOW_LENGTH_MIN || s->e < LOW_LENGTH_MIN ||
-        s->t < LOW_LENGTH_MIN || !eng_attention_low_plan(&s->low)) {
-        s->low.products = NULL;
+    attention_state->low = (struct eng_attention_low){.products = eng_gemm_low_kernels(ctx),
+                                                      .kernels = attention_state->kernels,
+                                                      .t = attention_state->t,
+                                                      .d = attention_state->d,
+                                                      .e = attention_state->e};
+    if (attention_state->low.products == NULL || attention_state->d < LOW_LENGTH_MIN ||
+        attention_state->e < LOW_LENGTH_MIN || attention_state->t < LOW_LENGTH_MIN ||
+        !eng_attention_low_plan(&attention_state->low)) {
+        attention_state->low.products = NULL;
         return false;
     }
-    s->block_rows = s->low.block_rows;
-    s->worker_floats = s->low.floats;
+    attention_state->block_rows = attention_state->low.block_rows;
+    attention_state->worker_floats = attention_state->low.floats;
     return true;
 }
 #else
-static void pack_head(const struct attention_state *s, const float *k, const float *v,
+static void pack_head(const struct attention_state *attention_state, const float *k, const float *v,
                       float *memory)
 {
-    s->kernels->attention_pack(k, s->k->stride[2], s->d, s->t, true, memory);
-    s->kernels->attention_pack(v, s->v->stride[2], s->t, s->e, false, memory + s->k_floats);
+    attention_state->kernels->attention_pack(k, attention_state->k->stride[2], attention_state->d,
+                                             attention_state->t, true, memory);
+    attention_state->kernels->attention_pack(v, attention_state->v->stride[2], attention_state->t,
+                                             attention_state->e, false,
+                                             memory + attention_state->k_floats);
 }
 
-static void run_rows(const struct attention_state *s, const struct eng_vec_attention *block,
-                     float *memory)
+static void run_rows(const struct attention_state *attention_state,
+                     const struct eng_vec_attention *block, float *memory)
 {
     (void)memory;
-    s->kernels->attention_rows(block);
+    attention_state->kernels->attention_rows(block);
 }
 
-static bool plan_low(const struct eng_prepare *ctx, struct attention_state *s)
+static bool plan_low(const struct eng_prepare *ctx, struct attention_state *attention_state)
 {
-    (void)ctx, (void)s;
+    (void)ctx, (void)attention_state;
     return false;
 }
 #endif
@@ -167,23 +175,30 @@ static int64_t round_up(int64_t n, int64_t unit)
 }
 
 // Scratch of one worker: packed keys, packed values, scores of one block.
-static enum base_status plan_scratch(struct attention_state *s, uint32_t threads, size_t *out_bytes)
+static enum base_status plan_scratch(struct attention_state *attention_state, uint32_t threads,
+                                     size_t *out_bytes)
 {
-    int64_t panel = s->kernels->panel;
-    s->score_stride = round_up(s->t, panel);
-    s->block_rows = SCORE_BYTES / (s->score_stride * (int64_t)sizeof(float));
-    s->block_rows -= s->block_rows % BLOCK_ROWS_MIN;
-    s->block_rows = s->block_rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : s->block_rows;
-    if (s->block_rows > ENG_VEC_ATTENTION_ROWS_MAX) {
-        s->block_rows = ENG_VEC_ATTENTION_ROWS_MAX;
+    int64_t panel = attention_state->kernels->panel;
+    attention_state->score_stride = round_up(attention_state->t, panel);
+    attention_state->block_rows =
+        SCORE_BYTES / (attention_state->score_stride * (int64_t)sizeof(float));
+    attention_state->block_rows -= attention_state->block_rows % BLOCK_ROWS_MIN;
+    attention_state->block_rows =
+        attention_state->block_rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : attention_state->block_rows;
+    if (attention_state->block_rows > ENG_VEC_ATTENTION_ROWS_MAX) {
+        attention_state->block_rows = ENG_VEC_ATTENTION_ROWS_MAX;
     }
-    int64_t e_round = round_up(s->e, panel);
-    if (__builtin_mul_overflow(s->score_stride, s->d, &s->k_floats) ||
-        __builtin_mul_overflow(s->t, e_round, &s->v_floats) ||
-        __builtin_add_overflow(s->k_floats, s->v_floats, &s->worker_floats) ||
-        __builtin_add_overflow(s->worker_floats, s->block_rows * s->score_stride,
-                               &s->worker_floats) ||
-        __builtin_mul_overflow((size_t)s->worker_floats, threads * sizeof(float), out_bytes)) {
+    int64_t e_round = round_up(attention_state->e, panel);
+    if (__builtin_mul_overflow(attention_state->score_stride, attention_state->d,
+                               &attention_state->k_floats) ||
+        __builtin_mul_overflow(attention_state->t, e_round, &attention_state->v_floats) ||
+        __builtin_add_overflow(attention_state->k_floats, attention_state->v_floats,
+                               &attention_state->worker_floats) ||
+        __builtin_add_overflow(attention_state->worker_floats,
+                               attention_state->block_rows * attention_state->score_stride,
+                               &attention_state->worker_floats) ||
+        __builtin_mul_overflow((size_t)attention_state->worker_floats, threads * sizeof(float),
+                               out_bytes)) {
         return BASE_ERR_UNSUPPORTED;
     }
     return BASE_OK;

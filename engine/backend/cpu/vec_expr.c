@@ -39,13 +39,13 @@ struct expr_run {
     const struct eng_run *run;
 };
 
-static float *slot_at(const struct expr_state *s, const struct eng_run *run, uint32_t worker,
-                      uint32_t slot)
+static float *slot_at(const struct expr_state *expr_state, const struct eng_run *run,
+                      uint32_t worker, uint32_t slot)
 {
-    return (float *)run->scratch + ((size_t)worker * s->slot_count + slot) * ENG_VEC_TILE;
+    return (float *)run->scratch + ((size_t)worker * expr_state->slot_count + slot) * ENG_VEC_TILE;
 }
 
-static void run_op(const struct expr_state *s, const struct expr_op *op,
+static void run_op(const struct expr_state *expr_state, const struct expr_op *op,
                    const void *const *registers, void *y, int64_t n)
 {
     if (op->unary != NULL) {
@@ -55,10 +55,10 @@ static void run_op(const struct expr_state *s, const struct expr_op *op,
     } else if (op->compare != NULL) {
         op->compare(registers[op->a], registers[op->b], y, n);
     } else {
-        bool a_one = s->loads[op->b].access == ENG_VEC_VALUE;
-        bool b_one = s->loads[op->c].access == ENG_VEC_VALUE;
-        s->kernels->select(registers[op->a], registers[op->b], registers[op->c], y, n, !a_one,
-                           !b_one);
+        bool a_one = expr_state->loads[op->b].access == ENG_VEC_VALUE;
+        bool b_one = expr_state->loads[op->c].access == ENG_VEC_VALUE;
+        expr_state->kernels->select(registers[op->a], registers[op->b], registers[op->c], y, n,
+                                    !a_one, !b_one);
     }
 }
 
@@ -120,86 +120,92 @@ static enum base_status run_expr(const struct eng_step *step, const struct eng_r
     return BASE_OK;
 }
 
-static bool is_one(const struct expr_state *s, uint32_t reg)
+static bool is_one(const struct expr_state *expr_state, uint32_t reg)
 {
-    return reg < s->load_count ? eng_vec_operand_is_value(&s->loads[reg])
-                               : s->ops[reg - s->load_count].one;
+    return reg < expr_state->load_count ? eng_vec_operand_is_value(&expr_state->loads[reg])
+                                        : expr_state->ops[reg - expr_state->load_count].one;
 }
 
-static enum eng_vec_form form_of(const struct expr_state *s, const struct expr_op *op)
+static enum eng_vec_form form_of(const struct expr_state *expr_state, const struct expr_op *op)
 {
-    if (is_one(s, op->a) == is_one(s, op->b)) {
+    if (is_one(expr_state, op->a) == is_one(expr_state, op->b)) {
         return ENG_VEC_BOTH;
     }
-    return is_one(s, op->b) ? ENG_VEC_B_ONE : ENG_VEC_A_ONE;
+    return is_one(expr_state, op->b) ? ENG_VEC_B_ONE : ENG_VEC_A_ONE;
 }
 
-static enum base_status choose_unary(struct expr_state *s, struct expr_op *op, uint8_t fn)
+static enum base_status choose_unary(struct expr_state *expr_state, struct expr_op *op, uint8_t fn)
 {
     if (fn >= ENG_UNARY_COUNT) {
         return BASE_ERR_UNSUPPORTED;
     }
-    op->unary = s->kernels->unary[fn] != NULL ? s->kernels->unary[fn] : eng_vec_libm_unary[fn];
-    op->one = is_one(s, op->a);
+    op->unary = expr_state->kernels->unary[fn] != NULL ? expr_state->kernels->unary[fn]
+                                                       : eng_vec_libm_unary[fn];
+    op->one = is_one(expr_state, op->a);
     return op->unary != NULL ? BASE_OK : BASE_ERR_UNSUPPORTED;
 }
 
-static enum base_status choose_binary(struct expr_state *s, struct expr_op *op, uint8_t fn)
+static enum base_status choose_binary(struct expr_state *expr_state, struct expr_op *op, uint8_t fn)
 {
     if (fn >= ENG_BINARY_COUNT) {
         return BASE_ERR_UNSUPPORTED;
     }
-    enum eng_vec_form form = form_of(s, op);
-    op->binary = s->kernels->binary[fn][form] != NULL ? s->kernels->binary[fn][form]
-                                                      : eng_vec_libm_binary[fn][form];
-    op->one = is_one(s, op->a) && is_one(s, op->b);
+    enum eng_vec_form form = form_of(expr_state, op);
+    op->binary = expr_state->kernels->binary[fn][form] != NULL
+                     ? expr_state->kernels->binary[fn][form]
+                     : eng_vec_libm_binary[fn][form];
+    op->one = is_one(expr_state, op->a) && is_one(expr_state, op->b);
     return op->binary != NULL ? BASE_OK : BASE_ERR_UNSUPPORTED;
 }
 
 // Buffers of the registers: each result takes one that nobody reads any more.
-static void assign_slots(struct expr_state *s)
+static void assign_slots(struct expr_state *expr_state)
 {
     uint32_t last_use[REGISTERS_MAX] = {0};
     uint32_t owner[REGISTERS_MAX];
-    for (uint32_t i = 0; i < s->op_count; i++) {
-        last_use[s->ops[i].a] = i;
-        last_use[s->ops[i].b] = i;
-        last_use[s->ops[i].c] = i;
+    for (uint32_t i = 0; i < expr_state->op_count; i++) {
+        last_use[expr_state->ops[i].a] = i;
+        last_use[expr_state->ops[i].b] = i;
+        last_use[expr_state->ops[i].c] = i;
     }
-    for (uint32_t i = 0; i < s->load_count; i++) {
-        if (eng_vec_operand_is_copied(&s->loads[i])) {
-            s->loads[i].slot = s->slot_count;
-            owner[s->slot_count++] = NO_SLOT; // kept from tile to tile, or simply not worth sharing
+    for (uint32_t i = 0; i < expr_state->load_count; i++) {
+        if (eng_vec_operand_is_copied(&expr_state->loads[i])) {
+            expr_state->loads[i].slot = expr_state->slot_count;
+            owner[expr_state->slot_count++] =
+                NO_SLOT; // kept from tile to tile, or simply not worth sharing
         }
     }
-    for (uint32_t i = 0; i + 1 < s->op_count; i++) {
-        struct expr_op *op = &s->ops[i];
+    for (uint32_t i = 0; i + 1 < expr_state->op_count; i++) {
+        struct expr_op *op = &expr_state->ops[i];
         op->slot = NO_SLOT;
         if (op->one) {
             continue;
         }
         uint32_t slot = 0;
-        while (slot < s->slot_count &&
+        while (slot < expr_state->slot_count &&
                (owner[slot] == NO_SLOT || last_use[owner[slot]] > i)) { // dying now: in place
             slot++;
         }
-        s->slot_count += slot == s->slot_count;
-        owner[slot] = s->load_count + i;
+        expr_state->slot_count += slot == expr_state->slot_count;
+        owner[slot] = expr_state->load_count + i;
         op->slot = slot;
     }
 }
 
 static enum base_status finish(const struct eng_prepare *ctx, const struct eng_command *command,
-                               struct expr_state *s, int64_t cost, struct eng_step *out_step)
+                               struct expr_state *expr_state, int64_t cost,
+                               struct eng_step *out_step)
 {
-    assign_slots(s);
-    int64_t tile = s->box.rows_per_tile != 0 ? s->box.rows_per_tile * s->box.inner : s->box.tile;
-    s->grain = ENG_CPU_GRAIN / (tile * cost);
+    assign_slots(expr_state);
+    int64_t tile = expr_state->box.rows_per_tile != 0
+                       ? expr_state->box.rows_per_tile * expr_state->box.inner
+                       : expr_state->box.tile;
+    expr_state->grain = ENG_CPU_GRAIN / (tile * cost);
     out_step->run = run_expr;
-    out_step->state = s;
+    out_step->state = expr_state;
     out_step->scratch_bytes =
-        (size_t)s->slot_count * ENG_VEC_TILE * sizeof(float) * eng_pool_threads(ctx->pool);
-    out_step->kernel = s->kernels->names[command->op];
+        (size_t)expr_state->slot_count * ENG_VEC_TILE * sizeof(float) * eng_pool_threads(ctx->pool);
+    out_step->kernel = expr_state->kernels->names[command->op];
     return BASE_OK;
 }
 

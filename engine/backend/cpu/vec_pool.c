@@ -21,31 +21,35 @@ struct pool_run {
     float *y;
 };
 
-void eng_pool_row_window(const struct eng_pool_shape *s, int64_t row, int64_t *out_offset,
+void eng_pool_row_window(const struct eng_pool_shape *pool_shape, int64_t row, int64_t *out_offset,
                          struct eng_vec_window *out_window)
 {
-    const struct eng_pool_span *lines = &s->spans[1][row % s->out[1]];
-    const struct eng_pool_span *planes = &s->spans[0][row / s->out[1] % s->out[0]];
-    const int64_t image = row / s->out[1] / s->out[0], line = s->in[2] * s->channels;
-    *out_offset = ((image * s->in[0] + planes->first) * s->in[1] + lines->first) * line;
+    const struct eng_pool_span *lines = &pool_shape->spans[1][row % pool_shape->out[1]];
+    const struct eng_pool_span *planes =
+        &pool_shape->spans[0][row / pool_shape->out[1] % pool_shape->out[0]];
+    const int64_t image = row / pool_shape->out[1] / pool_shape->out[0],
+                  line = pool_shape->in[2] * pool_shape->channels;
+    *out_offset =
+        ((image * pool_shape->in[0] + planes->first) * pool_shape->in[1] + lines->first) * line;
     *out_window = (struct eng_vec_window){
         .planes = planes->count,
         .rows = lines->count,
-        .plane_stride = s->dilation[0] * s->in[1] * line,
-        .row_stride = s->dilation[1] * line,
-        .column_stride = s->dilation[2] * s->channels,
+        .plane_stride = pool_shape->dilation[0] * pool_shape->in[1] * line,
+        .row_stride = pool_shape->dilation[1] * line,
+        .column_stride = pool_shape->dilation[2] * pool_shape->channels,
     };
 }
 
-void eng_pool_column_window(const struct eng_pool_shape *s, int64_t row, int64_t column,
+void eng_pool_column_window(const struct eng_pool_shape *pool_shape, int64_t row, int64_t column,
                             struct eng_vec_window *window)
 {
-    const struct eng_pool_span *lines = &s->spans[1][row % s->out[1]];
-    const struct eng_pool_span *planes = &s->spans[0][row / s->out[1] % s->out[0]];
-    const struct eng_pool_span *columns = &s->spans[2][column];
+    const struct eng_pool_span *lines = &pool_shape->spans[1][row % pool_shape->out[1]];
+    const struct eng_pool_span *planes =
+        &pool_shape->spans[0][row / pool_shape->out[1] % pool_shape->out[0]];
+    const struct eng_pool_span *columns = &pool_shape->spans[2][column];
     const int64_t padded = planes->padded * lines->padded * columns->padded;
     const int64_t inside = planes->count * lines->count * columns->count;
-    const int64_t divisor = s->count_include_pad ? padded : inside;
+    const int64_t divisor = pool_shape->count_include_pad ? padded : inside;
     window->columns = columns->count;
     window->factor = divisor == 0 ? 0.0f : 1.0f / (float)divisor;
 }
@@ -79,53 +83,53 @@ static enum base_status run_pool(const struct eng_step *step, const struct eng_r
 }
 
 // Windows of one dim.
-static struct eng_pool_span *make_spans(struct base_arena *arena, const struct eng_pool *p,
+static struct eng_pool_span *make_spans(struct base_arena *arena, const struct eng_pool *pool,
                                         uint32_t d, int64_t in, int64_t out)
 {
     struct eng_pool_span *spans = base_arena_alloc(arena, (size_t)out * sizeof *spans);
     if (spans == NULL) {
         return NULL;
     }
-    int64_t dilation = p->dilation[d] > 0 ? p->dilation[d] : 1;
+    int64_t dilation = pool->dilation[d] > 0 ? pool->dilation[d] : 1;
     for (int64_t i = 0; i < out; i++) {
-        int64_t start = i * p->stride[d] - p->pad_begin[d];
+        int64_t start = i * pool->stride[d] - pool->pad_begin[d];
         spans[i] = (struct eng_pool_span){0};
-        for (int64_t k = 0; k < p->kernel[d]; k++) {
+        for (int64_t k = 0; k < pool->kernel[d]; k++) {
             int64_t at = start + k * dilation;
             if (at >= 0 && at < in) {
                 spans[i].first = spans[i].count == 0 ? at : spans[i].first;
                 spans[i].count++;
             }
-            spans[i].padded += at < in + p->pad_end[d];
+            spans[i].padded += at < in + pool->pad_end[d];
         }
     }
     return spans;
 }
 
-enum base_status eng_pool_shape_of(const struct eng_prepare *ctx, const struct eng_pool *p,
+enum base_status eng_pool_shape_of(const struct eng_prepare *ctx, const struct eng_pool *pool,
                                    const struct eng_tensor *x, const struct eng_tensor *y,
                                    struct eng_pool_shape *out_shape)
 {
     if (x->desc.dtype != ENG_F32 || x->layout != ENG_CHANNELS_LAST ||
-        y->layout != ENG_CHANNELS_LAST || p->fn == ENG_POOL_LP || p->spatial < 1 ||
-        p->spatial > DIMS || x->desc.rank != p->spatial + 2 || eng_desc_count(&x->desc) == 0 ||
-        eng_desc_count(&y->desc) == 0) {
+        y->layout != ENG_CHANNELS_LAST || pool->fn == ENG_POOL_LP || pool->spatial < 1 ||
+        pool->spatial > DIMS || x->desc.rank != pool->spatial + 2 ||
+        eng_desc_count(&x->desc) == 0 || eng_desc_count(&y->desc) == 0) {
         return BASE_ERR_UNSUPPORTED;
     }
     const struct eng_pool one = {.kernel = {1}, .stride = {1}, .dilation = {1}};
     struct eng_pool_shape s = {.batch = x->desc.dims[0],
                                .channels = x->desc.dims[1],
                                .window = 1,
-                               .count_include_pad = p->count_include_pad};
+                               .count_include_pad = pool->count_include_pad};
     for (uint32_t i = 0; i < DIMS; i++) {
-        uint32_t missing = DIMS - p->spatial;
+        uint32_t missing = DIMS - pool->spatial;
         uint32_t d = i - missing;
         bool real = i >= missing;
         s.in[i] = real ? x->desc.dims[d + 2] : 1;
         s.out[i] = real ? y->desc.dims[d + 2] : 1;
-        s.dilation[i] = real && p->dilation[d] > 0 ? p->dilation[d] : 1;
-        s.spans[i] = make_spans(ctx->arena, real ? p : &one, real ? d : 0, s.in[i], s.out[i]);
-        s.window *= real ? p->kernel[d] : 1;
+        s.dilation[i] = real && pool->dilation[d] > 0 ? pool->dilation[d] : 1;
+        s.spans[i] = make_spans(ctx->arena, real ? pool : &one, real ? d : 0, s.in[i], s.out[i]);
+        s.window *= real ? pool->kernel[d] : 1;
         if (s.spans[i] == NULL) {
             return BASE_ERR_NOMEM;
         }

@@ -24,39 +24,41 @@ struct pool_grad_run {
 };
 
 // Clears channels [from, from + count) of the lines of an image up to `end`, from where it stopped.
-static void clear_lines(const struct eng_pool_shape *s, float *image, int64_t from, int64_t count,
-                        int64_t end, int64_t *done)
+static void clear_lines(const struct eng_pool_shape *pool_shape, float *image, int64_t from,
+                        int64_t count, int64_t end, int64_t *done)
 {
-    const int64_t pixels = s->in[2];
+    const int64_t pixels = pool_shape->in[2];
     for (; *done < end; ++*done) {
-        float *line = image + *done * pixels * s->channels;
-        if (count == s->channels) {
+        float *line = image + *done * pixels * pool_shape->channels;
+        if (count == pool_shape->channels) {
             memset(line, 0, (size_t)(pixels * count) * sizeof(float));
             continue;
         }
         for (int64_t i = 0; i < pixels; i++) {
-            memset(line + i * s->channels + from, 0, (size_t)count * sizeof(float));
+            memset(line + i * pool_shape->channels + from, 0, (size_t)count * sizeof(float));
         }
     }
 }
 
 // One past the last line of an image that output row `row` reads.
-static int64_t lines_read(const struct eng_pool_shape *s, int64_t row)
+static int64_t lines_read(const struct eng_pool_shape *pool_shape, int64_t row)
 {
-    const struct eng_pool_span *lines = &s->spans[1][row % s->out[1]];
-    const struct eng_pool_span *planes = &s->spans[0][row / s->out[1] % s->out[0]];
+    const struct eng_pool_span *lines = &pool_shape->spans[1][row % pool_shape->out[1]];
+    const struct eng_pool_span *planes =
+        &pool_shape->spans[0][row / pool_shape->out[1] % pool_shape->out[0]];
     if (planes->count == 0 || lines->count == 0) {
         return 0;
     }
-    return (planes->first + (planes->count - 1) * s->dilation[0]) * s->in[1] + lines->first +
-           (lines->count - 1) * s->dilation[1] + 1;
+    return (planes->first + (planes->count - 1) * pool_shape->dilation[0]) * pool_shape->in[1] +
+           lines->first + (lines->count - 1) * pool_shape->dilation[1] + 1;
 }
 
-static void pass_block(const struct pool_grad_run *r, int64_t image, int64_t from, int64_t count)
+static void pass_block(const struct pool_grad_run *pool_grad_run, int64_t image, int64_t from,
+                       int64_t count)
 {
-    const struct eng_pool_shape *s = &r->state->shape;
+    const struct eng_pool_shape *s = &pool_grad_run->state->shape;
     const int64_t rows = s->out[0] * s->out[1], lines = s->in[0] * s->in[1];
-    float *dx = r->dx + image * lines * s->in[2] * s->channels;
+    float *dx = pool_grad_run->dx + image * lines * s->in[2] * s->channels;
     int64_t done = 0;
     for (int64_t row = image * rows; row < (image + 1) * rows; row++) {
         struct eng_vec_window window;
@@ -66,9 +68,10 @@ static void pass_block(const struct pool_grad_run *r, int64_t image, int64_t fro
         for (int64_t i = 0; i < s->out[2]; i++) {
             const int64_t at = offset + s->spans[2][i].first * s->channels + from;
             eng_pool_column_window(s, row, i, &window);
-            window.x = r->x + at;
-            r->state->kernel(&window, r->dy + (row * s->out[2] + i) * s->channels + from,
-                             r->dx + at, count);
+            window.x = pool_grad_run->x + at;
+            pool_grad_run->state->kernel(
+                &window, pool_grad_run->dy + (row * s->out[2] + i) * s->channels + from,
+                pool_grad_run->dx + at, count);
         }
     }
     clear_lines(s, dx, from, count, lines, &done);

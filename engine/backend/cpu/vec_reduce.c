@@ -29,14 +29,14 @@ struct reduce_run {
     void *y;
 };
 
-static void finish_values(const struct reduce_state *s, float *y, int64_t n)
+static void finish_values(const struct reduce_state *reduce_state, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        switch (s->finish) {
+        switch (reduce_state->finish) {
         case FINISH_NONE:
             return;
         case FINISH_SCALE:
-            y[i] *= s->factor;
+            y[i] *= reduce_state->factor;
             break;
         case FINISH_SQRT:
             y[i] = sqrtf(y[i]);
@@ -86,13 +86,13 @@ static void arg_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static bool is_better(const struct reduce_state *s, float x, float best)
+static bool is_better(const struct reduce_state *reduce_state, float x, float best)
 {
     if (best != best) {
-        return s->last && x != x;
+        return reduce_state->last && x != x;
     }
-    bool better = s->is_max ? x > best : x < best;
-    return better || x != x || (s->last && x == best);
+    bool better = reduce_state->is_max ? x > best : x < best;
+    return better || x != x || (reduce_state->last && x == best);
 }
 
 static void arg_strips(void *ctx, int64_t begin, int64_t end, uint32_t worker)

@@ -110,18 +110,20 @@ enum base_status eng_cpu_prepare_softmax(const struct eng_prepare *ctx,
 }
 
 // Scale and bias change every `scale_inner` elements of the row.
-static void apply_segments(const struct rows_run *r, int64_t group, float mean, float inverse)
+static void apply_segments(const struct rows_run *rows_run, int64_t group, float mean,
+                           float inverse)
 {
-    const struct rows_state *s = r->state;
+    const struct rows_state *s = rows_run->state;
     int64_t inner = s->norm.scale_inner;
     int64_t base = group * s->n;
     for (int64_t at = 0; at < s->n; at += inner) {
         int64_t count = s->n - at < inner ? s->n - at : inner;
         int64_t index = at / inner % s->norm.scale_count;
-        const float *scale = r->scale == s->ones ? r->scale : r->scale + index;
-        const float *bias = r->bias == s->ones + s->n ? r->bias : r->bias + index;
-        s->kernels->norm_apply(r->x + base + at, r->y + base + at, count, mean, inverse, scale,
-                               bias, 0);
+        const float *scale = rows_run->scale == s->ones ? rows_run->scale : rows_run->scale + index;
+        const float *bias =
+            rows_run->bias == s->ones + s->n ? rows_run->bias : rows_run->bias + index;
+        s->kernels->norm_apply(rows_run->x + base + at, rows_run->y + base + at, count, mean,
+                               inverse, scale, bias, 0);
     }
 }
 

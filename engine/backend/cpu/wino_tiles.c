@@ -119,16 +119,16 @@ void eng_wino_tiles_out(const struct eng_wino_tiles *tiles, const struct eng_win
     }
 }
 
-bool eng_wino_pays(const struct eng_conv_shape *s)
+bool eng_wino_pays(const struct eng_conv_shape *shape)
 {
-    if (!eng_conv_fits_wino(s)) {
+    if (!eng_conv_fits_wino(shape)) {
         return false;
     }
-    const double c = (double)s->in_channels, m = (double)s->out_channels;
-    const double pixels = (double)(s->batch * s->out[1] * s->out[2]);
-    const int64_t tiles_y = (s->out[1] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT;
-    const int64_t tiles_x = (s->out[2] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT;
-    const double elements = ENG_WINO_ELEMENTS * (double)(s->batch * tiles_y * tiles_x);
+    const double c = (double)shape->in_channels, m = (double)shape->out_channels;
+    const double pixels = (double)(shape->batch * shape->out[1] * shape->out[2]);
+    const int64_t tiles_y = (shape->out[1] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT;
+    const int64_t tiles_x = (shape->out[2] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT;
+    const double elements = ENG_WINO_ELEMENTS * (double)(shape->batch * tiles_y * tiles_x);
     return elements * c * m + TILE_COST * elements * (c + m) + KERNEL_COST * c * m <
            WORTH * 9 * pixels * c * m;
 }

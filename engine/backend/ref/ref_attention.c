@@ -19,24 +19,24 @@ static int64_t place(const struct eng_view *view, int64_t b, int64_t h, int64_t 
 }
 
 // scores[t] = exp(scale * q . k[t] + mask[t] - largest); returns their sum.
-static double weigh(const struct attention *a, int64_t b, int64_t h, int64_t s)
+static double weigh(const struct attention *attention, int64_t b, int64_t h, int64_t s)
 {
-    const struct eng_view *views = a->command->views;
+    const struct eng_view *views = attention->command->views;
     double most = -INFINITY, sum = 0;
-    for (int64_t t = 0; t < a->keys; t++) {
+    for (int64_t t = 0; t < attention->keys; t++) {
         double dot = 0;
-        for (int64_t d = 0; d < a->depth; d++) {
-            dot += (double)a->q[place(&views[0], b, h, s, d)] *
-                   (double)a->k[place(&views[1], b, h, t, d)];
+        for (int64_t d = 0; d < attention->depth; d++) {
+            dot += (double)attention->q[place(&views[0], b, h, s, d)] *
+                   (double)attention->k[place(&views[1], b, h, t, d)];
         }
-        dot *= (double)a->command->u.attention.scale;
-        dot += a->mask != NULL ? (double)a->mask[place(&views[3], b, h, s, t)] : 0;
-        a->scores[t] = dot;
+        dot *= (double)attention->command->u.attention.scale;
+        dot += attention->mask != NULL ? (double)attention->mask[place(&views[3], b, h, s, t)] : 0;
+        attention->scores[t] = dot;
         most = dot > most ? dot : most;
     }
-    for (int64_t t = 0; t < a->keys; t++) {
-        a->scores[t] = exp(a->scores[t] - most);
-        sum += a->scores[t];
+    for (int64_t t = 0; t < attention->keys; t++) {
+        attention->scores[t] = exp(attention->scores[t] - most);
+        sum += attention->scores[t];
     }
     return sum;
 }

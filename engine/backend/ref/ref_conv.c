@@ -77,32 +77,33 @@ static int64_t offset_at(const struct side *side, const int64_t *at, uint32_t ra
 }
 
 // Offset of the element of the large side under `tap` of small position `at`; false in the padding.
-static bool large_under(const struct conv *c, const int64_t *at, const int64_t *tap, int64_t *out)
+static bool large_under(const struct conv *conv, const int64_t *at, const int64_t *tap,
+                        int64_t *out)
 {
-    const struct eng_conv *s = c->shape;
+    const struct eng_conv *s = conv->shape;
     int64_t offset = 0;
     for (uint32_t d = 0; d < s->spatial; d++) {
         int64_t place = at[d] * s->stride[d] + tap[d] * s->dilation[d] - s->pad_begin[d];
-        if (place < 0 || place >= c->large.dims[d]) {
+        if (place < 0 || place >= conv->large.dims[d]) {
             return false;
         }
-        offset += place * c->large.stride[d];
+        offset += place * conv->large.stride[d];
     }
     *out = offset;
     return true;
 }
 
 // Offset of the element of the small side whose `tap` is the large position `at`; false: none.
-static bool small_over(const struct conv *c, const int64_t *at, const int64_t *tap, int64_t *out)
+static bool small_over(const struct conv *conv, const int64_t *at, const int64_t *tap, int64_t *out)
 {
-    const struct eng_conv *s = c->shape;
+    const struct eng_conv *s = conv->shape;
     int64_t offset = 0;
     for (uint32_t d = 0; d < s->spatial; d++) {
         int64_t place = at[d] + s->pad_begin[d] - tap[d] * s->dilation[d];
-        if (place < 0 || place % s->stride[d] != 0 || place / s->stride[d] >= c->small.dims[d]) {
+        if (place < 0 || place % s->stride[d] != 0 || place / s->stride[d] >= conv->small.dims[d]) {
             return false;
         }
-        offset += place / s->stride[d] * c->small.stride[d];
+        offset += place / s->stride[d] * conv->small.stride[d];
     }
     *out = offset;
     return true;
@@ -111,16 +112,16 @@ static bool small_over(const struct conv *c, const int64_t *at, const int64_t *t
 // --- one side from the other ------------------------------------------------------------------
 
 // Weights of a group as [tap][source channel][result channel].
-static void load_weights(const struct conv *c, int64_t group, bool small_result, double *weights)
+static void load_weights(const struct conv *conv, int64_t group, bool small_result, double *weights)
 {
-    int64_t m_count = c->small.channels, c_count = c->large.channels;
+    int64_t m_count = conv->small.channels, c_count = conv->large.channels;
     for (int64_t m = 0; m < m_count; m++) {
         for (int64_t ch = 0; ch < c_count; ch++) {
-            int64_t from = ((group * m_count + m) * c_count + ch) * c->taps;
-            for (int64_t tap = 0; tap < c->taps; tap++) {
+            int64_t from = ((group * m_count + m) * c_count + ch) * conv->taps;
+            for (int64_t tap = 0; tap < conv->taps; tap++) {
                 int64_t to = small_result ? (tap * c_count + ch) * m_count + m
                                           : (tap * m_count + m) * c_count + ch;
-                weights[to] = eng_ref_load(c->w_dtype, c->w, from + tap);
+                weights[to] = eng_ref_load(conv->w_dtype, conv->w, from + tap);
             }
         }
     }
@@ -139,49 +140,50 @@ static void add_tap(const struct side *source, int64_t from, const double *weigh
     }
 }
 
-static void store_sums(const struct conv *c, const struct side *result, int64_t to,
+static void store_sums(const struct conv *conv, const struct side *result, int64_t to,
                        int64_t first_channel, const double *sums)
 {
-    const struct eng_epilogue *epilogue = &c->shape->epilogue;
+    const struct eng_epilogue *epilogue = &conv->shape->epilogue;
     bool has_epilogue =
-        c->step->command->op == ENG_OP_CONV || c->step->command->op == ENG_OP_CONV_TRANSPOSE;
+        conv->step->command->op == ENG_OP_CONV || conv->step->command->op == ENG_OP_CONV_TRANSPOSE;
     for (int64_t r = 0; r < result->channels; r++) {
         int64_t index = to + r * result->channel_stride;
         double value = sums[r];
         if (has_epilogue) {
-            value = eng_ref_epilogue(c->step, c->run, epilogue, value, first_channel + r, index);
+            value =
+                eng_ref_epilogue(conv->step, conv->run, epilogue, value, first_channel + r, index);
         }
         eng_ref_store(result->dtype, result->data, index, value);
     }
 }
 
-static void convolve_group(const struct conv *c, int64_t group, bool small_result)
+static void convolve_group(const struct conv *conv, int64_t group, bool small_result)
 {
-    const struct side *result = small_result ? &c->small : &c->large;
-    const struct side *source = small_result ? &c->large : &c->small;
-    uint32_t rank = c->shape->spatial;
+    const struct side *result = small_result ? &conv->small : &conv->large;
+    const struct side *source = small_result ? &conv->large : &conv->small;
+    uint32_t rank = conv->shape->spatial;
     int64_t matrix = result->channels * source->channels;
-    double *weights = c->run->scratch, *sums = weights + c->taps * matrix;
+    double *weights = conv->run->scratch, *sums = weights + conv->taps * matrix;
     int64_t count = positions(result, rank);
     if (result->channels == 0) {
         return; // no sums to hold, and no scratch for them
     }
-    load_weights(c, group, small_result, weights);
-    for (int64_t p = 0; p < c->batch * count; p++) {
+    load_weights(conv, group, small_result, weights);
+    for (int64_t p = 0; p < conv->batch * count; p++) {
         int64_t at[ENG_SPATIAL_MAX] = {0}, tap_at[ENG_SPATIAL_MAX] = {0}, n = p / count;
         unflatten(p % count, result->dims, rank, at);
         memset(sums, 0, (size_t)result->channels * sizeof(double));
-        for (int64_t tap = 0; tap < c->taps; tap++) {
+        for (int64_t tap = 0; tap < conv->taps; tap++) {
             int64_t from = 0;
-            unflatten(tap, c->shape->kernel, rank, tap_at);
-            if (small_result ? large_under(c, at, tap_at, &from)
-                             : small_over(c, at, tap_at, &from)) {
+            unflatten(tap, conv->shape->kernel, rank, tap_at);
+            if (small_result ? large_under(conv, at, tap_at, &from)
+                             : small_over(conv, at, tap_at, &from)) {
                 from +=
                     n * source->batch_stride + group * source->channels * source->channel_stride;
                 add_tap(source, from, weights + tap * matrix, sums, result->channels);
             }
         }
-        store_sums(c, result,
+        store_sums(conv, result,
                    n * result->batch_stride + group * result->channels * result->channel_stride +
                        offset_at(result, at, rank),
                    group * result->channels, sums);
@@ -190,42 +192,43 @@ static void convolve_group(const struct conv *c, int64_t group, bool small_resul
 
 // --- weights from both sides ------------------------------------------------------------------
 
-static void add_outer(const struct conv *c, int64_t large_at, int64_t small_at, double *sums)
+static void add_outer(const struct conv *conv, int64_t large_at, int64_t small_at, double *sums)
 {
-    for (int64_t m = 0; m < c->small.channels; m++) {
-        double dy =
-            eng_ref_load(c->small.dtype, c->small.data, small_at + m * c->small.channel_stride);
-        for (int64_t ch = 0; ch < c->large.channels; ch++) {
-            sums[m * c->large.channels + ch] +=
-                dy * eng_ref_load(c->large.dtype, c->large.data,
-                                  large_at + ch * c->large.channel_stride);
+    for (int64_t m = 0; m < conv->small.channels; m++) {
+        double dy = eng_ref_load(conv->small.dtype, conv->small.data,
+                                 small_at + m * conv->small.channel_stride);
+        for (int64_t ch = 0; ch < conv->large.channels; ch++) {
+            sums[m * conv->large.channels + ch] +=
+                dy * eng_ref_load(conv->large.dtype, conv->large.data,
+                                  large_at + ch * conv->large.channel_stride);
         }
     }
 }
 
-static void weight_gradient(const struct conv *c, int64_t group, int64_t tap)
+static void weight_gradient(const struct conv *conv, int64_t group, int64_t tap)
 {
-    uint32_t rank = c->shape->spatial;
-    double *sums = c->run->scratch;
-    int64_t matrix = c->small.channels * c->large.channels, count = positions(&c->small, rank);
+    uint32_t rank = conv->shape->spatial;
+    double *sums = conv->run->scratch;
+    int64_t matrix = conv->small.channels * conv->large.channels,
+            count = positions(&conv->small, rank);
     int64_t tap_at[ENG_SPATIAL_MAX] = {0}, at[ENG_SPATIAL_MAX] = {0};
-    unflatten(tap, c->shape->kernel, rank, tap_at);
+    unflatten(tap, conv->shape->kernel, rank, tap_at);
     memset(sums, 0, (size_t)matrix * sizeof(double));
-    for (int64_t p = 0; p < c->batch * count; p++) {
+    for (int64_t p = 0; p < conv->batch * count; p++) {
         int64_t n = p / count, large_at = 0;
-        unflatten(p % count, c->small.dims, rank, at);
-        if (large_under(c, at, tap_at, &large_at)) {
-            large_at +=
-                n * c->large.batch_stride + group * c->large.channels * c->large.channel_stride;
-            add_outer(c, large_at,
-                      n * c->small.batch_stride +
-                          group * c->small.channels * c->small.channel_stride +
-                          offset_at(&c->small, at, rank),
+        unflatten(p % count, conv->small.dims, rank, at);
+        if (large_under(conv, at, tap_at, &large_at)) {
+            large_at += n * conv->large.batch_stride +
+                        group * conv->large.channels * conv->large.channel_stride;
+            add_outer(conv, large_at,
+                      n * conv->small.batch_stride +
+                          group * conv->small.channels * conv->small.channel_stride +
+                          offset_at(&conv->small, at, rank),
                       sums);
         }
     }
     for (int64_t i = 0; i < matrix; i++) {
-        eng_ref_store(c->w_dtype, c->w, (group * matrix + i) * c->taps + tap, sums[i]);
+        eng_ref_store(conv->w_dtype, conv->w, (group * matrix + i) * conv->taps + tap, sums[i]);
     }
 }
 

@@ -18,69 +18,76 @@ struct product {
     int64_t a_first, b_first, c_first; // of the current batch
 };
 
-static void load_panel(const struct product *p, int64_t first, int64_t width)
+static void load_panel(const struct product *product, int64_t first, int64_t width)
 {
-    for (int64_t k = 0; k < p->k; k++) {
-        int64_t row = p->b_first + k * p->b_k + first * p->b_n;
+    for (int64_t k = 0; k < product->k; k++) {
+        int64_t row = product->b_first + k * product->b_k + first * product->b_n;
         for (int64_t j = 0; j < PANEL; j++) {
-            p->panel[k * PANEL + j] = j < width ? eng_ref_load(p->from, p->b, row + j * p->b_n) : 0;
+            product->panel[k * PANEL + j] =
+                j < width ? eng_ref_load(product->from, product->b, row + j * product->b_n) : 0;
         }
     }
 }
 
-static void multiply_panel(const struct product *p, int64_t first, int64_t width)
+static void multiply_panel(const struct product *product, int64_t first, int64_t width)
 {
-    const struct eng_matmul *matmul = &p->step->command->u.matmul;
-    for (int64_t m = 0; m < p->m; m++) {
+    const struct eng_matmul *matmul = &product->step->command->u.matmul;
+    for (int64_t m = 0; m < product->m; m++) {
         double sums[PANEL] = {0};
-        for (int64_t k = 0; k < p->k; k++) {
-            double a = eng_ref_load(p->from, p->a, p->a_first + m * p->a_m + k * p->a_k);
-            const double *b = p->panel + k * PANEL;
+        for (int64_t k = 0; k < product->k; k++) {
+            double a = eng_ref_load(product->from, product->a,
+                                    product->a_first + m * product->a_m + k * product->a_k);
+            const double *b = product->panel + k * PANEL;
             for (int j = 0; j < PANEL; j++) {
                 sums[j] += a * b[j];
             }
         }
         for (int64_t j = 0; j < width; j++) {
-            int64_t index = p->c_first + m * p->n + first + j;
+            int64_t index = product->c_first + m * product->n + first + j;
             double value = (double)matmul->alpha * sums[j];
-            eng_ref_store(
-                p->to, p->c, index,
-                eng_ref_epilogue(p->step, p->run, &matmul->epilogue, value, first + j, index));
+            eng_ref_store(product->to, product->c, index,
+                          eng_ref_epilogue(product->step, product->run, &matmul->epilogue, value,
+                                           first + j, index));
         }
     }
 }
 
-static void multiply_float(const struct product *p)
+static void multiply_float(const struct product *product)
 {
-    for (int64_t first = 0; first < p->n; first += PANEL) {
-        int64_t width = p->n - first < PANEL ? p->n - first : PANEL;
-        load_panel(p, first, width);
-        multiply_panel(p, first, width);
+    for (int64_t first = 0; first < product->n; first += PANEL) {
+        int64_t width = product->n - first < PANEL ? product->n - first : PANEL;
+        load_panel(product, first, width);
+        multiply_panel(product, first, width);
     }
 }
 
-static void multiply_int(const struct product *p)
+static void multiply_int(const struct product *product)
 {
-    const struct eng_matmul *matmul = &p->step->command->u.matmul;
-    for (int64_t m = 0; m < p->m; m++) {
-        for (int64_t n = 0; n < p->n; n++) {
+    const struct eng_matmul *matmul = &product->step->command->u.matmul;
+    for (int64_t m = 0; m < product->m; m++) {
+        for (int64_t n = 0; n < product->n; n++) {
             uint64_t sum = 0;
-            for (int64_t k = 0; k < p->k; k++) {
-                sum +=
-                    (uint64_t)eng_ref_load_int(p->from, p->a,
-                                               p->a_first + m * p->a_m + k * p->a_k) *
-                    (uint64_t)eng_ref_load_int(p->from, p->b, p->b_first + n * p->b_n + k * p->b_k);
+            for (int64_t k = 0; k < product->k; k++) {
+                sum += (uint64_t)eng_ref_load_int(product->from, product->a,
+                                                  product->a_first + m * product->a_m +
+                                                      k * product->a_k) *
+                       (uint64_t)eng_ref_load_int(product->from, product->b,
+                                                  product->b_first + n * product->b_n +
+                                                      k * product->b_k);
             }
             if (matmul->alpha != 1.0F) {
                 sum = (uint64_t)eng_ref_to_i64((double)matmul->alpha * (double)(int64_t)sum);
             }
             uint32_t bias = matmul->epilogue.bias, residual = matmul->epilogue.residual;
-            int64_t index = p->c_first + m * p->n + n;
-            sum += bias == ENG_NONE ? 0 : (uint64_t)eng_ref_load_int(p->to, p->run->data[bias], n);
-            sum += residual == ENG_NONE
+            int64_t index = product->c_first + m * product->n + n;
+            sum += bias == ENG_NONE
                        ? 0
-                       : (uint64_t)eng_ref_load_int(p->to, p->run->data[residual], index);
-            eng_ref_store_int(p->to, p->c, index, (int64_t)sum);
+                       : (uint64_t)eng_ref_load_int(product->to, product->run->data[bias], n);
+            sum +=
+                residual == ENG_NONE
+                    ? 0
+                    : (uint64_t)eng_ref_load_int(product->to, product->run->data[residual], index);
+            eng_ref_store_int(product->to, product->c, index, (int64_t)sum);
         }
     }
 }

@@ -27,16 +27,16 @@ struct window {
     int64_t most_tap; // where the maximum is, -1: nothing inside
 };
 
-static void fill_table(const struct pool *p)
+static void fill_table(const struct pool *pool)
 {
-    for (int64_t t = 0; t < p->taps; t++) {
-        struct tap *tap = &p->table[t];
+    for (int64_t t = 0; t < pool->taps; t++) {
+        struct tap *tap = &pool->table[t];
         int64_t left = t;
         *tap = (struct tap){.offset = 0};
-        for (uint32_t d = p->shape->spatial; d-- > 0;) {
-            tap->at[d] = left % p->shape->kernel[d] * p->shape->dilation[d];
-            tap->offset += tap->at[d] * p->in_stride[d + 2];
-            left /= p->shape->kernel[d];
+        for (uint32_t d = pool->shape->spatial; d-- > 0;) {
+            tap->at[d] = left % pool->shape->kernel[d] * pool->shape->dilation[d];
+            tap->offset += tap->at[d] * pool->in_stride[d + 2];
+            left /= pool->shape->kernel[d];
         }
     }
 }
@@ -65,14 +65,14 @@ static struct pool pool_of(const struct eng_step *step, const struct eng_run *ru
 
 enum where { BEYOND_PADDING, IN_PADDING, INSIDE };
 
-static enum where locate(const struct pool *p, const struct tap *tap)
+static enum where locate(const struct pool *pool, const struct tap *tap)
 {
     enum where found = INSIDE;
-    for (uint32_t d = 0; d < p->shape->spatial; d++) {
-        int64_t place = p->at[d] + tap->at[d];
-        if (place < 0 || place >= p->in_dims[d]) {
+    for (uint32_t d = 0; d < pool->shape->spatial; d++) {
+        int64_t place = pool->at[d] + tap->at[d];
+        if (place < 0 || place >= pool->in_dims[d]) {
             found = IN_PADDING;
-            if (place >= p->in_dims[d] + p->shape->pad_end[d]) {
+            if (place >= pool->in_dims[d] + pool->shape->pad_end[d]) {
                 return BEYOND_PADDING;
             }
         }
@@ -81,44 +81,45 @@ static enum where locate(const struct pool *p, const struct tap *tap)
 }
 
 // Makes the window of output position `out` the current one.
-static void move_window(struct pool *p, int64_t out)
+static void move_window(struct pool *pool, int64_t out)
 {
-    p->window_offset = p->counted = p->inside_count = 0;
-    for (uint32_t d = p->shape->spatial; d-- > 0;) {
-        p->at[d] = out % p->out_dims[d] * p->shape->stride[d] - p->shape->pad_begin[d];
-        p->window_offset += p->at[d] * p->in_stride[d + 2];
-        out /= p->out_dims[d];
+    pool->window_offset = pool->counted = pool->inside_count = 0;
+    for (uint32_t d = pool->shape->spatial; d-- > 0;) {
+        pool->at[d] = out % pool->out_dims[d] * pool->shape->stride[d] - pool->shape->pad_begin[d];
+        pool->window_offset += pool->at[d] * pool->in_stride[d + 2];
+        out /= pool->out_dims[d];
     }
-    for (int64_t t = 0; t < p->taps; t++) {
-        enum where found = locate(p, &p->table[t]);
-        p->counted += found != BEYOND_PADDING;
+    for (int64_t t = 0; t < pool->taps; t++) {
+        enum where found = locate(pool, &pool->table[t]);
+        pool->counted += found != BEYOND_PADDING;
         if (found == INSIDE) {
-            p->inside[p->inside_count++] = t;
+            pool->inside[pool->inside_count++] = t;
         }
     }
 }
 
 // Number of an element within its channel as ONNX counts it.
-static int64_t onnx_index(const struct pool *p, const struct tap *tap)
+static int64_t onnx_index(const struct pool *pool, const struct tap *tap)
 {
     int64_t index = 0, step = 1;
-    uint32_t spatial = p->shape->spatial;
+    uint32_t spatial = pool->shape->spatial;
     for (uint32_t i = 0; i < spatial; i++) {
-        uint32_t d = p->shape->column_major ? i : spatial - 1 - i;
-        index += (p->at[d] + tap->at[d]) * step;
-        step *= p->in_dims[d];
+        uint32_t d = pool->shape->column_major ? i : spatial - 1 - i;
+        index += (pool->at[d] + tap->at[d]) * step;
+        step *= pool->in_dims[d];
     }
     return index;
 }
 
 // The current window in one channel; `first`: its first place there (perhaps in the padding).
-static struct window look(const struct pool *p, enum eng_dtype dtype, const void *x, int64_t first)
+static struct window look(const struct pool *pool, enum eng_dtype dtype, const void *x,
+                          int64_t first)
 {
     struct window w = {.most_tap = -1};
-    for (int64_t i = 0; i < p->inside_count; i++) {
-        int64_t t = p->inside[i];
-        double value = eng_ref_load(dtype, x, first + p->table[t].offset);
-        w.sum += p->shape->fn == ENG_POOL_LP ? pow(fabs(value), (double)p->shape->p) : value;
+    for (int64_t i = 0; i < pool->inside_count; i++) {
+        int64_t t = pool->inside[i];
+        double value = eng_ref_load(dtype, x, first + pool->table[t].offset);
+        w.sum += pool->shape->fn == ENG_POOL_LP ? pow(fabs(value), (double)pool->shape->p) : value;
         if (w.most_tap < 0 || value > w.most || isnan(value)) {
             w.most = value;
             w.most_tap = t;
@@ -127,55 +128,57 @@ static struct window look(const struct pool *p, enum eng_dtype dtype, const void
     return w;
 }
 
-static int64_t divisor_of(const struct pool *p)
+static int64_t divisor_of(const struct pool *pool)
 {
-    return p->shape->count_include_pad ? p->counted : p->inside_count;
+    return pool->shape->count_include_pad ? pool->counted : pool->inside_count;
 }
 
-static double result_of(const struct pool *p, const struct window *w)
+static double result_of(const struct pool *pool, const struct window *window)
 {
-    int64_t divisor = divisor_of(p);
-    switch (p->shape->fn) {
+    int64_t divisor = divisor_of(pool);
+    switch (pool->shape->fn) {
     case ENG_POOL_MAX:
-        return w->most_tap >= 0 ? w->most : -INFINITY; // saturates in integers
+        return window->most_tap >= 0 ? window->most : -INFINITY; // saturates in integers
     case ENG_POOL_LP:
-        return pow(w->sum, 1.0 / (double)p->shape->p);
+        return pow(window->sum, 1.0 / (double)pool->shape->p);
     default:
-        return divisor > 0 ? w->sum / (double)divisor : 0;
+        return divisor > 0 ? window->sum / (double)divisor : 0;
     }
 }
 
 // Physical place of output position `out` of a channel.
-static int64_t out_offset(const struct pool *p, int64_t out, const int64_t *strides)
+static int64_t out_offset(const struct pool *pool, int64_t out, const int64_t *strides)
 {
     int64_t offset = 0;
-    for (uint32_t d = p->shape->spatial; d-- > 0;) {
-        offset += out % p->out_dims[d] * strides[d + 2];
-        out /= p->out_dims[d];
+    for (uint32_t d = pool->shape->spatial; d-- > 0;) {
+        offset += out % pool->out_dims[d] * strides[d + 2];
+        out /= pool->out_dims[d];
     }
     return offset;
 }
 
 // One channel of the current window, which belongs to output position `out` of image n.
-static void pool_one(const struct eng_step *step, const struct eng_run *run, const struct pool *p,
-                     const int64_t *index_stride, int64_t n, int64_t c, int64_t out)
+static void pool_one(const struct eng_step *step, const struct eng_run *run,
+                     const struct pool *pool, const int64_t *index_stride, int64_t n, int64_t c,
+                     int64_t out)
 {
     enum eng_dtype dtype = eng_ref_in_type(step, 0);
     int64_t *indices = eng_ref_out(step, run, 1), volume = 1;
-    struct window w = look(p, dtype, eng_ref_in(step, run, 0),
-                           n * p->in_stride[0] + c * p->in_stride[1] + p->window_offset);
+    struct window w = look(pool, dtype, eng_ref_in(step, run, 0),
+                           n * pool->in_stride[0] + c * pool->in_stride[1] + pool->window_offset);
     eng_ref_store(dtype, eng_ref_out(step, run, 0),
-                  n * p->out_stride[0] + c * p->out_stride[1] + out_offset(p, out, p->out_stride),
-                  result_of(p, &w));
+                  n * pool->out_stride[0] + c * pool->out_stride[1] +
+                      out_offset(pool, out, pool->out_stride),
+                  result_of(pool, &w));
     if (indices == NULL) {
         return;
     }
-    for (uint32_t d = 0; d < p->shape->spatial; d++) {
-        volume *= p->in_dims[d];
+    for (uint32_t d = 0; d < pool->shape->spatial; d++) {
+        volume *= pool->in_dims[d];
     }
-    indices[n * index_stride[0] + c * index_stride[1] + out_offset(p, out, index_stride)] =
-        (n * p->channels + c) * volume +
-        (w.most_tap < 0 ? 0 : onnx_index(p, &p->table[w.most_tap]));
+    indices[n * index_stride[0] + c * index_stride[1] + out_offset(pool, out, index_stride)] =
+        (n * pool->channels + c) * volume +
+        (w.most_tap < 0 ? 0 : onnx_index(pool, &pool->table[w.most_tap]));
 }
 
 static enum base_status run_pool(const struct eng_step *step, const struct eng_run *run)
@@ -203,26 +206,27 @@ static void add_to(enum eng_dtype dtype, void *data, int64_t at, double value)
 }
 
 // Adds what the current window passes back to dx; `first`: its first place in the channel.
-static void pass_back(const struct pool *p, enum eng_dtype dtype, const void *x, void *dx,
+static void pass_back(const struct pool *pool, enum eng_dtype dtype, const void *x, void *dx,
                       int64_t first, double dy)
 {
-    const struct eng_pool *s = p->shape;
+    const struct eng_pool *s = pool->shape;
     if (s->fn == ENG_POOL_AVERAGE) {
-        for (int64_t i = 0; i < p->inside_count; i++) {
-            add_to(dtype, dx, first + p->table[p->inside[i]].offset, dy / (double)divisor_of(p));
+        for (int64_t i = 0; i < pool->inside_count; i++) {
+            add_to(dtype, dx, first + pool->table[pool->inside[i]].offset,
+                   dy / (double)divisor_of(pool));
         }
         return;
     }
-    struct window w = look(p, dtype, x, first);
+    struct window w = look(pool, dtype, x, first);
     if (s->fn == ENG_POOL_MAX) {
         if (w.most_tap >= 0) {
-            add_to(dtype, dx, first + p->table[w.most_tap].offset, dy);
+            add_to(dtype, dx, first + pool->table[w.most_tap].offset, dy);
         }
         return;
     }
-    double norm = result_of(p, &w);
-    for (int64_t i = 0; i < p->inside_count && norm > 0; i++) {
-        int64_t place = first + p->table[p->inside[i]].offset;
+    double norm = result_of(pool, &w);
+    for (int64_t i = 0; i < pool->inside_count && norm > 0; i++) {
+        int64_t place = first + pool->table[pool->inside[i]].offset;
         double value = eng_ref_load(dtype, x, place);
         double share = copysign(pow(fabs(value) / norm, (double)(s->p - 1)), value);
         add_to(dtype, dx, place, share * dy);

@@ -43,31 +43,31 @@ static int64_t inner_stride(const struct eng_region *region, const int64_t *stri
     return region->rank > 0 ? strides[region->rank - 1] : 1;
 }
 
-static void move_row(const struct walk *w, int64_t to, int64_t from, int64_t count)
+static void move_row(const struct walk *walk, int64_t to, int64_t from, int64_t count)
 {
-    eng_ref_move((uint8_t *)w->out + (size_t)to * w->bytes,
-                 inner_stride(w->region, w->region->dst_stride),
-                 (const uint8_t *)w->source + (size_t)from * w->bytes,
-                 inner_stride(w->region, w->region->src_stride), count, w->bytes);
+    eng_ref_move((uint8_t *)walk->out + (size_t)to * walk->bytes,
+                 inner_stride(walk->region, walk->region->dst_stride),
+                 (const uint8_t *)walk->source + (size_t)from * walk->bytes,
+                 inner_stride(walk->region, walk->region->src_stride), count, walk->bytes);
 }
 
-static void add_row(const struct walk *w, int64_t to, int64_t from, int64_t count)
+static void add_row(const struct walk *walk, int64_t to, int64_t from, int64_t count)
 {
-    int64_t dst = inner_stride(w->region, w->region->dst_stride);
-    int64_t src = inner_stride(w->region, w->region->src_stride);
+    int64_t dst = inner_stride(walk->region, walk->region->dst_stride);
+    int64_t src = inner_stride(walk->region, walk->region->src_stride);
     for (int64_t i = 0; i < count; i++) {
-        double sum = eng_ref_load(w->dtype, w->out, to + i * dst) +
-                     eng_ref_load(w->dtype, w->source, from + i * src);
-        eng_ref_store(w->dtype, w->out, to + i * dst, sum);
+        double sum = eng_ref_load(walk->dtype, walk->out, to + i * dst) +
+                     eng_ref_load(walk->dtype, walk->source, from + i * src);
+        eng_ref_store(walk->dtype, walk->out, to + i * dst, sum);
     }
 }
 
-static void zero_row(const struct walk *w, int64_t to, int64_t from, int64_t count)
+static void zero_row(const struct walk *walk, int64_t to, int64_t from, int64_t count)
 {
     (void)from;
     for (int64_t i = 0; i < count; i++) {
-        int64_t at = to + i * inner_stride(w->region, w->region->dst_stride);
-        memset((uint8_t *)w->out + (size_t)at * w->bytes, 0, w->bytes);
+        int64_t at = to + i * inner_stride(walk->region, walk->region->dst_stride);
+        memset((uint8_t *)walk->out + (size_t)at * walk->bytes, 0, walk->bytes);
     }
 }
 

@@ -15,40 +15,41 @@ struct axis {
     double roi_begin, roi_end;
 };
 
-static struct axis axis_of(const struct eng_resize *r, uint32_t d, int64_t in, int64_t out)
+static struct axis axis_of(const struct eng_resize *resize, uint32_t d, int64_t in, int64_t out)
 {
-    struct axis a = {.resize = r,
+    struct axis a = {.resize = resize,
                      .in = in,
                      .out = out,
-                     .roi_begin = (double)r->roi_begin[d],
-                     .roi_end = (double)r->roi_end[d]};
+                     .roi_begin = (double)resize->roi_begin[d],
+                     .roi_end = (double)resize->roi_end[d]};
     // A scale that came from sizes is taken at full precision.
-    double exact = (double)a.out / (double)a.in, scale = (double)r->scale[d];
+    double exact = (double)a.out / (double)a.in, scale = (double)resize->scale[d];
     a.scale = scale <= 0 || fabs(scale - exact) < 1e-6 * exact ? exact : scale;
     a.resized = a.scale * (double)a.in;
     return a;
 }
 
-static double source_of(const struct axis *a, int64_t i)
+static double source_of(const struct axis *axis, int64_t i)
 {
-    double x = (double)i, last = (double)a->in - 1;
-    switch (a->resize->coord) {
+    double x = (double)i, last = (double)axis->in - 1;
+    switch (axis->resize->coord) {
     case ENG_COORD_ALIGN_CORNERS:
-        return a->resized == 1 ? 0 : x * last / (a->resized - 1);
+        return axis->resized == 1 ? 0 : x * last / (axis->resized - 1);
     case ENG_COORD_ASYMMETRIC:
-        return x / a->scale;
+        return x / axis->scale;
     case ENG_COORD_TF_CROP:
-        return a->out > 1
-                   ? a->roi_begin * last + x * (a->roi_end - a->roi_begin) * last / (a->resized - 1)
-                   : 0.5 * (a->roi_begin + a->roi_end) * last;
+        return axis->out > 1 ? axis->roi_begin * last + x * (axis->roi_end - axis->roi_begin) *
+                                                            last / (axis->resized - 1)
+                             : 0.5 * (axis->roi_begin + axis->roi_end) * last;
     case ENG_COORD_HALF_PIXEL_SYMMETRIC:
-        return (x + 0.5) / a->scale - 0.5 + (1 - (double)a->out / a->resized) * (double)a->in / 2;
+        return (x + 0.5) / axis->scale - 0.5 +
+               (1 - (double)axis->out / axis->resized) * (double)axis->in / 2;
     case ENG_COORD_TF_HALF_PIXEL:
-        return (x + 0.5) / a->scale;
+        return (x + 0.5) / axis->scale;
     case ENG_COORD_PYTORCH_HALF_PIXEL:
-        return a->out > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
+        return axis->out > 1 ? (x + 0.5) / axis->scale - 0.5 : 0;
     default:
-        return (x + 0.5) / a->scale - 0.5;
+        return (x + 0.5) / axis->scale - 0.5;
     }
 }
 
@@ -75,15 +76,15 @@ static double cubic(double d, double a)
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-static struct eng_resize_taps taps_of(const struct axis *a, int64_t i)
+static struct eng_resize_taps taps_of(const struct axis *axis, int64_t i)
 {
-    const struct eng_resize *r = a->resize;
+    const struct eng_resize *r = axis->resize;
     struct eng_resize_taps t = {0};
-    double x = source_of(a, i), last = (double)a->in - 1, first = floor(x), sum = 0;
+    double x = source_of(axis, i), last = (double)axis->in - 1, first = floor(x), sum = 0;
     t.is_outside = r->coord == ENG_COORD_TF_CROP && !(x >= 0 && x <= last);
     if (r->fn == ENG_RESIZE_NEAREST) {
         t.count = 1;
-        t.at[0] = eng_ref_clamp(eng_ref_to_i64(nearest(r->round, x)), 0, a->in - 1);
+        t.at[0] = eng_ref_clamp(eng_ref_to_i64(nearest(r->round, x)), 0, axis->in - 1);
         t.weight[0] = 1;
         return t;
     }
@@ -91,7 +92,7 @@ static struct eng_resize_taps taps_of(const struct axis *a, int64_t i)
     first -= t.count / 2 - 1;
     for (int k = 0; k < t.count; k++) {
         double place = first + k, distance = fabs(x - place);
-        t.at[k] = eng_ref_clamp(eng_ref_to_i64(place), 0, a->in - 1);
+        t.at[k] = eng_ref_clamp(eng_ref_to_i64(place), 0, axis->in - 1);
         t.weight[k] = t.count == 2 ? 1 - distance : cubic(distance, (double)r->cubic_a);
         if (r->exclude_outside && !(place >= 0 && place <= last)) {
             t.weight[k] = 0;
@@ -112,10 +113,10 @@ struct eng_resize_taps eng_resize_taps_of(const struct eng_resize *resize, uint3
 }
 
 // Whether a pass would change nothing.
-static bool is_identity(const struct axis *a)
+static bool is_identity(const struct axis *axis)
 {
-    return a->in == a->out && a->scale == 1 && a->resize->coord != ENG_COORD_TF_CROP &&
-           a->resize->coord != ENG_COORD_TF_HALF_PIXEL;
+    return axis->in == axis->out && axis->scale == 1 && axis->resize->coord != ENG_COORD_TF_CROP &&
+           axis->resize->coord != ENG_COORD_TF_HALF_PIXEL;
 }
 
 bool eng_resize_is_identity(const struct eng_resize *resize, uint32_t dim, int64_t in, int64_t out)
@@ -125,30 +126,31 @@ bool eng_resize_is_identity(const struct eng_resize *resize, uint32_t dim, int64
 }
 
 // Whether the axis is made smaller with weights that reach over more elements.
-static bool is_wide(const struct axis *a)
+static bool is_wide(const struct axis *axis)
 {
-    return a->resize->antialias && a->resize->fn != ENG_RESIZE_NEAREST && a->scale < 1;
+    return axis->resize->antialias && axis->resize->fn != ENG_RESIZE_NEAREST && axis->scale < 1;
 }
 
 // Weights of the elements from *out_first on, *out_count of them, for a place of the result. They
 // add up to 1. Places outside count for the edges, or not at all.
-static void wide_weights(const struct axis *a, int64_t i, double *weights, int64_t *out_first,
+static void wide_weights(const struct axis *axis, int64_t i, double *weights, int64_t *out_first,
                          int64_t *out_count)
 {
-    const struct eng_resize *r = a->resize;
-    double reach = (r->fn == ENG_RESIZE_LINEAR ? 1 : 2) / a->scale, x = source_of(a, i), sum = 0;
+    const struct eng_resize *r = axis->resize;
+    double reach = (r->fn == ENG_RESIZE_LINEAR ? 1 : 2) / axis->scale, x = source_of(axis, i),
+           sum = 0;
     double begin = floor(x - reach) + 1, end = ceil(x + reach);
-    int64_t first = eng_ref_clamp(eng_ref_to_i64(begin), 0, a->in - 1);
-    int64_t last = eng_ref_clamp(eng_ref_to_i64(end) - 1, 0, a->in - 1);
+    int64_t first = eng_ref_clamp(eng_ref_to_i64(begin), 0, axis->in - 1);
+    int64_t last = eng_ref_clamp(eng_ref_to_i64(end) - 1, 0, axis->in - 1);
     for (int64_t k = first; k <= last; k++) {
         weights[k - first] = 0;
     }
     for (double place = begin; place < end; place++) {
-        double d = fabs(place - x) * a->scale;
+        double d = fabs(place - x) * axis->scale;
         double weight = r->fn == ENG_RESIZE_CUBIC ? cubic(d, (double)r->cubic_a)
                         : d < 1                   ? 1 - d
                                                   : 0;
-        int64_t at = eng_ref_clamp(eng_ref_to_i64(place), 0, a->in - 1);
+        int64_t at = eng_ref_clamp(eng_ref_to_i64(place), 0, axis->in - 1);
         if (!r->exclude_outside || (double)at == place) {
             weights[at - first] += weight;
             sum += weight;
@@ -161,39 +163,40 @@ static void wide_weights(const struct axis *a, int64_t i, double *weights, int64
     *out_count = last - first + 1;
 }
 
-static void resize_axis_wide(const struct axis *a, const double *from, double *to, int64_t outer,
+static void resize_axis_wide(const struct axis *axis, const double *from, double *to, int64_t outer,
                              int64_t inner, double *weights)
 {
-    for (int64_t i = 0; i < a->out; i++) {
+    for (int64_t i = 0; i < axis->out; i++) {
         int64_t first = 0, count = 0;
-        wide_weights(a, i, weights, &first, &count);
+        wide_weights(axis, i, weights, &first, &count);
         for (int64_t o = 0; o < outer; o++) {
             for (int64_t j = 0; j < inner; j++) {
                 double sum = 0;
                 for (int64_t k = 0; k < count; k++) {
-                    sum += weights[k] * from[(o * a->in + first + k) * inner + j];
+                    sum += weights[k] * from[(o * axis->in + first + k) * inner + j];
                 }
-                to[(o * a->out + i) * inner + j] = sum;
+                to[(o * axis->out + i) * inner + j] = sum;
             }
         }
     }
 }
 
 // [outer, in, inner] -> [outer, out, inner].
-static void resize_axis(const struct axis *a, const double *from, double *to, int64_t outer,
+static void resize_axis(const struct axis *axis, const double *from, double *to, int64_t outer,
                         int64_t inner)
 {
-    for (int64_t i = 0; i < a->out; i++) {
-        struct eng_resize_taps t = taps_of(a, i);
+    for (int64_t i = 0; i < axis->out; i++) {
+        struct eng_resize_taps t = taps_of(axis, i);
         for (int64_t o = 0; o < outer; o++) {
             for (int64_t j = 0; j < inner; j++) {
                 double sum = 0;
                 for (int k = 0; k < t.count; k++) {
-                    sum += t.weight[k] == 0 ? 0
-                                            : t.weight[k] * from[(o * a->in + t.at[k]) * inner + j];
+                    sum += t.weight[k] == 0
+                               ? 0
+                               : t.weight[k] * from[(o * axis->in + t.at[k]) * inner + j];
                 }
-                to[(o * a->out + i) * inner + j] =
-                    t.is_outside ? (double)a->resize->extrapolation : sum;
+                to[(o * axis->out + i) * inner + j] =
+                    t.is_outside ? (double)axis->resize->extrapolation : sum;
             }
         }
     }

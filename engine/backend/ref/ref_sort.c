@@ -12,36 +12,39 @@ struct column {
 };
 
 // Whether element a comes before element b; NaN is larger than any number.
-static bool is_before(const struct column *c, int64_t a, int64_t b)
+static bool is_before(const struct column *column, int64_t a, int64_t b)
 {
-    int64_t at = c->first + a * c->stride, bt = c->first + b * c->stride;
-    if (eng_ref_is(c->dtype, ENG_REF_FLOATS)) {
-        double x = eng_ref_load(c->dtype, c->data, at), y = eng_ref_load(c->dtype, c->data, bt);
+    int64_t at = column->first + a * column->stride, bt = column->first + b * column->stride;
+    if (eng_ref_is(column->dtype, ENG_REF_FLOATS)) {
+        double x = eng_ref_load(column->dtype, column->data, at),
+               y = eng_ref_load(column->dtype, column->data, bt);
         if (isnan(x) || isnan(y)) {
-            return c->largest ? isnan(x) && !isnan(y) : isnan(y) && !isnan(x);
+            return column->largest ? isnan(x) && !isnan(y) : isnan(y) && !isnan(x);
         }
-        return c->largest ? x > y : x < y;
+        return column->largest ? x > y : x < y;
     }
-    int64_t x = eng_ref_load_int(c->dtype, c->data, at);
-    int64_t y = eng_ref_load_int(c->dtype, c->data, bt);
-    if (c->dtype == ENG_U64) {
-        return c->largest ? (uint64_t)x > (uint64_t)y : (uint64_t)x < (uint64_t)y;
+    int64_t x = eng_ref_load_int(column->dtype, column->data, at);
+    int64_t y = eng_ref_load_int(column->dtype, column->data, bt);
+    if (column->dtype == ENG_U64) {
+        return column->largest ? (uint64_t)x > (uint64_t)y : (uint64_t)x < (uint64_t)y;
     }
-    return c->largest ? x > y : x < y;
+    return column->largest ? x > y : x < y;
 }
 
 // Whether element k takes the place of the best so far. The first NaN is the extreme on either
 // side, as it is for REDUCE (with `last` the last one).
-static bool is_better(const struct column *c, bool last, int64_t k, int64_t best)
+static bool is_better(const struct column *column, bool last, int64_t k, int64_t best)
 {
-    if (eng_ref_is(c->dtype, ENG_REF_FLOATS)) {
-        bool is_nan = isnan(eng_ref_load(c->dtype, c->data, c->first + k * c->stride));
-        bool was_nan = isnan(eng_ref_load(c->dtype, c->data, c->first + best * c->stride));
+    if (eng_ref_is(column->dtype, ENG_REF_FLOATS)) {
+        bool is_nan =
+            isnan(eng_ref_load(column->dtype, column->data, column->first + k * column->stride));
+        bool was_nan =
+            isnan(eng_ref_load(column->dtype, column->data, column->first + best * column->stride));
         if (is_nan || was_nan) {
             return is_nan && (last || !was_nan);
         }
     }
-    return last ? !is_before(c, best, k) : is_before(c, k, best);
+    return last ? !is_before(column, best, k) : is_before(column, k, best);
 }
 
 static enum base_status run_arg_reduce(const struct eng_step *step, const struct eng_run *run)
@@ -68,18 +71,19 @@ static enum base_status run_arg_reduce(const struct eng_step *step, const struct
 }
 
 // Stable merge of [begin, middle) and [middle, end) of `from` into `to`.
-static void merge(const struct column *c, const int64_t *from, int64_t *to, int64_t begin,
+static void merge(const struct column *column, const int64_t *from, int64_t *to, int64_t begin,
                   int64_t middle, int64_t end)
 {
     int64_t a = begin, b = middle;
     for (int64_t i = begin; i < end; i++) {
-        bool takes_b = a == middle || (b < end && is_before(c, from[b], from[a]));
+        bool takes_b = a == middle || (b < end && is_before(column, from[b], from[a]));
         to[i] = takes_b ? from[b++] : from[a++];
     }
 }
 
 // Sorts 0..n-1 by the column; `order` and `spare` hold n each. Returns the one with the result.
-static const int64_t *sort_column(const struct column *c, int64_t n, int64_t *order, int64_t *spare)
+static const int64_t *sort_column(const struct column *column, int64_t n, int64_t *order,
+                                  int64_t *spare)
 {
     for (int64_t i = 0; i < n; i++) {
         order[i] = i;
@@ -87,7 +91,7 @@ static const int64_t *sort_column(const struct column *c, int64_t n, int64_t *or
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t begin = 0; begin < n; begin += 2 * width) {
             int64_t middle = eng_ref_clamp(begin + width, 0, n);
-            merge(c, order, spare, begin, middle, eng_ref_clamp(begin + 2 * width, 0, n));
+            merge(column, order, spare, begin, middle, eng_ref_clamp(begin + 2 * width, 0, n));
         }
         int64_t *swapped = order;
         order = spare;

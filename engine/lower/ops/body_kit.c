@@ -10,23 +10,24 @@
 // Pieces joined at once: what is larger is joined in groups, each made real.
 #define STACK_GROUP 2048u
 
-enum base_status eng_body_init(struct eng_body *body, struct eng_lower *l,
+enum base_status eng_body_init(struct eng_body *body, struct eng_lower *lower,
                                const struct eng_node *node, uint32_t inputs, uint32_t outputs)
 {
     memset(body, 0, sizeof(*body));
-    body->l = l;
+    body->l = lower;
     body->node = node;
     body->graph = eng_node_graph(node, "body");
     if (body->graph == NULL) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has no body");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has no body");
     }
     if (body->graph->input_count != inputs || body->graph->output_count < outputs) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "its body has %u inputs and %u outputs, %u and at least %u wanted",
                               body->graph->input_count, body->graph->output_count, inputs, outputs);
     }
-    body->in = eng_lower_alloc(l, (inputs + (size_t)1) * sizeof(*body->in));
-    body->out = eng_lower_alloc(l, (body->graph->output_count + (size_t)1) * sizeof(*body->out));
+    body->in = eng_lower_alloc(lower, (inputs + (size_t)1) * sizeof(*body->in));
+    body->out =
+        eng_lower_alloc(lower, (body->graph->output_count + (size_t)1) * sizeof(*body->out));
     if (body->in == NULL || body->out == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -35,7 +36,7 @@ enum base_status eng_body_init(struct eng_body *body, struct eng_lower *l,
 }
 
 // Asks for the contents of every tensor of a slot; notes in *busy that some are not known.
-static enum base_status know_slot(struct eng_lower *l, const struct eng_slot *slot, bool *busy)
+static enum base_status know_slot(struct eng_lower *lower, const struct eng_slot *slot, bool *busy)
 {
     uint32_t count = slot->type == ENG_VALUE_SEQUENCE ? slot->item_count
                      : slot->type == ENG_VALUE_TENSOR ? 1
@@ -43,7 +44,7 @@ static enum base_status know_slot(struct eng_lower *l, const struct eng_slot *sl
     for (uint32_t i = 0; i < count; i++) {
         struct eng_array array;
         enum base_status status = eng_lower_content(
-            l, slot->type == ENG_VALUE_TENSOR ? slot->tensor : slot->items[i], &array);
+            lower, slot->type == ENG_VALUE_TENSOR ? slot->tensor : slot->items[i], &array);
         if (status == BASE_ERR_BUSY) {
             *busy = true;
             continue;
@@ -87,10 +88,10 @@ enum base_status eng_pile_add(struct eng_body *body, struct eng_pile *pile, uint
     return BASE_OK;
 }
 
-enum base_status eng_take_item(struct eng_lower *l, uint32_t tensor, uint32_t axis, int64_t index,
-                               uint32_t *out)
+enum base_status eng_take_item(struct eng_lower *lower, uint32_t tensor, uint32_t axis,
+                               int64_t index, uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(l, tensor);
+    struct eng_desc desc = *eng_lower_desc(lower, tensor);
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX] = {0};
     for (uint32_t d = 0; d < desc.rank; d++) {
@@ -99,61 +100,62 @@ enum base_status eng_take_item(struct eng_lower *l, uint32_t tensor, uint32_t ax
     starts[axis] = index;
     desc.dims[axis] = 1;
     uint32_t part = ENG_NONE;
-    BASE_TRY(eng_lower_slice(l, tensor, starts, steps, desc.dims, &part));
+    BASE_TRY(eng_lower_slice(lower, tensor, starts, steps, desc.dims, &part));
     desc.rank--;
     memmove(desc.dims + axis, desc.dims + axis + 1, (desc.rank - axis) * sizeof(desc.dims[0]));
-    return eng_lower_reshape(l, part, &desc, out);
+    return eng_lower_reshape(lower, part, &desc, out);
 }
 
 // Replaces every STACK_GROUP pieces by their join, made real.
-static enum base_status join_groups(struct eng_lower *l, uint32_t *pieces, uint32_t *count,
+static enum base_status join_groups(struct eng_lower *lower, uint32_t *pieces, uint32_t *count,
                                     uint32_t axis)
 {
     uint32_t kept = 0;
     for (uint32_t at = 0; at < *count; at += STACK_GROUP) {
         uint32_t size = *count - at < STACK_GROUP ? *count - at : STACK_GROUP;
         uint32_t joined = ENG_NONE;
-        BASE_TRY(eng_lower_concat(l, pieces + at, size, axis, &joined));
-        BASE_TRY(eng_lower_real(l, joined, &pieces[kept]));
+        BASE_TRY(eng_lower_concat(lower, pieces + at, size, axis, &joined));
+        BASE_TRY(eng_lower_real(lower, joined, &pieces[kept]));
         kept++;
     }
     *count = kept;
     return BASE_OK;
 }
 
-enum base_status eng_stack_items(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_stack_items(struct eng_lower *lower, const struct eng_node *node,
                                  const uint32_t *items, uint32_t count, uint32_t axis,
                                  uint32_t *out)
 {
-    struct eng_desc first = *eng_lower_desc(l, items[0]);
+    struct eng_desc first = *eng_lower_desc(lower, items[0]);
     struct eng_desc wide = first;
     wide.rank++;
     if (wide.rank > ENG_RANK_MAX) {
-        return eng_desc_allow(l, node, &wide);
+        return eng_desc_allow(lower, node, &wide);
     }
     memmove(wide.dims + axis + 1, wide.dims + axis, (first.rank - axis) * sizeof(wide.dims[0]));
     wide.dims[axis] = count;
-    BASE_TRY(eng_desc_allow(l, node, &wide));
+    BASE_TRY(eng_desc_allow(lower, node, &wide));
     wide.dims[axis] = 1;
-    uint32_t *pieces = eng_lower_alloc(l, count * sizeof(*pieces));
+    uint32_t *pieces = eng_lower_alloc(lower, count * sizeof(*pieces));
     if (pieces == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct eng_desc next = *eng_lower_desc(l, items[i]);
+        struct eng_desc next = *eng_lower_desc(lower, items[i]);
         if (!eng_desc_equal(&next, &first)) {
             char a[64];
             char b[64];
-            return eng_lower_fail(
-                l, node, BASE_ERR_INVALID, "iterations give results of different shapes: %s and %s",
-                eng_desc_text(&first, a, sizeof(a)), eng_desc_text(&next, b, sizeof(b)));
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "iterations give results of different shapes: %s and %s",
+                                  eng_desc_text(&first, a, sizeof(a)),
+                                  eng_desc_text(&next, b, sizeof(b)));
         }
-        BASE_TRY(eng_lower_reshape(l, items[i], &wide, &pieces[i]));
+        BASE_TRY(eng_lower_reshape(lower, items[i], &wide, &pieces[i]));
     }
     while (count > STACK_GROUP) {
-        BASE_TRY(join_groups(l, pieces, &count, axis));
+        BASE_TRY(join_groups(lower, pieces, &count, axis));
     }
-    return eng_lower_concat(l, pieces, count, axis, out);
+    return eng_lower_concat(lower, pieces, count, axis, out);
 }
 
 // What the body declares of an output, with 0 for dimensions it leaves open.

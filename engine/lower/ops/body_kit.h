@@ -19,7 +19,7 @@ struct eng_body {
 };
 
 // Finds attribute "body" and checks its ports: exactly `inputs`, at least `outputs`. INVALID.
-BASE_NODISCARD enum base_status eng_body_init(struct eng_body *body, struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_body_init(struct eng_body *body, struct eng_lower *lower,
                                               const struct eng_node *node, uint32_t inputs,
                                               uint32_t outputs);
 // One iteration from body->in to body->out.
@@ -40,10 +40,10 @@ BASE_NODISCARD enum base_status eng_pile_stack(struct eng_body *body, const stru
                                                uint32_t *out);
 
 // Item `index` along `axis`, which disappears.
-BASE_NODISCARD enum base_status eng_take_item(struct eng_lower *l, uint32_t tensor, uint32_t axis,
-                                              int64_t index, uint32_t *out);
+BASE_NODISCARD enum base_status eng_take_item(struct eng_lower *lower, uint32_t tensor,
+                                              uint32_t axis, int64_t index, uint32_t *out);
 // Tensors of one shape stacked along a new dimension `axis`. INVALID when they differ.
-BASE_NODISCARD enum base_status eng_stack_items(struct eng_lower *l, const struct eng_node *node,
-                                                const uint32_t *items, uint32_t count,
-                                                uint32_t axis, uint32_t *out);
+BASE_NODISCARD enum base_status eng_stack_items(struct eng_lower *lower,
+                                                const struct eng_node *node, const uint32_t *items,
+                                                uint32_t count, uint32_t axis, uint32_t *out);
 #endif

@@ -5,7 +5,7 @@
 // (backend/coords.h).
 #include "lower/ops/index_kit.h"
 
-enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_index_fits(struct eng_lower *lower, const struct eng_node *node,
                                 const struct eng_desc *data, const struct eng_desc *index,
                                 uint32_t axis)
 {
@@ -22,12 +22,13 @@ enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node
     }
     char first[72];
     char second[72];
-    return eng_lower_fail(l, node, BASE_ERR_INVALID, "indices %s do not suit data %s along axis %u",
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                          "indices %s do not suit data %s along axis %u",
                           eng_desc_text(index, first, sizeof(first)),
                           eng_desc_text(data, second, sizeof(second)), axis);
 }
 
-enum base_status eng_index_coords(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_index_coords(struct eng_lower *lower, const struct eng_node *node,
                                   uint32_t indices, const int64_t *dims, uint32_t depth,
                                   struct eng_coords *out)
 {
@@ -35,18 +36,19 @@ enum base_status eng_index_coords(struct eng_lower *l, const struct eng_node *no
     for (uint32_t d = 0; d < depth; d++) {
         out->dims[d] = dims[d];
     }
-    if (depth == 0 || !eng_lower_is_known(l, indices)) {
+    if (depth == 0 || !eng_lower_is_known(lower, indices)) {
         return BASE_OK;
     }
     const int64_t *values = NULL;
     uint32_t count = 0;
-    BASE_TRY(eng_lower_ints(l, node, indices, &values, &count));
+    BASE_TRY(eng_lower_ints(lower, node, indices, &values, &count));
     for (uint32_t i = 0; i < count; i++) {
         const int64_t size = dims[i % depth];
         if (values[i] < -size || values[i] >= size) {
-            return eng_lower_fail(
-                l, node, BASE_ERR_INVALID, "coordinate %u of row %u is %lld, outside -%lld..%lld",
-                i % depth, i / depth, (long long)values[i], (long long)size, (long long)size - 1);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "coordinate %u of row %u is %lld, outside -%lld..%lld", i % depth,
+                                  i / depth, (long long)values[i], (long long)size,
+                                  (long long)size - 1);
         }
     }
     out->depth = 0;
@@ -54,23 +56,23 @@ enum base_status eng_index_coords(struct eng_lower *l, const struct eng_node *no
 }
 
 // First row of every batch entry: a constant [batch dims..., 1...] of `rank` dims.
-static enum base_status batch_rows(struct eng_lower *l, const struct eng_desc *data, uint32_t batch,
-                                   int64_t rows, uint32_t rank, uint32_t *out)
+static enum base_status batch_rows(struct eng_lower *lower, const struct eng_desc *data,
+                                   uint32_t batch, int64_t rows, uint32_t rank, uint32_t *out)
 {
     struct eng_desc desc = {.dtype = ENG_I64, .rank = rank};
     for (uint32_t d = 0; d < rank; d++) {
         desc.dims[d] = d < batch ? data->dims[d] : 1;
     }
     uint32_t flat = ENG_NONE;
-    BASE_TRY(eng_const_steps(l, 1, 0, eng_desc_count(&desc), rows, &flat));
-    return eng_lower_reshape(l, flat, &desc, out);
+    BASE_TRY(eng_const_steps(lower, 1, 0, eng_desc_count(&desc), rows, &flat));
+    return eng_lower_reshape(lower, flat, &desc, out);
 }
 
-enum base_status eng_index_rows(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_index_rows(struct eng_lower *lower, const struct eng_node *node,
                                 const struct eng_desc *data, uint32_t indices, uint32_t batch,
                                 uint32_t *out, uint32_t *out_depth)
 {
-    struct eng_desc index = *eng_lower_desc(l, indices);
+    struct eng_desc index = *eng_lower_desc(lower, indices);
     bool fits = index.rank > batch && index.dims[index.rank - 1] <= (int64_t)(data->rank - batch);
     for (uint32_t d = 0; fits && d < batch; d++) {
         fits = index.dims[d] == data->dims[d];
@@ -78,7 +80,7 @@ enum base_status eng_index_rows(struct eng_lower *l, const struct eng_node *node
     if (!fits) {
         char first[72];
         char second[72];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "indices %s do not suit data %s with %u batch dimensions",
                               eng_desc_text(&index, first, sizeof(first)),
                               eng_desc_text(data, second, sizeof(second)), batch);
@@ -93,42 +95,42 @@ enum base_status eng_index_rows(struct eng_lower *l, const struct eng_node *node
     }
     uint32_t dims = ENG_NONE;
     uint32_t scale = ENG_NONE;
-    BASE_TRY(eng_lower_const_ints(l, data->dims + batch, depth, &dims));
-    BASE_TRY(eng_lower_const_ints(l, strides, depth, &scale));
-    BASE_TRY(eng_index_wrap(l, node, indices, dims, &indices));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, indices, scale, &indices));
-    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_SUM, indices, &last, 1, false, &indices));
+    BASE_TRY(eng_lower_const_ints(lower, data->dims + batch, depth, &dims));
+    BASE_TRY(eng_lower_const_ints(lower, strides, depth, &scale));
+    BASE_TRY(eng_index_wrap(lower, node, indices, dims, &indices));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, indices, scale, &indices));
+    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_SUM, indices, &last, 1, false, &indices));
     if (batch > 0) {
         uint32_t first = ENG_NONE;
-        BASE_TRY(batch_rows(l, data, batch, rows, last, &first));
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, indices, first, &indices));
+        BASE_TRY(batch_rows(lower, data, batch, rows, last, &first));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, indices, first, &indices));
     }
     *out = indices;
     *out_depth = depth;
     return BASE_OK;
 }
 
-enum base_status eng_index_elements(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_index_elements(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_desc *data, uint32_t indices, uint32_t axis,
                                     uint32_t *out)
 {
-    struct eng_desc index = *eng_lower_desc(l, indices);
+    struct eng_desc index = *eng_lower_desc(lower, indices);
     int64_t strides[ENG_RANK_MAX];
     eng_layout_strides(data, ENG_PLAIN, strides);
     uint32_t scalar = ENG_NONE;
-    BASE_TRY(eng_const_int(l, data->dims[axis], &scalar));
-    BASE_TRY(eng_index_wrap(l, node, indices, scalar, &indices));
+    BASE_TRY(eng_const_int(lower, data->dims[axis], &scalar));
+    BASE_TRY(eng_index_wrap(lower, node, indices, scalar, &indices));
     if (strides[axis] != 1) {
-        BASE_TRY(eng_const_int(l, strides[axis], &scalar));
-        BASE_TRY(eng_emit_binary(l, node, ENG_MUL, indices, scalar, &indices));
+        BASE_TRY(eng_const_int(lower, strides[axis], &scalar));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, indices, scalar, &indices));
     }
     for (uint32_t d = 0; d < index.rank; d++) {
         if (d == axis || index.dims[d] == 1) {
             continue;
         }
         uint32_t steps = ENG_NONE;
-        BASE_TRY(eng_const_steps(l, index.rank, d, index.dims[d], strides[d], &steps));
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, indices, steps, &indices));
+        BASE_TRY(eng_const_steps(lower, index.rank, d, index.dims[d], strides[d], &steps));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, indices, steps, &indices));
     }
     *out = indices;
     return BASE_OK;

@@ -7,7 +7,7 @@
 
 // Whether an index tensor of GatherElements or ScatterElements suits the data: equal ranks, other
 // dimensions than `axis` no longer than the data's.
-BASE_NODISCARD enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_index_fits(struct eng_lower *lower, const struct eng_node *node,
                                                const struct eng_desc *data,
                                                const struct eng_desc *index, uint32_t axis);
 
@@ -15,20 +15,22 @@ BASE_NODISCARD enum base_status eng_index_fits(struct eng_lower *l, const struct
 // here and now (INVALID naming the first that is outside), others when they are used: *out is then
 // for the command that does, with `indices` as its last input. depth is 0 when nothing is left to
 // check.
-BASE_NODISCARD enum base_status eng_index_coords(struct eng_lower *l, const struct eng_node *node,
-                                                 uint32_t indices, const int64_t *dims,
-                                                 uint32_t depth, struct eng_coords *out);
+BASE_NODISCARD enum base_status eng_index_coords(struct eng_lower *lower,
+                                                 const struct eng_node *node, uint32_t indices,
+                                                 const int64_t *dims, uint32_t depth,
+                                                 struct eng_coords *out);
 
 // `indices`, I64 [i..., k], are coordinates into dims [batch, batch + k) of the data; the first
 // `batch` dims of both go together. *out: I64 [i...], numbers of rows of the data seen as
 // [product of dims 0 to batch + k, rest]; *out_depth is k.
-BASE_NODISCARD enum base_status eng_index_rows(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_index_rows(struct eng_lower *lower, const struct eng_node *node,
                                                const struct eng_desc *data, uint32_t indices,
                                                uint32_t batch, uint32_t *out, uint32_t *out_depth);
 
 // `indices`, I64, replace coordinate `axis` of their own position: *out holds the row-major
 // element numbers in data, shape of the indices.
-BASE_NODISCARD enum base_status eng_index_elements(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_index_elements(struct eng_lower *lower,
+                                                   const struct eng_node *node,
                                                    const struct eng_desc *data, uint32_t indices,
                                                    uint32_t axis, uint32_t *out);
 #endif

@@ -184,7 +184,7 @@ struct eng_desc eng_desc_of(enum eng_dtype dtype, const int64_t *dims, uint32_t 
     return desc;
 }
 
-enum base_status eng_desc_allow(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_desc_allow(struct eng_lower *lower, const struct eng_node *node,
                                 const struct eng_desc *desc)
 {
     int64_t count = 0;
@@ -193,79 +193,79 @@ enum base_status eng_desc_allow(struct eng_lower *l, const struct eng_node *node
         return BASE_OK;
     }
     if (desc->rank > ENG_RANK_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "rank %u, at most %d are supported",
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "rank %u, at most %d are supported",
                               desc->rank, ENG_RANK_MAX);
     }
     char text[96];
-    return eng_lower_fail(l, node, status, "the result's shape %s is not possible",
+    return eng_lower_fail(lower, node, status, "the result's shape %s is not possible",
                           eng_desc_text(desc, text, sizeof(text)));
 }
 
-enum base_status eng_input_plain(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                 uint32_t *out, struct eng_desc *out_desc)
+enum base_status eng_input_plain(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t input, uint32_t *out, struct eng_desc *out_desc)
 {
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, input, &tensor));
-    BASE_TRY(eng_lower_plain(l, tensor, out));
-    *out_desc = *eng_lower_desc(l, *out);
+    BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+    BASE_TRY(eng_lower_plain(lower, tensor, out));
+    *out_desc = *eng_lower_desc(lower, *out);
     return BASE_OK;
 }
 
-enum base_status eng_input_int(struct eng_lower *l, const struct eng_node *node, uint32_t input,
+enum base_status eng_input_int(struct eng_lower *lower, const struct eng_node *node, uint32_t input,
                                int64_t *out)
 {
     uint32_t tensor = ENG_NONE;
     const int64_t *values = NULL;
     uint32_t count = 0;
-    BASE_TRY(eng_lower_input(l, node, input, &tensor));
-    BASE_TRY(eng_lower_ints(l, node, tensor, &values, &count));
+    BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+    BASE_TRY(eng_lower_ints(lower, node, tensor, &values, &count));
     if (count != 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u must hold one number, has %u",
-                              input, count);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "input %u must hold one number, has %u", input, count);
     }
     *out = values[0];
     return BASE_OK;
 }
 
-enum base_status eng_input_content(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                   struct eng_array *out)
+enum base_status eng_input_content(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t input, struct eng_array *out)
 {
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, input, &tensor));
-    return eng_lower_content(l, tensor, out);
+    BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+    return eng_lower_content(lower, tensor, out);
 }
 
-enum base_status eng_input_index(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                 uint32_t *out)
+enum base_status eng_input_index(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t input, uint32_t *out)
 {
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, input, &tensor));
-    enum eng_dtype dtype = eng_lower_desc(l, tensor)->dtype;
+    BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+    enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if (dtype != ENG_I32 && dtype != ENG_I64) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "indices must be int32 or int64, are %s",
-                              eng_dtype_name(dtype));
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "indices must be int32 or int64, are %s", eng_dtype_name(dtype));
     }
-    return eng_emit_cast(l, tensor, ENG_I64, out);
+    return eng_emit_cast(lower, tensor, ENG_I64, out);
 }
 
-enum base_status eng_output_reshaped(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_output_reshaped(struct eng_lower *lower, const struct eng_node *node,
                                      uint32_t tensor, const struct eng_desc *desc)
 {
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_reshape(l, tensor, desc, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_reshape(lower, tensor, desc, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- index arithmetic
 
-enum base_status eng_const_int(struct eng_lower *l, int64_t value, uint32_t *out)
+enum base_status eng_const_int(struct eng_lower *lower, int64_t value, uint32_t *out)
 {
     struct eng_desc desc = {.dtype = ENG_I64};
-    return eng_lower_const(l, &desc, &value, out);
+    return eng_lower_const(lower, &desc, &value, out);
 }
 
-enum base_status eng_const_steps(struct eng_lower *l, uint32_t rank, uint32_t axis, int64_t count,
-                                 int64_t step, uint32_t *out)
+enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank, uint32_t axis,
+                                 int64_t count, int64_t step, uint32_t *out)
 {
     base_assert(axis < rank);
     base_assert(rank <= ENG_RANK_MAX);
@@ -273,26 +273,26 @@ enum base_status eng_const_steps(struct eng_lower *l, uint32_t rank, uint32_t ax
     for (uint32_t d = 0; d < rank; d++) {
         desc.dims[d] = d == axis ? count : 1;
     }
-    int64_t *values = eng_lower_alloc(l, (size_t)count * sizeof(*values));
+    int64_t *values = eng_lower_alloc(lower, (size_t)count * sizeof(*values));
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < count; i++) {
         values[i] = i * step;
     }
-    return eng_lower_const(l, &desc, values, out);
+    return eng_lower_const(lower, &desc, values, out);
 }
 
-enum base_status eng_index_wrap(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+enum base_status eng_index_wrap(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                 uint32_t n, uint32_t *out)
 {
     uint32_t zero = ENG_NONE;
     uint32_t negative = ENG_NONE;
     uint32_t shift = ENG_NONE;
-    BASE_TRY(eng_const_int(l, 0, &zero));
-    BASE_TRY(eng_emit_binary(l, node, ENG_LESS, x, zero, &negative));
-    BASE_TRY(eng_emit_select(l, node, negative, n, zero, &shift));
-    return eng_emit_binary(l, node, ENG_ADD, x, shift, out);
+    BASE_TRY(eng_const_int(lower, 0, &zero));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_LESS, x, zero, &negative));
+    BASE_TRY(eng_emit_select(lower, node, negative, n, zero, &shift));
+    return eng_emit_binary(lower, node, ENG_ADD, x, shift, out);
 }
 
 double eng_content_real(const struct eng_array *array, int64_t index)

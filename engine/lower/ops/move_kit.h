@@ -48,34 +48,38 @@ int64_t eng_dims_product(const int64_t *dims, uint32_t begin, uint32_t end);
 struct eng_desc eng_desc_of(enum eng_dtype dtype, const int64_t *dims, uint32_t count);
 
 // Fails with the node's name when a shape computed here is over the limits.
-BASE_NODISCARD enum base_status eng_desc_allow(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_desc_allow(struct eng_lower *lower, const struct eng_node *node,
                                                const struct eng_desc *desc);
 
 // Input i, made PLAIN, with a copy of its description.
-BASE_NODISCARD enum base_status eng_input_plain(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t input, uint32_t *out,
-                                                struct eng_desc *out_desc);
+BASE_NODISCARD enum base_status eng_input_plain(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t input,
+                                                uint32_t *out, struct eng_desc *out_desc);
 // The only number of a known integer input (shape [] or one element).
-BASE_NODISCARD enum base_status eng_input_int(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_input_int(struct eng_lower *lower, const struct eng_node *node,
                                               uint32_t input, int64_t *out);
 // Contents of input i. BUSY as eng_lower_content.
-BASE_NODISCARD enum base_status eng_input_content(struct eng_lower *l, const struct eng_node *node,
-                                                  uint32_t input, struct eng_array *out);
+BASE_NODISCARD enum base_status eng_input_content(struct eng_lower *lower,
+                                                  const struct eng_node *node, uint32_t input,
+                                                  struct eng_array *out);
 // Input i, an index tensor: INVALID unless I32 or I64; cast to I64.
-BASE_NODISCARD enum base_status eng_input_index(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t input, uint32_t *out);
+BASE_NODISCARD enum base_status eng_input_index(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t input,
+                                                uint32_t *out);
 // Binds output 0 to a reshaped tensor: the end of most transforms.
-BASE_NODISCARD enum base_status eng_output_reshaped(struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_output_reshaped(struct eng_lower *lower,
                                                     const struct eng_node *node, uint32_t tensor,
                                                     const struct eng_desc *desc);
 
 // I64 tensors: a scalar, the numbers 0..count-1 times `step` along dim `axis` of a tensor of `rank`
 // dims (1 elsewhere).
-BASE_NODISCARD enum base_status eng_const_int(struct eng_lower *l, int64_t value, uint32_t *out);
-BASE_NODISCARD enum base_status eng_const_steps(struct eng_lower *l, uint32_t rank, uint32_t axis,
-                                                int64_t count, int64_t step, uint32_t *out);
+BASE_NODISCARD enum base_status eng_const_int(struct eng_lower *lower, int64_t value,
+                                              uint32_t *out);
+BASE_NODISCARD enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank,
+                                                uint32_t axis, int64_t count, int64_t step,
+                                                uint32_t *out);
 // Index tensor with negative numbers counted from the end: x < 0 ? x + n : x. `n` broadcasts.
-BASE_NODISCARD enum base_status eng_index_wrap(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_index_wrap(struct eng_lower *lower, const struct eng_node *node,
                                                uint32_t x, uint32_t n, uint32_t *out);
 
 // Element `index` of known numeric contents as double; 0 for strings and complex numbers.

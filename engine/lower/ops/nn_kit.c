@@ -38,46 +38,47 @@ static const char *types_text(uint32_t types, char *text, size_t size)
     return text;
 }
 
-enum base_status eng_nn_check_type(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                   uint32_t tensor, uint32_t types)
+enum base_status eng_nn_check_type(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t input, uint32_t tensor, uint32_t types)
 {
-    enum eng_dtype dtype = eng_lower_desc(l, tensor)->dtype;
+    enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if ((types >> dtype) & 1) {
         return BASE_OK;
     }
     char text[80];
-    return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has type %s, expected %s", input,
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u has type %s, expected %s", input,
                           eng_dtype_name(dtype), types_text(types, text, sizeof(text)));
 }
 
-enum base_status eng_nn_input(struct eng_lower *l, const struct eng_node *node, uint32_t input,
+enum base_status eng_nn_input(struct eng_lower *lower, const struct eng_node *node, uint32_t input,
                               uint32_t types, uint32_t *out, struct eng_desc *out_desc)
 {
     uint32_t tensor;
-    BASE_TRY(eng_lower_input(l, node, input, &tensor));
-    BASE_TRY(eng_nn_check_type(l, node, input, tensor, types));
+    BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+    BASE_TRY(eng_nn_check_type(lower, node, input, tensor, types));
     *out = tensor;
-    *out_desc = *eng_lower_desc(l, tensor);
+    *out_desc = *eng_lower_desc(lower, tensor);
     return BASE_OK;
 }
 
-enum base_status eng_nn_optional(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                 uint32_t types, uint32_t *out, struct eng_desc *out_desc)
+enum base_status eng_nn_optional(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t input, uint32_t types, uint32_t *out,
+                                 struct eng_desc *out_desc)
 {
-    if (eng_lower_has(l, node, input)) {
-        return eng_nn_input(l, node, input, types, out, out_desc);
+    if (eng_lower_has(lower, node, input)) {
+        return eng_nn_input(lower, node, input, types, out, out_desc);
     }
     *out = ENG_NONE;
     return BASE_OK;
 }
 
-enum base_status eng_nn_same_type(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                  enum eng_dtype got, enum eng_dtype dtype)
+enum base_status eng_nn_same_type(struct eng_lower *lower, const struct eng_node *node,
+                                  uint32_t input, enum eng_dtype got, enum eng_dtype dtype)
 {
     if (got == dtype) {
         return BASE_OK;
     }
-    return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has type %s, expected %s", input,
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u has type %s, expected %s", input,
                           eng_dtype_name(got), eng_dtype_name(dtype));
 }
 
@@ -115,10 +116,10 @@ struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t a
     return desc;
 }
 
-enum base_status eng_nn_reshape(struct eng_lower *l, uint32_t tensor, const struct eng_desc *desc,
-                                uint32_t *out)
+enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t tensor,
+                                const struct eng_desc *desc, uint32_t *out)
 {
-    const struct eng_desc *have = eng_lower_desc(l, tensor);
+    const struct eng_desc *have = eng_lower_desc(lower, tensor);
     bool same = have->rank == desc->rank;
     for (uint32_t i = 0; same && i < desc->rank; i++) {
         same = have->dims[i] == desc->dims[i];
@@ -127,34 +128,35 @@ enum base_status eng_nn_reshape(struct eng_lower *l, uint32_t tensor, const stru
         *out = tensor;
         return BASE_OK;
     }
-    return eng_lower_reshape(l, tensor, desc, out);
+    return eng_lower_reshape(lower, tensor, desc, out);
 }
 
-enum base_status eng_nn_with(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_nn_with(struct eng_lower *lower, const struct eng_node *node,
                              enum eng_binary_fn fn, uint32_t x, double value, uint32_t *out)
 {
     uint32_t constant;
-    BASE_TRY(eng_lower_const_f32(l, eng_lower_desc(l, x)->dtype, value, &constant));
-    return eng_emit_binary(l, node, fn, x, constant, out);
+    BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, x)->dtype, value, &constant));
+    return eng_emit_binary(lower, node, fn, x, constant, out);
 }
 
-enum base_status eng_nn_from(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_nn_from(struct eng_lower *lower, const struct eng_node *node,
                              enum eng_binary_fn fn, double value, uint32_t x, uint32_t *out)
 {
     uint32_t constant;
-    BASE_TRY(eng_lower_const_f32(l, eng_lower_desc(l, x)->dtype, value, &constant));
-    return eng_emit_binary(l, node, fn, constant, x, out);
+    BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, x)->dtype, value, &constant));
+    return eng_emit_binary(lower, node, fn, constant, x, out);
 }
 
-enum base_status eng_nn_unary(struct eng_lower *l, enum eng_unary_fn fn, uint32_t x, uint32_t *out)
+enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn, uint32_t x,
+                              uint32_t *out)
 {
-    return eng_emit_unary(l, fn, 0.0f, 0.0f, x, out);
+    return eng_emit_unary(lower, fn, 0.0f, 0.0f, x, out);
 }
 
-enum base_status eng_nn_part(struct eng_lower *l, uint32_t x, uint32_t axis, int64_t begin,
+enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x, uint32_t axis, int64_t begin,
                              int64_t size, uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(l, x);
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX];
     int64_t sizes[ENG_RANK_MAX];
@@ -169,33 +171,33 @@ enum base_status eng_nn_part(struct eng_lower *l, uint32_t x, uint32_t axis, int
     }
     starts[axis] = begin;
     sizes[axis] = size;
-    return eng_lower_slice(l, x, starts, steps, sizes, out);
+    return eng_lower_slice(lower, x, starts, steps, sizes, out);
 }
 
-enum base_status eng_nn_fold(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor, uint32_t *out)
 {
     *out = tensor;
-    if (!eng_lower_is_known(l, tensor)) {
+    if (!eng_lower_is_known(lower, tensor)) {
         return BASE_OK;
     }
     struct eng_array array;
-    BASE_TRY(eng_lower_content(l, tensor, &array));
-    return eng_lower_const(l, &array.desc, array.data, out);
+    BASE_TRY(eng_lower_content(lower, tensor, &array));
+    return eng_lower_const(lower, &array.desc, array.data, out);
 }
 
-enum base_status eng_nn_reduce_axis(struct eng_lower *l, enum eng_reduce_fn fn, uint32_t x,
+enum base_status eng_nn_reduce_axis(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
                                     uint32_t axis, bool keep_dims, uint32_t *out)
 {
-    return eng_emit_reduce(l, fn, x, &axis, 1, keep_dims, out);
+    return eng_emit_reduce(lower, fn, x, &axis, 1, keep_dims, out);
 }
 
-enum base_status eng_nn_reduce_all(struct eng_lower *l, enum eng_reduce_fn fn, uint32_t x,
+enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
                                    uint32_t *out)
 {
-    uint32_t rank = eng_lower_desc(l, x)->rank;
+    uint32_t rank = eng_lower_desc(lower, x)->rank;
     uint32_t axes[ENG_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = i;
     }
-    return eng_emit_reduce(l, fn, x, axes, rank, false, out);
+    return eng_emit_reduce(lower, fn, x, axes, rank, false, out);
 }

@@ -27,20 +27,22 @@
 #define NN_TYPES_ANY     (~0u)
 
 // INVALID, naming the input and what it may be, unless the tensor's type is in `types`.
-BASE_NODISCARD enum base_status eng_nn_check_type(struct eng_lower *l, const struct eng_node *node,
-                                                  uint32_t input, uint32_t tensor, uint32_t types);
+BASE_NODISCARD enum base_status eng_nn_check_type(struct eng_lower *lower,
+                                                  const struct eng_node *node, uint32_t input,
+                                                  uint32_t tensor, uint32_t types);
 // Input i, its type checked, with a copy of its description.
-BASE_NODISCARD enum base_status eng_nn_input(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_nn_input(struct eng_lower *lower, const struct eng_node *node,
                                              uint32_t input, uint32_t types, uint32_t *out,
                                              struct eng_desc *out_desc);
 // The same, or ENG_NONE (description untouched) when the input is left out.
-BASE_NODISCARD enum base_status eng_nn_optional(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t input, uint32_t types, uint32_t *out,
+BASE_NODISCARD enum base_status eng_nn_optional(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t input,
+                                                uint32_t types, uint32_t *out,
                                                 struct eng_desc *out_desc);
 // INVALID unless input i has type `dtype`.
-BASE_NODISCARD enum base_status eng_nn_same_type(struct eng_lower *l, const struct eng_node *node,
-                                                 uint32_t input, enum eng_dtype got,
-                                                 enum eng_dtype dtype);
+BASE_NODISCARD enum base_status eng_nn_same_type(struct eng_lower *lower,
+                                                 const struct eng_node *node, uint32_t input,
+                                                 enum eng_dtype got, enum eng_dtype dtype);
 
 // Product of dims[begin..end).
 int64_t eng_nn_product(const struct eng_desc *desc, uint32_t begin, uint32_t end);
@@ -50,30 +52,31 @@ struct eng_desc eng_nn_desc2(enum eng_dtype dtype, int64_t d0, int64_t d1);
 struct eng_desc eng_nn_desc3(enum eng_dtype dtype, int64_t d0, int64_t d1, int64_t d2);
 struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t n);
 // Reshapes to one of those; the counts must agree.
-BASE_NODISCARD enum base_status eng_nn_reshape(struct eng_lower *l, uint32_t tensor,
+BASE_NODISCARD enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t tensor,
                                                const struct eng_desc *desc, uint32_t *out);
 
 // x fn value and value fn x, the constant having x's type.
-BASE_NODISCARD enum base_status eng_nn_with(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_nn_with(struct eng_lower *lower, const struct eng_node *node,
                                             enum eng_binary_fn fn, uint32_t x, double value,
                                             uint32_t *out);
-BASE_NODISCARD enum base_status eng_nn_from(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_nn_from(struct eng_lower *lower, const struct eng_node *node,
                                             enum eng_binary_fn fn, double value, uint32_t x,
                                             uint32_t *out);
 // A unary command without parameters.
-BASE_NODISCARD enum base_status eng_nn_unary(struct eng_lower *l, enum eng_unary_fn fn, uint32_t x,
-                                             uint32_t *out);
+BASE_NODISCARD enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn,
+                                             uint32_t x, uint32_t *out);
 // The elements [begin, begin + size) along `axis`.
-BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *l, uint32_t x, uint32_t axis,
+BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x, uint32_t axis,
                                             int64_t begin, int64_t size, uint32_t *out);
 // What a handler computed from constants alone as a constant, so that no run computes it again; the
 // tensor itself when its contents are not known now.
-BASE_NODISCARD enum base_status eng_nn_fold(struct eng_lower *l, uint32_t tensor, uint32_t *out);
+BASE_NODISCARD enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor,
+                                            uint32_t *out);
 // Reduces over one axis or all axes.
-BASE_NODISCARD enum base_status eng_nn_reduce_axis(struct eng_lower *l, enum eng_reduce_fn fn,
+BASE_NODISCARD enum base_status eng_nn_reduce_axis(struct eng_lower *lower, enum eng_reduce_fn fn,
                                                    uint32_t x, uint32_t axis, bool keep_dims,
                                                    uint32_t *out);
-BASE_NODISCARD enum base_status eng_nn_reduce_all(struct eng_lower *l, enum eng_reduce_fn fn,
+BASE_NODISCARD enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn,
                                                   uint32_t x, uint32_t *out);
 
 // The sliding window of a convolution or pool, from the attributes kernel_shape, strides, pads,
@@ -87,27 +90,27 @@ struct eng_window {
     struct eng_string auto_pad;
 };
 // Attributes only: everything but `out` and the pads of auto_pad.
-BASE_NODISCARD enum base_status eng_window_read(struct eng_lower *l, const struct eng_node *node,
-                                                uint32_t spatial, const int64_t *kernel,
-                                                struct eng_window *out);
+BASE_NODISCARD enum base_status eng_window_read(struct eng_lower *lower,
+                                                const struct eng_node *node, uint32_t spatial,
+                                                const int64_t *kernel, struct eng_window *out);
 // Pads of auto_pad and output dims of a forward window.
-BASE_NODISCARD enum base_status eng_window_place(struct eng_lower *l, const struct eng_node *node,
-                                                 const int64_t *in, bool ceil_mode,
-                                                 struct eng_window *window);
+BASE_NODISCARD enum base_status eng_window_place(struct eng_lower *lower,
+                                                 const struct eng_node *node, const int64_t *in,
+                                                 bool ceil_mode, struct eng_window *window);
 // The command of a placed window, without bias, residual or activation.
 struct eng_conv eng_conv_of(const struct eng_window *window, int64_t groups);
 
 // numpy.matmul, vectors included.
-BASE_NODISCARD enum base_status eng_nn_matmul(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *node,
                                               uint32_t a, uint32_t b, uint32_t *out);
 // Input `input` (8-bit integers) minus input `zero_input` (its zero point; may be left out) as type
 // `to`. A zero point of several elements belongs to the dim that `rank_after` others follow.
-BASE_NODISCARD enum base_status eng_nn_shifted(struct eng_lower *l, const struct eng_node *node,
+BASE_NODISCARD enum base_status eng_nn_shifted(struct eng_lower *lower, const struct eng_node *node,
                                                uint32_t input, uint32_t zero_input,
                                                uint32_t rank_after, enum eng_dtype to,
                                                uint32_t *out);
 // Product of two 8-bit inputs without their zero points, as I32.
-BASE_NODISCARD enum base_status eng_nn_integer_matmul(struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_nn_integer_matmul(struct eng_lower *lower,
                                                       const struct eng_node *node, uint32_t a_input,
                                                       uint32_t a_zero, uint32_t b_input,
                                                       uint32_t b_zero, uint32_t *out);
@@ -116,7 +119,7 @@ struct eng_nn_quant_inputs {
     uint32_t x, w, x_zero, w_zero;
 };
 // Convolution of two 8-bit inputs without their zero points, as I32.
-BASE_NODISCARD enum base_status eng_nn_integer_conv(struct eng_lower *l,
+BASE_NODISCARD enum base_status eng_nn_integer_conv(struct eng_lower *lower,
                                                     const struct eng_node *node,
                                                     const struct eng_nn_quant_inputs *in,
                                                     uint32_t *out);

@@ -7,28 +7,28 @@
 // Largest stride, dilation, kernel or pad: its product with a dimension stays within 63 bits.
 #define WINDOW_MAX ((int64_t)1 << 20)
 
-static enum base_status read_list(struct eng_lower *l, const struct eng_node *node,
+static enum base_status read_list(struct eng_lower *lower, const struct eng_node *node,
                                   const char *name, uint32_t spatial, int64_t otherwise,
                                   int64_t low, int64_t *out)
 {
     uint32_t count;
     const int64_t *list = eng_node_ints(node, name, &count);
     if (list != NULL && count != 0 && count != spatial) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "attribute %s has %u values for %u spatial dimensions", name, count,
                               spatial);
     }
     for (uint32_t i = 0; i < spatial; i++) {
         out[i] = count != 0 ? list[i] : otherwise;
         if (out[i] < low || out[i] > WINDOW_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute %s: %lld is out of range",
-                                  name, (long long)out[i]);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "attribute %s: %lld is out of range", name, (long long)out[i]);
         }
     }
     return BASE_OK;
 }
 
-static enum base_status read_pads(struct eng_lower *l, const struct eng_node *node,
+static enum base_status read_pads(struct eng_lower *lower, const struct eng_node *node,
                                   struct eng_window *window)
 {
     uint32_t count;
@@ -37,15 +37,15 @@ static enum base_status read_pads(struct eng_lower *l, const struct eng_node *no
         return BASE_OK;
     }
     if (count != 2 * window->spatial) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "attribute pads has %u values for %u spatial dimensions", count,
                               window->spatial);
     }
     for (uint32_t i = 0; i < count; i++) {
         // Negative pads crop the input; no exporter writes them for windows.
         if (pads[i] < 0 || pads[i] > WINDOW_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute pads: %lld is out of range",
-                                  (long long)pads[i]);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "attribute pads: %lld is out of range", (long long)pads[i]);
         }
     }
     for (uint32_t i = 0; i < window->spatial; i++) {
@@ -55,11 +55,11 @@ static enum base_status read_pads(struct eng_lower *l, const struct eng_node *no
     return BASE_OK;
 }
 
-enum base_status eng_window_read(struct eng_lower *l, const struct eng_node *node, uint32_t spatial,
-                                 const int64_t *kernel, struct eng_window *out)
+enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t spatial, const int64_t *kernel, struct eng_window *out)
 {
     if (spatial == 0 || spatial > ENG_SPATIAL_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
                               "%u spatial dimensions; 1 to %d are supported", spatial,
                               ENG_SPATIAL_MAX);
     }
@@ -68,66 +68,68 @@ enum base_status eng_window_read(struct eng_lower *l, const struct eng_node *nod
     uint32_t count;
     (void)eng_node_ints(node, "kernel_shape", &count);
     if (kernel == NULL && count == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute kernel_shape is missing");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute kernel_shape is missing");
     }
-    BASE_TRY(read_list(l, node, "kernel_shape", spatial, 1, 1, window.kernel));
+    BASE_TRY(read_list(lower, node, "kernel_shape", spatial, 1, 1, window.kernel));
     for (uint32_t i = 0; kernel != NULL && i < spatial; i++) {
         if (count != 0 && window.kernel[i] != kernel[i]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "kernel_shape says %lld where the weights have %lld",
                                   (long long)window.kernel[i], (long long)kernel[i]);
         }
         if (kernel[i] < 1 || kernel[i] > WINDOW_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "kernel dimension %u is %lld", i,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "kernel dimension %u is %lld", i,
                                   (long long)kernel[i]);
         }
         window.kernel[i] = kernel[i];
     }
-    BASE_TRY(read_list(l, node, "strides", spatial, 1, 1, window.stride));
-    BASE_TRY(read_list(l, node, "dilations", spatial, 1, 1, window.dilation));
+    BASE_TRY(read_list(lower, node, "strides", spatial, 1, 1, window.stride));
+    BASE_TRY(read_list(lower, node, "dilations", spatial, 1, 1, window.dilation));
     if (eng_string_is(window.auto_pad, "NOTSET") || window.auto_pad.size == 0) {
-        BASE_TRY(read_pads(l, node, &window));
+        BASE_TRY(read_pads(lower, node, &window));
     } else if (!eng_string_is(window.auto_pad, "SAME_UPPER") &&
                !eng_string_is(window.auto_pad, "SAME_LOWER") &&
                !eng_string_is(window.auto_pad, "VALID")) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute auto_pad: '%.*s' is unknown",
-                              (int)window.auto_pad.size, window.auto_pad.at);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "attribute auto_pad: '%.*s' is unknown", (int)window.auto_pad.size,
+                              window.auto_pad.at);
     }
     *out = window;
     return BASE_OK;
 }
 
 // Places along one dimension. A ceil-mode window must begin inside the input or its front pad.
-static int64_t place(struct eng_window *w, uint32_t i, int64_t in, bool ceil_mode)
+static int64_t place(struct eng_window *window, uint32_t i, int64_t in, bool ceil_mode)
 {
-    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
-    bool upper = eng_string_is(w->auto_pad, "SAME_UPPER");
-    if (upper || eng_string_is(w->auto_pad, "SAME_LOWER")) {
-        int64_t out = (in + w->stride[i] - 1) / w->stride[i];
-        int64_t total = (out - 1) * w->stride[i] + reach - in;
+    int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
+    bool upper = eng_string_is(window->auto_pad, "SAME_UPPER");
+    if (upper || eng_string_is(window->auto_pad, "SAME_LOWER")) {
+        int64_t out = (in + window->stride[i] - 1) / window->stride[i];
+        int64_t total = (out - 1) * window->stride[i] + reach - in;
         total = total < 0 ? 0 : total;
-        w->pad_begin[i] = upper ? total / 2 : total - total / 2;
-        w->pad_end[i] = total - w->pad_begin[i];
+        window->pad_begin[i] = upper ? total / 2 : total - total / 2;
+        window->pad_end[i] = total - window->pad_begin[i];
         return out;
     }
-    int64_t room = in + w->pad_begin[i] + w->pad_end[i] - reach;
+    int64_t room = in + window->pad_begin[i] + window->pad_end[i] - reach;
     if (room < 0) {
         return -1;
     }
-    int64_t out = room / w->stride[i] + 1;
-    if (ceil_mode && room % w->stride[i] != 0 && out * w->stride[i] < in + w->pad_begin[i]) {
+    int64_t out = room / window->stride[i] + 1;
+    if (ceil_mode && room % window->stride[i] != 0 &&
+        out * window->stride[i] < in + window->pad_begin[i]) {
         out++;
     }
     return out;
 }
 
-enum base_status eng_window_place(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_window_place(struct eng_lower *lower, const struct eng_node *node,
                                   const int64_t *in, bool ceil_mode, struct eng_window *window)
 {
     for (uint32_t i = 0; i < window->spatial; i++) {
         window->out[i] = place(window, i, in[i], ceil_mode);
         if (window->out[i] < 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "the window of %lld is larger than the padded input, %lld",
                                   (long long)((window->kernel[i] - 1) * window->dilation[i] + 1),
                                   (long long)(in[i] + window->pad_begin[i] + window->pad_end[i]));

@@ -105,19 +105,19 @@ static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMB
     return size > 0 ? (size_t)size : 0;
 }
 
-static enum base_status cast_to_string(struct eng_lower *l, uint32_t x, uint32_t *out)
+static enum base_status cast_to_string(struct eng_lower *lower, uint32_t x, uint32_t *out)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(l, x, &array));
+    BASE_TRY(eng_lower_content(lower, x, &array));
     int64_t count = eng_desc_count(&array.desc);
-    struct eng_string *strings = eng_lower_alloc(l, (size_t)(count + 1) * sizeof(*strings));
+    struct eng_string *strings = eng_lower_alloc(lower, (size_t)(count + 1) * sizeof(*strings));
     if (strings == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < count; i++) {
         char text[NUMBER_TEXT_MAX];
         size_t size = print_number(number_at(&array, i), array.desc.dtype, text);
-        char *at = eng_lower_alloc(l, size + 1);
+        char *at = eng_lower_alloc(lower, size + 1);
         if (at == NULL) {
             return BASE_ERR_NOMEM;
         }
@@ -126,7 +126,7 @@ static enum base_status cast_to_string(struct eng_lower *l, uint32_t x, uint32_t
     }
     struct eng_desc desc = array.desc;
     desc.dtype = ENG_STRING;
-    return eng_lower_const(l, &desc, strings, out);
+    return eng_lower_const(lower, &desc, strings, out);
 }
 
 // Whole numbers are read as such (all 64 bits); everything else as floating point.
@@ -161,18 +161,18 @@ static bool read_f64(struct eng_string s, double *out)
 }
 
 // Strings become doubles, or int64 for integer targets; an ordinary cast does the rest.
-static enum base_status cast_from_string(struct eng_lower *l, const struct eng_node *node,
+static enum base_status cast_from_string(struct eng_lower *lower, const struct eng_node *node,
                                          uint32_t x, enum eng_dtype to, uint32_t *out)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(l, x, &array));
+    BASE_TRY(eng_lower_content(lower, x, &array));
     const struct eng_string *strings = array.data;
     int64_t count = eng_desc_count(&array.desc);
     bool integer = (NN_TYPES_INT >> to) & 1;
     union {
         double f;
         int64_t i;
-    } *values = eng_lower_alloc(l, (size_t)(count + 1) * sizeof(*values));
+    } *values = eng_lower_alloc(lower, (size_t)(count + 1) * sizeof(*values));
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -185,7 +185,7 @@ static enum base_status cast_from_string(struct eng_lower *l, const struct eng_n
         }
         if (!good) {
             int size = strings[i].size < 32 ? (int)strings[i].size : 32;
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "'%.*s' is not a number", size,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "'%.*s' is not a number", size,
                                   strings[i].at != NULL ? strings[i].at : "");
         }
         if (!integer) {
@@ -194,45 +194,47 @@ static enum base_status cast_from_string(struct eng_lower *l, const struct eng_n
     }
     struct eng_desc desc = array.desc;
     desc.dtype = integer ? ENG_I64 : ENG_F64;
-    BASE_TRY(eng_lower_const(l, &desc, values, out));
-    return eng_emit_cast(l, *out, to, out);
+    BASE_TRY(eng_lower_const(lower, &desc, values, out));
+    return eng_emit_cast(lower, *out, to, out);
 }
 
-static enum base_status cast_to(struct eng_lower *l, const struct eng_node *node, enum eng_dtype to)
+static enum base_status cast_to(struct eng_lower *lower, const struct eng_node *node,
+                                enum eng_dtype to)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
     const uint32_t types = NN_TYPES_NUMERIC | NN_TYPE(BOOL) | NN_TYPE(STRING);
-    BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
     if (to <= ENG_UNDEFINED || to >= ENG_DTYPE_COUNT || !((types >> to) & 1)) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "cast to type %d (%s)", (int)to,
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "cast to type %d (%s)", (int)to,
                               eng_dtype_name(to));
     }
     if (to == desc.dtype) {
         y = x;
     } else if (to == ENG_STRING) {
-        BASE_TRY(cast_to_string(l, x, &y));
+        BASE_TRY(cast_to_string(lower, x, &y));
     } else if (desc.dtype == ENG_STRING) {
-        BASE_TRY(cast_from_string(l, node, x, to, &y));
+        BASE_TRY(cast_from_string(lower, node, x, to, &y));
     } else {
-        BASE_TRY(eng_emit_cast(l, x, to, &y));
+        BASE_TRY(eng_emit_cast(lower, x, to, &y));
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_cast(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_cast(struct eng_lower *lower, const struct eng_node *node)
 {
     int64_t to = eng_node_int(node, "to", 0);
-    return cast_to(l, node, to > 0 && to < ENG_DTYPE_COUNT ? (enum eng_dtype)to : ENG_UNDEFINED);
+    return cast_to(lower, node,
+                   to > 0 && to < ENG_DTYPE_COUNT ? (enum eng_dtype)to : ENG_UNDEFINED);
 }
 
-static enum base_status lower_cast_like(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_cast_like(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t like;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_ANY, &like, &desc));
-    return cast_to(l, node, desc.dtype);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &like, &desc));
+    return cast_to(lower, node, desc.dtype);
 }
 
 static const struct eng_op rows[] = {

@@ -26,10 +26,10 @@ static bool is_nonzero(const struct eng_array *array, int64_t index)
     return eng_content_real(array, index) != 0;
 }
 
-static enum base_status lower_non_zero(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_non_zero(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_array x;
-    BASE_TRY(eng_input_content(l, node, 0, &x));
+    BASE_TRY(eng_input_content(lower, node, 0, &x));
     int64_t total = eng_desc_count(&x.desc);
     int64_t count = 0;
     for (int64_t i = 0; i < total; i++) {
@@ -38,8 +38,8 @@ static enum base_status lower_non_zero(struct eng_lower *l, const struct eng_nod
     // A scalar counts as one dimension.
     uint32_t rank = x.desc.rank == 0 ? 1 : x.desc.rank;
     struct eng_desc desc = eng_desc_of(ENG_I64, (int64_t[]){rank, count}, 2);
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    int64_t *values = eng_lower_alloc(l, eng_desc_bytes(&desc) + 1);
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    int64_t *values = eng_lower_alloc(lower, eng_desc_bytes(&desc) + 1);
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -57,8 +57,8 @@ static enum base_status lower_non_zero(struct eng_lower *l, const struct eng_nod
         at++;
     }
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_const(l, &desc, values, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_const(lower, &desc, values, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- Unique
@@ -109,12 +109,13 @@ static int compare_elements(const struct eng_array *x, int64_t a, int64_t b)
     return compare_reals(eng_content_real(x, a), eng_content_real(x, b));
 }
 
-static int compare_items(const struct unique *u, uint32_t a, uint32_t b)
+static int compare_items(const struct unique *unique, uint32_t a, uint32_t b)
 {
-    for (int64_t o = 0; o < u->outer; o++) {
-        int64_t row = o * u->items;
-        for (int64_t i = 0; i < u->inner; i++) {
-            int order = compare_elements(&u->x, (row + a) * u->inner + i, (row + b) * u->inner + i);
+    for (int64_t o = 0; o < unique->outer; o++) {
+        int64_t row = o * unique->items;
+        for (int64_t i = 0; i < unique->inner; i++) {
+            int order = compare_elements(&unique->x, (row + a) * unique->inner + i,
+                                         (row + b) * unique->inner + i);
             if (order != 0) {
                 return order;
             }
@@ -124,11 +125,11 @@ static int compare_items(const struct unique *u, uint32_t a, uint32_t b)
 }
 
 // Bottom-up merge sort of u->order: stable, no recursion.
-static void sort_items(struct unique *u)
+static void sort_items(struct unique *unique)
 {
-    uint32_t count = (uint32_t)u->items;
-    uint32_t *from = u->order;
-    uint32_t *to = u->scratch;
+    uint32_t count = (uint32_t)unique->items;
+    uint32_t *from = unique->order;
+    uint32_t *to = unique->scratch;
     for (uint64_t width = 1; width < count; width *= 2) {
         for (uint64_t low = 0; low < count; low += 2 * width) {
             uint64_t middle = low + width < count ? low + width : count;
@@ -137,7 +138,7 @@ static void sort_items(struct unique *u)
             uint64_t b = middle;
             for (uint64_t at = low; at < high; at++) {
                 bool take_first =
-                    a < middle && (b == high || compare_items(u, from[a], from[b]) <= 0);
+                    a < middle && (b == high || compare_items(unique, from[a], from[b]) <= 0);
                 to[at] = take_first ? from[a++] : from[b++];
             }
         }
@@ -145,87 +146,87 @@ static void sort_items(struct unique *u)
         from = to;
         to = swap;
     }
-    u->order = from;
-    u->scratch = to;
+    unique->order = from;
+    unique->scratch = to;
 }
 
 // Numbers the groups: in sorted order, or in the order of their first items.
-static void number_groups(struct unique *u, bool sorted)
+static void number_groups(struct unique *unique, bool sorted)
 {
-    uint32_t count = (uint32_t)u->items;
+    uint32_t count = (uint32_t)unique->items;
     for (uint32_t i = 0; i < count; i++) {
-        bool same = i > 0 && compare_items(u, u->order[i - 1], u->order[i]) == 0;
+        bool same = i > 0 && compare_items(unique, unique->order[i - 1], unique->order[i]) == 0;
         if (!same) {
-            u->first[u->groups++] = u->order[i];
+            unique->first[unique->groups++] = unique->order[i];
         }
-        u->group[u->order[i]] = u->groups - 1;
+        unique->group[unique->order[i]] = unique->groups - 1;
     }
     if (!sorted) {
         // The first item of a group is the first to meet when walking items in order.
-        uint32_t *renamed = u->scratch;
+        uint32_t *renamed = unique->scratch;
         uint32_t next = 0;
         for (uint32_t item = 0; item < count; item++) {
-            if (u->first[u->group[item]] == item) {
-                renamed[u->group[item]] = next++;
+            if (unique->first[unique->group[item]] == item) {
+                renamed[unique->group[item]] = next++;
             }
         }
         for (uint32_t item = 0; item < count; item++) {
-            u->group[item] = renamed[u->group[item]];
+            unique->group[item] = renamed[unique->group[item]];
         }
         for (uint32_t item = count; item-- > 0;) {
-            u->first[u->group[item]] = item;
+            unique->first[unique->group[item]] = item;
         }
     }
     for (uint32_t item = 0; item < count; item++) {
-        u->counts[u->group[item]]++;
+        unique->counts[unique->group[item]]++;
     }
 }
 
-static enum base_status unique_alloc(struct eng_lower *l, struct unique *u)
+static enum base_status unique_alloc(struct eng_lower *lower, struct unique *unique)
 {
-    size_t count = (size_t)u->items + 1;
-    u->order = eng_lower_alloc(l, count * sizeof(uint32_t));
-    u->scratch = eng_lower_alloc(l, count * sizeof(uint32_t));
-    u->first = eng_lower_alloc(l, count * sizeof(uint32_t));
-    u->group = eng_lower_alloc(l, count * sizeof(uint32_t));
-    u->counts = eng_lower_alloc(l, count * sizeof(int64_t));
-    if (u->order == NULL || u->scratch == NULL || u->first == NULL || u->group == NULL ||
-        u->counts == NULL) {
+    size_t count = (size_t)unique->items + 1;
+    unique->order = eng_lower_alloc(lower, count * sizeof(uint32_t));
+    unique->scratch = eng_lower_alloc(lower, count * sizeof(uint32_t));
+    unique->first = eng_lower_alloc(lower, count * sizeof(uint32_t));
+    unique->group = eng_lower_alloc(lower, count * sizeof(uint32_t));
+    unique->counts = eng_lower_alloc(lower, count * sizeof(int64_t));
+    if (unique->order == NULL || unique->scratch == NULL || unique->first == NULL ||
+        unique->group == NULL || unique->counts == NULL) {
         return BASE_ERR_NOMEM;
     }
-    memset(u->counts, 0, count * sizeof(int64_t));
-    for (uint32_t i = 0; i < (uint32_t)u->items; i++) {
-        u->order[i] = i;
+    memset(unique->counts, 0, count * sizeof(int64_t));
+    for (uint32_t i = 0; i < (uint32_t)unique->items; i++) {
+        unique->order[i] = i;
     }
     return BASE_OK;
 }
 
 // Output 0: the first item of every group.
-static enum base_status unique_values(struct eng_lower *l, const struct eng_node *node,
-                                      const struct unique *u, const struct eng_desc *desc)
+static enum base_status unique_values(struct eng_lower *lower, const struct eng_node *node,
+                                      const struct unique *unique, const struct eng_desc *desc)
 {
     size_t element = eng_dtype_bytes(desc->dtype);
-    size_t run = (size_t)u->inner * element;
-    uint8_t *values = eng_lower_alloc(l, eng_desc_bytes(desc) + 1);
+    size_t run = (size_t)unique->inner * element;
+    uint8_t *values = eng_lower_alloc(lower, eng_desc_bytes(desc) + 1);
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (int64_t o = 0; o < u->outer; o++) {
-        for (uint32_t g = 0; g < u->groups; g++) {
-            const uint8_t *from =
-                (const uint8_t *)u->x.data + (size_t)(o * u->items + u->first[g]) * run;
-            memcpy(values + ((size_t)o * u->groups + g) * run, from, run);
+    for (int64_t o = 0; o < unique->outer; o++) {
+        for (uint32_t g = 0; g < unique->groups; g++) {
+            const uint8_t *from = (const uint8_t *)unique->x.data +
+                                  (size_t)(o * unique->items + unique->first[g]) * run;
+            memcpy(values + ((size_t)o * unique->groups + g) * run, from, run);
         }
     }
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_const(l, desc, values, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_const(lower, desc, values, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
-static enum base_status output_numbers(struct eng_lower *l, const struct eng_node *node,
+static enum base_status output_numbers(struct eng_lower *lower, const struct eng_node *node,
                                        uint32_t output, const uint32_t *numbers, uint32_t count)
 {
-    int64_t *values = eng_lower_alloc(l, (size_t)count * sizeof(*values) + 1);
+    int64_t *values = eng_lower_alloc(lower, (size_t)count * sizeof(*values) + 1);
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -233,14 +234,14 @@ static enum base_status output_numbers(struct eng_lower *l, const struct eng_nod
         values[i] = numbers[i];
     }
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_const_ints(l, values, count, &out));
-    return eng_lower_output(l, node, output, out);
+    BASE_TRY(eng_lower_const_ints(lower, values, count, &out));
+    return eng_lower_output(lower, node, output, out);
 }
 
-static enum base_status lower_unique(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_unique(struct eng_lower *lower, const struct eng_node *node)
 {
     struct unique u = {0};
-    BASE_TRY(eng_input_content(l, node, 0, &u.x));
+    BASE_TRY(eng_input_content(lower, node, 0, &u.x));
     struct eng_desc in = u.x.desc;
     struct eng_desc desc = {.dtype = in.dtype, .rank = 1};
     uint32_t axis = 0;
@@ -248,26 +249,26 @@ static enum base_status lower_unique(struct eng_lower *l, const struct eng_node 
     u.inner = 1;
     u.items = eng_desc_count(&in);
     if (eng_node_attr(node, "axis") != NULL) {
-        BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
         u.outer = eng_dims_product(in.dims, 0, axis);
         u.items = in.dims[axis];
         u.inner = eng_dims_product(in.dims, axis + 1, in.rank);
         desc = in;
     }
     if (u.items >= CONTENT_ELEMENTS_MAX || in.dtype == ENG_C64 || in.dtype == ENG_C128) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "%lld elements of type %s",
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "%lld elements of type %s",
                               (long long)u.items, eng_dtype_name(in.dtype));
     }
-    BASE_TRY(unique_alloc(l, &u));
+    BASE_TRY(unique_alloc(lower, &u));
     sort_items(&u);
     number_groups(&u, eng_node_int(node, "sorted", 1) != 0);
     desc.dims[axis] = u.groups;
-    BASE_TRY(unique_values(l, node, &u, &desc));
-    BASE_TRY(output_numbers(l, node, 1, u.first, u.groups));
-    BASE_TRY(output_numbers(l, node, 2, u.group, (uint32_t)u.items));
+    BASE_TRY(unique_values(lower, node, &u, &desc));
+    BASE_TRY(output_numbers(lower, node, 1, u.first, u.groups));
+    BASE_TRY(output_numbers(lower, node, 2, u.group, (uint32_t)u.items));
     uint32_t counts = ENG_NONE;
-    BASE_TRY(eng_lower_const_ints(l, u.counts, u.groups, &counts));
-    return eng_lower_output(l, node, 3, counts);
+    BASE_TRY(eng_lower_const_ints(lower, u.counts, u.groups, &counts));
+    return eng_lower_output(lower, node, 3, counts);
 }
 
 // --- NonMaxSuppression
@@ -347,12 +348,12 @@ static uint32_t nms_candidates(struct nms *nms, const float *scores)
     return count;
 }
 
-static enum base_status nms_append(struct eng_lower *l, struct nms *nms, int64_t batch,
+static enum base_status nms_append(struct eng_lower *lower, struct nms *nms, int64_t batch,
                                    int64_t class_index, uint32_t box)
 {
     if (nms->out_count == nms->out_capacity) {
         int64_t capacity = nms->out_capacity == 0 ? 64 : 2 * nms->out_capacity;
-        int64_t *grown = eng_lower_alloc(l, (size_t)capacity * 3 * sizeof(*grown));
+        int64_t *grown = eng_lower_alloc(lower, (size_t)capacity * 3 * sizeof(*grown));
         if (grown == NULL) {
             return BASE_ERR_NOMEM;
         }
@@ -369,7 +370,7 @@ static enum base_status nms_append(struct eng_lower *l, struct nms *nms, int64_t
     return BASE_OK;
 }
 
-static enum base_status nms_class(struct eng_lower *l, struct nms *nms, int64_t batch,
+static enum base_status nms_class(struct eng_lower *lower, struct nms *nms, int64_t batch,
                                   int64_t class_index)
 {
     const float *boxes = nms->boxes + batch * nms->count * 4;
@@ -383,26 +384,26 @@ static enum base_status nms_class(struct eng_lower *l, struct nms *nms, int64_t 
                 overlaps(nms, boxes + 4 * (size_t)nms->order[i], boxes + 4 * nms->out[3 * k + 2]);
         }
         if (!suppressed) {
-            BASE_TRY(nms_append(l, nms, batch, class_index, nms->order[i]));
+            BASE_TRY(nms_append(lower, nms, batch, class_index, nms->order[i]));
         }
     }
     return BASE_OK;
 }
 
-static enum base_status nms_inputs(struct eng_lower *l, const struct eng_node *node,
+static enum base_status nms_inputs(struct eng_lower *lower, const struct eng_node *node,
                                    struct nms *nms)
 {
     struct eng_array boxes;
     struct eng_array scores;
-    BASE_TRY(eng_input_content(l, node, 0, &boxes));
-    BASE_TRY(eng_input_content(l, node, 1, &scores));
+    BASE_TRY(eng_input_content(lower, node, 0, &boxes));
+    BASE_TRY(eng_input_content(lower, node, 1, &scores));
     if (boxes.desc.dtype != ENG_F32 || boxes.desc.rank != 3 || boxes.desc.dims[2] != 4 ||
         scores.desc.dtype != ENG_F32 || scores.desc.rank != 3 ||
         scores.desc.dims[0] != boxes.desc.dims[0] || scores.desc.dims[2] != boxes.desc.dims[1] ||
         boxes.desc.dims[1] >= CONTENT_ELEMENTS_MAX) {
         char first[64];
         char second[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "boxes %s, scores %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "boxes %s, scores %s",
                               eng_desc_text(&boxes.desc, first, sizeof(first)),
                               eng_desc_text(&scores.desc, second, sizeof(second)));
     }
@@ -412,41 +413,41 @@ static enum base_status nms_inputs(struct eng_lower *l, const struct eng_node *n
     nms->classes = scores.desc.dims[1];
     nms->count = scores.desc.dims[2];
     nms->is_center = eng_node_int(node, "center_point_box", 0) != 0;
-    if (eng_lower_has(l, node, 2)) {
-        BASE_TRY(eng_input_int(l, node, 2, &nms->most));
+    if (eng_lower_has(lower, node, 2)) {
+        BASE_TRY(eng_input_int(lower, node, 2, &nms->most));
     }
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
+    BASE_TRY(eng_lower_optional(lower, node, 3, &tensor));
     if (tensor != ENG_NONE) {
-        BASE_TRY(eng_lower_scalar(l, node, tensor, &nms->iou_threshold));
+        BASE_TRY(eng_lower_scalar(lower, node, tensor, &nms->iou_threshold));
     }
-    BASE_TRY(eng_lower_optional(l, node, 4, &tensor));
+    BASE_TRY(eng_lower_optional(lower, node, 4, &tensor));
     nms->has_score_threshold = tensor != ENG_NONE;
     if (tensor != ENG_NONE) {
-        BASE_TRY(eng_lower_scalar(l, node, tensor, &nms->score_threshold));
+        BASE_TRY(eng_lower_scalar(lower, node, tensor, &nms->score_threshold));
     }
     return BASE_OK;
 }
 
-static enum base_status lower_nms(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_nms(struct eng_lower *lower, const struct eng_node *node)
 {
     struct nms nms = {0};
-    BASE_TRY(nms_inputs(l, node, &nms));
-    nms.order = eng_lower_alloc(l, (size_t)nms.count * sizeof(uint32_t) + 1);
-    nms.scratch = eng_lower_alloc(l, (size_t)nms.count * sizeof(uint32_t) + 1);
+    BASE_TRY(nms_inputs(lower, node, &nms));
+    nms.order = eng_lower_alloc(lower, (size_t)nms.count * sizeof(uint32_t) + 1);
+    nms.scratch = eng_lower_alloc(lower, (size_t)nms.count * sizeof(uint32_t) + 1);
     if (nms.order == NULL || nms.scratch == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t b = 0; b < nms.batches; b++) {
         for (int64_t c = 0; c < nms.classes; c++) {
-            BASE_TRY(nms_class(l, &nms, b, c));
+            BASE_TRY(nms_class(lower, &nms, b, c));
         }
     }
     struct eng_desc desc = eng_desc_of(ENG_I64, (int64_t[]){nms.out_count, 3}, 2);
     uint32_t out = ENG_NONE;
     static const int64_t nothing[3] = {0};
-    BASE_TRY(eng_lower_const(l, &desc, nms.out_count == 0 ? nothing : nms.out, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_const(lower, &desc, nms.out_count == 0 ? nothing : nms.out, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 static const struct eng_op rows[] = {

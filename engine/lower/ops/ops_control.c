@@ -7,49 +7,49 @@
 #include <string.h>
 
 // Content of a one-element bool tensor.
-static enum base_status read_bool(struct eng_lower *l, const struct eng_node *node, uint32_t tensor,
-                                  bool *out)
+static enum base_status read_bool(struct eng_lower *lower, const struct eng_node *node,
+                                  uint32_t tensor, bool *out)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(l, tensor, &array));
+    BASE_TRY(eng_lower_content(lower, tensor, &array));
     if (array.desc.dtype != ENG_BOOL || eng_desc_count(&array.desc) != 1) {
         char text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "its condition is %s, not one bool",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "its condition is %s, not one bool",
                               eng_desc_text(&array.desc, text, sizeof(text)));
     }
     *out = *(const uint8_t *)array.data != 0;
     return BASE_OK;
 }
 
-static enum base_status lower_if(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_if(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t tensor = ENG_NONE;
     bool taken = false;
-    BASE_TRY(eng_lower_input(l, node, 0, &tensor));
-    BASE_TRY(read_bool(l, node, tensor, &taken));
+    BASE_TRY(eng_lower_input(lower, node, 0, &tensor));
+    BASE_TRY(read_bool(lower, node, tensor, &taken));
     const struct eng_graph *graph = eng_node_graph(node, taken ? "then_branch" : "else_branch");
     if (graph == NULL || graph->input_count != 0 || graph->output_count < node->output_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "its %s branch does not fit its outputs",
-                              taken ? "then" : "else");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "its %s branch does not fit its outputs", taken ? "then" : "else");
     }
     struct eng_slot none = {0};
-    struct eng_slot *out = eng_lower_alloc(l, (graph->output_count + (size_t)1) * sizeof(*out));
+    struct eng_slot *out = eng_lower_alloc(lower, (graph->output_count + (size_t)1) * sizeof(*out));
     if (out == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(eng_lower_inline(l, node, graph, &none, out));
+    BASE_TRY(eng_lower_inline(lower, node, graph, &none, out));
     for (uint32_t i = 0; i < node->output_count; i++) {
-        BASE_TRY(eng_lower_output_slot(l, node, i, &out[i]));
+        BASE_TRY(eng_lower_output_slot(lower, node, i, &out[i]));
     }
     return BASE_OK;
 }
 
 // --- Loop
 
-static enum base_status tensor_slot(struct eng_lower *l, uint32_t tensor, struct eng_slot *out)
+static enum base_status tensor_slot(struct eng_lower *lower, uint32_t tensor, struct eng_slot *out)
 {
     *out = (struct eng_slot){
-        .type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = eng_lower_desc(l, tensor)->dtype};
+        .type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = eng_lower_desc(lower, tensor)->dtype};
     return BASE_OK;
 }
 
@@ -99,37 +99,37 @@ static enum base_status loop_run(struct eng_body *body, int64_t trips, bool go, 
     return BASE_OK;
 }
 
-static enum base_status lower_loop(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_loop(struct eng_lower *lower, const struct eng_node *node)
 {
     if (node->input_count < 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has %u inputs, at least 2 wanted",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has %u inputs, at least 2 wanted",
                               node->input_count);
     }
     uint32_t states = node->input_count - 2;
     struct eng_body body;
-    BASE_TRY(eng_body_init(&body, l, node, states + 2, states + 1));
+    BASE_TRY(eng_body_init(&body, lower, node, states + 2, states + 1));
     uint32_t piles = body.graph->output_count - states - 1;
     if (node->output_count > states + piles) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u outputs, its body gives %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u outputs, its body gives %u",
                               node->output_count, states + piles);
     }
     int64_t trips = INT64_MAX;
     bool go = true;
-    if (eng_lower_has(l, node, 0)) {
-        BASE_TRY(eng_input_int(l, node, 0, &trips));
+    if (eng_lower_has(lower, node, 0)) {
+        BASE_TRY(eng_input_int(lower, node, 0, &trips));
     }
-    if (eng_lower_has(l, node, 1)) {
+    if (eng_lower_has(lower, node, 1)) {
         uint32_t tensor = ENG_NONE;
-        BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-        BASE_TRY(read_bool(l, node, tensor, &go));
+        BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+        BASE_TRY(read_bool(lower, node, tensor, &go));
     }
     for (uint32_t i = 0; i < states; i++) {
         body.in[2 + i] = (struct eng_slot){.type = ENG_VALUE_OPTIONAL, .tensor = ENG_NONE};
-        if (eng_lower_has(l, node, 2 + i)) {
-            BASE_TRY(eng_lower_slot(l, node, 2 + i, &body.in[2 + i]));
+        if (eng_lower_has(lower, node, 2 + i)) {
+            BASE_TRY(eng_lower_slot(lower, node, 2 + i, &body.in[2 + i]));
         }
     }
-    struct eng_pile *pile = eng_lower_alloc(l, (piles + (size_t)1) * sizeof(*pile));
+    struct eng_pile *pile = eng_lower_alloc(lower, (piles + (size_t)1) * sizeof(*pile));
     if (pile == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -137,11 +137,11 @@ static enum base_status lower_loop(struct eng_lower *l, const struct eng_node *n
     BASE_TRY(loop_run(&body, trips, go, states, pile, piles));
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (i < states) {
-            BASE_TRY(eng_lower_output_slot(l, node, i, &body.in[2 + i]));
-        } else if (eng_lower_wants(l, node, i)) {
+            BASE_TRY(eng_lower_output_slot(lower, node, i, &body.in[2 + i]));
+        } else if (eng_lower_wants(lower, node, i)) {
             uint32_t out = ENG_NONE;
             BASE_TRY(eng_pile_stack(&body, &pile[i - states], 1 + i, 0, false, &out));
-            BASE_TRY(eng_lower_output(l, node, i, out));
+            BASE_TRY(eng_lower_output(lower, node, i, out));
         }
     }
     return BASE_OK;
@@ -161,39 +161,39 @@ struct scan {
 };
 
 // A list attribute that, when present, has one number for each of `count` ports.
-static enum base_status scan_list(struct eng_lower *l, const struct eng_node *node,
+static enum base_status scan_list(struct eng_lower *lower, const struct eng_node *node,
                                   const char *name, uint32_t count, const int64_t **out)
 {
     uint32_t given = 0;
     *out = eng_node_ints(node, name, &given);
     if (*out != NULL && given != count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s has %u numbers for %u ports", name,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s has %u numbers for %u ports", name,
                               given, count);
     }
     return BASE_OK;
 }
 
 // Ports and attributes; `skip` inputs come before the states (opset 8: sequence lengths).
-static enum base_status scan_init(struct scan *scan, struct eng_lower *l,
+static enum base_status scan_init(struct scan *scan, struct eng_lower *lower,
                                   const struct eng_node *node, uint32_t skip)
 {
     int64_t scanned = eng_node_int(node, "num_scan_inputs", 0);
     if (scanned < 1 || scanned + (int64_t)skip > (int64_t)node->input_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "num_scan_inputs is %lld of %u inputs",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "num_scan_inputs is %lld of %u inputs",
                               (long long)scanned, node->input_count);
     }
     memset(scan, 0, sizeof(*scan));
     scan->inputs = (uint32_t)scanned;
     scan->states = node->input_count - skip - scan->inputs;
-    BASE_TRY(eng_body_init(&scan->body, l, node, scan->states + scan->inputs, scan->states));
+    BASE_TRY(eng_body_init(&scan->body, lower, node, scan->states + scan->inputs, scan->states));
     scan->outputs = scan->body.graph->output_count - scan->states;
     if (node->output_count > scan->body.graph->output_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u outputs, its body gives %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u outputs, its body gives %u",
                               node->output_count, scan->body.graph->output_count);
     }
-    scan->x = eng_lower_alloc(l, scan->inputs * sizeof(*scan->x));
-    scan->axes = eng_lower_alloc(l, scan->inputs * sizeof(*scan->axes));
-    scan->piles = eng_lower_alloc(l, (scan->outputs + (size_t)1) * sizeof(*scan->piles));
+    scan->x = eng_lower_alloc(lower, scan->inputs * sizeof(*scan->x));
+    scan->axes = eng_lower_alloc(lower, scan->inputs * sizeof(*scan->axes));
+    scan->piles = eng_lower_alloc(lower, (scan->outputs + (size_t)1) * sizeof(*scan->piles));
     if (scan->x == NULL || scan->axes == NULL || scan->piles == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -235,27 +235,28 @@ static enum base_status scan_run(struct scan *scan)
     return BASE_OK;
 }
 
-static enum base_status lower_scan(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_scan(struct eng_lower *lower, const struct eng_node *node)
 {
     struct scan scan;
     const int64_t *axes = NULL;
-    BASE_TRY(scan_init(&scan, l, node, 0));
-    BASE_TRY(scan_list(l, node, "scan_input_axes", scan.inputs, &axes));
-    BASE_TRY(scan_list(l, node, "scan_input_directions", scan.inputs, &scan.reversed));
-    BASE_TRY(scan_list(l, node, "scan_output_axes", scan.outputs, &scan.out_axes));
-    BASE_TRY(scan_list(l, node, "scan_output_directions", scan.outputs, &scan.out_reversed));
+    BASE_TRY(scan_init(&scan, lower, node, 0));
+    BASE_TRY(scan_list(lower, node, "scan_input_axes", scan.inputs, &axes));
+    BASE_TRY(scan_list(lower, node, "scan_input_directions", scan.inputs, &scan.reversed));
+    BASE_TRY(scan_list(lower, node, "scan_output_axes", scan.outputs, &scan.out_axes));
+    BASE_TRY(scan_list(lower, node, "scan_output_directions", scan.outputs, &scan.out_reversed));
     for (uint32_t i = 0; i < scan.states; i++) {
         uint32_t tensor = ENG_NONE;
-        BASE_TRY(eng_lower_input(l, node, i, &tensor));
-        BASE_TRY(tensor_slot(l, tensor, &scan.body.in[i]));
+        BASE_TRY(eng_lower_input(lower, node, i, &tensor));
+        BASE_TRY(tensor_slot(lower, tensor, &scan.body.in[i]));
     }
     for (uint32_t i = 0; i < scan.inputs; i++) {
-        BASE_TRY(eng_lower_input(l, node, scan.states + i, &scan.x[i]));
-        const struct eng_desc *desc = eng_lower_desc(l, scan.x[i]);
-        BASE_TRY(eng_lower_axis(l, node, axes != NULL ? axes[i] : 0, desc->rank, &scan.axes[i]));
+        BASE_TRY(eng_lower_input(lower, node, scan.states + i, &scan.x[i]));
+        const struct eng_desc *desc = eng_lower_desc(lower, scan.x[i]);
+        BASE_TRY(
+            eng_lower_axis(lower, node, axes != NULL ? axes[i] : 0, desc->rank, &scan.axes[i]));
         int64_t length = desc->dims[scan.axes[i]];
         if (i > 0 && length != scan.length) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "inputs of %lld and %lld steps",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "inputs of %lld and %lld steps",
                                   (long long)scan.length, (long long)length);
         }
         scan.length = length;
@@ -269,7 +270,7 @@ static enum base_status lower_scan(struct eng_lower *l, const struct eng_node *n
                                     scan.out_axes != NULL ? scan.out_axes[k] : 0,
                                     scan.out_reversed != NULL && scan.out_reversed[k] != 0, &out));
         }
-        BASE_TRY(eng_lower_output(l, node, i, out));
+        BASE_TRY(eng_lower_output(lower, node, i, out));
     }
     return BASE_OK;
 }
@@ -364,21 +365,21 @@ static enum base_status batch_run(struct scan *scan, const struct scan_batch *ba
     return BASE_OK;
 }
 
-static enum base_status lower_scan8(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_scan8(struct eng_lower *lower, const struct eng_node *node)
 {
     struct scan scan;
     struct scan_batch batch = {0};
-    BASE_TRY(scan_init(&scan, l, node, 1));
-    BASE_TRY(scan_list(l, node, "directions", scan.inputs, &scan.reversed));
+    BASE_TRY(scan_init(&scan, lower, node, 1));
+    BASE_TRY(scan_list(lower, node, "directions", scan.inputs, &scan.reversed));
     BASE_TRY(batch_init(&scan, &batch));
     size_t ports = scan.states + scan.outputs + (size_t)1;
-    struct eng_pile *results = eng_lower_alloc(l, ports * sizeof(*results));
+    struct eng_pile *results = eng_lower_alloc(lower, ports * sizeof(*results));
     if (results == NULL) {
         return BASE_ERR_NOMEM;
     }
     memset(results, 0, ports * sizeof(*results));
     if (batch.batch > ENG_TRIPS_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_LIMIT, "a batch of more than %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_LIMIT, "a batch of more than %lld",
                               (long long)ENG_TRIPS_MAX);
     }
     for (int64_t b = 0; b < batch.batch; b++) {
@@ -386,8 +387,8 @@ static enum base_status lower_scan8(struct eng_lower *l, const struct eng_node *
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t out = ENG_NONE;
-        BASE_TRY(eng_stack_items(l, node, results[i].items, results[i].count, 0, &out));
-        BASE_TRY(eng_lower_output(l, node, i, out));
+        BASE_TRY(eng_stack_items(lower, node, results[i].items, results[i].count, 0, &out));
+        BASE_TRY(eng_lower_output(lower, node, i, out));
     }
     return BASE_OK;
 }

@@ -12,19 +12,19 @@ struct conv_inputs {
 
 // Reads x, w and the bias and checks that they belong together. A forward kernel is [M, C/groups,
 // k...], a transposed one [C, M/groups, k...].
-static enum base_status read_inputs(struct eng_lower *l, const struct eng_node *node,
+static enum base_status read_inputs(struct eng_lower *lower, const struct eng_node *node,
                                     bool transposed, struct conv_inputs *in)
 {
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &in->x, &in->x_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_FLOAT, &in->w, &in->w_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, in->w_desc.dtype, in->x_desc.dtype));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &in->x, &in->x_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &in->w, &in->w_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, in->w_desc.dtype, in->x_desc.dtype));
     char x_text[64];
     char w_text[64];
     (void)eng_desc_text(&in->x_desc, x_text, sizeof(x_text));
     (void)eng_desc_text(&in->w_desc, w_text, sizeof(w_text));
     in->groups = eng_node_int(node, "group", 1);
     if (in->x_desc.rank < 3 || in->w_desc.rank != in->x_desc.rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %s and weights %s do not fit",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %s and weights %s do not fit",
                               x_text, w_text);
     }
     int64_t channels = in->x_desc.dims[1];
@@ -33,17 +33,17 @@ static enum base_status read_inputs(struct eng_lower *l, const struct eng_node *
     if (in->groups < 1 || in->groups > (channels > 0 ? channels : 1) ||
         channels % in->groups != 0 || (transposed ? c != channels : c != channels / in->groups) ||
         (!transposed && m % in->groups != 0)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "input %s, weights %s and group %lld do not fit", x_text, w_text,
                               (long long)in->groups);
     }
     in->channels_out = transposed ? m * in->groups : m;
     struct eng_desc bias;
-    BASE_TRY(eng_nn_optional(l, node, 2, NN_TYPES_FLOAT, &in->bias, &bias));
+    BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPES_FLOAT, &in->bias, &bias));
     if (in->bias != ENG_NONE) {
-        BASE_TRY(eng_nn_same_type(l, node, 2, bias.dtype, in->x_desc.dtype));
+        BASE_TRY(eng_nn_same_type(lower, node, 2, bias.dtype, in->x_desc.dtype));
         if (bias.rank != 1 || bias.dims[0] != in->channels_out) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "bias is %s for %lld channels",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "bias is %s for %lld channels",
                                   eng_desc_text(&bias, x_text, sizeof(x_text)),
                                   (long long)in->channels_out);
         }
@@ -68,75 +68,77 @@ struct eng_conv eng_conv_of(const struct eng_window *window, int64_t groups)
     return conv;
 }
 
-static enum base_status lower_conv(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_conv(struct eng_lower *lower, const struct eng_node *node)
 {
     struct conv_inputs in;
     struct eng_window window;
     uint32_t y;
-    BASE_TRY(read_inputs(l, node, false, &in));
-    BASE_TRY(eng_window_read(l, node, in.x_desc.rank - 2, in.w_desc.dims + 2, &window));
-    BASE_TRY(eng_window_place(l, node, in.x_desc.dims + 2, false, &window));
+    BASE_TRY(read_inputs(lower, node, false, &in));
+    BASE_TRY(eng_window_read(lower, node, in.x_desc.rank - 2, in.w_desc.dims + 2, &window));
+    BASE_TRY(eng_window_place(lower, node, in.x_desc.dims + 2, false, &window));
     struct eng_conv conv = eng_conv_of(&window, in.groups);
-    BASE_TRY(eng_emit_conv(l, node, &conv, in.x, in.w, in.bias, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_conv(lower, node, &conv, in.x, in.w, in.bias, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Output dims and pads of a transposed window. output_shape wins over pads, which then follow from
 // it; of an odd total SAME_UPPER puts the larger half at the end, everything else at the beginning.
-static enum base_status place_transposed(struct eng_lower *l, const struct eng_node *node,
-                                         const int64_t *in, struct eng_window *w)
+static enum base_status place_transposed(struct eng_lower *lower, const struct eng_node *node,
+                                         const int64_t *in, struct eng_window *window)
 {
     uint32_t shape_count;
     uint32_t extra_count;
     const int64_t *shape = eng_node_ints(node, "output_shape", &shape_count);
     const int64_t *extra = eng_node_ints(node, "output_padding", &extra_count);
-    if (shape_count == w->spatial + 2) { // some writers name batch and channels too
+    if (shape_count == window->spatial + 2) { // some writers name batch and channels too
         shape += 2;
-        shape_count = w->spatial;
+        shape_count = window->spatial;
     }
-    if ((shape_count != 0 && shape_count != w->spatial) ||
-        (extra_count != 0 && extra_count != w->spatial)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
-                              "output_shape or output_padding has not %u values", w->spatial);
+    if ((shape_count != 0 && shape_count != window->spatial) ||
+        (extra_count != 0 && extra_count != window->spatial)) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "output_shape or output_padding has not %u values", window->spatial);
     }
-    bool upper = eng_string_is(w->auto_pad, "SAME_UPPER");
-    bool same = upper || eng_string_is(w->auto_pad, "SAME_LOWER");
-    for (uint32_t i = 0; i < w->spatial; i++) {
+    bool upper = eng_string_is(window->auto_pad, "SAME_UPPER");
+    bool same = upper || eng_string_is(window->auto_pad, "SAME_LOWER");
+    for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t more = extra_count != 0 ? extra[i] : 0;
         if (shape_count != 0 && (shape[i] < 0 || shape[i] > ENG_ELEMENTS_MAX)) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "output_shape: %lld is out of range",
-                                  (long long)shape[i]);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "output_shape: %lld is out of range", (long long)shape[i]);
         }
-        if (more < 0 || (more >= w->stride[i] && more >= w->dilation[i])) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        if (more < 0 || (more >= window->stride[i] && more >= window->dilation[i])) {
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "output_padding %lld is not below stride or dilation",
                                   (long long)more);
         }
-        int64_t full = w->stride[i] * (in[i] - 1) + more + (w->kernel[i] - 1) * w->dilation[i] + 1;
+        int64_t full = window->stride[i] * (in[i] - 1) + more +
+                       (window->kernel[i] - 1) * window->dilation[i] + 1;
         if (shape_count != 0 || same) {
-            w->out[i] = shape_count != 0 ? shape[i] : in[i] * w->stride[i];
-            int64_t total = full - w->out[i];
+            window->out[i] = shape_count != 0 ? shape[i] : in[i] * window->stride[i];
+            int64_t total = full - window->out[i];
             total = total < 0 ? 0 : total;
-            w->pad_begin[i] = upper ? total / 2 : total - total / 2;
-            w->pad_end[i] = total - w->pad_begin[i];
+            window->pad_begin[i] = upper ? total / 2 : total - total / 2;
+            window->pad_end[i] = total - window->pad_begin[i];
         } else {
-            w->out[i] = full - w->pad_begin[i] - w->pad_end[i];
+            window->out[i] = full - window->pad_begin[i] - window->pad_end[i];
         }
-        if (w->out[i] < 0 || w->out[i] > ENG_ELEMENTS_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "output dimension %u would be %lld", i,
-                                  (long long)w->out[i]);
+        if (window->out[i] < 0 || window->out[i] > ENG_ELEMENTS_MAX) {
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "output dimension %u would be %lld", i,
+                                  (long long)window->out[i]);
         }
     }
     return BASE_OK;
 }
 
-static enum base_status lower_conv_transpose(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_conv_transpose(struct eng_lower *lower, const struct eng_node *node)
 {
     struct conv_inputs in;
     struct eng_window window;
-    BASE_TRY(read_inputs(l, node, true, &in));
-    BASE_TRY(eng_window_read(l, node, in.x_desc.rank - 2, in.w_desc.dims + 2, &window));
-    BASE_TRY(place_transposed(l, node, in.x_desc.dims + 2, &window));
+    BASE_TRY(read_inputs(lower, node, true, &in));
+    BASE_TRY(eng_window_read(lower, node, in.x_desc.rank - 2, in.w_desc.dims + 2, &window));
+    BASE_TRY(place_transposed(lower, node, in.x_desc.dims + 2, &window));
     struct eng_desc out = in.x_desc;
     out.dims[1] = in.channels_out;
     for (uint32_t i = 0; i < window.spatial; i++) {
@@ -144,19 +146,19 @@ static enum base_status lower_conv_transpose(struct eng_lower *l, const struct e
     }
     int64_t count;
     if (eng_desc_check(&out, &count) != BASE_OK) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
     }
     struct eng_command command = {.op = ENG_OP_CONV_TRANSPOSE};
     command.u.conv = eng_conv_of(&window, in.groups);
     const uint32_t inputs[2] = {in.x, in.w};
     uint32_t y;
-    BASE_TRY(eng_emit(l, &command, inputs, 2, &out, 1, &y));
+    BASE_TRY(eng_emit(lower, &command, inputs, 2, &out, 1, &y));
     if (in.bias != ENG_NONE) {
         struct eng_desc column = eng_nn_desc_axis(out.dtype, out.rank - 1, 0, in.channels_out);
-        BASE_TRY(eng_nn_reshape(l, in.bias, &column, &in.bias));
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, in.bias, &y));
+        BASE_TRY(eng_nn_reshape(lower, in.bias, &column, &in.bias));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, in.bias, &y));
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
 static const struct eng_op rows[] = {

@@ -4,24 +4,24 @@
 #include "lower/ops/nn_kit.h"
 
 // The mask of inference: every element is kept. Bool since opset 10, x's type before.
-static enum base_status full_mask(struct eng_lower *l, const struct eng_node *node,
+static enum base_status full_mask(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_desc *desc)
 {
-    if (!eng_lower_wants(l, node, 1)) {
+    if (!eng_lower_wants(lower, node, 1)) {
         return BASE_OK;
     }
     uint32_t mask;
     struct eng_desc mask_desc = *desc;
     mask_desc.dtype = node->opset >= 10 ? ENG_BOOL : desc->dtype;
-    BASE_TRY(eng_lower_const_f32(l, mask_desc.dtype, 1.0, &mask));
-    BASE_TRY(eng_lower_expand(l, mask, &mask_desc, &mask));
-    return eng_lower_output(l, node, 1, mask);
+    BASE_TRY(eng_lower_const_f32(lower, mask_desc.dtype, 1.0, &mask));
+    BASE_TRY(eng_lower_expand(lower, mask, &mask_desc, &mask));
+    return eng_lower_output(lower, node, 1, mask);
 }
 
-static enum base_status training_dropout(struct eng_lower *l, const struct eng_node *node,
+static enum base_status training_dropout(struct eng_lower *lower, const struct eng_node *node,
                                          uint32_t x, double ratio)
 {
-    struct eng_desc desc = *eng_lower_desc(l, x);
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     struct eng_desc draw_desc = desc;
     draw_desc.dtype = ENG_F32;
     struct eng_command command = {.op = ENG_OP_RANDOM};
@@ -35,43 +35,43 @@ static enum base_status training_dropout(struct eng_lower *l, const struct eng_n
     uint32_t kept;
     uint32_t zero;
     uint32_t y;
-    BASE_TRY(eng_emit(l, &command, NULL, 0, &draw_desc, 1, &draw));
-    BASE_TRY(eng_nn_with(l, node, ENG_GREATER_EQUAL, draw, ratio, &kept));
-    BASE_TRY(eng_nn_with(l, node, ENG_MUL, x, ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0, &y));
-    BASE_TRY(eng_lower_const_f32(l, desc.dtype, 0.0, &zero));
-    BASE_TRY(eng_emit_select(l, node, kept, y, zero, &y));
-    BASE_TRY(eng_lower_output(l, node, 1, kept));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit(lower, &command, NULL, 0, &draw_desc, 1, &draw));
+    BASE_TRY(eng_nn_with(lower, node, ENG_GREATER_EQUAL, draw, ratio, &kept));
+    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, x, ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0, &y));
+    BASE_TRY(eng_lower_const_f32(lower, desc.dtype, 0.0, &zero));
+    BASE_TRY(eng_emit_select(lower, node, kept, y, zero, &y));
+    BASE_TRY(eng_lower_output(lower, node, 1, kept));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_dropout(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_dropout(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     double ratio = 0.5;
     double training = 0;
     if (node->opset >= 12) {
         uint32_t tensor;
         struct eng_desc scalar;
-        BASE_TRY(eng_nn_optional(l, node, 2, NN_TYPE(BOOL), &tensor, &scalar));
+        BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPE(BOOL), &tensor, &scalar));
         if (tensor != ENG_NONE) {
-            BASE_TRY(eng_lower_scalar(l, node, tensor, &training));
+            BASE_TRY(eng_lower_scalar(lower, node, tensor, &training));
         }
-        if (training != 0 && eng_lower_has(l, node, 1)) {
-            BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_FLOAT, &tensor, &scalar));
-            BASE_TRY(eng_lower_scalar(l, node, tensor, &ratio));
+        if (training != 0 && eng_lower_has(lower, node, 1)) {
+            BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &tensor, &scalar));
+            BASE_TRY(eng_lower_scalar(lower, node, tensor, &ratio));
         }
     }
     if (training != 0 && !(ratio >= 0.0 && ratio < 1.0)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "ratio is %g, expected 0 to below 1",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "ratio is %g, expected 0 to below 1",
                               ratio);
     }
     if (training != 0 && ratio > 0.0) {
-        return training_dropout(l, node, x, ratio);
+        return training_dropout(lower, node, x, ratio);
     }
-    BASE_TRY(full_mask(l, node, &desc));
-    return eng_lower_output(l, node, 0, x);
+    BASE_TRY(full_mask(lower, node, &desc));
+    return eng_lower_output(lower, node, 0, x);
 }
 
 static const struct eng_op rows[] = {

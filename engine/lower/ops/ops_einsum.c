@@ -57,7 +57,7 @@ static int label_of(char c)
 // --- the equation --------------------------------------------------------------------------------
 
 // One term of the text; `ellipsis` is how many dims "..." stands for.
-static enum base_status parse_term(struct eng_lower *l, const struct eng_node *node,
+static enum base_status parse_term(struct eng_lower *lower, const struct eng_node *node,
                                    const char *text, size_t size, uint32_t ellipsis,
                                    uint32_t ellipsis_widest, struct term *out)
 {
@@ -68,8 +68,8 @@ static enum base_status parse_term(struct eng_lower *l, const struct eng_node *n
         int label = label_of(text[i]);
         if (label < 0) {
             if (seen || i + 3 > size || memcmp(text + i, "...", 3) != 0) {
-                return eng_lower_fail(l, node, BASE_ERR_INVALID, "equation: '%.*s' is not a term",
-                                      (int)size, text);
+                return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                      "equation: '%.*s' is not a term", (int)size, text);
             }
             seen = true;
             more = ellipsis;
@@ -77,7 +77,7 @@ static enum base_status parse_term(struct eng_lower *l, const struct eng_node *n
         }
         i += label_of(text[i]) < 0 ? 3 : 1;
         if (out->rank + more > ENG_RANK_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+            return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
                                   "equation: a term has more than %d dimensions", ENG_RANK_MAX);
         }
         for (uint32_t k = 0; k < more; k++) {
@@ -111,7 +111,7 @@ struct equation {
 };
 
 // Copies the equation without blanks and cuts it into terms.
-static enum base_status split_equation(struct eng_lower *l, const struct eng_node *node,
+static enum base_status split_equation(struct eng_lower *lower, const struct eng_node *node,
                                        struct equation *eq)
 {
     struct eng_string s = eng_node_string(node, "equation", "");
@@ -119,8 +119,8 @@ static enum base_status split_equation(struct eng_lower *l, const struct eng_nod
     for (uint64_t i = 0; i < s.size; i++) {
         if (s.at[i] != ' ') {
             if (eq->size == EQUATION_MAX) {
-                return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "equation: over %u characters",
-                                      EQUATION_MAX);
+                return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE,
+                                      "equation: over %u characters", EQUATION_MAX);
             }
             eq->text[eq->size++] = s.at[i];
         }
@@ -139,7 +139,7 @@ static enum base_status split_equation(struct eng_lower *l, const struct eng_nod
     for (size_t i = 0; i <= end; i++) {
         if (i == end || eq->text[i] == ',') {
             if (eq->count == OPERANDS_MAX) {
-                return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "over %u operands",
+                return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "over %u operands",
                                       OPERANDS_MAX);
             }
             eq->begin[eq->count] = begin;
@@ -148,103 +148,107 @@ static enum base_status split_equation(struct eng_lower *l, const struct eng_nod
         }
     }
     if (eq->count != node->input_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "equation: %u terms for %u inputs",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "equation: %u terms for %u inputs",
                               eq->count, node->input_count);
     }
     return BASE_OK;
 }
 
 // Sizes of the labels; a dim of 1 broadcasts.
-static enum base_status note_dims(struct eng_lower *l, struct einsum *e, uint32_t index)
+static enum base_status note_dims(struct eng_lower *lower, struct einsum *einsum, uint32_t index)
 {
-    const struct operand *op = &e->operands[index];
-    struct eng_desc desc = *eng_lower_desc(l, op->tensor);
+    const struct operand *op = &einsum->operands[index];
+    struct eng_desc desc = *eng_lower_desc(lower, op->tensor);
     for (uint32_t i = 0; i < op->term.rank; i++) {
         uint8_t label = op->term.labels[i];
         int64_t dim = desc.dims[i];
-        if (e->uses[label] == 0 || e->dims[label] == 1) {
-            e->dims[label] = dim;
-        } else if (dim != 1 && dim != e->dims[label]) {
-            return eng_lower_fail(l, e->node, BASE_ERR_INVALID,
+        if (einsum->uses[label] == 0 || einsum->dims[label] == 1) {
+            einsum->dims[label] = dim;
+        } else if (dim != 1 && dim != einsum->dims[label]) {
+            return eng_lower_fail(lower, einsum->node, BASE_ERR_INVALID,
                                   "equation: one label has sizes %lld and %lld",
-                                  (long long)e->dims[label], (long long)dim);
+                                  (long long)einsum->dims[label], (long long)dim);
         }
-        e->uses[label]++;
-        e->last[label] = index;
+        einsum->uses[label]++;
+        einsum->last[label] = index;
     }
     return BASE_OK;
 }
 
 // Without "->" the output is the ellipsis and, in alphabetical order, the labels that appear once.
-static enum base_status read_output(struct eng_lower *l, struct einsum *e,
+static enum base_status read_output(struct eng_lower *lower, struct einsum *einsum,
                                     const struct equation *eq)
 {
     if (eq->output != SIZE_MAX) {
-        BASE_TRY(parse_term(l, e->node, eq->text + eq->output, eq->size - eq->output,
-                            e->ellipsis_rank, e->ellipsis_rank, &e->output));
+        BASE_TRY(parse_term(lower, einsum->node, eq->text + eq->output, eq->size - eq->output,
+                            einsum->ellipsis_rank, einsum->ellipsis_rank, &einsum->output));
     } else {
-        for (uint32_t i = 0; i < e->ellipsis_rank; i++) {
-            e->output.labels[e->output.rank++] = (uint8_t)(ELLIPSIS_LABEL + i);
+        for (uint32_t i = 0; i < einsum->ellipsis_rank; i++) {
+            einsum->output.labels[einsum->output.rank++] = (uint8_t)(ELLIPSIS_LABEL + i);
         }
         for (uint32_t k = 0; k < ELLIPSIS_LABEL; k++) {
             // Upper-case letters sort before lower-case ones.
             uint32_t label = k < 26 ? k + 26 : k - 26;
-            if (e->uses[label] == 1) {
-                if (e->output.rank == ENG_RANK_MAX) {
-                    return eng_lower_fail(l, e->node, BASE_ERR_UNSUPPORTED,
+            if (einsum->uses[label] == 1) {
+                if (einsum->output.rank == ENG_RANK_MAX) {
+                    return eng_lower_fail(lower, einsum->node, BASE_ERR_UNSUPPORTED,
                                           "the output has more than %d dimensions", ENG_RANK_MAX);
                 }
-                e->output.labels[e->output.rank++] = (uint8_t)label;
+                einsum->output.labels[einsum->output.rank++] = (uint8_t)label;
             }
         }
     }
-    for (uint32_t i = 0; i < e->output.rank; i++) {
-        uint8_t label = e->output.labels[i];
-        if (e->in_output[label] || e->uses[label] == 0) {
-            return eng_lower_fail(l, e->node, BASE_ERR_INVALID,
+    for (uint32_t i = 0; i < einsum->output.rank; i++) {
+        uint8_t label = einsum->output.labels[i];
+        if (einsum->in_output[label] || einsum->uses[label] == 0) {
+            return eng_lower_fail(lower, einsum->node, BASE_ERR_INVALID,
                                   "equation: the output repeats a label or has one of its own");
         }
-        e->in_output[label] = true;
+        einsum->in_output[label] = true;
     }
     return BASE_OK;
 }
 
-static enum base_status read_operands(struct eng_lower *l, struct einsum *e, enum eng_dtype *dtype)
+static enum base_status read_operands(struct eng_lower *lower, struct einsum *einsum,
+                                      enum eng_dtype *dtype)
 {
     struct equation eq;
     int ellipsis[OPERANDS_MAX];
     struct eng_desc desc;
-    BASE_TRY(split_equation(l, e->node, &eq));
-    e->count = eq.count;
+    BASE_TRY(split_equation(lower, einsum->node, &eq));
+    einsum->count = eq.count;
     for (uint32_t i = 0; i < eq.count; i++) {
-        BASE_TRY(eng_nn_input(l, e->node, i, NN_TYPES_NUMERIC, &e->operands[i].tensor, &desc));
+        BASE_TRY(eng_nn_input(lower, einsum->node, i, NN_TYPES_NUMERIC, &einsum->operands[i].tensor,
+                              &desc));
         *dtype = i == 0 ? desc.dtype : *dtype;
-        BASE_TRY(eng_nn_same_type(l, e->node, i, desc.dtype, *dtype));
+        BASE_TRY(eng_nn_same_type(lower, einsum->node, i, desc.dtype, *dtype));
         ellipsis[i] = ellipsis_dims(eq.text + eq.begin[i], eq.end[i] - eq.begin[i], desc.rank);
         if (ellipsis[i] < 0) {
-            return eng_lower_fail(l, e->node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, einsum->node, BASE_ERR_INVALID,
                                   "equation: '%.*s' does not describe an input of rank %u",
                                   (int)(eq.end[i] - eq.begin[i]), eq.text + eq.begin[i], desc.rank);
         }
-        if ((uint32_t)ellipsis[i] > e->ellipsis_rank) {
-            e->ellipsis_rank = (uint32_t)ellipsis[i];
+        if ((uint32_t)ellipsis[i] > einsum->ellipsis_rank) {
+            einsum->ellipsis_rank = (uint32_t)ellipsis[i];
         }
     }
     for (uint32_t i = 0; i < eq.count; i++) {
-        BASE_TRY(parse_term(l, e->node, eq.text + eq.begin[i], eq.end[i] - eq.begin[i],
-                            (uint32_t)ellipsis[i], e->ellipsis_rank, &e->operands[i].term));
-        BASE_TRY(note_dims(l, e, i));
+        BASE_TRY(parse_term(lower, einsum->node, eq.text + eq.begin[i], eq.end[i] - eq.begin[i],
+                            (uint32_t)ellipsis[i], einsum->ellipsis_rank,
+                            &einsum->operands[i].term));
+        BASE_TRY(note_dims(lower, einsum, i));
     }
-    return read_output(l, e, &eq);
+    return read_output(lower, einsum, &eq);
 }
 
 // --- the operands --------------------------------------------------------------------------------
 
 // Makes the labels of an operand unique (a repeated one reads the diagonal) and drops dims of 1
 // where the label is larger elsewhere.
-static enum base_status simplify(struct eng_lower *l, const struct einsum *e, struct operand *op)
+static enum base_status simplify(struct eng_lower *lower, const struct einsum *einsum,
+                                 struct operand *op)
 {
-    struct eng_desc desc = *eng_lower_desc(l, op->tensor);
+    struct eng_desc desc = *eng_lower_desc(lower, op->tensor);
     struct term term = {0};
     struct eng_desc to = {.dtype = desc.dtype};
     struct eng_region region = {0};
@@ -254,7 +258,7 @@ static enum base_status simplify(struct eng_lower *l, const struct einsum *e, st
     eng_layout_strides(&desc, ENG_PLAIN, strides);
     for (uint32_t i = 0; i < desc.rank; i++) {
         uint8_t label = op->term.labels[i];
-        if (desc.dims[i] == 1 && e->dims[label] != 1) {
+        if (desc.dims[i] == 1 && einsum->dims[label] != 1) {
             continue;
         }
         uint32_t at = 0;
@@ -271,14 +275,14 @@ static enum base_status simplify(struct eng_lower *l, const struct einsum *e, st
     }
     if (!diagonal) {
         op->term = term;
-        return eng_nn_reshape(l, op->tensor, &to, &op->tensor);
+        return eng_nn_reshape(lower, op->tensor, &to, &op->tensor);
     }
     if (to.rank > ENG_REGION_RANK_MAX) {
-        return eng_lower_fail(l, e->node, BASE_ERR_UNSUPPORTED,
+        return eng_lower_fail(lower, einsum->node, BASE_ERR_UNSUPPORTED,
                               "equation: a diagonal of more than %d dimensions",
                               ENG_REGION_RANK_MAX);
     }
-    BASE_TRY(eng_lower_plain(l, op->tensor, &region.source));
+    BASE_TRY(eng_lower_plain(lower, op->tensor, &region.source));
     region.rank = to.rank;
     int64_t dst[ENG_RANK_MAX];
     eng_layout_strides(&to, ENG_PLAIN, dst);
@@ -288,12 +292,12 @@ static enum base_status simplify(struct eng_lower *l, const struct einsum *e, st
         region.dst_stride[i] = dst[i];
     }
     op->term = term;
-    return eng_lower_virtual(l, &to, &region, 1, false, &op->tensor);
+    return eng_lower_virtual(lower, &to, &region, 1, false, &op->tensor);
 }
 
 // Sums the labels that neither `other` (NULL: none) nor an operand after `index` nor the output
 // has.
-static enum base_status sum_unneeded(struct eng_lower *l, const struct einsum *e,
+static enum base_status sum_unneeded(struct eng_lower *lower, const struct einsum *einsum,
                                      struct operand *op, const struct term *other, uint32_t index)
 {
     uint32_t axes[ENG_RANK_MAX];
@@ -301,7 +305,7 @@ static enum base_status sum_unneeded(struct eng_lower *l, const struct einsum *e
     struct term kept = {0};
     for (uint32_t i = 0; i < op->term.rank; i++) {
         uint8_t label = op->term.labels[i];
-        if (e->in_output[label] || e->last[label] > index ||
+        if (einsum->in_output[label] || einsum->last[label] > index ||
             (other != NULL && has_label(other, label))) {
             kept.labels[kept.rank++] = label;
         } else {
@@ -312,10 +316,10 @@ static enum base_status sum_unneeded(struct eng_lower *l, const struct einsum *e
         return BASE_OK;
     }
     op->term = kept;
-    return eng_emit_reduce(l, ENG_REDUCE_SUM, op->tensor, axes, count, false, &op->tensor);
+    return eng_emit_reduce(lower, ENG_REDUCE_SUM, op->tensor, axes, count, false, &op->tensor);
 }
 
-static enum base_status reorder(struct eng_lower *l, struct operand *op, const struct term *to)
+static enum base_status reorder(struct eng_lower *lower, struct operand *op, const struct term *to)
 {
     uint32_t perm[ENG_RANK_MAX];
     bool same = true;
@@ -328,7 +332,7 @@ static enum base_status reorder(struct eng_lower *l, struct operand *op, const s
         same = same && perm[i] == i;
     }
     op->term = *to;
-    return same ? BASE_OK : eng_lower_transpose(l, op->tensor, perm, &op->tensor);
+    return same ? BASE_OK : eng_lower_transpose(lower, op->tensor, perm, &op->tensor);
 }
 
 struct groups {
@@ -342,73 +346,75 @@ static void append(struct term *to, const struct term *from)
     }
 }
 
-static int64_t group_count(const struct einsum *e, const struct term *term)
+static int64_t group_count(const struct einsum *einsum, const struct term *term)
 {
     int64_t n = 1;
     for (uint32_t i = 0; i < term->rank; i++) {
-        n *= e->dims[term->labels[i]];
+        n *= einsum->dims[term->labels[i]];
     }
     return n;
 }
 
 // Brings an operand to [batch, free, contracted], or leaves it at [batch, contracted, free] when it
 // already is (*out_swapped), as a tensor of three dims.
-static enum base_status arrange(struct eng_lower *l, const struct einsum *e, struct operand *op,
-                                const struct groups *g, const struct term *free_labels,
-                                bool *out_swapped)
+static enum base_status arrange(struct eng_lower *lower, const struct einsum *einsum,
+                                struct operand *op, const struct groups *groups,
+                                const struct term *free_labels, bool *out_swapped)
 {
-    struct term swapped = g->batch;
-    struct term straight = g->batch;
-    append(&swapped, &g->contracted);
+    struct term swapped = groups->batch;
+    struct term straight = groups->batch;
+    append(&swapped, &groups->contracted);
     append(&swapped, free_labels);
     append(&straight, free_labels);
-    append(&straight, &g->contracted);
+    append(&straight, &groups->contracted);
     *out_swapped = memcmp(swapped.labels, op->term.labels, swapped.rank) == 0 &&
                    memcmp(straight.labels, op->term.labels, straight.rank) != 0;
     if (!*out_swapped) {
-        BASE_TRY(reorder(l, op, &straight));
+        BASE_TRY(reorder(lower, op, &straight));
     }
-    int64_t inner = group_count(e, &g->contracted);
-    int64_t rows = group_count(e, free_labels);
+    int64_t inner = group_count(einsum, &groups->contracted);
+    int64_t rows = group_count(einsum, free_labels);
     struct eng_desc cube =
-        eng_nn_desc3(eng_lower_desc(l, op->tensor)->dtype, group_count(e, &g->batch),
+        eng_nn_desc3(eng_lower_desc(lower, op->tensor)->dtype, group_count(einsum, &groups->batch),
                      *out_swapped ? inner : rows, *out_swapped ? rows : inner);
-    return eng_nn_reshape(l, op->tensor, &cube, &op->tensor);
+    return eng_nn_reshape(lower, op->tensor, &cube, &op->tensor);
 }
 
 // a [batch, m, k] and b as [batch, n, k] (or with the last two swapped): the product, or without
 // contracted labels the outer product by broadcasting.
-static enum base_status multiply(struct eng_lower *l, const struct einsum *e, struct operand *a,
-                                 struct operand *b, const struct groups *g, uint32_t *out)
+static enum base_status multiply(struct eng_lower *lower, const struct einsum *einsum,
+                                 struct operand *a, struct operand *b, const struct groups *groups,
+                                 uint32_t *out)
 {
     bool a_swapped;
     bool b_swapped;
-    BASE_TRY(arrange(l, e, a, g, &g->free_a, &a_swapped));
-    BASE_TRY(arrange(l, e, b, g, &g->free_b, &b_swapped));
-    if (g->contracted.rank > 0) {
-        return eng_emit_matmul(l, e->node, a->tensor, a_swapped, b->tensor, !b_swapped, 1.0f, out);
+    BASE_TRY(arrange(lower, einsum, a, groups, &groups->free_a, &a_swapped));
+    BASE_TRY(arrange(lower, einsum, b, groups, &groups->free_b, &b_swapped));
+    if (groups->contracted.rank > 0) {
+        return eng_emit_matmul(lower, einsum->node, a->tensor, a_swapped, b->tensor, !b_swapped,
+                               1.0f, out);
     }
-    int64_t batch = group_count(e, &g->batch);
-    enum eng_dtype dtype = eng_lower_desc(l, a->tensor)->dtype;
-    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(e, &g->free_a), 1);
-    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(e, &g->free_b));
+    int64_t batch = group_count(einsum, &groups->batch);
+    enum eng_dtype dtype = eng_lower_desc(lower, a->tensor)->dtype;
+    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(einsum, &groups->free_a), 1);
+    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(einsum, &groups->free_b));
     uint32_t left;
     uint32_t right;
-    BASE_TRY(eng_nn_reshape(l, a->tensor, &column, &left));
-    BASE_TRY(eng_nn_reshape(l, b->tensor, &row, &right));
-    return eng_emit_binary(l, e->node, ENG_MUL, left, right, out);
+    BASE_TRY(eng_nn_reshape(lower, a->tensor, &column, &left));
+    BASE_TRY(eng_nn_reshape(lower, b->tensor, &row, &right));
+    return eng_emit_binary(lower, einsum->node, ENG_MUL, left, right, out);
 }
 
 // Joins operand `index` into `a`.
-static enum base_status join(struct eng_lower *l, const struct einsum *e, struct operand *a,
-                             struct operand *b, uint32_t index)
+static enum base_status join(struct eng_lower *lower, const struct einsum *einsum,
+                             struct operand *a, struct operand *b, uint32_t index)
 {
-    BASE_TRY(sum_unneeded(l, e, a, &b->term, index));
-    BASE_TRY(sum_unneeded(l, e, b, &a->term, index));
+    BASE_TRY(sum_unneeded(lower, einsum, a, &b->term, index));
+    BASE_TRY(sum_unneeded(lower, einsum, b, &a->term, index));
     struct groups g = {0};
     for (uint32_t i = 0; i < a->term.rank; i++) {
         uint8_t label = a->term.labels[i];
-        bool later = e->in_output[label] || e->last[label] > index;
+        bool later = einsum->in_output[label] || einsum->last[label] > index;
         struct term *group = !has_label(&b->term, label) ? &g.free_a
                              : later                     ? &g.batch
                                                          : &g.contracted;
@@ -420,47 +426,47 @@ static enum base_status join(struct eng_lower *l, const struct einsum *e, struct
         }
     }
     if (g.batch.rank + g.free_a.rank + g.free_b.rank > ENG_RANK_MAX) {
-        return eng_lower_fail(l, e->node, BASE_ERR_UNSUPPORTED,
+        return eng_lower_fail(lower, einsum->node, BASE_ERR_UNSUPPORTED,
                               "a partial result has more than %d dimensions", ENG_RANK_MAX);
     }
-    struct eng_desc desc = {.dtype = eng_lower_desc(l, a->tensor)->dtype};
+    struct eng_desc desc = {.dtype = eng_lower_desc(lower, a->tensor)->dtype};
     struct operand result = {0};
-    BASE_TRY(multiply(l, e, a, b, &g, &result.tensor));
+    BASE_TRY(multiply(lower, einsum, a, b, &g, &result.tensor));
     append(&result.term, &g.batch);
     append(&result.term, &g.free_a);
     append(&result.term, &g.free_b);
     for (uint32_t i = 0; i < result.term.rank; i++) {
-        desc.dims[desc.rank++] = e->dims[result.term.labels[i]];
+        desc.dims[desc.rank++] = einsum->dims[result.term.labels[i]];
     }
-    BASE_TRY(eng_nn_reshape(l, result.tensor, &desc, &result.tensor));
+    BASE_TRY(eng_nn_reshape(lower, result.tensor, &desc, &result.tensor));
     *a = result;
     return BASE_OK;
 }
 
-static enum base_status lower_einsum(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_einsum(struct eng_lower *lower, const struct eng_node *node)
 {
-    struct einsum *e = eng_lower_alloc(l, sizeof(*e));
+    struct einsum *e = eng_lower_alloc(lower, sizeof(*e));
     if (e == NULL) {
         return BASE_ERR_NOMEM;
     }
     *e = (struct einsum){.node = node};
     enum eng_dtype dtype = ENG_UNDEFINED;
-    BASE_TRY(read_operands(l, e, &dtype));
+    BASE_TRY(read_operands(lower, e, &dtype));
     // Products exist for floating point and wide integers.
     bool small = dtype == ENG_I8 || dtype == ENG_U8 || dtype == ENG_I16 || dtype == ENG_U16;
     for (uint32_t i = 0; i < e->count; i++) {
         struct operand *op = &e->operands[i];
-        BASE_TRY(eng_emit_cast(l, op->tensor, small ? ENG_I32 : dtype, &op->tensor));
-        BASE_TRY(simplify(l, e, op));
+        BASE_TRY(eng_emit_cast(lower, op->tensor, small ? ENG_I32 : dtype, &op->tensor));
+        BASE_TRY(simplify(lower, e, op));
     }
     struct operand *y = &e->operands[0];
     for (uint32_t i = 1; i < e->count; i++) {
-        BASE_TRY(join(l, e, y, &e->operands[i], i));
+        BASE_TRY(join(lower, e, y, &e->operands[i], i));
     }
-    BASE_TRY(sum_unneeded(l, e, y, NULL, e->count));
-    BASE_TRY(reorder(l, y, &e->output));
-    BASE_TRY(eng_emit_cast(l, y->tensor, dtype, &y->tensor));
-    return eng_lower_output(l, node, 0, y->tensor);
+    BASE_TRY(sum_unneeded(lower, e, y, NULL, e->count));
+    BASE_TRY(reorder(lower, y, &e->output));
+    BASE_TRY(eng_emit_cast(lower, y->tensor, dtype, &y->tensor));
+    return eng_lower_output(lower, node, 0, y->tensor);
 }
 
 static const struct eng_op rows[] = {

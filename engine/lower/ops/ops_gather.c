@@ -12,19 +12,19 @@
 // --- Gather
 
 // Known indices made >= 0 and checked.
-static enum base_status gather_numbers(struct eng_lower *l, const struct eng_node *node,
+static enum base_status gather_numbers(struct eng_lower *lower, const struct eng_node *node,
                                        uint32_t indices, int64_t n, int64_t **out,
                                        uint32_t *out_count)
 {
     const int64_t *values = NULL;
-    BASE_TRY(eng_lower_ints(l, node, indices, &values, out_count));
-    int64_t *numbers = eng_lower_alloc(l, *out_count * sizeof(*numbers) + 1);
+    BASE_TRY(eng_lower_ints(lower, node, indices, &values, out_count));
+    int64_t *numbers = eng_lower_alloc(lower, *out_count * sizeof(*numbers) + 1);
     if (numbers == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < *out_count; i++) {
         if (values[i] < -n || values[i] >= n) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "index %lld is outside a dimension of %lld", (long long)values[i],
                                   (long long)n);
         }
@@ -45,14 +45,14 @@ static uint32_t run_length(const int64_t *numbers, uint32_t count)
 }
 
 // Regions over data [outer, n, inner], one a run of evenly spaced indices.
-static enum base_status gather_regions(struct eng_lower *l, uint32_t data,
+static enum base_status gather_regions(struct eng_lower *lower, uint32_t data,
                                        const struct eng_desc *in, uint32_t axis,
                                        const int64_t *numbers, uint32_t count,
                                        const struct eng_desc *desc, uint32_t *out)
 {
     int64_t outer = eng_dims_product(in->dims, 0, axis);
     int64_t inner = eng_dims_product(in->dims, axis + 1, in->rank);
-    struct eng_maps maps = {.l = l};
+    struct eng_maps maps = {.l = lower};
     for (uint32_t at = 0; at < count;) {
         uint32_t run = run_length(numbers + at, count - at);
         struct eng_map map = {.source = data, .rank = 3};
@@ -83,71 +83,72 @@ static uint32_t count_runs(const int64_t *numbers, uint32_t count, uint32_t most
     return runs;
 }
 
-static enum base_status lower_gather(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_gather(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t data = ENG_NONE;
     uint32_t indices = ENG_NONE;
     uint32_t axis = 0;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, 0, &data));
-    BASE_TRY(eng_lower_input(l, node, 1, &indices));
-    struct eng_desc in = *eng_lower_desc(l, data);
-    struct eng_desc index = *eng_lower_desc(l, indices);
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+    BASE_TRY(eng_lower_input(lower, node, 0, &data));
+    BASE_TRY(eng_lower_input(lower, node, 1, &indices));
+    struct eng_desc in = *eng_lower_desc(lower, data);
+    struct eng_desc index = *eng_lower_desc(lower, indices);
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
     if (index.dtype != ENG_I32 && index.dtype != ENG_I64) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "indices must be int32 or int64, are %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "indices must be int32 or int64, are %s",
                               eng_dtype_name(index.dtype));
     }
     struct eng_desc desc = {.dtype = in.dtype, .rank = in.rank + index.rank - 1};
     if (desc.rank > ENG_RANK_MAX) {
-        return eng_desc_allow(l, node, &desc);
+        return eng_desc_allow(lower, node, &desc);
     }
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = d < axis                ? in.dims[d]
                        : d < axis + index.rank ? index.dims[d - axis]
                                                : in.dims[d + 1 - index.rank];
     }
-    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
     if (eng_desc_count(&index) > 0 && in.dims[axis] == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "dimension %u to gather from is empty",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dimension %u to gather from is empty",
                               axis);
     }
-    if (eng_lower_is_known(l, indices)) {
+    if (eng_lower_is_known(lower, indices)) {
         int64_t *numbers = NULL;
         uint32_t count = 0;
-        BASE_TRY(gather_numbers(l, node, indices, in.dims[axis], &numbers, &count));
+        BASE_TRY(gather_numbers(lower, node, indices, in.dims[axis], &numbers, &count));
         if (count_runs(numbers, count, GATHER_PIECES_MAX) <= GATHER_PIECES_MAX) {
-            BASE_TRY(eng_lower_plain(l, data, &data));
-            BASE_TRY(gather_regions(l, data, &in, axis, numbers, count, &desc, &out));
-            return eng_lower_output(l, node, 0, out);
+            BASE_TRY(eng_lower_plain(lower, data, &data));
+            BASE_TRY(gather_regions(lower, data, &in, axis, numbers, count, &desc, &out));
+            return eng_lower_output(lower, node, 0, out);
         }
     }
-    BASE_TRY(eng_emit_gather(l, data, indices, axis, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_emit_gather(lower, data, indices, axis, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // Rows the condition marks, as a gather by known numbers.
-static enum base_status lower_compress(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_compress(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t data = ENG_NONE;
     uint32_t axis = 0;
     struct eng_desc in;
     struct eng_array condition;
-    BASE_TRY(eng_input_plain(l, node, 0, &data, &in));
-    BASE_TRY(eng_input_content(l, node, 1, &condition));
+    BASE_TRY(eng_input_plain(lower, node, 0, &data, &in));
+    BASE_TRY(eng_input_content(lower, node, 1, &condition));
     if (eng_node_attr(node, "axis") == NULL) {
         in = eng_desc_of(in.dtype, (int64_t[]){eng_desc_count(&in)}, 1);
-        BASE_TRY(eng_lower_reshape(l, data, &in, &data));
+        BASE_TRY(eng_lower_reshape(lower, data, &in, &data));
     } else {
-        BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
     }
     if (condition.desc.dtype != ENG_BOOL || condition.desc.rank != 1 ||
         condition.desc.dims[0] > in.dims[axis]) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "condition must be bool, at most [%lld]",
-                              (long long)in.dims[axis]);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "condition must be bool, at most [%lld]", (long long)in.dims[axis]);
     }
     int64_t most = condition.desc.dims[0];
-    int64_t *numbers = eng_lower_alloc(l, (size_t)most * sizeof(*numbers) + 1);
+    int64_t *numbers = eng_lower_alloc(lower, (size_t)most * sizeof(*numbers) + 1);
     if (numbers == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -161,28 +162,28 @@ static enum base_status lower_compress(struct eng_lower *l, const struct eng_nod
     struct eng_desc desc = in;
     desc.dims[axis] = count;
     if (count_runs(numbers, count, COMPRESS_PIECES_MAX) <= COMPRESS_PIECES_MAX) {
-        BASE_TRY(gather_regions(l, data, &in, axis, numbers, count, &desc, &out));
+        BASE_TRY(gather_regions(lower, data, &in, axis, numbers, count, &desc, &out));
     } else {
         uint32_t indices = ENG_NONE;
-        BASE_TRY(eng_lower_const_ints(l, numbers, count, &indices));
-        BASE_TRY(eng_emit_gather(l, data, indices, axis, &out));
+        BASE_TRY(eng_lower_const_ints(lower, numbers, count, &indices));
+        BASE_TRY(eng_emit_gather(lower, data, indices, axis, &out));
     }
-    return eng_lower_output(l, node, 0, out);
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- by element and by coordinate
 
-static enum base_status lower_gather_elements(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_gather_elements(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t data = ENG_NONE;
     uint32_t indices = ENG_NONE;
     uint32_t axis = 0;
-    BASE_TRY(eng_lower_input(l, node, 0, &data));
-    BASE_TRY(eng_input_index(l, node, 1, &indices));
-    struct eng_desc in = *eng_lower_desc(l, data);
-    struct eng_desc index = *eng_lower_desc(l, indices);
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
-    BASE_TRY(eng_index_fits(l, node, &in, &index, axis));
+    BASE_TRY(eng_lower_input(lower, node, 0, &data));
+    BASE_TRY(eng_input_index(lower, node, 1, &indices));
+    struct eng_desc in = *eng_lower_desc(lower, data);
+    struct eng_desc index = *eng_lower_desc(lower, indices);
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+    BASE_TRY(eng_index_fits(lower, node, &in, &index, axis));
     // Other dimensions of the indices may be shorter than the data's: then only that part is read.
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX];
@@ -191,7 +192,7 @@ static enum base_status lower_gather_elements(struct eng_lower *l, const struct 
     for (uint32_t d = 0; d < in.rank; d++) {
         steps[d] = 1;
     }
-    BASE_TRY(eng_lower_slice(l, data, starts, steps, part.dims, &data));
+    BASE_TRY(eng_lower_slice(lower, data, starts, steps, part.dims, &data));
     struct eng_command command = {.op = ENG_OP_GATHER};
     command.node = node->index;
     command.u.gather.outer = eng_dims_product(index.dims, 0, axis);
@@ -202,74 +203,76 @@ static enum base_status lower_gather_elements(struct eng_lower *l, const struct 
     struct eng_desc desc = index;
     desc.dtype = in.dtype;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_emit(l, &command, (uint32_t[]){data, indices}, 2, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_emit(lower, &command, (uint32_t[]){data, indices}, 2, &desc, 1, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
-static enum base_status lower_gather_nd(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_gather_nd(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t data = ENG_NONE;
     uint32_t indices = ENG_NONE;
     uint32_t rows = ENG_NONE;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, 0, &data));
-    BASE_TRY(eng_input_index(l, node, 1, &indices));
-    struct eng_desc in = *eng_lower_desc(l, data);
-    struct eng_desc index = *eng_lower_desc(l, indices);
+    BASE_TRY(eng_lower_input(lower, node, 0, &data));
+    BASE_TRY(eng_input_index(lower, node, 1, &indices));
+    struct eng_desc in = *eng_lower_desc(lower, data);
+    struct eng_desc index = *eng_lower_desc(lower, indices);
     int64_t batch = eng_node_int(node, "batch_dims", 0);
     if (batch < 0 || batch >= (int64_t)in.rank || batch >= (int64_t)index.rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "batch_dims %lld for ranks %u and %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "batch_dims %lld for ranks %u and %u",
                               (long long)batch, in.rank, index.rank);
     }
     uint32_t depth = 0;
-    BASE_TRY(eng_index_rows(l, node, &in, indices, (uint32_t)batch, &rows, &depth));
+    BASE_TRY(eng_index_rows(lower, node, &in, indices, (uint32_t)batch, &rows, &depth));
     struct eng_command command = {.op = ENG_OP_GATHER, .node = node->index};
-    BASE_TRY(eng_index_coords(l, node, indices, in.dims + batch, depth, &command.u.gather.coords));
+    BASE_TRY(
+        eng_index_coords(lower, node, indices, in.dims + batch, depth, &command.u.gather.coords));
     uint32_t behind = (uint32_t)batch + depth; // dimensions of the data that indices choose in
     struct eng_desc desc = {.dtype = in.dtype, .rank = index.rank - 1 + in.rank - behind};
     if (desc.rank > ENG_RANK_MAX) {
-        return eng_desc_allow(l, node, &desc);
+        return eng_desc_allow(lower, node, &desc);
     }
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = d + 1 < index.rank ? index.dims[d] : in.dims[behind + d + 1 - index.rank];
     }
-    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
     struct eng_desc flat = {.dtype = in.dtype, .rank = 2};
     flat.dims[0] = eng_dims_product(in.dims, 0, behind);
     flat.dims[1] = eng_dims_product(in.dims, behind, in.rank);
     if (flat.dims[0] == 0 && eng_desc_count(&desc) > 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "data is empty");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "data is empty");
     }
-    BASE_TRY(eng_lower_reshape(l, data, &flat, &data));
+    BASE_TRY(eng_lower_reshape(lower, data, &flat, &data));
     command.u.gather.outer = 1;
     command.u.gather.n = flat.dims[0];
     command.u.gather.inner = flat.dims[1];
     const uint32_t inputs[3] = {data, rows, indices};
-    BASE_TRY(
-        eng_emit(l, &command, inputs, command.u.gather.coords.depth > 0 ? 3 : 2, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_emit(lower, &command, inputs, command.u.gather.coords.depth > 0 ? 3 : 2, &desc, 1,
+                      &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // Row t of batch entry b comes from row length[b] - 1 - t while t < length[b]: a gather over the
 // data seen as [time * batch, inner] or [batch * time, inner].
-static enum base_status lower_reverse_sequence(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_reverse_sequence(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t data = ENG_NONE;
     uint32_t lengths = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, 0, &data));
-    BASE_TRY(eng_input_index(l, node, 1, &lengths));
-    struct eng_desc in = *eng_lower_desc(l, data);
-    struct eng_desc count = *eng_lower_desc(l, lengths);
+    BASE_TRY(eng_lower_input(lower, node, 0, &data));
+    BASE_TRY(eng_input_index(lower, node, 1, &lengths));
+    struct eng_desc in = *eng_lower_desc(lower, data);
+    struct eng_desc count = *eng_lower_desc(lower, lengths);
     int64_t time_axis = eng_node_int(node, "time_axis", 0);
     int64_t batch_axis = eng_node_int(node, "batch_axis", 1);
     bool time_first = time_axis == 0 && batch_axis == 1;
     bool batch_first = time_axis == 1 && batch_axis == 0;
     if (in.rank < 2 || (!time_first && !batch_first)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "rank %u, time axis %lld, batch axis %lld",
-                              in.rank, (long long)time_axis, (long long)batch_axis);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "rank %u, time axis %lld, batch axis %lld", in.rank,
+                              (long long)time_axis, (long long)batch_axis);
     }
     if (count.rank != 1 || count.dims[0] != in.dims[batch_axis]) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "lengths must be [%lld]",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "lengths must be [%lld]",
                               (long long)in.dims[batch_axis]);
     }
     uint32_t t = (uint32_t)time_axis;
@@ -285,65 +288,65 @@ static enum base_status lower_reverse_sequence(struct eng_lower *l, const struct
     uint32_t one = ENG_NONE;
     uint32_t row = ENG_NONE;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_reshape(l, lengths, &wide, &lengths));
-    BASE_TRY(eng_const_steps(l, 2, t, in.dims[t], 1, &time));
-    BASE_TRY(eng_const_steps(l, 2, b, in.dims[b], b == 0 ? in.dims[1] : 1, &entry));
-    BASE_TRY(eng_const_int(l, 1, &one));
-    BASE_TRY(eng_emit_binary(l, node, ENG_LESS, time, lengths, &inside));
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, lengths, one, &last));
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, last, time, &mirrored));
-    BASE_TRY(eng_emit_select(l, node, inside, mirrored, time, &row));
+    BASE_TRY(eng_lower_reshape(lower, lengths, &wide, &lengths));
+    BASE_TRY(eng_const_steps(lower, 2, t, in.dims[t], 1, &time));
+    BASE_TRY(eng_const_steps(lower, 2, b, in.dims[b], b == 0 ? in.dims[1] : 1, &entry));
+    BASE_TRY(eng_const_int(lower, 1, &one));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_LESS, time, lengths, &inside));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, lengths, one, &last));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, last, time, &mirrored));
+    BASE_TRY(eng_emit_select(lower, node, inside, mirrored, time, &row));
     if (t == 0) {
         uint32_t scale = ENG_NONE;
-        BASE_TRY(eng_const_int(l, in.dims[1], &scale));
-        BASE_TRY(eng_emit_binary(l, node, ENG_MUL, row, scale, &row));
+        BASE_TRY(eng_const_int(lower, in.dims[1], &scale));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, row, scale, &row));
     }
-    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, row, entry, &row));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, row, entry, &row));
     struct eng_desc flat = {.dtype = in.dtype, .rank = 2};
     flat.dims[0] = in.dims[0] * in.dims[1];
     flat.dims[1] = eng_dims_product(in.dims, 2, in.rank);
-    BASE_TRY(eng_lower_reshape(l, data, &flat, &data));
-    BASE_TRY(eng_emit_gather(l, data, row, 0, &out));
-    return eng_output_reshaped(l, node, out, &in);
+    BASE_TRY(eng_lower_reshape(lower, data, &flat, &data));
+    BASE_TRY(eng_emit_gather(lower, data, row, 0, &out));
+    return eng_output_reshaped(lower, node, out, &in);
 }
 
 // --- OneHot
 
-static enum base_status lower_one_hot(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_one_hot(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t indices = ENG_NONE;
     uint32_t tensor = ENG_NONE;
     uint32_t values = ENG_NONE;
     uint32_t axis = 0;
     double depth = 0;
-    BASE_TRY(eng_lower_input(l, node, 0, &indices));
-    BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-    BASE_TRY(eng_lower_input(l, node, 2, &values));
-    BASE_TRY(eng_lower_scalar(l, node, tensor, &depth));
-    struct eng_desc index = *eng_lower_desc(l, indices);
-    struct eng_desc value = *eng_lower_desc(l, values);
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), index.rank + 1, &axis));
+    BASE_TRY(eng_lower_input(lower, node, 0, &indices));
+    BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+    BASE_TRY(eng_lower_input(lower, node, 2, &values));
+    BASE_TRY(eng_lower_scalar(lower, node, tensor, &depth));
+    struct eng_desc index = *eng_lower_desc(lower, indices);
+    struct eng_desc value = *eng_lower_desc(lower, values);
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), index.rank + 1, &axis));
     if (!(depth >= 0 && depth <= (double)ENG_ELEMENTS_MAX) || value.rank != 1 ||
         value.dims[0] != 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "depth %g; values must be [off, on]",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "depth %g; values must be [off, on]",
                               depth);
     }
     struct eng_desc desc = {.dtype = value.dtype, .rank = index.rank + 1};
     if (desc.rank > ENG_RANK_MAX) {
-        return eng_desc_allow(l, node, &desc);
+        return eng_desc_allow(lower, node, &desc);
     }
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = d < axis ? index.dims[d] : d == axis ? (int64_t)depth : index.dims[d - 1];
     }
-    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
     struct eng_command command = {.op = ENG_OP_ONE_HOT};
     command.node = node->index;
     command.u.one_hot.outer = eng_dims_product(index.dims, 0, axis);
     command.u.one_hot.depth = (int64_t)depth;
     command.u.one_hot.inner = eng_dims_product(index.dims, axis, index.rank);
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_emit(l, &command, (uint32_t[]){indices, values}, 2, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_emit(lower, &command, (uint32_t[]){indices, values}, 2, &desc, 1, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 static const struct eng_op rows[] = {

@@ -13,7 +13,7 @@
 // --- CenterCropPad
 
 // The middle of each axis is kept; what is missing around it is zero.
-static enum base_status lower_center_crop_pad(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_center_crop_pad(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t tensor = ENG_NONE;
@@ -22,27 +22,27 @@ static enum base_status lower_center_crop_pad(struct eng_lower *l, const struct 
     const int64_t *sizes = NULL;
     uint32_t count = 0;
     uint32_t axis_count = 0;
-    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
-    BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-    BASE_TRY(eng_lower_ints(l, node, tensor, &sizes, &count));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
+    BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+    BASE_TRY(eng_lower_ints(lower, node, tensor, &sizes, &count));
     const int64_t *axes = eng_node_ints(node, "axes", &axis_count);
     if (count != (axes != NULL ? axis_count : in.rank)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "shape has %u numbers for %u axes", count,
-                              axes != NULL ? axis_count : in.rank);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "shape has %u numbers for %u axes",
+                              count, axes != NULL ? axis_count : in.rank);
     }
     struct eng_desc desc = in;
     bool seen[ENG_RANK_MAX] = {false};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t d = 0;
-        BASE_TRY(eng_lower_axis(l, node, axes != NULL ? axes[i] : (int64_t)i, in.rank, &d));
+        BASE_TRY(eng_lower_axis(lower, node, axes != NULL ? axes[i] : (int64_t)i, in.rank, &d));
         if (seen[d] || sizes[i] < 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u: size %lld%s", d,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u: size %lld%s", d,
                                   (long long)sizes[i], seen[d] ? ", given twice" : "");
         }
         seen[d] = true;
         desc.dims[d] = sizes[i];
     }
-    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
     eng_layout_strides(&in, ENG_PLAIN, from);
@@ -56,10 +56,10 @@ static enum base_status lower_center_crop_pad(struct eng_lower *l, const struct 
         map.src_offset += more < 0 ? -more / 2 * from[d] : 0;
         map.dst_offset += more > 0 ? more / 2 * to[d] : 0;
     }
-    struct eng_maps maps = {.l = l};
+    struct eng_maps maps = {.l = lower};
     BASE_TRY(eng_maps_add(&maps, &map));
     BASE_TRY(eng_maps_finish(&maps, &desc, true, &out));
-    return eng_lower_output(l, node, 0, out);
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- Col2Im
@@ -74,7 +74,7 @@ struct columns {
 };
 
 // An attribute of `count` numbers in low..COLUMN_MAX; `otherwise` when it is not there.
-static enum base_status column_attr(struct eng_lower *l, const struct eng_node *node,
+static enum base_status column_attr(struct eng_lower *lower, const struct eng_node *node,
                                     const char *name, uint32_t count, int64_t otherwise,
                                     int64_t *out)
 {
@@ -83,7 +83,7 @@ static enum base_status column_attr(struct eng_lower *l, const struct eng_node *
     for (uint32_t i = 0; i < count; i++) {
         out[i] = list != NULL && i < given ? list[i] : otherwise;
         if ((list != NULL && given != count) || out[i] < otherwise || out[i] > COLUMN_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "attribute %s: %u numbers, %u wanted, from %lld to %lld", name,
                                   given, count, (long long)otherwise, (long long)COLUMN_MAX);
         }
@@ -91,14 +91,14 @@ static enum base_status column_attr(struct eng_lower *l, const struct eng_node *
     return BASE_OK;
 }
 
-static enum base_status column_sizes(struct eng_lower *l, const struct eng_node *node,
+static enum base_status column_sizes(struct eng_lower *lower, const struct eng_node *node,
                                      uint32_t input, uint32_t count, int64_t *out)
 {
     uint32_t tensor = ENG_NONE;
     const int64_t *list = NULL;
     uint32_t given = 0;
-    BASE_TRY(eng_lower_input(l, node, input, &tensor));
-    BASE_TRY(eng_lower_ints(l, node, tensor, &list, &given));
+    BASE_TRY(eng_lower_input(lower, node, input, &tensor));
+    BASE_TRY(eng_lower_ints(lower, node, tensor, &list, &given));
     for (uint32_t i = 0; i < given && given == count; i++) {
         out[i] = list[i];
         if (list[i] < 1 || list[i] > COLUMN_MAX) {
@@ -106,111 +106,114 @@ static enum base_status column_sizes(struct eng_lower *l, const struct eng_node 
         }
     }
     if (given != count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u wants %u sizes from 1 to %lld",
-                              input, count, (long long)COLUMN_MAX);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "input %u wants %u sizes from 1 to %lld", input, count,
+                              (long long)COLUMN_MAX);
     }
     return BASE_OK;
 }
 
-static enum base_status columns_read(struct eng_lower *l, const struct eng_node *node,
-                                     struct columns *c)
+static enum base_status columns_read(struct eng_lower *lower, const struct eng_node *node,
+                                     struct columns *columns)
 {
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-    int64_t spatial = eng_desc_count(eng_lower_desc(l, tensor));
+    BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+    int64_t spatial = eng_desc_count(eng_lower_desc(lower, tensor));
     if (spatial < 1 || spatial > ENG_RANK_MAX - 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "image_shape has %lld numbers",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "image_shape has %lld numbers",
                               (long long)spatial);
     }
     int64_t pads[2 * ENG_RANK_MAX] = {0};
-    c->spatial = (uint32_t)spatial;
-    c->kernel_count = 1;
-    c->place_count = 1;
-    BASE_TRY(column_sizes(l, node, 1, c->spatial, c->image));
-    BASE_TRY(column_sizes(l, node, 2, c->spatial, c->kernel));
-    BASE_TRY(column_attr(l, node, "strides", c->spatial, 1, c->stride));
-    BASE_TRY(column_attr(l, node, "dilations", c->spatial, 1, c->dilation));
-    BASE_TRY(column_attr(l, node, "pads", 2 * c->spatial, 0, pads));
-    for (uint32_t d = 0; d < c->spatial; d++) {
-        c->begin[d] = pads[d];
-        c->padded[d] = c->image[d] + pads[d] + pads[c->spatial + d];
-        int64_t room = c->padded[d] - ((c->kernel[d] - 1) * c->dilation[d] + 1);
-        c->places[d] = room < 0 ? 0 : room / c->stride[d] + 1;
-        if (c->kernel[d] > IMAGE_NUMBERS_MAX / c->kernel_count ||
-            c->places[d] > IMAGE_NUMBERS_MAX / c->place_count) {
-            return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "too many places");
+    columns->spatial = (uint32_t)spatial;
+    columns->kernel_count = 1;
+    columns->place_count = 1;
+    BASE_TRY(column_sizes(lower, node, 1, columns->spatial, columns->image));
+    BASE_TRY(column_sizes(lower, node, 2, columns->spatial, columns->kernel));
+    BASE_TRY(column_attr(lower, node, "strides", columns->spatial, 1, columns->stride));
+    BASE_TRY(column_attr(lower, node, "dilations", columns->spatial, 1, columns->dilation));
+    BASE_TRY(column_attr(lower, node, "pads", 2 * columns->spatial, 0, pads));
+    for (uint32_t d = 0; d < columns->spatial; d++) {
+        columns->begin[d] = pads[d];
+        columns->padded[d] = columns->image[d] + pads[d] + pads[columns->spatial + d];
+        int64_t room = columns->padded[d] - ((columns->kernel[d] - 1) * columns->dilation[d] + 1);
+        columns->places[d] = room < 0 ? 0 : room / columns->stride[d] + 1;
+        if (columns->kernel[d] > IMAGE_NUMBERS_MAX / columns->kernel_count ||
+            columns->places[d] > IMAGE_NUMBERS_MAX / columns->place_count) {
+            return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "too many places");
         }
-        c->kernel_count *= c->kernel[d];
-        c->place_count *= c->places[d];
+        columns->kernel_count *= columns->kernel[d];
+        columns->place_count *= columns->places[d];
         if (room < 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "a block of %lld in a padded image of %lld",
-                                  (long long)c->kernel[d], (long long)c->padded[d]);
+                                  (long long)columns->kernel[d], (long long)columns->padded[d]);
         }
     }
     return BASE_OK;
 }
 
 // For each element of the block, and each place of it: where in the padded image it goes.
-static void columns_index(const struct columns *c, int64_t *out)
+static void columns_index(const struct columns *columns, int64_t *out)
 {
-    for (int64_t i = 0; i < c->kernel_count * c->place_count; i++) {
-        int64_t element = i / c->place_count;
-        int64_t place = i % c->place_count;
+    for (int64_t i = 0; i < columns->kernel_count * columns->place_count; i++) {
+        int64_t element = i / columns->place_count;
+        int64_t place = i % columns->place_count;
         int64_t stride = 1;
         out[i] = 0;
-        for (uint32_t d = c->spatial; d-- > 0;) {
-            out[i] += stride * (place % c->places[d] * c->stride[d] +
-                                element % c->kernel[d] * c->dilation[d]);
-            place /= c->places[d];
-            element /= c->kernel[d];
-            stride *= c->padded[d];
+        for (uint32_t d = columns->spatial; d-- > 0;) {
+            out[i] += stride * (place % columns->places[d] * columns->stride[d] +
+                                element % columns->kernel[d] * columns->dilation[d]);
+            place /= columns->places[d];
+            element /= columns->kernel[d];
+            stride *= columns->padded[d];
         }
     }
 }
 
 // updates [kernel, places, images] are added to zeros [padded image, images]; a row an index.
-static enum base_status add_columns(struct eng_lower *l, const struct eng_node *node,
-                                    const struct columns *c, uint32_t updates, int64_t images,
+static enum base_status add_columns(struct eng_lower *lower, const struct eng_node *node,
+                                    const struct columns *columns, uint32_t updates, int64_t images,
                                     uint32_t *out)
 {
-    int64_t count = c->kernel_count * c->place_count;
-    struct eng_desc desc = {.dtype = eng_lower_desc(l, updates)->dtype, .rank = c->spatial + 1};
+    int64_t count = columns->kernel_count * columns->place_count;
+    struct eng_desc desc = {.dtype = eng_lower_desc(lower, updates)->dtype,
+                            .rank = columns->spatial + 1};
     struct eng_desc list = eng_desc_of(ENG_I64, &count, 1);
-    memcpy(desc.dims, c->padded, c->spatial * sizeof(desc.dims[0]));
-    desc.dims[c->spatial] = images;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    int64_t *index = eng_lower_alloc(l, (size_t)count * sizeof(*index));
+    memcpy(desc.dims, columns->padded, columns->spatial * sizeof(desc.dims[0]));
+    desc.dims[columns->spatial] = images;
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    int64_t *index = eng_lower_alloc(lower, (size_t)count * sizeof(*index));
     if (index == NULL) {
         return BASE_ERR_NOMEM;
     }
-    columns_index(c, index);
+    columns_index(columns, index);
     uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
     struct eng_desc rows = eng_desc_of(desc.dtype, (int64_t[]){count, images}, 2);
-    BASE_TRY(eng_lower_virtual(l, &desc, NULL, 0, true, &inputs[0]));
-    BASE_TRY(eng_lower_const(l, &list, index, &inputs[1]));
-    BASE_TRY(eng_lower_reshape(l, updates, &rows, &inputs[2]));
+    BASE_TRY(eng_lower_virtual(lower, &desc, NULL, 0, true, &inputs[0]));
+    BASE_TRY(eng_lower_const(lower, &list, index, &inputs[1]));
+    BASE_TRY(eng_lower_reshape(lower, updates, &rows, &inputs[2]));
     struct eng_command command = {.op = ENG_OP_SCATTER};
     command.node = node->index;
-    command.u.scatter = (struct eng_scatter){.fn = ENG_SCATTER_ADD,
-                                             .rows = eng_dims_product(c->padded, 0, c->spatial),
-                                             .count = count,
-                                             .inner = images};
-    return eng_emit(l, &command, inputs, 3, &desc, 1, out);
+    command.u.scatter =
+        (struct eng_scatter){.fn = ENG_SCATTER_ADD,
+                             .rows = eng_dims_product(columns->padded, 0, columns->spatial),
+                             .count = count,
+                             .inner = images};
+    return eng_emit(lower, &command, inputs, 3, &desc, 1, out);
 }
 
-static enum base_status lower_col2im(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_col2im(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     struct eng_desc in;
     struct columns c = {0};
-    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
-    BASE_TRY(columns_read(l, node, &c));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
+    BASE_TRY(columns_read(lower, node, &c));
     if (in.rank != 3 || in.dims[1] % c.kernel_count != 0 || in.dims[2] != c.place_count ||
         c.kernel_count > IMAGE_NUMBERS_MAX / c.place_count || eng_desc_count(&in) == 0 ||
         in.dtype == ENG_STRING || in.dtype == ENG_BOOL) {
         char text[72];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "input %s for blocks of %lld elements at %lld places",
                               eng_desc_text(&in, text, sizeof(text)), (long long)c.kernel_count,
                               (long long)c.place_count);
@@ -220,9 +223,9 @@ static enum base_status lower_col2im(struct eng_lower *l, const struct eng_node 
     struct eng_desc split =
         eng_desc_of(in.dtype, (int64_t[]){images, c.kernel_count, c.place_count}, 3);
     static const uint32_t images_last[3] = {1, 2, 0};
-    BASE_TRY(eng_lower_reshape(l, x, &split, &x));
-    BASE_TRY(eng_lower_transpose(l, x, images_last, &x));
-    BASE_TRY(add_columns(l, node, &c, x, images, &x));
+    BASE_TRY(eng_lower_reshape(lower, x, &split, &x));
+    BASE_TRY(eng_lower_transpose(lower, x, images_last, &x));
+    BASE_TRY(add_columns(lower, node, &c, x, images, &x));
     uint32_t perm[ENG_RANK_MAX] = {c.spatial};
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX] = {1};
@@ -236,9 +239,9 @@ static enum base_status lower_col2im(struct eng_lower *l, const struct eng_node 
         sizes[d + 1] = c.image[d];
         desc.dims[desc.rank++] = c.image[d];
     }
-    BASE_TRY(eng_lower_transpose(l, x, perm, &x));
-    BASE_TRY(eng_lower_slice(l, x, starts, steps, sizes, &x));
-    return eng_output_reshaped(l, node, x, &desc);
+    BASE_TRY(eng_lower_transpose(lower, x, perm, &x));
+    BASE_TRY(eng_lower_slice(lower, x, starts, steps, sizes, &x));
+    return eng_output_reshaped(lower, node, x, &desc);
 }
 
 // --- AffineGrid
@@ -262,17 +265,17 @@ static void grid_fill(const int64_t *dims, uint32_t spatial, bool align, double 
 }
 
 // Each place of the grid, as a row with a 1 behind it, times the transposed map.
-static enum base_status lower_affine_grid(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_affine_grid(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t theta = ENG_NONE;
     uint32_t tensor = ENG_NONE;
     uint32_t grid = ENG_NONE;
     const int64_t *size = NULL;
     uint32_t count = 0;
-    BASE_TRY(eng_lower_input(l, node, 0, &theta));
-    BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-    BASE_TRY(eng_lower_ints(l, node, tensor, &size, &count));
-    struct eng_desc in = *eng_lower_desc(l, theta);
+    BASE_TRY(eng_lower_input(lower, node, 0, &theta));
+    BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+    BASE_TRY(eng_lower_ints(lower, node, tensor, &size, &count));
+    struct eng_desc in = *eng_lower_desc(lower, theta);
     bool align = eng_node_int(node, "align_corners", 0) != 0;
     int64_t spatial = (int64_t)count - 2;
     bool fits =
@@ -287,24 +290,24 @@ static enum base_status lower_affine_grid(struct eng_lower *l, const struct eng_
     if (!fits) {
         char text[72];
         return eng_lower_fail(
-            l, node, BASE_ERR_INVALID, "theta %s and a size of %u numbers%s do not make a grid",
+            lower, node, BASE_ERR_INVALID, "theta %s and a size of %u numbers%s do not make a grid",
             eng_desc_text(&in, text, sizeof(text)), count, align ? ", corners aligned," : "");
     }
     struct eng_desc base = eng_desc_of(ENG_F64, (int64_t[]){places, spatial + 1}, 2);
-    double *values = eng_lower_alloc(l, (size_t)(places * (spatial + 1)) * sizeof(*values));
+    double *values = eng_lower_alloc(lower, (size_t)(places * (spatial + 1)) * sizeof(*values));
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
     grid_fill(size + 2, (uint32_t)spatial, align, values);
-    BASE_TRY(eng_lower_const(l, &base, values, &grid));
-    BASE_TRY(eng_emit_cast(l, grid, in.dtype, &grid));
-    BASE_TRY(eng_emit_matmul(l, node, grid, false, theta, true, 1, &grid));
+    BASE_TRY(eng_lower_const(lower, &base, values, &grid));
+    BASE_TRY(eng_emit_cast(lower, grid, in.dtype, &grid));
+    BASE_TRY(eng_emit_matmul(lower, node, grid, false, theta, true, 1, &grid));
     struct eng_desc desc = {.dtype = in.dtype, .rank = count, .dims = {in.dims[0]}};
     for (uint32_t d = 1; d + 1 < count; d++) {
         desc.dims[d] = size[d + 1];
     }
     desc.dims[count - 1] = spatial;
-    return eng_output_reshaped(l, node, grid, &desc);
+    return eng_output_reshaped(lower, node, grid, &desc);
 }
 
 static const struct eng_op rows[] = {

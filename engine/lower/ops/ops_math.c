@@ -59,7 +59,7 @@ static const struct unary_rule unary_rules[] = {
     {"ThresholdedRelu", ENG_THRESHOLDED_RELU, NN_TYPES_FLOAT, "alpha", NULL, 1.0f, 0},
 };
 
-static enum base_status lower_unary(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_unary(struct eng_lower *lower, const struct eng_node *node)
 {
     const struct unary_rule *rule = NULL;
     for (size_t i = 0; i < sizeof(unary_rules) / sizeof(unary_rules[0]); i++) {
@@ -68,61 +68,61 @@ static enum base_status lower_unary(struct eng_lower *l, const struct eng_node *
         }
     }
     if (rule == NULL) {
-        return eng_lower_fail(l, node, BASE_ERR_BUG, "no rule for this operator");
+        return eng_lower_fail(lower, node, BASE_ERR_BUG, "no rule for this operator");
     }
     uint32_t x;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, rule->types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &x, &desc));
     float alpha =
         rule->alpha != NULL ? eng_node_float(node, rule->alpha, rule->alpha_default) : 0.0f;
     float beta = rule->beta != NULL ? eng_node_float(node, rule->beta, rule->beta_default) : 0.0f;
     if (rule->fn == ENG_CELU && alpha == 0.0f) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute alpha is 0");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute alpha is 0");
     }
     uint32_t y;
-    BASE_TRY(eng_emit_unary(l, rule->fn, alpha, beta, x, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_unary(lower, rule->fn, alpha, beta, x, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_gelu(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_gelu(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     struct eng_string text = eng_node_string(node, "approximate", "none");
     bool is_tanh = eng_string_is(text, "tanh");
     if (!is_tanh && !eng_string_is(text, "none")) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "approximate '%.*s' is not known",
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "approximate '%.*s' is not known",
                               (int)(text.size > 32 ? 32 : text.size), text.at);
     }
-    BASE_TRY(eng_nn_unary(l, is_tanh ? ENG_GELU_TANH : ENG_GELU, x, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_unary(lower, is_tanh ? ENG_GELU_TANH : ENG_GELU, x, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // x * tanh(softplus(x)).
-static enum base_status lower_mish(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_mish(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(eng_nn_unary(l, ENG_SOFTPLUS, x, &y));
-    BASE_TRY(eng_nn_unary(l, ENG_TANH, y, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, y, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_unary(lower, ENG_SOFTPLUS, x, &y));
+    BASE_TRY(eng_nn_unary(lower, ENG_TANH, y, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, y, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_is_inf(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_is_inf(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     float negative = eng_node_int(node, "detect_negative", 1) != 0 ? 1.0f : 0.0f;
     float positive = eng_node_int(node, "detect_positive", 1) != 0 ? 1.0f : 0.0f;
     uint32_t y;
-    BASE_TRY(eng_emit_unary(l, ENG_IS_INF, negative, positive, x, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_unary(lower, ENG_IS_INF, negative, positive, x, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 struct binary_rule {
@@ -164,7 +164,7 @@ static const struct binary_rule *find_binary(const char *op)
 }
 
 // Opsets before 7: `axis` names the dimension of a where the shape of b begins.
-static enum base_status legacy_broadcast(struct eng_lower *l, const struct eng_node *node,
+static enum base_status legacy_broadcast(struct eng_lower *lower, const struct eng_node *node,
                                          const struct eng_desc *a, const struct eng_desc *b,
                                          uint32_t *tensor)
 {
@@ -172,24 +172,24 @@ static enum base_status legacy_broadcast(struct eng_lower *l, const struct eng_n
     if (node->opset >= ENG_OPSET_FULL || eng_node_attr(node, "axis") == NULL) {
         return BASE_OK;
     }
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), a->rank, &axis));
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), a->rank, &axis));
     if (axis + b->rank > a->rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u leaves no room for %u dimensions",
-                              axis, b->rank);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "axis %u leaves no room for %u dimensions", axis, b->rank);
     }
     struct eng_desc wide = *b;
     wide.rank = a->rank - axis;
     for (uint32_t d = b->rank; d < wide.rank; d++) {
         wide.dims[d] = 1;
     }
-    return eng_lower_reshape(l, *tensor, &wide, tensor);
+    return eng_lower_reshape(lower, *tensor, &wide, tensor);
 }
 
-static enum base_status lower_binary(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_binary(struct eng_lower *lower, const struct eng_node *node)
 {
     const struct binary_rule *rule = find_binary(node->op);
     if (rule == NULL) {
-        return eng_lower_fail(l, node, BASE_ERR_BUG, "no rule for this operator");
+        return eng_lower_fail(lower, node, BASE_ERR_BUG, "no rule for this operator");
     }
     uint32_t a;
     uint32_t b;
@@ -198,159 +198,159 @@ static enum base_status lower_binary(struct eng_lower *l, const struct eng_node 
     struct eng_desc b_desc;
     bool text = rule->fn == ENG_EQUAL && node->opset >= 19; // strings are compared since then
     uint32_t types = rule->types | (text ? NN_TYPE(STRING) : 0);
-    BASE_TRY(eng_nn_input(l, node, 0, types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, types, &b, &b_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
-    BASE_TRY(legacy_broadcast(l, node, &a_desc, &b_desc, &b));
-    BASE_TRY(eng_emit_binary(l, node, rule->fn, a, b, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &a, &a_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, types, &b, &b_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(legacy_broadcast(lower, node, &a_desc, &b_desc, &b));
+    BASE_TRY(eng_emit_binary(lower, node, rule->fn, a, b, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Min, Max, Sum and Mean of any number of inputs, one after the other.
-static enum base_status lower_variadic(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_variadic(struct eng_lower *lower, const struct eng_node *node)
 {
     const struct binary_rule *rule = find_binary(node->op);
     if (rule == NULL || node->input_count == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the operator has no input");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the operator has no input");
     }
     uint32_t y;
     struct eng_desc first;
-    BASE_TRY(eng_nn_input(l, node, 0, rule->types, &y, &first));
+    BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &y, &first));
     for (uint32_t i = 1; i < node->input_count; i++) {
         uint32_t x;
         struct eng_desc desc;
-        BASE_TRY(eng_nn_input(l, node, i, rule->types, &x, &desc));
-        BASE_TRY(eng_nn_same_type(l, node, i, desc.dtype, first.dtype));
-        BASE_TRY(eng_emit_binary(l, node, rule->fn, y, x, &y));
+        BASE_TRY(eng_nn_input(lower, node, i, rule->types, &x, &desc));
+        BASE_TRY(eng_nn_same_type(lower, node, i, desc.dtype, first.dtype));
+        BASE_TRY(eng_emit_binary(lower, node, rule->fn, y, x, &y));
     }
     if (node->input_count > 1 && strcmp(node->op, "Mean") == 0) {
-        BASE_TRY(eng_nn_with(l, node, ENG_DIV, y, node->input_count, &y));
+        BASE_TRY(eng_nn_with(lower, node, ENG_DIV, y, node->input_count, &y));
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_mod(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_mod(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t a;
     uint32_t b;
     uint32_t y;
     struct eng_desc a_desc;
     struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_NUMERIC, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_NUMERIC, &b, &b_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &a, &a_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_NUMERIC, &b, &b_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     bool fmod = eng_node_int(node, "fmod", 0) != 0;
     if (!fmod && ((NN_TYPES_FLOAT >> a_desc.dtype) & 1)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s inputs need attribute fmod = 1",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s inputs need attribute fmod = 1",
                               eng_dtype_name(a_desc.dtype));
     }
-    BASE_TRY(eng_emit_binary(l, node, fmod ? ENG_FMOD : ENG_MOD, a, b, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_binary(lower, node, fmod ? ENG_FMOD : ENG_MOD, a, b, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_bit_shift(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_bit_shift(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t a;
     uint32_t b;
     uint32_t y;
     struct eng_desc a_desc;
     struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_UINT, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_UINT, &b, &b_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_UINT, &a, &a_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_UINT, &b, &b_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     struct eng_string direction = eng_node_string(node, "direction", "");
     bool left = eng_string_is(direction, "LEFT");
     if (!left && !eng_string_is(direction, "RIGHT")) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "attribute direction is '%.*s', expected LEFT or RIGHT",
                               (int)direction.size, direction.at);
     }
-    BASE_TRY(eng_emit_binary(l, node, left ? ENG_SHIFT_LEFT : ENG_SHIFT_RIGHT, a, b, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_binary(lower, node, left ? ENG_SHIFT_LEFT : ENG_SHIFT_RIGHT, a, b, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // x to a constant power that has a cheaper form. *out stays ENG_NONE when it has none.
-static enum base_status power_of(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+static enum base_status power_of(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                  double power, uint32_t *out)
 {
     if (power == 1.0) {
         *out = x;
     } else if (power == 2.0) {
-        return eng_nn_unary(l, ENG_SQUARE, x, out);
+        return eng_nn_unary(lower, ENG_SQUARE, x, out);
     } else if (power == 3.0) {
         uint32_t square;
-        BASE_TRY(eng_nn_unary(l, ENG_SQUARE, x, &square));
-        return eng_emit_binary(l, node, ENG_MUL, square, x, out);
+        BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &square));
+        return eng_emit_binary(lower, node, ENG_MUL, square, x, out);
     } else if (power == 0.5) {
-        return eng_nn_unary(l, ENG_SQRT, x, out);
+        return eng_nn_unary(lower, ENG_SQRT, x, out);
     } else if (power == -1.0) {
-        return eng_nn_unary(l, ENG_RECIPROCAL, x, out);
+        return eng_nn_unary(lower, ENG_RECIPROCAL, x, out);
     }
     return BASE_OK;
 }
 
 // The type of the result is the base's; with mixed types the power is computed in double, or in
 // int64 when both are integers.
-static enum base_status lower_pow(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_pow(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t e;
     struct eng_desc x_desc;
     struct eng_desc e_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_NUMERIC, &x, &x_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_NUMERIC, &e, &e_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &x_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_NUMERIC, &e, &e_desc));
     if (node->opset < 12) {
-        BASE_TRY(eng_nn_same_type(l, node, 1, e_desc.dtype, x_desc.dtype));
+        BASE_TRY(eng_nn_same_type(lower, node, 1, e_desc.dtype, x_desc.dtype));
     }
     bool x_float = (NN_TYPES_FLOAT >> x_desc.dtype) & 1;
     uint32_t y = ENG_NONE;
-    if (x_float && eng_lower_is_known(l, e) && e_desc.rank <= x_desc.rank &&
+    if (x_float && eng_lower_is_known(lower, e) && e_desc.rank <= x_desc.rank &&
         eng_desc_count(&e_desc) == 1) {
         double power;
-        BASE_TRY(eng_lower_scalar(l, node, e, &power));
-        BASE_TRY(power_of(l, node, x, power, &y));
+        BASE_TRY(eng_lower_scalar(lower, node, e, &power));
+        BASE_TRY(power_of(lower, node, x, power, &y));
         if (y != ENG_NONE) {
-            return eng_lower_output(l, node, 0, y);
+            return eng_lower_output(lower, node, 0, y);
         }
     }
     enum eng_dtype work = x_desc.dtype;
     if (x_desc.dtype != e_desc.dtype && !x_float) {
         work = ((NN_TYPES_FLOAT >> e_desc.dtype) & 1) ? ENG_F64 : ENG_I64;
     }
-    BASE_TRY(eng_emit_cast(l, x, work, &x));
-    BASE_TRY(eng_emit_cast(l, e, work, &e));
-    BASE_TRY(eng_emit_binary(l, node, ENG_POW, x, e, &y));
-    BASE_TRY(eng_emit_cast(l, y, x_desc.dtype, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_cast(lower, x, work, &x));
+    BASE_TRY(eng_emit_cast(lower, e, work, &e));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_POW, x, e, &y));
+    BASE_TRY(eng_emit_cast(lower, y, x_desc.dtype, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // One bound of Clip as an input: a scalar of x's type. *out_value is its content when known.
-static enum base_status clip_bound(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                   enum eng_dtype dtype, uint32_t *out, double *out_value,
-                                   bool *out_known)
+static enum base_status clip_bound(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t input, enum eng_dtype dtype, uint32_t *out,
+                                   double *out_value, bool *out_known)
 {
     struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(l, node, input, NN_TYPES_NUMERIC, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_NUMERIC, out, &desc));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_same_type(l, node, input, desc.dtype, dtype));
+    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, dtype));
     if (eng_desc_count(&desc) != 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is not a scalar", input);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is not a scalar", input);
     }
-    if (!eng_lower_is_known(l, *out)) {
+    if (!eng_lower_is_known(lower, *out)) {
         *out_known = false;
         return BASE_OK;
     }
-    return eng_lower_scalar(l, node, *out, out_value);
+    return eng_lower_scalar(lower, node, *out, out_value);
 }
 
 // Attributes before opset 11, inputs since. A missing bound does not clip at all.
-static enum base_status lower_clip(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_clip(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_NUMERIC, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &desc));
     double low = -INFINITY;
     double high = INFINITY;
     bool known = true;
@@ -360,50 +360,50 @@ static enum base_status lower_clip(struct eng_lower *l, const struct eng_node *n
         low = (double)eng_node_float(node, "min", -INFINITY);
         high = (double)eng_node_float(node, "max", INFINITY);
     } else {
-        BASE_TRY(clip_bound(l, node, 1, desc.dtype, &low_tensor, &low, &known));
-        BASE_TRY(clip_bound(l, node, 2, desc.dtype, &high_tensor, &high, &known));
+        BASE_TRY(clip_bound(lower, node, 1, desc.dtype, &low_tensor, &low, &known));
+        BASE_TRY(clip_bound(lower, node, 2, desc.dtype, &high_tensor, &high, &known));
         if (low_tensor == ENG_NONE && high_tensor == ENG_NONE) {
-            return eng_lower_output(l, node, 0, x);
+            return eng_lower_output(lower, node, 0, x);
         }
     }
     uint32_t y = x;
     bool exact = (NN_TYPES_FLOAT >> desc.dtype) & 1 && desc.dtype != ENG_F64;
     if (known && low == 0.0 && isinf(high) && high > 0) {
-        BASE_TRY(eng_nn_unary(l, ENG_RELU, x, &y));
+        BASE_TRY(eng_nn_unary(lower, ENG_RELU, x, &y));
     } else if (known && (exact || node->opset < 11)) {
         // A low bound above the high one gives the high one.
         low = low > high ? high : low;
-        BASE_TRY(eng_emit_unary(l, ENG_CLIP, (float)low, (float)high, x, &y));
+        BASE_TRY(eng_emit_unary(lower, ENG_CLIP, (float)low, (float)high, x, &y));
     } else {
         struct eng_desc scalar = {.dtype = desc.dtype};
         if (low_tensor != ENG_NONE) {
-            BASE_TRY(eng_nn_reshape(l, low_tensor, &scalar, &low_tensor));
-            BASE_TRY(eng_emit_binary(l, node, ENG_MAX, y, low_tensor, &y));
+            BASE_TRY(eng_nn_reshape(lower, low_tensor, &scalar, &low_tensor));
+            BASE_TRY(eng_emit_binary(lower, node, ENG_MAX, y, low_tensor, &y));
         }
         if (high_tensor != ENG_NONE) {
-            BASE_TRY(eng_nn_reshape(l, high_tensor, &scalar, &high_tensor));
-            BASE_TRY(eng_emit_binary(l, node, ENG_MIN, y, high_tensor, &y));
+            BASE_TRY(eng_nn_reshape(lower, high_tensor, &scalar, &high_tensor));
+            BASE_TRY(eng_emit_binary(lower, node, ENG_MIN, y, high_tensor, &y));
         }
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_prelu(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_prelu(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t slope;
     uint32_t y;
     struct eng_desc desc;
     struct eng_desc slope_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_FLOAT | NN_TYPES_INT, &slope, &slope_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, slope_desc.dtype, desc.dtype));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT | NN_TYPES_INT, &slope, &slope_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, slope_desc.dtype, desc.dtype));
     if (node->opset < ENG_OPSET_FULL && slope_desc.rank == 1 && desc.rank > 2) {
         slope_desc.rank = desc.rank - 1; // a slope a channel: [C] meant [C, 1...]
         for (uint32_t d = 1; d < slope_desc.rank; d++) {
             slope_desc.dims[d] = 1;
         }
-        BASE_TRY(eng_lower_reshape(l, slope, &slope_desc, &slope));
+        BASE_TRY(eng_lower_reshape(lower, slope, &slope_desc, &slope));
     }
     bool fits = slope_desc.rank <= desc.rank;
     for (uint32_t i = 0; fits && i < slope_desc.rank; i++) {
@@ -413,15 +413,15 @@ static enum base_status lower_prelu(struct eng_lower *l, const struct eng_node *
     if (!fits) {
         char a[64];
         char b[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "slope %s does not broadcast to %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "slope %s does not broadcast to %s",
                               eng_desc_text(&slope_desc, a, sizeof(a)),
                               eng_desc_text(&desc, b, sizeof(b)));
     }
-    BASE_TRY(eng_emit_binary(l, node, ENG_PRELU, x, slope, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_binary(lower, node, ENG_PRELU, x, slope, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_where(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_where(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t condition;
     uint32_t a;
@@ -429,38 +429,38 @@ static enum base_status lower_where(struct eng_lower *l, const struct eng_node *
     uint32_t y;
     struct eng_desc desc;
     struct eng_desc a_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPE(BOOL), &condition, &desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_ANY, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 2, NN_TYPES_ANY, &b, &desc));
-    BASE_TRY(eng_nn_same_type(l, node, 2, desc.dtype, a_desc.dtype));
-    BASE_TRY(eng_emit_select(l, node, condition, a, b, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(BOOL), &condition, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &a, &a_desc));
+    BASE_TRY(eng_nn_input(lower, node, 2, NN_TYPES_ANY, &b, &desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 2, desc.dtype, a_desc.dtype));
+    BASE_TRY(eng_emit_select(lower, node, condition, a, b, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_identity(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_identity(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
-    BASE_TRY(eng_lower_slot(l, node, 0, &slot));
-    return eng_lower_output_slot(l, node, 0, &slot);
+    BASE_TRY(eng_lower_slot(lower, node, 0, &slot));
+    return eng_lower_output_slot(lower, node, 0, &slot);
 }
 
 // Running sums along the axis that input 1 names.
-static enum base_status lower_cumsum(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_cumsum(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t axis_tensor;
     struct eng_desc desc;
     struct eng_desc axis_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_INDEX, &axis_tensor, &axis_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_INDEX, &axis_tensor, &axis_desc));
     const int64_t *axes;
     uint32_t count;
-    BASE_TRY(eng_lower_ints(l, node, axis_tensor, &axes, &count));
+    BASE_TRY(eng_lower_ints(lower, node, axis_tensor, &axes, &count));
     if (count != 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (axis) has %u values", count);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 1 (axis) has %u values", count);
     }
     uint32_t axis;
-    BASE_TRY(eng_lower_axis(l, node, axes[0], desc.rank, &axis));
+    BASE_TRY(eng_lower_axis(lower, node, axes[0], desc.rank, &axis));
     struct eng_command command = {.op = ENG_OP_CUMSUM};
     command.u.cumsum = (struct eng_cumsum){
         .outer = eng_nn_product(&desc, 0, axis),
@@ -470,8 +470,8 @@ static enum base_status lower_cumsum(struct eng_lower *l, const struct eng_node 
         .reverse = eng_node_int(node, "reverse", 0) != 0,
     };
     uint32_t y;
-    BASE_TRY(eng_emit(l, &command, &x, 1, &desc, 1, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit(lower, &command, &x, 1, &desc, 1, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // clang-format off

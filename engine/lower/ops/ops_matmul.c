@@ -7,36 +7,36 @@
 #include <string.h>
 
 // Vectors take part as a row (left) or a column (right), a dim the result loses again.
-enum base_status eng_nn_matmul(struct eng_lower *l, const struct eng_node *node, uint32_t a,
+enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *node, uint32_t a,
                                uint32_t b, uint32_t *out)
 {
-    struct eng_desc a_desc = *eng_lower_desc(l, a);
-    struct eng_desc b_desc = *eng_lower_desc(l, b);
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
     bool a_vector = a_desc.rank == 1;
     bool b_vector = b_desc.rank == 1;
     if (a_desc.rank == 0 || b_desc.rank == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "an operand is a scalar");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "an operand is a scalar");
     }
     if (a_vector) {
         struct eng_desc row = eng_nn_desc2(a_desc.dtype, 1, a_desc.dims[0]);
-        BASE_TRY(eng_nn_reshape(l, a, &row, &a));
+        BASE_TRY(eng_nn_reshape(lower, a, &row, &a));
     }
     if (b_vector) {
         struct eng_desc column = eng_nn_desc2(b_desc.dtype, b_desc.dims[0], 1);
-        BASE_TRY(eng_nn_reshape(l, b, &column, &b));
+        BASE_TRY(eng_nn_reshape(lower, b, &column, &b));
     }
     int64_t k = a_desc.dims[a_desc.rank - 1];
     if (k != (b_vector ? b_desc.dims[0] : b_desc.dims[b_desc.rank - 2])) {
         char a_text[64];
         char b_text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s times %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s times %s",
                               eng_desc_text(&a_desc, a_text, sizeof(a_text)),
                               eng_desc_text(&b_desc, b_text, sizeof(b_text)));
     }
     uint32_t y;
-    BASE_TRY(eng_emit_matmul(l, node, a, false, b, false, 1.0f, &y));
+    BASE_TRY(eng_emit_matmul(lower, node, a, false, b, false, 1.0f, &y));
     if (a_vector || b_vector) {
-        struct eng_desc full = *eng_lower_desc(l, y);
+        struct eng_desc full = *eng_lower_desc(lower, y);
         struct eng_desc desc = {.dtype = full.dtype};
         for (uint32_t i = 0; i < full.rank; i++) {
             bool dropped = (i == full.rank - 2 && a_vector) || (i == full.rank - 1 && b_vector);
@@ -44,13 +44,13 @@ enum base_status eng_nn_matmul(struct eng_lower *l, const struct eng_node *node,
                 desc.dims[desc.rank++] = full.dims[i];
             }
         }
-        BASE_TRY(eng_nn_reshape(l, y, &desc, &y));
+        BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
     }
     *out = y;
     return BASE_OK;
 }
 
-static enum base_status lower_matmul(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_matmul(struct eng_lower *lower, const struct eng_node *node)
 {
     const uint32_t types = NN_TYPES_FLOAT | NN_TYPES_INDEX | NN_TYPE(U32) | NN_TYPE(U64);
     uint32_t a;
@@ -58,24 +58,24 @@ static enum base_status lower_matmul(struct eng_lower *l, const struct eng_node 
     uint32_t y;
     struct eng_desc a_desc;
     struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, types, &b, &b_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
-    BASE_TRY(eng_nn_matmul(l, node, a, b, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &a, &a_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, types, &b, &b_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(eng_nn_matmul(lower, node, a, b, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // C of Gemm must broadcast to [m, n] without enlarging it.
-static enum base_status gemm_addend(struct eng_lower *l, const struct eng_node *node,
+static enum base_status gemm_addend(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_desc *y, uint32_t *out)
 {
     struct eng_desc desc;
     const uint32_t types = NN_TYPES_FLOAT | NN_TYPES_INDEX | NN_TYPE(U32) | NN_TYPE(U64);
-    BASE_TRY(eng_nn_optional(l, node, 2, types, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, node, 2, types, out, &desc));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_same_type(l, node, 2, desc.dtype, y->dtype));
+    BASE_TRY(eng_nn_same_type(lower, node, 2, desc.dtype, y->dtype));
     bool fits = desc.rank <= 2;
     for (uint32_t i = 0; fits && i < desc.rank; i++) {
         int64_t dim = desc.dims[desc.rank - 1 - i];
@@ -84,19 +84,19 @@ static enum base_status gemm_addend(struct eng_lower *l, const struct eng_node *
     if (!fits) {
         char c_text[64];
         char y_text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 2, %s, does not broadcast to %s",
-                              eng_desc_text(&desc, c_text, sizeof(c_text)),
-                              eng_desc_text(y, y_text, sizeof(y_text)));
+        return eng_lower_fail(
+            lower, node, BASE_ERR_INVALID, "input 2, %s, does not broadcast to %s",
+            eng_desc_text(&desc, c_text, sizeof(c_text)), eng_desc_text(y, y_text, sizeof(y_text)));
     }
     float beta = eng_node_float(node, "beta", 1.0f);
     if (beta == 1.0f) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_with(l, node, ENG_MUL, *out, (double)beta, out));
-    return eng_nn_fold(l, *out, out);
+    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, *out, (double)beta, out));
+    return eng_nn_fold(lower, *out, out);
 }
 
-static enum base_status lower_gemm(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_gemm(struct eng_lower *lower, const struct eng_node *node)
 {
     const uint32_t types = NN_TYPES_FLOAT | NN_TYPES_INDEX | NN_TYPE(U32) | NN_TYPE(U64);
     uint32_t a;
@@ -105,138 +105,138 @@ static enum base_status lower_gemm(struct eng_lower *l, const struct eng_node *n
     uint32_t y;
     struct eng_desc a_desc;
     struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(l, node, 0, types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(l, node, 1, types, &b, &b_desc));
-    BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &a, &a_desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, types, &b, &b_desc));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     bool trans_a = eng_node_int(node, "transA", 0) != 0;
     bool trans_b = eng_node_int(node, "transB", 0) != 0;
     if (a_desc.rank != 2 || b_desc.rank != 2 ||
         a_desc.dims[trans_a ? 0 : 1] != b_desc.dims[trans_b ? 1 : 0]) {
         char a_text[64];
         char b_text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s%s times %s%s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s%s times %s%s",
                               eng_desc_text(&a_desc, a_text, sizeof(a_text)), trans_a ? "^T" : "",
                               eng_desc_text(&b_desc, b_text, sizeof(b_text)), trans_b ? "^T" : "");
     }
     float alpha = eng_node_float(node, "alpha", 1.0f);
     struct eng_desc y_desc =
         eng_nn_desc2(a_desc.dtype, a_desc.dims[trans_a ? 1 : 0], b_desc.dims[trans_b ? 0 : 1]);
-    BASE_TRY(gemm_addend(l, node, &y_desc, &c));
-    BASE_TRY(eng_emit_matmul(l, node, a, trans_a, b, trans_b, alpha, &y));
+    BASE_TRY(gemm_addend(lower, node, &y_desc, &c));
+    BASE_TRY(eng_emit_matmul(lower, node, a, trans_a, b, trans_b, alpha, &y));
     if (c != ENG_NONE) {
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, c, &y));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, c, &y));
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // --- 8-bit integers ------------------------------------------------------------------------------
 
-enum base_status eng_nn_shifted(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                uint32_t zero_input, uint32_t rank_after, enum eng_dtype to,
-                                uint32_t *out)
+enum base_status eng_nn_shifted(struct eng_lower *lower, const struct eng_node *node,
+                                uint32_t input, uint32_t zero_input, uint32_t rank_after,
+                                enum eng_dtype to, uint32_t *out)
 {
     uint32_t zero;
     struct eng_desc desc;
     struct eng_desc zero_desc;
-    BASE_TRY(eng_nn_input(l, node, input, NN_TYPES_BYTE, out, &desc));
-    BASE_TRY(eng_emit_cast(l, *out, to, out));
-    BASE_TRY(eng_nn_optional(l, node, zero_input, NN_TYPES_BYTE, &zero, &zero_desc));
+    BASE_TRY(eng_nn_input(lower, node, input, NN_TYPES_BYTE, out, &desc));
+    BASE_TRY(eng_emit_cast(lower, *out, to, out));
+    BASE_TRY(eng_nn_optional(lower, node, zero_input, NN_TYPES_BYTE, &zero, &zero_desc));
     if (zero == ENG_NONE) {
-        return eng_nn_fold(l, *out, out);
+        return eng_nn_fold(lower, *out, out);
     }
-    BASE_TRY(eng_nn_same_type(l, node, zero_input, zero_desc.dtype, desc.dtype));
-    BASE_TRY(eng_emit_cast(l, zero, to, &zero));
-    BASE_TRY(eng_nn_fold(l, zero, &zero));
+    BASE_TRY(eng_nn_same_type(lower, node, zero_input, zero_desc.dtype, desc.dtype));
+    BASE_TRY(eng_emit_cast(lower, zero, to, &zero));
+    BASE_TRY(eng_nn_fold(lower, zero, &zero));
     if (eng_desc_count(&zero_desc) == 1) {
         struct eng_desc scalar = {.dtype = to};
-        BASE_TRY(eng_nn_reshape(l, zero, &scalar, &zero));
+        BASE_TRY(eng_nn_reshape(lower, zero, &scalar, &zero));
     } else if (zero_desc.rank == 1) {
         struct eng_desc column =
             eng_nn_desc_axis(to, rank_after + 1, 0, eng_desc_count(&zero_desc));
-        BASE_TRY(eng_nn_reshape(l, zero, &column, &zero));
+        BASE_TRY(eng_nn_reshape(lower, zero, &column, &zero));
     }
     uint32_t y;
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, *out, zero, &y));
-    const struct eng_desc *after = eng_lower_desc(l, y);
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, *out, zero, &y));
+    const struct eng_desc *after = eng_lower_desc(lower, y);
     desc.dtype = to;
     if (!eng_desc_equal(after, &desc)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u does not fit input %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u does not fit input %u",
                               zero_input, input);
     }
-    return eng_nn_fold(l, y, out);
+    return eng_nn_fold(lower, y, out);
 }
 
-enum base_status eng_nn_integer_matmul(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_nn_integer_matmul(struct eng_lower *lower, const struct eng_node *node,
                                        uint32_t a_input, uint32_t a_zero, uint32_t b_input,
                                        uint32_t b_zero, uint32_t *out)
 {
     uint32_t a;
     uint32_t b;
     // A zero point of the left side belongs to a row, one of the right side to a column.
-    BASE_TRY(eng_nn_shifted(l, node, a_input, a_zero, 1, ENG_I32, &a));
-    BASE_TRY(eng_nn_shifted(l, node, b_input, b_zero, 0, ENG_I32, &b));
-    return eng_nn_matmul(l, node, a, b, out);
+    BASE_TRY(eng_nn_shifted(lower, node, a_input, a_zero, 1, ENG_I32, &a));
+    BASE_TRY(eng_nn_shifted(lower, node, b_input, b_zero, 0, ENG_I32, &b));
+    return eng_nn_matmul(lower, node, a, b, out);
 }
 
-static enum base_status lower_matmul_integer(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_matmul_integer(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t y;
-    BASE_TRY(eng_nn_integer_matmul(l, node, 0, 2, 1, 3, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_integer_matmul(lower, node, 0, 2, 1, 3, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Sums of this many products of two shifted bytes (at most 255 * 255 each) are exact in float32.
 #define EXACT_F32_PRODUCTS ((1 << 24) / (255 * 255))
 
-enum base_status eng_nn_integer_conv(struct eng_lower *l, const struct eng_node *node,
+enum base_status eng_nn_integer_conv(struct eng_lower *lower, const struct eng_node *node,
                                      const struct eng_nn_quant_inputs *in, uint32_t *out)
 {
     uint32_t x;
     uint32_t w;
     struct eng_desc x_desc;
     struct eng_desc w_desc;
-    BASE_TRY(eng_nn_input(l, node, in->x, NN_TYPES_BYTE, &x, &x_desc));
-    BASE_TRY(eng_nn_input(l, node, in->w, NN_TYPES_BYTE, &w, &w_desc));
+    BASE_TRY(eng_nn_input(lower, node, in->x, NN_TYPES_BYTE, &x, &x_desc));
+    BASE_TRY(eng_nn_input(lower, node, in->w, NN_TYPES_BYTE, &w, &w_desc));
     int64_t groups = eng_node_int(node, "group", 1);
     if (x_desc.rank < 3 || w_desc.rank != x_desc.rank || groups < 1 ||
         x_desc.dims[1] % groups != 0 || w_desc.dims[1] != x_desc.dims[1] / groups ||
         w_desc.dims[0] % groups != 0 || x_desc.dims[1] == 0) {
         char x_text[64];
         char w_text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "input %s, weights %s and group %lld do not fit",
                               eng_desc_text(&x_desc, x_text, sizeof(x_text)),
                               eng_desc_text(&w_desc, w_text, sizeof(w_text)), (long long)groups);
     }
-    if (eng_lower_has(l, node, in->x_zero)) {
+    if (eng_lower_has(lower, node, in->x_zero)) {
         uint32_t zero;
         struct eng_desc zero_desc;
-        BASE_TRY(eng_nn_input(l, node, in->x_zero, NN_TYPES_BYTE, &zero, &zero_desc));
+        BASE_TRY(eng_nn_input(lower, node, in->x_zero, NN_TYPES_BYTE, &zero, &zero_desc));
         if (eng_desc_count(&zero_desc) != 1) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is not a scalar",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is not a scalar",
                                   in->x_zero);
         }
     }
     // Floating point that is exact for these sums: float32 has fast kernels, float64 the range.
     bool narrow = eng_nn_product(&w_desc, 1, w_desc.rank) <= EXACT_F32_PRODUCTS;
     enum eng_dtype work = narrow ? ENG_F32 : ENG_F64;
-    BASE_TRY(eng_nn_shifted(l, node, in->x, in->x_zero, 0, work, &x));
-    BASE_TRY(eng_nn_shifted(l, node, in->w, in->w_zero, w_desc.rank - 1, work, &w));
+    BASE_TRY(eng_nn_shifted(lower, node, in->x, in->x_zero, 0, work, &x));
+    BASE_TRY(eng_nn_shifted(lower, node, in->w, in->w_zero, w_desc.rank - 1, work, &w));
     struct eng_window window;
-    BASE_TRY(eng_window_read(l, node, x_desc.rank - 2, w_desc.dims + 2, &window));
-    BASE_TRY(eng_window_place(l, node, x_desc.dims + 2, false, &window));
+    BASE_TRY(eng_window_read(lower, node, x_desc.rank - 2, w_desc.dims + 2, &window));
+    BASE_TRY(eng_window_place(lower, node, x_desc.dims + 2, false, &window));
     struct eng_conv conv = eng_conv_of(&window, groups);
     conv.exact = true;
-    BASE_TRY(eng_emit_conv(l, node, &conv, x, w, ENG_NONE, out));
-    return eng_emit_cast(l, *out, ENG_I32, out);
+    BASE_TRY(eng_emit_conv(lower, node, &conv, x, w, ENG_NONE, out));
+    return eng_emit_cast(lower, *out, ENG_I32, out);
 }
 
-static enum base_status lower_conv_integer(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_conv_integer(struct eng_lower *lower, const struct eng_node *node)
 {
     const struct eng_nn_quant_inputs in = {.x = 0, .w = 1, .x_zero = 2, .w_zero = 3};
     uint32_t y;
-    BASE_TRY(eng_nn_integer_conv(l, node, &in, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_integer_conv(lower, node, &in, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 static const struct eng_op rows[] = {

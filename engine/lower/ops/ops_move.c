@@ -7,36 +7,37 @@
 // Rows up to which Trilu is regions, one a row; longer matrices are selected by a mask.
 #define TRILU_REGION_ROWS 1024
 
-static enum base_status lower_transpose(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_transpose(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, 0, &x));
-    uint32_t rank = eng_lower_desc(l, x)->rank;
+    BASE_TRY(eng_lower_input(lower, node, 0, &x));
+    uint32_t rank = eng_lower_desc(lower, x)->rank;
     uint32_t perm[ENG_RANK_MAX] = {0};
     uint32_t count = 0;
     const int64_t *axes = eng_node_ints(node, "perm", &count);
     if (axes != NULL && count != rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "perm has %u axes, the input %u", count,
-                              rank);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "perm has %u axes, the input %u",
+                              count, rank);
     }
     bool seen[ENG_RANK_MAX] = {false};
     for (uint32_t d = 0; d < rank; d++) {
         perm[d] = rank - 1 - d;
         if (axes != NULL) {
-            BASE_TRY(eng_lower_axis(l, node, axes[d], rank, &perm[d]));
+            BASE_TRY(eng_lower_axis(lower, node, axes[d], rank, &perm[d]));
         }
         if (seen[perm[d]]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is twice in perm", perm[d]);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is twice in perm",
+                                  perm[d]);
         }
         seen[perm[d]] = true;
     }
-    BASE_TRY(eng_lower_transpose(l, x, perm, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_transpose(lower, x, perm, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // Whether two tensors may be joined along `axis`.
-static enum base_status check_joined(struct eng_lower *l, const struct eng_node *node,
+static enum base_status check_joined(struct eng_lower *lower, const struct eng_node *node,
                                      const struct eng_desc *a, const struct eng_desc *b,
                                      uint32_t axis)
 {
@@ -49,56 +50,56 @@ static enum base_status check_joined(struct eng_lower *l, const struct eng_node 
     }
     char first[72];
     char second[72];
-    return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s and %s cannot be joined along axis %u",
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s and %s cannot be joined along axis %u",
                           eng_desc_text(a, first, sizeof(first)),
                           eng_desc_text(b, second, sizeof(second)), axis);
 }
 
-static enum base_status lower_concat(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_concat(struct eng_lower *lower, const struct eng_node *node)
 {
-    uint32_t *tensors = eng_lower_alloc(l, node->input_count * sizeof(*tensors) + 1);
+    uint32_t *tensors = eng_lower_alloc(lower, node->input_count * sizeof(*tensors) + 1);
     if (tensors == NULL) {
         return BASE_ERR_NOMEM;
     }
     if (node->input_count == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has no input");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has no input");
     }
     struct eng_desc desc = {0};
     uint32_t axis = 0;
     int64_t total = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        BASE_TRY(eng_lower_input(l, node, i, &tensors[i]));
-        struct eng_desc next = *eng_lower_desc(l, tensors[i]);
+        BASE_TRY(eng_lower_input(lower, node, i, &tensors[i]));
+        struct eng_desc next = *eng_lower_desc(lower, tensors[i]);
         if (i == 0) {
             desc = next;
-            BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 1), desc.rank, &axis));
+            BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 1), desc.rank, &axis));
         }
-        BASE_TRY(check_joined(l, node, &desc, &next, axis));
+        BASE_TRY(check_joined(lower, node, &desc, &next, axis));
         total += next.dims[axis];
     }
     desc.dims[axis] = total;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_concat(l, tensors, node->input_count, axis, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_concat(lower, tensors, node->input_count, axis, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // Sizes of the parts when the node names none: equal ones, since opset 18 `num_outputs` of them, of
 // which the last may be smaller.
-static enum base_status even_parts(struct eng_lower *l, const struct eng_node *node, int64_t dim,
-                                   int64_t *parts)
+static enum base_status even_parts(struct eng_lower *lower, const struct eng_node *node,
+                                   int64_t dim, int64_t *parts)
 {
     int64_t count = (int64_t)node->output_count;
     bool named = node->opset >= 18;
     if (named && eng_node_int(node, "num_outputs", 0) != count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "attribute num_outputs is %lld, it has %lld outputs and no split",
                               (long long)eng_node_int(node, "num_outputs", 0), (long long)count);
     }
     int64_t part = count == 0 ? 0 : (dim + count - 1) / count;
     int64_t last = dim - part * (count - 1);
     if (count == 0 || last < 0 || (!named && last != part)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "dimension %lld does not split into %lld %s parts", (long long)dim,
                               (long long)count, named ? "" : "equal");
     }
@@ -109,36 +110,36 @@ static enum base_status even_parts(struct eng_lower *l, const struct eng_node *n
 }
 
 // Sizes of the parts along a dimension, one an output.
-static enum base_status split_parts(struct eng_lower *l, const struct eng_node *node, int64_t dim,
-                                    const int64_t **out)
+static enum base_status split_parts(struct eng_lower *lower, const struct eng_node *node,
+                                    int64_t dim, const int64_t **out)
 {
     uint32_t count = 0;
-    BASE_TRY(eng_lower_ints_of(l, node, 1, "split", out, &count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "split", out, &count));
     if (*out == NULL) {
-        int64_t *parts = eng_lower_alloc(l, (node->output_count + 1) * sizeof(*parts));
+        int64_t *parts = eng_lower_alloc(lower, (node->output_count + 1) * sizeof(*parts));
         if (parts == NULL) {
             return BASE_ERR_NOMEM;
         }
         *out = parts;
-        return even_parts(l, node, dim, parts);
+        return even_parts(lower, node, dim, parts);
     }
     if (count != node->output_count || eng_node_attr(node, "num_outputs") != NULL) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "split has %u sizes for %u outputs%s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "split has %u sizes for %u outputs%s",
                               count, node->output_count,
                               count == node->output_count ? " and num_outputs is given too" : "");
     }
     return BASE_OK;
 }
 
-static enum base_status lower_split(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_split(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t axis = 0;
     const int64_t *parts = NULL;
-    BASE_TRY(eng_lower_input(l, node, 0, &x));
-    struct eng_desc in = *eng_lower_desc(l, x);
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
-    BASE_TRY(split_parts(l, node, in.dims[axis], &parts));
+    BASE_TRY(eng_lower_input(lower, node, 0, &x));
+    struct eng_desc in = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+    BASE_TRY(split_parts(lower, node, in.dims[axis], &parts));
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX];
     for (uint32_t d = 0; d < in.rank; d++) {
@@ -148,17 +149,17 @@ static enum base_status lower_split(struct eng_lower *l, const struct eng_node *
         struct eng_desc desc = in;
         desc.dims[axis] = parts[i];
         if (parts[i] < 0 || parts[i] > in.dims[axis] - starts[axis]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "part %u of %lld does not fit into dimension %lld", i,
                                   (long long)parts[i], (long long)in.dims[axis]);
         }
         uint32_t out = ENG_NONE;
-        BASE_TRY(eng_lower_slice(l, x, starts, steps, desc.dims, &out));
-        BASE_TRY(eng_lower_output(l, node, i, out));
+        BASE_TRY(eng_lower_slice(lower, x, starts, steps, desc.dims, &out));
+        BASE_TRY(eng_lower_output(lower, node, i, out));
         starts[axis] += parts[i];
     }
     if (starts[axis] != in.dims[axis]) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "sizes add up to %lld of %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "sizes add up to %lld of %lld",
                               (long long)starts[axis], (long long)in.dims[axis]);
     }
     return BASE_OK;
@@ -186,31 +187,31 @@ struct slice_args {
     uint32_t start_count, end_count, axis_count, step_count;
 };
 
-static enum base_status slice_args(struct eng_lower *l, const struct eng_node *node,
+static enum base_status slice_args(struct eng_lower *lower, const struct eng_node *node,
                                    struct slice_args *args)
 {
-    BASE_TRY(eng_lower_ints_of(l, node, 1, "starts", &args->starts, &args->start_count));
-    BASE_TRY(eng_lower_ints_of(l, node, 2, "ends", &args->ends, &args->end_count));
-    BASE_TRY(eng_lower_ints_of(l, node, 3, "axes", &args->axes, &args->axis_count));
-    BASE_TRY(eng_lower_ints_of(l, node, 4, "steps", &args->steps, &args->step_count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "starts", &args->starts, &args->start_count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 2, "ends", &args->ends, &args->end_count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 3, "axes", &args->axes, &args->axis_count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 4, "steps", &args->steps, &args->step_count));
     if (args->start_count != args->end_count ||
         (args->axes != NULL && args->axis_count != args->start_count) ||
         (args->steps != NULL && args->step_count != args->start_count)) {
         return eng_lower_fail(
-            l, node, BASE_ERR_INVALID, "starts, ends, axes, steps have %u, %u, %u, %u numbers",
+            lower, node, BASE_ERR_INVALID, "starts, ends, axes, steps have %u, %u, %u, %u numbers",
             args->start_count, args->end_count, args->axis_count, args->step_count);
     }
     return BASE_OK;
 }
 
-static enum base_status lower_slice(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_slice(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
     struct slice_args args = {0};
-    BASE_TRY(eng_lower_input(l, node, 0, &x));
-    BASE_TRY(slice_args(l, node, &args));
-    struct eng_desc in = *eng_lower_desc(l, x);
+    BASE_TRY(eng_lower_input(lower, node, 0, &x));
+    BASE_TRY(slice_args(lower, node, &args));
+    struct eng_desc in = *eng_lower_desc(lower, x);
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX] = {0};
     int64_t sizes[ENG_RANK_MAX] = {0};
@@ -222,10 +223,10 @@ static enum base_status lower_slice(struct eng_lower *l, const struct eng_node *
     for (uint32_t i = 0; i < args.start_count; i++) {
         uint32_t axis = 0;
         int64_t step = args.steps != NULL ? args.steps[i] : 1;
-        BASE_TRY(
-            eng_lower_axis(l, node, args.axes != NULL ? args.axes[i] : (int64_t)i, in.rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, args.axes != NULL ? args.axes[i] : (int64_t)i, in.rank,
+                                &axis));
         if (step == 0 || seen[axis]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is %s", axis,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is %s", axis,
                                   step == 0 ? "taken in steps of 0" : "given twice");
         }
         seen[axis] = true;
@@ -233,63 +234,63 @@ static enum base_status lower_slice(struct eng_lower *l, const struct eng_node *
         slice_axis(in.dims[axis], step, &starts[axis], args.ends[i], &sizes[axis]);
         steps[axis] = sizes[axis] > 1 ? step : 1;
     }
-    BASE_TRY(eng_lower_slice(l, x, starts, steps, sizes, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_slice(lower, x, starts, steps, sizes, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // Repeats per axis: an input from opset 6 on; before, one count for one axis, both inputs.
-static enum base_status tile_repeats(struct eng_lower *l, const struct eng_node *node,
+static enum base_status tile_repeats(struct eng_lower *lower, const struct eng_node *node,
                                      const struct eng_desc *in, int64_t repeats[ENG_RANK_MAX])
 {
     uint32_t tensor = ENG_NONE;
     const int64_t *values = NULL;
     uint32_t count = 0;
-    if (eng_lower_has(l, node, 2)) {
+    if (eng_lower_has(lower, node, 2)) {
         int64_t axis = 0;
         uint32_t at = 0;
-        BASE_TRY(eng_input_int(l, node, 2, &axis));
-        BASE_TRY(eng_lower_axis(l, node, axis, in->rank, &at));
+        BASE_TRY(eng_input_int(lower, node, 2, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, axis, in->rank, &at));
         for (uint32_t d = 0; d < in->rank; d++) {
             repeats[d] = 1;
         }
-        BASE_TRY(eng_input_int(l, node, 1, &repeats[at]));
+        BASE_TRY(eng_input_int(lower, node, 1, &repeats[at]));
         count = in->rank;
     } else {
-        BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-        BASE_TRY(eng_lower_ints(l, node, tensor, &values, &count));
+        BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+        BASE_TRY(eng_lower_ints(lower, node, tensor, &values, &count));
     }
     if (count != in->rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u repeats for %u dimensions", count,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u repeats for %u dimensions", count,
                               in->rank);
     }
     for (uint32_t d = 0; d < in->rank; d++) {
         repeats[d] = values != NULL ? values[d] : repeats[d];
         if (repeats[d] < 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "repeats[%u] is negative", d);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "repeats[%u] is negative", d);
         }
     }
     return BASE_OK;
 }
 
-static enum base_status lower_tile(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_tile(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     struct eng_desc in;
     int64_t repeats[ENG_RANK_MAX];
-    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
-    BASE_TRY(tile_repeats(l, node, &in, repeats));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
+    BASE_TRY(tile_repeats(lower, node, &in, repeats));
     struct eng_desc desc = in;
     for (uint32_t d = 0; d < in.rank; d++) {
         if (__builtin_mul_overflow(in.dims[d], repeats[d], &desc.dims[d])) {
             desc.dims[d] = INT64_MAX;
         }
     }
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    struct eng_maps maps = {.l = l};
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    struct eng_maps maps = {.l = lower};
     uint32_t out = ENG_NONE;
     if (eng_desc_count(&desc) == 0) { // repeated no times: strides would be those of nothing
         BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
-        return eng_lower_output(l, node, 0, out);
+        return eng_lower_output(lower, node, 0, out);
     }
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
@@ -305,50 +306,51 @@ static enum base_status lower_tile(struct eng_lower *l, const struct eng_node *n
     }
     BASE_TRY(eng_maps_add(&maps, &map));
     BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
-    return eng_lower_output(l, node, 0, out);
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // Reads input 0 as [N, C, H, W] and the block size.
-static enum base_status block_input(struct eng_lower *l, const struct eng_node *node,
+static enum base_status block_input(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t *out_x, struct eng_desc *out_desc, int64_t *out_block)
 {
-    BASE_TRY(eng_lower_input(l, node, 0, out_x));
-    *out_desc = *eng_lower_desc(l, *out_x);
+    BASE_TRY(eng_lower_input(lower, node, 0, out_x));
+    *out_desc = *eng_lower_desc(lower, *out_x);
     *out_block = eng_node_int(node, "blocksize", 0);
     if (out_desc->rank != 4 || *out_block < 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "rank %u (4 wanted), blocksize %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "rank %u (4 wanted), blocksize %lld",
                               out_desc->rank, (long long)*out_block);
     }
     return BASE_OK;
 }
 
 // reshape to `split`, transpose by `perm`, reshape to `desc`: one raster.
-static enum base_status rearrange(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+static enum base_status rearrange(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                   const struct eng_desc *split, const uint32_t perm[6],
                                   const struct eng_desc *desc)
 {
     uint32_t parts = ENG_NONE;
     uint32_t turned = ENG_NONE;
-    BASE_TRY(eng_lower_reshape(l, x, split, &parts));
-    BASE_TRY(eng_lower_transpose(l, parts, perm, &turned));
-    return eng_output_reshaped(l, node, turned, desc);
+    BASE_TRY(eng_lower_reshape(lower, x, split, &parts));
+    BASE_TRY(eng_lower_transpose(lower, parts, perm, &turned));
+    return eng_output_reshaped(lower, node, turned, desc);
 }
 
-static enum base_status lower_depth_to_space(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_depth_to_space(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     struct eng_desc in;
     int64_t b = 0;
-    BASE_TRY(block_input(l, node, &x, &in, &b));
+    BASE_TRY(block_input(lower, node, &x, &in, &b));
     const int64_t *dims = in.dims;
     if (b > dims[1] || dims[1] % b != 0 || dims[1] / b % b != 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%lld channels for a block size of %lld",
-                              (long long)dims[1], (long long)b);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "%lld channels for a block size of %lld", (long long)dims[1],
+                              (long long)b);
     }
     struct eng_string mode = eng_node_string(node, "mode", "DCR");
     bool crd = eng_string_is(mode, "CRD");
     if (!crd && !eng_string_is(mode, "DCR")) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "mode is neither DCR nor CRD");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "mode is neither DCR nor CRD");
     }
     int64_t depth = dims[1] / b / b;
     struct eng_desc split =
@@ -358,18 +360,18 @@ static enum base_status lower_depth_to_space(struct eng_lower *l, const struct e
     static const uint32_t perm_dcr[6] = {0, 3, 4, 1, 5, 2};
     struct eng_desc desc =
         eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, dims[2] * b, dims[3] * b}, 4);
-    return rearrange(l, node, x, &split, crd ? perm_crd : perm_dcr, &desc);
+    return rearrange(lower, node, x, &split, crd ? perm_crd : perm_dcr, &desc);
 }
 
-static enum base_status lower_space_to_depth(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_space_to_depth(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     struct eng_desc in;
     int64_t b = 0;
-    BASE_TRY(block_input(l, node, &x, &in, &b));
+    BASE_TRY(block_input(lower, node, &x, &in, &b));
     const int64_t *dims = in.dims;
     if (dims[2] % b != 0 || dims[3] % b != 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%lld x %lld for a block size of %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%lld x %lld for a block size of %lld",
                               (long long)dims[2], (long long)dims[3], (long long)b);
     }
     int64_t height = dims[2] / b;
@@ -383,17 +385,18 @@ static enum base_status lower_space_to_depth(struct eng_lower *l, const struct e
         depth = INT64_MAX;
     }
     struct eng_desc desc = eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, height, width}, 4);
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    return rearrange(l, node, x, &split, perm, &desc);
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    return rearrange(lower, node, x, &split, perm, &desc);
 }
 
 // One region a row of the triangle; the rest is zero.
-static enum base_status trilu_regions(struct eng_lower *l, uint32_t x, const struct eng_desc *in,
-                                      bool upper, int64_t k, uint32_t *out)
+static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x,
+                                      const struct eng_desc *in, bool upper, int64_t k,
+                                      uint32_t *out)
 {
     int64_t rows = in->dims[in->rank - 2];
     int64_t columns = in->dims[in->rank - 1];
-    struct eng_maps maps = {.l = l};
+    struct eng_maps maps = {.l = lower};
     for (int64_t row = 0; row < rows; row++) {
         // Columns [edge, columns) of the upper triangle, [0, edge) of the lower one.
         int64_t edge = 0;
@@ -413,8 +416,8 @@ static enum base_status trilu_regions(struct eng_lower *l, uint32_t x, const str
 }
 
 // Selects by column >= row + k (upper) or <=: for matrices of many rows and a k not known yet.
-static enum base_status trilu_select(struct eng_lower *l, const struct eng_node *node, uint32_t x,
-                                     const struct eng_desc *in, bool upper, uint32_t k,
+static enum base_status trilu_select(struct eng_lower *lower, const struct eng_node *node,
+                                     uint32_t x, const struct eng_desc *in, bool upper, uint32_t k,
                                      uint32_t *out)
 {
     uint32_t rows = ENG_NONE;
@@ -422,50 +425,50 @@ static enum base_status trilu_select(struct eng_lower *l, const struct eng_node 
     uint32_t edge = ENG_NONE;
     uint32_t mask = ENG_NONE;
     uint32_t zero = ENG_NONE;
-    BASE_TRY(eng_const_steps(l, 2, 0, in->dims[in->rank - 2], 1, &rows));
-    BASE_TRY(eng_const_steps(l, 2, 1, in->dims[in->rank - 1], 1, &columns));
+    BASE_TRY(eng_const_steps(lower, 2, 0, in->dims[in->rank - 2], 1, &rows));
+    BASE_TRY(eng_const_steps(lower, 2, 1, in->dims[in->rank - 1], 1, &columns));
     edge = rows;
     if (k != ENG_NONE) {
         struct eng_desc scalar = {.dtype = ENG_I64};
-        BASE_TRY(eng_lower_reshape(l, k, &scalar, &k));
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, rows, k, &edge));
+        BASE_TRY(eng_lower_reshape(lower, k, &scalar, &k));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, rows, k, &edge));
     }
-    BASE_TRY(
-        eng_emit_binary(l, node, upper ? ENG_GREATER_EQUAL : ENG_LESS_EQUAL, columns, edge, &mask));
-    BASE_TRY(eng_lower_const_f32(l, in->dtype, 0, &zero));
-    return eng_emit_select(l, node, mask, x, zero, out);
+    BASE_TRY(eng_emit_binary(lower, node, upper ? ENG_GREATER_EQUAL : ENG_LESS_EQUAL, columns, edge,
+                             &mask));
+    BASE_TRY(eng_lower_const_f32(lower, in->dtype, 0, &zero));
+    return eng_emit_select(lower, node, mask, x, zero, out);
 }
 
-static enum base_status lower_trilu(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_trilu(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t k = ENG_NONE;
     uint32_t out = ENG_NONE;
     struct eng_desc in;
-    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
-    BASE_TRY(eng_lower_optional(l, node, 1, &k));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
+    BASE_TRY(eng_lower_optional(lower, node, 1, &k));
     if (in.rank < 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input has rank %u, at least 2 wanted",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input has rank %u, at least 2 wanted",
                               in.rank);
     }
     if (k != ENG_NONE) {
-        struct eng_desc k_desc = *eng_lower_desc(l, k);
+        struct eng_desc k_desc = *eng_lower_desc(lower, k);
         if (k_desc.dtype != ENG_I64 || eng_desc_count(&k_desc) != 1) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "k must be one int64");
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "k must be one int64");
         }
     }
     bool upper = eng_node_int(node, "upper", 1) != 0;
-    bool is_known = k == ENG_NONE || eng_lower_is_known(l, k);
+    bool is_known = k == ENG_NONE || eng_lower_is_known(lower, k);
     if (is_known && in.dims[in.rank - 2] <= TRILU_REGION_ROWS) {
         int64_t diagonal = 0;
         if (k != ENG_NONE) {
-            BASE_TRY(eng_input_int(l, node, 1, &diagonal));
+            BASE_TRY(eng_input_int(lower, node, 1, &diagonal));
         }
-        BASE_TRY(trilu_regions(l, x, &in, upper, diagonal, &out));
+        BASE_TRY(trilu_regions(lower, x, &in, upper, diagonal, &out));
     } else {
-        BASE_TRY(trilu_select(l, node, x, &in, upper, k, &out));
+        BASE_TRY(trilu_select(lower, node, x, &in, upper, k, &out));
     }
-    return eng_lower_output(l, node, 0, out);
+    return eng_lower_output(lower, node, 0, out);
 }
 
 static const struct eng_op rows[] = {

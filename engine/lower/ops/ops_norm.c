@@ -16,15 +16,15 @@ struct batch_norm {
     double epsilon, momentum;
 };
 
-static enum base_status batch_norm_read(struct eng_lower *l, const struct eng_node *node,
+static enum base_status batch_norm_read(struct eng_lower *lower, const struct eng_node *node,
                                         struct batch_norm *bn)
 {
     uint32_t *const params[4] = {&bn->scale, &bn->bias, &bn->mean, &bn->var};
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &bn->x, &bn->desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &bn->x, &bn->desc));
     bool spatial = node->opset >= 9 || eng_node_int(node, "spatial", 1) != 0;
     int64_t channels = bn->desc.rank > 1 ? bn->desc.dims[1] : 1;
     if (bn->desc.rank == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input is a scalar");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the input is a scalar");
     }
     bn->column =
         eng_nn_desc_axis(bn->desc.dtype, bn->desc.rank > 1 ? bn->desc.rank - 1 : 1, 0, channels);
@@ -33,15 +33,15 @@ static enum base_status batch_norm_read(struct eng_lower *l, const struct eng_no
     }
     for (uint32_t i = 0; i < 4; i++) {
         struct eng_desc desc;
-        BASE_TRY(eng_nn_input(l, node, i + 1, NN_TYPES_FLOAT, params[i], &desc));
+        BASE_TRY(eng_nn_input(lower, node, i + 1, NN_TYPES_FLOAT, params[i], &desc));
         if (eng_desc_count(&desc) != eng_desc_count(&bn->column)) {
             char text[64];
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s for %lld channels",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is %s for %lld channels",
                                   i + 1, eng_desc_text(&desc, text, sizeof(text)),
                                   (long long)channels);
         }
-        BASE_TRY(eng_emit_cast(l, *params[i], bn->desc.dtype, params[i]));
-        BASE_TRY(eng_nn_reshape(l, *params[i], &bn->column, params[i]));
+        BASE_TRY(eng_emit_cast(lower, *params[i], bn->desc.dtype, params[i]));
+        BASE_TRY(eng_nn_reshape(lower, *params[i], &bn->column, params[i]));
     }
     bn->epsilon = (double)eng_node_float(node, "epsilon", 1e-5f);
     bn->momentum = (double)eng_node_float(node, "momentum", 0.9f);
@@ -49,18 +49,18 @@ static enum base_status batch_norm_read(struct eng_lower *l, const struct eng_no
 }
 
 // scale / sqrt(var + epsilon) and bias - mean * that, from contents.
-static enum base_status known_factors(struct eng_lower *l, const struct batch_norm *bn,
+static enum base_status known_factors(struct eng_lower *lower, const struct batch_norm *bn,
                                       uint32_t *out_a, uint32_t *out_b)
 {
     const uint32_t params[4] = {bn->scale, bn->bias, bn->mean, bn->var};
     const float *data[4];
     for (int i = 0; i < 4; i++) {
         struct eng_array array;
-        BASE_TRY(eng_lower_content(l, params[i], &array));
+        BASE_TRY(eng_lower_content(lower, params[i], &array));
         data[i] = array.data;
     }
     int64_t count = eng_desc_count(&bn->column);
-    float *a = eng_lower_alloc(l, (size_t)(2 * count + 1) * sizeof(float));
+    float *a = eng_lower_alloc(lower, (size_t)(2 * count + 1) * sizeof(float));
     if (a == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -70,58 +70,58 @@ static enum base_status known_factors(struct eng_lower *l, const struct batch_no
         a[i] = (float)factor;
         b[i] = (float)((double)data[1][i] - (double)data[2][i] * factor);
     }
-    BASE_TRY(eng_lower_const(l, &bn->column, a, out_a));
-    return eng_lower_const(l, &bn->column, b, out_b);
+    BASE_TRY(eng_lower_const(lower, &bn->column, a, out_a));
+    return eng_lower_const(lower, &bn->column, b, out_b);
 }
 
 // The same two factors as commands.
-static enum base_status computed_factors(struct eng_lower *l, const struct eng_node *node,
+static enum base_status computed_factors(struct eng_lower *lower, const struct eng_node *node,
                                          const struct batch_norm *bn, uint32_t mean, uint32_t var,
                                          uint32_t *out_a, uint32_t *out_b)
 {
     uint32_t t;
-    BASE_TRY(eng_nn_with(l, node, ENG_ADD, var, bn->epsilon, &t));
-    BASE_TRY(eng_nn_unary(l, ENG_RSQRT, t, &t));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, bn->scale, t, out_a));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, mean, *out_a, &t));
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, bn->bias, t, out_b));
-    BASE_TRY(eng_nn_fold(l, *out_a, out_a));
-    return eng_nn_fold(l, *out_b, out_b);
+    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, var, bn->epsilon, &t));
+    BASE_TRY(eng_nn_unary(lower, ENG_RSQRT, t, &t));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, bn->scale, t, out_a));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, mean, *out_a, &t));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, bn->bias, t, out_b));
+    BASE_TRY(eng_nn_fold(lower, *out_a, out_a));
+    return eng_nn_fold(lower, *out_b, out_b);
 }
 
-static enum base_status batch_norm_apply(struct eng_lower *l, const struct eng_node *node,
+static enum base_status batch_norm_apply(struct eng_lower *lower, const struct eng_node *node,
                                          uint32_t x, uint32_t a, uint32_t b)
 {
     uint32_t y;
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, a, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, b, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, a, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, b, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // old * momentum + batch * (1 - momentum), bound to an output in the shape of input `input`.
-static enum base_status running_output(struct eng_lower *l, const struct eng_node *node,
+static enum base_status running_output(struct eng_lower *lower, const struct eng_node *node,
                                        const struct batch_norm *bn, uint32_t input, uint32_t old,
                                        uint32_t batch, uint32_t output)
 {
     uint32_t kept;
     uint32_t added;
     uint32_t original;
-    if (!eng_lower_wants(l, node, output)) {
+    if (!eng_lower_wants(lower, node, output)) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_with(l, node, ENG_MUL, old, bn->momentum, &kept));
-    BASE_TRY(eng_nn_with(l, node, ENG_MUL, batch, 1.0 - bn->momentum, &added));
-    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, kept, added, &kept));
-    BASE_TRY(eng_lower_input(l, node, input, &original));
-    struct eng_desc desc = *eng_lower_desc(l, original);
-    BASE_TRY(eng_nn_reshape(l, kept, &desc, &kept));
-    BASE_TRY(eng_emit_cast(l, kept, desc.dtype, &kept));
-    return eng_lower_output(l, node, output, kept);
+    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, old, bn->momentum, &kept));
+    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, batch, 1.0 - bn->momentum, &added));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, kept, added, &kept));
+    BASE_TRY(eng_lower_input(lower, node, input, &original));
+    struct eng_desc desc = *eng_lower_desc(lower, original);
+    BASE_TRY(eng_nn_reshape(lower, kept, &desc, &kept));
+    BASE_TRY(eng_emit_cast(lower, kept, desc.dtype, &kept));
+    return eng_lower_output(lower, node, output, kept);
 }
 
 // Statistics of the batch instead of the given ones; outputs 1 and 2 are the running statistics, 3
 // and 4 (before opset 14) those of the batch.
-static enum base_status batch_norm_training(struct eng_lower *l, const struct eng_node *node,
+static enum base_status batch_norm_training(struct eng_lower *lower, const struct eng_node *node,
                                             const struct batch_norm *bn)
 {
     uint32_t axes[ENG_RANK_MAX];
@@ -137,67 +137,68 @@ static enum base_status batch_norm_training(struct eng_lower *l, const struct en
     uint32_t t;
     uint32_t a;
     uint32_t b;
-    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, bn->x, axes, count, true, &mean));
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, bn->x, mean, &t));
-    BASE_TRY(eng_nn_unary(l, ENG_SQUARE, t, &t));
-    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, t, axes, count, true, &var));
-    BASE_TRY(eng_nn_reshape(l, mean, &bn->column, &mean));
-    BASE_TRY(eng_nn_reshape(l, var, &bn->column, &var));
-    BASE_TRY(running_output(l, node, bn, 3, bn->mean, mean, 1));
-    BASE_TRY(running_output(l, node, bn, 4, bn->var, var, 2));
+    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, bn->x, axes, count, true, &mean));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, bn->x, mean, &t));
+    BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, t, &t));
+    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, t, axes, count, true, &var));
+    BASE_TRY(eng_nn_reshape(lower, mean, &bn->column, &mean));
+    BASE_TRY(eng_nn_reshape(lower, var, &bn->column, &var));
+    BASE_TRY(running_output(lower, node, bn, 3, bn->mean, mean, 1));
+    BASE_TRY(running_output(lower, node, bn, 4, bn->var, var, 2));
     const uint32_t batch[2] = {mean, var};
     for (uint32_t i = 0; i < 2; i++) {
-        if (eng_lower_wants(l, node, 3 + i)) {
+        if (eng_lower_wants(lower, node, 3 + i)) {
             struct eng_desc flat = eng_nn_desc1(bn->desc.dtype, eng_desc_count(&bn->column));
-            BASE_TRY(eng_nn_reshape(l, batch[i], &flat, &t));
-            BASE_TRY(eng_lower_output(l, node, 3 + i, t));
+            BASE_TRY(eng_nn_reshape(lower, batch[i], &flat, &t));
+            BASE_TRY(eng_lower_output(lower, node, 3 + i, t));
         }
     }
-    BASE_TRY(computed_factors(l, node, bn, mean, var, &a, &b));
-    return batch_norm_apply(l, node, bn->x, a, b);
+    BASE_TRY(computed_factors(lower, node, bn, mean, var, &a, &b));
+    return batch_norm_apply(lower, node, bn->x, a, b);
 }
 
-static enum base_status lower_batch_norm(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_batch_norm(struct eng_lower *lower, const struct eng_node *node)
 {
     struct batch_norm bn;
     uint32_t a;
     uint32_t b;
-    BASE_TRY(batch_norm_read(l, node, &bn));
-    bool training = node->opset >= 14 ? eng_node_int(node, "training_mode", 0) != 0
-                                      : eng_lower_wants(l, node, 1) || eng_lower_wants(l, node, 2);
+    BASE_TRY(batch_norm_read(lower, node, &bn));
+    bool training = node->opset >= 14
+                        ? eng_node_int(node, "training_mode", 0) != 0
+                        : eng_lower_wants(lower, node, 1) || eng_lower_wants(lower, node, 2);
     if (training) {
-        return batch_norm_training(l, node, &bn);
+        return batch_norm_training(lower, node, &bn);
     }
-    bool known = bn.desc.dtype == ENG_F32 && eng_lower_is_known(l, bn.scale) &&
-                 eng_lower_is_known(l, bn.bias) && eng_lower_is_known(l, bn.mean) &&
-                 eng_lower_is_known(l, bn.var);
+    bool known = bn.desc.dtype == ENG_F32 && eng_lower_is_known(lower, bn.scale) &&
+                 eng_lower_is_known(lower, bn.bias) && eng_lower_is_known(lower, bn.mean) &&
+                 eng_lower_is_known(lower, bn.var);
     if (known) {
-        BASE_TRY(known_factors(l, &bn, &a, &b));
+        BASE_TRY(known_factors(lower, &bn, &a, &b));
     } else {
-        BASE_TRY(computed_factors(l, node, &bn, bn.mean, bn.var, &a, &b));
+        BASE_TRY(computed_factors(lower, node, &bn, bn.mean, bn.var, &a, &b));
     }
-    return batch_norm_apply(l, node, bn.x, a, b);
+    return batch_norm_apply(lower, node, bn.x, a, b);
 }
 
 // --- the other normalisations --------------------------------------------------------------------
 
-static enum base_status lower_instance_norm(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_instance_norm(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t inputs[3];
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
     if (desc.rank < 3) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input has rank %u, expected 3 to %d",
-                              desc.rank, ENG_RANK_MAX);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "the input has rank %u, expected 3 to %d", desc.rank, ENG_RANK_MAX);
     }
     for (uint32_t i = 1; i < 3; i++) {
         struct eng_desc param;
-        BASE_TRY(eng_nn_input(l, node, i, NN_TYPES_FLOAT, &inputs[i], &param));
-        BASE_TRY(eng_nn_same_type(l, node, i, param.dtype, desc.dtype));
+        BASE_TRY(eng_nn_input(lower, node, i, NN_TYPES_FLOAT, &inputs[i], &param));
+        BASE_TRY(eng_nn_same_type(lower, node, i, param.dtype, desc.dtype));
         if (param.rank != 1 || param.dims[0] != desc.dims[1]) {
             char text[64];
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s for %lld channels", i,
-                                  eng_desc_text(&param, text, sizeof(text)),
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is %s for %lld channels",
+                                  i, eng_desc_text(&param, text, sizeof(text)),
                                   (long long)desc.dims[1]);
         }
     }
@@ -211,21 +212,21 @@ static enum base_status lower_instance_norm(struct eng_lower *l, const struct en
         .scale_per_group = true,
     };
     uint32_t y;
-    BASE_TRY(eng_emit(l, &command, inputs, 3, &desc, 1, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit(lower, &command, inputs, 3, &desc, 1, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Scale or bias of a layer normalisation, spread over the normalised dims when it is smaller.
-static enum base_status layer_param(struct eng_lower *l, const struct eng_node *node,
+static enum base_status layer_param(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t input, const struct eng_desc *x, uint32_t axis,
                                     uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(l, node, input, NN_TYPES_FLOAT, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_FLOAT, out, &desc));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_same_type(l, node, input, desc.dtype, x->dtype));
+    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, x->dtype));
     struct eng_desc rest = {.dtype = x->dtype, .rank = x->rank - axis};
     bool fits = desc.rank <= rest.rank;
     for (uint32_t i = 0; i < rest.rank; i++) {
@@ -237,31 +238,31 @@ static enum base_status layer_param(struct eng_lower *l, const struct eng_node *
     }
     if (!fits) {
         char text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "input %u, %s, does not fit the normalised dimensions", input,
                               eng_desc_text(&desc, text, sizeof(text)));
     }
     if (eng_desc_count(&desc) != eng_desc_count(&rest)) {
-        BASE_TRY(eng_lower_expand(l, *out, &rest, out));
+        BASE_TRY(eng_lower_expand(lower, *out, &rest, out));
     }
     return BASE_OK;
 }
 
-static enum base_status lower_layer_norm(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_layer_norm(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t inputs[3];
     uint32_t axis;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
-    BASE_TRY(layer_param(l, node, 1, &desc, axis, &inputs[1]));
-    BASE_TRY(layer_param(l, node, 2, &desc, axis, &inputs[2]));
-    bool statistics = eng_lower_wants(l, node, 1) || eng_lower_wants(l, node, 2);
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
+    BASE_TRY(layer_param(lower, node, 1, &desc, axis, &inputs[1]));
+    BASE_TRY(layer_param(lower, node, 2, &desc, axis, &inputs[2]));
+    bool statistics = eng_lower_wants(lower, node, 1) || eng_lower_wants(lower, node, 2);
     const enum eng_dtype dtype = desc.dtype;
     if (statistics && dtype != ENG_F64) { // they are float32 whatever the input (stash_type)
         for (uint32_t i = 0; i < 3; i++) {
             if (inputs[i] != ENG_NONE) {
-                BASE_TRY(eng_emit_cast(l, inputs[i], ENG_F32, &inputs[i]));
+                BASE_TRY(eng_emit_cast(lower, inputs[i], ENG_F32, &inputs[i]));
             }
         }
         desc.dtype = ENG_F32;
@@ -280,20 +281,20 @@ static enum base_status lower_layer_norm(struct eng_lower *l, const struct eng_n
         out_descs[2].dims[i] = 1;
     }
     uint32_t out[3];
-    BASE_TRY(eng_emit(l, &command, inputs, 3, out_descs, statistics ? 3 : 1, out));
-    BASE_TRY(eng_emit_cast(l, out[0], dtype, &out[0]));
+    BASE_TRY(eng_emit(lower, &command, inputs, 3, out_descs, statistics ? 3 : 1, out));
+    BASE_TRY(eng_emit_cast(lower, out[0], dtype, &out[0]));
     for (uint32_t i = 1; statistics && i < 3; i++) {
-        BASE_TRY(eng_emit_cast(l, out[i], ENG_F32, &out[i]));
-        BASE_TRY(eng_lower_output(l, node, i, out[i]));
+        BASE_TRY(eng_emit_cast(lower, out[i], ENG_F32, &out[i]));
+        BASE_TRY(eng_lower_output(lower, node, i, out[i]));
     }
-    return eng_lower_output(l, node, 0, out[0]);
+    return eng_lower_output(lower, node, 0, out[0]);
 }
 
 // Halves become float32: their squares and small epsilons leave their range.
-static enum base_status widen(struct eng_lower *l, uint32_t *x, struct eng_desc *desc)
+static enum base_status widen(struct eng_lower *lower, uint32_t *x, struct eng_desc *desc)
 {
     if (desc->dtype != ENG_F64) {
-        BASE_TRY(eng_emit_cast(l, *x, ENG_F32, x));
+        BASE_TRY(eng_emit_cast(lower, *x, ENG_F32, x));
         desc->dtype = ENG_F32;
     }
     return BASE_OK;
@@ -301,44 +302,44 @@ static enum base_status widen(struct eng_lower *l, uint32_t *x, struct eng_desc 
 
 // Scale or bias of a group normalisation as the first dims of [groups, channels / groups, rest]: a
 // number a channel, before opset 21 a number a group.
-static enum base_status group_param(struct eng_lower *l, const struct eng_node *node,
+static enum base_status group_param(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t input, const struct eng_desc *x, int64_t groups,
                                     uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, input, NN_TYPES_FLOAT, out, &desc));
-    BASE_TRY(eng_nn_same_type(l, node, input, desc.dtype, x->dtype));
+    BASE_TRY(eng_nn_input(lower, node, input, NN_TYPES_FLOAT, out, &desc));
+    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, x->dtype));
     int64_t wanted = node->opset < 21 ? groups : x->dims[1];
     if (desc.rank != 1 || desc.dims[0] != wanted) {
         char text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s, %lld numbers wanted",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is %s, %lld numbers wanted",
                               input, eng_desc_text(&desc, text, sizeof(text)), (long long)wanted);
     }
     struct eng_desc to = eng_nn_desc3(desc.dtype, groups, wanted / groups, 1);
-    return eng_nn_reshape(l, *out, &to, out);
+    return eng_nn_reshape(lower, *out, &to, out);
 }
 
 // Each group of channels of one image is normalised by its own mean and deviation.
-static enum base_status lower_group_norm(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_group_norm(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t scale;
     uint32_t bias;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     int64_t groups = eng_node_int(node, "num_groups", 0);
     if (desc.rank < 2 || groups < 1 || desc.dims[1] % groups != 0) {
         char text[72];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %s, attribute num_groups %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %s, attribute num_groups %lld",
                               eng_desc_text(&desc, text, sizeof(text)), (long long)groups);
     }
-    BASE_TRY(group_param(l, node, 1, &desc, groups, &scale));
-    BASE_TRY(group_param(l, node, 2, &desc, groups, &bias));
+    BASE_TRY(group_param(lower, node, 1, &desc, groups, &scale));
+    BASE_TRY(group_param(lower, node, 2, &desc, groups, &bias));
     struct eng_desc wide = desc;
-    BASE_TRY(widen(l, &x, &wide));
-    BASE_TRY(eng_emit_cast(l, scale, wide.dtype, &scale));
-    BASE_TRY(eng_emit_cast(l, bias, wide.dtype, &bias));
+    BASE_TRY(widen(lower, &x, &wide));
+    BASE_TRY(eng_emit_cast(lower, scale, wide.dtype, &scale));
+    BASE_TRY(eng_emit_cast(lower, bias, wide.dtype, &bias));
     struct eng_desc grouped = {
         .dtype = wide.dtype,
         .rank = 4,
@@ -353,45 +354,45 @@ static enum base_status lower_group_norm(struct eng_lower *l, const struct eng_n
         .epsilon = eng_node_float(node, "epsilon", 1e-5f),
     };
     uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
-    BASE_TRY(eng_nn_reshape(l, x, &grouped, &inputs[0]));
-    BASE_TRY(eng_emit(l, &command, inputs, 3, &grouped, 1, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, bias, &y));
-    BASE_TRY(eng_nn_reshape(l, y, &wide, &y));
-    BASE_TRY(eng_emit_cast(l, y, desc.dtype, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_reshape(lower, x, &grouped, &inputs[0]));
+    BASE_TRY(eng_emit(lower, &command, inputs, 3, &grouped, 1, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, bias, &y));
+    BASE_TRY(eng_nn_reshape(lower, y, &wide, &y));
+    BASE_TRY(eng_emit_cast(lower, y, desc.dtype, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_lp_norm(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_lp_norm(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     uint32_t axis;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
     int64_t p = eng_node_int(node, "p", 2);
     if (p != 1 && p != 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute p is %lld, expected 1 or 2",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute p is %lld, expected 1 or 2",
                               (long long)p);
     }
     enum eng_reduce_fn fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
-    BASE_TRY(eng_nn_reduce_axis(l, fn, x, axis, true, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, y, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_reduce_axis(lower, fn, x, axis, true, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, x, y, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Across channels: x / (bias + alpha * mean of squares over `size` channels)^beta. The mean is an
 // average pool over [N, 1, C, rest] that counts its padding.
-static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_lrn(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     int64_t size = eng_node_int(node, "size", 0);
     if (desc.rank < 2 || size < 1 || size > 65536) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "rank %u with attribute size %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "rank %u with attribute size %lld",
                               desc.rank, (long long)size);
     }
     double alpha = (double)eng_node_float(node, "alpha", 1e-4f);
@@ -399,7 +400,7 @@ static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *no
     double bias = (double)eng_node_float(node, "bias", 1.0f);
     int64_t channels = desc.dims[1];
     const enum eng_dtype dtype = desc.dtype;
-    BASE_TRY(widen(l, &x, &desc));
+    BASE_TRY(widen(lower, &x, &desc));
     struct eng_desc plane = {
         .dtype = desc.dtype,
         .rank = 4,
@@ -416,23 +417,23 @@ static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *no
         .count_include_pad = true,
     };
     const int64_t out_spatial[2] = {plane.dims[2], plane.dims[3]};
-    BASE_TRY(eng_nn_unary(l, ENG_SQUARE, x, &y));
-    BASE_TRY(eng_nn_reshape(l, y, &plane, &y));
-    BASE_TRY(eng_emit_pool(l, node, &pool, out_spatial, y, &y, NULL));
-    BASE_TRY(eng_nn_reshape(l, y, &desc, &y));
-    BASE_TRY(eng_nn_with(l, node, ENG_MUL, y, alpha, &y));
-    BASE_TRY(eng_nn_with(l, node, ENG_ADD, y, bias, &y));
-    BASE_TRY(eng_nn_with(l, node, ENG_POW, y, -beta, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, y, &y));
-    BASE_TRY(eng_emit_cast(l, y, dtype, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &y));
+    BASE_TRY(eng_nn_reshape(lower, y, &plane, &y));
+    BASE_TRY(eng_emit_pool(lower, node, &pool, out_spatial, y, &y, NULL));
+    BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
+    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, y, alpha, &y));
+    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, y, bias, &y));
+    BASE_TRY(eng_nn_with(lower, node, ENG_POW, y, -beta, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, y, &y));
+    BASE_TRY(eng_emit_cast(lower, y, dtype, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_mvn(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     static const int64_t usual[] = {0, 2, 3};
     uint32_t list_count;
     const int64_t *list = eng_node_ints(node, "axes", &list_count);
@@ -443,7 +444,7 @@ static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *no
     bool chosen[ENG_RANK_MAX] = {false};
     for (uint32_t i = 0; i < list_count; i++) {
         uint32_t axis;
-        BASE_TRY(eng_lower_axis(l, node, list[i], desc.rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, list[i], desc.rank, &axis));
         chosen[axis] = true;
     }
     uint32_t axes[ENG_RANK_MAX];
@@ -457,16 +458,16 @@ static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *no
     uint32_t deviation;
     uint32_t y;
     const enum eng_dtype dtype = desc.dtype;
-    BASE_TRY(widen(l, &x, &desc));
-    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, x, axes, count, true, &mean));
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, x, mean, &deviation));
-    BASE_TRY(eng_nn_unary(l, ENG_SQUARE, deviation, &y));
-    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, y, axes, count, true, &y));
-    BASE_TRY(eng_nn_unary(l, ENG_SQRT, y, &y));
-    BASE_TRY(eng_nn_with(l, node, ENG_ADD, y, 1e-9, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, deviation, y, &y));
-    BASE_TRY(eng_emit_cast(l, y, dtype, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(widen(lower, &x, &desc));
+    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, x, axes, count, true, &mean));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, x, mean, &deviation));
+    BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, deviation, &y));
+    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, y, axes, count, true, &y));
+    BASE_TRY(eng_nn_unary(lower, ENG_SQRT, y, &y));
+    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, y, 1e-9, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, deviation, y, &y));
+    BASE_TRY(eng_emit_cast(lower, y, dtype, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // clang-format off

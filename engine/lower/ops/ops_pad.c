@@ -25,38 +25,38 @@ struct pad_args {
     uint32_t value;                                 // one element, ENG_NONE: zero
 };
 
-static enum base_status pad_value(struct eng_lower *l, const struct eng_node *node,
+static enum base_status pad_value(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_desc *in, struct pad_args *args)
 {
     args->value = ENG_NONE;
     if (args->mode != PAD_CONSTANT) {
         return BASE_OK;
     }
-    if (!eng_lower_has(l, node, 2)) {
+    if (!eng_lower_has(lower, node, 2)) {
         float value = eng_node_float(node, "value", 0);
         return value == 0 ? BASE_OK
-                          : eng_lower_const_f32(l, in->dtype, (double)value, &args->value);
+                          : eng_lower_const_f32(lower, in->dtype, (double)value, &args->value);
     }
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_input(l, node, 2, &tensor));
-    struct eng_desc desc = *eng_lower_desc(l, tensor);
+    BASE_TRY(eng_lower_input(lower, node, 2, &tensor));
+    struct eng_desc desc = *eng_lower_desc(lower, tensor);
     if (desc.dtype != in->dtype || eng_desc_count(&desc) != 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "constant_value must be one %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "constant_value must be one %s",
                               eng_dtype_name(in->dtype));
     }
-    if (eng_lower_is_known(l, tensor)) {
+    if (eng_lower_is_known(lower, tensor)) {
         struct eng_array array;
         static const uint8_t zeros[16] = {0};
-        BASE_TRY(eng_lower_content(l, tensor, &array));
+        BASE_TRY(eng_lower_content(lower, tensor, &array));
         if (in->dtype != ENG_STRING && memcmp(array.data, zeros, eng_dtype_bytes(in->dtype)) == 0) {
             return BASE_OK;
         }
     }
-    return eng_lower_plain(l, tensor, &args->value);
+    return eng_lower_plain(lower, tensor, &args->value);
 }
 
 // Pads of the axes that input 3 names; of all axes when it is not there.
-static enum base_status pad_sizes(struct eng_lower *l, const struct eng_node *node,
+static enum base_status pad_sizes(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_desc *in, struct pad_args *args)
 {
     const int64_t *pads = NULL;
@@ -64,35 +64,36 @@ static enum base_status pad_sizes(struct eng_lower *l, const struct eng_node *no
     uint32_t count = 0;
     uint32_t axis_count = in->rank;
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_ints_of(l, node, 1, node->opset < 2 ? "paddings" : "pads", &pads, &count));
-    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
+    BASE_TRY(
+        eng_lower_ints_of(lower, node, 1, node->opset < 2 ? "paddings" : "pads", &pads, &count));
+    BASE_TRY(eng_lower_optional(lower, node, 3, &tensor));
     if (tensor != ENG_NONE) {
-        BASE_TRY(eng_lower_ints(l, node, tensor, &axes, &axis_count));
+        BASE_TRY(eng_lower_ints(lower, node, tensor, &axes, &axis_count));
     }
     if (count != 2 * (uint64_t)axis_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u pads for %u %s", count, axis_count,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u pads for %u %s", count, axis_count,
                               axes != NULL ? "axes" : "dimensions");
     }
     bool seen[ENG_RANK_MAX] = {false};
     for (uint32_t i = 0; i < axis_count; i++) {
         uint32_t d = 0;
-        BASE_TRY(eng_lower_axis(l, node, axes != NULL ? axes[i] : (int64_t)i, in->rank, &d));
+        BASE_TRY(eng_lower_axis(lower, node, axes != NULL ? axes[i] : (int64_t)i, in->rank, &d));
         args->begin[d] = pads[i];
         args->end[d] = pads[axis_count + i];
         if (seen[d]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is given twice", d);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is given twice", d);
         }
         if (args->begin[d] < -ENG_ELEMENTS_MAX || args->begin[d] > ENG_ELEMENTS_MAX ||
             args->end[d] < -ENG_ELEMENTS_MAX || args->end[d] > ENG_ELEMENTS_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "pads of axis %u: %lld and %lld", d,
-                                  (long long)args->begin[d], (long long)args->end[d]);
+            return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "pads of axis %u: %lld and %lld",
+                                  d, (long long)args->begin[d], (long long)args->end[d]);
         }
         seen[d] = true;
     }
     return BASE_OK;
 }
 
-static enum base_status pad_args(struct eng_lower *l, const struct eng_node *node,
+static enum base_status pad_args(struct eng_lower *lower, const struct eng_node *node,
                                  const struct eng_desc *in, struct pad_args *args)
 {
     struct eng_string mode = eng_node_string(node, "mode", "constant");
@@ -105,11 +106,11 @@ static enum base_status pad_args(struct eng_lower *l, const struct eng_node *nod
     } else if (eng_string_is(mode, "wrap") && node->opset >= 19) {
         args->mode = PAD_WRAP;
     } else {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "mode '%.*s' is not known",
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "mode '%.*s' is not known",
                               (int)(mode.size > 32 ? 32 : mode.size), mode.at);
     }
-    BASE_TRY(pad_sizes(l, node, in, args));
-    return pad_value(l, node, in, args);
+    BASE_TRY(pad_sizes(lower, node, in, args));
+    return pad_value(lower, node, in, args);
 }
 
 // What lies at places [to, to + count) before or after the middle when reading mirrors at both
@@ -234,7 +235,7 @@ static enum base_status add_slabs(struct eng_maps *maps, uint32_t value, const s
     return BASE_OK;
 }
 
-static enum base_status pad_axes(struct eng_lower *l, const struct eng_node *node,
+static enum base_status pad_axes(struct eng_lower *lower, const struct eng_node *node,
                                  const struct eng_desc *in, const struct pad_args *args,
                                  struct pad_axis *axes, struct eng_desc *desc)
 {
@@ -244,45 +245,45 @@ static enum base_status pad_axes(struct eng_lower *l, const struct eng_node *nod
         int64_t kept = in->dims[d] + (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
         desc->dims[d] = in->dims[d] + begin + end;
         if (kept < 0 || (kept == 0 && args->mode != PAD_CONSTANT && (begin > 0 || end > 0))) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "axis %u: pads %lld and %lld leave nothing of dimension %lld", d,
                                   (long long)begin, (long long)end, (long long)in->dims[d]);
         }
         if (pad_pieces(args->mode, in->dims[d], begin, end, &axes[d]) != BASE_OK) {
-            return eng_lower_fail(l, node, BASE_ERR_LIMIT,
+            return eng_lower_fail(lower, node, BASE_ERR_LIMIT,
                                   "axis %u: dimension %lld is repeated more than %d times", d,
                                   (long long)in->dims[d], PAD_PIECES_MAX);
         }
     }
-    return eng_desc_allow(l, node, desc);
+    return eng_desc_allow(lower, node, desc);
 }
 
-static enum base_status lower_pad(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_pad(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
     struct eng_desc in;
     struct pad_args args = {0};
-    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
-    BASE_TRY(pad_args(l, node, &in, &args));
-    struct pad_axis *axes = eng_lower_alloc(l, ENG_RANK_MAX * sizeof(*axes));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
+    BASE_TRY(pad_args(lower, node, &in, &args));
+    struct pad_axis *axes = eng_lower_alloc(lower, ENG_RANK_MAX * sizeof(*axes));
     if (axes == NULL) {
         return BASE_ERR_NOMEM;
     }
     struct eng_desc desc = in;
-    BASE_TRY(pad_axes(l, node, &in, &args, axes, &desc));
-    struct eng_maps maps = {.l = l};
+    BASE_TRY(pad_axes(lower, node, &in, &args, axes, &desc));
+    struct eng_maps maps = {.l = lower};
     enum base_status status = add_pieces(&maps, x, &in, &desc, axes);
     if (status == BASE_OK && args.value != ENG_NONE) {
         status = add_slabs(&maps, args.value, &desc, axes);
     }
     if (status == BASE_ERR_LIMIT) {
-        return eng_lower_fail(l, node, status, "more than %u pieces", ENG_REGIONS_MAX);
+        return eng_lower_fail(lower, node, status, "more than %u pieces", ENG_REGIONS_MAX);
     }
     BASE_TRY(status);
     BASE_TRY(
         eng_maps_finish(&maps, &desc, args.mode == PAD_CONSTANT && args.value == ENG_NONE, &out));
-    return eng_lower_output(l, node, 0, out);
+    return eng_lower_output(lower, node, 0, out);
 }
 
 static const struct eng_op rows[] = {

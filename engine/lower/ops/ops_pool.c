@@ -19,7 +19,7 @@ static void count_overhang(const struct eng_window *window, const int64_t *in,
     }
 }
 
-static enum base_status lower_pool(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_pool(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y[2];
@@ -28,14 +28,14 @@ static enum base_status lower_pool(struct eng_lower *l, const struct eng_node *n
     bool is_max = strcmp(node->op, "MaxPool") == 0;
     bool is_lp = strcmp(node->op, "LpPool") == 0;
     uint32_t types = is_max ? NN_TYPES_FLOAT | NN_TYPES_BYTE : NN_TYPES_FLOAT;
-    BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
     if (desc.rank < 3) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input has rank %u, expected 3 to 5",
-                              desc.rank);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "the input has rank %u, expected 3 to 5", desc.rank);
     }
-    BASE_TRY(eng_window_read(l, node, desc.rank - 2, NULL, &window));
+    BASE_TRY(eng_window_read(lower, node, desc.rank - 2, NULL, &window));
     bool ceil_mode = eng_node_int(node, "ceil_mode", 0) != 0;
-    BASE_TRY(eng_window_place(l, node, desc.dims + 2, ceil_mode, &window));
+    BASE_TRY(eng_window_place(lower, node, desc.dims + 2, ceil_mode, &window));
     struct eng_pool pool = {
         .fn = is_max  ? ENG_POOL_MAX
               : is_lp ? ENG_POOL_LP
@@ -46,7 +46,8 @@ static enum base_status lower_pool(struct eng_lower *l, const struct eng_node *n
         .p = eng_node_int(node, "p", 2),
     };
     if (is_lp && pool.p < 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute p is %lld", (long long)pool.p);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute p is %lld",
+                              (long long)pool.p);
     }
     for (uint32_t i = 0; i < window.spatial; i++) {
         pool.kernel[i] = window.kernel[i];
@@ -58,34 +59,34 @@ static enum base_status lower_pool(struct eng_lower *l, const struct eng_node *n
     if (node->opset >= 19 && ceil_mode && pool.count_include_pad) {
         count_overhang(&window, desc.dims + 2, &pool);
     }
-    bool indices = is_max && eng_lower_wants(l, node, 1);
-    BASE_TRY(eng_emit_pool(l, node, &pool, window.out, x, &y[0], indices ? &y[1] : NULL));
+    bool indices = is_max && eng_lower_wants(lower, node, 1);
+    BASE_TRY(eng_emit_pool(lower, node, &pool, window.out, x, &y[0], indices ? &y[1] : NULL));
     if (indices) {
-        BASE_TRY(eng_lower_output(l, node, 1, y[1]));
+        BASE_TRY(eng_lower_output(lower, node, 1, y[1]));
     }
-    return eng_lower_output(l, node, 0, y[0]);
+    return eng_lower_output(lower, node, 0, y[0]);
 }
 
 // (sum |x|^p)^(1/p) over the spatial axes for p other than 1 and 2.
-static enum base_status global_lp(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+static enum base_status global_lp(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                   const uint32_t *axes, uint32_t count, double p, uint32_t *out)
 {
     uint32_t y;
-    BASE_TRY(eng_nn_unary(l, ENG_ABS, x, &y));
-    BASE_TRY(eng_nn_with(l, node, ENG_POW, y, p, &y));
-    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_SUM, y, axes, count, true, &y));
-    return eng_nn_with(l, node, ENG_POW, y, 1.0 / p, out);
+    BASE_TRY(eng_nn_unary(lower, ENG_ABS, x, &y));
+    BASE_TRY(eng_nn_with(lower, node, ENG_POW, y, p, &y));
+    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_SUM, y, axes, count, true, &y));
+    return eng_nn_with(lower, node, ENG_POW, y, 1.0 / p, out);
 }
 
-static enum base_status lower_global(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_global(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     if (desc.rank < 2) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input has rank %u, expected 2 to %d",
-                              desc.rank, ENG_RANK_MAX);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "the input has rank %u, expected 2 to %d", desc.rank, ENG_RANK_MAX);
     }
     uint32_t axes[ENG_RANK_MAX];
     uint32_t count = desc.rank - 2;
@@ -98,46 +99,47 @@ static enum base_status lower_global(struct eng_lower *l, const struct eng_node 
     } else if (strcmp(node->op, "GlobalLpPool") == 0) {
         int64_t p = eng_node_int(node, "p", 2);
         if (p < 1) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute p is %lld", (long long)p);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute p is %lld",
+                                  (long long)p);
         }
         if (p > 2) {
-            BASE_TRY(global_lp(l, node, x, axes, count, (double)p, &y));
-            return eng_lower_output(l, node, 0, y);
+            BASE_TRY(global_lp(lower, node, x, axes, count, (double)p, &y));
+            return eng_lower_output(lower, node, 0, y);
         }
         fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
     }
-    BASE_TRY(eng_emit_reduce(l, fn, x, axes, count, true, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_reduce(lower, fn, x, axes, count, true, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Dims of a MaxUnpool before output_shape: the smallest input the pool can have had.
-static enum base_status unpooled(struct eng_lower *l, const struct eng_node *node,
+static enum base_status unpooled(struct eng_lower *lower, const struct eng_node *node,
                                  const struct eng_desc *x, struct eng_desc *out)
 {
     struct eng_window w;
-    BASE_TRY(eng_window_read(l, node, x->rank - 2, NULL, &w));
+    BASE_TRY(eng_window_read(lower, node, x->rank - 2, NULL, &w));
     *out = *x;
     for (uint32_t i = 0; i < w.spatial; i++) {
         int64_t dim =
             (x->dims[2 + i] - 1) * w.stride[i] + w.kernel[i] - w.pad_begin[i] - w.pad_end[i];
         if (dim < 0 || dim > ENG_ELEMENTS_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "output dimension %u would be %lld", i,
-                                  (long long)dim);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                                  "output dimension %u would be %lld", i, (long long)dim);
         }
         out->dims[2 + i] = dim;
     }
     int64_t count;
     if (eng_desc_check(out, &count) != BASE_OK) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
     }
     return BASE_OK;
 }
 
 // Puts `x` at the origin of a larger tensor of zeros.
-static enum base_status enlarge(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                 const int64_t *dims, uint32_t count, uint32_t *out)
 {
-    struct eng_desc from = *eng_lower_desc(l, x);
+    struct eng_desc from = *eng_lower_desc(lower, x);
     struct eng_desc to = from;
     bool fits = count == from.rank;
     for (uint32_t i = 0; fits && i < count; i++) {
@@ -146,7 +148,7 @@ static enum base_status enlarge(struct eng_lower *l, const struct eng_node *node
     }
     int64_t elements;
     if (!fits || eng_desc_check(&to, &elements) != BASE_OK) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "output_shape does not fit the input");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "output_shape does not fit the input");
     }
     if (eng_desc_equal(&from, &to)) {
         *out = x;
@@ -158,10 +160,11 @@ static enum base_status enlarge(struct eng_lower *l, const struct eng_node *node
     eng_layout_strides(&from, ENG_PLAIN, src);
     eng_layout_strides(&to, ENG_PLAIN, dst);
     struct eng_region region = {.rank = from.rank - 1};
-    BASE_TRY(eng_lower_plain(l, x, &region.source));
+    BASE_TRY(eng_lower_plain(lower, x, &region.source));
     if (from.dims[0] != to.dims[0] || from.dims[1] != to.dims[1] ||
         region.rank > ENG_REGION_RANK_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "output_shape changes batch or channels");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "output_shape changes batch or channels");
     }
     region.size[0] = from.dims[0] * from.dims[1];
     region.src_stride[0] = src[1];
@@ -171,62 +174,62 @@ static enum base_status enlarge(struct eng_lower *l, const struct eng_node *node
         region.src_stride[i - 1] = src[i];
         region.dst_stride[i - 1] = dst[i];
     }
-    return eng_lower_virtual(l, &to, &region, 1, true, out);
+    return eng_lower_virtual(lower, &to, &region, 1, true, out);
 }
 
 // Values go back to where they were found; indices count elements of the whole unpooled tensor.
 // output_shape only adds zeros behind it.
-static enum base_status lower_max_unpool(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_max_unpool(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t indices;
     struct eng_desc desc;
     struct eng_desc indices_desc;
     struct eng_desc out;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPE(I64), &indices, &indices_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPE(I64), &indices, &indices_desc));
     indices_desc.dtype = desc.dtype;
     if (desc.rank < 3 || !eng_desc_equal(&desc, &indices_desc)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "values and indices differ in shape");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "values and indices differ in shape");
     }
-    BASE_TRY(unpooled(l, node, &desc, &out));
+    BASE_TRY(unpooled(lower, node, &desc, &out));
     int64_t count = eng_desc_count(&desc);
     struct eng_command command = {.op = ENG_OP_SCATTER};
     command.u.scatter = (struct eng_scatter){
         .fn = ENG_SCATTER_SET, .rows = eng_desc_count(&out), .count = count, .inner = 1};
     uint32_t inputs[3] = {ENG_NONE, indices, x};
     struct eng_desc flat = eng_nn_desc1(ENG_I64, count);
-    BASE_TRY(eng_lower_virtual(l, &out, NULL, 0, true, &inputs[0]));
-    BASE_TRY(eng_nn_reshape(l, indices, &flat, &inputs[1]));
+    BASE_TRY(eng_lower_virtual(lower, &out, NULL, 0, true, &inputs[0]));
+    BASE_TRY(eng_nn_reshape(lower, indices, &flat, &inputs[1]));
     flat.dtype = desc.dtype;
-    BASE_TRY(eng_nn_reshape(l, x, &flat, &inputs[2]));
+    BASE_TRY(eng_nn_reshape(lower, x, &flat, &inputs[2]));
     uint32_t y;
-    BASE_TRY(eng_emit(l, &command, inputs, 3, &out, 1, &y));
-    if (eng_lower_has(l, node, 2)) {
+    BASE_TRY(eng_emit(lower, &command, inputs, 3, &out, 1, &y));
+    if (eng_lower_has(lower, node, 2)) {
         uint32_t tensor;
         const int64_t *dims;
         uint32_t dims_count;
-        BASE_TRY(eng_lower_input(l, node, 2, &tensor));
-        BASE_TRY(eng_lower_ints(l, node, tensor, &dims, &dims_count));
-        BASE_TRY(enlarge(l, node, y, dims, dims_count, &y));
+        BASE_TRY(eng_lower_input(lower, node, 2, &tensor));
+        BASE_TRY(eng_lower_ints(lower, node, tensor, &dims, &dims_count));
+        BASE_TRY(enlarge(lower, node, y, dims, dims_count, &y));
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_max_roi_pool(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_max_roi_pool(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t inputs[2];
     uint32_t y;
     struct eng_desc x;
     struct eng_desc rois;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &inputs[0], &x));
-    BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_FLOAT, &inputs[1], &rois));
-    BASE_TRY(eng_nn_same_type(l, node, 1, rois.dtype, x.dtype));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0], &x));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &inputs[1], &rois));
+    BASE_TRY(eng_nn_same_type(lower, node, 1, rois.dtype, x.dtype));
     uint32_t count;
     const int64_t *shape = eng_node_ints(node, "pooled_shape", &count);
     if (x.rank != 4 || rois.rank != 2 || rois.dims[1] != 5 || count != 2 || shape[0] < 1 ||
         shape[1] < 1 || shape[0] > ENG_ELEMENTS_MAX || shape[1] > ENG_ELEMENTS_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "needs input [N,C,H,W], rois [count,5] and two pooled_shape values");
     }
     struct eng_command command = {.op = ENG_OP_ROI_POOL};
@@ -239,20 +242,20 @@ static enum base_status lower_max_roi_pool(struct eng_lower *l, const struct eng
         .dtype = x.dtype, .rank = 4, .dims = {rois.dims[0], x.dims[1], shape[0], shape[1]}};
     int64_t elements;
     if (eng_desc_check(&out, &elements) != BASE_OK) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
     }
-    BASE_TRY(eng_emit(l, &command, inputs, 2, &out, 1, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit(lower, &command, inputs, 2, &out, 1, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_det(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_det(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
     if (desc.rank < 2 || desc.dims[desc.rank - 1] != desc.dims[desc.rank - 2]) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input is not square matrices");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the input is not square matrices");
     }
     struct eng_desc out = desc;
     out.rank -= 2;
@@ -261,10 +264,10 @@ static enum base_status lower_det(struct eng_lower *l, const struct eng_node *no
     struct eng_desc cube = eng_nn_desc3(desc.dtype, batch, n, n);
     struct eng_desc flat = eng_nn_desc1(desc.dtype, batch);
     struct eng_command command = {.op = ENG_OP_DET};
-    BASE_TRY(eng_nn_reshape(l, x, &cube, &x));
-    BASE_TRY(eng_emit(l, &command, &x, 1, &flat, 1, &y));
-    BASE_TRY(eng_nn_reshape(l, y, &out, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_reshape(lower, x, &cube, &x));
+    BASE_TRY(eng_emit(lower, &command, &x, 1, &flat, 1, &y));
+    BASE_TRY(eng_nn_reshape(lower, y, &out, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // clang-format off

@@ -5,11 +5,11 @@
 #include "lower/ops/nn_kit.h"
 
 // A scale or zero point for each block of `size` elements along `axis`: repeated to x's shape.
-static enum base_status block_param(struct eng_lower *l, const struct eng_node *node,
+static enum base_status block_param(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t input, const struct eng_desc *x, uint32_t axis,
                                     int64_t size, uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(l, *out);
+    struct eng_desc desc = *eng_lower_desc(lower, *out);
     struct eng_desc wide = {.dtype = desc.dtype, .rank = desc.rank + 1};
     bool fits = desc.rank == x->rank && wide.rank <= ENG_RANK_MAX && size > 0;
     for (uint32_t d = 0; fits && d < desc.rank; d++) {
@@ -19,28 +19,28 @@ static enum base_status block_param(struct eng_lower *l, const struct eng_node *
     }
     if (!fits) {
         char text[72];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "input %u is %s for blocks of %lld along axis %u", input,
                               eng_desc_text(&desc, text, sizeof(text)), (long long)size, axis);
     }
     wide.dims[axis + 1] = 1;
-    BASE_TRY(eng_nn_reshape(l, *out, &wide, out));
+    BASE_TRY(eng_nn_reshape(lower, *out, &wide, out));
     // A last block may be cut: no more is repeated than there is.
     wide.dims[axis + 1] = size < x->dims[axis] ? size : x->dims[axis];
-    BASE_TRY(eng_lower_expand(l, *out, &wide, out));
+    BASE_TRY(eng_lower_expand(lower, *out, &wide, out));
     desc.dims[axis] *= wide.dims[axis + 1];
-    BASE_TRY(eng_nn_reshape(l, *out, &desc, out));
-    return eng_nn_part(l, *out, axis, 0, x->dims[axis], out);
+    BASE_TRY(eng_nn_reshape(lower, *out, &desc, out));
+    return eng_nn_part(lower, *out, axis, 0, x->dims[axis], out);
 }
 
 // A scale or zero point of one element, or one per element of `axis` of a tensor of `rank` dims, or
 // one for each block (attribute block_size) of that axis.
-static enum base_status quant_param(struct eng_lower *l, const struct eng_node *node,
+static enum base_status quant_param(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t input, uint32_t types, const struct eng_desc *x,
                                     int64_t axis, uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(l, node, input, types, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, node, input, types, out, &desc));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
@@ -49,41 +49,41 @@ static enum base_status quant_param(struct eng_lower *l, const struct eng_node *
     int64_t block = eng_node_int(node, "block_size", 0);
     if (block != 0) {
         uint32_t at;
-        BASE_TRY(eng_lower_axis(l, node, axis, x->rank, &at));
-        return block_param(l, node, input, x, at, block, out);
+        BASE_TRY(eng_lower_axis(lower, node, axis, x->rank, &at));
+        return block_param(lower, node, input, x, at, block, out);
     }
     if (desc.rank > 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has rank %u, expected 0 or 1",
-                              input, desc.rank);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "input %u has rank %u, expected 0 or 1", input, desc.rank);
     }
     if (count != 1) {
         uint32_t at;
-        BASE_TRY(eng_lower_axis(l, node, axis, x->rank, &at));
+        BASE_TRY(eng_lower_axis(lower, node, axis, x->rank, &at));
         if (count != x->dims[at]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "input %u has %lld values for %lld along axis %u", input,
                                   (long long)count, (long long)x->dims[at], at);
         }
         to = eng_nn_desc_axis(desc.dtype, x->rank, at, count);
     }
-    return eng_nn_reshape(l, *out, &to, out);
+    return eng_nn_reshape(lower, *out, &to, out);
 }
 
 // saturate(round(x) + zero) as `to`, x being float32; zero ENG_NONE: none.
-static enum base_status saturate(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+static enum base_status saturate(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                  uint32_t zero, enum eng_dtype to, uint32_t *out)
 {
     uint32_t y;
-    BASE_TRY(eng_nn_unary(l, ENG_ROUND, x, &y));
+    BASE_TRY(eng_nn_unary(lower, ENG_ROUND, x, &y));
     if (zero != ENG_NONE) {
-        BASE_TRY(eng_emit_cast(l, zero, ENG_F32, &zero));
-        BASE_TRY(eng_nn_fold(l, zero, &zero));
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, zero, &y));
+        BASE_TRY(eng_emit_cast(lower, zero, ENG_F32, &zero));
+        BASE_TRY(eng_nn_fold(lower, zero, &zero));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, zero, &y));
     }
     float low = to == ENG_I8 ? -128.0f : to == ENG_I16 ? -32768.0f : 0.0f;
     float steps = to == ENG_I8 || to == ENG_U8 ? 255.0f : 65535.0f;
-    BASE_TRY(eng_emit_unary(l, ENG_CLIP, low, low + steps, y, &y));
-    return eng_emit_cast(l, y, to, out);
+    BASE_TRY(eng_emit_unary(lower, ENG_CLIP, low, low + steps, y, &y));
+    return eng_emit_cast(lower, y, to, out);
 }
 
 // Since opset 19 scales may be halves, since 21 integers of 16 bits.
@@ -98,28 +98,29 @@ static uint32_t quant_types(const struct eng_node *node)
 }
 
 // The type of what a node quantizes to: that of the zero point, else attribute output_dtype.
-static enum base_status quant_output(struct eng_lower *l, const struct eng_node *node,
+static enum base_status quant_output(struct eng_lower *lower, const struct eng_node *node,
                                      uint32_t zero, enum eng_dtype *out)
 {
     int64_t named = eng_node_int(node, "output_dtype", 0);
-    enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(l, zero)->dtype : ENG_U8;
+    enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(lower, zero)->dtype : ENG_U8;
     if (named == 0) {
         *out = to;
         return BASE_OK;
     }
     if (named < 0 || named >= ENG_DTYPE_COUNT || !((quant_types(node) >> named) & 1)) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "output_dtype %lld is not supported",
-                              (long long)named);
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
+                              "output_dtype %lld is not supported", (long long)named);
     }
     if (zero != ENG_NONE && (int64_t)to != named) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "output_dtype %lld, a zero point of %s",
-                              (long long)named, eng_dtype_name(to));
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "output_dtype %lld, a zero point of %s", (long long)named,
+                              eng_dtype_name(to));
     }
     *out = (enum eng_dtype)named;
     return BASE_OK;
 }
 
-static enum base_status lower_quantize(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_quantize(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t scale;
@@ -128,21 +129,21 @@ static enum base_status lower_quantize(struct eng_lower *l, const struct eng_nod
     struct eng_desc desc;
     enum eng_dtype to = ENG_UNDEFINED;
     int64_t axis = eng_node_int(node, "axis", 1);
-    BASE_TRY(eng_nn_input(l, node, 0, scale_types(node) | NN_TYPE(I32), &x, &desc));
-    BASE_TRY(quant_param(l, node, 1, scale_types(node), &desc, axis, &scale));
-    BASE_TRY(quant_param(l, node, 2, quant_types(node), &desc, axis, &zero));
+    BASE_TRY(eng_nn_input(lower, node, 0, scale_types(node) | NN_TYPE(I32), &x, &desc));
+    BASE_TRY(quant_param(lower, node, 1, scale_types(node), &desc, axis, &scale));
+    BASE_TRY(quant_param(lower, node, 2, quant_types(node), &desc, axis, &zero));
     if (scale == ENG_NONE) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
     }
-    BASE_TRY(quant_output(l, node, zero, &to));
-    BASE_TRY(eng_emit_cast(l, x, ENG_F32, &x));
-    BASE_TRY(eng_emit_cast(l, scale, ENG_F32, &scale));
-    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, scale, &y));
-    BASE_TRY(saturate(l, node, y, zero, to, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(quant_output(lower, node, zero, &to));
+    BASE_TRY(eng_emit_cast(lower, x, ENG_F32, &x));
+    BASE_TRY(eng_emit_cast(lower, scale, ENG_F32, &scale));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, x, scale, &y));
+    BASE_TRY(saturate(lower, node, y, zero, to, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_dequantize(struct eng_lower *lower, const struct eng_node *node)
 {
     const uint32_t types = quant_types(node) | NN_TYPE(I32);
     uint32_t x;
@@ -151,31 +152,31 @@ static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_n
     uint32_t y;
     struct eng_desc desc;
     int64_t axis = eng_node_int(node, "axis", 1);
-    BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
-    BASE_TRY(quant_param(l, node, 1, scale_types(node), &desc, axis, &scale));
-    BASE_TRY(quant_param(l, node, 2, types, &desc, axis, &zero));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
+    BASE_TRY(quant_param(lower, node, 1, scale_types(node), &desc, axis, &scale));
+    BASE_TRY(quant_param(lower, node, 2, types, &desc, axis, &zero));
     if (scale == ENG_NONE) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
     }
-    const enum eng_dtype to = eng_lower_desc(l, scale)->dtype;
+    const enum eng_dtype to = eng_lower_desc(lower, scale)->dtype;
     // 8 and 16 bits are exact in float32; the difference of two int32 is taken before rounding.
     enum eng_dtype work = desc.dtype == ENG_I32 ? ENG_I32 : ENG_F32;
-    BASE_TRY(eng_emit_cast(l, x, work, &y));
+    BASE_TRY(eng_emit_cast(lower, x, work, &y));
     if (zero != ENG_NONE) {
-        BASE_TRY(eng_nn_same_type(l, node, 2, eng_lower_desc(l, zero)->dtype, desc.dtype));
-        BASE_TRY(eng_emit_cast(l, zero, work, &zero));
-        BASE_TRY(eng_nn_fold(l, zero, &zero));
-        BASE_TRY(eng_emit_binary(l, node, ENG_SUB, y, zero, &y));
+        BASE_TRY(eng_nn_same_type(lower, node, 2, eng_lower_desc(lower, zero)->dtype, desc.dtype));
+        BASE_TRY(eng_emit_cast(lower, zero, work, &zero));
+        BASE_TRY(eng_nn_fold(lower, zero, &zero));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, y, zero, &y));
     }
-    BASE_TRY(eng_emit_cast(l, y, ENG_F32, &y));
-    BASE_TRY(eng_emit_cast(l, scale, ENG_F32, &scale));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
-    BASE_TRY(eng_emit_cast(l, y, to, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_cast(lower, y, ENG_F32, &y));
+    BASE_TRY(eng_emit_cast(lower, scale, ENG_F32, &scale));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(eng_emit_cast(lower, y, to, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // The range of x and 0, over 255 steps; a range of nothing has scale 1.
-static enum base_status lower_dynamic_quantize(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_dynamic_quantize(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t low;
@@ -186,33 +187,33 @@ static enum base_status lower_dynamic_quantize(struct eng_lower *l, const struct
     uint32_t one;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPE(F32), &x, &desc));
-    BASE_TRY(eng_nn_reduce_all(l, ENG_REDUCE_MIN, x, &low));
-    BASE_TRY(eng_nn_reduce_all(l, ENG_REDUCE_MAX, x, &high));
-    BASE_TRY(eng_nn_with(l, node, ENG_MIN, low, 0.0, &low));
-    BASE_TRY(eng_nn_with(l, node, ENG_MAX, high, 0.0, &high));
-    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, high, low, &scale));
-    BASE_TRY(eng_nn_with(l, node, ENG_DIV, scale, 255.0, &scale));
-    BASE_TRY(eng_nn_with(l, node, ENG_EQUAL, scale, 0.0, &empty));
-    BASE_TRY(eng_lower_const_f32(l, ENG_F32, 1.0, &one));
-    BASE_TRY(eng_emit_select(l, node, empty, one, scale, &scale));
-    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, low, scale, &zero));
-    BASE_TRY(eng_nn_unary(l, ENG_NEG, zero, &zero));
-    BASE_TRY(eng_emit_unary(l, ENG_CLIP, 0.0f, 255.0f, zero, &zero));
-    BASE_TRY(eng_nn_unary(l, ENG_ROUND, zero, &zero));
-    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, scale, &y));
-    BASE_TRY(saturate(l, node, y, zero, ENG_U8, &y));
-    BASE_TRY(eng_emit_cast(l, zero, ENG_U8, &zero));
-    BASE_TRY(eng_lower_output(l, node, 0, y));
-    BASE_TRY(eng_lower_output(l, node, 1, scale));
-    return eng_lower_output(l, node, 2, zero);
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(F32), &x, &desc));
+    BASE_TRY(eng_nn_reduce_all(lower, ENG_REDUCE_MIN, x, &low));
+    BASE_TRY(eng_nn_reduce_all(lower, ENG_REDUCE_MAX, x, &high));
+    BASE_TRY(eng_nn_with(lower, node, ENG_MIN, low, 0.0, &low));
+    BASE_TRY(eng_nn_with(lower, node, ENG_MAX, high, 0.0, &high));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, high, low, &scale));
+    BASE_TRY(eng_nn_with(lower, node, ENG_DIV, scale, 255.0, &scale));
+    BASE_TRY(eng_nn_with(lower, node, ENG_EQUAL, scale, 0.0, &empty));
+    BASE_TRY(eng_lower_const_f32(lower, ENG_F32, 1.0, &one));
+    BASE_TRY(eng_emit_select(lower, node, empty, one, scale, &scale));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, low, scale, &zero));
+    BASE_TRY(eng_nn_unary(lower, ENG_NEG, zero, &zero));
+    BASE_TRY(eng_emit_unary(lower, ENG_CLIP, 0.0f, 255.0f, zero, &zero));
+    BASE_TRY(eng_nn_unary(lower, ENG_ROUND, zero, &zero));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, x, scale, &y));
+    BASE_TRY(saturate(lower, node, y, zero, ENG_U8, &y));
+    BASE_TRY(eng_emit_cast(lower, zero, ENG_U8, &zero));
+    BASE_TRY(eng_lower_output(lower, node, 0, y));
+    BASE_TRY(eng_lower_output(lower, node, 1, scale));
+    return eng_lower_output(lower, node, 2, zero);
 }
 
 // Scales of QLinearMatMul; they may be halves since opset 21.
 static const uint32_t matmul_scales[3] = {1, 4, 6};
 
 // a_scale * b_scale / y_scale. Several values belong to the dim that `rank_after` others follow.
-static enum base_status rescale(struct eng_lower *l, const struct eng_node *node,
+static enum base_status rescale(struct eng_lower *lower, const struct eng_node *node,
                                 const uint32_t inputs[3], const uint32_t rank_after[3],
                                 uint32_t *out)
 {
@@ -221,8 +222,8 @@ static enum base_status rescale(struct eng_lower *l, const struct eng_node *node
         struct eng_desc desc;
         bool halves = node->opset >= 21 && inputs == matmul_scales;
         uint32_t types = halves ? NN_TYPES_FLOAT & ~NN_TYPE(F64) : NN_TYPE(F32);
-        BASE_TRY(eng_nn_input(l, node, inputs[i], types, &scales[i], &desc));
-        BASE_TRY(eng_emit_cast(l, scales[i], ENG_F32, &scales[i]));
+        BASE_TRY(eng_nn_input(lower, node, inputs[i], types, &scales[i], &desc));
+        BASE_TRY(eng_emit_cast(lower, scales[i], ENG_F32, &scales[i]));
         struct eng_desc to = {.dtype = ENG_F32};
         if (eng_desc_count(&desc) != 1) {
             if (desc.rank != 1) {
@@ -230,53 +231,53 @@ static enum base_status rescale(struct eng_lower *l, const struct eng_node *node
             }
             to = eng_nn_desc_axis(ENG_F32, rank_after[i] + 1, 0, desc.dims[0]);
         }
-        BASE_TRY(eng_nn_reshape(l, scales[i], &to, &scales[i]));
+        BASE_TRY(eng_nn_reshape(lower, scales[i], &to, &scales[i]));
     }
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, scales[0], scales[1], out));
-    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, *out, scales[2], out));
-    return eng_nn_fold(l, *out, out);
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, scales[0], scales[1], out));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, *out, scales[2], out));
+    return eng_nn_fold(lower, *out, out);
 }
 
 // Scales the I32 result `acc` and brings it to the type of the zero point, input `zero_input`.
-static enum base_status requantize(struct eng_lower *l, const struct eng_node *node, uint32_t acc,
-                                   uint32_t scale, uint32_t zero_input, uint32_t zero_rank_after,
-                                   uint32_t *out)
+static enum base_status requantize(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t acc, uint32_t scale, uint32_t zero_input,
+                                   uint32_t zero_rank_after, uint32_t *out)
 {
     uint32_t zero;
     struct eng_desc desc;
-    struct eng_desc acc_desc = *eng_lower_desc(l, acc);
-    BASE_TRY(eng_nn_input(l, node, zero_input, NN_TYPES_BYTE, &zero, &desc));
+    struct eng_desc acc_desc = *eng_lower_desc(lower, acc);
+    BASE_TRY(eng_nn_input(lower, node, zero_input, NN_TYPES_BYTE, &zero, &desc));
     struct eng_desc to = {.dtype = desc.dtype};
     if (eng_desc_count(&desc) != 1) {
         to = desc.rank == 1 ? eng_nn_desc_axis(desc.dtype, zero_rank_after + 1, 0, desc.dims[0])
                             : desc;
     }
-    BASE_TRY(eng_nn_reshape(l, zero, &to, &zero));
+    BASE_TRY(eng_nn_reshape(lower, zero, &to, &zero));
     uint32_t y;
-    BASE_TRY(eng_emit_cast(l, acc, ENG_F32, &y));
-    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
-    BASE_TRY(saturate(l, node, y, zero, desc.dtype, &y));
+    BASE_TRY(eng_emit_cast(lower, acc, ENG_F32, &y));
+    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(saturate(lower, node, y, zero, desc.dtype, &y));
     acc_desc.dtype = desc.dtype;
-    if (!eng_desc_equal(eng_lower_desc(l, y), &acc_desc)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+    if (!eng_desc_equal(eng_lower_desc(lower, y), &acc_desc)) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "a scale or zero point does not fit the result");
     }
     *out = y;
     return BASE_OK;
 }
 
-static enum base_status lower_qlinear_matmul(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_qlinear_matmul(struct eng_lower *lower, const struct eng_node *node)
 {
     static const uint32_t rank_after[3] = {1, 0, 1};
     uint32_t scale;
     uint32_t y;
-    BASE_TRY(eng_nn_integer_matmul(l, node, 0, 2, 3, 5, &y));
-    BASE_TRY(rescale(l, node, matmul_scales, rank_after, &scale));
-    BASE_TRY(requantize(l, node, y, scale, 7, 1, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_nn_integer_matmul(lower, node, 0, 2, 3, 5, &y));
+    BASE_TRY(rescale(lower, node, matmul_scales, rank_after, &scale));
+    BASE_TRY(requantize(lower, node, y, scale, 7, 1, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
-static enum base_status lower_qlinear_conv(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_qlinear_conv(struct eng_lower *lower, const struct eng_node *node)
 {
     static const uint32_t scales[3] = {1, 4, 6};
     const struct eng_nn_quant_inputs in = {.x = 0, .w = 3, .x_zero = 2, .w_zero = 5};
@@ -284,23 +285,23 @@ static enum base_status lower_qlinear_conv(struct eng_lower *l, const struct eng
     uint32_t bias;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_integer_conv(l, node, &in, &y));
-    uint32_t spatial = eng_lower_desc(l, y)->rank - 2;
-    int64_t channels = eng_lower_desc(l, y)->dims[1];
-    BASE_TRY(eng_nn_optional(l, node, 8, NN_TYPE(I32), &bias, &desc));
+    BASE_TRY(eng_nn_integer_conv(lower, node, &in, &y));
+    uint32_t spatial = eng_lower_desc(lower, y)->rank - 2;
+    int64_t channels = eng_lower_desc(lower, y)->dims[1];
+    BASE_TRY(eng_nn_optional(lower, node, 8, NN_TYPE(I32), &bias, &desc));
     if (bias != ENG_NONE) {
         if (desc.rank != 1 || desc.dims[0] != channels) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 8 has not %lld values",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 8 has not %lld values",
                                   (long long)channels);
         }
         struct eng_desc column = eng_nn_desc_axis(ENG_I32, spatial + 1, 0, channels);
-        BASE_TRY(eng_nn_reshape(l, bias, &column, &bias));
-        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, bias, &y));
+        BASE_TRY(eng_nn_reshape(lower, bias, &column, &bias));
+        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, bias, &y));
     }
     const uint32_t rank_after[3] = {spatial, spatial, spatial};
-    BASE_TRY(rescale(l, node, scales, rank_after, &scale));
-    BASE_TRY(requantize(l, node, y, scale, 7, spatial, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(rescale(lower, node, scales, rank_after, &scale));
+    BASE_TRY(requantize(lower, node, y, scale, 7, spatial, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 static const struct eng_op rows[] = {

@@ -18,16 +18,16 @@ static const struct {
 
 // Sorted axes without repetition from a list that may count from the end; all axes when it is
 // empty.
-static enum base_status read_axes(struct eng_lower *l, const struct eng_node *node,
+static enum base_status read_axes(struct eng_lower *lower, const struct eng_node *node,
                                   const int64_t *list, uint32_t list_count, uint32_t rank,
                                   uint32_t axes[ENG_RANK_MAX], uint32_t *out_count)
 {
     bool chosen[ENG_RANK_MAX] = {false};
     for (uint32_t i = 0; i < list_count; i++) {
         uint32_t axis;
-        BASE_TRY(eng_lower_axis(l, node, list[i], rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, list[i], rank, &axis));
         if (chosen[axis]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is listed twice", axis);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is listed twice", axis);
         }
         chosen[axis] = true;
     }
@@ -48,7 +48,7 @@ static bool reduces_bool(const struct eng_node *node, enum eng_reduce_fn fn)
 }
 
 // The axes are an attribute, since opset 18 (ReduceSum: 13) an input.
-static enum base_status lower_reduce(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_reduce(struct eng_lower *lower, const struct eng_node *node)
 {
     enum eng_reduce_fn fn = ENG_REDUCE_COUNT;
     for (size_t i = 0; i < sizeof(reduce_rules) / sizeof(reduce_rules[0]); i++) {
@@ -57,34 +57,34 @@ static enum base_status lower_reduce(struct eng_lower *l, const struct eng_node 
         }
     }
     if (fn == ENG_REDUCE_COUNT) {
-        return eng_lower_fail(l, node, BASE_ERR_BUG, "no rule for this operator");
+        return eng_lower_fail(lower, node, BASE_ERR_BUG, "no rule for this operator");
     }
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
     uint32_t types = NN_TYPES_NUMERIC | (reduces_bool(node, fn) ? NN_TYPE(BOOL) : 0);
-    BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
     const int64_t *list;
     uint32_t list_count;
-    BASE_TRY(eng_lower_ints_of(l, node, 1, "axes", &list, &list_count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &list, &list_count));
     if (list_count == 0 && eng_node_int(node, "noop_with_empty_axes", 0) != 0) {
-        return eng_lower_output(l, node, 0, x);
+        return eng_lower_output(lower, node, 0, x);
     }
     uint32_t axes[ENG_RANK_MAX];
     uint32_t count = 0;
-    BASE_TRY(read_axes(l, node, list, list_count, desc.rank, axes, &count));
+    BASE_TRY(read_axes(lower, node, list, list_count, desc.rank, axes, &count));
     bool keep_dims = eng_node_int(node, "keepdims", 1) != 0;
-    BASE_TRY(eng_emit_cast(l, x, desc.dtype == ENG_BOOL ? ENG_U8 : desc.dtype, &x));
-    BASE_TRY(eng_emit_reduce(l, fn, x, axes, count, keep_dims, &y));
-    BASE_TRY(eng_emit_cast(l, y, desc.dtype, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_cast(lower, x, desc.dtype == ENG_BOOL ? ENG_U8 : desc.dtype, &x));
+    BASE_TRY(eng_emit_reduce(lower, fn, x, axes, count, keep_dims, &y));
+    BASE_TRY(eng_emit_cast(lower, y, desc.dtype, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Positions of the extremes along `axis` as I64, its dim kept as 1.
-static enum base_status arg_reduce(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+static enum base_status arg_reduce(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
                                    uint32_t axis, bool is_max, bool last, uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(l, x);
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     struct eng_command command = {.op = ENG_OP_ARG_REDUCE};
     command.u.arg_reduce = (struct eng_arg_reduce){
         .is_max = is_max,
@@ -96,34 +96,34 @@ static enum base_status arg_reduce(struct eng_lower *l, const struct eng_node *n
     desc.dims[axis] = 1;
     desc.dtype = ENG_I64;
     if (command.u.arg_reduce.n == 0 && eng_desc_count(&desc) > 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is empty", axis);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is empty", axis);
     }
-    return eng_emit(l, &command, &x, 1, &desc, 1, out);
+    return eng_emit(lower, &command, &x, 1, &desc, 1, out);
 }
 
-static enum base_status lower_arg(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_arg(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_NUMERIC, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &desc));
     uint32_t axis;
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), desc.rank, &axis));
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), desc.rank, &axis));
     bool last = eng_node_int(node, "select_last_index", 0) != 0;
-    BASE_TRY(arg_reduce(l, node, x, axis, strcmp(node->op, "ArgMax") == 0, last, &y));
+    BASE_TRY(arg_reduce(lower, node, x, axis, strcmp(node->op, "ArgMax") == 0, last, &y));
     if (eng_node_int(node, "keepdims", 1) == 0) {
         struct eng_desc squeezed = {.dtype = ENG_I64, .rank = desc.rank - 1};
         for (uint32_t i = 0; i + 1 < desc.rank; i++) {
             squeezed.dims[i] = desc.dims[i < axis ? i : i + 1];
         }
-        BASE_TRY(eng_nn_reshape(l, y, &squeezed, &y));
+        BASE_TRY(eng_nn_reshape(lower, y, &squeezed, &y));
     }
-    return eng_lower_output(l, node, 0, y);
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // Axes of a softmax: one since opset 13 (the last by default); before, all from `axis` (1 by
 // default) on.
-static enum base_status softmax_axes(struct eng_lower *l, const struct eng_node *node,
+static enum base_status softmax_axes(struct eng_lower *lower, const struct eng_node *node,
                                      uint32_t rank, uint32_t *out_begin, uint32_t *out_end)
 {
     bool single = node->opset >= 13;
@@ -132,58 +132,58 @@ static enum base_status softmax_axes(struct eng_lower *l, const struct eng_node 
         *out_begin = *out_end = rank;
         return BASE_OK;
     }
-    BASE_TRY(eng_lower_axis(l, node, axis, rank, out_begin));
+    BASE_TRY(eng_lower_axis(lower, node, axis, rank, out_begin));
     *out_end = single ? *out_begin + 1 : rank;
     return BASE_OK;
 }
 
-static enum base_status lower_softmax(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_softmax(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
     uint32_t begin;
     uint32_t end;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(softmax_axes(l, node, desc.rank, &begin, &end));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(softmax_axes(lower, node, desc.rank, &begin, &end));
     bool log = strcmp(node->op, "LogSoftmax") == 0;
-    BASE_TRY(eng_emit_softmax(l, log, x, begin, end, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit_softmax(lower, log, x, begin, end, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // One at the first maximum, zero elsewhere: the position, then one-hot.
-static enum base_status lower_hardmax(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_hardmax(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
     struct eng_desc desc;
     uint32_t begin;
     uint32_t end;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(softmax_axes(l, node, desc.rank, &begin, &end));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(softmax_axes(lower, node, desc.rank, &begin, &end));
     if (eng_desc_count(&desc) == 0) {
-        return eng_lower_output(l, node, 0, x);
+        return eng_lower_output(lower, node, 0, x);
     }
     int64_t n = eng_nn_product(&desc, begin, end);
     int64_t outer = eng_nn_product(&desc, 0, begin);
     int64_t inner = eng_nn_product(&desc, end, desc.rank);
     struct eng_desc flat = eng_nn_desc3(desc.dtype, outer, n, inner);
-    BASE_TRY(eng_nn_reshape(l, x, &flat, &x));
+    BASE_TRY(eng_nn_reshape(lower, x, &flat, &x));
     uint32_t inputs[2];
-    BASE_TRY(arg_reduce(l, node, x, 1, true, false, &inputs[0]));
+    BASE_TRY(arg_reduce(lower, node, x, 1, true, false, &inputs[0]));
     const double values[2] = {0.0, 1.0};
     struct eng_desc pair = eng_nn_desc1(ENG_F64, 2);
-    BASE_TRY(eng_lower_const(l, &pair, values, &inputs[1]));
-    BASE_TRY(eng_emit_cast(l, inputs[1], desc.dtype, &inputs[1]));
-    BASE_TRY(eng_nn_fold(l, inputs[1], &inputs[1]));
+    BASE_TRY(eng_lower_const(lower, &pair, values, &inputs[1]));
+    BASE_TRY(eng_emit_cast(lower, inputs[1], desc.dtype, &inputs[1]));
+    BASE_TRY(eng_nn_fold(lower, inputs[1], &inputs[1]));
     struct eng_command command = {.op = ENG_OP_ONE_HOT};
     command.u.one_hot = (struct eng_one_hot){.outer = outer, .depth = n, .inner = inner};
-    BASE_TRY(eng_emit(l, &command, inputs, 2, &desc, 1, &y));
-    return eng_lower_output(l, node, 0, y);
+    BASE_TRY(eng_emit(lower, &command, inputs, 2, &desc, 1, &y));
+    return eng_lower_output(lower, node, 0, y);
 }
 
 // The number of elements TopK keeps: attribute k before opset 10, input 1 since.
-static enum base_status topk_count(struct eng_lower *l, const struct eng_node *node, int64_t n,
+static enum base_status topk_count(struct eng_lower *lower, const struct eng_node *node, int64_t n,
                                    int64_t *out)
 {
     int64_t k = eng_node_int(node, "k", -1);
@@ -191,30 +191,31 @@ static enum base_status topk_count(struct eng_lower *l, const struct eng_node *n
         uint32_t tensor;
         const int64_t *list;
         uint32_t count;
-        BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-        BASE_TRY(eng_lower_ints(l, node, tensor, &list, &count));
+        BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+        BASE_TRY(eng_lower_ints(lower, node, tensor, &list, &count));
         if (count != 1) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (K) has %u values", count);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 1 (K) has %u values",
+                                  count);
         }
         k = list[0];
     }
     if (k < 0 || k > n) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "K is %lld on an axis of %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "K is %lld on an axis of %lld",
                               (long long)k, (long long)n);
     }
     *out = k;
     return BASE_OK;
 }
 
-static enum base_status lower_topk(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_topk(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     struct eng_desc desc;
     uint32_t axis;
     int64_t k = 0;
-    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_NUMERIC, &x, &desc));
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
-    BASE_TRY(topk_count(l, node, desc.dims[axis], &k));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &desc));
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
+    BASE_TRY(topk_count(lower, node, desc.dims[axis], &k));
     struct eng_command command = {.op = ENG_OP_TOPK};
     command.u.topk = (struct eng_topk){
         .outer = eng_nn_product(&desc, 0, axis),
@@ -229,9 +230,9 @@ static enum base_status lower_topk(struct eng_lower *l, const struct eng_node *n
     out_descs[1].dims[axis] = k;
     out_descs[1].dtype = ENG_I64;
     uint32_t out[2];
-    BASE_TRY(eng_emit(l, &command, &x, 1, out_descs, 2, out));
-    BASE_TRY(eng_lower_output(l, node, 0, out[0]));
-    return eng_lower_output(l, node, 1, out[1]);
+    BASE_TRY(eng_emit(lower, &command, &x, 1, out_descs, 2, out));
+    BASE_TRY(eng_lower_output(lower, node, 0, out[0]));
+    return eng_lower_output(lower, node, 1, out[1]);
 }
 
 // clang-format off

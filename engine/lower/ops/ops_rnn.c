@@ -22,21 +22,21 @@ struct rnn {
     uint32_t x, w, r, b, lengths, h0, c0, p; // inputs; ENG_NONE: left out
 };
 
-static enum base_status check_shape(struct eng_lower *l, const struct rnn *rnn, uint32_t input,
+static enum base_status check_shape(struct eng_lower *lower, const struct rnn *rnn, uint32_t input,
                                     uint32_t tensor, const struct eng_desc *want)
 {
-    const struct eng_desc *have = eng_lower_desc(l, tensor);
+    const struct eng_desc *have = eng_lower_desc(lower, tensor);
     if (eng_desc_equal(have, want)) {
         return BASE_OK;
     }
     char have_text[64];
     char want_text[64];
-    return eng_lower_fail(l, rnn->node, BASE_ERR_INVALID, "input %u is %s, expected %s", input,
+    return eng_lower_fail(lower, rnn->node, BASE_ERR_INVALID, "input %u is %s, expected %s", input,
                           eng_desc_text(have, have_text, sizeof(have_text)),
                           eng_desc_text(want, want_text, sizeof(want_text)));
 }
 
-static enum base_status read_attributes(struct eng_lower *l, struct rnn *rnn)
+static enum base_status read_attributes(struct eng_lower *lower, struct rnn *rnn)
 {
     const struct eng_node *node = rnn->node;
     struct eng_string direction = eng_node_string(node, "direction", "forward");
@@ -47,7 +47,7 @@ static enum base_status read_attributes(struct eng_lower *l, struct rnn *rnn)
     } else if (eng_string_is(direction, "reverse")) {
         rnn->reversed[0] = true;
     } else if (!eng_string_is(direction, "forward")) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute direction is '%.*s'",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute direction is '%.*s'",
                               direction.size < 32 ? (int)direction.size : 32, direction.at);
     }
     rnn->batch_first = eng_node_int(node, "layout", 0) != 0;
@@ -59,11 +59,11 @@ static enum base_status read_attributes(struct eng_lower *l, struct rnn *rnn)
 }
 
 // An optional state [directions, batch, hidden] ([batch, directions, hidden] with layout 1).
-static enum base_status read_state(struct eng_lower *l, const struct rnn *rnn, uint32_t input,
+static enum base_status read_state(struct eng_lower *lower, const struct rnn *rnn, uint32_t input,
                                    uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(l, rnn->node, input, NN_TYPES_FLOAT, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, rnn->node, input, NN_TYPES_FLOAT, out, &desc));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
@@ -71,104 +71,105 @@ static enum base_status read_state(struct eng_lower *l, const struct rnn *rnn, u
     struct eng_desc want = rnn->batch_first
                                ? eng_nn_desc3(rnn->dtype, rnn->batch, rnn->directions, rnn->hidden)
                                : eng_nn_desc3(rnn->dtype, rnn->directions, rnn->batch, rnn->hidden);
-    BASE_TRY(check_shape(l, rnn, input, *out, &want));
-    return rnn->batch_first ? eng_lower_transpose(l, *out, swap, out) : BASE_OK;
+    BASE_TRY(check_shape(lower, rnn, input, *out, &want));
+    return rnn->batch_first ? eng_lower_transpose(lower, *out, swap, out) : BASE_OK;
 }
 
-static enum base_status read_x(struct eng_lower *l, struct rnn *rnn)
+static enum base_status read_x(struct eng_lower *lower, struct rnn *rnn)
 {
     struct eng_desc desc;
-    BASE_TRY(eng_nn_input(l, rnn->node, 0, NN_TYPES_FLOAT, &rnn->x, &desc));
+    BASE_TRY(eng_nn_input(lower, rnn->node, 0, NN_TYPES_FLOAT, &rnn->x, &desc));
     if (desc.rank != 3) {
-        return eng_lower_fail(l, rnn->node, BASE_ERR_INVALID, "the input has rank %u, expected 3",
-                              desc.rank);
+        return eng_lower_fail(lower, rnn->node, BASE_ERR_INVALID,
+                              "the input has rank %u, expected 3", desc.rank);
     }
     if (rnn->batch_first) {
         static const uint32_t swap[3] = {1, 0, 2};
-        BASE_TRY(eng_lower_transpose(l, rnn->x, swap, &rnn->x));
-        desc = *eng_lower_desc(l, rnn->x);
+        BASE_TRY(eng_lower_transpose(lower, rnn->x, swap, &rnn->x));
+        desc = *eng_lower_desc(lower, rnn->x);
     }
     rnn->dtype = desc.dtype;
     rnn->steps = desc.dims[0];
     rnn->batch = desc.dims[1];
     rnn->input = desc.dims[2];
     if (rnn->steps > RNN_STEPS_MAX) {
-        return eng_lower_fail(l, rnn->node, BASE_ERR_TOO_LARGE, "%lld steps, at most %d",
+        return eng_lower_fail(lower, rnn->node, BASE_ERR_TOO_LARGE, "%lld steps, at most %d",
                               (long long)rnn->steps, RNN_STEPS_MAX);
     }
     return BASE_OK;
 }
 
-static enum base_status read_inputs(struct eng_lower *l, struct rnn *rnn)
+static enum base_status read_inputs(struct eng_lower *lower, struct rnn *rnn)
 {
     struct eng_desc desc;
-    BASE_TRY(read_x(l, rnn));
-    BASE_TRY(eng_nn_input(l, rnn->node, 2, NN_TYPES_FLOAT, &rnn->r, &desc));
+    BASE_TRY(read_x(lower, rnn));
+    BASE_TRY(eng_nn_input(lower, rnn->node, 2, NN_TYPES_FLOAT, &rnn->r, &desc));
     rnn->hidden = desc.rank == 3 ? desc.dims[2] : 0;
     int64_t rows = rnn->hidden * rnn->gates;
     if (rnn->hidden == 0 || eng_node_int(rnn->node, "hidden_size", rnn->hidden) != rnn->hidden) {
-        return eng_lower_fail(l, rnn->node, BASE_ERR_INVALID, "hidden_size does not fit input 2");
+        return eng_lower_fail(lower, rnn->node, BASE_ERR_INVALID,
+                              "hidden_size does not fit input 2");
     }
     struct eng_desc want = eng_nn_desc3(rnn->dtype, rnn->directions, rows, rnn->hidden);
-    BASE_TRY(check_shape(l, rnn, 2, rnn->r, &want));
-    BASE_TRY(eng_nn_input(l, rnn->node, 1, NN_TYPES_FLOAT, &rnn->w, &desc));
+    BASE_TRY(check_shape(lower, rnn, 2, rnn->r, &want));
+    BASE_TRY(eng_nn_input(lower, rnn->node, 1, NN_TYPES_FLOAT, &rnn->w, &desc));
     want.dims[2] = rnn->input;
-    BASE_TRY(check_shape(l, rnn, 1, rnn->w, &want));
-    BASE_TRY(eng_nn_optional(l, rnn->node, 3, NN_TYPES_FLOAT, &rnn->b, &desc));
+    BASE_TRY(check_shape(lower, rnn, 1, rnn->w, &want));
+    BASE_TRY(eng_nn_optional(lower, rnn->node, 3, NN_TYPES_FLOAT, &rnn->b, &desc));
     if (rnn->b != ENG_NONE) {
         want = eng_nn_desc2(rnn->dtype, rnn->directions, 2 * rows);
-        BASE_TRY(check_shape(l, rnn, 3, rnn->b, &want));
+        BASE_TRY(check_shape(lower, rnn, 3, rnn->b, &want));
     }
-    BASE_TRY(eng_nn_optional(l, rnn->node, 4, NN_TYPES_INDEX, &rnn->lengths, &desc));
+    BASE_TRY(eng_nn_optional(lower, rnn->node, 4, NN_TYPES_INDEX, &rnn->lengths, &desc));
     if (rnn->lengths != ENG_NONE) {
         want = eng_nn_desc1(desc.dtype, rnn->batch);
-        BASE_TRY(check_shape(l, rnn, 4, rnn->lengths, &want));
+        BASE_TRY(check_shape(lower, rnn, 4, rnn->lengths, &want));
         struct eng_desc column = eng_nn_desc2(desc.dtype, rnn->batch, 1);
-        BASE_TRY(eng_nn_reshape(l, rnn->lengths, &column, &rnn->lengths));
+        BASE_TRY(eng_nn_reshape(lower, rnn->lengths, &column, &rnn->lengths));
     }
-    BASE_TRY(read_state(l, rnn, 5, &rnn->h0));
+    BASE_TRY(read_state(lower, rnn, 5, &rnn->h0));
     rnn->c0 = rnn->p = ENG_NONE;
     if (rnn->kind == RNN_LSTM) {
-        BASE_TRY(read_state(l, rnn, 6, &rnn->c0));
-        BASE_TRY(eng_nn_optional(l, rnn->node, 7, NN_TYPES_FLOAT, &rnn->p, &desc));
+        BASE_TRY(read_state(lower, rnn, 6, &rnn->c0));
+        BASE_TRY(eng_nn_optional(lower, rnn->node, 7, NN_TYPES_FLOAT, &rnn->p, &desc));
         if (rnn->p != ENG_NONE) {
             want = eng_nn_desc2(rnn->dtype, rnn->directions, 3 * rnn->hidden);
-            BASE_TRY(check_shape(l, rnn, 7, rnn->p, &want));
+            BASE_TRY(check_shape(lower, rnn, 7, rnn->p, &want));
         }
     }
     return BASE_OK;
 }
 
 // Slice `direction` of a tensor [directions, ...] without that dim.
-static enum base_status of_direction(struct eng_lower *l, uint32_t tensor, uint32_t direction,
+static enum base_status of_direction(struct eng_lower *lower, uint32_t tensor, uint32_t direction,
                                      uint32_t *out)
 {
     uint32_t part;
-    struct eng_desc full = *eng_lower_desc(l, tensor);
+    struct eng_desc full = *eng_lower_desc(lower, tensor);
     struct eng_desc desc = {.dtype = full.dtype, .rank = full.rank - 1};
     for (uint32_t i = 0; i < desc.rank; i++) {
         desc.dims[i] = full.dims[i + 1];
     }
-    BASE_TRY(eng_nn_part(l, tensor, 0, direction, 1, &part));
-    return eng_nn_reshape(l, part, &desc, out);
+    BASE_TRY(eng_nn_part(lower, tensor, 0, direction, 1, &part));
+    return eng_nn_reshape(lower, part, &desc, out);
 }
 
-static enum base_status zeros(struct eng_lower *l, const struct rnn *rnn, uint32_t *out)
+static enum base_status zeros(struct eng_lower *lower, const struct rnn *rnn, uint32_t *out)
 {
     struct eng_desc desc = eng_nn_desc2(rnn->dtype, rnn->batch, rnn->hidden);
-    BASE_TRY(eng_lower_const_f32(l, rnn->dtype, 0.0, out));
-    return eng_lower_expand(l, *out, &desc, out);
+    BASE_TRY(eng_lower_const_f32(lower, rnn->dtype, 0.0, out));
+    return eng_lower_expand(lower, *out, &desc, out);
 }
 
-static enum base_status initial(struct eng_lower *l, const struct rnn *rnn, uint32_t state,
+static enum base_status initial(struct eng_lower *lower, const struct rnn *rnn, uint32_t state,
                                 uint32_t direction, uint32_t *out)
 {
-    return state == ENG_NONE ? zeros(l, rnn, out) : of_direction(l, state, direction, out);
+    return state == ENG_NONE ? zeros(lower, rnn, out) : of_direction(lower, state, direction, out);
 }
 
 // Both biases of a direction as one; what GRU adds to the state's product alone stays apart.
-static enum base_status read_bias(struct eng_lower *l, const struct rnn *rnn, uint32_t direction,
-                                  struct rnn_cell *cell, uint32_t *out)
+static enum base_status read_bias(struct eng_lower *lower, const struct rnn *rnn,
+                                  uint32_t direction, struct rnn_cell *cell, uint32_t *out)
 {
     uint32_t both;
     uint32_t w_bias;
@@ -179,24 +180,25 @@ static enum base_status read_bias(struct eng_lower *l, const struct rnn *rnn, ui
     if (rnn->b == ENG_NONE) {
         return BASE_OK;
     }
-    BASE_TRY(of_direction(l, rnn->b, direction, &both));
-    BASE_TRY(eng_nn_part(l, both, 0, 0, rows, &w_bias));
-    BASE_TRY(eng_nn_part(l, both, 0, rows, rows, &r_bias));
+    BASE_TRY(of_direction(lower, rnn->b, direction, &both));
+    BASE_TRY(eng_nn_part(lower, both, 0, 0, rows, &w_bias));
+    BASE_TRY(eng_nn_part(lower, both, 0, rows, rows, &r_bias));
     if (rnn->kind == RNN_GRU && cell->linear_before_reset) {
         uint32_t parts[2];
-        BASE_TRY(eng_nn_part(l, both, 0, rows + 2 * rnn->hidden, rnn->hidden, &cell->hidden_bias));
-        BASE_TRY(eng_nn_part(l, both, 0, rows, 2 * rnn->hidden, &parts[0]));
+        BASE_TRY(
+            eng_nn_part(lower, both, 0, rows + 2 * rnn->hidden, rnn->hidden, &cell->hidden_bias));
+        BASE_TRY(eng_nn_part(lower, both, 0, rows, 2 * rnn->hidden, &parts[0]));
         struct eng_desc desc = eng_nn_desc1(rnn->dtype, rnn->hidden);
-        BASE_TRY(eng_lower_const_f32(l, rnn->dtype, 0.0, &parts[1]));
-        BASE_TRY(eng_lower_expand(l, parts[1], &desc, &parts[1]));
-        BASE_TRY(eng_lower_concat(l, parts, 2, 0, &r_bias));
+        BASE_TRY(eng_lower_const_f32(lower, rnn->dtype, 0.0, &parts[1]));
+        BASE_TRY(eng_lower_expand(lower, parts[1], &desc, &parts[1]));
+        BASE_TRY(eng_lower_concat(lower, parts, 2, 0, &r_bias));
     }
-    BASE_TRY(eng_emit_binary(l, rnn->node, ENG_ADD, w_bias, r_bias, out));
-    return eng_nn_fold(l, *out, out);
+    BASE_TRY(eng_emit_binary(lower, rnn->node, ENG_ADD, w_bias, r_bias, out));
+    return eng_nn_fold(lower, *out, out);
 }
 
-static enum base_status make_cell(struct eng_lower *l, const struct rnn *rnn, uint32_t direction,
-                                  struct rnn_cell *cell, uint32_t *out_bias)
+static enum base_status make_cell(struct eng_lower *lower, const struct rnn *rnn,
+                                  uint32_t direction, struct rnn_cell *cell, uint32_t *out_bias)
 {
     const struct eng_node *node = rnn->node;
     const struct eng_attr *clip = eng_node_attr(node, "clip");
@@ -213,20 +215,20 @@ static enum base_status make_cell(struct eng_lower *l, const struct rnn *rnn, ui
         .input_forget = eng_node_int(node, "input_forget", 0) != 0,
         .peepholes = {ENG_NONE, ENG_NONE, ENG_NONE},
     };
-    BASE_TRY(eng_rnn_activations(l, cell, direction));
-    BASE_TRY(of_direction(l, rnn->r, direction, &cell->recurrent));
+    BASE_TRY(eng_rnn_activations(lower, cell, direction));
+    BASE_TRY(of_direction(lower, rnn->r, direction, &cell->recurrent));
     if (rnn->p != ENG_NONE) {
         uint32_t p;
-        BASE_TRY(of_direction(l, rnn->p, direction, &p));
+        BASE_TRY(of_direction(lower, rnn->p, direction, &p));
         for (uint32_t i = 0; i < 3; i++) {
-            BASE_TRY(eng_nn_part(l, p, 0, i * rnn->hidden, rnn->hidden, &cell->peepholes[i]));
+            BASE_TRY(eng_nn_part(lower, p, 0, i * rnn->hidden, rnn->hidden, &cell->peepholes[i]));
         }
     }
-    return read_bias(l, rnn, direction, cell, out_bias);
+    return read_bias(lower, rnn, direction, cell, out_bias);
 }
 
 // X * W^T + bias for all steps: [steps, batch, gates * hidden].
-static enum base_status project(struct eng_lower *l, const struct rnn *rnn, uint32_t direction,
+static enum base_status project(struct eng_lower *lower, const struct rnn *rnn, uint32_t direction,
                                 uint32_t bias, uint32_t *out)
 {
     uint32_t w;
@@ -234,13 +236,13 @@ static enum base_status project(struct eng_lower *l, const struct rnn *rnn, uint
     struct eng_desc flat = eng_nn_desc2(rnn->dtype, rnn->steps * rnn->batch, rnn->input);
     struct eng_desc cube =
         eng_nn_desc3(rnn->dtype, rnn->steps, rnn->batch, rnn->gates * rnn->hidden);
-    BASE_TRY(of_direction(l, rnn->w, direction, &w));
-    BASE_TRY(eng_nn_reshape(l, rnn->x, &flat, &x));
-    BASE_TRY(eng_emit_matmul(l, rnn->node, x, false, w, true, 1.0f, &x));
+    BASE_TRY(of_direction(lower, rnn->w, direction, &w));
+    BASE_TRY(eng_nn_reshape(lower, rnn->x, &flat, &x));
+    BASE_TRY(eng_emit_matmul(lower, rnn->node, x, false, w, true, 1.0f, &x));
     if (bias != ENG_NONE) {
-        BASE_TRY(eng_emit_binary(l, rnn->node, ENG_ADD, x, bias, &x));
+        BASE_TRY(eng_emit_binary(lower, rnn->node, ENG_ADD, x, bias, &x));
     }
-    return eng_nn_reshape(l, x, &cube, out);
+    return eng_nn_reshape(lower, x, &cube, out);
 }
 
 struct rnn_state {
@@ -248,22 +250,22 @@ struct rnn_state {
 };
 
 // One step at time t, which sequences shorter than that sit out. *out_y is what the step gives.
-static enum base_status run_step(struct eng_lower *l, const struct rnn *rnn,
+static enum base_status run_step(struct eng_lower *lower, const struct rnn *rnn,
                                  const struct rnn_cell *cell, uint32_t projected, int64_t t,
                                  struct rnn_state *state, uint32_t *out_y)
 {
     uint32_t now;
     struct rnn_state next = *state;
-    BASE_TRY(of_direction(l, projected, (uint32_t)t, &now));
-    BASE_TRY(eng_rnn_step(l, cell, now, &next.h, &next.c));
+    BASE_TRY(of_direction(lower, projected, (uint32_t)t, &now));
+    BASE_TRY(eng_rnn_step(lower, cell, now, &next.h, &next.c));
     *out_y = next.h;
     if (rnn->lengths != ENG_NONE) {
         uint32_t active;
-        BASE_TRY(eng_nn_with(l, rnn->node, ENG_GREATER, rnn->lengths, (double)t, &active));
-        BASE_TRY(eng_emit_select(l, rnn->node, active, next.h, state->zero, out_y));
-        BASE_TRY(eng_emit_select(l, rnn->node, active, next.h, state->h, &next.h));
+        BASE_TRY(eng_nn_with(lower, rnn->node, ENG_GREATER, rnn->lengths, (double)t, &active));
+        BASE_TRY(eng_emit_select(lower, rnn->node, active, next.h, state->zero, out_y));
+        BASE_TRY(eng_emit_select(lower, rnn->node, active, next.h, state->h, &next.h));
         if (rnn->kind == RNN_LSTM) {
-            BASE_TRY(eng_emit_select(l, rnn->node, active, next.c, state->c, &next.c));
+            BASE_TRY(eng_emit_select(lower, rnn->node, active, next.c, state->c, &next.c));
         }
     }
     *state = next;
@@ -271,7 +273,7 @@ static enum base_status run_step(struct eng_lower *l, const struct rnn *rnn,
 }
 
 // Runs one direction; ys[t * directions + direction] receives step t as [1, 1, batch, hidden].
-static enum base_status run_direction(struct eng_lower *l, const struct rnn *rnn,
+static enum base_status run_direction(struct eng_lower *lower, const struct rnn *rnn,
                                       uint32_t direction, uint32_t *ys, struct rnn_state *state)
 {
     struct rnn_cell cell;
@@ -279,22 +281,23 @@ static enum base_status run_direction(struct eng_lower *l, const struct rnn *rnn
     uint32_t projected;
     struct eng_desc slot = {
         .dtype = rnn->dtype, .rank = 4, .dims = {1, 1, rnn->batch, rnn->hidden}};
-    BASE_TRY(make_cell(l, rnn, direction, &cell, &bias));
-    BASE_TRY(project(l, rnn, direction, bias, &projected));
-    BASE_TRY(initial(l, rnn, rnn->h0, direction, &state->h));
-    BASE_TRY(initial(l, rnn, rnn->c0, direction, &state->c));
-    BASE_TRY(zeros(l, rnn, &state->zero));
+    BASE_TRY(make_cell(lower, rnn, direction, &cell, &bias));
+    BASE_TRY(project(lower, rnn, direction, bias, &projected));
+    BASE_TRY(initial(lower, rnn, rnn->h0, direction, &state->h));
+    BASE_TRY(initial(lower, rnn, rnn->c0, direction, &state->c));
+    BASE_TRY(zeros(lower, rnn, &state->zero));
     for (int64_t i = 0; i < rnn->steps; i++) {
         int64_t t = rnn->reversed[direction] ? rnn->steps - 1 - i : i;
         uint32_t y;
-        BASE_TRY(run_step(l, rnn, &cell, projected, t, state, &y));
-        BASE_TRY(eng_nn_reshape(l, y, &slot, &ys[t * rnn->directions + direction]));
+        BASE_TRY(run_step(lower, rnn, &cell, projected, t, state, &y));
+        BASE_TRY(eng_nn_reshape(lower, y, &slot, &ys[t * rnn->directions + direction]));
     }
     return BASE_OK;
 }
 
 // Y [steps, directions, batch, hidden], with layout 1 [batch, steps, directions, hidden].
-static enum base_status output_all(struct eng_lower *l, const struct rnn *rnn, const uint32_t *ys)
+static enum base_status output_all(struct eng_lower *lower, const struct rnn *rnn,
+                                   const uint32_t *ys)
 {
     static const uint32_t to_batch_first[4] = {2, 0, 1, 3};
     struct eng_desc desc = {
@@ -303,51 +306,52 @@ static enum base_status output_all(struct eng_lower *l, const struct rnn *rnn, c
         .dims = {rnn->steps, rnn->directions, rnn->batch, rnn->hidden},
     };
     uint32_t y;
-    if (!eng_lower_wants(l, rnn->node, 0)) {
+    if (!eng_lower_wants(lower, rnn->node, 0)) {
         return BASE_OK;
     }
     if (rnn->steps == 0) {
-        BASE_TRY(eng_lower_virtual(l, &desc, NULL, 0, true, &y));
+        BASE_TRY(eng_lower_virtual(lower, &desc, NULL, 0, true, &y));
     } else {
-        BASE_TRY(eng_lower_concat(l, ys, (uint32_t)rnn->steps * rnn->directions, 0, &y));
-        BASE_TRY(eng_nn_reshape(l, y, &desc, &y));
+        BASE_TRY(eng_lower_concat(lower, ys, (uint32_t)rnn->steps * rnn->directions, 0, &y));
+        BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
     }
     if (rnn->batch_first) {
-        BASE_TRY(eng_lower_transpose(l, y, to_batch_first, &y));
+        BASE_TRY(eng_lower_transpose(lower, y, to_batch_first, &y));
     }
-    return eng_lower_output(l, rnn->node, 0, y);
+    return eng_lower_output(lower, rnn->node, 0, y);
 }
 
 // Last states of the directions: [directions, batch, hidden], with layout 1 [batch, directions,
 // hidden].
-static enum base_status output_state(struct eng_lower *l, const struct rnn *rnn, uint32_t output,
-                                     uint32_t *states)
+static enum base_status output_state(struct eng_lower *lower, const struct rnn *rnn,
+                                     uint32_t output, uint32_t *states)
 {
     static const uint32_t swap[3] = {1, 0, 2};
     struct eng_desc desc = eng_nn_desc3(rnn->dtype, 1, rnn->batch, rnn->hidden);
     uint32_t y;
-    if (!eng_lower_wants(l, rnn->node, output)) {
+    if (!eng_lower_wants(lower, rnn->node, output)) {
         return BASE_OK;
     }
     for (uint32_t i = 0; i < rnn->directions; i++) {
-        BASE_TRY(eng_nn_reshape(l, states[i], &desc, &states[i]));
+        BASE_TRY(eng_nn_reshape(lower, states[i], &desc, &states[i]));
     }
     y = states[0];
     if (rnn->directions > 1) {
-        BASE_TRY(eng_lower_concat(l, states, rnn->directions, 0, &y));
+        BASE_TRY(eng_lower_concat(lower, states, rnn->directions, 0, &y));
     }
     if (rnn->batch_first) {
-        BASE_TRY(eng_lower_transpose(l, y, swap, &y));
+        BASE_TRY(eng_lower_transpose(lower, y, swap, &y));
     }
-    return eng_lower_output(l, rnn->node, output, y);
+    return eng_lower_output(lower, rnn->node, output, y);
 }
 
-static enum base_status lower_rnn(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_rnn(struct eng_lower *lower, const struct eng_node *node)
 {
     struct rnn rnn = {.node = node};
-    BASE_TRY(read_attributes(l, &rnn));
-    BASE_TRY(read_inputs(l, &rnn));
-    uint32_t *ys = eng_lower_alloc(l, ((size_t)rnn.steps * rnn.directions + 1) * sizeof(uint32_t));
+    BASE_TRY(read_attributes(lower, &rnn));
+    BASE_TRY(read_inputs(lower, &rnn));
+    uint32_t *ys =
+        eng_lower_alloc(lower, ((size_t)rnn.steps * rnn.directions + 1) * sizeof(uint32_t));
     if (ys == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -355,13 +359,13 @@ static enum base_status lower_rnn(struct eng_lower *l, const struct eng_node *no
     uint32_t cs[2] = {ENG_NONE, ENG_NONE};
     for (uint32_t d = 0; d < rnn.directions; d++) {
         struct rnn_state state;
-        BASE_TRY(run_direction(l, &rnn, d, ys, &state));
+        BASE_TRY(run_direction(lower, &rnn, d, ys, &state));
         hs[d] = state.h;
         cs[d] = state.c;
     }
-    BASE_TRY(output_all(l, &rnn, ys));
-    BASE_TRY(output_state(l, &rnn, 1, hs));
-    return rnn.kind == RNN_LSTM ? output_state(l, &rnn, 2, cs) : BASE_OK;
+    BASE_TRY(output_all(lower, &rnn, ys));
+    BASE_TRY(output_state(lower, &rnn, 1, hs));
+    return rnn.kind == RNN_LSTM ? output_state(lower, &rnn, 2, cs) : BASE_OK;
 }
 
 static const struct eng_op rows[] = {

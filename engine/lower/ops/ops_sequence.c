@@ -10,17 +10,17 @@
 #define SEQUENCE_ITEMS_MAX 65536u
 
 // Input i, which must be a sequence.
-static enum base_status input_sequence(struct eng_lower *l, const struct eng_node *node,
+static enum base_status input_sequence(struct eng_lower *lower, const struct eng_node *node,
                                        uint32_t input, struct eng_slot *out)
 {
-    BASE_TRY(eng_lower_slot(l, node, input, out));
+    BASE_TRY(eng_lower_slot(lower, node, input, out));
     if (out->type != ENG_VALUE_SEQUENCE) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is not a sequence", input);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is not a sequence", input);
     }
     return BASE_OK;
 }
 
-static enum base_status output_sequence(struct eng_lower *l, const struct eng_node *node,
+static enum base_status output_sequence(struct eng_lower *lower, const struct eng_node *node,
                                         uint32_t output, const uint32_t *items, uint32_t count,
                                         enum eng_dtype dtype)
 {
@@ -29,152 +29,152 @@ static enum base_status output_sequence(struct eng_lower *l, const struct eng_no
                             .item_count = count,
                             .items = items,
                             .dtype = dtype};
-    return eng_lower_output_slot(l, node, output, &slot);
+    return eng_lower_output_slot(lower, node, output, &slot);
 }
 
-static uint32_t *alloc_items(struct eng_lower *l, uint32_t count)
+static uint32_t *alloc_items(struct eng_lower *lower, uint32_t count)
 {
-    return eng_lower_alloc(l, ((size_t)count + 1) * sizeof(uint32_t));
+    return eng_lower_alloc(lower, ((size_t)count + 1) * sizeof(uint32_t));
 }
 
 // Position in input `input` as 0..last; from the end when negative.
-static enum base_status position(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                 uint32_t count, uint32_t last, uint32_t *out)
+static enum base_status position(struct eng_lower *lower, const struct eng_node *node,
+                                 uint32_t input, uint32_t count, uint32_t last, uint32_t *out)
 {
     int64_t at = 0;
-    BASE_TRY(eng_input_int(l, node, input, &at));
+    BASE_TRY(eng_input_int(lower, node, input, &at));
     int64_t index = at < 0 ? at + (int64_t)count : at;
     if (index < 0 || index > (int64_t)last || last == UINT32_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "position %lld in a sequence of %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "position %lld in a sequence of %u",
                               (long long)at, count);
     }
     *out = (uint32_t)index;
     return BASE_OK;
 }
 
-static enum base_status lower_construct(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_construct(struct eng_lower *lower, const struct eng_node *node)
 {
     if (node->input_count == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has no input");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has no input");
     }
-    uint32_t *items = alloc_items(l, node->input_count);
+    uint32_t *items = alloc_items(lower, node->input_count);
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
     enum eng_dtype dtype = ENG_UNDEFINED;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        BASE_TRY(eng_lower_input(l, node, i, &items[i]));
-        enum eng_dtype next = eng_lower_desc(l, items[i])->dtype;
+        BASE_TRY(eng_lower_input(lower, node, i, &items[i]));
+        enum eng_dtype next = eng_lower_desc(lower, items[i])->dtype;
         if (i > 0 && next != dtype) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "items are %s and %s",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "items are %s and %s",
                                   eng_dtype_name(dtype), eng_dtype_name(next));
         }
         dtype = next;
     }
-    return output_sequence(l, node, 0, items, node->input_count, dtype);
+    return output_sequence(lower, node, 0, items, node->input_count, dtype);
 }
 
-static enum base_status lower_empty(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_empty(struct eng_lower *lower, const struct eng_node *node)
 {
     int64_t dtype = eng_node_int(node, "dtype", ENG_F32);
     if (dtype <= ENG_UNDEFINED || dtype >= ENG_DTYPE_COUNT) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "dtype %lld is not a type",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dtype %lld is not a type",
                               (long long)dtype);
     }
-    return output_sequence(l, node, 0, NULL, 0, (enum eng_dtype)dtype);
+    return output_sequence(lower, node, 0, NULL, 0, (enum eng_dtype)dtype);
 }
 
-static enum base_status lower_insert(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_insert(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(input_sequence(l, node, 0, &slot));
-    BASE_TRY(eng_lower_input(l, node, 1, &tensor));
+    BASE_TRY(input_sequence(lower, node, 0, &slot));
+    BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
     uint32_t at = slot.item_count;
-    if (eng_lower_has(l, node, 2)) {
-        BASE_TRY(position(l, node, 2, slot.item_count, slot.item_count, &at));
+    if (eng_lower_has(lower, node, 2)) {
+        BASE_TRY(position(lower, node, 2, slot.item_count, slot.item_count, &at));
     }
-    enum eng_dtype dtype = eng_lower_desc(l, tensor)->dtype;
+    enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if (slot.dtype != ENG_UNDEFINED && slot.dtype != dtype) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s into a sequence of %s",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s into a sequence of %s",
                               eng_dtype_name(dtype), eng_dtype_name(slot.dtype));
     }
     if (slot.item_count >= SEQUENCE_ITEMS_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_LIMIT, "a sequence of more than %u tensors",
+        return eng_lower_fail(lower, node, BASE_ERR_LIMIT, "a sequence of more than %u tensors",
                               SEQUENCE_ITEMS_MAX);
     }
-    uint32_t *items = alloc_items(l, slot.item_count + 1);
+    uint32_t *items = alloc_items(lower, slot.item_count + 1);
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i <= slot.item_count; i++) {
         items[i] = i < at ? slot.items[i] : i == at ? tensor : slot.items[i - 1];
     }
-    return output_sequence(l, node, 0, items, slot.item_count + 1, dtype);
+    return output_sequence(lower, node, 0, items, slot.item_count + 1, dtype);
 }
 
-static enum base_status lower_erase(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_erase(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
-    BASE_TRY(input_sequence(l, node, 0, &slot));
+    BASE_TRY(input_sequence(lower, node, 0, &slot));
     uint32_t at = slot.item_count - 1;
-    if (slot.item_count == 0 || eng_lower_has(l, node, 1)) {
-        BASE_TRY(position(l, node, 1, slot.item_count, slot.item_count - 1, &at));
+    if (slot.item_count == 0 || eng_lower_has(lower, node, 1)) {
+        BASE_TRY(position(lower, node, 1, slot.item_count, slot.item_count - 1, &at));
     }
-    uint32_t *items = alloc_items(l, slot.item_count);
+    uint32_t *items = alloc_items(lower, slot.item_count);
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i + 1 < slot.item_count; i++) {
         items[i] = slot.items[i < at ? i : i + 1];
     }
-    return output_sequence(l, node, 0, items, slot.item_count - 1, slot.dtype);
+    return output_sequence(lower, node, 0, items, slot.item_count - 1, slot.dtype);
 }
 
-static enum base_status lower_at(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_at(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
     uint32_t at = 0;
-    BASE_TRY(input_sequence(l, node, 0, &slot));
-    BASE_TRY(position(l, node, 1, slot.item_count, slot.item_count - 1, &at));
-    return eng_lower_output(l, node, 0, slot.items[at]);
+    BASE_TRY(input_sequence(lower, node, 0, &slot));
+    BASE_TRY(position(lower, node, 1, slot.item_count, slot.item_count - 1, &at));
+    return eng_lower_output(lower, node, 0, slot.items[at]);
 }
 
-static enum base_status lower_length(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_length(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
     uint32_t out = ENG_NONE;
-    BASE_TRY(input_sequence(l, node, 0, &slot));
-    BASE_TRY(eng_const_int(l, slot.item_count, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(input_sequence(lower, node, 0, &slot));
+    BASE_TRY(eng_const_int(lower, slot.item_count, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- between tensors and sequences
 
 // Sizes of the parts of SplitToSequence along a dimension of `dim`: one size repeated, or a list.
-static enum base_status split_parts(struct eng_lower *l, const struct eng_node *node, int64_t dim,
-                                    int64_t **out, uint32_t *out_count)
+static enum base_status split_parts(struct eng_lower *lower, const struct eng_node *node,
+                                    int64_t dim, int64_t **out, uint32_t *out_count)
 {
     const int64_t *given = NULL;
     uint32_t given_count = 0;
     int64_t size = 1;
     bool is_list = false;
-    if (eng_lower_has(l, node, 1)) {
+    if (eng_lower_has(lower, node, 1)) {
         uint32_t tensor = ENG_NONE;
-        BASE_TRY(eng_lower_input(l, node, 1, &tensor));
-        BASE_TRY(eng_lower_ints(l, node, tensor, &given, &given_count));
-        is_list = eng_lower_desc(l, tensor)->rank > 0;
+        BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
+        BASE_TRY(eng_lower_ints(lower, node, tensor, &given, &given_count));
+        is_list = eng_lower_desc(lower, tensor)->rank > 0;
         size = is_list ? 1 : given[0];
     }
     if (size < 1) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "parts of %lld", (long long)size);
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "parts of %lld", (long long)size);
     }
     int64_t count = is_list ? (int64_t)given_count : dim / size + (dim % size != 0);
     if (count > SEQUENCE_ITEMS_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_LIMIT, "a sequence of more than %u tensors",
+        return eng_lower_fail(lower, node, BASE_ERR_LIMIT, "a sequence of more than %u tensors",
                               SEQUENCE_ITEMS_MAX);
     }
-    int64_t *parts = eng_lower_alloc(l, (size_t)count * sizeof(*parts) + 1);
+    int64_t *parts = eng_lower_alloc(lower, (size_t)count * sizeof(*parts) + 1);
     if (parts == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -182,13 +182,13 @@ static enum base_status split_parts(struct eng_lower *l, const struct eng_node *
     for (int64_t i = 0; i < count; i++) {
         parts[i] = is_list ? given[i] : size < rest ? size : rest;
         if (parts[i] < 0 || parts[i] > rest) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "part %lld of %lld does not fit",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "part %lld of %lld does not fit",
                                   (long long)i, (long long)parts[i]);
         }
         rest -= parts[i];
     }
     if (rest != 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "parts leave %lld of %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "parts leave %lld of %lld",
                               (long long)rest, (long long)dim);
     }
     *out = parts;
@@ -196,21 +196,22 @@ static enum base_status split_parts(struct eng_lower *l, const struct eng_node *
     return BASE_OK;
 }
 
-static enum base_status lower_split_to_sequence(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_split_to_sequence(struct eng_lower *lower,
+                                                const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
     uint32_t axis = 0;
     uint32_t count = 0;
     int64_t *parts = NULL;
-    BASE_TRY(eng_lower_input(l, node, 0, &x));
-    struct eng_desc in = *eng_lower_desc(l, x);
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
-    BASE_TRY(split_parts(l, node, in.dims[axis], &parts, &count));
-    uint32_t *items = alloc_items(l, count);
+    BASE_TRY(eng_lower_input(lower, node, 0, &x));
+    struct eng_desc in = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+    BASE_TRY(split_parts(lower, node, in.dims[axis], &parts, &count));
+    uint32_t *items = alloc_items(lower, count);
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
-    bool drop = !eng_lower_has(l, node, 1) && eng_node_int(node, "keepdims", 1) == 0;
+    bool drop = !eng_lower_has(lower, node, 1) && eng_node_int(node, "keepdims", 1) == 0;
     int64_t starts[ENG_RANK_MAX] = {0};
     int64_t steps[ENG_RANK_MAX] = {0};
     for (uint32_t d = 0; d < in.rank; d++) {
@@ -219,85 +220,87 @@ static enum base_status lower_split_to_sequence(struct eng_lower *l, const struc
     for (uint32_t i = 0; i < count; i++) {
         struct eng_desc desc = in;
         desc.dims[axis] = parts[i];
-        BASE_TRY(eng_lower_slice(l, x, starts, steps, desc.dims, &items[i]));
+        BASE_TRY(eng_lower_slice(lower, x, starts, steps, desc.dims, &items[i]));
         starts[axis] += parts[i];
         if (drop) {
             desc.rank--;
             memmove(desc.dims + axis, desc.dims + axis + 1,
                     (desc.rank - axis) * sizeof(desc.dims[0]));
-            BASE_TRY(eng_lower_reshape(l, items[i], &desc, &items[i]));
+            BASE_TRY(eng_lower_reshape(lower, items[i], &desc, &items[i]));
         }
     }
-    return output_sequence(l, node, 0, items, count, in.dtype);
+    return output_sequence(lower, node, 0, items, count, in.dtype);
 }
 
 // Item with a dimension of 1 put in at `axis`.
-static enum base_status widen(struct eng_lower *l, uint32_t axis, uint32_t *tensor)
+static enum base_status widen(struct eng_lower *lower, uint32_t axis, uint32_t *tensor)
 {
-    struct eng_desc desc = *eng_lower_desc(l, *tensor);
+    struct eng_desc desc = *eng_lower_desc(lower, *tensor);
     memmove(desc.dims + axis + 1, desc.dims + axis, (desc.rank - axis) * sizeof(desc.dims[0]));
     desc.dims[axis] = 1;
     desc.rank++;
-    return eng_lower_reshape(l, *tensor, &desc, tensor);
+    return eng_lower_reshape(lower, *tensor, &desc, tensor);
 }
 
-static enum base_status lower_concat_from_sequence(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_concat_from_sequence(struct eng_lower *lower,
+                                                   const struct eng_node *node)
 {
     struct eng_slot slot;
-    BASE_TRY(input_sequence(l, node, 0, &slot));
+    BASE_TRY(input_sequence(lower, node, 0, &slot));
     if (slot.item_count == 0) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the sequence is empty");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the sequence is empty");
     }
     bool is_new = eng_node_int(node, "new_axis", 0) != 0;
-    struct eng_desc first = *eng_lower_desc(l, slot.items[0]);
+    struct eng_desc first = *eng_lower_desc(lower, slot.items[0]);
     struct eng_desc desc = first;
     uint32_t axis = 0;
     desc.rank += is_new ? 1 : 0;
     if (desc.rank > ENG_RANK_MAX) {
-        return eng_desc_allow(l, node, &desc);
+        return eng_desc_allow(lower, node, &desc);
     }
-    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), desc.rank, &axis));
-    uint32_t *items = alloc_items(l, slot.item_count);
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), desc.rank, &axis));
+    uint32_t *items = alloc_items(lower, slot.item_count);
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
     int64_t total = 0;
     for (uint32_t i = 0; i < slot.item_count; i++) {
         items[i] = slot.items[i];
-        struct eng_desc next = *eng_lower_desc(l, items[i]);
+        struct eng_desc next = *eng_lower_desc(lower, items[i]);
         for (uint32_t d = 0; d < next.rank && d < first.rank; d++) {
             if (next.dims[d] != first.dims[d] && (is_new || d != axis)) {
                 next.rank = ENG_RANK_MAX + 1;
             }
         }
         if (next.rank != first.rank || next.dtype != first.dtype) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "item %u does not fit the first", i);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "item %u does not fit the first",
+                                  i);
         }
         if (is_new) {
-            BASE_TRY(widen(l, axis, &items[i]));
+            BASE_TRY(widen(lower, axis, &items[i]));
         }
-        desc = *eng_lower_desc(l, items[i]);
+        desc = *eng_lower_desc(lower, items[i]);
         total += desc.dims[axis];
     }
     desc.dims[axis] = total;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_concat(l, items, slot.item_count, axis, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_concat(lower, items, slot.item_count, axis, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- SequenceMap
 
 // The body's inputs for item `at`: that item of sequences, tensors as they are.
-static enum base_status map_inputs(struct eng_lower *l, const struct eng_node *node, uint32_t at,
-                                   uint32_t count, struct eng_slot *inputs)
+static enum base_status map_inputs(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t at, uint32_t count, struct eng_slot *inputs)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
         struct eng_slot slot;
-        BASE_TRY(eng_lower_slot(l, node, i, &slot));
+        BASE_TRY(eng_lower_slot(lower, node, i, &slot));
         if (slot.type == ENG_VALUE_SEQUENCE) {
             if (slot.item_count != count) {
-                return eng_lower_fail(l, node, BASE_ERR_INVALID, "sequences of %u and %u items",
+                return eng_lower_fail(lower, node, BASE_ERR_INVALID, "sequences of %u and %u items",
                                       count, slot.item_count);
             }
             slot = (struct eng_slot){
@@ -314,78 +317,78 @@ static enum eng_dtype declared_dtype(const struct eng_graph *body, uint32_t outp
     return body->values[body->outputs[output]].desc.dtype;
 }
 
-static enum base_status lower_map(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_map(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
     const struct eng_graph *body = eng_node_graph(node, "body");
-    BASE_TRY(input_sequence(l, node, 0, &slot));
+    BASE_TRY(input_sequence(lower, node, 0, &slot));
     if (body == NULL || body->input_count != node->input_count ||
         body->output_count < node->output_count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "its body does not fit its inputs");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "its body does not fit its inputs");
     }
     size_t outputs = body->output_count;
-    struct eng_slot *in = eng_lower_alloc(l, (node->input_count + 1) * sizeof(*in));
-    struct eng_slot *results = eng_lower_alloc(l, (outputs + 1) * sizeof(*results));
-    uint32_t **items = eng_lower_alloc(l, (outputs + 1) * sizeof(*items));
+    struct eng_slot *in = eng_lower_alloc(lower, (node->input_count + 1) * sizeof(*in));
+    struct eng_slot *results = eng_lower_alloc(lower, (outputs + 1) * sizeof(*results));
+    uint32_t **items = eng_lower_alloc(lower, (outputs + 1) * sizeof(*items));
     if (in == NULL || results == NULL || items == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (uint32_t o = 0; o < outputs; o++) {
-        items[o] = alloc_items(l, slot.item_count);
+        items[o] = alloc_items(lower, slot.item_count);
         if (items[o] == NULL) {
             return BASE_ERR_NOMEM;
         }
     }
     for (uint32_t i = 0; i < slot.item_count; i++) {
-        BASE_TRY(map_inputs(l, node, i, slot.item_count, in));
-        BASE_TRY(eng_lower_inline(l, node, body, in, results));
+        BASE_TRY(map_inputs(lower, node, i, slot.item_count, in));
+        BASE_TRY(eng_lower_inline(lower, node, body, in, results));
         for (uint32_t o = 0; o < outputs; o++) {
             if (results[o].type != ENG_VALUE_TENSOR) {
-                return eng_lower_fail(l, node, BASE_ERR_INVALID, "its body gives no tensor");
+                return eng_lower_fail(lower, node, BASE_ERR_INVALID, "its body gives no tensor");
             }
             items[o][i] = results[o].tensor;
         }
     }
     for (uint32_t o = 0; o < node->output_count; o++) {
-        enum eng_dtype dtype =
-            slot.item_count > 0 ? eng_lower_desc(l, items[o][0])->dtype : declared_dtype(body, o);
-        BASE_TRY(output_sequence(l, node, o, items[o], slot.item_count, dtype));
+        enum eng_dtype dtype = slot.item_count > 0 ? eng_lower_desc(lower, items[o][0])->dtype
+                                                   : declared_dtype(body, o);
+        BASE_TRY(output_sequence(lower, node, o, items[o], slot.item_count, dtype));
     }
     return BASE_OK;
 }
 
 // --- optionals
 
-static enum base_status lower_optional(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_optional(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot = {.type = ENG_VALUE_OPTIONAL, .tensor = ENG_NONE};
-    if (eng_lower_has(l, node, 0)) {
-        BASE_TRY(eng_lower_slot(l, node, 0, &slot));
+    if (eng_lower_has(lower, node, 0)) {
+        BASE_TRY(eng_lower_slot(lower, node, 0, &slot));
     }
-    return eng_lower_output_slot(l, node, 0, &slot);
+    return eng_lower_output_slot(lower, node, 0, &slot);
 }
 
-static enum base_status lower_has_element(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_has_element(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot = {.type = ENG_VALUE_OPTIONAL};
     struct eng_desc desc = {.dtype = ENG_BOOL};
     uint32_t out = ENG_NONE;
-    if (eng_lower_has(l, node, 0)) {
-        BASE_TRY(eng_lower_slot(l, node, 0, &slot));
+    if (eng_lower_has(lower, node, 0)) {
+        BASE_TRY(eng_lower_slot(lower, node, 0, &slot));
     }
     uint8_t has = slot.type != ENG_VALUE_OPTIONAL;
-    BASE_TRY(eng_lower_const(l, &desc, &has, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_const(lower, &desc, &has, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
-static enum base_status lower_get_element(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_get_element(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_slot slot;
-    BASE_TRY(eng_lower_slot(l, node, 0, &slot));
+    BASE_TRY(eng_lower_slot(lower, node, 0, &slot));
     if (slot.type == ENG_VALUE_OPTIONAL) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the optional is empty");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the optional is empty");
     }
-    return eng_lower_output_slot(l, node, 0, &slot);
+    return eng_lower_output_slot(lower, node, 0, &slot);
 }
 
 static const struct eng_op rows[] = {

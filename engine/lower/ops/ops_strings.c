@@ -14,23 +14,23 @@
 // --- StringConcat
 
 // Input i, strings, spread to the shape of the result.
-static enum base_status spread(struct eng_lower *l, uint32_t tensor, const struct eng_desc *desc,
-                               struct eng_array *out)
+static enum base_status spread(struct eng_lower *lower, uint32_t tensor,
+                               const struct eng_desc *desc, struct eng_array *out)
 {
-    BASE_TRY(eng_lower_expand(l, tensor, desc, &tensor));
-    return eng_lower_content(l, tensor, out);
+    BASE_TRY(eng_lower_expand(lower, tensor, desc, &tensor));
+    return eng_lower_content(lower, tensor, out);
 }
 
-static enum base_status join(struct eng_lower *l, const struct eng_node *node,
+static enum base_status join(struct eng_lower *lower, const struct eng_node *node,
                              const struct eng_string *a, const struct eng_string *b, size_t *left,
                              struct eng_string *out)
 {
     if (a->size > *left || b->size > *left - a->size) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "its result has more than %zu bytes",
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "its result has more than %zu bytes",
                               STRING_BYTES_MAX);
     }
     *left -= a->size + b->size;
-    char *text = eng_lower_alloc(l, a->size + b->size + 1);
+    char *text = eng_lower_alloc(lower, a->size + b->size + 1);
     if (text == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -44,36 +44,36 @@ static enum base_status join(struct eng_lower *l, const struct eng_node *node,
     return BASE_OK;
 }
 
-static enum base_status lower_string_concat(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_string_concat(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t tensors[2] = {ENG_NONE, ENG_NONE};
     struct eng_array parts[2];
     struct eng_desc desc;
     for (uint32_t i = 0; i < 2; i++) {
-        BASE_TRY(eng_lower_input(l, node, i, &tensors[i]));
-        enum eng_dtype dtype = eng_lower_desc(l, tensors[i])->dtype;
+        BASE_TRY(eng_lower_input(lower, node, i, &tensors[i]));
+        enum eng_dtype dtype = eng_lower_desc(lower, tensors[i])->dtype;
         if (dtype != ENG_STRING) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s, not string", i,
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is %s, not string", i,
                                   eng_dtype_name(dtype));
         }
     }
-    BASE_TRY(eng_lower_broadcast(l, node, tensors, 2, &desc));
+    BASE_TRY(eng_lower_broadcast(lower, node, tensors, 2, &desc));
     for (uint32_t i = 0; i < 2; i++) {
-        BASE_TRY(spread(l, tensors[i], &desc, &parts[i]));
+        BASE_TRY(spread(lower, tensors[i], &desc, &parts[i]));
     }
     int64_t count = eng_desc_count(&desc);
     size_t left = STRING_BYTES_MAX;
-    struct eng_string *joined = eng_lower_alloc(l, ((size_t)count + 1) * sizeof(*joined));
+    struct eng_string *joined = eng_lower_alloc(lower, ((size_t)count + 1) * sizeof(*joined));
     if (joined == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < count; i++) {
-        BASE_TRY(join(l, node, (const struct eng_string *)parts[0].data + i,
+        BASE_TRY(join(lower, node, (const struct eng_string *)parts[0].data + i,
                       (const struct eng_string *)parts[1].data + i, &left, &joined[i]));
     }
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_const(l, &desc, joined, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_const(lower, &desc, joined, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- StringSplit
@@ -90,11 +90,11 @@ static bool is_space(char c)
 
 // Takes the next field off *rest; false when there is none. `taken` fields were taken before. Where
 // no more splits are allowed the rest is the last field.
-static bool next_field(const struct splitter *s, struct eng_string *rest, int64_t taken,
+static bool next_field(const struct splitter *splitter, struct eng_string *rest, int64_t taken,
                        struct eng_string *out)
 {
-    bool spaces = s->delimiter.size == 0;
-    bool last = s->most >= 0 && taken >= s->most;
+    bool spaces = splitter->delimiter.size == 0;
+    bool last = splitter->most >= 0 && taken >= splitter->most;
     while (spaces && rest->size > 0 && is_space(rest->at[0])) {
         rest->at++;
         rest->size--;
@@ -106,9 +106,10 @@ static bool next_field(const struct splitter *s, struct eng_string *rest, int64_
     uint64_t skipped = 0;
     while (!last && end < rest->size && skipped == 0) {
         if (spaces ? is_space(rest->at[end])
-                   : s->delimiter.size <= rest->size - end &&
-                         memcmp(rest->at + end, s->delimiter.at, s->delimiter.size) == 0) {
-            skipped = spaces ? 1 : s->delimiter.size;
+                   : splitter->delimiter.size <= rest->size - end &&
+                         memcmp(rest->at + end, splitter->delimiter.at, splitter->delimiter.size) ==
+                             0) {
+            skipped = spaces ? 1 : splitter->delimiter.size;
         } else {
             end++;
         }
@@ -123,13 +124,13 @@ static bool next_field(const struct splitter *s, struct eng_string *rest, int64_
 }
 
 // The fields of one string; `out` NULL only counts them.
-static int64_t split_one(const struct splitter *s, const struct eng_string *text,
+static int64_t split_one(const struct splitter *splitter, const struct eng_string *text,
                          struct eng_string *out)
 {
     struct eng_string rest = {.at = text->at != NULL ? text->at : "", .size = text->size};
     struct eng_string field;
     int64_t count = 0;
-    while (next_field(s, &rest, count, &field)) {
+    while (next_field(splitter, &rest, count, &field)) {
         if (out != NULL) {
             out[count] = field;
         }
@@ -138,48 +139,50 @@ static int64_t split_one(const struct splitter *s, const struct eng_string *text
     return count;
 }
 
-static enum base_status split_counts(struct eng_lower *l, const struct eng_node *node,
-                                     const struct splitter *s, const struct eng_array *x,
+static enum base_status split_counts(struct eng_lower *lower, const struct eng_node *node,
+                                     const struct splitter *splitter, const struct eng_array *x,
                                      int64_t *counts, int64_t *out_most)
 {
     int64_t rows = eng_desc_count(&x->desc);
     int64_t most = 0;
     for (int64_t i = 0; i < rows; i++) {
-        counts[i] = split_one(s, (const struct eng_string *)x->data + i, NULL);
+        counts[i] = split_one(splitter, (const struct eng_string *)x->data + i, NULL);
         most = counts[i] > most ? counts[i] : most;
     }
     if (rows > 0 && most > STRING_FIELDS_MAX / rows) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "%lld strings of up to %lld fields",
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "%lld strings of up to %lld fields",
                               (long long)rows, (long long)most);
     }
     *out_most = most;
     return BASE_OK;
 }
 
-static enum base_status lower_string_split(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_string_split(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_array x;
     const struct splitter s = {.delimiter = eng_node_string(node, "delimiter", ""),
                                .most = eng_node_int(node, "maxsplit", -1)};
-    BASE_TRY(eng_input_content(l, node, 0, &x));
+    BASE_TRY(eng_input_content(lower, node, 0, &x));
     struct eng_desc desc = x.desc;
     if (s.delimiter.size > DELIMITER_MAX) {
-        return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "a delimiter of %llu bytes",
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "a delimiter of %llu bytes",
                               (unsigned long long)s.delimiter.size);
     }
     if (desc.dtype != ENG_STRING || desc.rank >= ENG_RANK_MAX) {
         char text[72];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input is %s, not strings of rank 0 to %d",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "input is %s, not strings of rank 0 to %d",
                               eng_desc_text(&desc, text, sizeof(text)), ENG_RANK_MAX - 1);
     }
     int64_t rows = eng_desc_count(&desc);
     int64_t most = 0;
-    int64_t *counts = eng_lower_alloc(l, ((size_t)rows + 1) * sizeof(*counts));
+    int64_t *counts = eng_lower_alloc(lower, ((size_t)rows + 1) * sizeof(*counts));
     if (counts == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(split_counts(l, node, &s, &x, counts, &most));
-    struct eng_string *fields = eng_lower_alloc(l, ((size_t)(rows * most) + 1) * sizeof(*fields));
+    BASE_TRY(split_counts(lower, node, &s, &x, counts, &most));
+    struct eng_string *fields =
+        eng_lower_alloc(lower, ((size_t)(rows * most) + 1) * sizeof(*fields));
     if (fields == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -193,10 +196,10 @@ static enum base_status lower_string_split(struct eng_lower *l, const struct eng
     numbers.dtype = ENG_I64;
     desc.dims[desc.rank++] = most;
     uint32_t out[2] = {ENG_NONE, ENG_NONE};
-    BASE_TRY(eng_lower_const(l, &desc, fields, &out[0]));
-    BASE_TRY(eng_lower_const(l, &numbers, counts, &out[1]));
-    BASE_TRY(eng_lower_output(l, node, 0, out[0]));
-    return eng_lower_output(l, node, 1, out[1]);
+    BASE_TRY(eng_lower_const(lower, &desc, fields, &out[0]));
+    BASE_TRY(eng_lower_const(lower, &numbers, counts, &out[1]));
+    BASE_TRY(eng_lower_output(lower, node, 0, out[0]));
+    return eng_lower_output(lower, node, 1, out[1]);
 }
 
 static const struct eng_op rows[] = {

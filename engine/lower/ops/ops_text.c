@@ -58,9 +58,9 @@ static uint32_t two_bytes(const struct eng_string *text, uint64_t at)
 
 // A copy of `text` in lower or upper case. Pairs have the same length in UTF-8; longer sequences
 // and bytes that are no UTF-8 are copied.
-static enum base_status change_case(struct eng_lower *l, bool upper, struct eng_string *text)
+static enum base_status change_case(struct eng_lower *lower, bool upper, struct eng_string *text)
 {
-    char *copy = eng_lower_alloc(l, text->size + 1);
+    char *copy = eng_lower_alloc(lower, text->size + 1);
     if (copy == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -96,66 +96,68 @@ struct normalizer {
     bool changes, upper;
 };
 
-static enum base_status normalizer_init(struct eng_lower *l, const struct eng_node *node,
-                                        struct normalizer *n)
+static enum base_status normalizer_init(struct eng_lower *lower, const struct eng_node *node,
+                                        struct normalizer *normalizer)
 {
     struct eng_string action = eng_node_string(node, "case_change_action", "NONE");
-    n->upper = eng_string_is(action, "UPPER");
-    n->changes = n->upper || eng_string_is(action, "LOWER");
-    if (!n->changes && !eng_string_is(action, "NONE")) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+    normalizer->upper = eng_string_is(action, "UPPER");
+    normalizer->changes = normalizer->upper || eng_string_is(action, "LOWER");
+    if (!normalizer->changes && !eng_string_is(action, "NONE")) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "case_change_action is not NONE, LOWER or UPPER");
     }
     const struct eng_attr *stop = eng_node_attr(node, "stopwords");
     if (stop == NULL || stop->kind != ENG_ATTR_STRINGS) {
         return BASE_OK;
     }
-    n->stop = stop->u.strings;
-    n->stop_count = stop->count;
+    normalizer->stop = stop->u.strings;
+    normalizer->stop_count = stop->count;
     if (eng_node_int(node, "is_case_sensitive", 0) != 0) {
         return BASE_OK;
     }
-    n->lower = eng_lower_alloc(l, (n->stop_count + (size_t)1) * sizeof(*n->lower));
-    if (n->lower == NULL) {
+    normalizer->lower =
+        eng_lower_alloc(lower, (normalizer->stop_count + (size_t)1) * sizeof(*normalizer->lower));
+    if (normalizer->lower == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (uint32_t i = 0; i < n->stop_count; i++) {
-        n->lower[i] = n->stop[i];
-        BASE_TRY(change_case(l, false, &n->lower[i]));
+    for (uint32_t i = 0; i < normalizer->stop_count; i++) {
+        normalizer->lower[i] = normalizer->stop[i];
+        BASE_TRY(change_case(lower, false, &normalizer->lower[i]));
     }
     return BASE_OK;
 }
 
-static enum base_status is_stop_word(struct eng_lower *l, const struct normalizer *n,
+static enum base_status is_stop_word(struct eng_lower *lower, const struct normalizer *normalizer,
                                      struct eng_string text, bool *out)
 {
-    const struct eng_string *words = n->stop;
+    const struct eng_string *words = normalizer->stop;
     *out = false;
-    if (n->lower != NULL) {
-        words = n->lower;
-        BASE_TRY(change_case(l, false, &text));
+    if (normalizer->lower != NULL) {
+        words = normalizer->lower;
+        BASE_TRY(change_case(lower, false, &text));
     }
-    for (uint32_t i = 0; i < n->stop_count && !*out; i++) {
+    for (uint32_t i = 0; i < normalizer->stop_count && !*out; i++) {
         *out = same_text(&words[i], &text);
     }
     return BASE_OK;
 }
 
-static enum base_status lower_normalizer(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_normalizer(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_array x;
     struct normalizer n = {0};
-    BASE_TRY(eng_input_content(l, node, 0, &x));
-    BASE_TRY(normalizer_init(l, node, &n));
+    BASE_TRY(eng_input_content(lower, node, 0, &x));
+    BASE_TRY(normalizer_init(lower, node, &n));
     struct eng_desc desc = x.desc;
     if (desc.dtype != ENG_STRING || desc.rank < 1 || desc.rank > 2 ||
         (desc.rank == 2 && desc.dims[0] != 1)) {
         char text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input is %s, not [c] or [1,c] strings",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "input is %s, not [c] or [1,c] strings",
                               eng_desc_text(&desc, text, sizeof(text)));
     }
     int64_t count = eng_desc_count(&desc);
-    struct eng_string *kept = eng_lower_alloc(l, ((size_t)count + 1) * sizeof(*kept));
+    struct eng_string *kept = eng_lower_alloc(lower, ((size_t)count + 1) * sizeof(*kept));
     if (kept == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -163,12 +165,12 @@ static enum base_status lower_normalizer(struct eng_lower *l, const struct eng_n
     for (int64_t i = 0; i < count; i++) {
         struct eng_string text = ((const struct eng_string *)x.data)[i];
         bool stop = false;
-        BASE_TRY(is_stop_word(l, &n, text, &stop));
+        BASE_TRY(is_stop_word(lower, &n, text, &stop));
         if (stop) {
             continue;
         }
         if (n.changes) {
-            BASE_TRY(change_case(l, n.upper, &text));
+            BASE_TRY(change_case(lower, n.upper, &text));
         }
         kept[kept_count++] = text;
     }
@@ -178,8 +180,8 @@ static enum base_status lower_normalizer(struct eng_lower *l, const struct eng_n
     }
     desc.dims[desc.rank - 1] = kept_count;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_lower_const(l, &desc, kept, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_lower_const(lower, &desc, kept, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- TfIdfVectorizer
@@ -270,16 +272,16 @@ static uint32_t find_gram(const struct grams *grams, const struct gram_view *vie
     return UINT32_MAX;
 }
 
-static enum base_status grams_alloc(struct eng_lower *l, struct grams *grams)
+static enum base_status grams_alloc(struct eng_lower *lower, struct grams *grams)
 {
     uint32_t slots = 16;
     while (slots < 2 * grams->item_count && slots < 1U << 30) {
         slots *= 2;
     }
     grams->table_mask = slots - 1;
-    grams->table = eng_lower_alloc(l, slots * sizeof(uint32_t));
-    grams->start = eng_lower_alloc(l, (grams->item_count + (size_t)1) * sizeof(uint32_t));
-    grams->length = eng_lower_alloc(l, (grams->item_count + (size_t)1) * sizeof(uint32_t));
+    grams->table = eng_lower_alloc(lower, slots * sizeof(uint32_t));
+    grams->start = eng_lower_alloc(lower, (grams->item_count + (size_t)1) * sizeof(uint32_t));
+    grams->length = eng_lower_alloc(lower, (grams->item_count + (size_t)1) * sizeof(uint32_t));
     if (grams->table == NULL || grams->start == NULL || grams->length == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -288,7 +290,7 @@ static enum base_status grams_alloc(struct eng_lower *l, struct grams *grams)
 }
 
 // Reads the pool: ngram_counts[i] is where (i+1)-grams start.
-static enum base_status grams_init(struct eng_lower *l, const struct eng_node *node,
+static enum base_status grams_init(struct eng_lower *lower, const struct eng_node *node,
                                    struct grams *grams)
 {
     const struct eng_attr *texts = eng_node_attr(node, "pool_strings");
@@ -300,16 +302,17 @@ static enum base_status grams_init(struct eng_lower *l, const struct eng_node *n
         grams->item_count = texts->count;
     }
     if ((grams->numbers == NULL) == (grams->texts == NULL) || grams->item_count > 1U << 28) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "one of pool_strings and pool_int64s is wanted");
     }
-    BASE_TRY(grams_alloc(l, grams));
+    BASE_TRY(grams_alloc(lower, grams));
     for (uint32_t k = 0; k < kinds; k++) {
         int64_t from = starts[k];
         int64_t to = k + 1 < kinds ? starts[k + 1] : (int64_t)grams->item_count;
         if (from < 0 || to < from || to > (int64_t)grams->item_count ||
             (to - from) % (int64_t)(k + 1) != 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "ngram_counts[%u] does not fit", k);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "ngram_counts[%u] does not fit",
+                                  k);
         }
         for (int64_t at = from; at < to; at += k + 1) {
             grams->start[grams->count] = (uint32_t)at;
@@ -329,42 +332,45 @@ struct vectorizer {
     bool is_idf, is_tfidf;
 };
 
-static enum base_status vectorizer_init(struct eng_lower *l, const struct eng_node *node,
-                                        struct vectorizer *v)
+static enum base_status vectorizer_init(struct eng_lower *lower, const struct eng_node *node,
+                                        struct vectorizer *vectorizer)
 {
     struct eng_string mode = eng_node_string(node, "mode", "TF");
     uint32_t index_count = 0;
     uint32_t weight_count = 0;
-    BASE_TRY(grams_init(l, node, &v->grams));
-    v->is_idf = eng_string_is(mode, "IDF");
-    v->is_tfidf = eng_string_is(mode, "TFIDF");
-    v->indexes = eng_node_ints(node, "ngram_indexes", &index_count);
-    v->weights = eng_node_floats(node, "weights", &weight_count);
-    v->gram_min = eng_node_int(node, "min_gram_length", 1);
-    v->gram_max = eng_node_int(node, "max_gram_length", 1);
-    v->skip_max = eng_node_int(node, "max_skip_count", 0);
-    if ((!v->is_idf && !v->is_tfidf && !eng_string_is(mode, "TF")) || v->gram_min < 1 ||
-        v->gram_max < v->gram_min || v->skip_max < 0 || index_count != v->grams.count ||
-        (v->weights != NULL && weight_count != v->grams.count)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+    BASE_TRY(grams_init(lower, node, &vectorizer->grams));
+    vectorizer->is_idf = eng_string_is(mode, "IDF");
+    vectorizer->is_tfidf = eng_string_is(mode, "TFIDF");
+    vectorizer->indexes = eng_node_ints(node, "ngram_indexes", &index_count);
+    vectorizer->weights = eng_node_floats(node, "weights", &weight_count);
+    vectorizer->gram_min = eng_node_int(node, "min_gram_length", 1);
+    vectorizer->gram_max = eng_node_int(node, "max_gram_length", 1);
+    vectorizer->skip_max = eng_node_int(node, "max_skip_count", 0);
+    if ((!vectorizer->is_idf && !vectorizer->is_tfidf && !eng_string_is(mode, "TF")) ||
+        vectorizer->gram_min < 1 || vectorizer->gram_max < vectorizer->gram_min ||
+        vectorizer->skip_max < 0 || index_count != vectorizer->grams.count ||
+        (vectorizer->weights != NULL && weight_count != vectorizer->grams.count)) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "mode, gram lengths, indexes or weights do not fit the pool");
     }
     for (uint32_t i = 0; i < index_count; i++) {
-        if (v->indexes[i] < 0 || v->indexes[i] >= ENG_ELEMENTS_MAX) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "ngram_indexes[%u] is %lld", i,
-                                  (long long)v->indexes[i]);
+        if (vectorizer->indexes[i] < 0 || vectorizer->indexes[i] >= ENG_ELEMENTS_MAX) {
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "ngram_indexes[%u] is %lld", i,
+                                  (long long)vectorizer->indexes[i]);
         }
-        v->columns = v->indexes[i] + 1 > v->columns ? v->indexes[i] + 1 : v->columns;
+        vectorizer->columns = vectorizer->indexes[i] + 1 > vectorizer->columns
+                                  ? vectorizer->indexes[i] + 1
+                                  : vectorizer->columns;
     }
     return BASE_OK;
 }
 
 // Counts the grams of one document of `size` items from `first` on into `out`.
-static void count_grams(const struct vectorizer *v, const struct eng_array *x, int64_t first,
-                        int64_t size, float *out)
+static void count_grams(const struct vectorizer *vectorizer, const struct eng_array *x,
+                        int64_t first, int64_t size, float *out)
 {
-    for (int64_t skip = 0; skip <= v->skip_max && skip < size; skip++) {
-        for (int64_t n = v->gram_min; n <= v->gram_max && n <= size; n++) {
+    for (int64_t skip = 0; skip <= vectorizer->skip_max && skip < size; skip++) {
+        for (int64_t n = vectorizer->gram_min; n <= vectorizer->gram_max && n <= size; n++) {
             // A gram of one item has nothing to skip: it counts once.
             int64_t reach = (n - 1) * (skip + 1);
             if (n == 1 && skip > 0) {
@@ -372,39 +378,39 @@ static void count_grams(const struct vectorizer *v, const struct eng_array *x, i
             }
             for (int64_t at = 0; at + reach < size; at++) {
                 struct gram_view view = {x, first + at, skip + 1};
-                uint32_t gram = find_gram(&v->grams, &view, (uint32_t)n);
+                uint32_t gram = find_gram(&vectorizer->grams, &view, (uint32_t)n);
                 if (gram != UINT32_MAX) {
-                    out[v->indexes[gram]] += 1;
+                    out[vectorizer->indexes[gram]] += 1;
                 }
             }
         }
     }
 }
 
-static void apply_weights(const struct vectorizer *v, float *out)
+static void apply_weights(const struct vectorizer *vectorizer, float *out)
 {
-    if (!v->is_idf && !v->is_tfidf) {
+    if (!vectorizer->is_idf && !vectorizer->is_tfidf) {
         return;
     }
-    for (int64_t c = 0; v->is_idf && c < v->columns; c++) {
+    for (int64_t c = 0; vectorizer->is_idf && c < vectorizer->columns; c++) {
         out[c] = out[c] > 0 ? 1 : 0;
     }
-    for (uint32_t g = 0; v->weights != NULL && g < v->grams.count; g++) {
-        out[v->indexes[g]] *= v->weights[g];
+    for (uint32_t g = 0; vectorizer->weights != NULL && g < vectorizer->grams.count; g++) {
+        out[vectorizer->indexes[g]] *= vectorizer->weights[g];
     }
 }
 
-static enum base_status lower_vectorizer(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_vectorizer(struct eng_lower *lower, const struct eng_node *node)
 {
     struct eng_array x;
     struct vectorizer v = {0};
-    BASE_TRY(eng_input_content(l, node, 0, &x));
-    BASE_TRY(vectorizer_init(l, node, &v));
+    BASE_TRY(eng_input_content(lower, node, 0, &x));
+    BASE_TRY(vectorizer_init(lower, node, &v));
     bool is_text = x.desc.dtype == ENG_STRING;
     if (x.desc.rank < 1 || x.desc.rank > 2 || is_text != (v.grams.texts != NULL) ||
         (!is_text && x.desc.dtype != ENG_I32 && x.desc.dtype != ENG_I64)) {
         char text[64];
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %s does not suit the pool",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %s does not suit the pool",
                               eng_desc_text(&x.desc, text, sizeof(text)));
     }
     int64_t rows = x.desc.rank == 2 ? x.desc.dims[0] : 1;
@@ -412,8 +418,8 @@ static enum base_status lower_vectorizer(struct eng_lower *l, const struct eng_n
     struct eng_desc desc = x.desc;
     desc.dtype = ENG_F32;
     desc.dims[desc.rank - 1] = v.columns;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    float *out = eng_lower_alloc(l, eng_desc_bytes(&desc) + 1);
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    float *out = eng_lower_alloc(lower, eng_desc_bytes(&desc) + 1);
     if (out == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -423,8 +429,8 @@ static enum base_status lower_vectorizer(struct eng_lower *l, const struct eng_n
         apply_weights(&v, out + row * v.columns);
     }
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_const(l, &desc, out, &tensor));
-    return eng_lower_output(l, node, 0, tensor);
+    BASE_TRY(eng_lower_const(lower, &desc, out, &tensor));
+    return eng_lower_output(lower, node, 0, tensor);
 }
 
 static const struct eng_op rows[] = {

@@ -13,7 +13,7 @@ struct named {
 };
 
 // Value of a text attribute that must be one of `count` names.
-static enum base_status pick(struct eng_lower *l, const struct eng_node *node, const char *attr,
+static enum base_status pick(struct eng_lower *lower, const struct eng_node *node, const char *attr,
                              const char *otherwise, const struct named *names, size_t count,
                              int *out)
 {
@@ -24,7 +24,7 @@ static enum base_status pick(struct eng_lower *l, const struct eng_node *node, c
             return BASE_OK;
         }
     }
-    return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "%s '%.*s' is not known", attr,
+    return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "%s '%.*s' is not known", attr,
                           (int)(text.size > 32 ? 32 : text.size), text.at);
 }
 #define PICK(l, node, attr, otherwise, names, out)                                                 \
@@ -33,7 +33,7 @@ static enum base_status pick(struct eng_lower *l, const struct eng_node *node, c
 // --- Resize
 
 // Opset 10 and Upsample: positions are index / scale, rounded down.
-static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *node,
+static enum base_status resize_mode(struct eng_lower *lower, const struct eng_node *node,
                                     struct eng_resize *resize)
 {
     static const struct named modes[] = {{"nearest", ENG_RESIZE_NEAREST},
@@ -57,11 +57,11 @@ static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *
     int mode = 0;
     int coord = 0;
     int round = 0;
-    BASE_TRY(PICK(l, node, "mode", "nearest", modes, &mode));
-    BASE_TRY(PICK(l, node, "coordinate_transformation_mode", is_old ? "asymmetric" : "half_pixel",
-                  coords, &coord));
+    BASE_TRY(PICK(lower, node, "mode", "nearest", modes, &mode));
+    BASE_TRY(PICK(lower, node, "coordinate_transformation_mode",
+                  is_old ? "asymmetric" : "half_pixel", coords, &coord));
     BASE_TRY(
-        PICK(l, node, "nearest_mode", is_old ? "floor" : "round_prefer_floor", rounds, &round));
+        PICK(lower, node, "nearest_mode", is_old ? "floor" : "round_prefer_floor", rounds, &round));
     resize->fn = (enum eng_resize_fn)mode;
     resize->coord = (enum eng_resize_coord)coord;
     resize->round = (enum eng_resize_round)round;
@@ -70,7 +70,7 @@ static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *
     resize->exclude_outside = eng_node_int(node, "exclude_outside", 0) != 0;
     resize->antialias = eng_node_int(node, "antialias", 0) != 0;
     if (resize->antialias && resize->coord == ENG_COORD_TF_CROP) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
                               "antialias with tf_crop_and_resize is not known");
     }
     return BASE_OK;
@@ -82,20 +82,21 @@ struct resize_axes {
     uint32_t count;
 };
 
-static enum base_status resize_axes(struct eng_lower *l, const struct eng_node *node, uint32_t rank,
-                                    struct resize_axes *out)
+static enum base_status resize_axes(struct eng_lower *lower, const struct eng_node *node,
+                                    uint32_t rank, struct resize_axes *out)
 {
     const int64_t *list = eng_node_ints(node, "axes", &out->count);
     bool seen[ENG_RANK_MAX] = {false};
     out->count = list == NULL ? rank : out->count;
     if (out->count > rank) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u axes of an input of rank %u",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u axes of an input of rank %u",
                               out->count, rank);
     }
     for (uint32_t i = 0; i < out->count; i++) {
-        BASE_TRY(eng_lower_axis(l, node, list != NULL ? list[i] : (int64_t)i, rank, &out->axis[i]));
+        BASE_TRY(
+            eng_lower_axis(lower, node, list != NULL ? list[i] : (int64_t)i, rank, &out->axis[i]));
         if (seen[out->axis[i]]) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is given twice",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is given twice",
                                   out->axis[i]);
         }
         seen[out->axis[i]] = true;
@@ -104,35 +105,37 @@ static enum base_status resize_axes(struct eng_lower *l, const struct eng_node *
 }
 
 // Numbers of input i (float tensor) when it is there and not empty; else *out_count 0.
-static enum base_status read_reals(struct eng_lower *l, const struct eng_node *node, uint32_t input,
-                                   uint32_t wanted, struct eng_array *out, bool *has)
+static enum base_status read_reals(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t input, uint32_t wanted, struct eng_array *out,
+                                   bool *has)
 {
     uint32_t tensor = ENG_NONE;
     *has = false;
-    BASE_TRY(eng_lower_optional(l, node, input, &tensor));
-    if (tensor == ENG_NONE || eng_desc_count(eng_lower_desc(l, tensor)) == 0) {
+    BASE_TRY(eng_lower_optional(lower, node, input, &tensor));
+    if (tensor == ENG_NONE || eng_desc_count(eng_lower_desc(lower, tensor)) == 0) {
         return BASE_OK;
     }
-    BASE_TRY(eng_lower_content(l, tensor, out));
+    BASE_TRY(eng_lower_content(lower, tensor, out));
     if (eng_desc_count(&out->desc) != (int64_t)wanted) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has %lld numbers, %u wanted",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u has %lld numbers, %u wanted",
                               input, (long long)eng_desc_count(&out->desc), wanted);
     }
     *has = true;
     return BASE_OK;
 }
 
-static enum base_status resize_roi(struct eng_lower *l, const struct eng_node *node, uint32_t rank,
-                                   const struct resize_axes *axes, struct eng_resize *resize)
+static enum base_status resize_roi(struct eng_lower *lower, const struct eng_node *node,
+                                   uint32_t rank, const struct resize_axes *axes,
+                                   struct eng_resize *resize)
 {
     struct eng_array roi;
     bool has = false;
     if (resize->coord != ENG_COORD_TF_CROP) {
         return BASE_OK;
     }
-    BASE_TRY(read_reals(l, node, 1, 2 * axes->count, &roi, &has));
+    BASE_TRY(read_reals(lower, node, 1, 2 * axes->count, &roi, &has));
     if (!has) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
     }
     for (uint32_t d = 0; d < rank; d++) {
         resize->roi_end[d] = 1;
@@ -145,7 +148,7 @@ static enum base_status resize_roi(struct eng_lower *l, const struct eng_node *n
 }
 
 // Scale of one dimension checked, and the dimension it gives.
-static enum base_status scaled_dim(struct eng_lower *l, const struct eng_node *node,
+static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_node *node,
                                    const struct eng_resize *resize, uint32_t d, int64_t dim,
                                    int64_t *out)
 {
@@ -154,7 +157,7 @@ static enum base_status scaled_dim(struct eng_lower *l, const struct eng_node *n
         resize->coord == ENG_COORD_TF_CROP ? resize->roi_end[d] - resize->roi_begin[d] : 1.0F;
     float size = (float)dim * extent * scale;
     if (!(scale > 0) || !(size >= 0 && size <= (float)ENG_ELEMENTS_MAX)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
                               (double)scale, (long long)dim);
     }
     *out = (int64_t)floorf(size);
@@ -163,13 +166,13 @@ static enum base_status scaled_dim(struct eng_lower *l, const struct eng_node *n
 
 // Dims that keep the proportions of the axes: the largest that fit into the sizes, or the smallest
 // that cover them.
-static enum base_status keep_aspect(struct eng_lower *l, const struct eng_node *node,
+static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_desc *in, const struct resize_axes *axes,
                                     struct eng_resize *resize, struct eng_desc *out)
 {
     static const struct named policies[] = {{"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}};
     int policy = 0;
-    BASE_TRY(PICK(l, node, "keep_aspect_ratio_policy", "stretch", policies, &policy));
+    BASE_TRY(PICK(lower, node, "keep_aspect_ratio_policy", "stretch", policies, &policy));
     if (policy == 0) {
         return BASE_OK;
     }
@@ -183,8 +186,8 @@ static enum base_status keep_aspect(struct eng_lower *l, const struct eng_node *
         uint32_t d = axes->axis[i];
         double size = floor(scale * (double)in->dims[d] + 0.5);
         if (!(size >= 0 && size <= (double)ENG_ELEMENTS_MAX)) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "scale %g of dimension %lld", scale,
-                                  (long long)in->dims[d]);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
+                                  scale, (long long)in->dims[d]);
         }
         out->dims[d] = (int64_t)size;
         resize->scale[d] = (float)scale;
@@ -193,37 +196,37 @@ static enum base_status keep_aspect(struct eng_lower *l, const struct eng_node *
 }
 
 // Output dims from sizes; *has says whether there are any.
-static enum base_status resize_sizes(struct eng_lower *l, const struct eng_node *node,
+static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_node *node,
                                      const struct eng_desc *in, const struct resize_axes *axes,
                                      struct eng_resize *resize, struct eng_desc *out, bool *has)
 {
     const int64_t *sizes = NULL;
     uint32_t count = 0;
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
-    *has = tensor != ENG_NONE && eng_desc_count(eng_lower_desc(l, tensor)) > 0;
+    BASE_TRY(eng_lower_optional(lower, node, 3, &tensor));
+    *has = tensor != ENG_NONE && eng_desc_count(eng_lower_desc(lower, tensor)) > 0;
     if (!*has) {
         return BASE_OK;
     }
-    BASE_TRY(eng_lower_ints(l, node, tensor, &sizes, &count));
+    BASE_TRY(eng_lower_ints(lower, node, tensor, &sizes, &count));
     if (count != axes->count) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
                               axes->count);
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t d = axes->axis[i];
         if (sizes[i] < 0 || (in->dims[d] == 0 && sizes[i] != 0)) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
                                   (long long)sizes[i], d, (long long)in->dims[d]);
         }
         out->dims[d] = sizes[i];
         resize->scale[d] = in->dims[d] == 0 ? 1 : (float)((double)sizes[i] / (double)in->dims[d]);
     }
-    return keep_aspect(l, node, in, axes, resize, out);
+    return keep_aspect(lower, node, in, axes, resize, out);
 }
 
 // Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
-static enum base_status resize_dims(struct eng_lower *l, const struct eng_node *node,
+static enum base_status resize_dims(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_desc *in, const struct resize_axes *axes,
                                     uint32_t scales_input, struct eng_resize *resize,
                                     struct eng_desc *out)
@@ -234,24 +237,24 @@ static enum base_status resize_dims(struct eng_lower *l, const struct eng_node *
     for (uint32_t d = 0; d < in->rank; d++) {
         resize->scale[d] = 1;
     }
-    BASE_TRY(resize_sizes(l, node, in, axes, resize, out, &has));
+    BASE_TRY(resize_sizes(lower, node, in, axes, resize, out, &has));
     if (has) {
-        return eng_desc_allow(l, node, out);
+        return eng_desc_allow(lower, node, out);
     }
     const float *list = eng_node_floats(node, "scales", &count);
-    BASE_TRY(read_reals(l, node, scales_input, axes->count, &scales, &has));
+    BASE_TRY(read_reals(lower, node, scales_input, axes->count, &scales, &has));
     if (!has && (list == NULL || count != axes->count)) {
-        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
     }
     for (uint32_t i = 0; i < axes->count; i++) {
         uint32_t d = axes->axis[i];
         resize->scale[d] = has ? (float)eng_content_real(&scales, i) : list[i];
-        BASE_TRY(scaled_dim(l, node, resize, d, in->dims[d], &out->dims[d]));
+        BASE_TRY(scaled_dim(lower, node, resize, d, in->dims[d], &out->dims[d]));
         if (in->dims[d] == 0 && out->dims[d] != 0) {
-            return eng_lower_fail(l, node, BASE_ERR_INVALID, "dimension %u is empty", d);
+            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dimension %u is empty", d);
         }
     }
-    return eng_desc_allow(l, node, out);
+    return eng_desc_allow(lower, node, out);
 }
 
 // Whether element i of the result is element i / factor of the input, in every dimension.
@@ -275,8 +278,9 @@ static bool is_repeat(const struct eng_resize *resize, const struct eng_desc *in
     return true;
 }
 
-static enum base_status repeat_regions(struct eng_lower *l, uint32_t x, const struct eng_desc *in,
-                                       const struct eng_desc *desc, uint32_t *out)
+static enum base_status repeat_regions(struct eng_lower *lower, uint32_t x,
+                                       const struct eng_desc *in, const struct eng_desc *desc,
+                                       uint32_t *out)
 {
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
@@ -291,54 +295,54 @@ static enum base_status repeat_regions(struct eng_lower *l, uint32_t x, const st
         map.size[2 * d + 1] = factor;
         map.dst_stride[2 * d + 1] = to[d];
     }
-    struct eng_maps maps = {.l = l};
+    struct eng_maps maps = {.l = lower};
     BASE_TRY(eng_maps_add(&maps, &map));
     return eng_maps_finish(&maps, desc, false, out);
 }
 
-static enum base_status resize(struct eng_lower *l, const struct eng_node *node,
+static enum base_status resize(struct eng_lower *lower, const struct eng_node *node,
                                uint32_t scales_input)
 {
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
     struct eng_desc in;
     struct resize_axes axes;
-    struct eng_resize *params = eng_lower_alloc(l, sizeof(*params));
+    struct eng_resize *params = eng_lower_alloc(lower, sizeof(*params));
     if (params == NULL) {
         return BASE_ERR_NOMEM;
     }
     memset(params, 0, sizeof(*params));
-    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
-    BASE_TRY(resize_mode(l, node, params));
-    BASE_TRY(resize_axes(l, node, in.rank, &axes));
-    BASE_TRY(resize_roi(l, node, in.rank, &axes, params));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
+    BASE_TRY(resize_mode(lower, node, params));
+    BASE_TRY(resize_axes(lower, node, in.rank, &axes));
+    BASE_TRY(resize_roi(lower, node, in.rank, &axes, params));
     struct eng_desc desc = in;
-    BASE_TRY(resize_dims(l, node, &in, &axes, scales_input, params, &desc));
+    BASE_TRY(resize_dims(lower, node, &in, &axes, scales_input, params, &desc));
     if (is_repeat(params, &in, &desc)) {
-        BASE_TRY(repeat_regions(l, x, &in, &desc, &out));
-        return eng_lower_output(l, node, 0, out);
+        BASE_TRY(repeat_regions(lower, x, &in, &desc, &out));
+        return eng_lower_output(lower, node, 0, out);
     }
     struct eng_command command = {.op = ENG_OP_RESIZE};
     command.node = node->index;
     command.u.resize = params;
-    BASE_TRY(eng_emit(l, &command, &x, 1, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_emit(lower, &command, &x, 1, &desc, 1, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
-static enum base_status lower_resize10(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_resize10(struct eng_lower *lower, const struct eng_node *node)
 {
-    return resize(l, node, 1);
+    return resize(lower, node, 1);
 }
 
-static enum base_status lower_resize(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_resize(struct eng_lower *lower, const struct eng_node *node)
 {
-    return resize(l, node, 2);
+    return resize(lower, node, 2);
 }
 
 // --- GridSample
 
 // An image of two or three spatial dims, a grid of as many coordinates a place.
-static enum base_status check_grid(struct eng_lower *l, const struct eng_node *node,
+static enum base_status check_grid(struct eng_lower *lower, const struct eng_node *node,
                                    const struct eng_desc *in, const struct eng_desc *at)
 {
     uint32_t spatial = in->rank - 2;
@@ -349,12 +353,12 @@ static enum base_status check_grid(struct eng_lower *l, const struct eng_node *n
     }
     char first[64];
     char second[64];
-    return eng_lower_fail(l, node, BASE_ERR_INVALID, "image %s, grid %s",
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID, "image %s, grid %s",
                           eng_desc_text(in, first, sizeof(first)),
                           eng_desc_text(at, second, sizeof(second)));
 }
 
-static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_grid_sample(struct eng_lower *lower, const struct eng_node *node)
 {
     static const struct named old_modes[] = {{"bilinear", 0}, {"nearest", 1}, {"bicubic", 2}};
     static const struct named modes[] = {{"linear", 0}, {"nearest", 1}, {"cubic", 2}};
@@ -363,22 +367,22 @@ static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_
     uint32_t grid = ENG_NONE;
     int mode = 0;
     int padding = 0;
-    BASE_TRY(eng_lower_input(l, node, 0, &x));
-    BASE_TRY(eng_lower_input(l, node, 1, &grid));
-    struct eng_desc in = *eng_lower_desc(l, x);
-    struct eng_desc at = *eng_lower_desc(l, grid);
-    BASE_TRY(check_grid(l, node, &in, &at));
+    BASE_TRY(eng_lower_input(lower, node, 0, &x));
+    BASE_TRY(eng_lower_input(lower, node, 1, &grid));
+    struct eng_desc in = *eng_lower_desc(lower, x);
+    struct eng_desc at = *eng_lower_desc(lower, grid);
+    BASE_TRY(check_grid(lower, node, &in, &at));
     if (node->opset < 20) {
-        BASE_TRY(PICK(l, node, "mode", "bilinear", old_modes, &mode));
+        BASE_TRY(PICK(lower, node, "mode", "bilinear", old_modes, &mode));
     } else {
-        BASE_TRY(PICK(l, node, "mode", "linear", modes, &mode));
+        BASE_TRY(PICK(lower, node, "mode", "linear", modes, &mode));
     }
     if (mode == 2 && in.rank != 4) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+        return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
                               "mode 'cubic' is for two spatial dimensions, there are %u",
                               in.rank - 2);
     }
-    BASE_TRY(PICK(l, node, "padding_mode", "zeros", paddings, &padding));
+    BASE_TRY(PICK(lower, node, "padding_mode", "zeros", paddings, &padding));
     struct eng_command command = {.op = ENG_OP_GRID_SAMPLE};
     command.node = node->index;
     command.u.grid_sample.mode = (uint8_t)mode;
@@ -389,24 +393,24 @@ static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_
         desc.dims[d] = at.dims[d - 1];
     }
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    BASE_TRY(eng_emit(l, &command, (uint32_t[]){x, grid}, 2, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    BASE_TRY(eng_emit(lower, &command, (uint32_t[]){x, grid}, 2, &desc, 1, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 // --- regions of interest
 
-static enum base_status roi_fail(struct eng_lower *l, const struct eng_node *node,
+static enum base_status roi_fail(struct eng_lower *lower, const struct eng_node *node,
                                  const struct eng_desc *x, const struct eng_desc *rois)
 {
     char first[64];
     char second[64];
-    return eng_lower_fail(l, node, BASE_ERR_INVALID, "image %s, regions %s",
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID, "image %s, regions %s",
                           eng_desc_text(x, first, sizeof(first)),
                           eng_desc_text(rois, second, sizeof(second)));
 }
 
-static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_node *node)
+static enum base_status lower_roi_align(struct eng_lower *lower, const struct eng_node *node)
 {
     static const struct named modes[] = {{"avg", 0}, {"max", 1}};
     static const struct named shifts[] = {{"half_pixel", 1}, {"output_half_pixel", 0}};
@@ -414,13 +418,13 @@ static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_no
     int mode = 0;
     int shift = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        BASE_TRY(eng_lower_input(l, node, i, &tensors[i]));
+        BASE_TRY(eng_lower_input(lower, node, i, &tensors[i]));
     }
-    struct eng_desc in = *eng_lower_desc(l, tensors[0]);
-    struct eng_desc rois = *eng_lower_desc(l, tensors[1]);
-    struct eng_desc batch = *eng_lower_desc(l, tensors[2]);
-    BASE_TRY(PICK(l, node, "mode", "avg", modes, &mode));
-    BASE_TRY(PICK(l, node, "coordinate_transformation_mode",
+    struct eng_desc in = *eng_lower_desc(lower, tensors[0]);
+    struct eng_desc rois = *eng_lower_desc(lower, tensors[1]);
+    struct eng_desc batch = *eng_lower_desc(lower, tensors[2]);
+    BASE_TRY(PICK(lower, node, "mode", "avg", modes, &mode));
+    BASE_TRY(PICK(lower, node, "coordinate_transformation_mode",
                   node->opset < 16 ? "output_half_pixel" : "half_pixel", shifts, &shift));
     struct eng_command command = {.op = ENG_OP_ROI_ALIGN};
     command.node = node->index;
@@ -433,7 +437,7 @@ static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_no
     if (in.rank != 4 || rois.rank != 2 || rois.dims[1] != 4 || batch.rank != 1 ||
         batch.dims[0] != rois.dims[0] || in.dims[2] * in.dims[3] == 0 ||
         command.u.roi_align.height < 1 || command.u.roi_align.width < 1) {
-        return roi_fail(l, node, &in, &rois);
+        return roi_fail(lower, node, &in, &rois);
     }
     struct eng_desc desc =
         eng_desc_of(in.dtype,
@@ -441,9 +445,9 @@ static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_no
                                 command.u.roi_align.width},
                     4);
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    BASE_TRY(eng_emit(l, &command, tensors, 3, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
+    BASE_TRY(eng_desc_allow(lower, node, &desc));
+    BASE_TRY(eng_emit(lower, &command, tensors, 3, &desc, 1, &out));
+    return eng_lower_output(lower, node, 0, out);
 }
 
 static const struct eng_op rows[] = {

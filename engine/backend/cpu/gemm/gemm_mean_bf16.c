@@ -40,10 +40,10 @@ struct packing {
     int64_t panels;
 };
 
-static __m512 load_weights(const struct packing *p, int64_t k, int64_t column, int64_t count)
+static __m512 load_weights(const struct packing *packing, int64_t k, int64_t column, int64_t count)
 {
-    const struct eng_gemm_source *s = p->source;
-    const float *from = p->weights + k * s->strides[0] + column * s->stride_n;
+    const struct eng_gemm_source *s = packing->source;
+    const float *from = packing->weights + k * s->strides[0] + column * s->stride_n;
     if (s->stride_n == 1) {
         return _mm512_maskz_loadu_ps((__mmask16)(0xffffu >> (LANES - count)), from);
     }
@@ -55,15 +55,15 @@ static __m512 load_weights(const struct packing *p, int64_t k, int64_t column, i
 }
 
 // What rounding takes from (up to) 16 weights of row k; 0 where there are none.
-static __m512 residues(const struct packing *p, int64_t k, int64_t column)
+static __m512 residues(const struct packing *packing, int64_t k, int64_t column)
 {
-    int64_t count = p->source->n - column;
+    int64_t count = packing->source->n - column;
     if (count <= 0) {
         return _mm512_setzero_ps();
     }
     count = count < LANES ? count : LANES;
-    const __m512 scale = _mm512_set1_ps(p->source->scale);
-    const __m512 value = _mm512_mul_ps(load_weights(p, k, column, count), scale);
+    const __m512 scale = _mm512_set1_ps(packing->source->scale);
+    const __m512 value = _mm512_mul_ps(load_weights(packing, k, column, count), scale);
     const __m512i bits = _mm512_castps_si512(value);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
@@ -74,13 +74,13 @@ static __m512 residues(const struct packing *p, int64_t k, int64_t column)
 }
 
 // Four rows of steps for 16 columns, as bytes side by side.
-static __m512i pack_four(const struct packing *p, int64_t k, int64_t column, __m512 inverse)
+static __m512i pack_four(const struct packing *packing, int64_t k, int64_t column, __m512 inverse)
 {
     __m512i bytes = _mm512_setzero_si512();
     for (int64_t i = 0; i < TOGETHER; i++) {
         __m512i step = _mm512_set1_epi32(STEP_NONE);
-        if (k + i < p->source->dims[0]) {
-            const __m512 x = _mm512_mul_ps(residues(p, k + i, column), inverse);
+        if (k + i < packing->source->dims[0]) {
+            const __m512 x = _mm512_mul_ps(residues(packing, k + i, column), inverse);
             step = _mm512_add_epi32(step, _mm512_cvtps_epi32(x)); // from 1 to 255
         }
         bytes = _mm512_or_si512(bytes, _mm512_sllv_epi32(step, _mm512_set1_epi32((int)i * 8)));
@@ -88,14 +88,14 @@ static __m512i pack_four(const struct packing *p, int64_t k, int64_t column, __m
     return bytes;
 }
 
-static void pack_panel(const struct packing *p, int64_t panel, float *scales, uint8_t *steps)
+static void pack_panel(const struct packing *packing, int64_t panel, float *scales, uint8_t *steps)
 {
-    const int64_t k_count = p->source->dims[0];
+    const int64_t k_count = packing->source->dims[0];
     for (int64_t v = 0; v < VECTORS; v++) {
         const int64_t column = panel * PANEL + v * LANES;
         __m512 most = _mm512_setzero_ps();
         for (int64_t k = 0; k < k_count; k++) {
-            most = _mm512_max_ps(most, _mm512_abs_ps(residues(p, k, column)));
+            most = _mm512_max_ps(most, _mm512_abs_ps(residues(packing, k, column)));
         }
         const __m512 scale = _mm512_div_ps(most, _mm512_set1_ps(STEPS_MAX));
         // Columns whose residues are next to nothing keep none.
@@ -104,7 +104,7 @@ static void pack_panel(const struct packing *p, int64_t panel, float *scales, ui
         _mm512_storeu_ps(scales + v * LANES, _mm512_maskz_mov_ps(some, scale));
         for (int64_t k = 0; k < k_count; k += TOGETHER) {
             _mm512_storeu_si512(steps + k * PANEL + v * LANES * TOGETHER,
-                                pack_four(p, k, column, inverse));
+                                pack_four(packing, k, column, inverse));
         }
     }
 }

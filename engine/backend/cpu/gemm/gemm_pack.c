@@ -15,16 +15,16 @@ size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t k,
 }
 
 // Rows of n contiguous elements: copied.
-static void pack_rows(const struct eng_gemm_source *s, const float *from, int64_t stride, int64_t k,
-                      int64_t columns, int64_t width, float *out)
+static void pack_rows(const struct eng_gemm_source *gemm_source, const float *from, int64_t stride,
+                      int64_t k, int64_t columns, int64_t width, float *out)
 {
     for (int64_t i = 0; i < k; i++, from += stride, out += width) {
-        if (s->scale == 1.0f && columns == width) {
+        if (gemm_source->scale == 1.0f && columns == width) {
             memcpy(out, from, (size_t)width * sizeof(float));
             continue;
         }
         for (int64_t j = 0; j < columns; j++) {
-            out[j] = from[j] * s->scale;
+            out[j] = from[j] * gemm_source->scale;
         }
         for (int64_t j = columns; j < width; j++) {
             out[j] = 0.0f;
@@ -33,24 +33,26 @@ static void pack_rows(const struct eng_gemm_source *s, const float *from, int64_
 }
 
 // Any strides, four columns at a time so that each line read is used while it is there.
-static void pack_strided(const struct eng_gemm_source *s, const float *from, int64_t stride,
-                         int64_t k, int64_t columns, int64_t width, float *out)
+static void pack_strided(const struct eng_gemm_source *gemm_source, const float *from,
+                         int64_t stride, int64_t k, int64_t columns, int64_t width, float *out)
 {
     int64_t j = 0;
     for (; j + 4 <= columns; j += 4) {
-        const float *p0 = from + j * s->stride_n, *p1 = p0 + s->stride_n, *p2 = p1 + s->stride_n,
-                    *p3 = p2 + s->stride_n;
+        const float *p0 = from + j * gemm_source->stride_n, *p1 = p0 + gemm_source->stride_n,
+                    *p2 = p1 + gemm_source->stride_n, *p3 = p2 + gemm_source->stride_n;
         for (int64_t i = 0; i < k; i++) {
             float *to = out + i * width + j;
-            to[0] = p0[i * stride] * s->scale;
-            to[1] = p1[i * stride] * s->scale;
-            to[2] = p2[i * stride] * s->scale;
-            to[3] = p3[i * stride] * s->scale;
+            to[0] = p0[i * stride] * gemm_source->scale;
+            to[1] = p1[i * stride] * gemm_source->scale;
+            to[2] = p2[i * stride] * gemm_source->scale;
+            to[3] = p3[i * stride] * gemm_source->scale;
         }
     }
     for (; j < width; j++) {
         for (int64_t i = 0; i < k; i++) {
-            out[i * width + j] = j < columns ? from[j * s->stride_n + i * stride] * s->scale : 0.0f;
+            out[i * width + j] =
+                j < columns ? from[j * gemm_source->stride_n + i * stride] * gemm_source->scale
+                            : 0.0f;
         }
     }
 }
@@ -66,14 +68,15 @@ static uint16_t to_bf16(float value)
 }
 
 // Pairs along K, zeroes behind the last element; out: [pairs][width][2].
-static void pack_pairs(const struct eng_gemm_source *s, const float *from, int64_t stride,
+static void pack_pairs(const struct eng_gemm_source *gemm_source, const float *from, int64_t stride,
                        int64_t k, int64_t pairs, int64_t columns, int64_t width, uint16_t *out)
 {
     memset(out, 0, (size_t)(pairs * width) * 2 * sizeof(*out));
-    if (s->stride_n == 1) {
+    if (gemm_source->stride_n == 1) {
         for (int64_t i = 0; i < k; i++) {
             for (int64_t j = 0; j < columns; j++) {
-                out[(i / 2 * width + j) * 2 + i % 2] = to_bf16(from[i * stride + j] * s->scale);
+                out[(i / 2 * width + j) * 2 + i % 2] =
+                    to_bf16(from[i * stride + j] * gemm_source->scale);
             }
         }
         return;
@@ -81,38 +84,39 @@ static void pack_pairs(const struct eng_gemm_source *s, const float *from, int64
     for (int64_t j = 0; j < columns; j++) {
         for (int64_t i = 0; i < k; i++) {
             out[(i / 2 * width + j) * 2 + i % 2] =
-                to_bf16(from[i * stride + j * s->stride_n] * s->scale);
+                to_bf16(from[i * stride + j * gemm_source->stride_n] * gemm_source->scale);
         }
     }
 }
 
-static void pack_panel(const struct eng_gemm_kernels *kernels, const struct eng_gemm_source *s,
-                       int64_t column, int64_t columns, int64_t width, float *out)
+static void pack_panel(const struct eng_gemm_kernels *kernels,
+                       const struct eng_gemm_source *gemm_source, int64_t column, int64_t columns,
+                       int64_t width, float *out)
 {
-    const uint32_t last = s->dim_count - 1;
+    const uint32_t last = gemm_source->dim_count - 1;
     int64_t outer = 1;
     for (uint32_t d = 0; d < last; d++) {
-        outer *= s->dims[d];
+        outer *= gemm_source->dims[d];
     }
-    const int64_t k = s->dims[last];
+    const int64_t k = gemm_source->dims[last];
     for (int64_t o = 0; o < outer; o++) {
-        const float *from = s->data + column * s->stride_n;
+        const float *from = gemm_source->data + column * gemm_source->stride_n;
         int64_t rest = o;
         for (uint32_t d = last; d-- > 0;) {
-            from += rest % s->dims[d] * s->strides[d];
-            rest /= s->dims[d];
+            from += rest % gemm_source->dims[d] * gemm_source->strides[d];
+            rest /= gemm_source->dims[d];
         }
         if (kernels->pair_step > 0) {
             const int64_t pairs = eng_gemm_pairs(kernels, k);
-            pack_pairs(s, from, s->strides[last], k, pairs, columns, width,
+            pack_pairs(gemm_source, from, gemm_source->strides[last], k, pairs, columns, width,
                        (uint16_t *)(void *)out);
             out += pairs * width;
             continue;
         }
-        if (s->stride_n == 1) {
-            pack_rows(s, from, s->strides[last], k, columns, width, out);
+        if (gemm_source->stride_n == 1) {
+            pack_rows(gemm_source, from, gemm_source->strides[last], k, columns, width, out);
         } else {
-            pack_strided(s, from, s->strides[last], k, columns, width, out);
+            pack_strided(gemm_source, from, gemm_source->strides[last], k, columns, width, out);
         }
         out += k * width;
     }

@@ -83,85 +83,88 @@
     } while (0)
 
 // The vector of channels at c.
-INLINE void dw_vector(const struct eng_dw_block *b, size_t c, M mask, const int pixels,
+INLINE void dw_vector(const struct eng_dw_block *block, size_t c, M mask, const int pixels,
                       const bool full)
 {
-    const size_t step = b->step;
+    const size_t step = block->step;
     V bias = V_ZERO();
-    if (b->bias != NULL) {
-        bias = full ? V_LOAD(b->bias + c) : V_LOAD_M(b->bias + c, mask);
+    if (block->bias != NULL) {
+        bias = full ? V_LOAD(block->bias + c) : V_LOAD_M(block->bias + c, mask);
     }
     DW_PIXELS(DW_DECLARE)
-    for (uint32_t t = 0; b->chained && t < b->tap_count; t += 3) {
-        const float *p0 = b->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
-        const V w0 = full ? V_LOAD(b->weights[t] + c) : V_LOAD_M(b->weights[t] + c, mask);
-        const V w1 = full ? V_LOAD(b->weights[t + 1] + c) : V_LOAD_M(b->weights[t + 1] + c, mask);
-        const V w2 = full ? V_LOAD(b->weights[t + 2] + c) : V_LOAD_M(b->weights[t + 2] + c, mask);
-        const bool left = b->inside[t] != b->all, right = b->inside[t + 2] != b->all;
+    for (uint32_t t = 0; block->chained && t < block->tap_count; t += 3) {
+        const float *p0 = block->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+        const V w0 = full ? V_LOAD(block->weights[t] + c) : V_LOAD_M(block->weights[t] + c, mask);
+        const V w1 =
+            full ? V_LOAD(block->weights[t + 1] + c) : V_LOAD_M(block->weights[t + 1] + c, mask);
+        const V w2 =
+            full ? V_LOAD(block->weights[t + 2] + c) : V_LOAD_M(block->weights[t + 2] + c, mask);
+        const bool left = block->inside[t] != block->all,
+                   right = block->inside[t + 2] != block->all;
         DW_CHAIN(s);
     }
-    for (uint32_t t = b->chained ? b->tap_count : 0; t < b->tap_count; t++) {
-        const float *p0 = b->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
-        const V w = full ? V_LOAD(b->weights[t] + c) : V_LOAD_M(b->weights[t] + c, mask);
-        const uint32_t inside = b->inside[t];
-        if (inside == b->all) {
+    for (uint32_t t = block->chained ? block->tap_count : 0; t < block->tap_count; t++) {
+        const float *p0 = block->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+        const V w = full ? V_LOAD(block->weights[t] + c) : V_LOAD_M(block->weights[t] + c, mask);
+        const uint32_t inside = block->inside[t];
+        if (inside == block->all) {
             DW_PIXELS(DW_FMA)
         } else {
             DW_PIXELS(DW_FMA_INSIDE)
         }
     }
-    const float *residual = b->residual != NULL ? b->residual + c : NULL;
-    const size_t out_step = b->out_step;
-    float *out = b->out + c;
-    DW_FINISH(b->act, b->alpha, b->beta);
+    const float *residual = block->residual != NULL ? block->residual + c : NULL;
+    const size_t out_step = block->out_step;
+    float *out = block->out + c;
+    DW_FINISH(block->act, block->alpha, block->beta);
 }
 
 #ifdef DW_STRIPS
 #define DW_BELOW(i)  V t##i = bias, u##i = bias;
 #define DW_ROTATE(i) s##i = t##i, t##i = u##i, u##i = bias;
 #define DW_WEIGHTS(row)                                                                            \
-    const float *w = b->weights + (size_t)(row)*3 * b->channels + c;                               \
+    const float *w = strip->weights + (size_t)(row)*3 * strip->channels + c;                       \
     const V w0 = full ? V_LOAD(w) : V_LOAD_M(w, mask);                                             \
-    w += b->channels;                                                                              \
+    w += strip->channels;                                                                          \
     const V w1 = full ? V_LOAD(w) : V_LOAD_M(w, mask);                                             \
-    w += b->channels;                                                                              \
+    w += strip->channels;                                                                          \
     const V w2 = full ? V_LOAD(w) : V_LOAD_M(w, mask);
 
 // The vector of channels at c, down the rows: each input row is read once, for the three rows of
 // output it is part of. When row i comes, s holds the sums of output row i - 2, t and u those of
 // the next.
-INLINE void dw_strip_vector(const struct eng_dw_strip *b, size_t c, M mask, const int pixels,
+INLINE void dw_strip_vector(const struct eng_dw_strip *strip, size_t c, M mask, const int pixels,
                             const bool full)
 {
-    const size_t step = b->step, out_step = b->out_step;
-    const bool left = b->left, right = b->right;
+    const size_t step = strip->step, out_step = strip->out_step;
+    const bool left = strip->left, right = strip->right;
     V bias = V_ZERO();
-    if (b->bias != NULL) {
-        bias = full ? V_LOAD(b->bias + c) : V_LOAD_M(b->bias + c, mask);
+    if (strip->bias != NULL) {
+        bias = full ? V_LOAD(strip->bias + c) : V_LOAD_M(strip->bias + c, mask);
     }
     DW_PIXELS(DW_DECLARE)
     DW_PIXELS(DW_BELOW)
-    for (uint32_t i = 0; i < b->rows + 2; i++) {
-        if (b->in[i] != NULL) {
-            const float *p0 = b->in[i] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+    for (uint32_t i = 0; i < strip->rows + 2; i++) {
+        if (strip->in[i] != NULL) {
+            const float *p0 = strip->in[i] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
             if (i >= 2) {
                 DW_WEIGHTS(2)
                 DW_CHAIN(s);
             }
-            if (i >= 1 && i <= b->rows) {
+            if (i >= 1 && i <= strip->rows) {
                 DW_WEIGHTS(1)
                 DW_CHAIN(t);
             }
-            if (i < b->rows) {
+            if (i < strip->rows) {
                 DW_WEIGHTS(0)
                 DW_CHAIN(u);
             }
         }
         if (i >= 2) {
-            const size_t at = (i - 2) * b->out_row + c;
-            const float *residual = b->residual != NULL ? b->residual + at : NULL;
-            float *out = b->out + at;
-            DW_FINISH(b->act, b->alpha, b->beta);
+            const size_t at = (i - 2) * strip->out_row + c;
+            const float *residual = strip->residual != NULL ? strip->residual + at : NULL;
+            float *out = strip->out + at;
+            DW_FINISH(strip->act, strip->alpha, strip->beta);
         }
         DW_PIXELS(DW_ROTATE)
     }

@@ -38,23 +38,25 @@ static void leave(void)
 
 // Sums of up to 32 rows and 32 columns. Tiles 0-3: C; 4, 5: A; 6, 7: B. Rows of A beyond the last
 // one are read (fill leaves room) and come to nothing.
-static void multiply(const struct eng_gemm_tile *t, bool tall, float sums[2 * SIDE][2 * SIDE])
+static void multiply(const struct eng_gemm_tile *gemm_tile, bool tall,
+                     float sums[2 * SIDE][2 * SIDE])
 {
-    const size_t a_bytes = t->lda * sizeof(float), width = t->n > SIDE ? 2 * SIDE : SIDE;
+    const size_t a_bytes = gemm_tile->lda * sizeof(float),
+                 width = gemm_tile->n > SIDE ? 2 * SIDE : SIDE;
     const size_t b_bytes = width * sizeof(float), c_bytes = 2 * SIDE * sizeof(float);
-    const float *b = t->b;
+    const float *b = gemm_tile->b;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (uint32_t segment = 0; segment < t->segment_count; segment++) {
-        const float *a = t->a + t->segments[segment];
-        for (uint32_t k = 0; k < t->k; k += SIDE, b += SIDE * width) {
+    for (uint32_t segment = 0; segment < gemm_tile->segment_count; segment++) {
+        const float *a = gemm_tile->a + gemm_tile->segments[segment];
+        for (uint32_t k = 0; k < gemm_tile->k; k += SIDE, b += SIDE * width) {
             _tile_loadd(4, a + k, a_bytes);
             _tile_loadd(6, b, b_bytes);
             _tile_dpbf16ps(0, 4, 6);
             if (tall) {
-                _tile_loadd(5, a + SIDE * t->lda + k, a_bytes);
+                _tile_loadd(5, a + SIDE * gemm_tile->lda + k, a_bytes);
                 _tile_dpbf16ps(2, 5, 6);
             }
             if (width > SIDE) {
@@ -72,11 +74,11 @@ static void multiply(const struct eng_gemm_tile *t, bool tall, float sums[2 * SI
     _tile_stored(3, &sums[SIDE][SIDE], c_bytes);
 }
 
-static __m512 activate(const struct eng_gemm_tile *t, __m512 x)
+static __m512 activate(const struct eng_gemm_tile *gemm_tile, __m512 x)
 {
-    const __m512 low = _mm512_set1_ps(t->alpha), high = _mm512_set1_ps(t->beta);
+    const __m512 low = _mm512_set1_ps(gemm_tile->alpha), high = _mm512_set1_ps(gemm_tile->beta);
     const __m512 zero = _mm512_setzero_ps(), one = _mm512_set1_ps(1.0f);
-    switch (t->act) {
+    switch (gemm_tile->act) {
     case ENG_GEMM_ACT_CLIP:
         return _mm512_min_ps(high, _mm512_max_ps(low, x));
     case ENG_GEMM_ACT_LEAKY:
@@ -90,28 +92,28 @@ static __m512 activate(const struct eng_gemm_tile *t, __m512 x)
     }
 }
 
-static void tile_rows(const struct eng_gemm_tile *t)
+static void tile_rows(const struct eng_gemm_tile *gemm_tile)
 {
     _Alignas(64) float sums[2 * SIDE][2 * SIDE];
-    multiply(t, t->rows > SIDE, sums);
-    for (uint32_t r = 0; r < t->rows; r++) {
-        for (uint32_t j = 0; j < t->n; j += SIDE) {
-            const uint32_t left = t->n - j < SIDE ? t->n - j : SIDE;
+    multiply(gemm_tile, gemm_tile->rows > SIDE, sums);
+    for (uint32_t r = 0; r < gemm_tile->rows; r++) {
+        for (uint32_t j = 0; j < gemm_tile->n; j += SIDE) {
+            const uint32_t left = gemm_tile->n - j < SIDE ? gemm_tile->n - j : SIDE;
             const __mmask16 mask = (__mmask16)(0xffffu >> (SIDE - left));
-            float *c = t->c + r * t->ldc + j;
+            float *c = gemm_tile->c + r * gemm_tile->ldc + j;
             __m512 x = _mm512_load_ps(&sums[r][j]);
-            if (t->accumulate) {
+            if (gemm_tile->accumulate) {
                 x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, c));
             }
-            if (t->finish) {
-                if (t->bias != NULL) {
-                    x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, t->bias + j));
+            if (gemm_tile->finish) {
+                if (gemm_tile->bias != NULL) {
+                    x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, gemm_tile->bias + j));
                 }
-                if (t->residual != NULL) {
-                    const float *from = t->residual + r * t->ldr + j;
+                if (gemm_tile->residual != NULL) {
+                    const float *from = gemm_tile->residual + r * gemm_tile->ldr + j;
                     x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, from));
                 }
-                x = activate(t, x);
+                x = activate(gemm_tile, x);
             }
             _mm512_mask_storeu_ps(c, mask, x);
         }

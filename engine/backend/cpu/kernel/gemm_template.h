@@ -140,36 +140,36 @@
 #define GEMM_PIN()                                                                                 \
     __asm__("" : "+r"(p0), "+r"(p1), "+r"(p2), "+r"(p3), "+r"(p4), "+r"(b), "+r"(next))
 
-INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
+INLINE void gemm_tile(const struct eng_gemm_tile *gemm_tile, const int mr, const int nv)
 {
     const size_t width = (size_t)(nv > 2 ? 2 : nv) * V_LANES;
-    const size_t lda = t->lda, ldc = t->ldc;
-    const float *b = t->b, *next = nv > 2 ? b + t->b_next : b;
-    float *c = t->c;
-    const M tail = M_TAIL(t->n - (uint32_t)(nv - 1) * V_LANES);
+    const size_t lda = gemm_tile->lda, ldc = gemm_tile->ldc;
+    const float *b = gemm_tile->b, *next = nv > 2 ? b + gemm_tile->b_next : b;
+    float *c = gemm_tile->c;
+    const M tail = M_TAIL(gemm_tile->n - (uint32_t)(nv - 1) * V_LANES);
     GEMM_ROWS(GEMM_DECLARE)
-    if (t->residual != NULL && t->finish) {
-        const float *r = t->residual;
-        const size_t ldr = t->ldr;
+    if (gemm_tile->residual != NULL && gemm_tile->finish) {
+        const float *r = gemm_tile->residual;
+        const size_t ldr = gemm_tile->ldr;
         GEMM_ROWS(GEMM_SOON_RESIDUAL)
     }
-    if (t->far) {
+    if (gemm_tile->far) {
         const float *at = c;
         GEMM_ROWS(GEMM_SOON_C)
     }
-    if (t->accumulate) {
+    if (gemm_tile->accumulate) {
         const float *at = c;
         GEMM_ROWS(GEMM_READ)
-    } else if (t->bias != NULL) {
-        GEMM_START(t->bias);
+    } else if (gemm_tile->bias != NULL) {
+        GEMM_START(gemm_tile->bias);
     }
-    for (uint32_t segment = 0; segment < t->segment_count; segment++) {
-        const float *p0 = t->a + t->segments[segment];
+    for (uint32_t segment = 0; segment < gemm_tile->segment_count; segment++) {
+        const float *p0 = gemm_tile->a + gemm_tile->segments[segment];
         const float *p1 = mr > 3 ? p0 + 3 * lda : p0;
         const float *p2 = mr > 6 ? p0 + 6 * lda : p0;
         const float *p3 = mr > 9 ? p0 + 9 * lda : p0;
         const float *p4 = mr > 12 ? p0 + 12 * lda : p0;
-        uint32_t k = t->k;
+        uint32_t k = gemm_tile->k;
         for (; k >= 4; k -= 4) {
             GEMM_PIN();
             GEMM_STEP(0);
@@ -186,23 +186,24 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
             b += width, next += width;
         }
     }
-    if (t->finish) {
-        if (t->residual != NULL) {
-            const float *r = t->residual;
-            const size_t ldr = t->ldr;
+    if (gemm_tile->finish) {
+        if (gemm_tile->residual != NULL) {
+            const float *r = gemm_tile->residual;
+            const size_t ldr = gemm_tile->ldr;
             GEMM_ROWS(GEMM_RESIDUAL)
         }
-        const V low = V_SET1(t->alpha), high = V_SET1(t->beta), zero = V_ZERO(), one = V_SET1(1.0f);
-        if (t->act == ENG_GEMM_ACT_CLIP) {
+        const V low = V_SET1(gemm_tile->alpha), high = V_SET1(gemm_tile->beta), zero = V_ZERO(),
+                one = V_SET1(1.0f);
+        if (gemm_tile->act == ENG_GEMM_ACT_CLIP) {
             GEMM_ROWS(GEMM_CLIP)
-        } else if (t->act == ENG_GEMM_ACT_LEAKY) {
+        } else if (gemm_tile->act == ENG_GEMM_ACT_LEAKY) {
             GEMM_ROWS(GEMM_LEAKY)
-        } else if (t->act == ENG_GEMM_ACT_HARD_SWISH) {
+        } else if (gemm_tile->act == ENG_GEMM_ACT_HARD_SWISH) {
             GEMM_ROWS(GEMM_SWISH)
         }
     }
     float *at = c;
-    if (t->n == (uint32_t)nv * V_LANES) {
+    if (gemm_tile->n == (uint32_t)nv * V_LANES) {
         const bool whole = true;
         GEMM_ROWS(GEMM_WRITE)
     } else {

@@ -26,31 +26,31 @@
     } while (0)
 #define TURNED_WHOLE(p, v) V_LOAD((p) + (v)*V_LANES)
 
-INLINE void turned_tile(const struct eng_gemm_turned *t, const int mr, const int nv)
+INLINE void turned_tile(const struct eng_gemm_turned *gemm_turned, const int mr, const int nv)
 {
-    const size_t a_step = t->a_step, b_step = t->b_step, ldc = t->ldc;
-    const M tail = M_TAIL(t->n - (uint32_t)(nv - 1) * V_LANES);
-    const bool whole = t->n == (uint32_t)nv * V_LANES;
-    const float *b = t->b;
+    const size_t a_step = gemm_turned->a_step, b_step = gemm_turned->b_step, ldc = gemm_turned->ldc;
+    const M tail = M_TAIL(gemm_turned->n - (uint32_t)(nv - 1) * V_LANES);
+    const bool whole = gemm_turned->n == (uint32_t)nv * V_LANES;
+    const float *b = gemm_turned->b;
     GEMM_ROWS(GEMM_DECLARE)
     (void)c0_2, (void)c0_3;
-    if (t->accumulate) {
-        const float *at = t->c;
+    if (gemm_turned->accumulate) {
+        const float *at = gemm_turned->c;
         GEMM_ROWS(GEMM_READ)
     }
-    for (uint32_t segment = 0; segment < t->segment_count; segment++) {
-        const float *a = t->a + t->segments[segment];
+    for (uint32_t segment = 0; segment < gemm_turned->segment_count; segment++) {
+        const float *a = gemm_turned->a + gemm_turned->segments[segment];
         if (whole) {
-            for (uint32_t k = t->k; k > 0; k--) {
+            for (uint32_t k = gemm_turned->k; k > 0; k--) {
                 TURNED_STEP(TURNED_WHOLE);
             }
         } else {
-            for (uint32_t k = t->k; k > 0; k--) {
+            for (uint32_t k = gemm_turned->k; k > 0; k--) {
                 TURNED_STEP(GEMM_LOAD_AT);
             }
         }
     }
-    float *at = t->c;
+    float *at = gemm_turned->c;
     GEMM_ROWS(GEMM_WRITE)
 }
 

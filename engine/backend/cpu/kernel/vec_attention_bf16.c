@@ -142,22 +142,25 @@ static void product(const struct eng_gemm_kernels *products, const float *a, int
     }
 }
 
-void eng_attention_low_rows(const struct eng_attention_low *low, const struct eng_vec_attention *a,
-                            float *memory)
+void eng_attention_low_rows(const struct eng_attention_low *low,
+                            const struct eng_vec_attention *vec_attention, float *memory)
 {
     float *scores = memory + low->scores, *queries = memory + low->queries;
     float *weights = memory + low->weights;
-    eng_gemm_pixels_to_bf16(a->q, (size_t)a->rows, (size_t)a->q_stride, (size_t)low->d,
+    eng_gemm_pixels_to_bf16(vec_attention->q, (size_t)vec_attention->rows,
+                            (size_t)vec_attention->q_stride, (size_t)low->d,
                             (size_t)low->q_pitch * 2, (uint16_t *)(void *)queries);
-    product(low->products, queries, low->q_pitch, a->rows, low->d_pairs, memory + low->keys,
-            low->stride, scores, low->stride);
-    for (int64_t r = 0; r < a->rows; r++) {
+    product(low->products, queries, low->q_pitch, vec_attention->rows, low->d_pairs,
+            memory + low->keys, low->stride, scores, low->stride);
+    for (int64_t r = 0; r < vec_attention->rows; r++) {
         float *s = scores + r * low->stride;
-        const float *mask = a->mask == NULL ? NULL : a->mask + r * a->mask_row_stride;
-        const float factor = low->kernels->attention_softmax(s, low->t, a->scale, mask,
-                                                             mask == NULL ? 0 : a->mask_stride);
+        const float *mask = vec_attention->mask == NULL
+                                ? NULL
+                                : vec_attention->mask + r * vec_attention->mask_row_stride;
+        const float factor = low->kernels->attention_softmax(
+            s, low->t, vec_attention->scale, mask, mask == NULL ? 0 : vec_attention->mask_stride);
         put_weights(s, low->t, factor, low->t_pairs, weights + r * low->p_pitch);
     }
-    product(low->products, weights, low->p_pitch, a->rows, low->t_pairs, memory + low->values,
-            low->e, a->out, a->out_stride);
+    product(low->products, weights, low->p_pitch, vec_attention->rows, low->t_pairs,
+            memory + low->values, low->e, vec_attention->out, vec_attention->out_stride);
 }

@@ -26,7 +26,7 @@ bool eng_attention_low_plan(struct eng_attention_low *low);
 void eng_attention_low_pack(const struct eng_attention_low *low, const float *k, int64_t k_stride,
                             const float *v, int64_t v_stride, float *memory);
 // a: q, mask, out, rows, strides and scale are read; between enter and leave of the products.
-void eng_attention_low_rows(const struct eng_attention_low *low, const struct eng_vec_attention *a,
-                            float *memory);
+void eng_attention_low_rows(const struct eng_attention_low *low,
+                            const struct eng_vec_attention *vec_attention, float *memory);
 
 #endif

@@ -126,23 +126,28 @@ static float attention_softmax(float *s, int64_t n, float scale, const float *ma
 
 // Scores of a block of rows against all keys, their softmax (kept unnormalised), and the sum of the
 // values they weigh.
-static void attention_rows(const struct eng_vec_attention *a)
+static void attention_rows(const struct eng_vec_attention *vec_attention)
 {
     float factors[ENG_VEC_ATTENTION_ROWS_MAX];
-    for (int64_t c = 0; c < a->t; c += VEC_PANEL) {
-        panel_product(a->rows, a->q, a->q_stride, a->k_panels + c * a->d, a->d, a->scores + c,
-                      a->score_stride, VEC_PANEL, NULL);
+    for (int64_t c = 0; c < vec_attention->t; c += VEC_PANEL) {
+        panel_product(vec_attention->rows, vec_attention->q, vec_attention->q_stride,
+                      vec_attention->k_panels + c * vec_attention->d, vec_attention->d,
+                      vec_attention->scores + c, vec_attention->score_stride, VEC_PANEL, NULL);
     }
-    for (int64_t r = 0; r < a->rows; r++) {
-        float *s = a->scores + r * a->score_stride;
-        const float *mask = a->mask == NULL ? NULL : a->mask + r * a->mask_row_stride;
+    for (int64_t r = 0; r < vec_attention->rows; r++) {
+        float *s = vec_attention->scores + r * vec_attention->score_stride;
+        const float *mask = vec_attention->mask == NULL
+                                ? NULL
+                                : vec_attention->mask + r * vec_attention->mask_row_stride;
         factors[r] =
-            attention_softmax(s, a->t, a->scale, mask, a->mask == NULL ? 0 : a->mask_stride);
+            attention_softmax(s, vec_attention->t, vec_attention->scale, mask,
+                              vec_attention->mask == NULL ? 0 : vec_attention->mask_stride);
     }
-    for (int64_t c = 0; c < a->e; c += VEC_PANEL) {
-        int64_t columns = a->e - c < VEC_PANEL ? a->e - c : VEC_PANEL;
-        panel_product(a->rows, a->scores, a->score_stride, a->v_panels + c * a->t, a->t, a->out + c,
-                      a->out_stride, columns, factors);
+    for (int64_t c = 0; c < vec_attention->e; c += VEC_PANEL) {
+        int64_t columns = vec_attention->e - c < VEC_PANEL ? vec_attention->e - c : VEC_PANEL;
+        panel_product(vec_attention->rows, vec_attention->scores, vec_attention->score_stride,
+                      vec_attention->v_panels + c * vec_attention->t, vec_attention->t,
+                      vec_attention->out + c, vec_attention->out_stride, columns, factors);
     }
 }
 
@@ -229,67 +234,67 @@ static inline __attribute__((always_inline)) void weave_column(const struct eng_
 }
 
 // The same with any number of operations, reading no more than they take.
-static void weave_column_exact(const struct eng_vec_weave *w, const float *const *sources,
+static void weave_column_exact(const struct eng_vec_weave *weave, const float *const *sources,
                                int64_t j, float *y, int64_t begin, int64_t end)
 {
-    int64_t columns = w->columns - j * VW < VW ? w->columns - j * VW : VW;
+    int64_t columns = weave->columns - j * VW < VW ? weave->columns - j * VW : VW;
     for (int64_t r = begin; r < end; r++) {
         vf acc = vf_set(0.0f);
-        for (uint32_t i = w->first[j]; i < w->first[j + 1]; i++) {
-            const struct eng_vec_weave_op *op = &w->ops[i];
-            const float *from = sources[op->source] + r * w->strides[op->source] + op->offset;
+        for (uint32_t i = weave->first[j]; i < weave->first[j + 1]; i++) {
+            const struct eng_vec_weave_op *op = &weave->ops[i];
+            const float *from = sources[op->source] + r * weave->strides[op->source] + op->offset;
             acc = vec_weave(acc, vec_pick_load(op->index), vf_load_n(from, op->count));
         }
-        vf_store_n(y + r * w->out_stride + j * VW, acc, columns);
+        vf_store_n(y + r * weave->out_stride + j * VW, acc, columns);
     }
 }
 
-static void weave_block(const struct eng_vec_weave *w, const float *const *sources, float *y,
-                        int64_t begin, int64_t end, bool whole)
+static void weave_block(const struct eng_vec_weave *vec_weave, const float *const *sources,
+                        float *y, int64_t begin, int64_t end, bool whole)
 {
-    for (int64_t j = 0; j * VW < w->columns; j++) {
-        switch (whole ? w->first[j + 1] - w->first[j] : 0) {
+    for (int64_t j = 0; j * VW < vec_weave->columns; j++) {
+        switch (whole ? vec_weave->first[j + 1] - vec_weave->first[j] : 0) {
         case 2:
-            weave_column(w, sources, j, 2, y, begin, end);
+            weave_column(vec_weave, sources, j, 2, y, begin, end);
             break;
         case 3:
-            weave_column(w, sources, j, 3, y, begin, end);
+            weave_column(vec_weave, sources, j, 3, y, begin, end);
             break;
         case 4:
-            weave_column(w, sources, j, 4, y, begin, end);
+            weave_column(vec_weave, sources, j, 4, y, begin, end);
             break;
         case 5:
-            weave_column(w, sources, j, 5, y, begin, end);
+            weave_column(vec_weave, sources, j, 5, y, begin, end);
             break;
         case 6:
-            weave_column(w, sources, j, 6, y, begin, end);
+            weave_column(vec_weave, sources, j, 6, y, begin, end);
             break;
         default:
-            weave_column_exact(w, sources, j, y, begin, end);
+            weave_column_exact(vec_weave, sources, j, y, begin, end);
             break;
         }
     }
 }
 
-static void weave_rows(const struct eng_vec_weave *w, const float *const *sources, float *y,
+static void weave_rows(const struct eng_vec_weave *vec_weave, const float *const *sources, float *y,
                        int64_t rows)
 {
     // Rows whose whole vectors end before the last element this call may read.
     int64_t whole = rows;
-    for (int64_t j = 0; j * VW < w->columns; j++) {
-        for (uint32_t i = w->first[j]; i < w->first[j + 1]; i++) {
-            int64_t stride = w->strides[w->ops[i].source];
-            int64_t beyond = VW - w->ops[i].count;
+    for (int64_t j = 0; j * VW < vec_weave->columns; j++) {
+        for (uint32_t i = vec_weave->first[j]; i < vec_weave->first[j + 1]; i++) {
+            int64_t stride = vec_weave->strides[vec_weave->ops[i].source];
+            int64_t beyond = VW - vec_weave->ops[i].count;
             int64_t left = stride > 0 ? rows - (beyond + stride - 1) / stride : 0;
             whole = beyond > 0 && left < whole ? left : whole;
         }
     }
     whole = whole < 0 ? 0 : whole;
     for (int64_t r = 0; r < whole; r += VEC_WEAVE_ROWS) {
-        weave_block(w, sources, y, r, r + VEC_WEAVE_ROWS < whole ? r + VEC_WEAVE_ROWS : whole,
-                    true);
+        weave_block(vec_weave, sources, y, r,
+                    r + VEC_WEAVE_ROWS < whole ? r + VEC_WEAVE_ROWS : whole, true);
     }
-    weave_block(w, sources, y, whole, rows, false);
+    weave_block(vec_weave, sources, y, whole, rows, false);
 }
 #endif
 

@@ -20,14 +20,16 @@ static inline void pool_grad_add(float *p, vf x, int64_t count)
 }
 
 // Which position holds the maximum, as whole numbers from 0: the first of equals, the last NaN.
-static inline vf pool_grad_find(const struct eng_vec_window *w, int64_t c, int64_t count)
+static inline vf pool_grad_find(const struct eng_vec_window *vec_window, int64_t c, int64_t count)
 {
-    vf most = pool_grad_load(w->x + c, count), place = vf_set(0.0f);
+    vf most = pool_grad_load(vec_window->x + c, count), place = vf_set(0.0f);
     float number = 0.0f;
-    for (int64_t d = 0; d < w->planes; d++) {
-        for (int64_t r = 0; r < w->rows; r++) {
-            const float *x = w->x + d * w->plane_stride + r * w->row_stride + c;
-            for (int64_t k = 0; k < w->columns; k++, x += w->column_stride, number += 1.0f) {
+    for (int64_t d = 0; d < vec_window->planes; d++) {
+        for (int64_t r = 0; r < vec_window->rows; r++) {
+            const float *x =
+                vec_window->x + d * vec_window->plane_stride + r * vec_window->row_stride + c;
+            for (int64_t k = 0; k < vec_window->columns;
+                 k++, x += vec_window->column_stride, number += 1.0f) {
                 const vf value = pool_grad_load(x, count);
                 const vm more = vm_or(vf_lt(most, value), vf_unordered(value, value));
                 most = vf_pick(more, value, most);
@@ -38,20 +40,22 @@ static inline vf pool_grad_find(const struct eng_vec_window *w, int64_t c, int64
     return place;
 }
 
-static void pool_max_grad(const struct eng_vec_window *w, const float *dy, float *dx,
+static void pool_max_grad(const struct eng_vec_window *vec_window, const float *dy, float *dx,
                           int64_t channels)
 {
-    if (w->planes * w->rows * w->columns == 0) {
+    if (vec_window->planes * vec_window->rows * vec_window->columns == 0) {
         return;
     }
     for (int64_t c = 0; c < channels; c += VW) {
         const int64_t count = channels - c < VW ? channels - c : VW;
-        const vf place = pool_grad_find(w, c, count), value = pool_grad_load(dy + c, count);
+        const vf place = pool_grad_find(vec_window, c, count),
+                 value = pool_grad_load(dy + c, count);
         float number = 0.0f;
-        for (int64_t d = 0; d < w->planes; d++) {
-            for (int64_t r = 0; r < w->rows; r++) {
-                float *to = dx + d * w->plane_stride + r * w->row_stride + c;
-                for (int64_t k = 0; k < w->columns; k++, to += w->column_stride, number += 1.0f) {
+        for (int64_t d = 0; d < vec_window->planes; d++) {
+            for (int64_t r = 0; r < vec_window->rows; r++) {
+                float *to = dx + d * vec_window->plane_stride + r * vec_window->row_stride + c;
+                for (int64_t k = 0; k < vec_window->columns;
+                     k++, to += vec_window->column_stride, number += 1.0f) {
                     const vm mine = vf_eq(place, vf_set(number));
                     pool_grad_add(to, vf_pick(mine, value, vf_set(0.0f)), count);
                 }
@@ -60,16 +64,16 @@ static void pool_max_grad(const struct eng_vec_window *w, const float *dy, float
     }
 }
 
-static void pool_average_grad(const struct eng_vec_window *w, const float *dy, float *dx,
+static void pool_average_grad(const struct eng_vec_window *vec_window, const float *dy, float *dx,
                               int64_t channels)
 {
     for (int64_t c = 0; c < channels; c += VW) {
         const int64_t count = channels - c < VW ? channels - c : VW;
-        const vf value = pool_grad_load(dy + c, count) * vf_set(w->factor);
-        for (int64_t d = 0; d < w->planes; d++) {
-            for (int64_t r = 0; r < w->rows; r++) {
-                float *to = dx + d * w->plane_stride + r * w->row_stride + c;
-                for (int64_t k = 0; k < w->columns; k++, to += w->column_stride) {
+        const vf value = pool_grad_load(dy + c, count) * vf_set(vec_window->factor);
+        for (int64_t d = 0; d < vec_window->planes; d++) {
+            for (int64_t r = 0; r < vec_window->rows; r++) {
+                float *to = dx + d * vec_window->plane_stride + r * vec_window->row_stride + c;
+                for (int64_t k = 0; k < vec_window->columns; k++, to += vec_window->column_stride) {
                     pool_grad_add(to, value, count);
                 }
             }

@@ -90,9 +90,9 @@ static void wino_kernels_back4(const float *in, size_t plane, float *taps)
     }
 }
 
-INLINE void wino_spread_vector(const struct eng_wino_spread *s, size_t c, bool whole)
+INLINE void wino_spread_vector(const struct eng_wino_spread *wino_spread, size_t c, bool whole)
 {
-    const size_t left = s->channels - c;
+    const size_t left = wino_spread->channels - c;
     const M mask = M_TAIL((uint32_t)(left < V_LANES ? left : V_LANES));
     V half[24], line[6];
 #pragma GCC unroll 4
@@ -100,8 +100,12 @@ INLINE void wino_spread_vector(const struct eng_wino_spread *s, size_t c, bool w
         V column[4];
 #pragma GCC unroll 4
         for (size_t y = 0; y < 4; y++) {
-            const bool inside = whole || (y < s->rows && x < s->cols);
-            column[y] = inside ? V_LOAD_M(s->in + y * s->row + x * s->pixel + c, mask) : V_ZERO();
+            const bool inside = whole || (y < wino_spread->rows && x < wino_spread->cols);
+            column[y] =
+                inside
+                    ? V_LOAD_M(wino_spread->in + y * wino_spread->row + x * wino_spread->pixel + c,
+                               mask)
+                    : V_ZERO();
         }
         wino_spread_line(column, half + x, 4);
     }
@@ -110,18 +114,18 @@ INLINE void wino_spread_vector(const struct eng_wino_spread *s, size_t c, bool w
         wino_spread_line(half + y * 4, line, 1);
 #pragma GCC unroll 6
         for (size_t x = 0; x < 6; x++) {
-            V_STORE(s->out + (y * 6 + x) * s->plane + c, line[x]);
+            V_STORE(wino_spread->out + (y * 6 + x) * wino_spread->plane + c, line[x]);
         }
     }
 }
 
-static void wino_spread4(const struct eng_wino_spread *s)
+static void wino_spread4(const struct eng_wino_spread *wino_spread)
 {
-    for (size_t c = 0; c < s->channels; c += V_LANES) {
-        if (s->rows == 4 && s->cols == 4) {
-            wino_spread_vector(s, c, true);
+    for (size_t c = 0; c < wino_spread->channels; c += V_LANES) {
+        if (wino_spread->rows == 4 && wino_spread->cols == 4) {
+            wino_spread_vector(wino_spread, c, true);
         } else {
-            wino_spread_vector(s, c, false);
+            wino_spread_vector(wino_spread, c, false);
         }
     }
 }

@@ -23,22 +23,23 @@ struct gather_run {
     uint8_t *out;
 };
 
-static int64_t index_at(const struct index_state *s, const void *indices, int64_t i)
+static int64_t index_at(const struct index_state *index_state, const void *indices, int64_t i)
 {
-    return s->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+    return index_state->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
 }
 
 // INVALID naming the first index outside -n..n-1.
-static enum base_status check_indices(const struct index_state *s, const struct eng_step *step,
-                                      const struct eng_run *run, const void *indices, int64_t count)
+static enum base_status check_indices(const struct index_state *index_state,
+                                      const struct eng_step *step, const struct eng_run *run,
+                                      const void *indices, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        int64_t index = index_at(s, indices, i);
-        if (index < -s->n || index >= s->n) {
+        int64_t index = index_at(index_state, indices, i);
+        if (index < -index_state->n || index >= index_state->n) {
             return base_error_set(run->error, BASE_ERR_INVALID,
                                   "%s: index %lld is outside -%lld..%lld",
                                   eng_atomic_text(step->command->op), (long long)index,
-                                  (long long)s->n, (long long)s->n - 1);
+                                  (long long)index_state->n, (long long)index_state->n - 1);
         }
     }
     return BASE_OK;

@@ -88,94 +88,94 @@ static int64_t magnitude(int64_t stride)
 }
 
 // Whether dim a belongs outside dim b.
-static bool is_outside(const struct eng_region *r, uint32_t a, uint32_t b)
+static bool is_outside(const struct eng_region *region, uint32_t a, uint32_t b)
 {
-    int64_t x = magnitude(r->dst_stride[a]);
-    int64_t y = magnitude(r->dst_stride[b]);
-    return x != y ? x > y : magnitude(r->src_stride[a]) > magnitude(r->src_stride[b]);
+    int64_t x = magnitude(region->dst_stride[a]);
+    int64_t y = magnitude(region->dst_stride[b]);
+    return x != y ? x > y : magnitude(region->src_stride[a]) > magnitude(region->src_stride[b]);
 }
 
-static void swap_dims(struct eng_region *r, uint32_t a, uint32_t b)
+static void swap_dims(struct eng_region *region, uint32_t a, uint32_t b)
 {
-    int64_t size = r->size[a];
-    int64_t src = r->src_stride[a];
-    int64_t dst = r->dst_stride[a];
-    r->size[a] = r->size[b];
-    r->src_stride[a] = r->src_stride[b];
-    r->dst_stride[a] = r->dst_stride[b];
-    r->size[b] = size;
-    r->src_stride[b] = src;
-    r->dst_stride[b] = dst;
+    int64_t size = region->size[a];
+    int64_t src = region->src_stride[a];
+    int64_t dst = region->dst_stride[a];
+    region->size[a] = region->size[b];
+    region->src_stride[a] = region->src_stride[b];
+    region->dst_stride[a] = region->dst_stride[b];
+    region->size[b] = size;
+    region->src_stride[b] = src;
+    region->dst_stride[b] = dst;
 }
 
-static void remove_dim(struct eng_region *r, uint32_t d)
+static void remove_dim(struct eng_region *region, uint32_t d)
 {
-    r->rank--;
-    for (; d < r->rank; d++) {
-        swap_dims(r, d, d + 1);
+    region->rank--;
+    for (; d < region->rank; d++) {
+        swap_dims(region, d, d + 1);
     }
 }
 
 // Dims of size 1 go, the others are sorted by destination stride, neighbours that continue each
 // other are merged.
-static void normalise(struct eng_region *r)
+static void normalise(struct eng_region *region)
 {
-    for (uint32_t d = r->rank; d-- > 0;) {
-        if (r->size[d] == 1) {
-            remove_dim(r, d);
+    for (uint32_t d = region->rank; d-- > 0;) {
+        if (region->size[d] == 1) {
+            remove_dim(region, d);
         }
     }
-    for (uint32_t i = 1; i < r->rank; i++) {
-        for (uint32_t d = i; d > 0 && is_outside(r, d, d - 1); d--) {
-            swap_dims(r, d, d - 1);
+    for (uint32_t i = 1; i < region->rank; i++) {
+        for (uint32_t d = i; d > 0 && is_outside(region, d, d - 1); d--) {
+            swap_dims(region, d, d - 1);
         }
     }
-    for (uint32_t d = r->rank; d-- > 1;) {
-        if (r->src_stride[d - 1] == r->src_stride[d] * r->size[d] &&
-            r->dst_stride[d - 1] == r->dst_stride[d] * r->size[d]) {
-            r->size[d] *= r->size[d - 1];
-            remove_dim(r, d - 1);
+    for (uint32_t d = region->rank; d-- > 1;) {
+        if (region->src_stride[d - 1] == region->src_stride[d] * region->size[d] &&
+            region->dst_stride[d - 1] == region->dst_stride[d] * region->size[d]) {
+            region->size[d] *= region->size[d - 1];
+            remove_dim(region, d - 1);
         }
     }
 }
 
-static void take_outer(struct eng_move *v, const struct eng_region *r, uint32_t skip_a,
+static void take_outer(struct eng_move *move, const struct eng_region *region, uint32_t skip_a,
                        uint32_t skip_b)
 {
-    for (uint32_t d = 0; d < r->rank; d++) {
+    for (uint32_t d = 0; d < region->rank; d++) {
         if (d != skip_a && d != skip_b) {
-            v->size[v->rank] = r->size[d];
-            v->src_stride[v->rank] = r->src_stride[d];
-            v->dst_stride[v->rank++] = r->dst_stride[d];
+            move->size[move->rank] = region->size[d];
+            move->src_stride[move->rank] = region->src_stride[d];
+            move->dst_stride[move->rank++] = region->dst_stride[d];
         }
     }
 }
 
 // Short runs of 2, 4, 8 or 16 bytes that lie side by side and on multiples of themselves everywhere
 // become one element.
-static void coarsen(struct eng_move *v)
+static void coarsen(struct eng_move *move)
 {
-    int64_t bytes = v->n * (int64_t)v->bytes;
-    if (v->kind != ENG_MOVE_COPY || v->rank == 0 || v->n == 1 ||
+    int64_t bytes = move->n * (int64_t)move->bytes;
+    if (move->kind != ENG_MOVE_COPY || move->rank == 0 || move->n == 1 ||
         (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)) {
         return;
     }
-    bool whole = v->src % v->n == 0 && v->dst % v->n == 0;
-    for (uint32_t d = 0; d < v->rank; d++) {
-        whole = whole && v->src_stride[d] % v->n == 0 && v->dst_stride[d] % v->n == 0;
+    bool whole = move->src % move->n == 0 && move->dst % move->n == 0;
+    for (uint32_t d = 0; d < move->rank; d++) {
+        whole = whole && move->src_stride[d] % move->n == 0 && move->dst_stride[d] % move->n == 0;
     }
     if (!whole) {
         return;
     }
     struct eng_region r = {
-        .rank = v->rank, .src_offset = v->src / v->n, .dst_offset = v->dst / v->n};
-    for (uint32_t d = 0; d < v->rank; d++) {
-        r.size[d] = v->size[d];
-        r.src_stride[d] = v->src_stride[d] / v->n;
-        r.dst_stride[d] = v->dst_stride[d] / v->n;
+        .rank = move->rank, .src_offset = move->src / move->n, .dst_offset = move->dst / move->n};
+    for (uint32_t d = 0; d < move->rank; d++) {
+        r.size[d] = move->size[d];
+        r.src_stride[d] = move->src_stride[d] / move->n;
+        r.dst_stride[d] = move->dst_stride[d] / move->n;
     }
     struct eng_move coarse = {.kind = ENG_MOVE_STRIDED,
-                              .source = v->source,
+                              .source = move->source,
                               .bytes = (uint32_t)bytes,
                               .src = r.src_offset,
                               .dst = r.dst_offset};
@@ -188,67 +188,70 @@ static void coarsen(struct eng_move *v)
     coarse.m_src = next == DIMS ? 0 : r.src_stride[next];
     coarse.m_dst = next == DIMS ? 0 : r.dst_stride[next];
     take_outer(&coarse, &r, last, next);
-    *v = coarse;
+    *move = coarse;
 }
 
 // The dim whose source elements lie side by side, or DIMS.
-static uint32_t source_run(const struct eng_region *r)
+static uint32_t source_run(const struct eng_region *region)
 {
-    for (uint32_t d = 0; d < r->rank; d++) {
-        if (r->src_stride[d] == 1) {
+    for (uint32_t d = 0; d < region->rank; d++) {
+        if (region->src_stride[d] == 1) {
             return d;
         }
     }
     return DIMS;
 }
 
-static void set_inner(struct eng_move *v, const struct eng_region *r, uint32_t n, uint32_t m)
+static void set_inner(struct eng_move *move, const struct eng_region *region, uint32_t n,
+                      uint32_t m)
 {
-    v->n = r->size[n];
-    v->n_src = r->src_stride[n];
-    v->n_dst = r->dst_stride[n];
-    v->m = m == DIMS ? 1 : r->size[m];
-    v->m_src = m == DIMS ? 0 : r->src_stride[m];
-    v->m_dst = m == DIMS ? 0 : r->dst_stride[m];
-    take_outer(v, r, n, m);
+    move->n = region->size[n];
+    move->n_src = region->src_stride[n];
+    move->n_dst = region->dst_stride[n];
+    move->m = m == DIMS ? 1 : region->size[m];
+    move->m_src = m == DIMS ? 0 : region->src_stride[m];
+    move->m_dst = m == DIMS ? 0 : region->dst_stride[m];
+    take_outer(move, region, n, m);
 }
 
-static struct eng_move classify(const struct eng_region *r, uint32_t bytes)
+static struct eng_move classify(const struct eng_region *region, uint32_t bytes)
 {
-    struct eng_move v = {.source = r->source,
+    struct eng_move v = {.source = region->source,
                          .bytes = bytes,
-                         .src = r->src_offset,
-                         .dst = r->dst_offset,
+                         .src = region->src_offset,
+                         .dst = region->dst_offset,
                          .n = 1,
                          .n_src = 1,
                          .n_dst = 1,
                          .m = 1};
-    if (r->rank == 0) {
+    if (region->rank == 0) {
         return v;
     }
-    uint32_t last = r->rank - 1;
-    uint32_t run = source_run(r);
-    bool dense = r->dst_stride[last] == 1;
-    bool crossed = dense && run < r->rank && run != last;
-    if (dense && r->src_stride[last] <= 1 && r->src_stride[last] >= 0) {
-        v.kind = r->src_stride[last] == 1 ? ENG_MOVE_COPY : ENG_MOVE_FILL;
-        set_inner(&v, r, last, DIMS);
+    uint32_t last = region->rank - 1;
+    uint32_t run = source_run(region);
+    bool dense = region->dst_stride[last] == 1;
+    bool crossed = dense && run < region->rank && run != last;
+    if (dense && region->src_stride[last] <= 1 && region->src_stride[last] >= 0) {
+        v.kind = region->src_stride[last] == 1 ? ENG_MOVE_COPY : ENG_MOVE_FILL;
+        set_inner(&v, region, last, DIMS);
         coarsen(&v);
-    } else if (crossed && bytes == sizeof(float) && r->size[last] <= 3 &&
-               r->dst_stride[run] == r->size[last]) {
-        v.kind = r->size[last] == 2 ? ENG_MOVE_ZIP2 : ENG_MOVE_ZIP3;
-        set_inner(&v, r, run, last);
+    } else if (crossed && bytes == sizeof(float) && region->size[last] <= 3 &&
+               region->dst_stride[run] == region->size[last]) {
+        v.kind = region->size[last] == 2 ? ENG_MOVE_ZIP2 : ENG_MOVE_ZIP3;
+        set_inner(&v, region, run, last);
         v.source2 = v.source;
         v.src2 = v.src + v.m_src;
         memcpy(v.src2_stride, v.src_stride, sizeof v.src_stride);
-    } else if (crossed && r->size[last] >= TRANSPOSE_MIN && r->size[run] >= TRANSPOSE_MIN) {
+    } else if (crossed && region->size[last] >= TRANSPOSE_MIN &&
+               region->size[run] >= TRANSPOSE_MIN) {
         v.kind = ENG_MOVE_TRANSPOSE;
-        set_inner(&v, r, run, last);
+        set_inner(&v, region, run, last);
     } else {
         v.kind = ENG_MOVE_STRIDED;
-        uint32_t other = r->rank > 1 ? last - 1 : DIMS;
-        bool is_tiny = other != DIMS && r->size[last] < 8 && r->size[other] > r->size[last];
-        set_inner(&v, r, is_tiny ? other : last, is_tiny ? last : other);
+        uint32_t other = region->rank > 1 ? last - 1 : DIMS;
+        bool is_tiny =
+            other != DIMS && region->size[last] < 8 && region->size[other] > region->size[last];
+        set_inner(&v, region, is_tiny ? other : last, is_tiny ? last : other);
     }
     return v;
 }
@@ -286,46 +289,46 @@ static bool join_pair(struct eng_move *a, const struct eng_move *b)
     return true;
 }
 
-static void set_units(struct eng_move *v)
+static void set_units(struct eng_move *move)
 {
-    v->units = 1;
-    for (uint32_t d = 0; d < v->rank; d++) {
-        v->units *= v->size[d];
+    move->units = 1;
+    for (uint32_t d = 0; d < move->rank; d++) {
+        move->units *= move->size[d];
     }
-    int64_t rows = v->kind == ENG_MOVE_ZIP2 ? 2 : v->m;
+    int64_t rows = move->kind == ENG_MOVE_ZIP2 ? 2 : move->m;
     int64_t most = PIECE / (rows < PIECE / 64 ? rows : PIECE / 64);
-    v->pieces = (v->n + most - 1) / most;
-    v->piece = (v->n + v->pieces - 1) / v->pieces;
-    v->piece = v->pieces == 1 ? v->n : (v->piece + 15) / 16 * 16;
-    v->pieces = (v->n + v->piece - 1) / v->piece;
-    v->units *= v->pieces;
+    move->pieces = (move->n + most - 1) / most;
+    move->piece = (move->n + move->pieces - 1) / move->pieces;
+    move->piece = move->pieces == 1 ? move->n : (move->piece + 15) / 16 * 16;
+    move->pieces = (move->n + move->piece - 1) / move->piece;
+    move->units *= move->pieces;
 }
 
 // Runs of the only move, in order of the output and apart from each other: what they leave out can
 // be cleared on the way.
-static bool has_ordered_runs(const struct eng_move *v)
+static bool has_ordered_runs(const struct eng_move *move)
 {
-    int64_t extent = v->n;
-    if (v->kind != ENG_MOVE_COPY || v->pieces != 1) {
+    int64_t extent = move->n;
+    if (move->kind != ENG_MOVE_COPY || move->pieces != 1) {
         return false;
     }
-    for (uint32_t d = v->rank; d-- > 0;) {
-        if (v->dst_stride[d] < extent) {
+    for (uint32_t d = move->rank; d-- > 0;) {
+        if (move->dst_stride[d] < extent) {
             return false;
         }
-        extent = v->dst_stride[d] * (v->size[d] - 1) + extent;
+        extent = move->dst_stride[d] * (move->size[d] - 1) + extent;
     }
     return true;
 }
 
-static bool is_plain_move(const struct eng_region *r)
+static bool is_plain_move(const struct eng_region *region)
 {
-    for (uint32_t d = 0; d < r->rank; d++) {
-        if (r->dst_stride[d] == 0 && r->size[d] > 1) {
+    for (uint32_t d = 0; d < region->rank; d++) {
+        if (region->dst_stride[d] == 0 && region->size[d] > 1) {
             return false;
         }
     }
-    return !r->accumulate;
+    return !region->accumulate;
 }
 
 // Fills state->moves from the regions; *out_moved counts the elements they write.
@@ -362,7 +365,7 @@ static enum base_status make_moves(const struct eng_command *command, uint32_t b
 
 // Several regions of which some leave gaps for others: a weave, if they fill rows together.
 static enum base_status try_weave(const struct eng_prepare *ctx, const struct eng_command *command,
-                                  uint32_t bytes, struct raster_state *s)
+                                  uint32_t bytes, struct raster_state *raster_state)
 {
     struct eng_region regions[ENG_VEC_WEAVE_SOURCES_MAX];
     uint32_t count = command->u.raster.count;
@@ -384,16 +387,17 @@ static enum base_status try_weave(const struct eng_prepare *ctx, const struct en
         }
         is_strided = is_strided || regions[i].dst_stride[rank - 1] > 1;
     }
-    return is_strided ? eng_move_weave_init(ctx->arena, s->kernels, regions, count, &s->weave)
+    return is_strided ? eng_move_weave_init(ctx->arena, raster_state->kernels, regions, count,
+                                            &raster_state->weave)
                       : BASE_ERR_UNSUPPORTED;
 }
 
-static void finish(const struct eng_command *command, struct raster_state *s,
+static void finish(const struct eng_command *command, struct raster_state *raster_state,
                    struct eng_step *out_step)
 {
     out_step->run = run_raster;
-    out_step->state = s;
-    out_step->kernel = s->kernels->names[command->op];
+    out_step->state = raster_state;
+    out_step->kernel = raster_state->kernels->names[command->op];
 }
 
 enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,

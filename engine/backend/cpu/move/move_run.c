@@ -99,24 +99,24 @@ static inline void copy_bytes(uint8_t *to, const uint8_t *from, size_t size)
     }
 }
 
-static void move_unit(const struct eng_move *v, const struct eng_vec_kernels *kernels,
+static void move_unit(const struct eng_move *move, const struct eng_vec_kernels *kernels,
                       const uint8_t *from, const uint8_t *from2, uint8_t *to, int64_t n)
 {
-    switch (v->kind) {
+    switch (move->kind) {
     case ENG_MOVE_COPY:
         if (to != from) {
-            copy_bytes(to, from, (size_t)n * v->bytes);
+            copy_bytes(to, from, (size_t)n * move->bytes);
         }
         break;
     case ENG_MOVE_FILL:
-        BY_SIZE(v, fill, from, to, n);
+        BY_SIZE(move, fill, from, to, n);
         break;
     case ENG_MOVE_TRANSPOSE:
-        if (v->bytes == sizeof(float)) {
-            kernels->transpose((const float *)(const void *)from, v->m_src, (float *)(void *)to,
-                               v->n_dst, v->m, n);
+        if (move->bytes == sizeof(float)) {
+            kernels->transpose((const float *)(const void *)from, move->m_src, (float *)(void *)to,
+                               move->n_dst, move->m, n);
         } else {
-            BY_SIZE(v, transpose, v, from, to, n);
+            BY_SIZE(move, transpose, move, from, to, n);
         }
         break;
     case ENG_MOVE_ZIP2:
@@ -125,35 +125,35 @@ static void move_unit(const struct eng_move *v, const struct eng_vec_kernels *ke
         break;
     case ENG_MOVE_ZIP3:
         kernels->zip3((const float *)(const void *)from,
-                      (const float *)(const void *)from + v->m_src,
-                      (const float *)(const void *)from + 2 * v->m_src, (float *)(void *)to, n);
+                      (const float *)(const void *)from + move->m_src,
+                      (const float *)(const void *)from + 2 * move->m_src, (float *)(void *)to, n);
         break;
     case ENG_MOVE_STRIDED:
-        if (v->bytes == sizeof(float) && v->n_src == 2 && v->n_dst == 1) {
-            for (int64_t r = 0; r < v->m; r++) {
-                kernels->unzip2((const float *)(const void *)from + r * v->m_src,
-                                (float *)(void *)to + r * v->m_dst, n);
+        if (move->bytes == sizeof(float) && move->n_src == 2 && move->n_dst == 1) {
+            for (int64_t r = 0; r < move->m; r++) {
+                kernels->unzip2((const float *)(const void *)from + r * move->m_src,
+                                (float *)(void *)to + r * move->m_dst, n);
             }
         } else {
-            BY_SIZE(v, strided, v, from, to, n);
+            BY_SIZE(move, strided, move, from, to, n);
         }
         break;
     }
 }
 
 // Clears the output between the run before this one and this one.
-static void clear_gap(const struct eng_move *v, uint8_t *out, int64_t unit, int64_t to)
+static void clear_gap(const struct eng_move *move, uint8_t *out, int64_t unit, int64_t to)
 {
     int64_t before = 0;
     if (unit > 0) {
         int64_t rest = unit - 1;
-        before = v->dst + v->n;
-        for (uint32_t d = v->rank; d-- > 0;) {
-            before += rest % v->size[d] * v->dst_stride[d];
-            rest /= v->size[d];
+        before = move->dst + move->n;
+        for (uint32_t d = move->rank; d-- > 0;) {
+            before += rest % move->size[d] * move->dst_stride[d];
+            rest /= move->size[d];
         }
     }
-    memset(out + before * v->bytes, 0, (size_t)(to - before) * v->bytes);
+    memset(out + before * move->bytes, 0, (size_t)(to - before) * move->bytes);
 }
 
 struct cursor {
@@ -161,59 +161,59 @@ struct cursor {
     int64_t from, from2, to;
 };
 
-static void cursor_set(struct cursor *at, const struct eng_move *v, int64_t position)
+static void cursor_set(struct cursor *at, const struct eng_move *move, int64_t position)
 {
-    *at = (struct cursor){.from = v->src, .from2 = v->src2, .to = v->dst};
-    for (uint32_t d = v->rank; d-- > 0;) {
-        at->index[d] = position % v->size[d];
-        position /= v->size[d];
-        at->from += at->index[d] * v->src_stride[d];
-        at->from2 += at->index[d] * v->src2_stride[d];
-        at->to += at->index[d] * v->dst_stride[d];
+    *at = (struct cursor){.from = move->src, .from2 = move->src2, .to = move->dst};
+    for (uint32_t d = move->rank; d-- > 0;) {
+        at->index[d] = position % move->size[d];
+        position /= move->size[d];
+        at->from += at->index[d] * move->src_stride[d];
+        at->from2 += at->index[d] * move->src2_stride[d];
+        at->to += at->index[d] * move->dst_stride[d];
     }
 }
 
-static inline void cursor_next(struct cursor *at, const struct eng_move *v)
+static inline void cursor_next(struct cursor *at, const struct eng_move *move)
 {
-    for (uint32_t d = v->rank; d-- > 0;) {
-        at->from += v->src_stride[d];
-        at->from2 += v->src2_stride[d];
-        at->to += v->dst_stride[d];
-        if (++at->index[d] < v->size[d]) {
+    for (uint32_t d = move->rank; d-- > 0;) {
+        at->from += move->src_stride[d];
+        at->from2 += move->src2_stride[d];
+        at->to += move->dst_stride[d];
+        if (++at->index[d] < move->size[d]) {
             return;
         }
-        at->from -= v->src_stride[d] * v->size[d];
-        at->from2 -= v->src2_stride[d] * v->size[d];
-        at->to -= v->dst_stride[d] * v->size[d];
+        at->from -= move->src_stride[d] * move->size[d];
+        at->from2 -= move->src2_stride[d] * move->size[d];
+        at->to -= move->dst_stride[d] * move->size[d];
         at->index[d] = 0;
     }
 }
 
-void eng_move_run(const struct eng_move *v, const struct eng_vec_kernels *kernels,
+void eng_move_run(const struct eng_move *move, const struct eng_vec_kernels *kernels,
                   void *const *data, void *out, int64_t begin, int64_t end, int64_t gap_end)
 {
-    const uint8_t *source = data[v->source];
-    const uint8_t *source2 = v->kind == ENG_MOVE_ZIP2 ? data[v->source2] : source;
+    const uint8_t *source = data[move->source];
+    const uint8_t *source2 = move->kind == ENG_MOVE_ZIP2 ? data[move->source2] : source;
     uint8_t *target = out;
-    int64_t bytes = v->bytes;
-    int64_t piece = begin % v->pieces;
+    int64_t bytes = move->bytes;
+    int64_t piece = begin % move->pieces;
     struct cursor at;
-    cursor_set(&at, v, begin / v->pieces);
+    cursor_set(&at, move, begin / move->pieces);
     for (int64_t u = begin; u < end; u++) {
-        int64_t done = piece * v->piece;
-        int64_t n = v->n - done < v->piece ? v->n - done : v->piece;
-        const uint8_t *from = source + (at.from + done * v->n_src) * bytes;
-        const uint8_t *from2 = source2 + (at.from2 + done * v->n_src) * bytes;
-        if (v->gaps) {
-            clear_gap(v, target, u, at.to);
+        int64_t done = piece * move->piece;
+        int64_t n = move->n - done < move->piece ? move->n - done : move->piece;
+        const uint8_t *from = source + (at.from + done * move->n_src) * bytes;
+        const uint8_t *from2 = source2 + (at.from2 + done * move->n_src) * bytes;
+        if (move->gaps) {
+            clear_gap(move, target, u, at.to);
         }
-        move_unit(v, kernels, from, from2, target + (at.to + done * v->n_dst) * bytes, n);
-        if (v->gaps && u + 1 == v->units) {
-            memset(target + (at.to + n) * bytes, 0, (size_t)(gap_end - at.to - n) * v->bytes);
+        move_unit(move, kernels, from, from2, target + (at.to + done * move->n_dst) * bytes, n);
+        if (move->gaps && u + 1 == move->units) {
+            memset(target + (at.to + n) * bytes, 0, (size_t)(gap_end - at.to - n) * move->bytes);
         }
-        if (++piece == v->pieces) {
+        if (++piece == move->pieces) {
             piece = 0;
-            cursor_next(&at, v);
+            cursor_next(&at, move);
         }
     }
 }

@@ -17,21 +17,22 @@ struct strand {
 };
 
 // A region of rank 2 as it stands; one of rank 1 is cut into rows of the given width.
-static bool strand_of(const struct eng_region *r, int64_t dst_row, int64_t dst, struct strand *out)
+static bool strand_of(const struct eng_region *region, int64_t dst_row, int64_t dst,
+                      struct strand *out)
 {
-    int64_t first = r->dst_offset - dst;
-    if (r->rank == 2 && r->src_stride[1] == 1 && r->dst_stride[0] == dst_row) {
-        *out = (struct strand){r->size[0],       r->size[1], r->src_stride[0],
-                               r->dst_stride[0], first,      r->dst_stride[1]};
-    } else if (r->rank == 1 && r->dst_stride[0] == dst_row) { // one column
-        *out = (struct strand){r->size[0], 1, r->src_stride[0], dst_row, first, 1};
-    } else if (r->rank == 1 && r->src_stride[0] == 1 && r->dst_stride[0] > 0 &&
-               dst_row % r->dst_stride[0] == 0) {
-        int64_t n = dst_row / r->dst_stride[0];
-        if (r->size[0] % n != 0) {
+    int64_t first = region->dst_offset - dst;
+    if (region->rank == 2 && region->src_stride[1] == 1 && region->dst_stride[0] == dst_row) {
+        *out = (struct strand){region->size[0],       region->size[1], region->src_stride[0],
+                               region->dst_stride[0], first,           region->dst_stride[1]};
+    } else if (region->rank == 1 && region->dst_stride[0] == dst_row) { // one column
+        *out = (struct strand){region->size[0], 1, region->src_stride[0], dst_row, first, 1};
+    } else if (region->rank == 1 && region->src_stride[0] == 1 && region->dst_stride[0] > 0 &&
+               dst_row % region->dst_stride[0] == 0) {
+        int64_t n = dst_row / region->dst_stride[0];
+        if (region->size[0] % n != 0) {
             return false;
         }
-        *out = (struct strand){r->size[0] / n, n, n, dst_row, first, r->dst_stride[0]};
+        *out = (struct strand){region->size[0] / n, n, n, dst_row, first, region->dst_stride[0]};
     } else {
         return false;
     }
