@@ -19,7 +19,7 @@
 #ifndef GW_MARK_LANE_H
 #define GW_MARK_LANE_H
 
-#include "tunnel/marks.h"
+#include "tunnel/mark/marks.h"
 
 struct gw_session_class; // of session_private.h
 
@@ -75,8 +75,8 @@ void gw_lane_landed(struct gw_mark_shard *shard, struct gw_lane *lane, const str
                     uint32_t tenant, bool is_durable);
 // At start: a batch found in the log. Idempotent. *out_gap: batches before it that are acknowledged
 // but not in the log any more. NOMEM, LIMIT.
-BASE_NODISCARD enum base_status gw_mark_replay(struct gw_mark_shard *shard, uint64_t device,
-                                               uint8_t class_id, uint32_t epoch, uint32_t tenant,
+BASE_NODISCARD enum base_status gw_mark_replay(struct gw_mark_shard *shard,
+                                               const struct gw_mark_key *key, uint32_t tenant,
                                                const struct gw_batch_id *id, uint64_t *out_gap);
 
 void gw_lanes_free(struct gw_mark_shard *shard);

@@ -34,6 +34,13 @@
 #define GW_MARKS_UNPROVEN    1000000u // of devices that did not show who they are
 #define GW_MARK_PERIODS      4u       // periods are counted modulo this
 
+// Whose mark it is.
+struct gw_mark_key {
+    uint64_t device;
+    uint8_t class_id;
+    uint32_t epoch;
+};
+
 struct gw_lane;
 struct gw_marks;
 

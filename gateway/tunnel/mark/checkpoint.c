@@ -3,9 +3,9 @@
 // there are any. A checkpoint is a short cut and no truth: if the newest is damaged the one before
 // is read, if both are the whole log is. Reading a batch twice changes nothing, so marks that were
 // ahead of the position do no harm.
-#include "tunnel/checkpoint.h"
+#include "tunnel/mark/checkpoint.h"
 
-#include "tunnel/mark_lane.h"
+#include "tunnel/mark/mark_lane.h"
 
 #include "base/cursor.h"
 #include "base/hash.h"
@@ -304,11 +304,14 @@ static enum base_status replay_batch(struct gw_marks *marks, const struct gw_sin
     const struct gw_batch_id id =
         is_loss ? (struct gw_batch_id){loss->number, loss->numbers, loss->prev_hash, loss->hash}
                 : (struct gw_batch_id){batch->number, 1, batch->prev_hash, batch->hash};
+    const struct gw_mark_key key = {
+        .device = from->device,
+        .class_id = is_loss ? loss->class_id : batch->class_id,
+        .epoch = is_loss ? loss->epoch : batch->epoch,
+    };
     uint64_t gap;
     struct gw_mark_shard *shard = gw_marks_lock(marks, from->device);
-    enum base_status status =
-        gw_mark_replay(shard, from->device, is_loss ? loss->class_id : batch->class_id,
-                       is_loss ? loss->epoch : batch->epoch, from->tenant, &id, &gap);
+    enum base_status status = gw_mark_replay(shard, &key, from->tenant, &id, &gap);
     gw_marks_unlock(shard);
     replay->batches++;
     replay->gaps += gap;
@@ -345,34 +348,34 @@ static enum base_status replay_log(struct gw_segment_log *log, struct gw_marks *
     return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
 }
 
-enum base_status gw_checkpoint_recover(const char *dir, struct gw_segment_log *log,
-                                       struct gw_marks *marks, const struct base_log *log_port,
-                                       uint64_t *out_position, struct base_error *error)
+enum base_status gw_checkpoint_recover(const struct gw_recovery *recovery, uint64_t *out_position,
+                                       struct base_error *error)
 {
+    const struct base_log *log = recovery->log_port;
     uint64_t position = 0;
     struct base_error why = {0};
-    enum base_status status = load(dir, "checkpoint", marks, &position, &why);
+    enum base_status status = load(recovery->dir, "checkpoint", recovery->marks, &position, &why);
     if (status != BASE_OK) {
         if (status != BASE_ERR_NOT_FOUND) {
-            base_log_warn(log_port, "tunnel", "the checkpoint is not read: %s; the one before is",
+            base_log_warn(log, "tunnel", "the checkpoint is not read: %s; the one before is",
                           why.text);
         }
-        status = load(dir, "checkpoint.old", marks, &position, &why);
+        status = load(recovery->dir, "checkpoint.old", recovery->marks, &position, &why);
         if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
-            base_log_warn(log_port, "tunnel", "the one before is not read: %s; the log is",
-                          why.text);
+            base_log_warn(log, "tunnel", "the one before is not read: %s; the log is", why.text);
         }
     }
     if (status == BASE_ERR_NOMEM || status == BASE_ERR_LIMIT) {
-        return base_error_set(error, status, "%s: marks: %s", dir, base_status_text(status));
-    }
-    struct replay replay = {0};
-    status = replay_log(log, marks, position, &replay);
-    if (status != BASE_OK) {
-        return base_error_set(error, status, "%s: reading the log back: %s", dir,
+        return base_error_set(error, status, "%s: marks: %s", recovery->dir,
                               base_status_text(status));
     }
-    base_log_info(log_port, "tunnel",
+    struct replay replay = {0};
+    status = replay_log(recovery->log, recovery->marks, position, &replay);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "%s: reading the log back: %s", recovery->dir,
+                              base_status_text(status));
+    }
+    base_log_info(log, "tunnel",
                   "%" PRIu64 " batches read back behind position %" PRIu64 ", %" PRIu64
                   " damaged places, %" PRIu64 " batches not in the log any more",
                   replay.batches, position, replay.damaged, replay.gaps);

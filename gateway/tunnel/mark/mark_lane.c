@@ -1,7 +1,7 @@
 // Judging batches against marks. Pure but for memory: called by sessions (workers), by the sink's
 // thread when batches come back, and at start while the log is read; the shard's mutex is held
 // always.
-#include "tunnel/mark_lane.h"
+#include "tunnel/mark/mark_lane.h"
 
 #include "base/check.h"
 #include "wire/tunnel_frame.h"
@@ -135,13 +135,12 @@ void gw_lane_landed(struct gw_mark_shard *shard, struct gw_lane *lane, const str
     }
 }
 
-enum base_status gw_mark_replay(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
-                                uint32_t epoch, uint32_t tenant, const struct gw_batch_id *id,
-                                uint64_t *out_gap)
+enum base_status gw_mark_replay(struct gw_mark_shard *shard, const struct gw_mark_key *key,
+                                uint32_t tenant, const struct gw_batch_id *id, uint64_t *out_gap)
 {
     struct gw_mark *mark;
     *out_gap = 0;
-    BASE_TRY(gw_mark_make(shard, device, class_id, epoch, &mark));
+    BASE_TRY(gw_mark_make(shard, key->device, key->class_id, key->epoch, &mark));
     if (id->number < mark->high_water) {
         return BASE_OK;
     }

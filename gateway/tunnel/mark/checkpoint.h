@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "tunnel/marks.h"
+#include "tunnel/mark/marks.h"
 #include "tunnel/segment/segment_log.h"
 
 #define GW_CHECKPOINT_VERSION   1u
@@ -22,11 +22,15 @@
 // Writes DIR/checkpoint, durable when it returns OK. Any thread.
 BASE_NODISCARD enum base_status gw_checkpoint_write(const char *dir, struct gw_marks *marks,
                                                     uint64_t position);
+struct gw_recovery {
+    const char *dir;
+    struct gw_segment_log *log;
+    struct gw_marks *marks; // filled
+    const struct base_log *log_port;
+};
 // Reads it and then the log behind it. *out_position: what the checkpoint said, 0: there was none.
 // NOMEM, LIMIT, IO.
-BASE_NODISCARD enum base_status gw_checkpoint_recover(const char *dir, struct gw_segment_log *log,
-                                                      struct gw_marks *marks,
-                                                      const struct base_log *log_port,
+BASE_NODISCARD enum base_status gw_checkpoint_recover(const struct gw_recovery *recovery,
                                                       uint64_t *out_position,
                                                       struct base_error *error);
 

@@ -1,9 +1,9 @@
 // The table of marks.h. The low bits of a device's keyed hash are its shard, the high ones its
 // place there; class and "in use" lie beside the mark's tenant. Every function but new, free, lock,
 // stats and validate runs with the shard's mutex held, on any thread.
-#include "tunnel/marks.h"
+#include "tunnel/mark/marks.h"
 
-#include "tunnel/mark_lane.h"
+#include "tunnel/mark/mark_lane.h"
 
 #include "base/check.h"
 #include "wire/tunnel_frame.h"
