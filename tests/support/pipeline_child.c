@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "pipeline/feature_store.h"
 #include "pipeline/sequence.h"
-#include "posix/posix_kv.h"
+#include "posix/store/posix_kv.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,9 +3,7 @@
 // releases, on the runtime's thread. LMDB maps its file and trusts it: a damaged page would lead it
 // outside the map, and a link under the lock file's name to a file of somebody else. Both are
 // looked at here first (base/os/lmdb_pages.h), and what is damaged is set aside.
-#include "posix/posix_env.h"
-
-#include "posix/posix_internal.h"
+#include "posix/store/posix_env.h"
 
 #include "base/os/errno_status.h"
 #include "base/os/lmdb_pages.h"
@@ -21,6 +19,25 @@
 #define PATH_BYTES 4096
 #define NAME_BYTES 64
 #define DIR_MODE   0700
+
+enum base_status posix_status_of_mdb(int result)
+{
+    switch (result) {
+    case MDB_SUCCESS:
+        return BASE_OK;
+    case MDB_NOTFOUND:
+        return BASE_ERR_NOT_FOUND;
+    case MDB_MAP_FULL:
+        return BASE_ERR_FULL;
+    case MDB_CORRUPTED:
+    case MDB_INVALID:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_VERSION_MISMATCH:
+        return BASE_ERR_CORRUPT;
+    default:
+        return base_status_of_errno(result);
+    }
+}
 
 // LMDB would follow a link and write where it leads.
 static enum base_status check_lock(const char *folder, const char *name, struct base_error *error)
@@ -80,18 +97,18 @@ enum base_status posix_env_set_aside(int folder, const char *name, const char *w
     return BASE_OK;
 }
 
-int posix_env_put(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val *key, const void *bytes,
-                  size_t size)
+int posix_env_put(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val *key,
+                  struct base_span bytes)
 {
-    struct base_span from = {bytes, size};
-    MDB_val room = {size + BASE_SEAL_BYTES, NULL};
+    MDB_val room = {bytes.size + BASE_SEAL_BYTES, NULL};
     int result = mdb_put(txn, dbi, key, &room, MDB_RESERVE);
     if (result == MDB_SUCCESS) {
         uint8_t *out = room.mv_data;
-        if (size > 0) {
-            memcpy(out, bytes, size);
+        if (bytes.size > 0) {
+            memcpy(out, bytes.data, bytes.size);
         }
-        base_record_seal(table, (struct base_span){key->mv_data, key->mv_size}, from, out + size);
+        base_record_seal(table, (struct base_span){key->mv_data, key->mv_size}, bytes,
+                         out + bytes.size);
     }
     return result;
 }

@@ -12,7 +12,7 @@
 #define POSIX_CHILD_H
 
 #include "base/error.h"
-#include "posix/posix_child_parse.h"
+#include "posix/run/posix_child_parse.h"
 #include "runner/runner_job.h"
 
 #define POSIX_CHILD_START_MS 10000u // from the job to the wall; the process is our own code then

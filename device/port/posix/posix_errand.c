@@ -4,7 +4,9 @@
 // request to the one call of on_answer, whatever ends it: the answer, a lost connection, a body
 // above POSIX_BUSINESS_BODY_MAX, or its own timer; only when the port is freed under it, nobody is
 // told. The ride ends with the head, since the offer is in it.
-#include "posix/posix_internal.h"
+#include "posix/posix_errand.h"
+
+#include "posix/posix_http.h"
 
 #include <stdlib.h>
 #include <string.h>

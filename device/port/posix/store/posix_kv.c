@@ -3,10 +3,9 @@
 // long as it is the map that is full. Reads share one transaction that is reset and renewed, and
 // dropped where the map changes, for LMDB wants none open then. Each value has its seal
 // (posix_env.c), and one that does not fit it is as good as absent.
-#include "posix/posix_kv.h"
+#include "posix/store/posix_kv.h"
 
-#include "posix/posix_env.h"
-#include "posix/posix_internal.h"
+#include "posix/store/posix_env.h"
 
 #include "base/os/errno_status.h"
 #include "base/os/regular_file.h"
@@ -74,7 +73,8 @@ static int apply(MDB_txn *txn, MDB_dbi dbi, const struct dev_kv_change *change)
         int result = mdb_del(txn, dbi, &key, NULL);
         return result == MDB_NOTFOUND ? MDB_SUCCESS : result;
     }
-    return posix_env_put(txn, dbi, TABLE, &key, change->value, change->value_size);
+    return posix_env_put(txn, dbi, TABLE, &key,
+                         (struct base_span){change->value, change->value_size});
 }
 
 static int commit_once(struct posix_kv *kv, const struct dev_kv_change *changes, uint32_t count)
@@ -275,7 +275,8 @@ static int seal_all(struct posix_kv *kv, MDB_txn *txn)
         if (result == MDB_SUCCESS) {
             memcpy(key_bytes, key.mv_data, key.mv_size);
             memcpy(copy, value.mv_data, value.mv_size);
-            result = posix_env_put(txn, kv->dbi, TABLE, &own, copy, value.mv_size);
+            result =
+                posix_env_put(txn, kv->dbi, TABLE, &own, (struct base_span){copy, value.mv_size});
         }
         free(copy);
         if (result == MDB_SUCCESS) {
@@ -302,7 +303,7 @@ static int seal_once(struct posix_kv *kv)
     }
     result = seal_all(kv, txn);
     if (result == MDB_SUCCESS) {
-        result = posix_env_put(txn, kv->dbi, TABLE, &mark, "", 0);
+        result = posix_env_put(txn, kv->dbi, TABLE, &mark, (struct base_span){0});
     }
     if (result != MDB_SUCCESS) {
         mdb_txn_abort(txn);

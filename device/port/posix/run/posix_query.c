@@ -1,7 +1,7 @@
 // One question at a time between the task worker and the loop. Shared between two threads;
 // everything is under the mutex but the rows, which the loop fills while the worker waits and the
 // worker reads once they are there.
-#include "posix/posix_query.h"
+#include "posix/run/posix_query.h"
 
 #include "base/alloc.h"
 #include "base/buffer.h"

@@ -2,10 +2,9 @@
 // device's state. Called by posix_state.c on the runtime's thread: once, where there is no record
 // in files yet, and once more to remove the environment when the first save has replaced it. Kept
 // apart so that it can go with the last of those releases; nothing is ever written in the old form.
-#include "posix/posix_state_old.h"
+#include "posix/store/posix_state_old.h"
 
-#include "posix/posix_env.h"
-#include "posix/posix_internal.h"
+#include "posix/store/posix_env.h"
 
 #include <lmdb.h>
 #include <stdio.h>
@@ -68,24 +67,24 @@ static enum base_status load(const char *path, uint8_t *out, size_t capacity, si
     return status;
 }
 
-enum base_status posix_state_old_load(int device, const char *dir, const struct base_log *log,
-                                      uint8_t *out, size_t capacity, size_t *out_size)
+enum base_status posix_state_old_load(const struct posix_state_old *old, uint8_t *out,
+                                      size_t capacity, size_t *out_size)
 {
     char path[PATH_BYTES];
     struct stat info;
     struct base_error why = {.text = "not an environment"};
-    if (fstatat(device, "state/data.mdb", &info, 0) != 0) {
+    if (fstatat(old->device, "state/data.mdb", &info, 0) != 0) {
         return BASE_ERR_NOT_FOUND;
     }
-    if (snprintf(path, sizeof(path), "%s/state", dir) >= (int)sizeof(path)) {
+    if (snprintf(path, sizeof(path), "%s/state", old->dir) >= (int)sizeof(path)) {
         return BASE_ERR_TOO_LARGE;
     }
-    enum base_status status = posix_env_check(dir, "state", &why);
+    enum base_status status = posix_env_check(old->dir, "state", &why);
     if (status == BASE_OK) {
         status = load(path, out, capacity, out_size);
     }
     if (status == BASE_ERR_CORRUPT) {
-        BASE_TRY(posix_env_set_aside(device, "state", "stored state", why.text, log));
+        BASE_TRY(posix_env_set_aside(old->device, "state", "stored state", why.text, old->log));
     }
     return status;
 }

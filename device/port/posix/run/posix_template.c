@@ -3,9 +3,9 @@
 // waits for a template: what is not there yet is TIMEOUT, and the run takes a process of the plain
 // kind. A process is believed to be a template's only when it is a child of this one, in the
 // template's group: what the template says about it is an attacker's word.
-#include "posix/posix_template.h"
+#include "posix/run/posix_template.h"
 
-#include "posix/posix_memfd.h"
+#include "posix/run/posix_memfd.h"
 
 #include "base/clock.h"
 #include "base/cursor.h"

@@ -2,7 +2,7 @@
 // features. Called by posix_child.c on the task worker's thread; pure. In a file of its own because
 // it is the border to bytes that an attacker may have made, and is fuzzed as such: it reads with
 // the cursor alone, copies nothing, and knows neither processes nor channels.
-#include "posix/posix_child_parse.h"
+#include "posix/run/posix_child_parse.h"
 
 #include "base/cursor.h"
 #include "core/result_syntax.h"

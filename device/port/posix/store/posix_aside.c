@@ -3,9 +3,7 @@
 // place of a record; on the thread of the event base. What is set aside is renamed, never deleted,
 // so that somebody can look at it: at most POSIX_ASIDE_MAX of a name, then the device reports an
 // error. An empty folder is simply removed.
-#include "posix/posix_aside.h"
-
-#include "posix/posix_internal.h"
+#include "posix/store/posix_aside.h"
 
 #include "base/os/errno_status.h"
 

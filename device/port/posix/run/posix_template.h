@@ -12,7 +12,7 @@
 #ifndef POSIX_TEMPLATE_H
 #define POSIX_TEMPLATE_H
 
-#include "posix/posix_process.h"
+#include "posix/run/posix_process.h"
 #include "runner/runner_job.h"
 
 #define POSIX_TEMPLATES_MAX       2

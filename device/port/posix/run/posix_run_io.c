@@ -2,7 +2,7 @@
 // the simulator (sim_task.c); effects are freed by the loop, when the pipeline has taken them. They
 // are copied, since a VM's results are gone when its next run begins: all texts and bytes of a run
 // in one block behind the list.
-#include "posix/posix_run_io.h"
+#include "posix/run/posix_run_io.h"
 
 #include "device/port.h"
 

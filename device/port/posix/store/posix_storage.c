@@ -4,9 +4,10 @@
 // A blob grows under partial/, is flushed and renamed to blobs/ when sealed, and the folder is
 // flushed after it; so a name in blobs/ stood for whole, verified content when it was made. One
 // thread.
-#include "posix/posix_aside.h"
-#include "posix/posix_internal.h"
-#include "posix/posix_state.h"
+#include "posix/store/posix_storage.h"
+
+#include "posix/store/posix_aside.h"
+#include "posix/store/posix_state.h"
 
 #include "base/os/errno_status.h"
 #include "base/os/regular_file.h"
@@ -14,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,25 +49,6 @@ struct posix_storage {
     struct mapping *mappings;
     struct posix_state state;
 };
-
-enum base_status posix_status_of_mdb(int result)
-{
-    switch (result) {
-    case MDB_SUCCESS:
-        return BASE_OK;
-    case MDB_NOTFOUND:
-        return BASE_ERR_NOT_FOUND;
-    case MDB_MAP_FULL:
-        return BASE_ERR_FULL;
-    case MDB_CORRUPTED:
-    case MDB_INVALID:
-    case MDB_PAGE_NOTFOUND:
-    case MDB_VERSION_MISMATCH:
-        return BASE_ERR_CORRUPT;
-    default:
-        return base_status_of_errno(result);
-    }
-}
 
 // ---- The state record
 

@@ -4,11 +4,10 @@
 // generation is written beside, flushed and renamed over the older one, and a read takes the newest
 // that is whole. What is not whole was damaged, for a kill leaves two whole ones; it is set aside,
 // and the older one is mended from the newest.
-#include "posix/posix_state.h"
+#include "posix/store/posix_state.h"
 
-#include "posix/posix_aside.h"
-#include "posix/posix_internal.h"
-#include "posix/posix_state_old.h"
+#include "posix/store/posix_aside.h"
+#include "posix/store/posix_state_old.h"
 
 #include "base/cursor.h"
 #include "base/os/errno_status.h"
@@ -242,8 +241,9 @@ enum base_status posix_state_peek(int device, uint8_t *out, size_t capacity, siz
 static enum base_status old_load(struct posix_state *state, uint8_t *out, size_t capacity,
                                  size_t *out_size)
 {
-    enum base_status status =
-        posix_state_old_load(state->device, state->dir, state->log, out, capacity, out_size);
+    const struct posix_state_old old = {
+        .device = state->device, .dir = state->dir, .log = state->log};
+    enum base_status status = posix_state_old_load(&old, out, capacity, out_size);
     if (status == BASE_ERR_CORRUPT) {
         state->old_form = false;
         posix_state_close(state);

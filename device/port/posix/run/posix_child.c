@@ -5,11 +5,11 @@
 //
 // What a process says is parsed in posix_child_parse.c. Every wait has a deadline, and every end is
 // a kill and a wait for it: the process's own death is looked for first only to tell its signal.
-#include "posix/posix_child.h"
+#include "posix/run/posix_child.h"
 
-#include "posix/posix_memfd.h"
-#include "posix/posix_process.h"
-#include "posix/posix_template.h"
+#include "posix/run/posix_memfd.h"
+#include "posix/run/posix_process.h"
+#include "posix/run/posix_template.h"
 
 #include "base/clock.h"
 #include "base/cursor.h"

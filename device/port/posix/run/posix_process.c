@@ -3,7 +3,7 @@
 // which own them, on their threads; no state but the caller's struct. Channels are stream sockets;
 // a new one has room for any frame that is given here, so that giving never blocks on a process
 // that does not read.
-#include "posix/posix_process.h"
+#include "posix/run/posix_process.h"
 
 #include "base/check.h"
 #include "base/clock.h"

@@ -3,7 +3,7 @@
 // file is written, sealed (SEALS) and only then handed over: the process behind the wall maps what
 // can never change under its parser. Models are read once, by pieces of PIECE_BYTES: what was
 // hashed is what was written.
-#include "posix/posix_memfd.h"
+#include "posix/run/posix_memfd.h"
 
 #include "device/port.h"
 

@@ -4,10 +4,11 @@
 // The loop's thread and the worker share struct posix_task under its mutex; the job's files are
 // immutable mapped bytes. The end of a run comes back through an eventfd, so that the runtime is
 // called on its own thread.
-#include "posix/posix_internal.h"
-#include "posix/posix_child.h"
-#include "posix/posix_query.h"
-#include "posix/posix_run_io.h"
+#include "posix/run/posix_task.h"
+
+#include "posix/run/posix_child.h"
+#include "posix/run/posix_query.h"
+#include "posix/run/posix_run_io.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -500,29 +501,29 @@ static enum base_status thread_start(struct posix_task *task)
     return task->thread_started ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-enum base_status posix_task_new(struct event_base *base, const char *runner_path, void *ctx,
-                                void (*woke)(void *ctx), struct posix_task **out_task,
-                                struct base_error *error)
+enum base_status posix_task_new(const struct posix_task_options *options,
+                                struct posix_task **out_task, struct base_error *error)
 {
     struct posix_task *task = calloc(1, sizeof(*task));
     if (task == NULL) {
         return BASE_ERR_NOMEM;
     }
-    task->ctx = ctx;
-    task->woke = woke;
+    task->ctx = options->ctx;
+    task->woke = options->woke;
     sync_init(task);
     task->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum base_status status = BASE_ERR_NOMEM;
     if (task->done_fd >= 0 && posix_query_new(task, ask, &task->query) == BASE_OK) {
-        task->done_event = event_new(base, task->done_fd, EV_READ | EV_PERSIST, on_done, task);
+        task->done_event =
+            event_new(options->base, task->done_fd, EV_READ | EV_PERSIST, on_done, task);
         if (task->done_event != NULL && event_add(task->done_event, NULL) == 0) {
             status = thread_start(task);
         }
     }
     if (status != BASE_OK) {
         (void)base_error_set(error, status, "task worker: %s", base_status_text(status));
-    } else if (runner_path != NULL) {
-        status = posix_children_new(runner_path, &task->children, error);
+    } else if (options->runner_path != NULL) {
+        status = posix_children_new(options->runner_path, &task->children, error);
     }
     if (status != BASE_OK) {
         posix_task_free(task);
