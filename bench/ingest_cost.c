@@ -249,7 +249,8 @@ int main(int argc, char **argv)
         "\"integer\",\"log\":{\"type\":\"list\",\"items\":{\"fields\":{\"k\":\"string\",\"v\":"
         "\"integer\"}}}}}";
     need(!settings.schema ||
-             gw_ingest_declare(ingest, 0, &topic, 1, base_str_of(schema), &error) == BASE_OK,
+             gw_ingest_declare(ingest, &(struct gw_upload){0, topic, 1, base_str_of(schema)},
+                               &error) == BASE_OK,
          error.text);
     struct peer *peers = calloc(settings.devices, sizeof(*peers));
     need(peers != NULL, "memory");

@@ -8,7 +8,8 @@
 // and a hash is what it is hoped to be, which is how content was run before it was proven. The
 // first runs copy and hash the model, and make its template; they are not counted but for the
 // first.
-#include "posix/posix_internal.h"
+#include "posix/run/posix_task.h"
+#include "posix/store/posix_storage.h"
 
 #include "core/runtime.h"
 #include "vm/vm.h"
@@ -223,7 +224,9 @@ static void device_open(struct bench *bench, const char *dir, const char *runner
     base_prng_seed(&bench->prng, 1);
     need(posix_storage_new(dir, NULL, &bench->storage, &error), error.text);
     bench->stored = posix_storage_table(bench->storage);
-    need(posix_task_new(bench->base, runner_path, bench, woke, &bench->task, &error), error.text);
+    const struct posix_task_options options = {
+        .base = bench->base, .runner_path = runner_path, .ctx = bench, .woke = woke};
+    need(posix_task_new(&options, &bench->task, &error), error.text);
     bench->ports = (struct dev_ports){
         .clock = *base_clock_real(),
         .random = base_prng_port(&bench->prng),

@@ -16,7 +16,7 @@
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
 #include "pipeline/record/sequence.h"
-#include "posix/posix_kv.h"
+#include "posix/store/posix_kv.h"
 
 #include <fcntl.h>
 #include <lmdb.h>

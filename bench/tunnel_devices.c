@@ -10,7 +10,8 @@
 #include "base/prng.h"
 #include "base/str.h"
 #include "mem/mem_kv.h"
-#include "posix/posix_internal.h"
+#include "posix/posix_http.h"
+#include "posix/posix_tunnel.h"
 #include "tunnel/tunnel.h"
 
 #include <argp.h>

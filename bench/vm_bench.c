@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "posix/posix_child.h"
+#include "posix/run/posix_child.h"
 #include "vm/vm.h"
 
 #include <inttypes.h>

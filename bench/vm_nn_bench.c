@@ -13,7 +13,7 @@
 #include "device/port.h"
 #include "engine/engine.h"
 #include "model/model_store.h"
-#include "posix/posix_child.h"
+#include "posix/run/posix_child.h"
 #include "vm/vm.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
 #include "mem/mem_kv.h"
-#include "posix/posix_kv.h"
+#include "posix/store/posix_kv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "device/port.h"
 #include "device/state_record.h"
 #include "posix/posix_enroll.h"
-#include "posix/posix_state.h"
+#include "posix/store/posix_state.h"
 #include "wire/manifest.h"
 
 #include <dirent.h>

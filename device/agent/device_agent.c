@@ -2,8 +2,8 @@
 //
 // One process is one device. It prints a line per task result on standard output and logs to
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
-// scripts, which have processes of their own (device/port/posix/posix_child.c), and the thread that
-// listens to those.
+// scripts, which have processes of their own (device/port/posix/run/posix_child.c), and the thread
+// that listens to those.
 #include "agent_descriptors.h"
 #include "agent_faults.h"
 #include "agent_isolation.h"

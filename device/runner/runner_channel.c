@@ -1,6 +1,6 @@
 // Reads and writes of a task's process. Behind the wall only read and write are left, and only on
 // the channel. Called by task_runner.c and runner_template.c in that process, on its one thread;
-// the agent's side is posix/posix_process.c. Everything blocks, because the process has nothing
+// the agent's side is posix/run/posix_process.c. Everything blocks, because the process has nothing
 // else to do; files come with the first frame alone and are mapped only when their seals say that
 // nobody can change them.
 #include "runner/runner_channel.h"

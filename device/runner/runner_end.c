@@ -1,6 +1,6 @@
 // Writes what a task's process says: the end of its run, and questions for stored features. Called
 // by task_runner.c in that process, behind its wall; pure. The reader of these bytes is
-// posix/posix_child_parse.c, in the agent: apart from this, since it must believe none of them.
+// posix/run/posix_child_parse.c, in the agent: apart from this, since it must believe none of them.
 // Sizes are within the VM's limits here, so a frame has room for any end.
 #include "runner/runner_end.h"
 

@@ -1,4 +1,4 @@
-// The end of a run as its process tells it; the agent reads it with posix/posix_child_parse.h.
+// The end of a run as its process tells it; the agent reads it with posix/run/posix_child_parse.h.
 //
 //   END    := u32 status (negative, as its two's complement), [0: u8 end, u8 size, type,
 //             u8 size, message, u8 size, file, u32 line, u32 size, stack, u64 instructions,

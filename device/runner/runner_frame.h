@@ -24,7 +24,7 @@
 //   FORKED   := u32 process id
 //
 // Numbers are little-endian. The agent takes every byte from the process for an attacker's
-// (posix/posix_child_parse.h).
+// (posix/run/posix_child_parse.h).
 #ifndef DEV_RUNNER_FRAME_H
 #define DEV_RUNNER_FRAME_H
 

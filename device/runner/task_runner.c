@@ -1,8 +1,8 @@
 // walle-task-runner: one run of one task behind a wall (runner_wall.h), then the process ends.
 //
 // The agent starts it ahead of need, with a socket as descriptor 3, and gives it a job when there
-// is one (posix/posix_child.c). It never does a second run: what a script that got out of its VM
-// left behind dies with it, and no task meets another's memory. Before its wall is up it reads
+// is one (posix/run/posix_child.c). It never does a second run: what a script that got out of its
+// VM left behind dies with it, and no task meets another's memory. Before its wall is up it reads
 // nothing but numbers from the agent. Or it becomes a template, whose processes do such runs
 // (runner_template.h). One thread.
 #include "runner/runner_channel.h"

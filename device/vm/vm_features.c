@@ -1,8 +1,8 @@
 // Queries of scripts to the store of features (walle.data.query). Its port is given to runs by the
 // simulator (sim_task.c) and by `walle task run` (cli/task/task_play.c), and called inside a run,
 // on the VM's thread, which there is the store's. The Linux agent does not use it: its store is the
-// loop's, and a run on another thread or in a process asks across (posix/posix_query.c). A query
-// that found more than fits gives what fits.
+// loop's, and a run on another thread or in a process asks across (posix/run/posix_query.c). A
+// query that found more than fits gives what fits.
 #include "vm/vm_features.h"
 
 static bool row_give(void *ctx, const struct dev_feature_row *row)

@@ -8,7 +8,7 @@
 #include "model/model_store.h"
 #include "pipeline/storage/feature_store.h"
 #include "ports/content_store.h"
-#include "posix/posix_run_io.h"
+#include "posix/run/posix_run_io.h"
 #include "vm/vm.h"
 
 #define SIM_VMS_MAX         4 // heap sizes kept at once

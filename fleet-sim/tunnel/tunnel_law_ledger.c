@@ -235,8 +235,9 @@ void law_take_batch(struct law_sim *sim, const struct gw_sink_batch *batch)
     uint32_t bad = 0;
     bool ok = in_order(sim, phone, epoch, frame->number, 1, frame->first_seq, frame->count);
     if (ok && frame->codec != WIRE_TUNNEL_PLAIN) {
-        ok = gw_tunnel_zstd_open(sim->zstd, NULL, frame->bytes, frame->sent_bytes, frame->raw_bytes,
-                                 &raw) == BASE_OK;
+        ok = gw_tunnel_zstd_open(sim->zstd, NULL,
+                                 (struct base_span){frame->bytes, frame->sent_bytes},
+                                 frame->raw_bytes, &raw) == BASE_OK;
     }
     if (!ok || wire_batch_parse(raw, frame->raw_bytes, &records, &bad) != BASE_OK ||
         records.record_count != frame->count) {
@@ -296,9 +297,10 @@ void law_check_epochs(struct law_sim *sim, struct law_phone *phone)
                 }
             }
         }
-        bool known =
-            gw_ingest_high_water(sim->ingest, phone->index + 1, phone->classes[epoch->slot],
-                                 epoch->epoch, &high_water, &hash);
+        bool known = gw_ingest_high_water(
+            sim->ingest,
+            &(struct gw_mark_key){phone->index + 1, phone->classes[epoch->slot], epoch->epoch},
+            &high_water, &hash);
         if (!known || high_water != epoch->next) {
             law_problem(sim, phone, "the gateway's mark of epoch %08x says %llu, the sink %llu",
                         (unsigned)epoch->epoch, (unsigned long long)high_water,

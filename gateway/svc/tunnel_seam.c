@@ -31,10 +31,14 @@ enum base_status gw_core_declare_uploads(struct gw_core *core, uint16_t tenant,
         return base_error_set(error, status, "manifest: declaration: %s", base_status_text(status));
     }
     for (uint32_t i = 0; i < declaration.upload_count; i++) {
-        const struct wire_upload *upload = &declaration.uploads[i];
-        const struct wire_topic topic = {manifest->task_name, upload->name, upload->schema_version};
-        BASE_TRY(core->hooks.tunnel.declare(core->hooks.tunnel.ingest, tenant, &topic,
-                                            upload->class_id, upload->schema, error));
+        const struct wire_upload *declared = &declaration.uploads[i];
+        const struct gw_upload upload = {
+            .tenant = tenant,
+            .topic = {manifest->task_name, declared->name, declared->schema_version},
+            .class_id = declared->class_id,
+            .schema = declared->schema,
+        };
+        BASE_TRY(core->hooks.tunnel.declare(core->hooks.tunnel.ingest, &upload, error));
     }
     return BASE_OK;
 }

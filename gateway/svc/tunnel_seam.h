@@ -15,11 +15,18 @@ struct gw_ingest; // tunnel/ingest.h
 typedef void (*gw_figure_fn)(void *ctx, const char *name, const char *type, const char *help,
                              uint64_t value);
 
+// An upload that a version of a tenant's task declares.
+struct gw_upload {
+    uint32_t tenant;
+    struct wire_topic topic;
+    uint8_t class_id;
+    struct base_str schema; // empty: every record is fine
+};
+
 struct gw_tunnel_seam {
     struct gw_ingest *ingest; // outlives the workers
-    enum base_status (*declare)(struct gw_ingest *ingest, uint32_t tenant,
-                                const struct wire_topic *topic, uint8_t class_id,
-                                struct base_str schema, struct base_error *error);
+    enum base_status (*declare)(struct gw_ingest *ingest, const struct gw_upload *upload,
+                                struct base_error *error);
     void (*figures)(struct gw_ingest *ingest, gw_figure_fn add, void *ctx);
 };
 

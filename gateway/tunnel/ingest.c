@@ -1,11 +1,12 @@
-// Life of the ingest and of its workers, batches coming back from the sink, and messages between
-// threads. gw_ingest_new and _free on the main thread, worker functions on the worker's, `landed`
-// on the sink's thread.
+// Life of the ingest, whether there is room for more, and figures. gw_ingest_new and _free on the
+// main thread, called by gateway_main.c; sessions ask for room, on their workers' threads; figures
+// and the log are for the operator API and /metrics, on any.
 #include "tunnel/ingest.h"
 
-#include "tunnel/checkpoint.h"
+#include "tunnel/mark/checkpoint.h"
+#include "tunnel/ingest_private.h"
+#include "tunnel/ingest_worker.h"
 #include "tunnel/keeper.h"
-#include "tunnel/session_private.h"
 
 #include "base/check.h"
 
@@ -105,8 +106,13 @@ static enum base_status open_log(struct gw_ingest *ingest, const struct gw_inges
     BASE_TRY(gw_segment_log_open(&segments, &ingest->log, error));
     ingest->sink = gw_segment_log_port(ingest->log);
     bound_log(ingest, options);
-    BASE_TRY(gw_checkpoint_recover(options->dir, ingest->log, ingest->marks, options->log,
-                                   &position, error));
+    const struct gw_recovery recovery = {
+        .dir = options->dir,
+        .log = ingest->log,
+        .marks = ingest->marks,
+        .log_port = options->log,
+    };
+    BASE_TRY(gw_checkpoint_recover(&recovery, &position, error));
     return start_keeper(ingest, options, position, error);
 }
 
@@ -146,13 +152,6 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     return BASE_OK;
 }
 
-static void destroy_worker(struct gw_ingest_worker *worker)
-{
-    gw_tunnel_zstd_free(worker->zstd);
-    pthread_mutex_destroy(&worker->inbox_lock);
-    free(worker);
-}
-
 void gw_ingest_free(struct gw_ingest *ingest)
 {
     if (ingest == NULL) {
@@ -170,253 +169,18 @@ void gw_ingest_free(struct gw_ingest *ingest)
         struct gw_ingest_worker *worker = ingest->workers;
         ingest->workers = worker->next;
         base_check(worker->sessions == NULL);
-        destroy_worker(worker);
+        gw_ingest_worker_destroy(worker);
     }
     pthread_mutex_destroy(&ingest->workers_lock);
     free(ingest);
 }
 
-// ---- Workers
+// ---- Room
 
-static void run_wake(struct gw_message *message)
-{
-    struct gw_ingest_worker *worker = (struct gw_ingest_worker *)message;
-    pthread_mutex_lock(&worker->inbox_lock);
-    worker->wake_pending = false;
-    bool dead = worker->dead;
-    pthread_mutex_unlock(&worker->inbox_lock);
-    if (!dead) {
-        gw_ingest_worker_flush(worker);
-    }
-}
-
-enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
-                                      void (*post)(void *post_ctx, struct gw_message *message),
-                                      struct gw_ingest_worker **out)
-{
-    struct gw_ingest_worker *worker = calloc(1, sizeof(*worker));
-    if (worker == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    worker->wake.run = run_wake;
-    worker->ingest = ingest;
-    worker->post_ctx = post_ctx;
-    worker->post = post;
-    pthread_mutex_init(&worker->inbox_lock, NULL);
-    enum base_status status = gw_tunnel_zstd_new(&worker->zstd);
-    if (status != BASE_OK) {
-        destroy_worker(worker);
-        return status;
-    }
-    pthread_mutex_lock(&ingest->workers_lock);
-    worker->next = ingest->workers;
-    ingest->workers = worker;
-    pthread_mutex_unlock(&ingest->workers_lock);
-    *out = worker;
-    return BASE_OK;
-}
-
-// Its counters stay, and its memory: a message may be pending. gw_ingest_free has the rest.
-void gw_ingest_worker_free(struct gw_ingest_worker *worker)
-{
-    if (worker == NULL) {
-        return;
-    }
-    base_check(worker->sessions == NULL);
-    pthread_mutex_lock(&worker->inbox_lock);
-    worker->dead = true;
-    pthread_mutex_unlock(&worker->inbox_lock);
-    gw_tunnel_zstd_free(worker->zstd);
-    worker->zstd = NULL;
-}
-
-void gw_session_notify(struct gw_session *session, unsigned flags, bool wake)
-{
-    struct gw_ingest_worker *worker = session->worker;
-    if (flags != 0) {
-        atomic_fetch_or_explicit(&session->flags, flags, memory_order_relaxed);
-    }
-    pthread_mutex_lock(&worker->inbox_lock);
-    if (session->queue_prev == NULL) {
-        session->queue_next = worker->inbox;
-        session->queue_prev = &worker->inbox;
-        if (worker->inbox != NULL) {
-            worker->inbox->queue_prev = &session->queue_next;
-        }
-        worker->inbox = session;
-    }
-    bool post = wake && !worker->wake_pending && !worker->dead;
-    worker->wake_pending = worker->wake_pending || post;
-    pthread_mutex_unlock(&worker->inbox_lock);
-    if (post) {
-        worker->post(worker->post_ctx, &worker->wake);
-    }
-}
-
-static void wake_worker(struct gw_ingest_worker *worker)
-{
-    pthread_mutex_lock(&worker->inbox_lock);
-    bool post = !worker->wake_pending && !worker->dead;
-    worker->wake_pending = worker->wake_pending || post;
-    pthread_mutex_unlock(&worker->inbox_lock);
-    if (post) {
-        worker->post(worker->post_ctx, &worker->wake);
-    }
-}
-
-static struct gw_session *pop_inbox(struct gw_ingest_worker *worker)
-{
-    pthread_mutex_lock(&worker->inbox_lock);
-    struct gw_session *session = worker->inbox;
-    if (session != NULL) {
-        worker->inbox = session->queue_next;
-        if (worker->inbox != NULL) {
-            worker->inbox->queue_prev = &worker->inbox;
-        }
-        session->queue_prev = NULL;
-    }
-    pthread_mutex_unlock(&worker->inbox_lock);
-    return session;
-}
-
-static void serve(struct gw_session *session)
-{
-    unsigned flags = atomic_exchange_explicit(&session->flags, 0, memory_order_relaxed);
-    if (session->state == GW_SESSION_ENDED) {
-        return;
-    }
-    if ((flags & GW_SESSION_SUPERSEDED) != 0) {
-        gw_count(&session->worker->counters.superseded_total, 1);
-        gw_session_away(session, GW_INGEST_SUPERSEDED_MS, GW_INGEST_SUPERSEDED_SPREAD_MS);
-        return;
-    }
-    if ((flags & GW_SESSION_FAILED) != 0) {
-        gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
-        return;
-    }
-    if (session->state == GW_SESSION_WAITING) {
-        gw_session_try_welcome(session);
-    }
-    if (session->state == GW_SESSION_OPEN && session->input_size > 0 &&
-        gw_session_process(session) != BASE_OK) {
-        session->port.end(session->port.ctx, true);
-    }
-    if (session->state == GW_SESSION_OPEN) {
-        gw_session_settle(session);
-    }
-}
-
-// Memory is back: who got no credit for want of it gets it now.
-static void feed_starving(struct gw_ingest_worker *worker)
-{
-    worker->starving = false;
-    for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
-        if (session->starving && session->state == GW_SESSION_OPEN) {
-            session->starving = false;
-            gw_session_settle(session);
-        }
-    }
-}
-
-// Fewer are asked to thin, or less: told at once, so that nothing is lost for nothing.
-static void lift_samples(struct gw_ingest_worker *worker)
-{
-    worker->thinned = false;
-    for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
-        if (session->thinned) {
-            gw_session_thin(session);
-            worker->thinned = worker->thinned || session->thinned;
-        }
-    }
-}
-
-void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
-{
-    worker->turn_bytes = 0;
-    if (gw_worker_thin_step(worker) && worker->thinned) {
-        lift_samples(worker);
-    }
-    if (worker->starving && !gw_ingest_is_crowded(worker->ingest)) {
-        feed_starving(worker);
-    }
-    // What comes back on the list meanwhile is for the next turn: it was told of by a message.
-    pthread_mutex_lock(&worker->inbox_lock);
-    uint32_t count = 0;
-    for (struct gw_session *at = worker->inbox; at != NULL; at = at->queue_next) {
-        count++;
-    }
-    pthread_mutex_unlock(&worker->inbox_lock);
-    for (uint32_t i = 0; i < count; i++) {
-        struct gw_session *session = pop_inbox(worker);
-        if (session == NULL) {
-            break;
-        }
-        serve(session);
-    }
-}
-
-void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_after_ms,
-                            uint32_t spread_ms)
-{
-    for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
-        if (session->state != GW_SESSION_ENDED) {
-            gw_session_settle(session);
-            gw_session_away(session, reconnect_after_ms, spread_ms);
-        }
-    }
-}
-
-// ---- Batches
-
-// From the sink's thread: what became of a batch goes into its mark, and to the session that owns
-// the lane now.
-static void landed(struct gw_sink_batch *self, enum base_status status)
-{
-    struct gw_ingest_batch *batch = (struct gw_ingest_batch *)self;
-    struct gw_ingest *ingest = batch->ingest;
-    bool ok = status == BASE_OK;
-    struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, self->device);
-    struct gw_lane *lane = batch->lane;
-    gw_lane_landed(shard, lane, &batch->id, self->tenant, ok);
-    struct gw_session_class *owner = lane->owner;
-    if (owner != NULL) {
-        if (!self->is_loss && batch->owners == lane->owners) {
-            owner->landed_bytes += self->batch.sent_bytes;
-            owner->landed_records += self->batch.count;
-        }
-        gw_session_notify(owner->session, !ok ? GW_SESSION_FAILED : 0, true);
-    }
-    gw_lane_release(shard, lane);
-    gw_marks_unlock(shard);
-    if (!ok) {
-        atomic_fetch_add_explicit(&ingest->failed, 1, memory_order_relaxed);
-    }
-    gw_ingest_batch_free(batch);
-}
-
-struct gw_ingest_batch *gw_ingest_batch_new(struct gw_session *session, uint32_t payload_bytes)
-{
-    struct gw_ingest *ingest = session->worker->ingest;
-    uint32_t bytes = (uint32_t)sizeof(struct gw_ingest_batch) + payload_bytes;
-    struct gw_ingest_batch *batch = malloc(bytes);
-    if (batch == NULL) {
-        return NULL;
-    }
-    memset(batch, 0, sizeof(*batch));
-    batch->ingest = ingest;
-    batch->memory = bytes;
-    batch->sink.device = session->device;
-    batch->sink.tenant = session->tenant;
-    batch->sink.device_ms = session->device_ms;
-    batch->sink.done = landed;
-    atomic_fetch_add_explicit(&ingest->memory, bytes, memory_order_relaxed);
-    return batch;
-}
-
-bool gw_ingest_has_room(struct gw_ingest *ingest, const struct gw_session *session, uint32_t bytes)
+bool gw_ingest_has_room(struct gw_ingest *ingest, bool unproven, uint32_t bytes)
 {
     enum gw_disk_level level = gw_disk_guard_level(&ingest->disk);
-    if (!session->port.unproven) {
+    if (!unproven) {
         return level != GW_DISK_NO_DEVICES;
     }
     uint64_t day = gw_ingest_now_us(ingest) / GW_INGEST_DAY_US;
@@ -435,36 +199,6 @@ bool gw_ingest_has_room(struct gw_ingest *ingest, const struct gw_session *sessi
 bool gw_ingest_is_crowded(const struct gw_ingest *ingest)
 {
     return atomic_load_explicit(&ingest->memory, memory_order_relaxed) > ingest->memory_max;
-}
-
-static void wake_workers(struct gw_ingest *ingest)
-{
-    pthread_mutex_lock(&ingest->workers_lock);
-    for (struct gw_ingest_worker *worker = ingest->workers; worker != NULL; worker = worker->next) {
-        wake_worker(worker);
-    }
-    pthread_mutex_unlock(&ingest->workers_lock);
-}
-
-// True: with this there was just enough again.
-static bool release_memory(struct gw_ingest_batch *batch)
-{
-    struct gw_ingest *ingest = batch->ingest;
-    uint64_t before =
-        atomic_fetch_sub_explicit(&ingest->memory, batch->memory, memory_order_relaxed);
-    bool crossed = before > ingest->memory_max && before - batch->memory <= ingest->memory_max;
-    free(batch);
-    return crossed;
-}
-
-void gw_ingest_batch_free(struct gw_ingest_batch *batch)
-{
-    if (batch != NULL) {
-        struct gw_ingest *ingest = batch->ingest;
-        if (release_memory(batch)) {
-            wake_workers(ingest);
-        }
-    }
 }
 
 // ---- Introspection
@@ -532,18 +266,17 @@ const struct gw_zstd_dict *gw_ingest_dict_wait(struct gw_ingest *ingest, uint32_
     return dict;
 }
 
-enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
-                                   const struct wire_topic *topic, uint8_t class_id,
-                                   struct base_str schema, struct base_error *error)
+enum base_status gw_ingest_declare(struct gw_ingest *ingest, const struct gw_upload *upload,
+                                   struct base_error *error)
 {
-    return gw_topics_declare(ingest->topics, tenant, topic, class_id, schema, error);
+    return gw_topics_declare(ingest->topics, upload, error);
 }
 
-bool gw_ingest_high_water(struct gw_ingest *ingest, uint64_t device, uint8_t class_id,
-                          uint32_t epoch, uint64_t *out_high_water, uint64_t *out_hash)
+bool gw_ingest_high_water(struct gw_ingest *ingest, const struct gw_mark_key *key,
+                          uint64_t *out_high_water, uint64_t *out_hash)
 {
-    struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, device);
-    const struct gw_mark *mark = gw_mark_find(shard, device, class_id, epoch);
+    struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, key->device);
+    const struct gw_mark *mark = gw_mark_find(shard, key->device, key->class_id, key->epoch);
     if (mark != NULL) {
         *out_high_water = mark->high_water;
         *out_hash = mark->hash;

@@ -7,11 +7,11 @@
 // writes and syncs batches in groups and calls them back; the outcome reaches the session's worker
 // by message. A keeper thread writes checkpoints and lets old segments go.
 //
-// Exactness. Per device, class and epoch there is one mark (tunnel/marks.h): 24 bytes. Batches of a
-// class are taken in order, by one session at a time: the newest that said HELLO. A session is
+// Exactness. Per device, class and epoch there is one mark (tunnel/mark/marks.h): 24 bytes. Batches
+// of a class are taken in order, by one session at a time: the newest that said HELLO. A session is
 // welcomed when nothing of its classes is on its way to disk, so WELCOME tells all there is. A
 // batch is therefore written at most once, and what is acknowledged was shown by this very device
-// (tunnel/mark_lane.h says what a fork is and when it is found). Marks are part of what the
+// (tunnel/mark/mark_lane.h says what a fork is and when it is found). Marks are part of what the
 // segments say: after a crash they are rebuilt from the last checkpoint and the segments behind it.
 //
 // What is bounded: bytes of a session by credit, batches of a device by a rate (device_rate.h),
@@ -29,6 +29,7 @@
 #include "svc/tunnel_seam.h"
 #include "tunnel/segment/segment_log.h"
 #include "tunnel/dict_shelf.h"
+#include "tunnel/mark/marks.h"
 #include "tunnel/segment/sink.h"
 #include "tunnel/topics.h"
 #include "wire/batch.h"
@@ -98,9 +99,9 @@ void gw_ingest_worker_free(
 
 // What a task's version declares to upload (wire/declaration.h); from now on its records are
 // checked against it. Any thread. As gw_topics_declare.
-BASE_NODISCARD enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
-                                                  const struct wire_topic *topic, uint8_t class_id,
-                                                  struct base_str schema, struct base_error *error);
+BASE_NODISCARD enum base_status gw_ingest_declare(struct gw_ingest *ingest,
+                                                  const struct gw_upload *upload,
+                                                  struct base_error *error);
 
 // ---- Streams
 
@@ -193,8 +194,8 @@ const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id)
 const struct gw_zstd_dict *gw_ingest_dict_wait(struct gw_ingest *ingest, uint32_t id);
 void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx);
 // What is durable of an epoch. False: nothing. Any thread.
-bool gw_ingest_high_water(struct gw_ingest *ingest, uint64_t device, uint8_t class_id,
-                          uint32_t epoch, uint64_t *out_high_water, uint64_t *out_hash);
+bool gw_ingest_high_water(struct gw_ingest *ingest, const struct gw_mark_key *key,
+                          uint64_t *out_high_water, uint64_t *out_hash);
 bool gw_ingest_validate(struct gw_ingest *ingest); // any thread, slow
 
 #endif

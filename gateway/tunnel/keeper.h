@@ -4,7 +4,7 @@
 #ifndef GW_KEEPER_H
 #define GW_KEEPER_H
 
-#include "tunnel/checkpoint.h"
+#include "tunnel/mark/checkpoint.h"
 #include "tunnel/dict_shelf.h"
 #include "tunnel/disk_guard.h"
 

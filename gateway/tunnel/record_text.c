@@ -141,7 +141,8 @@ static enum base_status open_batch(struct reading *reading, const struct wire_tu
             return BASE_ERR_NOT_FOUND;
         }
     }
-    return gw_tunnel_zstd_open(reading->zstd, dict, batch->bytes, batch->sent_bytes,
+    return gw_tunnel_zstd_open(reading->zstd, dict,
+                               (struct base_span){batch->bytes, batch->sent_bytes},
                                batch->raw_bytes, out);
 }
 

@@ -3,6 +3,11 @@
 // refused, for the device sends again from the mark, unless it shows that there are two devices;
 // one whose content is refused says which records, and so does what comes behind it, once. What is
 // submitted belongs to the sink until `done`, which only leaves a note for the worker.
+#include "tunnel/session_batch.h"
+
+#include "tunnel/session_content.h"
+#include "tunnel/session_input.h"
+#include "tunnel/session_output.h"
 #include "tunnel/session_private.h"
 
 #include <string.h>
@@ -102,7 +107,7 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     struct gw_session *session = class->session;
     struct gw_ingest *ingest = session->worker->ingest;
     struct gw_ingest_counters *counters = &session->worker->counters;
-    if (!gw_ingest_has_room(ingest, session, batch->memory)) {
+    if (!gw_ingest_has_room(ingest, session->port.unproven, batch->memory)) {
         gw_count(&counters->no_room_total, 1);
         gw_ingest_batch_free(batch);
         gw_session_away(session, GW_INGEST_NO_ROOM_MS, GW_INGEST_NO_ROOM_SPREAD_MS);
@@ -194,7 +199,7 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_in
     enum base_status why = gw_session_check(class, sent, true, &refusal);
     if (why == BASE_OK) {
         submit_take(class, batch);
-        (void)gw_worker_thin_step(class->session->worker);
+        (void)gw_ingest_worker_thin_step(class->session->worker);
         gw_session_thin(class->session);
         return BASE_OK;
     }

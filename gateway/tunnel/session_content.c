@@ -3,6 +3,8 @@
 // whole. The worker's one buffer and context for decompression are used, so what is in a batch is
 // valid during the check alone. The hash is over the content and not over what was sent: a wrong
 // dictionary is found like a torn byte.
+#include "tunnel/session_content.h"
+
 #include "tunnel/session_private.h"
 
 #include "tunnel/schema/json_scan.h"
@@ -26,7 +28,8 @@ static enum base_status open_payload(struct gw_session *session,
         (dict = gw_ingest_dict(worker->ingest, batch->dict)) == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
-    return gw_tunnel_zstd_open(worker->zstd, dict, batch->bytes, batch->sent_bytes,
+    return gw_tunnel_zstd_open(worker->zstd, dict,
+                               (struct base_span){batch->bytes, batch->sent_bytes},
                                batch->raw_bytes, out);
 }
 
@@ -65,7 +68,7 @@ static void note_unknown(struct gw_session *session, const struct wire_topic *na
         return;
     }
     gw_count(&worker->counters.unknown_total, 1);
-    if (gw_session_may_log(worker)) {
+    if (gw_ingest_worker_may_log(worker)) {
         base_log_warn(worker->ingest->log_port, "tunnel",
                       "device %016" PRIx64
                       ": its tenant declares no upload %.*s/%.*s of version %u; refused",

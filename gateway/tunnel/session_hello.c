@@ -3,6 +3,10 @@
 // session, ingest.c when something has landed that a session waited for. WELCOME is sent only when
 // nothing of the lanes is on its way to disk, since it says what is durable. A device that says
 // otherwise is a copy or was restored: it is told FORK.
+#include "tunnel/session_hello.h"
+
+#include "tunnel/session_input.h"
+#include "tunnel/session_output.h"
 #include "tunnel/session_private.h"
 
 #include <inttypes.h>

@@ -3,6 +3,11 @@
 // where they lie, only the rest is copied and kept, up to GW_INGEST_INPUT_MAX. A session stops at
 // the end of the worker's turn and goes on in the next, so one that sends much does not hold up the
 // others.
+#include "tunnel/session_input.h"
+
+#include "tunnel/session_batch.h"
+#include "tunnel/session_hello.h"
+#include "tunnel/session_output.h"
 #include "tunnel/session_private.h"
 
 #include "base/ckd.h"
@@ -12,7 +17,6 @@
 #include <string.h>
 
 #define INPUT_FIRST      1024u
-#define LOG_LINES_PER_S  10u
 #define US_PER_S         UINT64_C(1000000)
 #define RATE_WAIT_MS     1000u
 #define FRAME_TURN_BYTES 512u // a frame costs as much as so many bytes
@@ -95,22 +99,11 @@ void gw_session_close(struct gw_session *session)
     free(session);
 }
 
-// Hostile peers must not fill the log: so many lines a second and worker.
-bool gw_session_may_log(struct gw_ingest_worker *worker)
-{
-    uint64_t now_us = gw_ingest_now_us(worker->ingest);
-    if (now_us - worker->log_us >= US_PER_S) {
-        worker->log_us = now_us;
-        worker->log_count = 0;
-    }
-    return worker->log_count++ < LOG_LINES_PER_S;
-}
-
 enum base_status gw_session_violation(struct gw_session *session, enum base_status status,
                                       const char *what)
 {
     gw_count(&session->worker->counters.violations_total, 1);
-    if (gw_session_may_log(session->worker)) {
+    if (gw_ingest_worker_may_log(session->worker)) {
         base_log_warn(session->worker->ingest->log_port, "tunnel",
                       "device %016" PRIx64 ": %s: %s; its stream is reset", session->device, what,
                       base_status_text(status));

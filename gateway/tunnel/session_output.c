@@ -2,6 +2,8 @@
 // send through it, and ingest.c settles a session when something of it has landed; worker's thread.
 // ACK says DURABLE, which is on disk. Credit comes in quarters of the whole and none while memory
 // is short: then devices are asked to wait, those with records that can wait first.
+#include "tunnel/session_output.h"
+
 #include "tunnel/session_private.h"
 
 #include "base/check.h"
@@ -13,7 +15,6 @@
 #define OVERLOAD_FADE 5000u
 #define OVERLOAD_US   UINT64_C(5000000)
 #define LATER_CLASSES 0x0cu // 2 and 3
-#define THIN_STEP_US  UINT64_C(1000000)
 // A device forgets a sample after WIRE_TUNNEL_SAMPLE_MS.
 #define THIN_AGAIN_US (UINT64_C(1000) * WIRE_TUNNEL_SAMPLE_MS / 2)
 
@@ -111,25 +112,6 @@ void gw_session_throttle(struct gw_session *session, uint32_t not_before_ms, uin
 }
 
 // ---- Thinning
-
-bool gw_worker_thin_step(struct gw_ingest_worker *worker)
-{
-    const struct gw_ingest *ingest = worker->ingest;
-    uint64_t bytes = atomic_load_explicit(&ingest->memory, memory_order_relaxed);
-    uint32_t next = gw_thin_next(&ingest->thin, worker->thin_step, bytes);
-    if (next == worker->thin_step) {
-        return false;
-    }
-    uint64_t now_us = gw_ingest_now_us(ingest);
-    bool lower = next < worker->thin_step;
-    if (lower && now_us - worker->thin_us < THIN_STEP_US) {
-        return false; // up at once, down step by step
-    }
-    worker->thin_step = lower ? worker->thin_step - 1 : next;
-    worker->thin_us = now_us;
-    atomic_store_explicit(&worker->counters.thin_step, worker->thin_step, memory_order_relaxed);
-    return lower;
-}
 
 void gw_session_thin(struct gw_session *session)
 {

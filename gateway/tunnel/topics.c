@@ -92,10 +92,10 @@ struct gw_topic *gw_topics_find(struct gw_topics *topics, const struct wire_topi
     return found;
 }
 
-static enum base_status make_topic(const struct gw_topics *topics, const struct wire_topic *from,
-                                   struct base_str schema, struct gw_topic **out,
-                                   struct base_error *error)
+static enum base_status make_topic(const struct gw_topics *topics, const struct gw_upload *upload,
+                                   struct gw_topic **out, struct base_error *error)
 {
+    const struct wire_topic *from = &upload->topic;
     if (!wire_topic_ok(from)) {
         return base_error_set(error, BASE_ERR_INVALID, "upload: names are malformed");
     }
@@ -104,13 +104,15 @@ static enum base_status make_topic(const struct gw_topics *topics, const struct 
         return base_error_set(error, BASE_ERR_NOMEM, "upload: no memory");
     }
     topic->hash = hash_of(topics, from);
+    topic->tenant = upload->tenant;
+    topic->class_id = upload->class_id;
     topic->version = from->schema;
     topic->task_size = (uint8_t)from->task.size;
     topic->upload_size = (uint8_t)from->upload.size;
     memcpy(topic->names, from->task.data, from->task.size);
     memcpy(topic->names + from->task.size, from->upload.data, from->upload.size);
-    if (schema.size > 0) {
-        enum base_status status = gw_schema_parse(schema, &topic->schema, error);
+    if (upload->schema.size > 0) {
+        enum base_status status = gw_schema_parse(upload->schema, &topic->schema, error);
         if (status != BASE_OK) {
             free(topic);
             return status;
@@ -146,16 +148,13 @@ static enum base_status insert(struct gw_topics *topics, const struct wire_topic
     return BASE_OK;
 }
 
-enum base_status gw_topics_declare(struct gw_topics *topics, uint32_t tenant,
-                                   const struct wire_topic *topic, uint8_t class_id,
-                                   struct base_str schema, struct base_error *error)
+enum base_status gw_topics_declare(struct gw_topics *topics, const struct gw_upload *upload,
+                                   struct base_error *error)
 {
     struct gw_topic *made = NULL;
-    BASE_TRY(make_topic(topics, topic, schema, &made, error));
-    made->tenant = tenant;
-    made->class_id = class_id;
+    BASE_TRY(make_topic(topics, upload, &made, error));
     pthread_rwlock_wrlock(&topics->lock);
-    enum base_status status = insert(topics, topic, made);
+    enum base_status status = insert(topics, &upload->topic, made);
     pthread_rwlock_unlock(&topics->lock);
     if (status != BASE_OK) {
         gw_schema_free(made->schema);

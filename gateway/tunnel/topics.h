@@ -8,6 +8,7 @@
 #define GW_TOPICS_H
 
 #include "base/keyed_hash.h"
+#include "svc/tunnel_seam.h"
 #include "tunnel/refused.h"
 #include "tunnel/schema/schema.h"
 #include "wire/batch.h"
@@ -37,9 +38,9 @@ BASE_NODISCARD enum base_status gw_topics_new(const struct base_hash_key *key,
                                               struct gw_topics **out);
 void gw_topics_free(struct gw_topics *topics); // accepts NULL
 // Any thread. INVALID (the schema; `error` says what), CONFLICT: another tenant's; LIMIT, NOMEM.
-BASE_NODISCARD enum base_status gw_topics_declare(struct gw_topics *topics, uint32_t tenant,
-                                                  const struct wire_topic *topic, uint8_t class_id,
-                                                  struct base_str schema, struct base_error *error);
+BASE_NODISCARD enum base_status gw_topics_declare(struct gw_topics *topics,
+                                                  const struct gw_upload *upload,
+                                                  struct base_error *error);
 // NULL: not declared. Any thread.
 struct gw_topic *gw_topics_find(struct gw_topics *topics, const struct wire_topic *topic);
 struct base_str gw_topic_task(const struct gw_topic *topic);

@@ -4,7 +4,7 @@
 // left first goes first. Memory is given back outside the lock.
 #include "tunnel/tunnel_partials.h"
 
-#include "tunnel/session_private.h"
+#include "tunnel/ingest_batch.h"
 
 #include <pthread.h>
 #include <stdlib.h>

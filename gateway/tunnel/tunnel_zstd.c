@@ -65,10 +65,10 @@ static bool make_room(struct gw_tunnel_zstd *zstd, size_t size)
 }
 
 enum base_status gw_tunnel_zstd_open(struct gw_tunnel_zstd *zstd, const struct gw_zstd_dict *dict,
-                                     const uint8_t *bytes, size_t size, uint32_t raw_bytes,
+                                     struct base_span frame, uint32_t raw_bytes,
                                      const uint8_t **out)
 {
-    unsigned long long says = ZSTD_getFrameContentSize(bytes, size);
+    unsigned long long says = ZSTD_getFrameContentSize(frame.data, frame.size);
     if (says == ZSTD_CONTENTSIZE_ERROR) {
         return BASE_ERR_CORRUPT;
     }
@@ -78,10 +78,11 @@ enum base_status gw_tunnel_zstd_open(struct gw_tunnel_zstd *zstd, const struct g
     if (!make_room(zstd, raw_bytes)) {
         return BASE_ERR_NOMEM;
     }
-    size_t got = dict != NULL
-                     ? ZSTD_decompress_usingDDict(zstd->context, zstd->buffer, raw_bytes, bytes,
-                                                  size, (const ZSTD_DDict *)dict)
-                     : ZSTD_decompressDCtx(zstd->context, zstd->buffer, raw_bytes, bytes, size);
+    size_t got =
+        dict != NULL
+            ? ZSTD_decompress_usingDDict(zstd->context, zstd->buffer, raw_bytes, frame.data,
+                                         frame.size, (const ZSTD_DDict *)dict)
+            : ZSTD_decompressDCtx(zstd->context, zstd->buffer, raw_bytes, frame.data, frame.size);
     if (ZSTD_isError(got) || got != raw_bytes) {
         return BASE_ERR_CORRUPT;
     }

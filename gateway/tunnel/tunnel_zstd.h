@@ -2,6 +2,7 @@
 #ifndef GW_TUNNEL_ZSTD_H
 #define GW_TUNNEL_ZSTD_H
 
+#include "base/span.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -21,7 +22,7 @@ void gw_zstd_dict_free(struct gw_zstd_dict *dict); // accepts NULL
 // CORRUPT, TOO_LARGE (the frame says another size, or none), NOMEM.
 BASE_NODISCARD enum base_status gw_tunnel_zstd_open(struct gw_tunnel_zstd *zstd,
                                                     const struct gw_zstd_dict *dict,
-                                                    const uint8_t *bytes, size_t size,
-                                                    uint32_t raw_bytes, const uint8_t **out);
+                                                    struct base_span frame, uint32_t raw_bytes,
+                                                    const uint8_t **out);
 
 #endif

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "pipeline/storage/feature_store.h"
 #include "pipeline/record/sequence.h"
-#include "posix/posix_kv.h"
+#include "posix/store/posix_kv.h"
 
 #include <pthread.h>
 #include <stdio.h>

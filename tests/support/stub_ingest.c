@@ -32,15 +32,11 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
-                                   const struct wire_topic *topic, uint8_t class_id,
-                                   struct base_str schema, struct base_error *error)
+enum base_status gw_ingest_declare(struct gw_ingest *ingest, const struct gw_upload *upload,
+                                   struct base_error *error)
 {
     (void)ingest;
-    (void)tenant;
-    (void)topic;
-    (void)class_id;
-    (void)schema;
+    (void)upload;
     (void)error;
     return BASE_OK;
 }

@@ -142,7 +142,7 @@ UNKEYED_MAY = {
     "gateway/svc/plan/plan_index.c": "a sorted list of what operators wrote; no table",
     "gateway/svc/tally/trial_blocks.h": "the order of failures within a second, which every start must find again; no table",
     "gateway/svc/tally/trial_blocks.c": "signatures, and a table of at most 256 names of segments for one look",
-    "gateway/tunnel/checkpoint.c": "checksums on disk",
+    "gateway/tunnel/mark/checkpoint.c": "checksums on disk",
     "gateway/tunnel/segment/segment_record.c": "checksums on disk",
 }
 

@@ -1,7 +1,10 @@
 // Open bodies: requests whose body is written piece by piece while the answer comes in. What waits
 // is one fifo per stream, at most H2_CLIENT_BODY_MAX. Also the body source of every other request.
 // Runs on the thread of the event base; h2_body_read is called from inside the codec.
+#include "h2_body.h"
+
 #include "h2_internal.h"
+#include "h2_socket.h"
 
 #define FIRST_BYTES 512
 

@@ -3,7 +3,11 @@
 // Records are pooled per connection, so a request costs no allocation of ours once the connection
 // is warm, unless it has a body. `depth` counts callbacks under way; a connection freed from one of
 // them only goes when the stack is unwound. Runs on the thread of the event base.
+#include "h2_client.h"
+
+#include "h2_codec.h"
 #include "h2_internal.h"
+#include "h2_socket.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,9 @@
 // connection; the records behind the streams are then gone while nghttp2 is still at work, so each
 // callback here first asks whether the connection still stands. Runs on the thread of the event
 // base.
+#include "h2_codec.h"
+
+#include "h2_body.h"
 #include "h2_internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What the files of the HTTP/2 client share: the connection, its streams, and the seams between
-// socket (h2_socket.c), codec (h2_codec.c), TLS (h2_tls.c) and the public calls (h2_client.c).
+// The connection and its streams as the files of the HTTP/2 client see them. What socket, codec,
+// bodies and TLS offer each other is in the headers that bear their names.
 #ifndef H2_INTERNAL_H
 #define H2_INTERNAL_H
 
@@ -11,22 +11,12 @@
 #include <nghttp2/nghttp2.h>
 #include <openssl/ssl.h>
 
-#define H2_HEADERS_MAX       16          // per request, besides the pseudo headers
-#define H2_STREAMS_MAX       65536       // accepted and not ended, per connection
-#define H2_BODY_BYTES_MAX    (64u << 20) // of a request
-#define H2_POOL_MAX          1024        // stream records kept for reuse, per connection
-#define H2_RIDE_BYTES_MAX    64          // longest walle-ride that is passed on
-#define H2_OFFER_BYTES_MAX   8192        // longest walle-offer that is passed on
-#define H2_SCRATCH_BYTES     65536       // per thread, shared by all its connections
-#define H2_READS_PER_TURN    8           // then other connections get their turn
-#define H2_AUTHORITY_MAX     280
-#define H2_WINDOW_DEFAULT    65535
-#define H2_CONNECTION_WINDOW (1 << 20)
-#define H2_CONNECT_MS        10000
-#define H2_RTO_MIN_US        50000
-#define H2_UNSENT_BYTES      (64 * 1024) // in the kernel, not yet on the wire
-#define H2_PAUSE_US          100000      // without a write: the next begins an upload
-#define H2_USER_TIMEOUT_MS   60000       // unacknowledged data this old ends the connection
+#define H2_HEADERS_MAX    16          // per request, besides the pseudo headers
+#define H2_STREAMS_MAX    65536       // accepted and not ended, per connection
+#define H2_BODY_BYTES_MAX (64u << 20) // of a request
+#define H2_POOL_MAX       1024        // stream records kept for reuse, per connection
+#define H2_RIDE_BYTES_MAX 64          // longest walle-ride that is passed on
+#define H2_AUTHORITY_MAX  280
 
 struct h2_stream {
     struct h2_stream *next; // in the connection's list, or in its pool
@@ -103,23 +93,6 @@ struct h2_client {
     char authority[H2_AUTHORITY_MAX];
 };
 
-// h2_codec.c
-BASE_NODISCARD enum base_status h2_codec_open(struct h2_client *client, uint32_t window_bytes);
-BASE_NODISCARD enum base_status h2_codec_submit(struct h2_client *client,
-                                                const struct h2_request *request,
-                                                struct h2_stream *stream);
-
-// h2_body.c: open bodies.
-// Body source of nghttp2.
-ssize_t h2_body_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity,
-                     uint32_t *out_flags, nghttp2_data_source *source, void *user);
-// The answer is complete: what is left of the open body is not wanted.
-void h2_body_stop(struct h2_client *client, struct h2_stream *stream);
-// The codec took what it could: calls the `writable` that are owed.
-void h2_body_tell(struct h2_client *client);
-// What was not given as early data may go now.
-void h2_body_resume_all(struct h2_client *client);
-
 // h2_client.c: called by the codec and the socket.
 struct h2_stream *h2_stream_find(struct h2_client *client, int32_t id);
 void h2_stream_end(struct h2_client *client, struct h2_stream *stream, enum base_status status);
@@ -128,21 +101,5 @@ void h2_client_fail(struct h2_client *client, enum base_status status);
 void h2_client_enter(struct h2_client *client);
 // False when the client was freed meanwhile: it is no more.
 bool h2_client_leave(struct h2_client *client);
-
-// h2_socket.c
-BASE_NODISCARD enum base_status h2_socket_open(struct h2_client *client,
-                                               const struct h2_options *options);
-void h2_socket_close(struct h2_client *client);
-// Sends what the codec has at the end of this turn of the loop.
-void h2_socket_flush_later(struct h2_client *client);
-
-// h2_tls.c
-BASE_NODISCARD enum base_status h2_tls_attach(struct h2_client *client,
-                                              const struct h2_options *options);
-// The handshake failed: perhaps for the session it offered, so the next does without.
-void h2_tls_forget(struct h2_client *client);
-// How much early data the peer takes; 0: none, or it does not know us.
-size_t h2_tls_early_room(const struct h2_client *client);
-bool h2_tls_is_h2(const struct h2_client *client);
 
 #endif

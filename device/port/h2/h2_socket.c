@@ -5,7 +5,11 @@
 // connections of a thread share. It is never in use twice at a time, because callbacks only queue
 // frames and never read or write. Writing is put off to the end of the loop turn, so that all
 // requests made in a turn leave in one system call. Runs on the thread of the event base.
+#include "h2_socket.h"
+
+#include "h2_body.h"
 #include "h2_internal.h"
+#include "h2_tls.h"
 
 #include "base/clock.h"
 

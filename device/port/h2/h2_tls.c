@@ -3,6 +3,8 @@
 //
 // A context may serve connections on several threads: the table is the only shared mutable state
 // here and has a mutex of its own.
+#include "h2_tls.h"
+
 #include "h2_internal.h"
 
 #include "base/clock.h"

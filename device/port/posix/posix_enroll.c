@@ -5,13 +5,14 @@
 // device whose answer got lost asks again as the same one.
 #include "posix/posix_enroll.h"
 
-#include "posix/posix_internal.h"
+#include "posix/posix_tls.h"
 
 #include "base/prng.h"
 #include "base/os/regular_file.h"
 #include "base/span.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

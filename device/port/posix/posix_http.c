@@ -3,7 +3,9 @@
 // There is no reconnect logic here: when a connection fails its exchanges end, the runtime backs
 // off, and its next request opens a new one. A connection that drains (GOAWAY) keeps its streams
 // while a new one takes over. On the thread of the event base.
-#include "posix/posix_internal.h"
+#include "posix/posix_http.h"
+
+#include "posix/posix_errand.h"
 
 #include "base/check.h"
 

@@ -4,8 +4,8 @@
 #include "posix/posix_pipeline.h"
 
 #include "posix/posix_declared.h"
-#include "posix/posix_internal.h"
-#include "posix/posix_kv.h"
+#include "posix/posix_tunnel.h"
+#include "posix/store/posix_kv.h"
 
 #include "base/alloc.h"
 #include "base/carve.h"

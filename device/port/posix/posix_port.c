@@ -4,12 +4,17 @@
 // call the runtime, they wake the loop: the worker by an eventfd (posix_task.c), those that record
 // by another (posix_pipeline.c). A tick says when the next is due; it comes after TICK_MAX_US at
 // the latest.
-#include "posix/posix_internal.h"
+#include "posix/posix_port.h"
+
+#include "posix/posix_errand.h"
+#include "posix/posix_http.h"
 #include "posix/posix_pipeline.h"
+#include "posix/posix_tls.h"
+#include "posix/run/posix_task.h"
+#include "posix/store/posix_storage.h"
 
 #include "base/clock.h"
 #include "base/prng.h"
-#include "base/os/regular_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,53 +156,6 @@ static enum base_status mirrors_open(struct posix_port *port, const struct posix
     return BASE_OK;
 }
 
-static bool any_tls(const struct posix_options *options)
-{
-    bool tls = options->tls;
-    for (uint32_t i = 0; i < options->mirror_count; i++) {
-        tls = tls || options->mirrors[i].tls;
-    }
-    return tls;
-}
-
-// The TLS library opens files by itself, and would wait for a pipe and read on for ever.
-static enum base_status look_at_files(const struct posix_options *options, struct base_error *error)
-{
-    const char *const paths[] = {options->ca_pem_path, options->certificate_path,
-                                 options->certificate_key_path};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        if (paths[i] != NULL &&
-            base_regular_holds(paths[i], BASE_PEM_BYTES_MAX, error) != BASE_OK) {
-            return BASE_ERR_INVALID;
-        }
-    }
-    return BASE_OK;
-}
-
-enum base_status posix_tls_new(const struct posix_options *options, struct h2_tls **out_tls,
-                               struct base_error *error)
-{
-    struct h2_tls *tls = NULL;
-    if (any_tls(options)) {
-        BASE_TRY(look_at_files(options, error));
-        enum base_status status = h2_tls_new(options->ca_pem_path, &tls);
-        if (status != BASE_OK) {
-            return base_error_set(error, status, "%s: no usable certificates",
-                                  options->ca_pem_path != NULL ? options->ca_pem_path : "TLS");
-        }
-        h2_tls_born(tls, options->config.born_s);
-    }
-    if (tls != NULL && options->certificate_path != NULL &&
-        h2_tls_certificate(tls, options->certificate_path, options->certificate_key_path) !=
-            BASE_OK) {
-        h2_tls_free(tls);
-        return base_error_set(error, BASE_ERR_INVALID, "%s: no usable certificate and key",
-                              options->certificate_path);
-    }
-    *out_tls = tls;
-    return BASE_OK;
-}
-
 static enum base_status network_open(struct posix_port *port, struct event_base *base,
                                      struct base_error *error)
 {
@@ -221,7 +179,9 @@ static enum base_status network_open(struct posix_port *port, struct event_base 
     if (status != BASE_OK) {
         return base_error_set(error, status, "gateway address: %s", base_status_text(status));
     }
-    return posix_task_new(base, options->runner_path, port, woke, &port->task, error);
+    const struct posix_task_options task = {
+        .base = base, .runner_path = options->runner_path, .ctx = port, .woke = woke};
+    return posix_task_new(&task, &port->task, error);
 }
 
 static enum base_status runtime_open(struct posix_port *port, struct base_error *error)

@@ -24,8 +24,6 @@ struct event_base;
 struct posix_port;
 
 #define POSIX_MIRRORS_MAX 4
-// Bytes of the disk that content leaves free, for the state and for others.
-#define POSIX_SPACE_MIN_FREE ((uint64_t)16 << 20)
 
 // Another place that serves /v1/blob/; what it serves is verified like everything else.
 struct posix_mirror {

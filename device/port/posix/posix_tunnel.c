@@ -1,7 +1,9 @@
 // The tunnel's streams (struct dev_tunnel_transport) on the connection that carries check-ins,
 // hints and pulls: POST /v1/tunnel with an open body, one per class. Bytes and events go between
 // posix_http, which owns the connection, and the tunnel. On the thread of the event base.
-#include "posix/posix_internal.h"
+#include "posix/posix_tunnel.h"
+
+#include "posix/posix_http.h"
 
 #include "tunnel/tunnel.h"
 #include "wire/digest.h"

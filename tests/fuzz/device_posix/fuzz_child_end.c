@@ -2,7 +2,7 @@
 // written again and must be the same bytes, and within what a VM can say.
 #include "fuzz_target.h"
 
-#include "posix/posix_child_parse.h"
+#include "posix/run/posix_child_parse.h"
 #include "runner/runner_end.h"
 
 #include <string.h>

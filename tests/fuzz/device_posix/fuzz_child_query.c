@@ -2,7 +2,7 @@
 // process, from an attacker; otherwise a job, whose files the process reads behind its wall.
 #include "fuzz_target.h"
 
-#include "posix/posix_child_parse.h"
+#include "posix/run/posix_child_parse.h"
 #include "runner/runner_end.h"
 #include "runner/runner_job.h"
 

@@ -6,7 +6,7 @@
 //            u16 size of the even file, its bytes, the odd file's bytes
 #include "fuzz_target.h"
 
-#include "posix/posix_state.h"
+#include "posix/store/posix_state.h"
 
 #include "base/check.h"
 #include "base/cursor.h"

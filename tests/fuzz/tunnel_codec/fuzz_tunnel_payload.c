@@ -61,13 +61,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t left = base_reader_left(&reader);
     const uint8_t *frame = base_reader_bytes(&reader, left);
     if (frame != NULL && raw > 0 && raw <= WIRE_TUNNEL_RAW_MAX &&
-        gw_tunnel_zstd_open(zstd, dict, frame, left, raw, &out) == BASE_OK) {
+        gw_tunnel_zstd_open(zstd, dict, (struct base_span){frame, left}, raw, &out) == BASE_OK) {
         uint8_t *first = malloc(raw);
         if (first != NULL) {
             memcpy(first, out, raw);
             // zstd reads a dictionary it has not in its caches by another path, which lets some
             // damaged frames pass that this one refuses; but not with other content.
-            enum base_status again = gw_tunnel_zstd_open(zstd, dict, frame, left, raw, &out);
+            enum base_status again =
+                gw_tunnel_zstd_open(zstd, dict, (struct base_span){frame, left}, raw, &out);
             base_check(again == BASE_OK || (dict != NULL && again == BASE_ERR_CORRUPT));
             base_check(again != BASE_OK || memcmp(first, out, raw) == 0);
             walk(first, raw);

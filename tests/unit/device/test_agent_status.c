@@ -4,7 +4,7 @@
 
 #include "agent/agent_status.h"
 #include "device/state_record.h"
-#include "posix/posix_state.h"
+#include "posix/store/posix_state.h"
 
 #include <fcntl.h>
 #include <jansson.h>

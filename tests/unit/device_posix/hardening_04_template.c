@@ -4,7 +4,7 @@
 #include "nn_models.h"
 
 #include "model/model_store.h"
-#include "posix/posix_child.h"
+#include "posix/run/posix_child.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // What a task's process tries when a script has got out of its VM, and how the wall and the agent's
 // side of the channel end it. Each deed goes through where there is no wall, so the cases can fail.
 #include "base/clock.h"
-#include "posix/posix_child.h"
+#include "posix/run/posix_child.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -3,8 +3,8 @@
 // read whole, written, opened again. No process dies by a signal, the device always starts, and
 // what is read is what was put, or is not there; of the two records one is always there.
 // Files of earlier releases are read, and made anew at the first start.
-#include "posix/posix_internal.h"
-#include "posix/posix_kv.h"
+#include "posix/store/posix_storage.h"
+#include "posix/store/posix_kv.h"
 
 #include "base/prng.h"
 #include "base/record_seal.h"

@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "mem/mem_kv.h"
-#include "posix/posix_kv.h"
+#include "posix/store/posix_kv.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // file leads to, what is set aside, and in which order a new record reaches the disk.
 #include "test_kit.h"
 
-#include "posix/posix_state.h"
+#include "posix/store/posix_state.h"
 
 #include <errno.h>
 #include <fcntl.h>

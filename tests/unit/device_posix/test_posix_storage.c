@@ -1,7 +1,7 @@
 // The posix port's storage: what is read does not change, room is kept and given back, a save that
 // cannot be made leaves the record before, and every allocation fails once.
-#include "posix/posix_internal.h"
-#include "posix/posix_memfd.h"
+#include "posix/store/posix_storage.h"
+#include "posix/run/posix_memfd.h"
 
 #include "failing_heap.h"
 #include "test_kit.h"

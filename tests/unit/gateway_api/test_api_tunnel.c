@@ -48,8 +48,9 @@ static void upload(struct api_kit *kit, uint64_t id, uint32_t tenant, uint32_t c
     }
     size_t size = tunnel_rig_loss(&device, 1, 5, WIRE_TUNNEL_LOSS_QUOTA, frame);
     assert_int_equal(gw_session_receive(session, frame, size), BASE_OK);
-    while (!gw_ingest_high_water(kit->ingest, id, 1, 9, &high_water, &hash) ||
-           high_water < count + 1) {
+    while (
+        !gw_ingest_high_water(kit->ingest, &(struct gw_mark_key){id, 1, 9}, &high_water, &hash) ||
+        high_water < count + 1) {
         sched_yield();
     }
     gw_session_close(session);
@@ -138,9 +139,11 @@ static void test_uploads(void **state)
     struct base_error error = {0};
     const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     api_kit_init(&kit);
-    assert_int_equal(gw_ingest_declare(kit.ingest, 0, &topic, 1,
-                                       BASE_STR("{\"type\":\"string\",\"max\":64}"), &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_ingest_declare(
+            kit.ingest,
+            &(struct gw_upload){0, topic, 1, BASE_STR("{\"type\":\"string\",\"max\":64}")}, &error),
+        BASE_OK);
     upload(&kit, 0x11, 0, 5);
     json_t *root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
     const json_t *item = json_array_get(json_object_get(root, "uploads"), 0);
@@ -191,7 +194,9 @@ static void test_refused_records_are_shown(void **state)
     const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     api_kit_init(&kit);
     assert_int_equal(
-        gw_ingest_declare(kit.ingest, 0, &topic, 1, BASE_STR("{\"type\":\"integer\"}"), &error),
+        gw_ingest_declare(kit.ingest,
+                          &(struct gw_upload){0, topic, 1, BASE_STR("{\"type\":\"integer\"}")},
+                          &error),
         BASE_OK);
     json_t *root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
     assert_null(refused_at(root, 0));

@@ -1,7 +1,7 @@
 // Devices of the tunnel whose ids were chosen: all in one shard of the marks, at one place in it,
 // under the mix that the table used to have. In the keyed table they scatter; what is asked for is
 // found; the checkpoint's walk gives every one of them back.
-#include "tunnel/marks.h"
+#include "tunnel/mark/marks.h"
 
 #include "test_kit.h"
 

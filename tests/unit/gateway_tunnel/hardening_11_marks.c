@@ -4,7 +4,7 @@
 #include "tunnel_rig.h"
 
 #include "test_kit.h"
-#include "tunnel/marks.h"
+#include "tunnel/mark/marks.h"
 
 #include <unistd.h>
 
@@ -38,7 +38,8 @@ static bool is_known(uint64_t id, uint64_t batches)
 {
     uint64_t high_water = 0;
     uint64_t hash;
-    return gw_ingest_high_water(rig.ingest, id, CLASS, 1, &high_water, &hash) &&
+    return gw_ingest_high_water(rig.ingest, &(struct gw_mark_key){id, CLASS, 1}, &high_water,
+                                &hash) &&
            high_water == batches;
 }
 

@@ -224,24 +224,30 @@ static void test_topics(void **state)
     struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
     assert_int_equal(gw_topics_new(&(struct base_hash_key){1, 2}, &topics), BASE_OK);
     assert_null(gw_topics_find(topics, &topic));
-    assert_int_equal(gw_topics_declare(topics, 3, &topic, 1, base_str_of(ipv), &error), BASE_OK);
+    assert_int_equal(
+        gw_topics_declare(topics, &(struct gw_upload){3, topic, 1, base_str_of(ipv)}, &error),
+        BASE_OK);
     struct gw_topic *found = gw_topics_find(topics, &topic);
     assert_non_null(found);
     assert_int_equal(found->tenant, 3);
     assert_non_null(found->schema);
     // Another tenant cannot take it; its own may replace it, and another version stands beside.
-    assert_int_equal(gw_topics_declare(topics, 4, &topic, 1, BASE_STR(""), &error),
-                     BASE_ERR_CONFLICT);
-    assert_int_equal(gw_topics_declare(topics, 3, &topic, 2, BASE_STR(""), &error), BASE_OK);
+    assert_int_equal(
+        gw_topics_declare(topics, &(struct gw_upload){4, topic, 1, BASE_STR("")}, &error),
+        BASE_ERR_CONFLICT);
+    assert_int_equal(
+        gw_topics_declare(topics, &(struct gw_upload){3, topic, 2, BASE_STR("")}, &error), BASE_OK);
     assert_int_equal(gw_topics_find(topics, &topic)->class_id, 2);
     assert_non_null(found->schema); // who holds it may go on
     topic.schema = 2;
     assert_null(gw_topics_find(topics, &topic));
-    assert_int_equal(gw_topics_declare(topics, 3, &topic, 1, BASE_STR("\"nothing\""), &error),
+    assert_int_equal(gw_topics_declare(
+                         topics, &(struct gw_upload){3, topic, 1, BASE_STR("\"nothing\"")}, &error),
                      BASE_ERR_INVALID);
     topic.upload = BASE_STR("Not a name");
-    assert_int_equal(gw_topics_declare(topics, 3, &topic, 1, BASE_STR(""), &error),
-                     BASE_ERR_INVALID);
+    assert_int_equal(
+        gw_topics_declare(topics, &(struct gw_upload){3, topic, 1, BASE_STR("")}, &error),
+        BASE_ERR_INVALID);
     gw_topics_free(topics);
 }
 

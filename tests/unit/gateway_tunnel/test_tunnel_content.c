@@ -123,12 +123,17 @@ static void test_schemas(void **state)
     struct base_error error = {0};
     rig.options.refuse_unknown = true;
     start();
-    assert_int_equal(gw_ingest_declare(rig.ingest, 7, &topic, 2,
-                                       BASE_STR("{\"fields\":{\"a\":\"integer\",\"b?\":{\"type\":"
-                                                "\"string\",\"max\":4}}}"),
-                                       &error),
-                     BASE_OK);
-    assert_int_equal(gw_ingest_declare(rig.ingest, 8, &foreign, 2, BASE_STR(""), &error), BASE_OK);
+    assert_int_equal(
+        gw_ingest_declare(
+            rig.ingest,
+            &(struct gw_upload){7, topic, 2,
+                                BASE_STR("{\"fields\":{\"a\":\"integer\",\"b?\":{\"type\":"
+                                         "\"string\",\"max\":4}}}")},
+            &error),
+        BASE_OK);
+    assert_int_equal(
+        gw_ingest_declare(rig.ingest, &(struct gw_upload){8, foreign, 2, BASE_STR("")}, &error),
+        BASE_OK);
     send_records(topic, good, 3, true);
     assert_int_equal(rig.sink.waiting, 1);
     send_records(topic, third, 3, false);
@@ -147,7 +152,9 @@ static void test_schemas(void **state)
     send_records(topic, good, 1, true);
     assert_int_equal(rig.sink.waiting, 2);
     // Of another class than it was declared for.
-    assert_int_equal(gw_ingest_declare(rig.ingest, 7, &topic, 1, BASE_STR(""), &error), BASE_OK);
+    assert_int_equal(
+        gw_ingest_declare(rig.ingest, &(struct gw_upload){7, topic, 1, BASE_STR("")}, &error),
+        BASE_OK);
     send_records(topic, good, 1, false);
     expect_reject(BASE_ERR_INVALID, 0);
     const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
@@ -167,9 +174,11 @@ static void test_refused_records_are_told_together(void **state)
     struct wire_tunnel_reject told;
     size_t size;
     start();
-    assert_int_equal(gw_ingest_declare(rig.ingest, 7, &topic, 2,
-                                       BASE_STR("{\"fields\":{\"a\":\"integer\"}}"), &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_ingest_declare(
+            rig.ingest,
+            &(struct gw_upload){7, topic, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")}, &error),
+        BASE_OK);
     struct tunnel_rig_device first = device;
     send_records(topic, mixed, 5, true);
     send_records(topic, mixed, 3, true);
@@ -205,9 +214,12 @@ static void test_refused_records_are_told_together(void **state)
 static void declare_integers(const struct wire_topic *topic)
 {
     struct base_error error = {0};
-    assert_int_equal(gw_ingest_declare(rig.ingest, 7, topic, 2,
-                                       BASE_STR("{\"fields\":{\"a\":\"integer\"}}"), &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_ingest_declare(
+            rig.ingest,
+            &(struct gw_upload){7, *topic, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")},
+            &error),
+        BASE_OK);
 }
 
 static void read_reject(struct wire_tunnel_reject *out)

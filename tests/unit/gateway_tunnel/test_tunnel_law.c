@@ -436,8 +436,9 @@ static void test_restart(void **state)
             uint64_t hash;
             while (devices[i].next > 0 && high_water < devices[i].next) {
                 (void)tunnel_rig_pump(&rig, i % 2);
-                (void)gw_ingest_high_water(rig.ingest, devices[i].device, devices[i].class_id, 7,
-                                           &high_water, &hash);
+                (void)gw_ingest_high_water(
+                    rig.ingest, &(struct gw_mark_key){devices[i].device, devices[i].class_id, 7},
+                    &high_water, &hash);
             }
             devices[i].tail = devices[i].next;
             devices[i].tail_hash = devices[i].next_hash;

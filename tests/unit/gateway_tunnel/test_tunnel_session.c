@@ -89,7 +89,8 @@ static void test_acknowledged_when_durable(void **state)
     expect_nothing(&stream);
     uint64_t high_water;
     uint64_t hash;
-    assert_true(gw_ingest_high_water(rig.ingest, DEVICE, 1, EPOCH, &high_water, &hash));
+    assert_true(gw_ingest_high_water(rig.ingest, &(struct gw_mark_key){DEVICE, 1, EPOCH},
+                                     &high_water, &hash));
     assert_int_equal(high_water, 3);
     assert_int_equal(hash, device.next_hash);
     assert_true(gw_ingest_validate(rig.ingest));

@@ -129,7 +129,8 @@ static void test_two_workers(void **state)
     for (uint32_t i = 0; i < DEVICES; i++) {
         uint64_t high_water = 0;
         uint64_t hash = 0;
-        (void)gw_ingest_high_water(rig.ingest, i + 1, 2, 1, &high_water, &hash);
+        (void)gw_ingest_high_water(rig.ingest, &(struct gw_mark_key){i + 1, 2, 1}, &high_water,
+                                   &hash);
         assert_int_equal(high_water, devices[i].state.next);
         assert_int_equal(hash, devices[i].hashes[high_water]);
     }

@@ -1,9 +1,9 @@
 // The script VM's own tests once more, behind the wall: every run is also done by a task process
-// (posix/posix_child.h), and both must have come to the same.
+// (posix/run/posix_child.h), and both must have come to the same.
 #ifndef VM_KIT_APART_H
 #define VM_KIT_APART_H
 
-#include "posix/posix_child.h"
+#include "posix/run/posix_child.h"
 
 #define KIT_APART_RUNS_MAX 200 // a sanitized process takes its time to start
 

@@ -1,0 +1,13 @@
+// Frames out of the byte stream.
+#ifndef GW_SESSION_INPUT_H
+#define GW_SESSION_INPUT_H
+
+#include "tunnel/ingest.h"
+
+// Looks at what waits in `input`.
+enum base_status gw_session_process(struct gw_session *session);
+// The peer broke the protocol: counted, logged. Returns `status`.
+enum base_status gw_session_violation(struct gw_session *session, enum base_status status,
+                                      const char *what);
+
+#endif
