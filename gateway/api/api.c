@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define API_PREFIX BASE_STR("/api/v1/")
+#define API_PREFIX BASE_STR(GW_API_PATH)
 
 static bool ready(struct gw_api_call *call)
 {
@@ -274,16 +274,6 @@ static void finish_call(struct gw_worker *worker, struct gw_control_call *contro
     gw_exchange_finish(control->exchange);
 }
 
-static void handle_console(struct gw_exchange *exchange)
-{
-    if (exchange->request.method == GW_METHOD_GET || exchange->request.method == GW_METHOD_HEAD) {
-        gw_api_console(exchange);
-    } else {
-        gw_reply_method(exchange, "GET, HEAD");
-    }
-    gw_exchange_finish(exchange);
-}
-
 // A page of another origin can make a browser send plain forms here, but not this type without
 // asking first.
 static bool type_fits(const struct gw_request *request)
@@ -340,12 +330,6 @@ static bool look_at_head(struct gw_exchange *exchange, const struct gw_actor *ac
     return wanted;
 }
 
-void gw_api_install(struct gw_core *core)
-{
-    json_object_seed(0); // draws from the system; must happen before threads parse
-    gw_core_set_api(core, gw_api_handle, look_at_head);
-}
-
 // A request that was refused before anybody looked at it: its status is filled.
 static bool is_noted(struct gw_core *core, const struct gw_exchange *exchange)
 {
@@ -394,14 +378,20 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
     return true;
 }
 
-void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange,
+// One request: exactly one gw_exchange_finish, now or later. `actor` NULL: refused already.
+static void handle(struct gw_worker *worker, struct gw_exchange *exchange,
                    const struct gw_actor *actor)
 {
-    if (base_str_equal(exchange->request.path, BASE_STR("/"))) {
-        handle_console(exchange);
-    } else if (!send_call(worker, exchange, actor)) {
+    if (!send_call(worker, exchange, actor)) {
         gw_exchange_finish(exchange);
     }
+}
+
+void gw_api_install(struct gw_core *core)
+{
+    json_object_seed(0); // draws from the system; must happen before threads parse
+    gw_core_set_api(core, handle, look_at_head);
+    gw_core_set_console(core, gw_api_console);
 }
 
 // ---- Helpers of the handlers

@@ -18,15 +18,8 @@
 #define GW_API_VIEWS_BATCH    16u   // views fetched at a time for a list
 #define GW_API_LOG_SLICES_MAX 4096u // slices in one page of a log; it ends after the line with more
 
-struct gw_actor; // svc/access/operators.h
-
-// Seeds the JSON library's hash tables and registers gw_api_handle. Before threads are started and
-// before the first worker is made.
+// Seeds the JSON library's hash tables, and sets the API and the console into the core. Before
+// threads are started and before the first worker is made.
 void gw_api_install(struct gw_core *core);
-
-// Answers one request under /api/v1/ or for `/`: exactly one gw_exchange_finish, now or later.
-// `actor` NULL: refused already, or the console.
-void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange,
-                   const struct gw_actor *actor);
 
 #endif

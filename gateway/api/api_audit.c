@@ -265,7 +265,7 @@ struct page {
 static bool task_of(struct gw_api_call *call, const json_t *entry, struct base_str *out)
 {
     static const char *const states[] = {"after", "before"};
-    const struct base_str tasks = BASE_STR("/api/v1/tasks");
+    const struct base_str tasks = BASE_STR(GW_API_PATH "tasks");
     const json_t *name = json_object_get(entry, "path");
     struct base_str path = {json_string_value(name), json_string_length(name)};
 

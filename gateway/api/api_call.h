@@ -228,7 +228,7 @@ void gw_api_kill(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_unkill_prepare(struct gw_api_call *call);
 void gw_api_unkill(struct gw_core *core, struct gw_api_call *call);
 
-// The console page and its headers; answers GET and HEAD of `/`.
+// The console page and its headers, for GET and HEAD of `/`.
 void gw_api_console(struct gw_exchange *exchange);
 
 #endif

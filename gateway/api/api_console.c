@@ -1,7 +1,7 @@
-// The web console: one page, compiled into the program, served at `/`. Called by api.c on the
-// worker's thread; nothing of the core is touched. The headers that keep a browser from loading or
-// sending anything elsewhere are set here: the page needs its inline script and this gateway, and
-// gets no more.
+// The web console: one page, compiled into the program, served at `/`. Called by the core on
+// the worker's thread; nothing of the core is touched. The headers that keep a browser from loading
+// or sending anything elsewhere are set here: the page needs its inline script and this gateway,
+// and gets no more.
 #include "api/api_call.h"
 #include "api/console_page.h"
 

@@ -83,7 +83,7 @@ static json_t *artifact_json(struct gw_core *core, const struct ddi_call *call,
     bool secure = ddi_exchange(call)->request.secure;
     wire_sha256_hex(&file->digest, hex);
     json_t *hashes = hashes_json(core, &file->digest);
-    json_t *link = ddi_href(call, "/v1/blob/%s", hex);
+    json_t *link = ddi_href(call, GW_BLOB_PATH "%s", hex);
     // "download" is over TLS, "download-http" in clear text; clients take what is there.
     json_t *links = json_pack("{s:o}", secure ? "download" : "download-http", link);
     if (hashes == NULL) {

@@ -13,6 +13,7 @@
 #include "http/parse/h1_message.h"
 #include "http/stream.h"
 #include "http/worker.h"
+#include "svc/route.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -219,13 +220,12 @@ static void split_target(const struct gw_h1_message *request, struct base_str *a
 }
 
 // Operators' paths, and those of machines that watch.
-static bool is_served(struct base_str path)
+static bool is_served(const struct gw_h1_door *door, struct base_str path)
 {
-    static const char *const paths[] = {"/", "/metrics", "/healthz", "/readyz", "/api/v1"};
     const char *mark = memchr(path.data, '?', path.size);
     struct base_str bare = {path.data, mark != NULL ? (size_t)(mark - path.data) : path.size};
-    return begins(bare, BASE_STR("/api/v1/")) ||
-           is_any(bare, paths, sizeof(paths) / sizeof(paths[0]));
+    const struct gw_route *route = gw_route_find(door->conn->worker->core, bare);
+    return route != NULL && (route->flags & GW_ROUTE_HTTP1) != 0;
 }
 
 static void submit(struct gw_h1_door *door, struct base_str authority, struct base_str path)
@@ -269,7 +269,7 @@ static void on_head(struct gw_h1_door *door)
     split_target(request, &authority, &path);
     if (!ok || path.data[0] != '/') {
         refuse(door, 400, "one host field is needed, at most one expect, and a path");
-    } else if (!is_served(path)) {
+    } else if (!is_served(door, path)) {
         refuse(door, 505,
                "HTTP/1.1 is for the console, /api/v1, /metrics, /healthz and /readyz; "
                "everything else speaks HTTP/2");

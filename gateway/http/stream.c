@@ -77,6 +77,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     work->worker = worker;
     work->next = NULL;
     exchange->refused = false;
+    exchange->route = NULL;
     exchange->noted = NULL;
     gw_body_spool_init(&work->spool);
     work->reserved[GW_BUDGET_MEMORY] = 0;

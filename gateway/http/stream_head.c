@@ -8,6 +8,7 @@
 #include "http/guard/host_list.h"
 #include "http/tls/tls_identity.h"
 #include "http/worker.h"
+#include "svc/route.h"
 
 #include <string.h>
 
@@ -104,7 +105,7 @@ static int refused(struct gw_stream *stream, const char **out_detail)
         *out_detail = "no such resource, and no upstream is configured";
         return 404;
     }
-    if (stream->conn->early && !gw_request_is_duplex(&work->exchange.request)) {
+    if (stream->conn->early && !gw_route_has(&work->exchange, GW_ROUTE_EARLY)) {
         *out_detail = "not before the TLS handshake is complete";
         return 425;
     }
@@ -161,7 +162,7 @@ void gw_stream_headers_done(struct gw_stream *stream)
         return;
     }
     note_peer(stream, &exchange->request);
-    if (gw_request_is_duplex(&exchange->request) && !work->forward) {
+    if (gw_route_has(exchange, GW_ROUTE_DUPLEX)) {
         gw_stream_hand_over(stream); // the body is what follows the answer
         base_check(stream->state != GW_STREAM_HANDLING);
         return;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "http/conn.h"
 #include "http/worker.h"
+#include "svc/route.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -116,7 +117,8 @@ static void set_path(struct gw_stream *stream, struct base_str value)
         request->query = (struct base_str){mark + 1, whole.size - request->path.size - 1};
     }
     work->path_seen = true;
-    work->forward = !gw_worker_owns_path(stream->conn->worker->core, request->path);
+    work->exchange.route = gw_route_find(stream->conn->worker->core, request->path);
+    work->forward = work->exchange.route == NULL;
 }
 
 static void forward(struct gw_stream_work *work, struct base_str name, struct base_str value)

@@ -46,9 +46,9 @@ bool gw_deltas_stopping(struct gw_core *core);
 
 struct gw_actor; // svc/access/operators.h
 
-// Answers one request under /api/v1/, on the worker's thread. `actor` is who sent it, valid during
-// the call; NULL: the reply says already why it is refused, and it has to be noted and finished.
-// Must end in exactly one gw_exchange_finish, now or after a control call.
+// Answers one request under GW_API_PATH, on the worker's thread. `actor` is who sent it, valid
+// during the call; NULL: the reply says already why it is refused, and it has to be noted and
+// finished. Must end in exactly one gw_exchange_finish, now or after a control call.
 typedef void (*gw_api_fn)(struct gw_worker *worker, struct gw_exchange *exchange,
                           const struct gw_actor *actor);
 
@@ -58,7 +58,10 @@ typedef bool (*gw_api_head_fn)(struct gw_exchange *exchange, const struct gw_act
                                enum gw_body_size *out_size);
 
 // Before the first worker is made. Without it /api/v1/ answers 404.
+#define GW_API_PATH "/api/v1/" // and the resource
 void gw_core_set_api(struct gw_core *core, gw_api_fn handle, gw_api_head_fn head);
+// The page at `/`, whose reply it fills. Without one there is none.
+void gw_core_set_console(struct gw_core *core, void (*reply)(struct gw_exchange *exchange));
 
 // The same for hawkBit's device API, /TENANT/controller/v1/...; it checks who asks by itself.
 typedef void (*gw_ddi_fn)(struct gw_worker *worker, struct gw_exchange *exchange);

@@ -105,16 +105,13 @@ BASE_NODISCARD enum base_status gw_worker_new(struct gw_core *core, void *post_c
 // No exchange of this worker may be unfinished, no message pending.
 void gw_worker_free(struct gw_worker *worker);
 
-// Routes and answers one request (see exchange.h). Called on the worker's thread; `finish` may run
-// before it returns.
+// Answers one request (see exchange.h) by its route (svc/route.h). Called on the worker's thread;
+// `finish` may run before it returns.
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 // The transport answered by itself, before the core could: what failed is noted
 // (svc/device/device_faults.h).
 void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchange);
-
-// Is this a path the core answers itself (true), or one for the reverse proxy (false)?
-bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path);
 
 // Value for `walle-offer` on a proxied business response to a request that carried walle-device and
 // walle-profile: base64url text in the arena, empty when there is no news. Fast path, no I/O.

@@ -9,7 +9,8 @@
 struct gw_core_hooks {
     gw_api_fn api;
     gw_api_head_fn api_head;
-    gw_ddi_fn ddi; // NULL: its paths belong to the upstream
+    void (*console)(struct gw_exchange *exchange); // NULL: no page
+    gw_ddi_fn ddi;                                 // NULL: its paths belong to the upstream
     gw_ddi_head_fn ddi_head;
     struct gw_tunnel_seam tunnel; // ingest NULL: none
 };

@@ -89,6 +89,11 @@ void gw_core_set_api(struct gw_core *core, gw_api_fn handle, gw_api_head_fn head
     core->hooks.api_head = head;
 }
 
+void gw_core_set_console(struct gw_core *core, void (*reply)(struct gw_exchange *exchange))
+{
+    core->hooks.console = reply;
+}
+
 struct base_str gw_worker_ddi_token(const struct gw_worker *worker)
 {
     return (struct base_str){worker->core->set.ddi_token, worker->core->set.ddi_token_bytes};

@@ -7,8 +7,8 @@
 // After `abandon` (the stream is gone) the core still calls finish, which then only releases
 // memory.
 //
-// Two-way streams. A request for which gw_request_is_duplex holds is handed over when its headers
-// are complete, its body open, and answered before gw_core_handle returns. With GW_REPLY_DUPLEX
+// Two-way streams. A request whose route is GW_ROUTE_DUPLEX is handed over when its headers are
+// complete, its body open, and answered before gw_core_handle returns. With GW_REPLY_DUPLEX
 // both bodies stay open and carry frames of the tunnel (tunnel/ingest.h); any other answer ends it.
 #ifndef GW_EXCHANGE_H
 #define GW_EXCHANGE_H
@@ -115,9 +115,12 @@ enum gw_body_size {
     GW_BODY_SIZE_COUNT
 };
 
+struct gw_route; // svc/route.h
+
 struct gw_exchange {
     struct base_arena *arena;
     struct gw_request request;
+    const struct gw_route *route; // of its path; NULL: not looked up, or none
     struct gw_reply reply;
     void *owner;                              // the transport's stream
     void (*finish)(struct gw_exchange *self); // set by the transport
@@ -129,12 +132,6 @@ struct gw_exchange {
     struct gw_core *noted; // its first two arguments
     int noted_as;
 };
-
-static inline bool gw_request_is_duplex(const struct gw_request *request)
-{
-    return request->method == GW_METHOD_POST &&
-           base_str_equal(request->path, BASE_STR("/v1/tunnel"));
-}
 
 // Adds a header; silently ignored past GW_REPLY_HEADERS_MAX (a bug caught by base_assert in debug
 // builds).

@@ -1,5 +1,5 @@
 // GET /metrics in Prometheus text format, and the latency histogram behind it. Each worker writes
-// its own counters; whoever answers sums them with relaxed loads. Worker's thread. request_router.c
+// its own counters; whoever answers sums them with relaxed loads. Worker's thread. route.c
 // answers with it. Text is built in the exchange's arena and bounded by TEXT_BYTES_MAX. What the
 // control thread owns is not looked at: rollout_figures.c has a copy of it.
 #include "svc/metrics_text.h"

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "ddi/ddi.h"
 #include "svc/access/head_check.h"
+#include "svc/route.h"
 #include "svc/tunnel_seam.h"
 
 #include "base/check.h"
@@ -138,10 +139,24 @@ void gw_core_refused(struct gw_worker *worker, const struct gw_exchange *exchang
     (void)exchange;
 }
 
-bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path)
+// Here everything is the gateway's but what begins with /up/; the tunnel and HTTP/1.1's paths are
+// as they are in the real table.
+const struct gw_route *gw_route_find(const struct gw_worker *worker, struct base_str path)
 {
+    static const struct gw_route any = {.methods = GW_ROUTE_ANY};
+    static const struct gw_route tunnel = {.methods = GW_ROUTE_POST,
+                                           .flags = GW_ROUTE_DUPLEX | GW_ROUTE_EARLY};
+    static const struct gw_route http1 = {.methods = GW_ROUTE_ANY, .flags = GW_ROUTE_HTTP1};
+    static const char *const watched[] = {"/", "/metrics", "/healthz", "/readyz", "/api/v1"};
     (void)worker;
-    return !base_str_starts(path, BASE_STR("/up/"));
+    if (base_str_starts(path, BASE_STR("/up/"))) {
+        return NULL;
+    }
+    bool old = base_str_starts(path, BASE_STR("/api/v1/"));
+    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
+        old = old || base_str_equal(path, base_str_of(watched[i]));
+    }
+    return base_str_equal(path, BASE_STR("/v1/tunnel")) ? &tunnel : old ? &http1 : &any;
 }
 
 static void header(struct gw_reply *reply, struct base_str name, struct base_str value)
@@ -226,7 +241,7 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         header(reply, BASE_STR("content-type"), BASE_STR("text/event-stream"));
         reply->body = (const uint8_t *)"event: hello\ndata: {}\n\n";
         reply->body_bytes = 23;
-    } else if (gw_request_is_duplex(request)) {
+    } else if (gw_route_has(exchange, GW_ROUTE_DUPLEX)) {
         reply->kind = request->device.size > 0 ? GW_REPLY_DUPLEX : GW_REPLY_BYTES;
         reply->status = request->device.size > 0 ? 200 : 400;
         reply->device = 1234;

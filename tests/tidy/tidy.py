@@ -6,7 +6,7 @@
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
 Rules: dependency rules between modules and between the parts of the gateway's core, folders (how many files, no
-circles), one door per library, sizes, banned calls, unique file names, first include, header guards, formatting, keyed
+circles), one table of routes, one door per library, sizes, banned calls, unique file names, first include, header guards, formatting, keyed
 hashes in the gateway, the guard of terminals, words that may not be in the repository, symbols of the sans-I/O cores,
 fences, tables and line lengths of pages, files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
@@ -150,7 +150,7 @@ UNKEYED_MAY = {
 # of gateway/svc lies what all of them stand on, and (SVC_TOP) what stands on all of them.
 SVC = "gateway/svc/"
 SVC_PARTS = ["", "access", "content", "plan", "tally", "trust", "device", "rollout", "view"]
-SVC_TOP = ["clock_record.c", "control_thread.c", "core.c", "metrics_text.c", "metrics_text.h", "request_router.c",
+SVC_TOP = ["clock_record.c", "control_thread.c", "core.c", "metrics_text.c", "metrics_text.h", "route.c",
            "stored_uploads.c", "tunnel_admit.c", "tunnel_admit.h"]
 # Who may reach up, and why.
 SVC_UP = {
@@ -176,6 +176,11 @@ FOLDER_CIRCLE_MAY = {
 PIPELINE = "device/pipeline/"
 PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "stream": ["record"],
                   "": ["storage", "record", "trigger", "stream"]}
+
+# Paths that the gateway serves stand in one table; what others need of one is a name beside the handler's.
+ROUTES = r'"/(v1|api|metrics|healthz|readyz)\b'
+ROUTES_IN = ("gateway/svc/route.c", "gateway/svc/control.h", "gateway/svc/content/blob.h")
+ROUTES_OF = ("gateway/svc/", "gateway/http/", "gateway/api/", "gateway/ddi/", "gateway/tunnel/")
 
 # Words that speak of something else than the product.
 FORBIDDEN = [
@@ -331,6 +336,15 @@ class Tidy:
             other = os.path.dirname(found.group(1)) if found else part
             if other != part and other not in PIPELINE_PARTS[part]:
                 self.report(name, number, "parts", f"{found.group(1)} is not below it: move what both need down, or pass a function")
+
+    def check_routes(self, name, lines):
+        if not name.startswith(ROUTES_OF) or name in ROUTES_IN:
+            return
+        in_comment = False
+        for number, line in enumerate(lines, 1):
+            code, in_comment = strip_comment(line, in_comment)
+            if '""' in code and re.search(ROUTES, line):
+                self.report(name, number, "routes", "a path of the gateway: ask its route (svc/route.h)")
 
     def check_folders(self):
         """No folder of product code is crowded, and no two include each other, straight or through others."""
@@ -598,6 +612,7 @@ class Tidy:
                 self.check_includes(name, lines)
                 self.check_parts(name, lines)
                 self.check_pipeline(name, lines)
+                self.check_routes(name, lines)
                 self.check_sizes(name, lines)
                 self.check_banned(name, lines)
                 self.check_keyed(name, lines)
@@ -678,6 +693,7 @@ BREAKS = [
     ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
     ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
     ("dependency", "policy/CMakeLists.txt", "walle_library(NAME policy DIR . USES base)\n"),
+    ("routes", "gateway/http/bad.c", OPENING + 'static const char bad[] = "/v1/checkin";\n'),
     ("parts", "gateway/svc/access/bad.c", OPENING + '#include "svc/rollout/rollouts.h"\n'),
     ("parts", "gateway/svc/bad.c", OPENING + '#include "svc/access/access.h"\n'),
     ("parts", "gateway/svc/new/bad.c", OPENING),

@@ -9,6 +9,7 @@
 
 #include "svc/access/console_login.h"
 #include "svc/reply.h"
+#include "svc/route.h"
 
 #include <string.h>
 
@@ -108,10 +109,10 @@ static bool be_token(struct gw_core *core, struct base_str given, struct gw_acto
 
 // A session of the console, or at its door the code that opens one: who asked for it, if its token
 // still lives.
-static bool be_login(struct gw_core *core, const struct gw_request *request, struct base_str given,
-                     struct gw_actor *out)
+static bool be_login(struct gw_core *core, const struct gw_exchange *exchange,
+                     struct base_str given, struct gw_actor *out)
 {
-    bool door = base_str_equal(request->path, BASE_STR(GW_LOGIN_PATH));
+    bool door = exchange->route != NULL && exchange->route->who == GW_FOR_LOGIN;
     uint64_t id = 0;
     uint64_t now_s = gw_core_now_s(core);
     if (!gw_login_find(core, given, door, &id)) {
@@ -219,7 +220,7 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
     }
     if (is_admin_token(core, given)) {
         be_admin(out);
-    } else if (!be_token(core, given, out) && !be_login(core, request, given, out)) {
+    } else if (!be_token(core, given, out) && !be_login(core, exchange, given, out)) {
         return refuse_failed(core, exchange, core->operators->failures);
     }
     return admit(core, exchange, out);

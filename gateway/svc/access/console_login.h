@@ -21,7 +21,6 @@
 #define GW_LOGIN_SESSIONS_EACH 64u   // ... of one token; then its oldest ends
 #define GW_LOGIN_SESSION_S     43200u
 #define GW_LOGIN_TOKEN_S_MAX   2592000u // 30 days: how long a token lives that a session makes
-#define GW_LOGIN_PATH          "/api/v1/console/session"
 
 struct gw_logins;
 

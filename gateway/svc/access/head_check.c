@@ -1,4 +1,4 @@
-// Decides at the headers what can be decided there; request_router.c asks, by route. A refusal that
+// Decides at the headers what can be decided there; route.c asks, by route. A refusal that
 // needs a note in the audit log is finished by the same code as one that comes with its body. On
 // the worker's thread.
 #include "svc/access/head_check.h"
@@ -64,7 +64,6 @@ bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct 
 {
     struct gw_core *core = worker->core;
     struct gw_actor actor = {0};
-    out->size = GW_BODY_PLAIN;
     if (core->hooks.api_head == NULL) {
         return true;
     }
@@ -78,7 +77,7 @@ bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct 
 
 bool gw_ddi_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
 {
-    out->size = GW_BODY_PLAIN;
+    (void)out;
     return worker->core->hooks.ddi_head(worker, exchange);
 }
 

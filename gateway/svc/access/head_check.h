@@ -36,7 +36,7 @@ bool gw_core_prove(struct gw_worker *worker, struct gw_exchange *exchange, struc
 struct base_str gw_core_proven_text(struct gw_worker *worker, const struct gw_head *head,
                                     char out[GW_PROVEN_TEXT_MAX]);
 
-// ---- The checks of routes, for request_router.c: false when the answer needs no body
+// ---- The checks of routes, for route.c: false when the answer needs no body
 
 bool gw_report_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
 bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);

@@ -59,6 +59,7 @@ const char *gw_blob_note(const struct gw_blob *blob);
 void gw_blob_set_note(struct gw_blob *blob, const char *text); // cut at GW_BLOB_NOTE_MAX
 
 // GET and HEAD /v1/blob/{sha256}.
+#define GW_BLOB_PATH "/v1/blob/" // and the hash
 void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 #endif

@@ -12,13 +12,13 @@
 #include "svc/access/credentials.h"
 #include "svc/core_private.h"
 #include "svc/reply.h"
+#include "svc/route.h"
 #include "svc/core_worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOB_PREFIX       "/v1/blob/"
 #define CONTENT_RANGE_MAX 80
 
 // ---- Storing
@@ -196,7 +196,7 @@ static void common_headers(struct gw_exchange *exchange, const struct gw_blob *b
     if (copy != NULL) {
         gw_reply_header(reply, BASE_STR("etag"), (struct base_str){copy, etag.size});
     }
-    bool exclusive = base_str_starts(exchange->request.path, BASE_STR(GW_EXCLUSIVE_PREFIX));
+    bool exclusive = exchange->route->who == GW_FOR_ONE_DEVICE;
     gw_reply_header(reply, BASE_STR("cache-control"),
                     exclusive ? BASE_STR(GW_EXCLUSIVE_CACHING)
                               : BASE_STR("public, max-age=31536000, immutable"));
@@ -440,12 +440,10 @@ static bool is_admitted(struct gw_core *core, struct gw_exchange *exchange)
 void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
-    size_t prefix = sizeof(BLOB_PREFIX) - 1;
-    struct base_str hex = {request->path.data + prefix, request->path.size - prefix};
     struct wire_sha256 digest;
     struct gw_blob *blob = NULL;
     gw_count(&worker->stats.blobs, 1);
-    if (wire_sha256_parse(hex, &digest) != BASE_OK) {
+    if (wire_sha256_parse(gw_route_rest(exchange), &digest) != BASE_OK) {
         gw_reply_problem(exchange, 400, "a blob is named by 64 hex digits");
         gw_exchange_finish(exchange);
         return;

@@ -14,7 +14,6 @@
 #include "svc/exchange.h"
 #include "wire/trust/personal.h"
 
-#define GW_EXCLUSIVE_PREFIX  "/v1/exclusive/"
 #define GW_EXCLUSIVE_CACHING "private, no-store"
 
 struct gw_core;

@@ -7,11 +7,10 @@
 #include "svc/core_private.h"
 #include "svc/access/credentials.h"
 #include "svc/reply.h"
+#include "svc/route.h"
 #include "svc/core_worker.h"
 
 #include <string.h>
-
-#define PREFIX_SIZE (sizeof(GW_EXCLUSIVE_PREFIX) - 1)
 
 struct question {
     struct wire_sha256 root;
@@ -21,9 +20,9 @@ struct question {
     uint16_t tenant;
 };
 
-static bool parse_path(struct base_str path, struct question *out)
+// The path behind "/v1/exclusive/".
+static bool parse_path(struct base_str rest, struct question *out)
 {
-    struct base_str rest = {path.data + PREFIX_SIZE, path.size - PREFIX_SIZE};
     out->has_content = rest.size > WIRE_SHA256_HEX;
     if (out->has_content) {
         struct base_str content = {rest.data + WIRE_SHA256_HEX + 1,
@@ -113,7 +112,7 @@ static enum base_status answer(struct gw_worker *worker, struct gw_exchange *exc
 static bool ask(struct gw_worker *worker, struct gw_exchange *exchange, struct question *question)
 {
     const struct gw_request *request = &exchange->request;
-    if (!parse_path(request->path, question)) {
+    if (!parse_path(gw_route_rest(exchange), question)) {
         gw_reply_problem(exchange, 400, "exclusive files are named by ROOT or ROOT/SHA256 in hex");
         return false;
     }

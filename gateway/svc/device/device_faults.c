@@ -1,5 +1,5 @@
 // Counts, log lines and the table of last ones; see device_faults.h. Any thread, one mutex that is
-// taken for such answers alone. reply.c and request_router.c note a refusal on the worker,
+// taken for such answers alone. reply.c and route.c note a refusal on the worker,
 // report_intake.c what a device did not believe; why.c and metrics_text.c ask. The table is bounded
 // and found by a hash of the device: of the few places of its hash a new fault takes the oldest.
 // What anybody says in the name of a proven device is not kept for it.

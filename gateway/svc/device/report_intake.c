@@ -1,6 +1,6 @@
 // POST /v1/report: parse, hand to the writer thread, and answer 204 only after the group it was
 // part of is on disk. Parsing and answering on the worker's thread; apply and done on the writer's.
-// request_router.c brings requests, ride.c reports that came with a proxied one, foreign.c what is
+// route.c brings requests, ride.c reports that came with a proxied one, foreign.c what is
 // told for a device by somebody else. A job lies in the exchange's arena, so a worker keeps the
 // exchange until `done` came back. Which reports count is said below the includes.
 #include "svc/device/report_intake.h"

@@ -5,15 +5,15 @@
 
 #include "wire/profile.h"
 #include "svc/reply.h"
+#include "svc/route.h"
 #include "svc/trust/director_private.h"
 #include "svc/core_worker.h"
 #include "svc/core_private.h"
 
 #include <string.h>
 
-#define META_PREFIX     "/v1/meta/"
-#define ROOT_PREFIX     META_PREFIX "root/"
-#define SNAPSHOT_PREFIX META_PREFIX "snapshot/"
+#define ROOT_PREFIX     "root/"
+#define SNAPSHOT_PREFIX "snapshot/"
 
 static bool entry_of(const uint8_t *bytes, size_t size, struct wire_director_entry *out)
 {
@@ -145,14 +145,14 @@ static struct base_str behind(struct base_str path, const char *prefix)
 void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_meta *meta = worker->meta;
-    struct base_str path = exchange->request.path;
+    struct base_str path = gw_route_rest(exchange);
     struct gw_reply *reply = &exchange->reply;
     struct gw_blob *found = NULL;
     if (meta != NULL && base_str_starts(path, BASE_STR(ROOT_PREFIX))) {
         found = find_root(meta, behind(path, ROOT_PREFIX));
     } else if (meta != NULL && base_str_starts(path, BASE_STR(SNAPSHOT_PREFIX))) {
         found = find_snapshot(meta, behind(path, SNAPSHOT_PREFIX));
-    } else if (meta != NULL && base_str_equal(path, BASE_STR(META_PREFIX "timestamp"))) {
+    } else if (meta != NULL && base_str_equal(path, BASE_STR("timestamp"))) {
         found = meta->timestamp;
     }
     if (found == NULL) {

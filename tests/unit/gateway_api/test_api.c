@@ -621,7 +621,7 @@ static void test_console(void **state)
     answer.exchange =
         (struct gw_exchange){.arena = &answer.arena, .owner = &answer, .finish = api_kit_finish};
     answer.exchange.request.path = BASE_STR("/");
-    gw_api_handle(kit.worker, &answer.exchange, NULL);
+    gw_core_handle(kit.worker, &answer.exchange);
     assert_true(answer.finished);
     const struct gw_reply *reply = &answer.exchange.reply;
     assert_int_equal(reply->status, 200);
