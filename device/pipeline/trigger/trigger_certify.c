@@ -137,8 +137,8 @@ static void count_lists(struct trig_build *build)
 static uint64_t cost_of_literals(struct trig_build *build, uint32_t *out_matched_max)
 {
     const struct trig_counts *counts = &build->counts;
-    uint64_t dearest[TRIG_SHAPES] = {0};
-    uint32_t most[TRIG_SHAPES] = {0};
+    uint64_t dearest[DEV_TRIGGER_SHAPES] = {0};
+    uint32_t most[DEV_TRIGGER_SHAPES] = {0};
     for (uint32_t i = 0; i < counts->symbols; i++) {
         build->symbols[i].cost = 0;
     }
@@ -158,7 +158,7 @@ static uint64_t cost_of_literals(struct trig_build *build, uint32_t *out_matched
     }
     uint64_t cost = 0;
     *out_matched_max = 0;
-    for (uint32_t shape = 0; shape < TRIG_SHAPES; shape++) {
+    for (uint32_t shape = 0; shape < DEV_TRIGGER_SHAPES; shape++) {
         cost += dearest[shape] + ((counts->shapes >> shape & 1) != 0); // one look for the symbol
         *out_matched_max += most[shape];
     }

@@ -243,13 +243,24 @@ const struct dev_trigger_fired *dev_trigger_on_event(struct dev_trigger_engine *
                                                      const struct dev_event *event,
                                                      uint32_t *out_count)
 {
+    struct dev_trigger_found found;
+    (void)dev_trigger_find(engine->set, event, &found);
+    return dev_trigger_on_found(engine, event, &found, out_count);
+}
+
+const struct dev_trigger_fired *dev_trigger_on_found(struct dev_trigger_engine *engine,
+                                                     const struct dev_event *event,
+                                                     const struct dev_trigger_found *found,
+                                                     uint32_t *out_count)
+{
     *out_count = 0;
     if (!is_new(engine, event)) {
         return engine->fired;
     }
     engine->work = 0;
     trig_clock_advance(engine, event);
-    engine->literal_count = trig_match_event(engine->set, event, engine->literals, &engine->work);
+    engine->literal_count =
+        trig_match_found(engine->set, event, found, engine->literals, &engine->work);
     if (engine->literal_count == 0 && engine->live_count == 0 && engine->keyed_live_count == 0 &&
         engine->set->counts.root_anys == 0) {
         end_event(engine, event);

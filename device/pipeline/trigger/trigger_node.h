@@ -14,7 +14,6 @@
 
 #include "base/prng.h"
 
-#define TRIG_SHAPES    12         // how much of kind, name, page and item a symbol fixes
 #define TRIG_NO_NODE   0xffffffu  // parent of a root
 #define TRIG_NONE      UINT32_MAX // no index
 #define TRIG_SLOT_FREE UINT32_MAX

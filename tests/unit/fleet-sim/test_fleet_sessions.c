@@ -111,8 +111,9 @@ static uint32_t engine_give(struct engine *e, const struct dev_recording *record
         .attrs_bytes = (uint32_t)size,
         .attr_count = recording->attr_count,
     };
-    if (dev_trigger_wants(e->set, &event)) {
-        (void)dev_trigger_on_event(e->engine, &event, &fired);
+    struct dev_trigger_found found;
+    if (dev_trigger_find(e->set, &event, &found)) {
+        (void)dev_trigger_on_found(e->engine, &event, &found, &fired);
     }
     return fired;
 }

@@ -33,7 +33,8 @@ static void refusals_name_the_source(void **state)
     uint32_t count;
     (void)dev_trigger_on_event(rig.engine, &event, &count);
     assert_int_equal(count, 0);
-    assert_false(dev_trigger_wants(rig.set, &event));
+    struct dev_trigger_found found;
+    assert_false(dev_trigger_find(rig.set, &event, &found));
     trig_rig_done(&rig);
 }
 
@@ -77,7 +78,8 @@ static bool wants(const struct trig_rig *rig, struct rig_event event)
 {
     struct rig_event_memory memory;
     struct dev_event view = rig_event_view(&event, &memory);
-    return dev_trigger_wants(rig->set, &view);
+    struct dev_trigger_found found;
+    return dev_trigger_find(rig->set, &view, &found);
 }
 
 // Events that nobody wants may be left out: the matches are the same.
@@ -114,8 +116,9 @@ static void unwanted_events_change_nothing(void **state)
         const struct dev_trigger_fired *all =
             dev_trigger_on_event(rigs[0].engine, &view, &counts[0]);
         const struct dev_trigger_fired *some = all;
-        if (dev_trigger_wants(rigs[1].set, &view)) {
-            some = dev_trigger_on_event(rigs[1].engine, &view, &counts[1]);
+        struct dev_trigger_found found;
+        if (dev_trigger_find(rigs[1].set, &view, &found)) {
+            some = dev_trigger_on_found(rigs[1].engine, &view, &found, &counts[1]);
         } else {
             left_out++;
         }
