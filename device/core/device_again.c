@@ -53,7 +53,7 @@ static void follow(struct dev_runtime *runtime, const struct wire_again *mark)
         return;
     }
     enum base_status status =
-        runtime->trust.work != NULL ? dev_trust_again(runtime, task, mark) : BASE_OK;
+        dev_trust_is_rooted(runtime) ? dev_trust_again(runtime, task, mark) : BASE_OK;
     if (status == BASE_ERR_BUSY) {
         return; // metadata comes first, then the device asks again
     }

@@ -19,29 +19,6 @@
 
 _Static_assert(PROFILE_BYTES_MAX <= WIRE_PROFILE_BYTES_MAX, "a profile fits the wire");
 
-static bool is_final(enum wire_outcome_kind kind)
-{
-    return kind != WIRE_OUTCOME_DOWNLOADED && kind != WIRE_OUTCOME_ACTIVATED;
-}
-
-void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome)
-{
-    struct dev_control *control = &runtime->control;
-    uint64_t delay_us = runtime->settings.report_delay_us;
-    runtime->stats.dropped_outcomes += dev_outcomes_add(&runtime->outcomes, outcome);
-    runtime->dirty = true;
-    if (runtime->epoch == 0) {
-        runtime->epoch = (uint32_t)(dev_random(runtime) >> 32) | 1u;
-    }
-    if (delay_us == 0 && !is_final(outcome->kind)) {
-        delay_us = DEV_REPORT_LATEST_US; // the run's end will send it
-    }
-    uint64_t due_us = dev_now_us(runtime) + delay_us;
-    if (due_us < control->report_due_us) {
-        control->report_due_us = due_us;
-    }
-}
-
 // Between check-ins: the device's own, or what the gateway said last.
 static uint32_t interval_s(const struct dev_runtime *runtime)
 {
@@ -155,7 +132,7 @@ enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text, size
     control->pairs_sent = control->pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
     BASE_TRY(profile_encode(runtime, control->pairs_sent, text, capacity, out_size));
     nonce[0] = '\0';
-    if (runtime->trust.work != NULL) {
+    if (dev_trust_is_rooted(runtime)) {
         dev_trust_ask(runtime, nonce);
     }
     control->again_ms = UINT32_MAX; // this one is for all that was said so far
@@ -237,6 +214,11 @@ static void report_start(struct dev_runtime *runtime, uint64_t now_us)
     request_start(runtime, DEV_CONTROL_REPORT, &request, now_us);
 }
 
+bool dev_control_is_busy(const struct dev_runtime *runtime)
+{
+    return runtime->control.exchange != 0;
+}
+
 void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us)
 {
     struct dev_control *control = &runtime->control;
@@ -295,7 +277,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     if (control->exchange != 0 || now_us < own_from_us(control)) {
         return;
     }
-    if (control->more_offers && runtime->pull.phase == DEV_PULL_IDLE && runtime->run.run == 0) {
+    if (control->more_offers && dev_pull_is_idle(runtime) && !dev_run_is_busy(runtime)) {
         control->more_offers = false;
         control->checkin_due_us = now_us + MORE_OFFERS_PAUSE_US;
     }
@@ -378,9 +360,7 @@ static void checkin_done(struct dev_runtime *runtime)
     if (control->again_ms != UINT32_MAX) {
         dev_checkin_by(runtime, dev_now_us(runtime) + control->again_ms * 1000ull);
     }
-    runtime->trust.asked = false;
-    runtime->trust.directed = false;
-    dev_trust_age(runtime);
+    dev_tell_that(runtime, DEV_EVENT_ANSWERED);
     control->pairs_wanted = false;
     control->more_offers = offers && (control->offers.flags & WIRE_OFFER_FLAG_MORE) != 0;
     if (offers && (control->offers.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0 &&
@@ -390,7 +370,7 @@ static void checkin_done(struct dev_runtime *runtime)
     }
     if (is_whole(control)) {
         dev_offers_withdrawn(runtime, offers ? control->offers.flags : 0);
-        dev_pull_leftovers(runtime);
+        dev_collect_leftovers(runtime);
     }
 }
 
@@ -471,24 +451,63 @@ static void restored(struct dev_runtime *runtime)
     dev_ride_expect(runtime);
 }
 
+// Something waits to be reported: of a version that only came or was activated the end of its run
+// will tell.
+static void outcome_waits(struct dev_runtime *runtime, enum wire_outcome_kind kind)
+{
+    struct dev_control *control = &runtime->control;
+    uint64_t delay_us = runtime->settings.report_delay_us;
+    bool final = kind != WIRE_OUTCOME_DOWNLOADED && kind != WIRE_OUTCOME_ACTIVATED;
+    if (delay_us == 0 && !final) {
+        delay_us = DEV_REPORT_LATEST_US;
+    }
+    uint64_t due_us = dev_now_us(runtime) + delay_us;
+    control->report_due_us = due_us < control->report_due_us ? due_us : control->report_due_us;
+}
+
+static bool is_own(const struct dev_runtime *runtime, const struct dev_event *event)
+{
+    return event->exchange != 0 && event->exchange == runtime->control.exchange;
+}
+
 static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
 {
-    if (event->kind == DEV_EVENT_RESTORED) {
+    bool own = is_own(runtime, event);
+    switch (event->kind) {
+    case DEV_EVENT_RESTORED:
         restored(runtime);
-    } else if (event->kind == DEV_EVENT_STOPPED) {
+        break;
+    case DEV_EVENT_STOPPED:
         stop(runtime);
+        break;
+    case DEV_EVENT_CHECKIN:
+        dev_checkin_by(runtime, event->at_us);
+        break;
+    case DEV_EVENT_CHECKIN_SOON:
+        dev_checkin_soon(runtime);
+        break;
+    case DEV_EVENT_OUTCOME:
+        outcome_waits(runtime, event->outcome->kind);
+        break;
+    case DEV_EVENT_HEAD:
+        if (own) {
+            head_came(runtime, event->head);
+        }
+        break;
+    case DEV_EVENT_BODY:
+        if (own) {
+            dev_control_body(runtime, event->body.data, event->body.size);
+        }
+        break;
+    case DEV_EVENT_END:
+        if (own) {
+            dev_control_end(runtime, event->status);
+        }
+        break;
+    default:
+        break;
     }
-    if (event->exchange == 0 || event->exchange != runtime->control.exchange) {
-        return false;
-    }
-    if (event->kind == DEV_EVENT_HEAD) {
-        head_came(runtime, event->head);
-    } else if (event->kind == DEV_EVENT_BODY) {
-        dev_control_body(runtime, event->body.data, event->body.size);
-    } else {
-        dev_control_end(runtime, event->status);
-    }
-    return true;
+    return own;
 }
 
 const struct dev_part dev_control_part = {

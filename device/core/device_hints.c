@@ -54,7 +54,8 @@ static void stop(struct dev_runtime *runtime)
 // At a moment drawn from the span that begins `after_us` from now.
 static void checkin_within(struct dev_runtime *runtime, uint64_t after_us, uint64_t span_us)
 {
-    dev_checkin_by(runtime, dev_now_us(runtime) + after_us + dev_random_below_us(runtime, span_us));
+    uint64_t at_us = dev_now_us(runtime) + after_us + dev_random_below_us(runtime, span_us);
+    dev_tell_at(runtime, DEV_EVENT_CHECKIN, at_us);
 }
 
 static void head_came(struct dev_runtime *runtime, const struct dev_response_head *head)

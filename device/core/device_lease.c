@@ -28,7 +28,7 @@ static uint32_t lease_max_s(struct dev_runtime *runtime)
 {
     struct dev_trust_root root;
     uint32_t most = 0;
-    if (runtime->trust.work != NULL && dev_trust_root_open(runtime, &root) == BASE_OK) {
+    if (dev_trust_is_rooted(runtime) && dev_trust_root_open(runtime, &root) == BASE_OK) {
         most = root.parsed.lease_max_s;
         dev_trust_root_close(runtime, &root);
     }
@@ -37,7 +37,7 @@ static uint32_t lease_max_s(struct dev_runtime *runtime)
 
 static void extend(struct dev_runtime *runtime, struct dev_task *task, uint32_t most_s)
 {
-    uint32_t lease_s = runtime->trust.work->director.lease_s;
+    uint32_t lease_s = dev_trust_answer(runtime)->lease_s;
     lease_s = lease_s < most_s ? lease_s : most_s;
     uint64_t until_s = now_s(runtime) + lease_s;
     if (until_s != task->lease_until_s) {
@@ -102,9 +102,9 @@ void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task)
     }
 }
 
-void dev_lease_renew(struct dev_runtime *runtime)
+static void renew(struct dev_runtime *runtime)
 {
-    const struct wire_director *director = &runtime->trust.work->director;
+    const struct wire_director *director = dev_trust_answer(runtime);
     uint32_t most_s = dev_lease_any(runtime) ? lease_max_s(runtime) : 0;
     for (uint32_t i = 0; i < director->count && director->lease_s > 0 && most_s > 0; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
@@ -127,7 +127,7 @@ bool dev_lease_any(const struct dev_runtime *runtime)
     return false;
 }
 
-void dev_lease_shorten(struct dev_runtime *runtime)
+static void shorten(struct dev_runtime *runtime)
 {
     uint64_t most_s = now_s(runtime) + (dev_lease_any(runtime) ? lease_max_s(runtime) : 0);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
@@ -139,27 +139,15 @@ void dev_lease_shorten(struct dev_runtime *runtime)
     }
 }
 
-// The run under way is of a version that may not run any more.
-static void run_cancel(struct dev_runtime *runtime, const struct dev_task *task)
-{
-    if (runtime->run.run != 0 && &runtime->tasks[runtime->run.task] == task) {
-        dev_run_stop(runtime);
-    }
-}
-
 static void lose(struct dev_runtime *runtime, struct dev_task *task)
 {
     runtime->stats.leases_lost++;
     task->leased = false;
     task->lease_until_s = 0;
     runtime->dirty = true;
-    if (dev_update_is_pulling((enum dev_update_state)task->state) &&
-        dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
-        dev_pull_forget(runtime, task);
-        dev_garbage_made(runtime);
-    }
+    dev_slot_abandon(runtime, task);
     if (wire_sha256_equal(&task->active, &task->accepted)) {
-        run_cancel(runtime, task);
+        dev_tell_of(runtime, DEV_EVENT_HALT, task);
         dev_slot_withdraw(runtime, task, BASE_ERR_LEASE);
     }
 }
@@ -179,8 +167,6 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-const struct dev_part dev_lease_part = {.name = "lease", .step = step, .due_us = due_us_of};
-
 // ---- Kills
 
 static void kill_task(struct dev_runtime *runtime, struct dev_task *task,
@@ -189,22 +175,19 @@ static void kill_task(struct dev_runtime *runtime, struct dev_task *task,
     if (wire_timestamp_kills(timestamp, &task->kept)) {
         dev_slot_forget_kept(runtime, task);
     }
-    if (dev_update_is_pulling((enum dev_update_state)task->state) &&
-        wire_timestamp_kills(timestamp, &task->accepted) &&
-        dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
-        dev_pull_forget(runtime, task);
-        dev_garbage_made(runtime);
+    if (wire_timestamp_kills(timestamp, &task->accepted)) {
+        dev_slot_abandon(runtime, task);
     }
     if (wire_timestamp_kills(timestamp, &task->active)) {
         runtime->stats.kills++;
         task->leased = false;
         task->lease_until_s = 0;
-        run_cancel(runtime, task);
+        dev_tell_of(runtime, DEV_EVENT_HALT, task);
         dev_slot_withdraw(runtime, task, BASE_ERR_KILLED);
     }
 }
 
-void dev_kills_obey(struct dev_runtime *runtime)
+static void kills_obey(struct dev_runtime *runtime)
 {
     struct wire_timestamp timestamp;
     const uint8_t *bytes = NULL;
@@ -217,3 +200,18 @@ void dev_kills_obey(struct dev_runtime *runtime)
     }
     dev_trust_timestamp_close(runtime, bytes, size);
 }
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    if (event->kind == DEV_EVENT_TIMESTAMP) {
+        kills_obey(runtime);
+    } else if (event->kind == DEV_EVENT_DIRECTED) {
+        renew(runtime);
+    } else if (event->kind == DEV_EVENT_TIME_BACK) {
+        shorten(runtime);
+    }
+    return false;
+}
+
+const struct dev_part dev_lease_part = {
+    .name = "lease", .step = step, .due_us = due_us_of, .on_event = on_event};

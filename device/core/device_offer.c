@@ -255,14 +255,6 @@ static struct dev_task *task_add(struct dev_runtime *runtime, const struct wire_
     return task;
 }
 
-static void abandon(struct dev_runtime *runtime, struct dev_task *task)
-{
-    if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
-        dev_pull_forget(runtime, task);
-        dev_garbage_made(runtime);
-    }
-}
-
 // The version is active already, and its rollout is another one now: that wants to see it activated
 // and run.
 static void enter(struct dev_runtime *runtime, struct dev_task *task)
@@ -301,7 +293,7 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
                            const struct wire_release *release, bool is_new, bool retry)
 {
     if (wire_sha256_equal(&task->active, &release->manifest)) {
-        abandon(runtime, task);
+        dev_slot_abandon(runtime, task);
         if (is_new && !says_the_same(&task->active_by, &task->active, release)) {
             renew(runtime, task);
         }
@@ -325,7 +317,7 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
     if (failed_here && retry) {
         dev_slot_unblock(runtime, task, version_id);
     }
-    dev_pull_forget(runtime, task);
+    dev_tell_of(runtime, DEV_EVENT_UNWANTED, task);
     if (dev_slot_event(task, DEV_UPDATE_ON_ACCEPT) == BASE_OK) {
         runtime->dirty = true;
     }
@@ -335,7 +327,7 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
                    const struct wire_release *release)
 {
     // The pull of another statement's version ends here, so that `accepted` may change.
-    abandon(runtime, task);
+    dev_slot_abandon(runtime, task);
     task->again_next = (struct dev_again){0};
     bool news = is_news(task, release);
     task->accepted = release->manifest;
@@ -396,7 +388,7 @@ static void time_learn(struct dev_runtime *runtime, const struct dev_task *task,
     if (release->issued_s > release->expires_s) {
         return;
     }
-    if (runtime->trust.work == NULL && is_news(task, release)) {
+    if (!dev_trust_is_rooted(runtime) && is_news(task, release)) {
         dev_time_newer(&runtime->time, release->issued_s, release->expires_s, &now);
     }
     dev_time_offline(&runtime->time, release->issued_s, &now);
@@ -431,7 +423,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
     } else if (dev_update_has_active(state)) {
         dev_slot_remove(runtime, task);
     } else {
-        abandon(runtime, task);
+        dev_slot_abandon(runtime, task);
     }
     if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->state)) {
         dev_slot_forget_accepted(runtime, task);
@@ -446,7 +438,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
 static void ask_instead(struct dev_runtime *runtime, uint64_t mark)
 {
     if (!dev_refusals_before(&runtime->refusals, mark)) {
-        dev_checkin_soon(runtime);
+        dev_tell_that(runtime, DEV_EVENT_CHECKIN_SOON);
     }
 }
 
@@ -459,7 +451,7 @@ static void stop_take(struct dev_runtime *runtime, const struct wire_envelope *e
         return;
     }
     enum base_status status = BASE_OK;
-    if (runtime->trust.work != NULL) {
+    if (dev_trust_is_rooted(runtime)) {
         status = dev_trust_names_stop(runtime, task_id);
     }
     struct dev_task *task = dev_task_find(runtime, task_id);
@@ -481,7 +473,7 @@ static void stop_take(struct dev_runtime *runtime, const struct wire_envelope *e
 static bool release_verified(struct dev_runtime *runtime, const struct wire_envelope *envelope,
                              uint64_t mark, struct wire_release *out)
 {
-    bool roles = runtime->trust.work != NULL;
+    bool roles = dev_trust_is_rooted(runtime);
     enum base_status verified = roles ? BASE_OK : verify(runtime, envelope);
     enum base_status status = wire_release_parse(envelope->payload, envelope->payload_bytes, out);
     if (roles && status == BASE_OK) { // which keys count depends on the task and the stage
@@ -521,7 +513,7 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
     time_learn(runtime, known, release);
     enum base_status status = admit(runtime, known, task != NULL, release);
     enum dev_refusal refusal = refusal_of(status);
-    if (status == BASE_OK && runtime->trust.work != NULL) {
+    if (status == BASE_OK && dev_trust_is_rooted(runtime)) {
         status = dev_trust_release(runtime, release);
         refusal = DEV_REFUSAL_PASSES;
         if (status == BASE_ERR_BUSY) {
@@ -582,10 +574,10 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
         task->over = task->over ||
                      (task->shadow && !task->offered && (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
         if (!task->offered && dev_update_is_pulling((enum dev_update_state)task->state)) {
-            abandon(runtime, task);
+            dev_slot_abandon(runtime, task);
         }
         if (!task->offered && task->moved) { // the answer is about what was there before
-            dev_checkin_by(runtime, dev_now_us(runtime));
+            dev_tell_at(runtime, DEV_EVENT_CHECKIN, dev_now_us(runtime));
         }
     }
 }

@@ -44,7 +44,7 @@ static void retire(struct dev_runtime *runtime, struct dev_task *task)
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     (void)now_us;
-    if (!runtime->past_due || runtime->garbage || runtime->run.run != 0) {
+    if (!runtime->past_due || runtime->garbage || dev_run_is_busy(runtime)) {
         return;
     }
     runtime->past_due = false;
@@ -109,7 +109,9 @@ bool dev_past_valid(const struct dev_runtime *runtime)
 
 static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
 {
-    if (event->kind == DEV_EVENT_RESTORED) {
+    if (event->kind == DEV_EVENT_ANEW) {
+        runtime->past_count = 0;
+    } else if (event->kind == DEV_EVENT_RESTORED || event->kind == DEV_EVENT_ENDED) {
         runtime->past_due = true;
     }
     return false;

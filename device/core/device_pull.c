@@ -5,9 +5,9 @@
 // The same lane proves what is stored of the other versions, and brings what is damaged of them
 // (device_repair.c): those stay where they are meanwhile, and pulls go first.
 //
-// One blob at a time, one task at a time. Called by the tick (step) and by the transport (head,
-// body, end). The state of a pull is not stored: a partial blob and the accepted statement are all
-// that is needed to go on after a kill. What the transport brings is taken in pull_answer.c.
+// One blob at a time, one task at a time. The state of a pull is not stored: a partial blob and the
+// accepted statement are all that is needed to go on after a kill. Called by pull_lane.c, which
+// decides what is brought next; what the transport brings is taken in pull_answer.c.
 #include "core/pull_parts.h"
 
 #include "base/check.h"
@@ -41,12 +41,6 @@ bool dev_pull_repairing(const struct dev_runtime *runtime)
     return runtime->pull.copy != DEV_COPY_ACCEPTED;
 }
 
-// What is damaged is deleted: not while a run may have it mapped.
-static bool paused(const struct dev_runtime *runtime)
-{
-    return dev_pull_repairing(runtime) && runtime->run.run != 0;
-}
-
 // What is brought. Of an accepted version the sizes were told.
 struct target {
     const struct wire_sha256 *version;
@@ -77,7 +71,7 @@ static void damage_tell(struct dev_runtime *runtime, struct base_str file)
     }
 }
 
-static void pull_idle(struct dev_pull *pull)
+void dev_pull_idle(struct dev_pull *pull)
 {
     pull->phase = DEV_PULL_IDLE;
     pull->copy = DEV_COPY_ACCEPTED;
@@ -97,14 +91,7 @@ void dev_pull_stop(struct dev_runtime *runtime)
 {
     dev_pull_cancel(runtime);
     dev_delta_close(runtime);
-    pull_idle(&runtime->pull);
-}
-
-void dev_pull_forget(struct dev_runtime *runtime, const struct dev_task *task)
-{
-    if (runtime->pull.phase != DEV_PULL_IDLE && task_of(runtime) == task) {
-        dev_pull_stop(runtime);
-    }
+    dev_pull_idle(&runtime->pull);
 }
 
 // The pull is over without success. It starts anew when the gateway offers the version again, and
@@ -309,7 +296,7 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
             return;
         }
     }
-    pull_idle(pull);
+    dev_pull_idle(pull);
     if (copy == DEV_COPY_ACCEPTED) {
         runtime->stats.pulls++;
         dev_slot_activate(runtime, task, manifest);
@@ -402,7 +389,7 @@ static void content_pick(struct dev_runtime *runtime, const struct wire_manifest
     }
 }
 
-static void pick(struct dev_runtime *runtime)
+void dev_pull_pick(struct dev_runtime *runtime)
 {
     struct dev_task *task = task_of(runtime);
     struct target target = target_of(runtime);
@@ -504,7 +491,7 @@ static void proving_end(struct dev_runtime *runtime)
 }
 
 // Hashes a slice of what is there, so that a large partial blob does not hold up the loop.
-static void rehash(struct dev_runtime *runtime)
+void dev_pull_rehash(struct dev_runtime *runtime)
 {
     struct dev_pull *pull = &runtime->pull;
     const struct dev_storage_port *storage = &runtime->ports->storage;
@@ -536,7 +523,7 @@ static void rehash(struct dev_runtime *runtime)
 }
 
 // Makes a slice of the blob, so that a large one does not hold up the loop.
-static void decode(struct dev_runtime *runtime)
+void dev_pull_decode(struct dev_runtime *runtime)
 {
     struct dev_pull *pull = &runtime->pull;
     bool end = false;
@@ -578,7 +565,7 @@ static struct base_str path_make(const struct dev_pull *pull, char path[PATH_MAX
     return (struct base_str){path, size};
 }
 
-static void ask(struct dev_runtime *runtime, uint64_t now_us)
+void dev_pull_ask(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = &runtime->pull;
     const struct dev_http_port *http = &runtime->ports->http;
@@ -613,175 +600,3 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
         dev_pull_retry(runtime, "no connection");
     }
 }
-
-// What waits for the lane, in this order: a damaged version that cannot run; accepted versions, and
-// active ones that a mark names; the check. *out_due_us: when the first of them is due; UINT64_MAX:
-// there is none.
-struct work {
-    uint32_t task;
-    enum dev_pull_copy copy;
-    bool check; // nothing waits for it
-};
-
-static bool repair_due(const struct dev_task *task, enum dev_pull_copy copy, uint64_t now_us,
-                       uint64_t *inout_due_us)
-{
-    uint64_t due_us = 0;
-    if (!dev_repair_wanted(task, copy, &due_us)) {
-        return false;
-    }
-    *inout_due_us = due_us < *inout_due_us ? due_us : *inout_due_us;
-    return due_us <= now_us;
-}
-
-static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct work *out,
-                      uint64_t *out_due_us)
-{
-    unsigned best = 0; // 3: damaged, 2: accepted or named by a mark, 1: check
-    *out_due_us = UINT64_MAX;
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        const struct dev_task *task = &runtime->tasks[i];
-        bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
-        *out_due_us = pulling ? 0 : *out_due_us;
-        bool still = runtime->run.run == 0;
-        bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
-        bool kept = still && repair_due(task, DEV_COPY_KEPT, now_us, out_due_us);
-        bool urgent = active && (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
-        bool again = active && task->again_next.rollout_id != 0;
-        unsigned rank = urgent ? 3 : pulling || again ? 2 : active || kept ? 1 : 0;
-        if (rank > best) {
-            best = rank;
-            *out = (struct work){.task = i, .check = rank == 1};
-            out->copy = rank == 2 && pulling  ? DEV_COPY_ACCEPTED
-                        : rank == 3 || active ? DEV_COPY_ACTIVE
-                                              : DEV_COPY_KEPT;
-        }
-    }
-    return best > 0;
-}
-
-static void work_choose(struct dev_runtime *runtime, uint64_t now_us)
-{
-    struct dev_pull *pull = &runtime->pull;
-    struct work work;
-    uint64_t due_us = 0;
-    if (work_find(runtime, now_us, &work, &due_us)) {
-        pull_idle(pull);
-        pull->task = work.task;
-        pull->copy = (uint8_t)work.copy;
-        pull->version = wire_version_id(dev_copy_version(task_of(runtime), work.copy));
-        pull->phase = DEV_PULL_PICK;
-        pull->not_before_us = 0;
-    }
-}
-
-// Is there something that a check waits for: content to be brought, or a mark to be followed?
-static bool check_waits(struct dev_runtime *runtime, uint64_t now_us)
-{
-    const struct dev_pull *pull = &runtime->pull;
-    struct work work = {.check = true};
-    uint64_t due_us = 0;
-    if (!pull->proving || !work_find(runtime, now_us, &work, &due_us) || work.check ||
-        (work.task == pull->task && work.copy == (enum dev_pull_copy)pull->copy)) {
-        return false;
-    }
-    return work.copy == DEV_COPY_ACCEPTED || runtime->tasks[work.task].again_next.rollout_id != 0;
-}
-
-// A repair is over when its version is not where it was.
-static void repair_review(struct dev_runtime *runtime, uint64_t now_us)
-{
-    const struct dev_pull *pull = &runtime->pull;
-    if (pull->phase == DEV_PULL_IDLE || !dev_pull_repairing(runtime)) {
-        return;
-    }
-    const struct wire_sha256 *version =
-        dev_copy_version(task_of(runtime), (enum dev_pull_copy)pull->copy);
-    bool gone = wire_version_id(version) != pull->version;
-    if (gone || check_waits(runtime, now_us)) {
-        dev_pull_stop(runtime);
-    }
-}
-
-static void step(struct dev_runtime *runtime, uint64_t now_us)
-{
-    struct dev_pull *pull = &runtime->pull;
-    repair_review(runtime, now_us);
-    if (pull->phase == DEV_PULL_IDLE) {
-        work_choose(runtime, now_us);
-    }
-    if (pull->phase == DEV_PULL_BODY && now_us >= pull->deadline_us) {
-        dev_pull_retry(runtime, "download stalled");
-    }
-    // A step ends when it must wait, when a slice was hashed, or when something is to be stored.
-    while (!runtime->dirty && now_us >= pull->not_before_us && !paused(runtime)) {
-        enum dev_pull_phase phase = (enum dev_pull_phase)pull->phase;
-        if (phase == DEV_PULL_PICK) {
-            pick(runtime);
-        } else if (phase == DEV_PULL_REHASH) {
-            rehash(runtime);
-            if (pull->phase == DEV_PULL_REHASH) {
-                return;
-            }
-        } else if (phase == DEV_PULL_DECODE) {
-            decode(runtime);
-            if (pull->phase == DEV_PULL_DECODE) {
-                return;
-            }
-        } else if (phase == DEV_PULL_ASK) {
-            ask(runtime, now_us);
-        } else {
-            return;
-        }
-    }
-}
-
-uint64_t dev_pull_due_us(const struct dev_runtime *runtime)
-{
-    const struct dev_pull *pull = &runtime->pull;
-    if (runtime->dirty) {
-        return UINT64_MAX;
-    }
-    if (pull->phase == DEV_PULL_BODY) {
-        return pull->deadline_us;
-    }
-    if (pull->phase != DEV_PULL_IDLE) {
-        return paused(runtime) ? UINT64_MAX : pull->not_before_us;
-    }
-    struct work work;
-    uint64_t due_us = UINT64_MAX;
-    (void)work_find(runtime, 0, &work, &due_us);
-    return due_us;
-}
-
-static void init(struct dev_runtime *runtime, uint64_t first_us)
-{
-    struct dev_pull *pull = &runtime->pull;
-    (void)first_us; // what was accepted is brought at once
-    pull->phase = DEV_PULL_IDLE;
-    pull->exchange = 0;
-    memset(&pull->delta, 0, sizeof(pull->delta));
-    dev_backoff_init(&pull->backoff, runtime->settings.backoff_base_ms,
-                     runtime->settings.backoff_cap_ms);
-}
-
-static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
-{
-    if (event->kind == DEV_EVENT_STOPPED) {
-        dev_pull_stop(runtime);
-    }
-    if (event->exchange == 0 || event->exchange != runtime->pull.exchange) {
-        return false;
-    }
-    if (event->kind == DEV_EVENT_HEAD) {
-        dev_pull_head(runtime, event->head);
-    } else if (event->kind == DEV_EVENT_BODY) {
-        dev_pull_body(runtime, event->body.data, event->body.size);
-    } else {
-        dev_pull_end(runtime, event->status);
-    }
-    return true;
-}
-
-const struct dev_part dev_pull_part = {
-    .name = "pull", .init = init, .step = step, .due_us = dev_pull_due_us, .on_event = on_event};

@@ -139,7 +139,7 @@ bool dev_repair_wanted(const struct dev_task *task, enum dev_pull_copy copy, uin
 static void refuse(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (task->shadow) {
-        dev_shadow_fail(runtime, task);
+        dev_slot_fail_shadow(runtime, task);
     } else {
         dev_slot_give_up(runtime, task);
     }

@@ -16,7 +16,7 @@
 
 // When is the next run due? Runs repeat by the wall clock, so that a restart does not run them
 // again at once.
-void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task)
+static void schedule(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->run_due_us = UINT64_MAX;
     task->reference = false;
@@ -109,7 +109,7 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
         .file_count = file_count,
         .run_index = task->shadow ? task->beside.run_index : task->runs,
         .shadow = task->shadow || task->reference,
-        .input = runtime->run.triggered ? &runtime->triggered.input : NULL,
+        .input = runtime->run.triggered ? dev_triggered_input(runtime) : NULL,
     };
     return port->start(port->ctx, runtime->run.run, &job);
 }
@@ -169,8 +169,7 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     run->personal_bytes = personal.size;
     run->started_us = dev_now_us(runtime);
     run->reference = task->reference;
-    run->triggered =
-        runtime->triggered.phase == DEV_TRIGGERED_RUNNING || dev_triggered_for(runtime, task);
+    run->triggered = dev_triggered_for(runtime, task);
     status = port_start(runtime, task, &manifest.parsed, &personal.parsed);
     if (status != BASE_OK) {
         run->run = 0;
@@ -233,7 +232,7 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
     }
     task->runs += task->runs < UINT32_MAX ? 1 : 0;
     runtime->dirty = true;
-    dev_run_schedule(runtime, task);
+    schedule(runtime, task);
     if (trial && wire_outcome_is_failure(end->outcome)) {
         dev_slot_failed(runtime, task);
     }
@@ -322,7 +321,9 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
     if (!task->shadow) {
         dev_shadow_beside(runtime, task, end);
     }
-    dev_triggered_end(runtime, task, end);
+    if (runtime->run.triggered) {
+        dev_triggered_end(runtime, task, end);
+    }
     if (runtime->run.reference && end->outcome != WIRE_OUTCOME_FAIL_INTEGRITY) {
         runtime->stats.shadow_runs++;
     } else {
@@ -414,7 +415,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     step_over(runtime, false, now_us);
 }
 
-void dev_run_stop(struct dev_runtime *runtime)
+static void stop(struct dev_runtime *runtime)
 {
     const struct dev_task_port *port = &runtime->ports->task;
     if (runtime->run.run == 0) {
@@ -431,7 +432,46 @@ void dev_run_stop(struct dev_runtime *runtime)
         task->run_due_us = 0;
     }
     task->reference = runtime->run.reference;
-    dev_triggered_stopped(runtime);
+    if (runtime->run.triggered) {
+        runtime->run.triggered = false;
+        dev_triggered_stopped(runtime);
+    }
+}
+
+// Its version may not run any more.
+static void halt(struct dev_runtime *runtime, const struct dev_task *task)
+{
+    if (dev_run_is_busy(runtime) && &runtime->tasks[runtime->run.task] == task) {
+        stop(runtime);
+    }
+}
+
+// Those behind the task move up.
+static void dropped(struct dev_runtime *runtime, const struct dev_task *task)
+{
+    uint32_t index = (uint32_t)(task - runtime->tasks);
+    halt(runtime, task);
+    runtime->run.task -= runtime->run.task > index ? 1 : 0;
+}
+
+bool dev_run_is_busy(const struct dev_runtime *runtime)
+{
+    return runtime->run.run != 0;
+}
+
+bool dev_run_is_triggered(const struct dev_runtime *runtime)
+{
+    return dev_run_is_busy(runtime) && runtime->run.triggered;
+}
+
+const struct wire_sha256 *dev_run_version(const struct dev_runtime *runtime)
+{
+    return &runtime->run.version;
+}
+
+bool dev_run_valid(const struct dev_runtime *runtime)
+{
+    return !dev_run_is_busy(runtime) || runtime->run.task < runtime->task_count;
 }
 
 static uint64_t due_us_of(const struct dev_runtime *runtime)
@@ -465,7 +505,7 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
     runtime->stats.failures++;
     dev_outcome(runtime, &outcome);
     if (task->shadow) { // what nobody asked for may not take the app down twice
-        dev_shadow_fail(runtime, task);
+        dev_slot_fail_shadow(runtime, task);
     } else if (task->crashes >= runtime->settings.crash_limit) {
         dev_slot_failed(runtime, task);
     }
@@ -485,16 +525,30 @@ static void restored(struct dev_runtime *runtime)
         if (task->running) {
             crash_count(runtime, task);
         }
-        dev_run_schedule(runtime, task);
+        schedule(runtime, task);
     }
 }
 
 static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
 {
-    if (event->kind == DEV_EVENT_RESTORED) {
+    switch (event->kind) {
+    case DEV_EVENT_RESTORED:
         restored(runtime);
-    } else if (event->kind == DEV_EVENT_STOPPED) {
-        dev_run_stop(runtime);
+        break;
+    case DEV_EVENT_STOPPED:
+        stop(runtime);
+        break;
+    case DEV_EVENT_HALT:
+        halt(runtime, event->task);
+        break;
+    case DEV_EVENT_SCHEDULE:
+        schedule(runtime, event->task);
+        break;
+    case DEV_EVENT_DROPPED:
+        dropped(runtime, event->task);
+        break;
+    default:
+        break;
     }
     return false;
 }

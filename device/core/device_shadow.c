@@ -56,9 +56,7 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
         shadow->memory_percent = release->shadow_memory_percent;
         shadow->tolerances = release->tolerances;
         shadow->blocked = 0;
-        if (runtime->run.run != 0 && &runtime->tasks[runtime->run.task] == shadow) {
-            dev_run_stop(runtime);
-        }
+        dev_tell_of(runtime, DEV_EVENT_HALT, shadow);
         dev_slot_empty(runtime, shadow); // the one before, when there is one
     } else if (has_active(shadow) || dev_update_is_pulling((enum dev_update_state)shadow->state) ||
                (failed_here && !retry)) {
@@ -102,7 +100,7 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
 {
     struct dev_task *shadow = dev_shadow_other(runtime, task);
     if (shadow == NULL || !compares(shadow) || end->outcome != WIRE_OUTCOME_RAN ||
-        !wire_sha256_equal(&task->active, &runtime->run.version) ||
+        !wire_sha256_equal(&task->active, dev_run_version(runtime)) ||
         !result_keep(runtime, shadow, end->result)) {
         return;
     }
@@ -205,18 +203,12 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
     dev_outcome(runtime, &outcome);
 }
 
-void dev_shadow_fail(struct dev_runtime *runtime, struct dev_task *shadow)
-{
-    shadow->blocked = wire_version_id(&shadow->active);
-    dev_slot_empty(runtime, shadow);
-}
-
 void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
                       const struct dev_task_end *end)
 {
     const struct dev_task *task = dev_shadow_other(runtime, shadow);
     bool once = task == NULL || (task->every_s == 0 && !task->triggered);
-    if (!compares(shadow) || !wire_sha256_equal(&shadow->active, &runtime->run.version)) {
+    if (!compares(shadow) || !wire_sha256_equal(&shadow->active, dev_run_version(runtime))) {
         return; // replaced while it ran
     }
     shadow->running = false;
@@ -228,7 +220,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
     }
     if (wire_outcome_is_failure(kind)) {
         say(runtime, shadow, kind, end, &difference);
-        dev_shadow_fail(runtime, shadow);
+        dev_slot_fail_shadow(runtime, shadow);
         return;
     }
     dev_slot_ran(shadow);
@@ -272,7 +264,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
         if (over) {
             dev_task_drop(runtime, shadow);
             dev_garbage_made(runtime);
-        } else if (runtime->run.run == 0) {
+        } else if (!dev_run_is_busy(runtime)) {
             refer(task, shadow);
         }
     }

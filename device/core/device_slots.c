@@ -4,14 +4,11 @@
 // Called by the offer, pull and run code and at boot. Changes records in memory only; dev_flush
 // makes them durable before anything is done on their strength.
 #include "core/runtime.h"
-#include "core/trust_store.h"
 
 #include "base/check.h"
 #include "wire/declaration.h"
 
 #include <string.h>
-
-#define COLLECT_BATCH 32 // names looked at together
 
 enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
                                    struct dev_manifest *out)
@@ -143,13 +140,21 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     dev_garbage_made(runtime);
 }
 
+void dev_slot_abandon(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
+        dev_tell_of(runtime, DEV_EVENT_UNWANTED, task);
+        dev_garbage_made(runtime);
+    }
+}
+
 // A pull of what has just become active has nothing left to do.
 static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (dev_update_is_pulling((enum dev_update_state)task->state) &&
         wire_sha256_equal(&task->accepted, &task->active) &&
         dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
-        dev_pull_forget(runtime, task);
+        dev_tell_of(runtime, DEV_EVENT_UNWANTED, task);
     }
 }
 
@@ -240,7 +245,7 @@ void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
     }
     dev_slot_stand(task);
     task->last_run_s = dev_wall_s(runtime); // not at once again: it may have ended the process
-    dev_run_schedule(runtime, task);
+    dev_tell_of(runtime, DEV_EVENT_SCHEDULE, task);
     runtime->dirty = true;
 }
 
@@ -305,7 +310,7 @@ void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
     if (dev_slot_event(task, DEV_UPDATE_ON_REVERT) != BASE_OK) {
         return;
     }
-    dev_pull_forget(runtime, task);
+    dev_tell_of(runtime, DEV_EVENT_UNWANTED, task);
     kept_take(runtime, task);
     say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &left, rollout_id);
     runtime->stats.rollbacks++;
@@ -319,7 +324,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
     if (dev_slot_event(task, DEV_UPDATE_ON_REMOVE) != BASE_OK) {
         return;
     }
-    dev_pull_forget(runtime, task);
+    dev_tell_of(runtime, DEV_EVENT_UNWANTED, task);
     kept_clear(task);
     active_set(task, &none, &none, 0);
     task->every_s = 0;
@@ -336,21 +341,16 @@ void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task
     memset(&task->accepted, 0, sizeof(task->accepted));
     task->accepted_bytes = 0;
     task->failure_reported = false;
-    runtime->past_due = true;
     runtime->dirty = true;
+    dev_tell_that(runtime, DEV_EVENT_ENDED);
 }
 
 void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task)
 {
     uint32_t index = (uint32_t)(task - runtime->tasks);
-    dev_pull_forget(runtime, task);
-    if (runtime->run.run != 0 && runtime->run.task == index) {
-        dev_run_stop(runtime);
-    }
+    dev_tell_of(runtime, DEV_EVENT_DROPPED, task);
     runtime->task_count--;
     memmove(task, task + 1, (runtime->task_count - index) * sizeof(*task));
-    runtime->run.task -= runtime->run.task > index ? 1 : 0;
-    runtime->pull.task -= runtime->pull.task > index ? 1 : 0;
 }
 
 void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task)
@@ -368,6 +368,13 @@ void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
         runtime->stats.withdrawals++;
         dev_garbage_made(runtime);
     }
+}
+
+void dev_slot_fail_shadow(struct dev_runtime *runtime, struct dev_task *shadow)
+{
+    base_assert(shadow->shadow);
+    shadow->blocked = wire_version_id(&shadow->active);
+    dev_slot_empty(runtime, shadow);
 }
 
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why)
@@ -395,153 +402,3 @@ void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum 
     dev_outcome(runtime, &outcome);
     runtime->stats.rollbacks += kept ? 1 : 0;
 }
-
-// ---- Collection
-
-void dev_garbage_made(struct dev_runtime *runtime)
-{
-    runtime->garbage = true;
-    runtime->collect_due = true;
-    runtime->dirty = true;
-}
-
-struct batch {
-    struct wire_sha256 names[COLLECT_BATCH];
-    bool needed[COLLECT_BATCH];
-    uint32_t count;
-    uint32_t skip; // names before this one were looked at
-    uint32_t seen;
-    bool failed; // something could not be deleted
-    bool unsure; // a version's needs are not known: nothing may be deleted
-};
-
-static void batch_visit(void *ctx, const struct wire_sha256 *name)
-{
-    struct batch *batch = ctx;
-    if (batch->seen++ >= batch->skip && batch->count < COLLECT_BATCH) {
-        batch->needed[batch->count] = false;
-        batch->names[batch->count++] = *name;
-    }
-}
-
-static void batch_need(struct batch *batch, const struct wire_sha256 *name)
-{
-    for (uint32_t i = 0; i < batch->count; i++) {
-        batch->needed[i] = batch->needed[i] || wire_sha256_equal(&batch->names[i], name);
-    }
-}
-
-static void batch_need_meta(void *ctx, const struct wire_sha256 *name)
-{
-    batch_need(ctx, name);
-}
-
-static void batch_need_personal(struct dev_runtime *runtime, struct batch *batch,
-                                const struct wire_sha256 *name, bool pulled)
-{
-    struct dev_personal personal;
-    batch_need(batch, name);
-    enum base_status status = dev_personal_open(runtime, name, &personal);
-    if (status != BASE_OK) {
-        batch->unsure = batch->unsure || !pulled || status != BASE_ERR_NOT_FOUND;
-        return;
-    }
-    for (uint32_t i = 0; i < personal.parsed.file_count; i++) {
-        batch_need(batch, &personal.parsed.files[i].digest);
-    }
-    dev_personal_close(runtime, &personal);
-}
-
-// `pulled`: the version is being brought.
-static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
-                               const struct wire_sha256 *version,
-                               const struct wire_sha256 *personal, bool pulled, bool unasked)
-{
-    struct dev_manifest manifest;
-    if (wire_sha256_is_zero(version)) {
-        return;
-    }
-    batch_need(batch, version);
-    batch_need_personal(runtime, batch, personal, pulled);
-    enum base_status status = dev_manifest_open(runtime, version, &manifest);
-    if (status != BASE_OK) {
-        // Not there yet: then it has no files here either. Otherwise nobody knows what it needs.
-        batch->unsure = batch->unsure || !pulled || status != BASE_ERR_NOT_FOUND;
-        return;
-    }
-    for (uint32_t i = 0; i < manifest.parsed.file_count; i++) {
-        batch_need(batch, &manifest.parsed.files[i].digest);
-    }
-    // Which exclusive files it gets is not known yet; some may be here, of its shadow.
-    batch->unsure = batch->unsure || (unasked && manifest.parsed.exclusive != WIRE_EXCLUSIVE_NONE);
-    dev_manifest_close(runtime, &manifest);
-}
-
-// Marks the names some version needs and deletes the others. Returns how many stay.
-static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
-{
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    uint32_t stay = 0;
-    dev_trust_blobs(runtime, batch_need_meta, batch);
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        struct dev_task *task = &runtime->tasks[i];
-        batch_need_version(runtime, batch, &task->active, &task->active_personal, false, false);
-        batch_need_version(runtime, batch, &task->kept, &task->kept_personal, false, false);
-        if (dev_update_is_pulling((enum dev_update_state)task->state)) {
-            batch_need_version(runtime, batch, &task->accepted, &task->accepted_personal, true,
-                               !task->accepted_asked);
-        }
-    }
-    if (runtime->pull.phase != DEV_PULL_IDLE && dev_delta_in_use(&runtime->pull)) {
-        batch_need(batch, &runtime->pull.delta.name);
-    }
-    for (uint32_t i = 0; i < batch->count; i++) {
-        batch->needed[i] = batch->needed[i] || batch->unsure;
-        bool deleted =
-            !batch->needed[i] && storage->blob_delete(storage->ctx, &batch->names[i]) == BASE_OK;
-        batch->failed = batch->failed || (!batch->needed[i] && !deleted);
-        stay += deleted ? 0 : 1;
-    }
-    return stay;
-}
-
-// One attempt. What cannot be deleted now is tried again after the next change or boot.
-static void collect(struct dev_runtime *runtime)
-{
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    struct batch batch = {.skip = 0};
-    runtime->collect_due = false;
-    if (storage->blob_each == NULL) {
-        runtime->garbage = false;
-        return;
-    }
-    do {
-        batch.count = 0;
-        batch.seen = 0;
-        if (storage->blob_each(storage->ctx, batch_visit, &batch) != BASE_OK) {
-            return;
-        }
-        batch.skip += batch_sweep(runtime, &batch);
-    } while (batch.count == COLLECT_BATCH);
-    runtime->garbage =
-        batch.failed || batch.unsure; // stored with the next record; until then a boot tries again
-}
-
-static void collect_step(struct dev_runtime *runtime, uint64_t now_us)
-{
-    (void)now_us;
-    if (runtime->collect_due && !runtime->dirty && runtime->run.run == 0) {
-        collect(runtime);
-    }
-}
-
-static bool collect_event(struct dev_runtime *runtime, const struct dev_event *event)
-{
-    if (event->kind == DEV_EVENT_RESTORED) {
-        runtime->collect_due = runtime->garbage;
-    }
-    return false;
-}
-
-const struct dev_part dev_collect_part = {
-    .name = "collect", .step = collect_step, .on_event = collect_event};

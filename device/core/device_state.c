@@ -221,12 +221,7 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
                                       (runtime->past_count > 0 ? FLAG_PAST : 0)));
     dev_refusals_write(&runtime->refusals, &writer);
     base_writer_varint(&writer, runtime->told_interval_s);
-    base_writer_varint(&writer, runtime->trust.root_version);
-    base_writer_bytes(&writer, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
-    base_writer_varint(&writer, runtime->trust.timestamp_version);
-    base_writer_varint(&writer, runtime->trust.timestamp_expires_s);
-    base_writer_bytes(&writer, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
-    base_writer_varint(&writer, runtime->trust.order);
+    dev_trust_write(runtime, &writer);
     base_writer_varint(&writer, runtime->task_count);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         task_write(&writer, &runtime->tasks[i]);
@@ -498,12 +493,7 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
         dev_refusals_read(&runtime->refusals, reader);
         runtime->told_interval_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     }
-    runtime->trust.root_version = base_reader_varint(reader);
-    base_reader_copy(reader, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
-    runtime->trust.timestamp_version = base_reader_varint(reader);
-    runtime->trust.timestamp_expires_s = base_reader_varint(reader);
-    base_reader_copy(reader, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
-    runtime->trust.order = version < VERSION_FLOOR ? 0 : base_reader_varint(reader);
+    dev_trust_read(runtime, reader, version >= VERSION_FLOOR);
     uint32_t count = (uint32_t)base_reader_varint_max(reader, runtime->settings.tasks_max);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
         uint8_t kind = task_read(reader, &runtime->tasks[i], version);

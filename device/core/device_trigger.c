@@ -64,8 +64,21 @@ static bool shadow_waits(struct dev_runtime *runtime)
 
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task)
 {
-    return runtime->triggered.phase == DEV_TRIGGERED_BESIDE && task->shadow &&
-           wire_shadow_task_id(task->id) == runtime->triggered.task_id;
+    const struct dev_triggered *triggered = &runtime->triggered;
+    return triggered->phase == DEV_TRIGGERED_RUNNING ||
+           (triggered->phase == DEV_TRIGGERED_BESIDE && task->shadow &&
+            wire_shadow_task_id(task->id) == triggered->task_id);
+}
+
+const struct dev_run_input *dev_triggered_input(const struct dev_runtime *runtime)
+{
+    base_assert(runtime->triggered.phase != DEV_TRIGGERED_NONE);
+    return &runtime->triggered.input;
+}
+
+bool dev_triggered_is_busy(const struct dev_runtime *runtime)
+{
+    return runtime->triggered.phase != DEV_TRIGGERED_NONE;
 }
 
 static void start(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
@@ -94,7 +107,7 @@ static void start(struct dev_runtime *runtime, struct dev_task *task, uint64_t n
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_triggered *triggered = &runtime->triggered;
-    if (runtime->run.run != 0 || runtime->dirty) {
+    if (dev_run_is_busy(runtime) || runtime->dirty) {
         return;
     }
     if (triggered->phase == DEV_TRIGGERED_BESIDE && !shadow_waits(runtime)) {
@@ -115,9 +128,6 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
 void dev_triggered_end(struct dev_runtime *runtime, const struct dev_task *task,
                        const struct dev_task_end *end)
 {
-    if (!runtime->run.triggered) {
-        return;
-    }
     if (!task->shadow) {
         base_assert(runtime->triggered.phase == DEV_TRIGGERED_RUNNING);
         tell(runtime, end);
@@ -128,18 +138,9 @@ void dev_triggered_end(struct dev_runtime *runtime, const struct dev_task *task,
 
 void dev_triggered_stopped(struct dev_runtime *runtime)
 {
-    if (!runtime->run.triggered) {
-        return;
-    }
     // Of a shadow alone: the run itself was told of.
     bool told = runtime->triggered.phase == DEV_TRIGGERED_BESIDE;
     runtime->triggered.phase = told ? DEV_TRIGGERED_BESIDE : DEV_TRIGGERED_WAITING;
-    runtime->run.triggered = false;
-}
-
-bool dev_run_is_triggered(const struct dev_runtime *runtime)
-{
-    return runtime->run.run != 0 && runtime->run.triggered;
 }
 
 static void init(struct dev_runtime *runtime, uint64_t first_us)
@@ -150,7 +151,7 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
 
 static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
-    if (runtime->run.run != 0 || runtime->dirty) {
+    if (dev_run_is_busy(runtime) || runtime->dirty) {
         return UINT64_MAX;
     }
     switch (runtime->triggered.phase) {

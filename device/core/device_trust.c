@@ -7,12 +7,29 @@
 #include "core/runtime.h"
 #include "core/trust_store.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define PATH_MAX_BYTES (32 + WIRE_SCENARIO_MAX)
+
+bool dev_trust_is_rooted(const struct dev_runtime *runtime)
+{
+    return runtime->trust.work != NULL;
+}
+
+bool dev_trust_is_busy(const struct dev_runtime *runtime)
+{
+    return runtime->trust.wanted || runtime->trust.phase != DEV_TRUST_IDLE;
+}
+
+const struct wire_director *dev_trust_answer(const struct dev_runtime *runtime)
+{
+    base_assert(dev_trust_is_rooted(runtime));
+    return &runtime->trust.work->director;
+}
 
 bool dev_trust_is_late(enum base_status status)
 {
@@ -71,7 +88,7 @@ static void cycle_end(struct dev_runtime *runtime)
     trust->scenario_size = 0;
     if (trust->changed) {
         trust->changed = false;
-        dev_checkin_soon(runtime);
+        dev_tell_that(runtime, DEV_EVENT_CHECKIN_SOON);
     }
 }
 
@@ -423,13 +440,16 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
                      runtime->settings.backoff_cap_ms);
 }
 
-static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+// A nonce is good for one check-in.
+static void answered(struct dev_runtime *runtime)
 {
-    if (event->kind == DEV_EVENT_RESTORED) {
-        dev_trust_restore(runtime);
-    } else if (event->kind == DEV_EVENT_STOPPED) {
-        stop(runtime);
-    }
+    runtime->trust.asked = false;
+    runtime->trust.directed = false;
+    dev_trust_age(runtime);
+}
+
+static bool came(struct dev_runtime *runtime, const struct dev_event *event)
+{
     if (event->exchange == 0 || event->exchange != runtime->trust.exchange) {
         return false;
     }
@@ -441,6 +461,29 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
         end(runtime, event->status);
     }
     return true;
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_event *event)
+{
+    switch (event->kind) {
+    case DEV_EVENT_ANEW:
+        dev_trust_clear(&runtime->trust);
+        return false;
+    case DEV_EVENT_RESTORED:
+        dev_trust_restore(runtime);
+        return false;
+    case DEV_EVENT_STOPPED:
+        stop(runtime);
+        return false;
+    case DEV_EVENT_ANSWERED:
+        answered(runtime);
+        return false;
+    case DEV_EVENT_NEEDED:
+        dev_trust_blobs(runtime, event->need);
+        return false;
+    default:
+        return came(runtime, event);
+    }
 }
 
 const struct dev_part dev_trust_part = {

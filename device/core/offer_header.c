@@ -29,7 +29,7 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
         return BASE_ERR_INVALID;
     }
     BASE_TRY(offers_walk(runtime, &stream, bytes, size, false));
-    if (runtime->trust.work != NULL) { // it answers no question of ours: ask
+    if (dev_trust_is_rooted(runtime)) { // it answers no question of ours: ask
         dev_checkin_soon(runtime);
         return BASE_OK;
     }

@@ -12,23 +12,58 @@
 #include "device/port.h"
 
 struct dev_runtime;
+struct dev_task;
 
 enum dev_event_kind {
+    DEV_EVENT_ANEW,     // nothing is stored that counts: the stored members are as on a new device
     DEV_EVENT_RESTORED, // the boot read the record: go on from there
     DEV_EVENT_STOPPED,  // the runtime ends: what is under way is cancelled
+    DEV_EVENT_STORE,    // the record is to be stored before anything is done; `at_us`: now
     // The transport brought something of the exchange, which the part that began it takes.
     DEV_EVENT_HEAD,
     DEV_EVENT_BODY,
     DEV_EVENT_END, // `status`: how
+    // To control. A check-in at `at_us` or before; as soon as may be.
+    DEV_EVENT_CHECKIN,
+    DEV_EVENT_CHECKIN_SOON,
+    DEV_EVENT_OUTCOME, // an outcome waits to be reported
+    // By control: a check-in was answered.
+    DEV_EVENT_ANSWERED,
+    // Of `task`. What was accepted is not to be brought; its run, if there is one, is to end; when
+    // its next one is due is to be found out; it gives its place back, and those behind move up.
+    DEV_EVENT_UNWANTED,
+    DEV_EVENT_HALT,
+    DEV_EVENT_SCHEDULE,
+    DEV_EVENT_DROPPED,
+    DEV_EVENT_ENDED,   // a task was stopped: it may be over
+    DEV_EVENT_GARBAGE, // blobs may have become useless
+    DEV_EVENT_NEEDED,  // which blobs does a part need, beside those of the tasks?
+    // By trust: another timestamp is in force; a director's answer is; the gateway took back that
+    // time had gone further.
+    DEV_EVENT_TIMESTAMP,
+    DEV_EVENT_DIRECTED,
+    DEV_EVENT_TIME_BACK,
     DEV_EVENT_COUNT
+};
+
+// Told which blobs are needed.
+struct dev_need {
+    void (*blob)(void *ctx, const struct wire_sha256 *name);
+    void *ctx;
 };
 
 struct dev_event {
     enum dev_event_kind kind;
-    uint32_t exchange;                    // HEAD, BODY, END
-    enum base_status status;              // END
-    const struct dev_response_head *head; // HEAD
-    struct base_span body;                // BODY
+    uint32_t exchange; // HEAD, BODY, END; otherwise 0
+    union {
+        const struct dev_response_head *head;
+        struct base_span body;
+        enum base_status status;
+        uint64_t at_us; // CHECKIN, STORE
+        const struct wire_outcome *outcome;
+        struct dev_task *task; // UNWANTED, HALT, SCHEDULE, DROPPED
+        const struct dev_need *need;
+    };
 };
 
 // NULL: the part has no such door.
@@ -46,5 +81,9 @@ struct dev_part {
 
 // Tells all parts, or, what a transport brought, the one whose it is. True: a part took it.
 bool dev_tell(struct dev_runtime *runtime, const struct dev_event *event);
+// Likewise, of events that say nothing more, a time, or a task.
+void dev_tell_that(struct dev_runtime *runtime, enum dev_event_kind kind);
+void dev_tell_at(struct dev_runtime *runtime, enum dev_event_kind kind, uint64_t at_us);
+void dev_tell_of(struct dev_runtime *runtime, enum dev_event_kind kind, struct dev_task *task);
 
 #endif

@@ -1,4 +1,5 @@
-// What the two files of the pull share: device_pull.c, its steps, and pull_answer.c, what comes.
+// What the files of the pull share: pull_lane.c, what is brought next; device_pull.c, the steps of
+// that; pull_answer.c, what comes.
 #ifndef DEV_PULL_PARTS_H
 #define DEV_PULL_PARTS_H
 
@@ -6,6 +7,13 @@
 
 // Is it the content of a version that is here already? (device_repair.c)
 bool dev_pull_repairing(const struct dev_runtime *runtime);
+void dev_pull_idle(struct dev_pull *pull); // nothing is brought
+// The steps: finds the next blob that is missing, hashes a slice of what is there of it, asks for
+// the rest, makes a slice of it from a delta.
+void dev_pull_pick(struct dev_runtime *runtime);
+void dev_pull_rehash(struct dev_runtime *runtime);
+void dev_pull_ask(struct dev_runtime *runtime, uint64_t now_us);
+void dev_pull_decode(struct dev_runtime *runtime);
 void dev_pull_cancel(struct dev_runtime *runtime); // the request under way
 // Tries again later, or gives up after too many attempts without progress. BASE_ERR_FULL and the
 // like have their own words.

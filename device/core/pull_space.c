@@ -85,14 +85,3 @@ void dev_pull_space_give(struct dev_runtime *runtime, const struct dev_task *tas
     }
     dev_manifest_close(runtime, &manifest);
 }
-
-void dev_pull_leftovers(struct dev_runtime *runtime)
-{
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        struct dev_task *task = &runtime->tasks[i];
-        if (task->leftover && !task->offered) {
-            task->leftover = false;
-            dev_garbage_made(runtime);
-        }
-    }
-}

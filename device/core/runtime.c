@@ -200,6 +200,21 @@ uint32_t dev_exchange_new(struct dev_runtime *runtime)
     return runtime->next_exchange;
 }
 
+bool dev_flush(struct dev_runtime *runtime, uint64_t now_us)
+{
+    if (runtime->dirty) {
+        dev_tell_at(runtime, DEV_EVENT_STORE, now_us);
+    }
+    return !runtime->dirty;
+}
+
+void dev_garbage_made(struct dev_runtime *runtime)
+{
+    runtime->garbage = true;
+    runtime->dirty = true;
+    dev_tell_that(runtime, DEV_EVENT_GARBAGE);
+}
+
 struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
@@ -245,6 +260,23 @@ bool dev_tell(struct dev_runtime *runtime, const struct dev_event *event)
     return taken;
 }
 
+void dev_tell_that(struct dev_runtime *runtime, enum dev_event_kind kind)
+{
+    (void)dev_tell(runtime, &(struct dev_event){.kind = kind});
+}
+
+void dev_tell_at(struct dev_runtime *runtime, enum dev_event_kind kind, uint64_t at_us)
+{
+    (void)dev_tell(runtime, &(struct dev_event){.kind = kind, .at_us = at_us});
+}
+
+void dev_tell_of(struct dev_runtime *runtime, enum dev_event_kind kind, struct dev_task *task)
+{
+    base_assert(task >= runtime->tasks);
+    base_assert(task < runtime->tasks + runtime->task_count);
+    (void)dev_tell(runtime, &(struct dev_event){.kind = kind, .task = task});
+}
+
 static uint64_t next_due_us(const struct dev_runtime *runtime)
 {
     uint64_t next_us = UINT64_MAX;
@@ -286,7 +318,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     }
     struct dev_time_now now = dev_clocks(runtime);
     dev_time_boot(&runtime->time, runtime->settings.born_s, &now);
-    (void)dev_tell(runtime, &(struct dev_event){.kind = DEV_EVENT_RESTORED});
+    dev_tell_that(runtime, DEV_EVENT_RESTORED);
     runtime->booted = true;
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
     return BASE_OK;
@@ -315,7 +347,7 @@ void dev_stop(struct dev_runtime *runtime)
     if (runtime == NULL || !runtime->booted) {
         return;
     }
-    (void)dev_tell(runtime, &(struct dev_event){.kind = DEV_EVENT_STOPPED});
+    dev_tell_that(runtime, DEV_EVENT_STOPPED);
     (void)dev_flush(runtime, UINT64_MAX);
 }
 

@@ -459,12 +459,14 @@ uint64_t dev_wall_s(const struct dev_runtime *runtime);
 uint64_t dev_random(struct dev_runtime *runtime);
 uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us);
 uint32_t dev_exchange_new(struct dev_runtime *runtime);
+// Stores the record when `dirty`. False: it is still to be stored, and nothing may be acted upon.
+bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
+// Blobs may have become useless: collect them when all is stored.
+void dev_garbage_made(struct dev_runtime *runtime);
 struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- record_save.c
-// Stores the record when `dirty`. False: it is still to be stored, and nothing may be acted upon.
-bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
 // At boot: reads the record, or the one before it. Codes: the storage port's.
 BASE_NODISCARD enum base_status dev_record_restore(struct dev_runtime *runtime);
 // Stores it when something changed.
@@ -550,19 +552,23 @@ void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
 // Nothing is active any more, and nothing is said about it.
 void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task);
-// Blobs may have become useless: collect them when all is stored.
-void dev_garbage_made(struct dev_runtime *runtime);
+// What was accepted is not to be brought any more.
+void dev_slot_abandon(struct dev_runtime *runtime, struct dev_task *task);
+// A shadow failed here, and is not tried again.
+void dev_slot_fail_shadow(struct dev_runtime *runtime, struct dev_task *shadow);
+
+// ---- device_collect.c
 extern const struct dev_part dev_collect_part;
+// A check-in was answered in full: content of pulls that were given up, and whose version was not
+// offered again, is collected.
+void dev_collect_leftovers(struct dev_runtime *runtime);
 
 // ---- device_pull.c
 extern const struct dev_part dev_pull_part;
-// The accepted version of task `index` changed: what is under way for it is stopped.
-void dev_pull_forget(struct dev_runtime *runtime, const struct dev_task *task);
 void dev_pull_stop(struct dev_runtime *runtime);
-uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
-// A check-in was answered in full: content of pulls that were given up, and whose version was not
-// offered again, is collected.
-void dev_pull_leftovers(struct dev_runtime *runtime);
+bool dev_pull_is_due(const struct dev_runtime *runtime, uint64_t now_us);
+bool dev_pull_is_idle(const struct dev_runtime *runtime);
+bool dev_pull_valid(const struct dev_runtime *runtime); // for dev_validate
 
 // ---- device_repair.c
 // A file of a version (`copy`) of `task` is not what it should be: reported once. The active
@@ -616,8 +622,10 @@ void dev_delta_drop(struct dev_runtime *runtime);    // it did its work, or is n
 
 // ---- device_run.c
 extern const struct dev_part dev_run_part;
-void dev_run_stop(struct dev_runtime *runtime);
-void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task);
+bool dev_run_is_busy(const struct dev_runtime *runtime);
+// The version that runs, or ran last.
+const struct wire_sha256 *dev_run_version(const struct dev_runtime *runtime);
+bool dev_run_valid(const struct dev_runtime *runtime); // for dev_validate
 
 BASE_NODISCARD enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task);
 // The mark of a run on trial is on disk; otherwise it must not start yet.
@@ -635,6 +643,8 @@ void dev_triggered_end(struct dev_runtime *runtime, const struct dev_task *task,
 void dev_triggered_stopped(struct dev_runtime *runtime);
 // Does a run of `task` that starts now get the input?
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task);
+const struct dev_run_input *dev_triggered_input(const struct dev_runtime *runtime);
+bool dev_triggered_is_busy(const struct dev_runtime *runtime);
 
 // ---- device_again.c
 // The marks of a check-in's answer, after its offers. `all`: the answer was complete, so a mark
@@ -661,8 +671,6 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
 // A run of the shadow ended.
 void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
                       const struct dev_task_end *end);
-// It failed here, and is not tried again.
-void dev_shadow_fail(struct dev_runtime *runtime, struct dev_task *shadow);
 // Drops what is over and makes runs due that only shadows need.
 extern const struct dev_part dev_shadow_part;
 
@@ -695,11 +703,22 @@ extern const struct dev_part dev_control_part;
 void dev_ride_expect(struct dev_runtime *runtime);
 void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_control_end(struct dev_runtime *runtime, enum base_status status);
-// Queues an outcome of `task` (NULL: of no known task) for the next report.
+bool dev_control_is_busy(const struct dev_runtime *runtime);
+
+// ---- outbox.c
+// Queues an outcome for the next report.
 void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome);
+
+// ---- trust_store.c: what the record holds of it; `ordered`: with the last order
+void dev_trust_write(const struct dev_runtime *runtime, struct base_writer *writer);
+void dev_trust_read(struct dev_runtime *runtime, struct base_reader *reader, bool ordered);
 
 // ---- device_trust.c: the cycle root, timestamp, snapshot; on devices with a root
 extern const struct dev_part dev_trust_part;
+bool dev_trust_is_rooted(const struct dev_runtime *runtime); // it has a root, so all below applies
+bool dev_trust_is_busy(const struct dev_runtime *runtime);
+// The director's answer that came last.
+const struct wire_director *dev_trust_answer(const struct dev_runtime *runtime);
 // Asks for a cycle when the timestamp ran out. Called after a check-in.
 void dev_trust_age(struct dev_runtime *runtime);
 // Is it a refusal for the time alone? Then device, gateway or signer has a wrong clock, or somebody
@@ -740,16 +759,10 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
                      const struct wire_release *release);
 // Likewise of a mark that is followed: the lease of its active version, if it has one.
 void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task);
-// A director's answer renews what it names.
-void dev_lease_renew(struct dev_runtime *runtime);
 extern const struct dev_part dev_lease_part;
 // When a check-in is due that renews the leases; UINT64_MAX: there is none.
 uint64_t dev_lease_renew_us(const struct dev_runtime *runtime);
 bool dev_lease_any(const struct dev_runtime *runtime);
-// The gateway took back that time had gone further: what it gave until then ends as if given now.
-void dev_lease_shorten(struct dev_runtime *runtime);
-// Stops and removes what the timestamp in force kills.
-void dev_kills_obey(struct dev_runtime *runtime);
 
 // ---- device_hints.c
 extern const struct dev_part dev_hints_part;

@@ -96,13 +96,13 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
     struct dev_time_now now = dev_clocks(runtime);
     if (director->issued_s < times.latest_s &&
         dev_time_online(&runtime->time, director->issued_s, times.root_s, &now)) {
-        dev_lease_shorten(runtime);
+        dev_tell_that(runtime, DEV_EVENT_TIME_BACK);
     }
     if (director->timestamp_version > trust->timestamp_version) {
         trust->wanted = true;
     }
     dev_trust_age(runtime);
-    dev_lease_renew(runtime);
+    dev_tell_that(runtime, DEV_EVENT_DIRECTED);
 }
 
 void dev_trust_followed(struct dev_runtime *runtime)

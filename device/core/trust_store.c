@@ -333,7 +333,7 @@ enum base_status dev_trust_timestamp_take(struct dev_runtime *runtime, const uin
     trust->timestamp_version = timestamp.version;
     trust->timestamp_expires_s = timestamp.expires_s;
     dev_garbage_made(runtime);
-    dev_kills_obey(runtime);
+    dev_tell_that(runtime, DEV_EVENT_TIMESTAMP);
     return BASE_OK;
 }
 
@@ -441,8 +441,7 @@ void dev_trust_snapshot_close(struct dev_runtime *runtime, struct dev_trust_snap
     storage->blob_unmap(storage->ctx, &snapshot->name, snapshot->bytes, snapshot->size);
 }
 
-void dev_trust_blobs(struct dev_runtime *runtime,
-                     void (*need)(void *ctx, const struct wire_sha256 *name), void *ctx)
+void dev_trust_blobs(struct dev_runtime *runtime, const struct dev_need *need)
 {
     struct dev_trust *trust = &runtime->trust;
     struct wire_timestamp timestamp;
@@ -451,15 +450,49 @@ void dev_trust_blobs(struct dev_runtime *runtime,
     if (trust->work == NULL) {
         return;
     }
-    need(ctx, &trust->root);
-    need(ctx, &trust->timestamp);
+    need->blob(need->ctx, &trust->root);
+    need->blob(need->ctx, &trust->timestamp);
     if (trust->phase == DEV_TRUST_SNAPSHOT) {
-        need(ctx, &trust->snapshot);
+        need->blob(need->ctx, &trust->snapshot);
     }
     if (dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size) == BASE_OK) {
         for (uint32_t i = 0; i < timestamp.scenario_count; i++) {
-            need(ctx, &timestamp.scenarios[i].digest);
+            need->blob(need->ctx, &timestamp.scenarios[i].digest);
         }
         dev_trust_timestamp_close(runtime, bytes, size);
     }
+}
+
+// ---- What is stored
+
+void dev_trust_clear(struct dev_trust *trust)
+{
+    trust->root_version = 0;
+    trust->timestamp_version = 0;
+    trust->timestamp_expires_s = 0;
+    trust->order = 0;
+    memset(&trust->root, 0, sizeof(trust->root));
+    memset(&trust->timestamp, 0, sizeof(trust->timestamp));
+}
+
+void dev_trust_write(const struct dev_runtime *runtime, struct base_writer *writer)
+{
+    const struct dev_trust *trust = &runtime->trust;
+    base_writer_varint(writer, trust->root_version);
+    base_writer_bytes(writer, trust->root.bytes, WIRE_SHA256_BYTES);
+    base_writer_varint(writer, trust->timestamp_version);
+    base_writer_varint(writer, trust->timestamp_expires_s);
+    base_writer_bytes(writer, trust->timestamp.bytes, WIRE_SHA256_BYTES);
+    base_writer_varint(writer, trust->order);
+}
+
+void dev_trust_read(struct dev_runtime *runtime, struct base_reader *reader, bool ordered)
+{
+    struct dev_trust *trust = &runtime->trust;
+    trust->root_version = base_reader_varint(reader);
+    base_reader_copy(reader, trust->root.bytes, WIRE_SHA256_BYTES);
+    trust->timestamp_version = base_reader_varint(reader);
+    trust->timestamp_expires_s = base_reader_varint(reader);
+    base_reader_copy(reader, trust->timestamp.bytes, WIRE_SHA256_BYTES);
+    trust->order = ordered ? base_reader_varint(reader) : 0;
 }

@@ -50,8 +50,8 @@ BASE_NODISCARD enum base_status dev_trust_snapshot_open(struct dev_runtime *runt
                                                         struct base_str scenario,
                                                         struct dev_trust_snapshot *out);
 void dev_trust_snapshot_close(struct dev_runtime *runtime, struct dev_trust_snapshot *snapshot);
-// Calls `need` for every blob trust rests on.
-void dev_trust_blobs(struct dev_runtime *runtime,
-                     void (*need)(void *ctx, const struct wire_sha256 *name), void *ctx);
+// Names every blob that trust rests on.
+void dev_trust_blobs(struct dev_runtime *runtime, const struct dev_need *need);
+void dev_trust_clear(struct dev_trust *trust); // what is stored of it
 
 #endif
