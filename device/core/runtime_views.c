@@ -1,7 +1,13 @@
 // What may be seen of a runtime from outside: whether it is idle, what it counted, what runs, and
 // whether its state is one that can be. Called by the embedding app, the agent, the simulator and
 // tests, on the runtime's thread. Nothing here changes anything.
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+
+#include "core/control/device_control.h"
+#include "core/device_state.h"
+#include "core/pull/device_pull.h"
+#include "core/run/device_run.h"
+#include "core/trust/device_trust.h"
 
 #include "base/hash.h"
 
@@ -22,7 +28,8 @@ bool dev_is_idle(const struct dev_runtime *runtime)
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats)
 {
     *out_stats = runtime->stats;
-    out_stats->root_version = dev_trust_is_rooted(runtime) ? runtime->trust.root_version : 0;
+    out_stats->root_version =
+        dev_trust_is_rooted(runtime) ? dev_trust_view(runtime).root_version : 0;
 }
 
 uint32_t dev_task_count(const struct dev_runtime *runtime)
