@@ -11,7 +11,8 @@
 #include "posix/run/posix_task.h"
 #include "posix/store/posix_storage.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/slots/device_repair.h"
 #include "vm/vm.h"
 
 #include "base/clock.h"
@@ -264,7 +265,7 @@ static void device_give(struct bench *bench)
     task->runs = 1;
     task->run_due_us = UINT64_MAX;
     bench->runtime->task_count = 1;
-    bench->runtime->check_due_us = UINT64_MAX;
+    bench->runtime->check->due_us = UINT64_MAX;
 }
 
 static double run_once(struct bench *bench)

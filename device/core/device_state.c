@@ -5,17 +5,22 @@
 // programs that only look. Pure but for the runtime it fills. Records since "WLD6" are read, "WLDB"
 // is written, in at most DEV_STATE_SAVE_MAX bytes. What follows the layout and still cannot be (a
 // floor above what raised it, two tasks of one id) makes the whole record CORRUPT.
-#include "core/runtime.h"
+#include "core/device_state.h"
+
+#include "core/slots/device_slots.h"
+#include "core/trust/device_trust.h"
 
 #include "base/hash.h"
+#include "wire/trust/personal.h"
 
 #include <string.h>
 
-//   record := "WLDA", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
-//             garbage, 2: past follows), refusals (core/refusals.h), varint told_interval_s,
+//   record := "WLDA", u32 epoch, u64 offline_s, u64 online_s (core/base/device_time.h), u8 flags
+//   (1:
+//             garbage, 2: past follows), refusals (core/base/refusals.h), varint told_interval_s,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32], varint order,
-//             varint task_count, task_count x task, [past: core/device_past.c],
+//             varint task_count, task_count x task, [past: core/sweep/device_past.c],
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
@@ -218,20 +223,15 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_u64(&writer, dev_time_offline_now(&runtime->time, &now));
     base_writer_u64(&writer, dev_time_said(&runtime->time, &now));
     base_writer_u8(&writer, (uint8_t)((runtime->garbage ? FLAG_GARBAGE : 0) |
-                                      (runtime->past_count > 0 ? FLAG_PAST : 0)));
+                                      (dev_past_count(runtime) > 0 ? FLAG_PAST : 0)));
     dev_refusals_write(&runtime->refusals, &writer);
     base_writer_varint(&writer, runtime->told_interval_s);
-    base_writer_varint(&writer, runtime->trust.root_version);
-    base_writer_bytes(&writer, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
-    base_writer_varint(&writer, runtime->trust.timestamp_version);
-    base_writer_varint(&writer, runtime->trust.timestamp_expires_s);
-    base_writer_bytes(&writer, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
-    base_writer_varint(&writer, runtime->trust.order);
+    dev_trust_write(runtime, &writer);
     base_writer_varint(&writer, runtime->task_count);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         task_write(&writer, &runtime->tasks[i]);
     }
-    if (runtime->past_count > 0) {
+    if (dev_past_count(runtime) > 0) {
         dev_past_write(runtime, &writer);
     }
     base_writer_u64(&writer, runtime->outcomes.first_seq);
@@ -498,12 +498,7 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
         dev_refusals_read(&runtime->refusals, reader);
         runtime->told_interval_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     }
-    runtime->trust.root_version = base_reader_varint(reader);
-    base_reader_copy(reader, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
-    runtime->trust.timestamp_version = base_reader_varint(reader);
-    runtime->trust.timestamp_expires_s = base_reader_varint(reader);
-    base_reader_copy(reader, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
-    runtime->trust.order = version < VERSION_FLOOR ? 0 : base_reader_varint(reader);
+    dev_trust_read(runtime, reader, version >= VERSION_FLOOR);
     uint32_t count = (uint32_t)base_reader_varint_max(reader, runtime->settings.tasks_max);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
         uint8_t kind = task_read(reader, &runtime->tasks[i], version);
@@ -551,7 +546,7 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     struct base_reader reader;
     base_reader_init(&reader, bytes + MAGIC_BYTES, size - MAGIC_BYTES - CHECKSUM_BYTES);
     runtime->task_count = 0;
-    runtime->past_count = 0;
+    dev_past_clear(runtime);
     body_read(&reader, runtime, version);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

@@ -4,83 +4,78 @@
 //
 // Called by the boot, by the tick, and by whoever is about to act. What is in it is in
 // device_state.c.
-#include "core/runtime.h"
+#include "core/record_save.h"
+
+#include "core/device_state.h"
 
 #include "base/check.h"
 
 #include <string.h>
 
-bool dev_flush(struct dev_runtime *runtime, uint64_t now_us)
+static void store(struct dev_runtime *runtime, uint64_t now_us)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     uint8_t bytes[DEV_STATE_SAVE_MAX];
     size_t size = 0;
-    if (!runtime->dirty) {
-        return true;
-    }
-    if (now_us < runtime->save_not_before_us) {
-        return false;
+    if (!runtime->dirty || now_us < runtime->saving->not_before_us) {
+        return;
     }
     enum base_status status = dev_state_encode(runtime, bytes, sizeof(bytes), &size);
     base_check(status == BASE_OK); // the size is bounded by DEV_STATE_SAVE_MAX
     status = storage->state_save(storage->ctx, bytes, size);
     if (status != BASE_OK) {
-        if (!runtime->unsaved && runtime->ports->on_unsaved != NULL) {
+        if (!runtime->saving->failed && runtime->ports->on_unsaved != NULL) {
             runtime->ports->on_unsaved(runtime->ports->app, status);
         }
-        runtime->unsaved = true;
-        uint32_t wait_ms = dev_backoff_next(&runtime->save_backoff, dev_random(runtime), 0);
-        runtime->save_not_before_us = now_us + wait_ms * 1000ull;
-        return false;
+        runtime->saving->failed = true;
+        uint32_t wait_ms = dev_backoff_next(&runtime->saving->backoff, dev_random(runtime), 0);
+        runtime->saving->not_before_us = now_us + wait_ms * 1000ull;
+        return;
     }
-    if (runtime->unsaved && runtime->ports->on_unsaved != NULL) {
+    if (runtime->saving->failed && runtime->ports->on_unsaved != NULL) {
         runtime->ports->on_unsaved(runtime->ports->app, BASE_OK);
     }
-    runtime->unsaved = false;
-    dev_backoff_reset(&runtime->save_backoff);
-    runtime->save_not_before_us = 0;
+    runtime->saving->failed = false;
+    dev_backoff_reset(&runtime->saving->backoff);
+    runtime->saving->not_before_us = 0;
     runtime->dirty = false;
-    return true;
 }
 
 static void init(struct dev_runtime *runtime, uint64_t first_us)
 {
     (void)first_us;
-    dev_backoff_init(&runtime->save_backoff, DEV_SAVE_RETRY_BASE_MS, DEV_SAVE_RETRY_CAP_MS);
-    runtime->save_not_before_us = 0;
-}
-
-static void step(struct dev_runtime *runtime, uint64_t now_us)
-{
-    (void)dev_flush(runtime, now_us);
+    dev_backoff_init(&runtime->saving->backoff, DEV_SAVE_RETRY_BASE_MS, DEV_SAVE_RETRY_CAP_MS);
+    runtime->saving->not_before_us = 0;
 }
 
 static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
-    return runtime->dirty ? runtime->save_not_before_us : UINT64_MAX;
+    return runtime->dirty ? runtime->saving->not_before_us : UINT64_MAX;
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *event)
+{
+    if (event->kind == DEV_PART_EVENT_STORE) {
+        store(runtime, event->at_us);
+    }
+    return false;
 }
 
 const struct dev_part dev_record_part = {
-    .name = "record", .init = init, .step = step, .due_us = due_us_of};
+    .name = "record", .init = init, .step = store, .due_us = due_us_of, .on_event = on_event};
 
 // ---- Boot
 
 static void start_anew(struct dev_runtime *runtime)
 {
     runtime->task_count = 0;
-    runtime->past_count = 0;
     runtime->epoch = 0; // drawn with the first outcome
     memset(&runtime->time, 0, sizeof(runtime->time));
-    runtime->trust.root_version = 0;
-    runtime->trust.timestamp_version = 0;
-    runtime->trust.timestamp_expires_s = 0;
-    runtime->trust.order = 0;
-    memset(&runtime->trust.root, 0, sizeof(runtime->trust.root));
-    memset(&runtime->trust.timestamp, 0, sizeof(runtime->trust.timestamp));
     runtime->garbage = false;
-    dev_refusals_clear(&runtime->refusals);
     runtime->told_interval_s = 0;
+    dev_refusals_clear(&runtime->refusals);
     dev_outcomes_init(&runtime->outcomes, runtime->outcomes.bytes, runtime->outcomes.count_max);
+    dev_tell_that(runtime, DEV_PART_EVENT_ANEW);
 }
 
 static enum base_status state_read(struct dev_runtime *runtime,

@@ -2,8 +2,17 @@
 //
 // Called by the embedding app, the agent and the simulator through device/device.h, and by
 // transports through device/port.h, all on the runtime's own thread.
-#include "core/runtime.h"
-#include "core/trust_store.h"
+#include "core/base/runtime.h"
+
+#include "core/control/control_parts.h"
+#include "core/pull/pull_state.h"
+#include "core/record_save.h"
+#include "core/run/run_parts.h"
+#include "core/slots/device_repair.h"
+#include "core/sweep/device_collect.h"
+#include "core/sweep/device_past.h"
+#include "core/trust/device_lease.h"
+#include "core/trust/trust_parts.h"
 
 #include "base/carve.h"
 #include "base/check.h"
@@ -22,6 +31,27 @@ static uint32_t or_default(uint32_t value, uint32_t standard)
 {
     return value > 0 ? value : standard;
 }
+
+// ---- Parts
+
+// In the order of their turns.
+static const struct dev_part *const parts[] = {
+    &dev_lease_part,     // what may not run any more
+    &dev_check_part,     // content that is to be proven
+    &dev_shadow_part,    // shadows that are over
+    &dev_record_part,    // stores what changed: nothing below acts on what is not stored
+    &dev_trust_part,     // brings metadata
+    &dev_triggered_part, // runs that behaviour started
+    &dev_run_part,       // runs that are due
+    &dev_pull_part,      // brings content
+    &dev_hints_part,     // listens
+    &dev_control_part,   // checks in and reports
+    &dev_collect_part,   // content that nobody needs
+    &dev_past_part,      // tasks that are over
+    NULL,
+};
+
+#define PART_COUNT (sizeof(parts) / sizeof(parts[0]) - 1)
 
 // ---- Memory
 
@@ -55,8 +85,23 @@ static size_t attrs_bound(const struct wire_attrs *attrs)
     return bound < WIRE_ATTRS_BYTES_MAX ? bound : WIRE_ATTRS_BYTES_MAX;
 }
 
+// The runtime, and what its parts keep.
+struct whole {
+    struct dev_runtime runtime;
+    struct dev_check check;
+    struct dev_control control;
+    struct dev_hints hints;
+    struct dev_kept_result kept_result;
+    struct dev_pull pull;
+    struct dev_run run;
+    struct dev_saving saving;
+    struct dev_sweep sweep;
+    struct dev_triggered triggered;
+    struct dev_trust trust;
+};
+
 struct places {
-    struct dev_runtime *runtime;
+    struct whole *whole;
     struct dev_task *tasks;
     struct dev_past *past;
     void *refusals;
@@ -72,7 +117,7 @@ static size_t lay_out(const struct dev_config *config, void *memory, struct plac
     struct base_carver carver = {.block = memory, .capacity = SIZE_MAX, .alignment = ALIGNMENT};
     uint32_t tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
     uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
-    out->runtime = base_carve(&carver, 1, sizeof(struct dev_runtime));
+    out->whole = base_carve(&carver, 1, sizeof(struct whole));
     out->tasks = base_carve(&carver, tasks_max, sizeof(struct dev_task));
     out->past = base_carve(&carver, tasks_max, sizeof(struct dev_past));
     out->refusals = base_carve(&carver, dev_refusals_room(tasks_max), sizeof(uint64_t));
@@ -125,6 +170,25 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     wire_device_hex(config->device_id, settings->device_hex);
 }
 
+// All that parts keep is zero until their `init`, but for the memory that is theirs for good.
+static struct dev_runtime *parts_place(struct whole *whole)
+{
+    struct dev_runtime *runtime = &whole->runtime;
+    memset(whole, 0, sizeof(*whole));
+    runtime->parts = parts;
+    runtime->check = &whole->check;
+    runtime->control = &whole->control;
+    runtime->hints = &whole->hints;
+    runtime->kept_result = &whole->kept_result;
+    runtime->pull = &whole->pull;
+    runtime->run = &whole->run;
+    runtime->saving = &whole->saving;
+    runtime->sweep = &whole->sweep;
+    runtime->triggered = &whole->triggered;
+    runtime->trust = &whole->trust;
+    return runtime;
+}
+
 enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_config *config,
                           const struct dev_ports *ports, struct dev_runtime **out_runtime)
 {
@@ -135,12 +199,11 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     }
     struct places places;
     (void)lay_out(config, memory, &places);
-    struct dev_runtime *runtime = places.runtime;
-    memset(runtime, 0, sizeof(*runtime));
+    struct dev_runtime *runtime = parts_place(places.whole);
     runtime->ports = ports;
     settings_copy(&runtime->settings, config);
     runtime->tasks = places.tasks;
-    runtime->past = places.past;
+    runtime->sweep->past = places.past;
     dev_refusals_init(&runtime->refusals, places.refusals, runtime->settings.tasks_max);
     runtime->attrs = places.attrs;
     struct wire_attrs attrs = config->attrs;
@@ -152,9 +215,9 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     }
     runtime->attrs_bytes = (uint32_t)base_writer_size(&writer);
     dev_outcomes_init(&runtime->outcomes, places.outcomes, runtime->settings.outcomes_max);
-    runtime->kept_result.bytes = places.result;
-    runtime->kept_result.capacity = runtime->settings.result_bytes_max;
-    runtime->trust.work = places.trust_work;
+    runtime->kept_result->bytes = places.result;
+    runtime->kept_result->capacity = runtime->settings.result_bytes_max;
+    runtime->trust->work = places.trust_work;
     if (config->root != NULL) {
         struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
         struct wire_root root;
@@ -162,87 +225,6 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     }
     *out_runtime = runtime;
     return BASE_OK;
-}
-
-// ---- Small services to the other files
-
-uint64_t dev_now_us(const struct dev_runtime *runtime)
-{
-    return runtime->ports->clock.mono_us(runtime->ports->clock.ctx);
-}
-
-struct dev_time_now dev_clocks(const struct dev_runtime *runtime)
-{
-    const struct base_clock_port *clock = &runtime->ports->clock;
-    return (struct dev_time_now){.own_s = clock->wall_us(clock->ctx) / 1000000,
-                                 .mono_us = clock->mono_us(clock->ctx)};
-}
-
-uint64_t dev_wall_s(const struct dev_runtime *runtime)
-{
-    struct dev_time_now now = dev_clocks(runtime);
-    return dev_time_bracket(&runtime->time, &now).used_s;
-}
-
-uint64_t dev_random(struct dev_runtime *runtime)
-{
-    return runtime->ports->random.next(runtime->ports->random.ctx);
-}
-
-uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us)
-{
-    return span_us > 0 ? dev_random(runtime) % span_us : 0;
-}
-
-uint32_t dev_exchange_new(struct dev_runtime *runtime)
-{
-    runtime->next_exchange = runtime->next_exchange + 1 != 0 ? runtime->next_exchange + 1 : 1;
-    return runtime->next_exchange;
-}
-
-struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id)
-{
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        if (runtime->tasks[i].id == task_id) {
-            return &runtime->tasks[i];
-        }
-    }
-    return NULL;
-}
-
-struct base_str dev_task_name(const struct dev_task *task)
-{
-    return (struct base_str){task->name, task->name_size};
-}
-
-// ---- Parts
-
-// In the order of their turns.
-static const struct dev_part *const parts[] = {
-    &dev_lease_part,     // what may not run any more
-    &dev_check_part,     // content that is to be proven
-    &dev_shadow_part,    // shadows that are over
-    &dev_record_part,    // stores what changed: nothing below acts on what is not stored
-    &dev_trust_part,     // brings metadata
-    &dev_triggered_part, // runs that behaviour started
-    &dev_run_part,       // runs that are due
-    &dev_pull_part,      // brings content
-    &dev_hints_part,     // listens
-    &dev_control_part,   // checks in and reports
-    &dev_collect_part,   // content that nobody needs
-    &dev_past_part,      // tasks that are over
-};
-
-#define PART_COUNT (sizeof(parts) / sizeof(parts[0]))
-
-bool dev_tell(struct dev_runtime *runtime, const struct dev_event *event)
-{
-    bool taken = false;
-    base_assert(event->kind < DEV_EVENT_COUNT);
-    for (size_t i = 0; i < PART_COUNT && !(taken && event->exchange != 0); i++) {
-        taken = (parts[i]->on_event != NULL && parts[i]->on_event(runtime, event)) || taken;
-    }
-    return taken;
 }
 
 static uint64_t next_due_us(const struct dev_runtime *runtime)
@@ -286,7 +268,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     }
     struct dev_time_now now = dev_clocks(runtime);
     dev_time_boot(&runtime->time, runtime->settings.born_s, &now);
-    (void)dev_tell(runtime, &(struct dev_event){.kind = DEV_EVENT_RESTORED});
+    dev_tell_that(runtime, DEV_PART_EVENT_RESTORED);
     runtime->booted = true;
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
     return BASE_OK;
@@ -315,7 +297,7 @@ void dev_stop(struct dev_runtime *runtime)
     if (runtime == NULL || !runtime->booted) {
         return;
     }
-    (void)dev_tell(runtime, &(struct dev_event){.kind = DEV_EVENT_STOPPED});
+    dev_tell_that(runtime, DEV_PART_EVENT_STOPPED);
     (void)dev_flush(runtime, UINT64_MAX);
 }
 
@@ -324,8 +306,8 @@ void dev_stop(struct dev_runtime *runtime)
 void dev_on_head(struct dev_runtime *runtime, uint32_t exchange,
                  const struct dev_response_head *head)
 {
-    const struct dev_event event = {
-        .kind = DEV_EVENT_HEAD,
+    const struct dev_part_event event = {
+        .kind = DEV_PART_EVENT_HEAD,
         .exchange = exchange,
         .head = head,
     };
@@ -336,8 +318,8 @@ void dev_on_head(struct dev_runtime *runtime, uint32_t exchange,
 
 void dev_on_body(struct dev_runtime *runtime, uint32_t exchange, const uint8_t *bytes, size_t size)
 {
-    const struct dev_event event = {
-        .kind = DEV_EVENT_BODY,
+    const struct dev_part_event event = {
+        .kind = DEV_PART_EVENT_BODY,
         .exchange = exchange,
         .body = {bytes, size},
     };
@@ -348,8 +330,8 @@ void dev_on_body(struct dev_runtime *runtime, uint32_t exchange, const uint8_t *
 
 void dev_on_end(struct dev_runtime *runtime, uint32_t exchange, enum base_status status)
 {
-    const struct dev_event event = {
-        .kind = DEV_EVENT_END,
+    const struct dev_part_event event = {
+        .kind = DEV_PART_EVENT_END,
         .exchange = exchange,
         .status = status,
     };

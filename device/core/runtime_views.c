@@ -1,29 +1,35 @@
 // What may be seen of a runtime from outside: whether it is idle, what it counted, what runs, and
 // whether its state is one that can be. Called by the embedding app, the agent, the simulator and
 // tests, on the runtime's thread. Nothing here changes anything.
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+
+#include "core/control/device_control.h"
+#include "core/device_state.h"
+#include "core/pull/device_pull.h"
+#include "core/run/device_run.h"
+#include "core/trust/device_trust.h"
 
 #include "base/hash.h"
 
 bool dev_is_idle(const struct dev_runtime *runtime)
 {
-    bool waiting = runtime->control.exchange != 0 || runtime->pull.phase != DEV_PULL_IDLE ||
-                   runtime->run.run != 0 || runtime->dirty || runtime->outcomes.count > 0 ||
-                   runtime->triggered.phase != DEV_TRIGGERED_NONE || runtime->trust.wanted ||
-                   runtime->trust.phase != DEV_TRUST_IDLE;
+    bool waiting = dev_control_is_busy(runtime) || !dev_pull_is_idle(runtime) ||
+                   dev_run_is_busy(runtime) || dev_triggered_is_busy(runtime) ||
+                   dev_trust_is_busy(runtime) || runtime->dirty || runtime->outcomes.count > 0;
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         waiting = dev_update_is_pulling((enum dev_update_state)task->state) ||
                   (task->run_due_us <= now_us && (task->damaged & DEV_UNPROVEN_ACTIVE) == 0);
     }
-    return !waiting && dev_pull_due_us(runtime) > now_us;
+    return !waiting && !dev_pull_is_due(runtime, now_us);
 }
 
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats)
 {
     *out_stats = runtime->stats;
-    out_stats->root_version = runtime->trust.work != NULL ? runtime->trust.root_version : 0;
+    out_stats->root_version =
+        dev_trust_is_rooted(runtime) ? dev_trust_view(runtime).root_version : 0;
 }
 
 uint32_t dev_task_count(const struct dev_runtime *runtime)
@@ -101,25 +107,13 @@ static bool tasks_valid(const struct dev_runtime *runtime)
 
 bool dev_validate(const struct dev_runtime *runtime)
 {
-    const struct dev_pull *pull = &runtime->pull;
     const struct dev_outcome_queue *outcomes = &runtime->outcomes;
-    if (runtime->task_count > runtime->settings.tasks_max || !tasks_valid(runtime) ||
-        !dev_past_valid(runtime)) {
+    if (runtime->task_count > runtime->settings.tasks_max || !tasks_valid(runtime)) {
         return false;
     }
     if (outcomes->size > outcomes->capacity || outcomes->count > outcomes->count_max ||
         (outcomes->count == 0) != (outcomes->size == 0) || outcomes->first_seq == 0) {
         return false;
     }
-    if (pull->phase != DEV_PULL_IDLE &&
-        (pull->task >= runtime->task_count ||
-         (pull->copy == DEV_COPY_ACCEPTED &&
-          !dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state)) ||
-         pull->have > pull->expected || pull->hashed > pull->have)) {
-        return false;
-    }
-    if ((pull->exchange != 0) != (pull->phase == DEV_PULL_BODY)) {
-        return false;
-    }
-    return runtime->run.run == 0 || runtime->run.task < runtime->task_count;
+    return dev_past_valid(runtime) && dev_pull_valid(runtime) && dev_run_valid(runtime);
 }

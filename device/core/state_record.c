@@ -4,7 +4,9 @@
 // or recover.
 #include "device/state_record.h"
 
-#include "core/runtime.h"
+#include "core/device_state.h"
+
+#include "core/trust/device_trust.h"
 
 enum base_status dev_record_open(void *memory, size_t memory_bytes, const struct dev_config *config,
                                  const struct base_span *record, struct dev_runtime **out_runtime)
@@ -18,15 +20,16 @@ enum base_status dev_record_open(void *memory, size_t memory_bytes, const struct
 
 void dev_record_view(const struct dev_runtime *runtime, struct dev_record_view *out_view)
 {
+    struct dev_trust_view trust = dev_trust_view(runtime);
     *out_view = (struct dev_record_view){
         .tasks = runtime->task_count,
-        .stopped = runtime->past_count,
+        .stopped = dev_past_count(runtime),
         .refusals = runtime->refusals.count,
         .outcomes = runtime->outcomes.count,
         .interval_s = runtime->told_interval_s,
-        .root_version = runtime->trust.root_version,
-        .timestamp_version = runtime->trust.timestamp_version,
-        .timestamp_expires_s = runtime->trust.timestamp_expires_s,
+        .root_version = trust.root_version,
+        .timestamp_version = trust.timestamp_version,
+        .timestamp_expires_s = trust.timestamp_expires_s,
     };
 }
 
@@ -72,10 +75,10 @@ enum base_status dev_record_refusal(const struct dev_runtime *runtime, uint32_t 
 enum base_status dev_record_stopped(const struct dev_runtime *runtime, uint32_t index,
                                     uint64_t *out_task_id, uint64_t *out_floor)
 {
-    if (index >= runtime->past_count) {
+    if (index >= dev_past_count(runtime)) {
         return BASE_ERR_NOT_FOUND;
     }
-    *out_task_id = runtime->past[index].task_id;
-    *out_floor = runtime->past[index].floor;
+    *out_task_id = runtime->sweep->past[index].task_id;
+    *out_floor = runtime->sweep->past[index].floor;
     return BASE_OK;
 }

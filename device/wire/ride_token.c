@@ -1,6 +1,6 @@
 // Tokens of rides: the text of the header `walle-ride` in a request and in its answer
-// (ride_token.h). Written and asked for its words by the device (core/device_ride.c), read and
-// answered by the gateway (http/proxy_ride.c, svc/device/ride.c); pure, any thread. Answers are
+// (ride_token.h). Written and asked for its words by the device (core/control/device_ride.c), read
+// and answered by the gateway (http/proxy_ride.c, svc/device/ride.c); pure, any thread. Answers are
 // parsed with care but without complaint: what is not understood is no word, and the device goes on
 // as if nothing had ridden.
 #include "wire/ride_token.h"

@@ -10,7 +10,7 @@
 // device enrols keeps what it needs where the runtime will be.
 #include "run/fleet_enrol.h"
 
-#include "core/backoff.h"
+#include "core/base/backoff.h"
 
 #include <string.h>
 

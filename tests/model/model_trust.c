@@ -1,8 +1,8 @@
 // The checks of section 12 once more. One thread, between two visits.
 #include "model_trust.h"
 
-#include "core/runtime.h"
-#include "core/trust_store.h"
+#include "core/base/runtime.h"
+#include "core/trust/trust_store.h"
 #include "svc/core_private.h"
 #include "svc/trust/director_private.h"
 
@@ -207,10 +207,10 @@ enum model_trust model_trust_of(const struct model_device *device, const struct 
 
 uint64_t model_trust_timestamp(const struct model_device *device)
 {
-    return device->rooted ? device->runtime->trust.timestamp_version : 0;
+    return device->rooted ? device->runtime->trust->timestamp_version : 0;
 }
 
 uint64_t model_trust_root(const struct model_device *device)
 {
-    return device->rooted ? device->runtime->trust.root_version : 0;
+    return device->rooted ? device->runtime->trust->root_version : 0;
 }

@@ -165,9 +165,6 @@ SVC_UP = {
 # gateway's core counts as two, its bottom and its top (above).
 PRODUCT = ("gateway/", "engine/", "device/", "policy/", "fleet-sim/")
 FOLDER_FILES_MAX = 40
-FOLDER_LARGE_MAY = {
-    "device/core": "a folder for each part of it is being made",
-}
 FOLDER_CIRCLE_MAY = {
     ("fleet-sim/report", "fleet-sim/run"): "what a run comes to and who writes it are still one",
 }
@@ -358,7 +355,7 @@ class Tidy:
                     if target.startswith(PRODUCT) and one != other and not reaches_up(name, target):
                         uses.setdefault(one, {}).setdefault(other, f"{name}:{number}")
         for folder, count in counts.items():
-            if count > FOLDER_FILES_MAX and folder not in FOLDER_LARGE_MAY:
+            if count > FOLDER_FILES_MAX:
                 self.report(folder, 1, "folder", f"{count} files; at most {FOLDER_FILES_MAX}: find the seam")
         for circle in circles({one: list(others) for one, others in uses.items()}):
             if tuple(circle) not in FOLDER_CIRCLE_MAY:

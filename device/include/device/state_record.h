@@ -50,8 +50,8 @@ void dev_record_view(const struct dev_runtime *runtime, struct dev_record_view *
 // NOT_FOUND past the count, of these three.
 BASE_NODISCARD enum base_status dev_record_task(const struct dev_runtime *runtime, uint32_t index,
                                                 struct dev_record_task *out_task);
-// What it refused, newest first: the mark of a statement or version (core/refusals.h). It stands
-// when the device tells gateways not to offer it.
+// What it refused, newest first: the mark of a statement or version (core/base/refusals.h). It
+// stands when the device tells gateways not to offer it.
 BASE_NODISCARD enum base_status dev_record_refusal(const struct dev_runtime *runtime,
                                                    uint32_t index, uint64_t *out_mark,
                                                    bool *out_stands);

@@ -1,9 +1,9 @@
 // Decodes wdelta streams (wire/delta_piece.h). However large the content, it holds one piece, what
 // comes out of it, and zstd's window; the old content is read where it is mapped. Made by
 // delta_zstd.c for streams with wdelta's magic, and stepped through its two calls by the runtime's
-// pull (core/device_delta.c), on the runtime's thread. The stream comes from outside: every head is
-// checked against the old content's size before a byte of it is read, and whatever does not fit is
-// CORRUPT.
+// pull (core/pull/device_delta.c), on the runtime's thread. The stream comes from outside: every
+// head is checked against the old content's size before a byte of it is read, and whatever does not
+// fit is CORRUPT.
 #include "delta_decoder.h"
 
 #include "wire/delta_piece.h"

@@ -1,8 +1,8 @@
 // The delta port on zstd: picks the decoder by the stream's magic, and says which codings there is
-// memory for. Made by posix_port.c; called by core/device_delta.c, on the runtime's thread, when a
-// pull asks for a file as the difference to the one that runs. Stateless but for its decoders,
-// which have files of their own (delta_pieces.c, delta_dcz.c); a coding is offered only where its
-// decoder's memory is within the port's memory_max.
+// memory for. Made by posix_port.c; called by core/pull/device_delta.c, on the runtime's thread,
+// when a pull asks for a file as the difference to the one that runs. Stateless but for its
+// decoders, which have files of their own (delta_pieces.c, delta_dcz.c); a coding is offered only
+// where its decoder's memory is within the port's memory_max.
 #include "delta_decoder.h"
 
 #include "wire/delta_piece.h"

@@ -1,5 +1,5 @@
 // The app's own requests to its service, through the gateway, on the connection of the runtime's:
-// what the runtime has to say rides on them (core/device_ride.c). Made by posix_port.c for
+// what the runtime has to say rides on them (core/control/device_ride.c). Made by posix_port.c for
 // posix_business, driven by posix_http.c, on the thread of the event base. An errand lives from the
 // request to the one call of on_answer, whatever ends it: the answer, a lost connection, a body
 // above POSIX_BUSINESS_BODY_MAX, or its own timer; only when the port is freed under it, nobody is

@@ -2,7 +2,7 @@
 // whatever the pieces.
 #include "fuzz_target.h"
 
-#include "core/offers_stream.h"
+#include "core/offer/offers_stream.h"
 
 #include "base/check.h"
 #include "base/hash.h"

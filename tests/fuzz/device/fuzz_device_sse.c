@@ -2,7 +2,7 @@
 // same hints however the bytes are cut.
 #include "fuzz_target.h"
 
-#include "core/sse.h"
+#include "core/control/sse.h"
 
 #include "base/check.h"
 

@@ -3,7 +3,8 @@
 // starts anew. A tick on top must not break anything either.
 #include "fuzz_target.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/device_state.h"
 #include "mem/mem_port.h"
 
 #include "base/check.h"

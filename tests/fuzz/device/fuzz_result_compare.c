@@ -4,9 +4,10 @@
 // Input: u8 size of the first, in fractions of 256 of the rest, then both.
 #include "fuzz_target.h"
 
-#include "core/result_compare.h"
-#include "core/result_syntax.h"
-#include "core/runtime.h"
+#include "core/run/result_compare.h"
+#include "core/run/result_syntax.h"
+#include "core/base/runtime.h"
+#include "core/run/result_digest.h"
 
 #include "base/check.h"
 

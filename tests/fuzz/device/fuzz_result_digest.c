@@ -2,7 +2,8 @@
 // and is another one for a list of them.
 #include "fuzz_target.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/run/result_digest.h"
 
 #include "base/check.h"
 

@@ -2,7 +2,7 @@
 // its own; when they stop it does. Whatever becomes of a ride, nothing is lost, and nobody waits.
 #include "role_rig.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
 #include "wire/ride_token.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 // right.
 #include "role_rig.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // What a device believes of the time: each source wrong in turn, and rules that hold whatever was
 // said in whatever order.
-#include "core/device_time.h"
+#include "core/base/device_time.h"
 
 #include "base/prng.h"
 

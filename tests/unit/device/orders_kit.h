@@ -5,7 +5,7 @@
 
 #include "role_rig.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

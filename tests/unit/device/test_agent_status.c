@@ -2,6 +2,8 @@
 // --status` writes it, for programs and for people.
 #include "orders_kit.h"
 
+#include "core/device_state.h"
+#include "core/trust/trust_parts.h"
 #include "agent/agent_status.h"
 #include "device/state_record.h"
 #include "posix/store/posix_state.h"
@@ -43,8 +45,9 @@ static void live(bool on_trial)
     task->leased = true;
     task->lease_until_s = on_trial ? LATER_S : BEFORE_S;
     runtime->told_interval_s = 77;
-    runtime->past_count = 1;
-    runtime->past[0] = (struct dev_past){.task_id = 0xabcdef, .floor = 5, .newest = {.counter = 6}};
+    runtime->sweep->past_count = 1;
+    runtime->sweep->past[0] =
+        (struct dev_past){.task_id = 0xabcdef, .floor = 5, .newest = {.counter = 6}};
     (void)dev_refusals_before(&runtime->refusals, 0x1234);
     (void)dev_refusals_before(&runtime->refusals, 0x5678);
     (void)dev_refusals_stand(&runtime->refusals, 0x1234, DEV_REFUSAL_STANDS);
@@ -106,9 +109,9 @@ static void view_equal(const struct dev_runtime *record)
     assert_int_equal(view.refusals, 2);
     assert_int_equal(view.outcomes, runtime->outcomes.count);
     assert_int_equal(view.interval_s, 77);
-    assert_true(view.root_version == runtime->trust.root_version && view.root_version > 0);
-    assert_true(view.timestamp_version == runtime->trust.timestamp_version);
-    assert_true(view.timestamp_expires_s == runtime->trust.timestamp_expires_s);
+    assert_true(view.root_version == runtime->trust->root_version && view.root_version > 0);
+    assert_true(view.timestamp_version == runtime->trust->timestamp_version);
+    assert_true(view.timestamp_expires_s == runtime->trust->timestamp_expires_s);
     assert_true(view.timestamp_version > 0 && view.timestamp_expires_s > 0);
 }
 
@@ -264,8 +267,8 @@ static void json_says(bool on_trial)
     says(root, "device", NULL);
     assert_true(json_is_false(json_object_get(root, "agent_runs")));
     counts(root, "record", generation);
-    counts(root, "root_version", runtime->trust.root_version);
-    counts(root, "timestamp_version", runtime->trust.timestamp_version);
+    counts(root, "root_version", runtime->trust->root_version);
+    counts(root, "timestamp_version", runtime->trust->timestamp_version);
     assert_true(json_is_string(json_object_get(root, "timestamp_expires")));
     counts(root, "checkin_interval_s", 77);
     counts(root, "outcomes_waiting", runtime->outcomes.count);

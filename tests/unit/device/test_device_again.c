@@ -2,7 +2,9 @@
 // goes through, once for each rollout, and whatever comes of it, it loses nothing.
 #include "role_rig.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/run/run_parts.h"
+#include "core/trust/trust_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -319,12 +321,12 @@ static void test_a_crash_leads_nowhere(void **state)
     rig_mark(rig, TASK, CONTROL, 0);
     for (uint32_t crash = 1; crash <= rig->config.crash_limit; crash++) {
         rig_checkin(rig);
-        assert_true(rig->runtime->run.run != 0);
+        assert_true(rig->runtime->run->run != 0);
         restart();
         rig_checkin(rig);
         assert_int_equal(told(WIRE_OUTCOME_FAIL_CRASH, 1), crash);
     }
-    assert_int_equal(rig->runtime->run.run, 0); // not at once again
+    assert_int_equal(rig->runtime->run->run, 0); // not at once again
     expect_untouched(1, 0);
     rig->hold_runs = false;
     rig_checkin(rig);
@@ -402,7 +404,7 @@ static void hold_the_lane(void)
     install(0, 1);
     rig->hold_runs = true;
     install(2, 1);
-    assert_true(rig->runtime->run.run != 0);
+    assert_true(rig->runtime->run->run != 0);
     rig_mark(rig, TASK, CONTROL, 0);
     rig_checkin(rig);
     assert_true(task()->again_next.rollout_id == CONTROL);
@@ -577,7 +579,7 @@ static void test_the_director_signs_marks(void **state)
 {
     (void)state;
     install_by_roles(0, 1, STAGE_FULL);
-    uint64_t order = rig->runtime->trust.order;
+    uint64_t order = rig->runtime->trust->order;
     roles.unmarked = true;
     rig_mark(rig, TASK, CONTROL, 0);
     rig_checkin(rig);
@@ -586,14 +588,14 @@ static void test_the_director_signs_marks(void **state)
     assert_int_equal(told(WIRE_OUTCOME_FAIL_VERIFY, 0), 1); // once
     assert_true(rig_last(rig, WIRE_OUTCOME_FAIL_VERIFY)->outcome.fingerprint ==
                 (uint64_t)(-(int64_t)BASE_ERR_DIRECTOR));
-    assert_true(rig->runtime->trust.order == order);
+    assert_true(rig->runtime->trust->order == order);
     roles.unmarked = false;
     rig_checkin(rig);
     assert_int_equal(told(WIRE_OUTCOME_ACTIVATED, 0), 1);
     assert_int_equal(told(WIRE_OUTCOME_RAN, 0), 1);
-    assert_true(rig->runtime->trust.order == order + 1);
+    assert_true(rig->runtime->trust->order == order + 1);
     rig_checkin(rig); // the same is no news
-    assert_true(rig->runtime->trust.order == order + 1);
+    assert_true(rig->runtime->trust->order == order + 1);
     restart();
     rig_checkin(rig);
     assert_int_equal(told(WIRE_OUTCOME_ACTIVATED, 0), 1);

@@ -3,6 +3,7 @@
 // offer leaves no floor; one that ran well does for good, whoever orders back or stops.
 #include "orders_kit.h"
 
+#include "core/device_state.h"
 #include "base/hash.h"
 
 #include <stdlib.h>

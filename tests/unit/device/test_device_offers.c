@@ -2,7 +2,7 @@
 // it may change what the device runs, and each refusal is reported once.
 #include "device_rig.h"
 
-#include "core/refusals.h"
+#include "core/base/refusals.h"
 #include "wire/profile.h"
 
 #include "policy/bucket.h"

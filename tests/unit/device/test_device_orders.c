@@ -3,6 +3,7 @@
 // approved, below the floor, or said by anybody else changes nothing.
 #include "orders_kit.h"
 
+#include "core/trust/trust_parts.h"
 #include "base/hash.h"
 
 #include <stdio.h>
@@ -32,7 +33,7 @@ static void begin(void)
 
 static uint64_t orders(void)
 {
-    return rig->runtime->trust.order;
+    return rig->runtime->trust->order;
 }
 
 static void expect_code(enum base_status status, int active)
@@ -312,7 +313,7 @@ static void test_a_restored_device(void **state)
     assert_true(orders() == before);
     order(0);
     assert_int_equal(rig_active(rig, TASK), 0);
-    rig->runtime->trust.order = 1u << 20; // far ahead
+    rig->runtime->trust->order = 1u << 20; // far ahead
     order(1);
     assert_int_equal(rig_active(rig, TASK), 1);
     assert_true(orders() == (1u << 20) + 1);

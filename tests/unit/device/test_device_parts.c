@@ -1,6 +1,9 @@
 // The small pure parts of the runtime: back-off, the hint stream's parser, the streaming reader of
 // answers, the queue of outcomes, and the stored record.
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/control/sse.h"
+#include "core/device_state.h"
+#include "core/offer/offers_stream.h"
 #include "device_rig.h"
 
 #include "base/hash.h"

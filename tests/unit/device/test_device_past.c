@@ -2,6 +2,8 @@
 // stopped, whose places are free.
 #include "orders_kit.h"
 
+#include "core/sweep/device_past.h"
+
 #define OTHER "demo/other"
 
 static int setup(void **state)
@@ -107,7 +109,7 @@ static void test_a_stopped_task_gives_its_place_back(void **state)
     assert_int_equal(rig_active(rig, TASK), 1);
     assert_true(dev_floor(rig->runtime, BASE_STR(TASK)) == 2);
     assert_int_equal(dev_task_count(rig->runtime), 2);
-    assert_int_equal(rig->runtime->past_count, 0);
+    assert_int_equal(rig->runtime->sweep->past_count, 0);
 }
 
 // What failed of a task before it was stopped is refused when it comes again.

@@ -3,7 +3,9 @@
 #include "device_rig.h"
 
 #include "base/prng.h"
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/run/result_digest.h"
+#include "core/run/run_parts.h"
 #include "wire/profile.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 // same input for a shadow, and nothing held when the task goes.
 #include "device_rig.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,8 @@
 // the process or a failing store at any call leaves it with the old or the new belief, whole.
 #include "role_rig.h"
 
-#include "core/runtime.h"
+#include "core/base/runtime.h"
+#include "core/trust/trust_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -327,12 +328,12 @@ static void test_long_chain(void **state)
     }
     release(0, 1, STAGE_FULL);
     rig_checkin(rig);
-    assert_int_equal(rig->runtime->trust.root_version, ROLE_ROOTS_MAX);
+    assert_int_equal(rig->runtime->trust->root_version, ROLE_ROOTS_MAX);
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_true(mem_blob_count(&rig->port) <= 2 + 3); // one root is kept
     rig_kill(rig);
     rig_boot(rig);
-    assert_int_equal(rig->runtime->trust.root_version, ROLE_ROOTS_MAX);
+    assert_int_equal(rig->runtime->trust->root_version, ROLE_ROOTS_MAX);
 }
 
 static void test_new_online_keys_forget_a_forged_future(void **state)
@@ -344,7 +345,7 @@ static void test_new_online_keys_forget_a_forged_future(void **state)
     roles.timestamp.issued_s = now_s + 300u * 86400;
     roles.timestamp.expires_s = now_s + 301u * 86400;
     rig_checkin(rig);
-    assert_true(rig->runtime->trust.timestamp_version == (UINT64_C(1) << 53) - 1);
+    assert_true(rig->runtime->trust->timestamp_version == (UINT64_C(1) << 53) - 1);
     assert_true(dev_wall_s(rig->runtime) <= now_s + 86400); // its own clock is right
     // The true gateway again, with keys that the thief does not have.
     roles.timestamp.version = 50;
@@ -353,7 +354,7 @@ static void test_new_online_keys_forget_a_forged_future(void **state)
     release(2, 3, STAGE_FULL);
     rig_checkin(rig);
     rig_checkin(rig);
-    assert_int_equal(rig->runtime->trust.root_version, 2);
+    assert_int_equal(rig->runtime->trust->root_version, 2);
     assert_true(dev_wall_s(rig->runtime) < now_s + 86400);
     assert_int_equal(rig_active(rig, TASK), 2);
 }
@@ -426,12 +427,12 @@ static void test_root_with_the_same_online_keys_forgets_nothing(void **state)
     (void)state;
     settled();
     rig_checkin(rig);
-    uint64_t version = rig->runtime->trust.timestamp_version;
+    uint64_t version = rig->runtime->trust->timestamp_version;
     role_root_add(&roles, ROLE_KEY_ONLINE, 0);
     release(2, 3, STAGE_FULL);
     rig_checkin(rig);
-    assert_int_equal(rig->runtime->trust.root_version, 2);
-    assert_int_equal(rig->runtime->trust.timestamp_version, version + 1);
+    assert_int_equal(rig->runtime->trust->root_version, 2);
+    assert_int_equal(rig->runtime->trust->timestamp_version, version + 1);
     assert_int_equal(rig_active(rig, TASK), 2);
 }
 
@@ -464,7 +465,7 @@ static void test_damaged_metadata_comes_again(void **state)
         if (rig_active(rig, TASK) != 1) {
             fail_msg("blob %u: active %d", at / 2, rig_active(rig, TASK));
         }
-        assert_int_equal(rig->runtime->trust.root_version, 2);
+        assert_int_equal(rig->runtime->trust->root_version, 2);
         assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), refused);
         assert_int_equal(rig_count(rig, WIRE_OUTCOME_NOT_APPLICABLE), 0);
         assert_false(rig->ran_unverified);
@@ -700,7 +701,7 @@ static void prepare(void)
 
 static void check_end(const char *what, uint64_t n)
 {
-    const struct dev_trust *trust = &rig->runtime->trust;
+    const struct dev_trust *trust = rig->runtime->trust;
     if (rig_active(rig, TASK) != 1 || trust->root_version != 2 ||
         trust->timestamp_version != roles.timestamp.version || rig->ran_unverified) {
         fail_msg("%s %llu: active %d, root %llu, timestamp %llu", what, (unsigned long long)n,
@@ -725,7 +726,7 @@ static void test_killed_anywhere(void **state)
         rig_kill(rig);
         rig->port.kill_at = 0;
         rig_boot(rig);
-        assert_true(rig->runtime->trust.root_version >= 1);
+        assert_true(rig->runtime->trust->root_version >= 1);
         rig_checkin(rig);
         rig_checkin(rig);
         check_end("killed at call", n);

@@ -2,7 +2,7 @@
 // are, what lifts them, and the stored form.
 #include "test_kit.h"
 
-#include "core/refusals.h"
+#include "core/base/refusals.h"
 #include "wire/profile.h"
 
 #define TASKS 2u

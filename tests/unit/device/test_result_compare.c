@@ -1,8 +1,9 @@
 // Results value by value: a table, and random trees that are printed in any order and spacing,
 // whose agreement an oracle finds on the trees themselves.
-#include "core/result_compare.h"
-#include "core/result_syntax.h"
-#include "core/runtime.h"
+#include "core/run/result_compare.h"
+#include "core/run/result_syntax.h"
+#include "core/base/runtime.h"
+#include "core/run/result_digest.h"
 
 #include "base/prng.h"
 

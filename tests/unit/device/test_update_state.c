@@ -1,6 +1,6 @@
 // The update state machine, exhaustively: every event in every state, against the rules in words
 // rather than against the table.
-#include "core/update_state.h"
+#include "core/base/update_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include "posix/run/posix_child_parse.h"
 
 #include "base/cursor.h"
-#include "core/result_syntax.h"
+#include "core/run/result_syntax.h"
 #include "vm/vm_text.h"
 
 #include <string.h>

@@ -1,0 +1,105 @@
+// The record of a task: what the device holds of it, by which statements, and what came of it. The
+// slots, the offers, the runs and the repair write it, each its own members; what of it is stored
+// says device_state.c.
+#ifndef DEV_TASK_H
+#define DEV_TASK_H
+
+#include "core/base/update_state.h"
+#include "wire/digest.h"
+#include "wire/tolerance.h"
+#include "wire/trust/statement.h"
+
+// Bits of dev_task.unproven and .damaged.
+#define DEV_UNPROVEN_ACTIVE 1u
+#define DEV_UNPROVEN_KEPT   2u
+
+// A signed statement that the device followed: whose content it was is beside it.
+struct dev_approval {
+    uint64_t counter; // 0: none, or not known
+    uint64_t rollout_id;
+};
+
+// The run of the active version that its shadow is compared with.
+struct dev_beside {
+    uint64_t digest; // of the result
+    uint64_t duration_us;
+    uint64_t run_index;
+    uint32_t heap_peak_bytes;
+};
+
+// A mark that was followed, or is to be.
+struct dev_again {
+    uint64_t rollout_id; // 0: none
+    uint8_t attempt;
+};
+
+// What the device holds of one task, or of its shadow: that is a task of the same name with an id
+// of its own, whose active version is the shadow. All but the members behind the name is stored.
+struct dev_task {
+    uint64_t id;
+    uint64_t floor;              // no release below it is followed: of what ran well here
+    uint64_t active_floor;       // that the statement of `active` names; the task's once that ran
+    uint64_t accepted_floor;     // likewise of `accepted`
+    struct wire_sha256 active;   // runs
+    struct wire_sha256 kept;     // last good one beside it
+    struct wire_sha256 accepted; // named by the last accepted statement
+    // By which statement each of the three is here, and the one of the highest counter ever.
+    struct dev_approval active_by;
+    struct dev_approval kept_by;
+    struct dev_approval accepted_by;
+    struct dev_approval newest;
+    struct wire_sha256 newest_manifest;
+    // Personal manifests of the three; zero: no exclusive files. The last one is known once
+    // accepted_asked is set, which is only while it is pulled.
+    struct wire_sha256 active_personal;
+    struct wire_sha256 kept_personal;
+    struct wire_sha256 accepted_personal;
+    uint64_t active_rollout;
+    uint64_t kept_rollout;
+    uint64_t blocked; // version id this device refuses, because it failed here last; those before
+                      // it are among the refusals
+    uint64_t last_run_s;
+    uint32_t accepted_bytes; // of the manifest
+    uint32_t accepted_personal_bytes;
+    bool accepted_asked;
+    uint32_t every_s;       // of the active version
+    uint32_t runs;          // of the active version since its activation
+    uint8_t state;          // enum dev_update_state
+    uint8_t accepted_stage; // stage kind of the accepted statement
+    bool leased;            // the accepted version runs only while lease_until_s is ahead
+    bool triggered;         // behaviour starts the active version too
+    uint64_t lease_until_s;
+    uint64_t listed;             // highest counter a snapshot listed for the task
+    struct dev_again again;      // the last mark that was followed
+    struct dev_again again_next; // is followed when the content of the active version is proven
+    bool placebo;    // ... was of the active version: what comes of it is told for that rollout
+    uint8_t crashes; // of the active version on trial
+    bool running;    // a run on trial was started and has not ended
+    bool failure_reported; // of the pull of the accepted version
+    bool offered;          // by the check-in under way; not stored
+    bool moved;            // another version came into place since that began; not stored
+    bool shadow;           // stored with the next five
+    uint16_t slow_percent; // of the shadow's statement
+    uint16_t memory_percent;
+    uint64_t shadow_us; // time of all its runs
+    uint64_t beside_us; // ... and of those beside them
+    struct wire_tolerances tolerances;
+    uint8_t name_size;
+    char name[WIRE_TASK_NAME_MAX];
+    uint8_t references; // runs of the active version for this shadow alone
+    bool reference;     // the run that is due is one of these
+    bool over;          // this shadow is to be dropped
+    bool leftover; // content of a pull that was given up is there, for when it is offered again
+    uint64_t run_due_us;   // UINT64_MAX: not due
+    uint64_t failure_mark; // of the last failure reported for the active version; 0: none
+    struct dev_beside beside;
+    // Content (device_repair.c).
+    uint8_t unproven;       // versions whose content is to be hashed again
+    uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
+    uint8_t repairs;        // of the active version since a run of it was good
+    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
+    uint32_t damage_mark;   // of the file told last; 0: none
+    uint64_t repair_due_us; // not before
+};
+
+#endif

@@ -1,0 +1,13 @@
+// The pull: brings the content of accepted versions, and what is damaged of the others. Its state
+// is in pull_state.h.
+#ifndef DEV_DEVICE_PULL_H
+#define DEV_DEVICE_PULL_H
+
+#include "core/base/runtime.h"
+
+extern const struct dev_part dev_pull_part;
+bool dev_pull_is_idle(const struct dev_runtime *runtime);
+bool dev_pull_is_due(const struct dev_runtime *runtime, uint64_t now_us);
+bool dev_pull_valid(const struct dev_runtime *runtime); // for dev_validate
+
+#endif

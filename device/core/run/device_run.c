@@ -1,0 +1,562 @@
+// Runs: starts the active version of a task that is due, one run at a time, and judges its end.
+//
+// Before the first run of a version on trial a mark is stored; only the end of the run takes it
+// away. A boot that finds the mark knows that the version took the process down. Called by the tick
+// and by the task port (dev_on_task_end).
+#include "core/run/device_run.h"
+
+#include "core/run/run_parts.h"
+#include "core/slots/device_content.h"
+#include "core/slots/device_repair.h"
+#include "core/slots/device_slots.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LEFT_OUT_FINGERPRINT                                                                       \
+    UINT64_C(0x6c6566746f757400) // "leftout": one cause, whatever the numbers
+
+// When is the next run due? Runs repeat by the wall clock, so that a restart does not run them
+// again at once.
+static void schedule(struct dev_runtime *runtime, struct dev_task *task)
+{
+    task->run_due_us = UINT64_MAX;
+    task->reference = false;
+    if (task->shadow || !dev_update_has_active((enum dev_update_state)task->state)) {
+        return;
+    }
+    if (dev_update_on_trial((enum dev_update_state)task->state) || task->last_run_s == 0) {
+        task->run_due_us = 0;
+        return;
+    }
+    if (task->every_s == 0) {
+        return;
+    }
+    uint64_t wall_s = dev_wall_s(runtime);
+    uint64_t since_s = wall_s > task->last_run_s ? wall_s - task->last_run_s : 0;
+    uint64_t wait_s = since_s < task->every_s ? task->every_s - since_s : 0;
+    task->run_due_us = dev_now_us(runtime) + wait_s * 1000000;
+}
+
+static void unmap(struct dev_runtime *runtime, const struct wire_sha256 *name)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    storage->blob_unmap(storage->ctx, name, NULL, 0);
+}
+
+// The first `count` of a list of files.
+static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest_file *files,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        unmap(runtime, &files[i].digest);
+    }
+}
+
+static enum base_status file_map(struct dev_runtime *runtime, const struct wire_manifest_file *file,
+                                 struct dev_task_file *out)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    uint64_t bytes = 0;
+    bool sealed = false;
+    enum base_status status = storage->blob_stat(storage->ctx, &file->digest, &bytes, &sealed);
+    if (status != BASE_OK || !sealed || bytes != file->bytes) {
+        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+    }
+    out->kind = file->kind;
+    out->name = file->name;
+    out->digest = file->digest;
+    out->proven = file->kind == WIRE_FILE_SCRIPT || !runtime->ports->task.proves_models;
+    status = out->proven ? dev_content_open(runtime, &file->digest, bytes, &out->bytes, &out->size)
+                         : storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
+    return status == BASE_OK || base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+}
+
+static void active_damaged(struct dev_runtime *runtime, struct base_str file)
+{
+    dev_damage_found(runtime, &runtime->tasks[runtime->run->task], DEV_COPY_ACTIVE, file);
+}
+
+// Maps a list of files, all or none.
+static enum base_status files_map(struct dev_runtime *runtime,
+                                  const struct wire_manifest_file *files, uint32_t count,
+                                  struct dev_task_file *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        enum base_status status = file_map(runtime, &files[i], &out[i]);
+        if (status != BASE_OK) {
+            if (status == BASE_ERR_CORRUPT) {
+                active_damaged(runtime, files[i].name);
+            }
+            files_unmap(runtime, files, i);
+            return status;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *task,
+                                  const struct wire_manifest *manifest,
+                                  const struct dev_task_file *files, uint32_t file_count)
+{
+    const struct dev_task_port *port = &runtime->ports->task;
+    struct wire_attrs attrs;
+    BASE_TRY(wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs));
+    struct dev_task_job job = {
+        .device_id = runtime->settings.device_id,
+        .attrs = &attrs,
+        .manifest = manifest,
+        .version = task->active,
+        .files = files,
+        .file_count = file_count,
+        .run_index = task->shadow ? task->beside.run_index : task->runs,
+        .shadow = task->shadow || task->reference,
+        .input = runtime->run->triggered ? dev_triggered_input(runtime) : NULL,
+    };
+    return port->start(port->ctx, runtime->run->run, &job);
+}
+
+// The shared files, and behind them the exclusive ones.
+static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
+                                   const struct wire_manifest *manifest,
+                                   const struct wire_personal *personal)
+{
+    struct dev_task_file files[DEV_RUN_FILES_MAX];
+    uint32_t shared = manifest->file_count;
+    BASE_TRY(files_map(runtime, manifest->files, shared, files));
+    enum base_status status =
+        files_map(runtime, personal->files, personal->file_count, files + shared);
+    if (status == BASE_OK) {
+        status = job_start(runtime, task, manifest, files, shared + personal->file_count);
+        if (status != BASE_OK) {
+            files_unmap(runtime, personal->files, personal->file_count);
+        }
+    }
+    if (status != BASE_OK) {
+        files_unmap(runtime, manifest->files, shared);
+    }
+    return status;
+}
+
+// Maps everything and hands it to the task port. The manifest stays mapped while the run lasts.
+enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct dev_run *run = runtime->run;
+    struct dev_manifest manifest;
+    struct dev_personal personal;
+    run->task = (uint32_t)(task - runtime->tasks);
+    enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
+    if (status != BASE_OK && !base_status_is_resource(status)) {
+        active_damaged(runtime, BASE_STR("manifest"));
+        return BASE_ERR_CORRUPT;
+    }
+    BASE_TRY(status);
+    status = dev_personal_open(runtime, &task->active_personal, &personal);
+    if (status != BASE_OK) {
+        dev_manifest_close(runtime, &manifest);
+        if (!base_status_is_resource(status)) {
+            active_damaged(runtime, BASE_STR("exclusive files"));
+            return BASE_ERR_CORRUPT;
+        }
+        return status;
+    }
+    run->next_run = run->next_run + 1 != 0 ? run->next_run + 1 : 1;
+    run->run = run->next_run;
+    run->version = task->active;
+    run->rollout = dev_told_rollout(task);
+    run->manifest = manifest.bytes;
+    run->manifest_bytes = manifest.size;
+    run->personal = task->active_personal;
+    run->personal_manifest = personal.bytes;
+    run->personal_bytes = personal.size;
+    run->started_us = dev_now_us(runtime);
+    run->reference = task->reference;
+    run->triggered = dev_triggered_for(runtime, task);
+    status = port_start(runtime, task, &manifest.parsed, &personal.parsed);
+    if (status != BASE_OK) {
+        run->run = 0;
+        run->triggered = false;
+        dev_personal_close(runtime, &personal);
+        dev_manifest_close(runtime, &manifest);
+    }
+    return status;
+}
+
+static void run_unmap(struct dev_runtime *runtime)
+{
+    struct dev_run *run = runtime->run;
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    struct wire_manifest manifest;
+    struct wire_personal personal;
+    if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
+        files_unmap(runtime, manifest.files, manifest.file_count);
+    }
+    if (run->personal_manifest != NULL) {
+        if (wire_personal_parse(run->personal_manifest, run->personal_bytes, &personal) ==
+            BASE_OK) {
+            files_unmap(runtime, personal.files, personal.file_count);
+        }
+        storage->blob_unmap(storage->ctx, &run->personal, run->personal_manifest,
+                            run->personal_bytes);
+    }
+    storage->blob_unmap(storage->ctx, &run->version, run->manifest, run->manifest_bytes);
+    run->run = 0;
+}
+
+static bool failure_is_news(struct dev_task *task, const struct dev_task_end *end)
+{
+    uint64_t mark =
+        base_hash64_seed(&end->fingerprint, sizeof(end->fingerprint), (uint64_t)end->outcome);
+    bool news = task->failure_mark != mark;
+    task->failure_mark = mark;
+    return news;
+}
+
+// The active version ended a run. On trial this decides about it.
+static void judge(struct dev_runtime *runtime, struct dev_task *task,
+                  const struct dev_task_end *end, const struct wire_outcome *outcome)
+{
+    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
+    task->running = false;
+    task->last_run_s = dev_wall_s(runtime);
+    if (!wire_outcome_is_failure(end->outcome)) {
+        task->crashes = 0;
+        task->repairs = 0;
+        task->failure_mark = 0;
+        enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
+        base_assert(passed == BASE_OK); // allowed wherever a version is active
+        dev_slot_ran(task);
+        if (task->runs == 0) { // later successes are no news
+            dev_outcome(runtime, outcome);
+        }
+    } else if (failure_is_news(task, end)) {
+        dev_outcome(runtime, outcome);
+    }
+    task->runs += task->runs < UINT32_MAX ? 1 : 0;
+    runtime->dirty = true;
+    schedule(runtime, task);
+    if (trial && wire_outcome_is_failure(end->outcome)) {
+        dev_slot_failed(runtime, task);
+    }
+}
+
+void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why)
+{
+    struct dev_task *task = dev_task_find(runtime, task_id);
+    const struct dev_task_end end = {.outcome = WIRE_OUTCOME_FAIL_LOAD,
+                                     .fingerprint = LEFT_OUT_FINGERPRINT};
+    if (task == NULL || task->shadow ||
+        !dev_update_has_active((enum dev_update_state)task->state) ||
+        !failure_is_news(task, &end)) {
+        return;
+    }
+    char text[WIRE_REPORT_DETAIL_MAX + 1];
+    (void)snprintf(text, sizeof(text), "left out on this device: %s", why);
+    const struct wire_outcome outcome = {
+        .kind = end.outcome,
+        .task_id = task->id,
+        .version_id = wire_version_id(&task->active),
+        .rollout_id = dev_told_rollout(task),
+        .fingerprint = end.fingerprint,
+        .detail = base_str_of(text),
+    };
+    runtime->stats.failures++;
+    runtime->dirty = true;
+    dev_outcome(runtime, &outcome);
+}
+
+// The content of the active version is damaged: its run never was. It is due again when the content
+// is whole; of a shadow the next one is.
+static void run_undone(struct dev_runtime *runtime, struct dev_task *task, bool due)
+{
+    task->running = false;
+    task->reference = false;
+    task->run_due_us = due && !task->shadow ? 0 : task->run_due_us;
+    runtime->dirty = true;
+}
+
+static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
+{
+    struct dev_run *run = runtime->run;
+    struct dev_task *task = &runtime->tasks[run->task];
+    if (end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY &&
+        wire_sha256_equal(&task->active, &run->version)) { // so the port says
+        active_damaged(runtime, end->detail);
+        run_undone(runtime, task, !run->triggered);
+        return;
+    }
+    struct wire_outcome outcome = {
+        .kind = end->outcome,
+        .task_id = task->id,
+        .version_id = wire_version_id(&run->version),
+        .rollout_id = run->rollout,
+        .duration_us = end->duration_us,
+        .fingerprint = end->fingerprint,
+        .detail = end->detail,
+    };
+    if (task->shadow) {
+        runtime->stats.shadow_runs++;
+        dev_shadow_judge(runtime, task, end);
+        return;
+    }
+    runtime->stats.runs++;
+    runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
+    if (wire_sha256_equal(&task->active, &run->version)) {
+        // A new statement for the same version may have come meanwhile.
+        outcome.rollout_id = dev_told_rollout(task);
+        judge(runtime, task, end, &outcome);
+    } else {
+        dev_outcome(runtime, &outcome); // replaced while it ran
+    }
+}
+
+void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev_task_end *end)
+{
+    if (run == 0 || run != runtime->run->run) {
+        return;
+    }
+    struct dev_task *task = &runtime->tasks[runtime->run->task];
+    bool quiet = task->shadow || runtime->run->reference;
+    if (!quiet && runtime->ports->on_result != NULL) {
+        runtime->ports->on_result(runtime->ports->app, dev_task_name(task), end);
+    }
+    if (!task->shadow) {
+        dev_shadow_beside(runtime, task, end);
+    }
+    if (runtime->run->triggered) {
+        dev_triggered_end(runtime, task, end);
+    }
+    if (runtime->run->reference && end->outcome != WIRE_OUTCOME_FAIL_INTEGRITY) {
+        runtime->stats.shadow_runs++;
+    } else {
+        run_end(runtime, end);
+    }
+    run_unmap(runtime);
+    (void)dev_flush(runtime, dev_now_us(runtime));
+}
+
+bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
+                          enum base_status status, uint64_t now_us, struct dev_task_end *out_end)
+{
+    if (base_status_is_resource(status)) {
+        task->run_due_us = now_us + DEV_RUN_RETRY_US;
+        if (task->running) { // a kill while it waits is no crash
+            task->running = false;
+            runtime->dirty = true;
+        }
+        return false;
+    }
+    if (status == BASE_ERR_CORRUPT) {
+        run_undone(runtime, task, false);
+        *out_end = (struct dev_task_end){
+            .outcome = WIRE_OUTCOME_FAIL_INTEGRITY,
+            .fingerprint = (uint64_t)(-(int64_t)status),
+            .detail = BASE_STR("stored content is damaged"),
+        };
+        return true;
+    }
+    if (task->reference) { // its own next run will tell
+        task->reference = false;
+        return false;
+    }
+    *out_end = (struct dev_task_end){
+        .outcome = WIRE_OUTCOME_FAIL_LOAD,
+        .fingerprint = (uint64_t)(-(int64_t)status),
+        .detail = base_str_of(base_status_text(status)),
+    };
+    runtime->run->task = (uint32_t)(task - runtime->tasks);
+    runtime->run->version = task->active;
+    runtime->run->rollout = dev_told_rollout(task);
+    run_end(runtime, out_end);
+    return true;
+}
+
+bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
+{
+    if (!dev_update_on_trial((enum dev_update_state)task->state) || task->running) {
+        return true;
+    }
+    task->running = true;
+    runtime->dirty = true;
+    return dev_flush(runtime, now_us);
+}
+
+static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (runtime->run->run != 0 || runtime->dirty) {
+            return;
+        }
+        if (now_us < task->run_due_us || task->shadow != shadows ||
+            (task->damaged & DEV_UNPROVEN_ACTIVE) != 0) {
+            continue;
+        }
+        if (!dev_run_marked(runtime, task, now_us)) {
+            return;
+        }
+        task->run_due_us = UINT64_MAX;
+        enum base_status status = dev_run_start(runtime, task);
+        struct dev_task_end end;
+        if (status == BASE_ERR_CORRUPT) {
+            bool reference = task->reference;
+            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
+            run_undone(runtime, task, !reference);
+        } else if (status != BASE_OK) {
+            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
+        } else {
+            task->reference = false;
+        }
+    }
+}
+
+// Shadows come first: each right after the run it is compared with.
+static void step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    step_over(runtime, true, now_us);
+    step_over(runtime, false, now_us);
+}
+
+static void stop(struct dev_runtime *runtime)
+{
+    const struct dev_task_port *port = &runtime->ports->task;
+    if (runtime->run->run == 0) {
+        return;
+    }
+    port->cancel(port->ctx, runtime->run->run);
+    run_unmap(runtime);
+    struct dev_task *task = &runtime->tasks[runtime->run->task];
+    if (task->running) { // stopped by us: no crash
+        task->running = false;
+        runtime->dirty = true;
+    }
+    if (!runtime->run->triggered || task->shadow) {
+        task->run_due_us = 0;
+    }
+    task->reference = runtime->run->reference;
+    if (runtime->run->triggered) {
+        runtime->run->triggered = false;
+        dev_triggered_stopped(runtime);
+    }
+}
+
+// Its version may not run any more.
+static void halt(struct dev_runtime *runtime, const struct dev_task *task)
+{
+    if (dev_run_is_busy(runtime) && &runtime->tasks[runtime->run->task] == task) {
+        stop(runtime);
+    }
+}
+
+// Those behind the task move up.
+static void dropped(struct dev_runtime *runtime, const struct dev_task *task)
+{
+    uint32_t index = (uint32_t)(task - runtime->tasks);
+    halt(runtime, task);
+    runtime->run->task -= runtime->run->task > index ? 1 : 0;
+}
+
+bool dev_run_is_busy(const struct dev_runtime *runtime)
+{
+    return runtime->run->run != 0;
+}
+
+bool dev_run_is_triggered(const struct dev_runtime *runtime)
+{
+    return dev_run_is_busy(runtime) && runtime->run->triggered;
+}
+
+const struct wire_sha256 *dev_run_version(const struct dev_runtime *runtime)
+{
+    return &runtime->run->version;
+}
+
+bool dev_run_valid(const struct dev_runtime *runtime)
+{
+    return !dev_run_is_busy(runtime) || runtime->run->task < runtime->task_count;
+}
+
+static uint64_t due_us_of(const struct dev_runtime *runtime)
+{
+    uint64_t due_us = UINT64_MAX;
+    if (runtime->run->run != 0 || runtime->dirty) {
+        return due_us;
+    }
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        const struct dev_task *task = &runtime->tasks[i];
+        bool waits = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
+        due_us = !waits && task->run_due_us < due_us ? task->run_due_us : due_us;
+    }
+    return due_us;
+}
+
+// ---- Boot
+
+// The mark of a started run is still there: the run took the process down.
+static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_outcome outcome = {
+        .kind = WIRE_OUTCOME_FAIL_CRASH,
+        .task_id = task->id,
+        .version_id = wire_version_id(&task->active),
+        .rollout_id = dev_told_rollout(task),
+        .detail = BASE_STR("the process ended during a run"),
+    };
+    task->running = false;
+    task->crashes = (uint8_t)(task->crashes < UINT8_MAX ? task->crashes + 1 : UINT8_MAX);
+    runtime->stats.failures++;
+    dev_outcome(runtime, &outcome);
+    if (task->shadow) { // what nobody asked for may not take the app down twice
+        dev_slot_fail_shadow(runtime, task);
+    } else if (task->crashes >= runtime->settings.crash_limit) {
+        dev_slot_failed(runtime, task);
+    }
+}
+
+static void init(struct dev_runtime *runtime, uint64_t first_us)
+{
+    (void)first_us;
+    runtime->run->run = 0;
+    runtime->run->triggered = false;
+}
+
+static void restored(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (task->running) {
+            crash_count(runtime, task);
+        }
+        schedule(runtime, task);
+    }
+}
+
+static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *event)
+{
+    switch (event->kind) {
+    case DEV_PART_EVENT_RESTORED:
+        restored(runtime);
+        break;
+    case DEV_PART_EVENT_STOPPED:
+        stop(runtime);
+        break;
+    case DEV_PART_EVENT_HALT:
+        halt(runtime, event->task);
+        break;
+    case DEV_PART_EVENT_SCHEDULE:
+        schedule(runtime, event->task);
+        break;
+    case DEV_PART_EVENT_DROPPED:
+        dropped(runtime, event->task);
+        break;
+    default:
+        break;
+    }
+    return false;
+}
+
+const struct dev_part dev_run_part = {
+    .name = "run", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};

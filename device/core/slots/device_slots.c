@@ -1,0 +1,394 @@
+// The versions of a task on the device: the active one, and the last good one kept beside it so
+// that going back needs no download. Also the collection of blobs that no version needs any more.
+//
+// Called by the offer, pull and run code and at boot. Changes records in memory only; dev_flush
+// makes them durable before anything is done on their strength.
+#include "core/slots/device_slots.h"
+
+#include "core/slots/device_content.h"
+
+#include "base/check.h"
+#include "wire/declaration.h"
+
+#include <string.h>
+
+enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event)
+{
+    enum dev_update_state next = DEV_UPDATE_EMPTY;
+    BASE_TRY(dev_update_next((enum dev_update_state)task->state, event, &next));
+    task->state = (uint8_t)next;
+    // Whose exclusive files these are is asked anew for every pull.
+    if (event == DEV_UPDATE_ON_ACCEPT || !dev_update_is_pulling(next)) {
+        task->accepted_asked = false;
+        task->accepted_personal_bytes = 0;
+        memset(&task->accepted_personal, 0, sizeof(task->accepted_personal));
+    }
+    return BASE_OK;
+}
+
+void dev_slot_ran(struct dev_task *task)
+{
+    task->floor = task->active_floor > task->floor ? task->active_floor : task->floor;
+}
+
+// Of a shadow only that it is here and how it compares is worth a word: it was never in charge.
+static void say(struct dev_runtime *runtime, const struct dev_task *task,
+                enum wire_outcome_kind kind, const struct wire_sha256 *version, uint64_t rollout_id)
+{
+    if (task->shadow && kind != WIRE_OUTCOME_DOWNLOADED) {
+        return;
+    }
+    struct wire_outcome outcome = {
+        .kind = kind,
+        .task_id = task->id,
+        .version_id = wire_version_id(version),
+        .rollout_id = rollout_id,
+    };
+    dev_outcome(runtime, &outcome);
+}
+
+// The active version begins: it has not run, and nothing is held against it.
+static void active_begin(struct dev_task *task)
+{
+    task->unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
+    task->damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
+    task->repairs = 0;
+    task->damage_mark = 0;
+    task->repair_due_us = 0;
+    task->runs = 0;
+    task->crashes = 0;
+    task->running = false;
+    task->failure_mark = 0;
+    task->last_run_s = 0;
+    task->run_due_us = wire_sha256_is_zero(&task->active) || task->shadow ? UINT64_MAX : 0;
+    task->reference = false;
+    task->references = 0;
+    task->shadow_us = 0;
+    task->beside_us = 0;
+}
+
+static void active_set(struct dev_task *task, const struct wire_sha256 *version,
+                       const struct wire_sha256 *personal, uint64_t rollout_id)
+{
+    task->active = *version;
+    task->active_personal = *personal;
+    task->active_rollout = rollout_id;
+    task->active_by = (struct dev_approval){0};
+    task->active_floor = 0;
+    task->placebo = false;
+    task->again_next = (struct dev_again){0};
+    active_begin(task);
+}
+
+static void kept_clear(struct dev_task *task)
+{
+    task->kept_by = (struct dev_approval){0};
+    memset(&task->kept, 0, sizeof(task->kept));
+    memset(&task->kept_personal, 0, sizeof(task->kept_personal));
+    task->kept_rollout = 0;
+    task->unproven &= (uint8_t)~DEV_UNPROVEN_KEPT;
+    task->damaged &= (uint8_t)~DEV_UNPROVEN_KEPT;
+}
+
+// What a manifest says about when its version runs.
+static void schedule_learn(struct dev_task *task, const struct wire_manifest *manifest)
+{
+    struct wire_declaration declaration;
+    task->every_s = manifest->every_s;
+    task->triggered = manifest->declaration.size > 0 &&
+                      wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                                             manifest->declaration.size, &declaration) == BASE_OK &&
+                      declaration.trigger_count > 0;
+}
+
+// The kept version becomes the active one. It has proved itself: no trial, and its first success is
+// no news.
+static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_sha256 version = task->kept;
+    struct wire_sha256 personal = task->kept_personal;
+    uint64_t rollout_id = task->kept_rollout;
+    bool unproven = (task->unproven & DEV_UNPROVEN_KEPT) != 0;
+    bool damaged = (task->damaged & DEV_UNPROVEN_KEPT) != 0;
+    struct dev_approval by = task->kept_by;
+    kept_clear(task);
+    active_set(task, &version, &personal, rollout_id);
+    task->active_by = by;
+    task->unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
+    task->damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
+    task->runs = 1;
+    struct dev_manifest manifest;
+    if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
+        schedule_learn(task, &manifest.parsed);
+        dev_manifest_close(runtime, &manifest);
+    }
+    dev_garbage_made(runtime);
+}
+
+void dev_slot_abandon(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
+        dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
+        dev_garbage_made(runtime);
+    }
+}
+
+// A pull of what has just become active has nothing left to do.
+static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (dev_update_is_pulling((enum dev_update_state)task->state) &&
+        wire_sha256_equal(&task->accepted, &task->active) &&
+        dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
+        dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
+    }
+}
+
+bool dev_slot_leads_back(const struct dev_task *task)
+{
+    return !wire_sha256_is_zero(&task->active) &&
+           task->accepted_by.counter < task->active_by.counter;
+}
+
+// What every activation ends with.
+static void activated(struct dev_runtime *runtime, struct dev_task *task,
+                      const struct wire_manifest *manifest)
+{
+    schedule_learn(task, manifest);
+    runtime->stats.activations += task->shadow ? 0 : 1;
+    dev_garbage_made(runtime);
+}
+
+void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
+                       const struct wire_manifest *manifest)
+{
+    bool trial = dev_update_on_trial((enum dev_update_state)task->state) && !task->placebo;
+    bool settled = !task->shadow && !trial;
+    struct wire_sha256 before = task->active;
+    struct wire_sha256 personal = task->accepted_personal;
+    bool back = dev_slot_leads_back(task);
+    uint64_t left = task->active_rollout;
+    if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
+        return;
+    }
+    if (settled) { // what is on trial is not good enough to keep
+        task->unproven = (task->unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
+        task->damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
+        task->kept = task->active;
+        task->kept_personal = task->active_personal;
+        task->kept_rollout = task->active_rollout;
+        task->kept_by = task->active_by;
+    }
+    if (wire_sha256_equal(&task->kept, &task->accepted)) {
+        kept_clear(task);
+    }
+    if (back) { // out of one rollout and into another, which may be open
+        say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
+        runtime->stats.rollbacks++;
+    }
+    active_set(task, &task->accepted, &personal, task->accepted_by.rollout_id);
+    say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
+    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
+    task->active_by = task->accepted_by;
+    task->active_floor = task->accepted_floor;
+    task->moved = true;
+    activated(runtime, task, manifest);
+}
+
+void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
+                    const struct wire_manifest *manifest)
+{
+    if (dev_slot_event(task, DEV_UPDATE_ON_AGAIN) != BASE_OK) {
+        return;
+    }
+    task->again = task->again_next;
+    task->again_next = (struct dev_again){0};
+    task->placebo = true;
+    task->renewed++;
+    active_begin(task);
+    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->again.rollout_id);
+    runtime->stats.again++;
+    activated(runtime, task, manifest);
+}
+
+void dev_slot_stand(struct dev_task *task)
+{
+    if (!task->placebo) {
+        return;
+    }
+    if (dev_slot_event(task, DEV_UPDATE_ON_STAND) == BASE_OK) {
+        task->running = false;
+        task->crashes = 0;
+    }
+    task->placebo = false;
+}
+
+void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (!task->placebo) {
+        dev_slot_give_up(runtime, task);
+        return;
+    }
+    dev_slot_stand(task);
+    task->last_run_s = dev_wall_s(runtime); // not at once again: it may have ended the process
+    dev_tell_of(runtime, DEV_PART_EVENT_SCHEDULE, task);
+    runtime->dirty = true;
+}
+
+uint64_t dev_told_rollout(const struct dev_task *task)
+{
+    return task->placebo ? task->again.rollout_id : task->active_rollout;
+}
+
+void dev_slot_block(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id)
+{
+    if (task->blocked != 0 && task->blocked != version_id) {
+        uint64_t mark = wire_profile_version_mark(task->id, task->blocked);
+        (void)dev_refusals_before(&runtime->refusals, mark);
+        (void)dev_refusals_stand(&runtime->refusals, mark, DEV_REFUSAL_STANDS);
+    }
+    if (version_id != 0) {
+        (void)dev_refusals_lift(&runtime->refusals,
+                                wire_profile_version_mark(task->id, version_id));
+    }
+    task->blocked = version_id;
+    runtime->dirty = true;
+}
+
+bool dev_slot_blocks(const struct dev_runtime *runtime, const struct dev_task *task,
+                     uint64_t version_id)
+{
+    return task->blocked == version_id ||
+           dev_refusals_stands(&runtime->refusals, wire_profile_version_mark(task->id, version_id));
+}
+
+void dev_slot_unblock(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id)
+{
+    (void)dev_refusals_lift(&runtime->refusals, wire_profile_version_mark(task->id, version_id));
+    task->blocked = task->blocked == version_id ? 0 : task->blocked;
+    runtime->dirty = true;
+}
+
+void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
+{
+    uint64_t failed = wire_version_id(&task->active);
+    if (dev_slot_fall_back(runtime, task)) {
+        dev_slot_block(runtime, task, failed);
+    }
+}
+
+bool dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_sha256 failed = task->active;
+    uint64_t rollout_id = task->active_rollout;
+    bool kept = !wire_sha256_is_zero(&task->kept);
+    if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
+        BASE_OK) {
+        return false;
+    }
+    kept_take(runtime, task);
+    pull_settle(runtime, task);
+    say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &failed, rollout_id);
+    runtime->stats.rollbacks++;
+    return true;
+}
+
+void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_sha256 left = task->active;
+    uint64_t rollout_id = task->active_rollout;
+    base_assert(!wire_sha256_is_zero(&task->kept));
+    if (dev_slot_event(task, DEV_UPDATE_ON_REVERT) != BASE_OK) {
+        return;
+    }
+    dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
+    kept_take(runtime, task);
+    say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &left, rollout_id);
+    runtime->stats.rollbacks++;
+}
+
+void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
+{
+    static const struct wire_sha256 none = {{0}};
+    struct wire_sha256 left = task->active;
+    uint64_t rollout_id = task->active_rollout;
+    if (dev_slot_event(task, DEV_UPDATE_ON_REMOVE) != BASE_OK) {
+        return;
+    }
+    dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
+    kept_clear(task);
+    active_set(task, &none, &none, 0);
+    task->every_s = 0;
+    task->triggered = false;
+    runtime->stats.withdrawals++;
+    say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
+    dev_garbage_made(runtime);
+}
+
+void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
+{
+    task->accepted_by = (struct dev_approval){0};
+    task->accepted_floor = 0;
+    memset(&task->accepted, 0, sizeof(task->accepted));
+    task->accepted_bytes = 0;
+    task->failure_reported = false;
+    runtime->dirty = true;
+    dev_tell_that(runtime, DEV_PART_EVENT_ENDED);
+}
+
+void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task)
+{
+    uint32_t index = (uint32_t)(task - runtime->tasks);
+    dev_tell_of(runtime, DEV_PART_EVENT_DROPPED, task);
+    runtime->task_count--;
+    memmove(task, task + 1, (runtime->task_count - index) * sizeof(*task));
+}
+
+void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task)
+{
+    kept_clear(task);
+    dev_garbage_made(runtime);
+}
+
+void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
+{
+    static const struct wire_sha256 none = {{0}};
+    if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
+        kept_clear(task);
+        active_set(task, &none, &none, 0);
+        runtime->stats.withdrawals++;
+        dev_garbage_made(runtime);
+    }
+}
+
+void dev_slot_fail_shadow(struct dev_runtime *runtime, struct dev_task *shadow)
+{
+    base_assert(shadow->shadow);
+    shadow->blocked = wire_version_id(&shadow->active);
+    dev_slot_empty(runtime, shadow);
+}
+
+void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why)
+{
+    struct wire_sha256 left = task->active;
+    uint64_t rollout_id = task->active_rollout;
+    bool kept = !wire_sha256_is_zero(&task->kept);
+    if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
+        BASE_OK) {
+        return;
+    }
+    kept_take(runtime, task);
+    pull_settle(runtime, task);
+    runtime->stats.withdrawals++;
+    base_log_debug(runtime->ports->log, "device", "version withdrawn: %s (%s)",
+                   base_status_text(why), base_status_name(why));
+    struct wire_outcome outcome = {
+        .kind = kept ? WIRE_OUTCOME_ROLLED_BACK : WIRE_OUTCOME_REMOVED,
+        .task_id = task->id,
+        .version_id = wire_version_id(&left),
+        .rollout_id = rollout_id,
+        .fingerprint = (uint64_t)(-(int64_t)why),
+        .detail = base_str_of(base_status_text(why)),
+    };
+    dev_outcome(runtime, &outcome);
+    runtime->stats.rollbacks += kept ? 1 : 0;
+}
