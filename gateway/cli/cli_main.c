@@ -9,7 +9,7 @@
 #include "base/text/near_option.h"
 #include "base/text/terminal.h"
 #include "cli/base/cli_http.h"
-#include "cli/rollout/cli_id.h"
+#include "cli/task/cli_id.h"
 #include "cli/base/cli_json.h"
 
 #include <argp.h>

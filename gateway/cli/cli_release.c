@@ -16,9 +16,9 @@
 #include "cli/rollout/rollout_evidence.h"
 #include "cli/rollout/rollout_power.h"
 #include "cli/rollout/rollout_show.h"
-#include "cli/rollout/rollout_version.h"
+#include "cli/task/rollout_version.h"
 #include "cli/rollout/rollout_watch.h"
-#include "cli/sample_warning.h"
+#include "cli/rollout/sample_warning.h"
 #include "cli/rollout/served_root.h"
 
 #include "base/os/output_file.h"

@@ -8,7 +8,7 @@
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
 #include "cli/task/push_blobs.h"
-#include "cli/rollout/rollout_version.h"
+#include "cli/task/rollout_version.h"
 #include "cli/task/task_build.h"
 #include "cli/task/task_git.h"
 

@@ -4,14 +4,14 @@
 // simulate stage gets evidence (rollout_evidence.c), or says how it comes.
 #include "cli/rollout/rollout_begin.h"
 
-#include "cli/rollout/cli_id.h"
+#include "cli/task/cli_id.h"
 #include "cli/base/cli_json.h"
 #include "cli/rollout/followed_warning.h"
 #include "cli/rollout/present_warning.h"
 #include "cli/rollout/rollout_evidence.h"
 #include "cli/rollout/rollout_show.h"
 #include "cli/rollout/rollout_watch.h"
-#include "cli/sample_warning.h"
+#include "cli/rollout/sample_warning.h"
 #include "cli/task/task_build.h"
 
 #include <stdio.h>

@@ -2,10 +2,10 @@
 // so that each command sees whole ids, and by rollout_begin.c; one thread. A command that takes
 // something away needs CLI_ID_DESTRUCTIVE_MIN digits at least. A prefix that several ids have is
 // refused with their names.
-#include "cli/rollout/cli_id.h"
+#include "cli/task/cli_id.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/rollout/rollout_version.h"
+#include "cli/task/rollout_version.h"
 
 #include <stdio.h>
 #include <string.h>

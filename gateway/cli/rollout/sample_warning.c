@@ -1,7 +1,7 @@
 // Stages that known devices are too few for: see sample_warning.h. Callers are cli_release.c and
 // rollout_begin.c, before something starts. One thread. It warns and decides nothing; where the
 // gateway cannot be asked it is silent.
-#include "cli/sample_warning.h"
+#include "cli/rollout/sample_warning.h"
 
 #include "cli/base/cli_json.h"
 #include "cli/rollout/ladder.h"

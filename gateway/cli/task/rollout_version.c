@@ -2,7 +2,7 @@
 // thread. Both are in cli_release.c; cli_id.c asks for the version whose manifest begins as typed.
 // A build folder says which version it is, but the gateway has to know it: what is not registered
 // is refused before anything is signed.
-#include "cli/rollout/rollout_version.h"
+#include "cli/task/rollout_version.h"
 
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
