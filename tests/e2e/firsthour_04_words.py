@@ -219,6 +219,13 @@ class Log(unittest.TestCase):
         self.assertEqual(said.returncode, 1)
         self.assertIn("nowhere: No such file or directory (compact writes into an empty folder)", said.stderr)
 
+    def test_an_approval_that_nothing_waits_for(self):
+        """Nobody is sent for another person who could not approve either."""
+        rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
+        said = self.stack.walle("rollout", "approve", rollout, check=False)
+        self.assertEqual(said.returncode, 4)
+        self.assertIn("approve: nothing of it waits for an approval, which would be another person's than admin, who made it", said.stderr)
+
     def test_logins(self):
         link = self.stack.walle("console", "--no-open").stdout
         code = re.search(r"wlc_[A-Za-z0-9_-]+", link).group(0)

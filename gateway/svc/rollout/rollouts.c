@@ -503,9 +503,14 @@ static enum base_status check_who(const struct gw_rollout *rollout, enum pol_com
             return base_error_set(error, BASE_ERR_INVALID, "by: an approval needs a name");
         }
         if (gw_same_person(gw_rollout_person(who), base_str_of(rollout->created_by))) {
-            return base_error_set(error, BASE_ERR_CONFLICT,
-                                  "approve: %s made the rollout; another person has to approve",
-                                  rollout->created_by);
+            bool waits =
+                rollout->state.state == POL_ROLLOUT_WAITING || gw_simulation_is_pending(rollout);
+            return base_error_set(
+                error, BASE_ERR_CONFLICT,
+                waits ? "approve: %s made the rollout; another person has to approve"
+                      : "approve: nothing of it waits for an approval, which would be another "
+                        "person's than %s, who made it",
+                rollout->created_by);
         }
     }
     return BASE_OK;
