@@ -717,6 +717,12 @@ void rig_expect_counts_from_disk(struct rig *rig)
 
 void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint)
 {
+    rig_subscribe_at(rig, rig->worker.worker, device, hint);
+}
+
+void rig_subscribe_at(struct rig *rig, struct gw_worker *worker, const struct rig_device *device,
+                      struct gw_hint *hint)
+{
     struct rig_exchange exchange;
     char hex[WIRE_DEVICE_HEX + 1];
     char text[WIRE_PROFILE_TEXT_MAX + 4];
@@ -730,6 +736,6 @@ void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_h
     struct base_str first = {(const char *)exchange.exchange.reply.body,
                              exchange.exchange.reply.body_bytes};
     assert_true(base_str_starts(first, BASE_STR("event: hello\n")));
-    gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
+    gw_worker_subscribe(worker, &exchange.exchange, hint);
     rig_exchange_done(&exchange);
 }

@@ -162,6 +162,9 @@ void rig_baseline(struct rig *rig, const char *task, uint64_t id, const char *ta
                   const char *target_value, struct wire_sha256 *out_manifest);
 // Opens the hint stream of a device, with what it has.
 void rig_subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint);
+// ... whose stream another worker has.
+void rig_subscribe_at(struct rig *rig, struct gw_worker *worker, const struct rig_device *device,
+                      struct gw_hint *hint);
 // How many outcomes left their device's record because that was full.
 uint64_t rig_past_rows(struct rig *rig);
 // Runs `check` on the stored truth: counters computed from a scan equal the tally.

@@ -137,7 +137,7 @@ static bool current_with_many(struct gw_worker *worker, const struct gw_checkin 
     if (gw_cohort_expected(cohort, checkin->device_id) != digest || may_be_control(checkin)) {
         return false;
     }
-    gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_device_table_settle(table, checkin->device_id, digest, cohort->signature, false);
     gw_count(&worker->stats.checkins_current, 1);
     return true;
 }
@@ -508,7 +508,9 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         return false; // not settled
     }
     if (nothing && out->flags == 0 && !checkin->lease) {
-        gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
+        bool without = gw_cohort_expected(checkin->cohort, checkin->device_id) != digest;
+        gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature,
+                               without);
         gw_count(&worker->stats.checkins_settled, 1);
         return false;
     }

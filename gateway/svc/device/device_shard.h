@@ -31,6 +31,7 @@ struct gw_device_entry {
     uint32_t room : GW_ROOM_BITS;      // ... and it would take so many more
     bool dirty : 1;
     bool settled : 1;
+    bool without : 1; // when it was last offered nothing, it had not what it should
     bool has_epoch : 1;
     bool proven : 1;
     bool used : 1;        // it was not removed

@@ -348,13 +348,14 @@ static uint64_t settled_key(const struct gw_device_table *table, uint64_t digest
 }
 
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                            uint64_t signature)
+                            uint64_t signature, bool without)
 {
     uint64_t hash;
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
     if (entry != NULL) {
         entry->settled = true;
+        entry->without = without;
         entry->settled_key = settled_key(table, digest, signature);
     }
     pthread_mutex_unlock(&shard->lock);
@@ -402,6 +403,7 @@ bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id,
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
     if (entry != NULL && (!entry->proven || (offer->bits & GW_OUTCOME_PROVEN) != 0)) {
         struct gw_device_mark *known = find_mark(entry, offer->rollout);
+        entry->without = entry->without && (offer->bits & GW_OUTCOME_CONTROL) != 0;
         if (known != NULL && enters_anew(known, offer)) {
             *known = *offer;
             news = true;
@@ -490,19 +492,18 @@ bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id)
     return full;
 }
 
-bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id)
+unsigned gw_device_table_stands(struct gw_device_table *table, uint64_t device_id)
 {
     uint64_t hash;
-    bool under_way = false;
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    unsigned stands = entry != NULL && entry->without ? GW_DEVICE_WITHOUT : 0;
     for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
-        const struct gw_device_mark *mark = mark_at(entry, i);
-        under_way = under_way || (mark->bits | GW_OUTCOME_DOWNLOADED) ==
-                                     (GW_OUTCOME_OFFERED | GW_OUTCOME_DOWNLOADED);
+        unsigned bits = mark_at(entry, i)->bits | GW_OUTCOME_DOWNLOADED;
+        stands |= bits == (GW_OUTCOME_OFFERED | GW_OUTCOME_DOWNLOADED) ? GW_DEVICE_UNDER_WAY : 0;
     }
     pthread_mutex_unlock(&shard->lock);
-    return under_way;
+    return stands;
 }
 
 void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout)

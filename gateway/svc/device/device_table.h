@@ -82,9 +82,10 @@ void gw_device_table_time_moved(struct gw_device_table *table, uint32_t now_s);
 BASE_NODISCARD enum base_status gw_device_table_load(struct gw_device_table *table,
                                                      const struct gw_device_snapshot *from);
 
-// Nothing was there to offer to this device with this digest while its cohort had this signature.
+// Nothing was there to offer to this device with this digest while its cohort had this signature;
+// `without`: although it has not what it should, since that was paused, say.
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                            uint64_t signature);
+                            uint64_t signature, bool without);
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
                              uint64_t signature);
 // Both in one look: seen now, and settled?
@@ -104,8 +105,12 @@ bool gw_device_table_is_full(struct gw_device_table *table, uint64_t device_id);
 // Makes a place for one more mark of the device. False: it is full, or there is no memory. Nobody
 // who is not in the table has marks: true.
 bool gw_device_table_make_place(struct gw_device_table *table, uint64_t device_id);
-// Was it offered an open rollout, and has not activated it or ended with it?
-bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id);
+// Offered an open rollout, and it has not activated it or ended with it.
+#define GW_DEVICE_UNDER_WAY 1u
+// Last settled without what it should have, and offered nothing since.
+#define GW_DEVICE_WITHOUT 2u
+// How the device stands: bits.
+unsigned gw_device_table_stands(struct gw_device_table *table, uint64_t device_id);
 // Told that it may try again; counts once for each failure.
 void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout);
 // Offered an open rollout, proven or not. True when that is news (a device that was its control is

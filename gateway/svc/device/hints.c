@@ -94,8 +94,13 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
         return true;
     }
     const struct gw_cohort *cohort = gw_cohorts_at(&worker->cohorts, worker->plan, hint->cohort);
+    // Who was told, and asked while that was paused, has to ask again; whether a plan in between
+    // was seen here or not.
+    bool missed =
+        cohort != NULL && (int32_t)(worker->plan->went_on - hint->plan_seen) > 0 &&
+        (gw_device_table_stands(worker->core->table, hint->device_id) & GW_DEVICE_WITHOUT) != 0;
     // Nothing that concerns its cohort changed.
-    if (cohort != NULL && cohort->signature == hint->signature) {
+    if (cohort != NULL && cohort->signature == hint->signature && !missed) {
         hint->plan_seen = generation;
         return true;
     }
@@ -111,9 +116,10 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
                                            cohort->signature);
     // A device that is on its way to what is paused now learns by a check-in that the offer is
     // gone.
-    bool withdrawn = cohort != NULL && cohort->paused &&
-                     gw_device_table_under_way(worker->core->table, hint->device_id);
-    if ((news && !settled) || withdrawn) {
+    bool withdrawn =
+        cohort != NULL && cohort->paused &&
+        (gw_device_table_stands(worker->core->table, hint->device_id) & GW_DEVICE_UNDER_WAY) != 0;
+    if ((news && !settled) || withdrawn || missed) {
         if (!write_hint(worker, hint)) {
             return false;
         }

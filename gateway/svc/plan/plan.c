@@ -133,6 +133,35 @@ static bool recalls(const struct gw_plan_task *before, const struct gw_plan_task
     return begins || (before != NULL && has_lost(before, now));
 }
 
+static bool offers(const struct gw_plan_task *task, uint64_t release)
+{
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        if (task->open[i].release->id == release) {
+            return task->open[i].state.state != POL_ROLLOUT_PAUSED;
+        }
+    }
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        if (task->bases[i].release->id == release) {
+            return !task->bases[i].held;
+        }
+    }
+    return false;
+}
+
+// Does a claim offer that was there, and offered nothing?
+static bool goes_on(const struct gw_plan_task *before, const struct gw_plan_task *now)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < before->open_count; i++) {
+        found = found || (before->open[i].state.state == POL_ROLLOUT_PAUSED &&
+                          offers(now, before->open[i].release->id));
+    }
+    for (uint32_t i = 0; i < before->base_count; i++) {
+        found = found || (before->bases[i].held && offers(now, before->bases[i].release->id));
+    }
+    return found;
+}
+
 static struct gw_plan_task *task_new(const struct gw_plan_task *from)
 {
     struct gw_plan_task *task = malloc(sizeof(*task));
@@ -196,6 +225,7 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
     const struct gw_plan *previous = building->previous;
     uint32_t count = 0;
     plan->recalls = previous != NULL ? previous->recalls : 0;
+    plan->went_on = previous != NULL ? previous->went_on : 0;
     for (uint32_t i = 0; i < plan->task_count; i++) {
         struct gw_plan_task task = {0};
         building->fill(building->ctx, i, &task);
@@ -213,6 +243,9 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
         }
         const struct gw_plan_task *before = known ? previous->tasks[slot] : NULL;
         plan->recalls += previous != NULL && recalls(before, plan->tasks[slot]) ? 1 : 0;
+        if (before != NULL && goes_on(before, plan->tasks[slot])) {
+            plan->went_on = plan->generation;
+        }
         plan->trusts_unproven = plan->trusts_unproven || trusts_unproven(plan->tasks[slot]);
     }
     *out_changed = count;

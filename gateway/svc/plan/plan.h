@@ -66,7 +66,8 @@ struct gw_plan {
     // One more whenever a task lost a claim, or its first rollout began: who keeps what it had asks
     // again.
     uint64_t recalls;
-    bool trusts_unproven;        // an open rollout counts devices that never showed who they are
+    uint64_t went_on;     // the generation in which a claim last did that had been paused; 0: none
+    bool trusts_unproven; // an open rollout counts devices that never showed who they are
     struct gw_plan_index *index; // of this generation or one since changes_from
     uint64_t changes_from;       // what was computed from this generation or later can catch up
     uint32_t change_count;

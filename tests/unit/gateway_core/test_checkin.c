@@ -531,6 +531,74 @@ static void test_a_hint_waits_for_every_worker(void **state)
     rig_done(&rig);
 }
 
+static void pump_out(struct rig_worker *worker)
+{
+    while (rig_worker_pump(worker)) {
+    }
+}
+
+// Who asks for what it was told of while that is paused is given nothing, and is told again when it
+// goes on: also by a worker that never saw the pause. Who got it is not.
+static void hint_after_a_pause(bool seen)
+{
+    struct rig rig;
+    struct rig_worker other; // has the stream; check-ins reach the first
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct hint_log log = {0};
+    struct rig_device devices[2];
+    struct gw_hint hints[2];
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    rig_init(&rig);
+    rig.hint_spread_ms = 250;
+    rig_start(&rig);
+    rig_worker_start(&other, rig.core);
+    gw_worker_on_hint(other.worker, write_hint, NULL, &log);
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
+                     BASE_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        make_device(&devices[i], 1 + 3 * i);
+        rig_subscribe_at(&rig, other.worker, &devices[i], &hints[i]);
+    }
+    rig_command(&rig, 9, POL_COMMAND_START, NULL);
+    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
+    rig_settle(&rig);
+    pump_out(&other);
+    assert_int_equal(log.hints, 2);
+    assert_int_equal(rig_checkin(&rig, &devices[0], true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&devices[0], &offers), 1);
+    (void)rig_report(&rig, &devices[0], &view,
+                     (const enum wire_outcome_kind[]){WIRE_OUTCOME_ACTIVATED}, 1);
+    rig_command(&rig, 9, POL_COMMAND_PAUSE, NULL);
+    rig_settle(&rig);
+    if (seen) {
+        pump_out(&other);
+    }
+    assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 204);
+    rig_command(&rig, 9, POL_COMMAND_RESUME, NULL);
+    rig_settle(&rig);
+    pump_out(&other);
+    assert_int_equal(log.hints, 3);
+    pump_out(&other);
+    assert_int_equal(log.hints, 3);
+    assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 200);
+    for (uint32_t i = 0; i < 2; i++) {
+        gw_worker_unsubscribe(other.worker, &hints[i]);
+    }
+    rig_worker_stop(&other);
+    rig_done(&rig);
+}
+
+static void test_a_hint_after_a_pause(void **state)
+{
+    (void)state;
+    hint_after_a_pause(true);
+    hint_after_a_pause(false);
+}
+
 struct pace_log {
     uint32_t hints;
 };
@@ -772,6 +840,7 @@ int main(void)
         cmocka_unit_test(test_who_was_away_gets_the_latest),
         cmocka_unit_test(test_hints_reach_those_with_news),
         cmocka_unit_test(test_a_hint_waits_for_every_worker),
+        cmocka_unit_test(test_a_hint_after_a_pause),
         cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),
         cmocka_unit_test(test_who_rides),
