@@ -10,6 +10,7 @@
 #include "core/slots/device_slots.h"
 #include "core/trust/device_trust.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "wire/trust/personal.h"
 
@@ -166,6 +167,7 @@ static void again_write(struct base_writer *writer, const struct dev_again *agai
 static void task_write(struct base_writer *writer, const struct dev_task *task)
 {
     uint8_t flags = task_flags(task);
+    base_check(task->name_size <= WIRE_TASK_NAME_MAX);
     base_writer_u8(writer, task->name_size);
     base_writer_bytes(writer, task->name, task->name_size);
     base_writer_u8(writer, task->state);
@@ -215,6 +217,7 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
                                   size_t *out_size)
 {
     struct base_writer writer;
+    base_check(runtime->task_count <= runtime->settings.tasks_max);
     base_writer_init(&writer, out, capacity);
     base_writer_bytes(&writer, MAGIC, MAGIC_BYTES - 1);
     base_writer_u8(&writer, 'A' + VERSION - 10);

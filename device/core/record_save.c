@@ -109,6 +109,7 @@ enum base_status dev_record_restore(struct dev_runtime *runtime)
     }
     status = storage->state_before != NULL ? state_read(runtime, storage->state_before)
                                            : BASE_ERR_NOT_FOUND;
+    base_assert(!runtime->booted);
     base_log_debug(runtime->ports->log, "device", "stored state is damaged: %s",
                    status == BASE_OK ? "going on from the one before" : "starting anew");
     if (is_damage(status) || status == BASE_ERR_NOT_FOUND) {

@@ -257,6 +257,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     uint64_t first_us = now_us + dev_random_below_us(runtime, spread_us);
     runtime->booted = false;
     runtime->dirty = false;
+    runtime->telling = 0;
     for (size_t i = 0; i < PART_COUNT; i++) {
         if (parts[i]->init != NULL) {
             parts[i]->init(runtime, first_us);

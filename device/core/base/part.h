@@ -52,6 +52,8 @@ struct dev_need {
     void *ctx;
 };
 
+_Static_assert(DEV_PART_EVENT_COUNT <= 32, "a bit each in dev_runtime.telling");
+
 struct dev_part_event {
     enum dev_part_event_kind kind;
     uint32_t exchange; // HEAD, BODY, END; otherwise 0

@@ -5,6 +5,8 @@
 // a new one moves all by one and the oldest goes.
 #include "core/base/refusals.h"
 
+#include "base/check.h"
+
 #include "wire/profile.h"
 
 #include <string.h>
@@ -55,7 +57,9 @@ bool dev_refusals_before(struct dev_refusals *refusals, uint64_t mark)
     if (dev_refusals_knows(refusals, mark)) {
         return true;
     }
+    base_check(refusals->capacity > 0);
     refusals->count += refusals->count < refusals->capacity ? 1 : 0;
+    base_check(refusals->count <= refusals->capacity);
     memmove(&refusals->marks[1], &refusals->marks[0],
             (refusals->count - 1) * sizeof(refusals->marks[0]));
     refusals->marks[0] = mark;

@@ -58,6 +58,7 @@ struct dev_runtime {
     uint32_t task_count;
     uint32_t epoch; // 0: not drawn yet
     uint32_t next_exchange;
+    uint32_t telling; // kinds of events that are being told, a bit each
     struct dev_time time;
     struct dev_refusals refusals;
     uint32_t told_interval_s; // between check-ins, by the gateway; 0: not yet

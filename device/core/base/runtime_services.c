@@ -74,13 +74,17 @@ struct base_str dev_task_name(const struct dev_task *task)
 bool dev_tell(struct dev_runtime *runtime, const struct dev_part_event *event)
 {
     bool taken = false;
+    uint32_t bit = UINT32_C(1) << event->kind;
     base_assert(event->kind < DEV_PART_EVENT_COUNT);
+    base_assert((runtime->telling & bit) == 0);
+    runtime->telling |= bit;
     for (const struct dev_part *const *part = runtime->parts; *part != NULL; part++) {
         taken = (*part)->on_event != NULL && (*part)->on_event(runtime, event);
         if (taken) {
             break;
         }
     }
+    runtime->telling &= ~bit;
     return taken;
 }
 

@@ -14,6 +14,7 @@
 #include "core/trust/device_lease.h"
 #include "core/trust/device_trust.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -122,6 +123,8 @@ static void request_start(struct dev_runtime *runtime, enum dev_control_kind kin
 {
     struct dev_control *control = runtime->control;
     const struct dev_http_port *http = &runtime->ports->http;
+    base_assert(control->exchange == 0);
+    base_assert(kind == DEV_CONTROL_CHECKIN || kind == DEV_CONTROL_REPORT);
     control->exchange = dev_exchange_new(runtime);
     control->kind = (uint8_t)kind;
     control->status = 0;
@@ -137,6 +140,7 @@ enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text, size
                                    size_t *out_size, char nonce[WIRE_ASK_TEXT + 1])
 {
     struct dev_control *control = runtime->control;
+    base_assert(control->exchange == 0); // one at a time
     refusals_review(runtime);
     control->pairs_sent = control->pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
     BASE_TRY(profile_encode(runtime, control->pairs_sent, text, capacity, out_size));
@@ -203,6 +207,7 @@ static void report_start(struct dev_runtime *runtime, uint64_t now_us)
     struct dev_control *control = runtime->control;
     uint8_t body[WIRE_REPORT_BYTES_MAX];
     size_t size = 0;
+    base_assert(!runtime->dirty); // what is told is stored
     if (runtime->outcomes.count == 0) {
         control->report_due_us = UINT64_MAX;
         return;
@@ -387,6 +392,7 @@ void dev_report_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = runtime->control;
     (void)dev_outcomes_ack(&runtime->outcomes, control->reported_seq);
+    base_assert(runtime->outcomes.first_seq > control->reported_seq);
     runtime->dirty = true;
     control->report_due_us = runtime->outcomes.count > 0 ? 0 : UINT64_MAX;
 }

@@ -6,9 +6,12 @@
 // Called by the tick and by the transport.
 #include "core/control/control_parts.h"
 
+#include "base/check.h"
+
 static void ended(struct dev_runtime *runtime)
 {
     struct dev_hints *hints = runtime->hints;
+    base_assert(hints->exchange != 0);
     hints->exchange = 0;
     hints->missed = true;
     hints->due_us =
@@ -34,6 +37,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
         .profile = {text, size},
         .stream = true,
     };
+    base_assert(runtime->booted);
     hints->exchange = dev_exchange_new(runtime);
     hints->accepted = false;
     dev_sse_init(&hints->sse);

@@ -7,6 +7,8 @@
 
 #include "core/trust/device_lease.h"
 
+#include "base/check.h"
+
 #include "wire/ride_token.h"
 
 #include <string.h>
@@ -16,6 +18,7 @@ _Static_assert(BASE_B64_ENCODED(WIRE_REPORT_HEADER_MAX) < DEV_RIDE_BYTES_MAX,
 
 static void header_add(struct dev_ride *ride, struct base_str name, struct base_str value)
 {
+    base_check(ride->header_count < DEV_RIDE_HEADERS_MAX);
     ride->headers[ride->header_count++] = (struct dev_ride_header){name, value};
 }
 
@@ -23,6 +26,7 @@ static void header_add(struct dev_ride *ride, struct base_str name, struct base_
 static void report_add(struct dev_runtime *runtime, struct dev_ride *ride, size_t used)
 {
     uint8_t bytes[WIRE_REPORT_HEADER_MAX];
+    base_check(used <= sizeof(ride->text));
     size_t room = (sizeof(ride->text) - used) / 4 * 3;
     size_t size = 0;
     struct dev_control *control = runtime->control;

@@ -5,6 +5,7 @@
 // line that was cut is never a hint.
 #include "core/control/sse.h"
 
+#include "base/check.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -80,6 +81,7 @@ size_t dev_sse_feed(struct dev_sse *sse, const uint8_t *bytes, size_t size, bool
                     uint32_t *out_spread_ms)
 {
     *out_hint = false;
+    base_check(sse->line_size <= DEV_SSE_LINE_MAX);
     for (size_t at = 0; at < size; at++) {
         char c = (char)bytes[at];
         bool skip = c == '\n' && sse->after_cr;

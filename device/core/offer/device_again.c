@@ -12,6 +12,7 @@
 #include "core/trust/device_lease.h"
 #include "core/trust/device_trust.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 static bool is_of(const struct dev_again *again, const struct wire_again *mark)
@@ -61,6 +62,7 @@ static void follow(struct dev_runtime *runtime, const struct wire_again *mark)
         return;
     }
     dev_lease_again(runtime, task);
+    base_assert(!task->shadow);
     if (!is_of(&task->again_next, mark)) {
         task->again_next = (struct dev_again){mark->rollout_id, mark->attempt};
         task->unproven |= DEV_UNPROVEN_ACTIVE;

@@ -333,6 +333,7 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
 static void accept(struct dev_runtime *runtime, struct dev_task *task,
                    const struct wire_release *release)
 {
+    base_assert(release->release_counter >= task->floor);
     // The pull of another statement's version ends here, so that `accepted` may change.
     dev_slot_abandon(runtime, task);
     task->again_next = (struct dev_again){0};

@@ -3,6 +3,8 @@
 // for offers in headers; pure.
 #include "core/offer/offers_stream.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 _Static_assert(WIRE_AGAIN_MAX *WIRE_AGAIN_BYTES <= DEV_OFFERS_ENVELOPE_MAX, "marks fit the buffer");
@@ -136,6 +138,8 @@ static size_t feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_
 size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
                        bool *out_ready)
 {
+    base_check(stream->total <= WIRE_OFFERS_BYTES_MAX);
+    base_check(stream->fill <= DEV_OFFERS_ENVELOPE_MAX);
     size_t room = (size_t)(WIRE_OFFERS_BYTES_MAX - stream->total);
     *out_ready = false;
     size_t at = feed(stream, bytes, size < room ? size : room, out_ready);

@@ -184,6 +184,8 @@ static enum base_status open_decoder(struct dev_runtime *runtime)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct dev_delta *delta = &runtime->pull->delta;
+    base_assert(delta->decoder == NULL);
+    base_assert(dev_delta_in_use(runtime->pull));
     BASE_TRY(
         storage->blob_map(storage->ctx, &delta->dictionary, &delta->old_bytes, &delta->old_size));
     enum base_status status =

@@ -6,6 +6,8 @@
 // nothing that was not signed.
 #include "core/pull/pull_parts.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 void dev_proof_ask(struct dev_runtime *runtime, const struct wire_manifest *manifest)
@@ -25,6 +27,7 @@ void dev_proof_ask(struct dev_runtime *runtime, const struct wire_manifest *mani
 void dev_proof_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_pull *pull = runtime->pull;
+    base_check(pull->proof_bytes <= sizeof(pull->proof));
     if (size > sizeof(pull->proof) - pull->proof_bytes) {
         pull->refused = true;
         return;
@@ -46,6 +49,8 @@ enum base_status dev_proof_take(struct dev_runtime *runtime)
 {
     struct dev_pull *pull = runtime->pull;
     struct dev_task *task = &runtime->tasks[pull->task];
+    base_assert(pull->kind == DEV_PULL_PROOF);
+    base_assert(pull->copy == DEV_COPY_ACCEPTED);
     struct wire_proof proof;
     struct wire_hasher hasher = {.ctx = (void *)(uintptr_t)&runtime->ports->crypto, .sha256 = hash};
     struct base_str own = {runtime->settings.device_hex, WIRE_DEVICE_HEX};

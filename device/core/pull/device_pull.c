@@ -28,6 +28,7 @@
 
 static struct dev_task *task_of(struct dev_runtime *runtime)
 {
+    base_check(runtime->pull->task < runtime->task_count);
     return &runtime->tasks[runtime->pull->task];
 }
 
@@ -444,6 +445,7 @@ void dev_pull_sealed(struct dev_runtime *runtime)
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct wire_sha256 digest;
+    base_assert(pull->hashed == pull->have); // every byte of it
     crypto->hash_end(crypto->ctx, &pull->hash, &digest);
     if (!wire_sha256_equal(&digest, &pull->blob)) {
         if (dev_delta_in_use(pull)) {
@@ -573,6 +575,8 @@ void dev_pull_ask(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = runtime->pull;
     const struct dev_http_port *http = &runtime->ports->http;
+    base_assert(pull->exchange == 0);
+    base_assert(pull->have <= pull->expected);
     if (pull->have == pull->expected) {
         dev_pull_sealed(runtime);
         return;

@@ -19,6 +19,7 @@ static void start_over(struct dev_runtime *runtime)
 void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *head)
 {
     struct dev_pull *pull = runtime->pull;
+    base_assert(pull->phase == DEV_PULL_BODY);
     pull->status = head->status;
     pull->retry_after_s = head->retry_after_s;
     bool good = head->status == 200 || head->status == 206;
@@ -102,6 +103,7 @@ void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t siz
         delta_body(runtime, bytes, size);
         return;
     }
+    base_check(pull->have <= pull->expected);
     if (size > pull->expected - pull->have) { // more than was signed
         dev_pull_drop(runtime);
         dev_pull_retry(runtime, "more content than announced");

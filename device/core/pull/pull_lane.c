@@ -13,6 +13,7 @@
 
 static struct dev_task *task_of(struct dev_runtime *runtime)
 {
+    base_check(runtime->pull->task < runtime->task_count);
     return &runtime->tasks[runtime->pull->task];
 }
 
@@ -114,6 +115,7 @@ static void repair_review(struct dev_runtime *runtime, uint64_t now_us)
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = runtime->pull;
+    base_assert(dev_pull_valid(runtime));
     repair_review(runtime, now_us);
     if (pull->phase == DEV_PULL_IDLE) {
         work_choose(runtime, now_us);

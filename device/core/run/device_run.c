@@ -147,6 +147,8 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     struct dev_run *run = runtime->run;
     struct dev_manifest manifest;
     struct dev_personal personal;
+    base_assert(run->run == 0); // one at a time
+    base_assert(dev_update_has_active((enum dev_update_state)task->state));
     run->task = (uint32_t)(task - runtime->tasks);
     enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
     if (status != BASE_OK && !base_status_is_resource(status)) {
@@ -191,6 +193,7 @@ static void run_unmap(struct dev_runtime *runtime)
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct wire_manifest manifest;
     struct wire_personal personal;
+    base_assert(run->run != 0);
     if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
         files_unmap(runtime, manifest.files, manifest.file_count);
     }
@@ -281,6 +284,7 @@ static void run_undone(struct dev_runtime *runtime, struct dev_task *task, bool 
 static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
 {
     struct dev_run *run = runtime->run;
+    base_check(run->task < runtime->task_count);
     struct dev_task *task = &runtime->tasks[run->task];
     if (end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY &&
         wire_sha256_equal(&task->active, &run->version)) { // so the port says

@@ -54,6 +54,7 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
                        const struct wire_release *release, bool is_new, bool retry)
 {
     bool failed_here = shadow->blocked == wire_version_id(&release->manifest);
+    base_assert(shadow->shadow);
     shadow->over = false;
     if (is_new) {
         shadow->slow_percent = release->shadow_slow_percent;
@@ -211,6 +212,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
                       const struct dev_task_end *end)
 {
     const struct dev_task *task = dev_shadow_other(runtime, shadow);
+    base_assert(shadow->shadow);
     bool once = task == NULL || (task->every_s == 0 && !task->triggered);
     if (!compares(shadow) || !wire_sha256_equal(&shadow->active, dev_run_version(runtime))) {
         return; // replaced while it ran

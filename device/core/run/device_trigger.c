@@ -42,6 +42,7 @@ static void tell(struct dev_runtime *runtime, const struct dev_task_end *end)
 static void release(struct dev_runtime *runtime)
 {
     const struct dev_ports *ports = runtime->ports;
+    base_assert(runtime->triggered->phase != DEV_TRIGGERED_NONE);
     runtime->triggered->phase = DEV_TRIGGERED_NONE;
     if (ports->on_input_free != NULL) {
         ports->on_input_free(ports->app, runtime->triggered->input.token);

@@ -63,6 +63,7 @@ enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wir
 
 void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest)
 {
+    base_assert(manifest->bytes != NULL);
     dev_content_close(runtime, &manifest->name, manifest->bytes, manifest->size);
 }
 

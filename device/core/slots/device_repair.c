@@ -31,6 +31,7 @@ const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev
 
 static uint8_t bit_of(enum dev_pull_copy copy)
 {
+    base_assert(copy != DEV_COPY_ACCEPTED); // that is brought, and proven as it comes
     return copy == DEV_COPY_ACTIVE ? DEV_UNPROVEN_ACTIVE : DEV_UNPROVEN_KEPT;
 }
 

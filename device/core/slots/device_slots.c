@@ -170,6 +170,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
     }
+    base_assert(!wire_sha256_is_zero(&task->accepted));
     if (settled) { // what is on trial is not good enough to keep
         task->unproven = (task->unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
         task->damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
@@ -200,6 +201,7 @@ void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
     if (dev_slot_event(task, DEV_UPDATE_ON_AGAIN) != BASE_OK) {
         return;
     }
+    base_assert(task->again_next.rollout_id != 0);
     task->again = task->again_next;
     task->again_next = (struct dev_again){0};
     task->placebo = true;
@@ -339,6 +341,7 @@ void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task)
 {
     uint32_t index = (uint32_t)(task - runtime->tasks);
     dev_tell_of(runtime, DEV_PART_EVENT_DROPPED, task);
+    base_check(index < runtime->task_count);
     runtime->task_count--;
     memmove(task, task + 1, (runtime->task_count - index) * sizeof(*task));
 }

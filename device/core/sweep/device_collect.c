@@ -100,6 +100,7 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
                                !task->accepted_asked);
         }
     }
+    base_check(batch->count <= COLLECT_BATCH);
     for (uint32_t i = 0; i < batch->count; i++) {
         batch->needed[i] = batch->needed[i] || batch->unsure;
         bool deleted =
@@ -115,6 +116,7 @@ static void collect(struct dev_runtime *runtime)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct batch batch = {.skip = 0};
+    base_assert(!runtime->dirty); // nothing is deleted that the stored record names
     runtime->sweep->collect_due = false;
     if (storage->blob_each == NULL) {
         runtime->garbage = false;

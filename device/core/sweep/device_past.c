@@ -32,6 +32,7 @@ static bool is_over(const struct dev_task *task)
 
 static void retire(struct dev_runtime *runtime, struct dev_task *task)
 {
+    base_check(runtime->sweep->past_count < runtime->settings.tasks_max);
     dev_slot_block(runtime, task, 0); // what failed last becomes one of those before
     runtime->sweep->past[runtime->sweep->past_count++] = (struct dev_past){
         .task_id = task->id,

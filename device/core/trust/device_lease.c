@@ -11,6 +11,8 @@
 #include "core/slots/device_slots.h"
 #include "core/trust/trust_store.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define STAGE_BETA 1 // of enum pol_stage_kind
@@ -40,6 +42,7 @@ static uint32_t lease_max_s(struct dev_runtime *runtime)
 static void extend(struct dev_runtime *runtime, struct dev_task *task, uint32_t most_s)
 {
     uint32_t lease_s = dev_trust_answer(runtime)->lease_s;
+    base_assert(task->leased);
     lease_s = lease_s < most_s ? lease_s : most_s;
     uint64_t until_s = now_s(runtime) + lease_s;
     if (until_s != task->lease_until_s) {
@@ -143,6 +146,7 @@ static void shorten(struct dev_runtime *runtime)
 
 static void lose(struct dev_runtime *runtime, struct dev_task *task)
 {
+    base_assert(task->leased);
     runtime->stats.leases_lost++;
     task->leased = false;
     task->lease_until_s = 0;

@@ -187,6 +187,8 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
         .path = {path, path_of(trust, path)},
         .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
     };
+    base_assert(trust->exchange == 0);
+    base_assert(trust->phase != DEV_TRUST_IDLE);
     trust->exchange = dev_exchange_new(runtime);
     trust->fill = 0;
     trust->window = 0;
@@ -295,6 +297,7 @@ static enum base_status snapshot_add(struct dev_runtime *runtime, const uint8_t 
     struct dev_trust *trust = runtime->trust;
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
     const struct dev_storage_port *storage = &runtime->ports->storage;
+    base_check(trust->fill <= trust->snapshot_bytes);
     if (size > trust->snapshot_bytes - trust->fill) {
         return BASE_ERR_TOO_LARGE;
     }
@@ -307,6 +310,7 @@ static void body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_trust *trust = runtime->trust;
     enum base_status status = BASE_OK;
+    base_assert(trust->work != NULL);
     if (trust->status != 200 || size == 0) {
         return;
     }

@@ -9,6 +9,7 @@
 
 #include "core/trust/device_lease.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
     struct dev_trust *trust = runtime->trust;
     struct wire_ask ask = {.flags = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0,
                            .order = trust->order};
+    base_assert(trust->work != NULL);
     for (size_t at = 0; at < WIRE_NONCE_BYTES; at += sizeof(uint64_t)) {
         uint64_t word = dev_random(runtime);
         memcpy(trust->nonce + at, &word, sizeof(word));
@@ -207,6 +209,7 @@ static void bring(struct dev_runtime *runtime, const struct subject *subject)
     bool again = trust->untaken == base_hash64(scenario.data, scenario.size);
     trust->wanted = true;
     if (trust->scenario_size == 0 || !again) {
+        base_check(scenario.size <= WIRE_SCENARIO_MAX);
         trust->scenario_size = (uint8_t)scenario.size;
         memcpy(trust->scenario, scenario.data, scenario.size);
     }

@@ -220,6 +220,7 @@ enum base_status dev_trust_root_take(struct dev_runtime *runtime, const uint8_t 
     struct wire_sha256 name = sha256_of(runtime, bytes, size);
     BASE_TRY(blob_keep(runtime, &name, bytes, size));
     trust->root = name;
+    base_assert(root.version > trust->root_version);
     trust->root_version = root.version;
     if (!online_same) {
         online_keys_changed(runtime, &root);
@@ -332,6 +333,7 @@ enum base_status dev_trust_timestamp_take(struct dev_runtime *runtime, const uin
         return BASE_OK;
     }
     BASE_TRY(blob_keep(runtime, &name, bytes, size));
+    base_assert(timestamp.version >= trust->timestamp_version);
     trust->timestamp = name;
     trust->timestamp_version = timestamp.version;
     trust->timestamp_expires_s = timestamp.expires_s;
