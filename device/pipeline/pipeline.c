@@ -68,12 +68,14 @@ enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
 void dev_pipeline_trigger(struct dev_pipeline *pipeline, const struct dev_event *event)
 {
     struct pipeline_engine *engine = pipeline_engine(pipeline);
-    if (engine->engine == NULL || !dev_trigger_wants(engine->set, event)) {
+    if (engine->engine == NULL) {
         return;
     }
-    uint32_t count = 0;
-    const struct dev_trigger_fired *fired = dev_trigger_on_event(engine->engine, event, &count);
-    pipeline->trigger_dirty = true;
+    uint32_t count;
+    bool seen;
+    const struct dev_trigger_fired *fired =
+        dev_trigger_on_wanted(engine->engine, event, &count, &seen);
+    pipeline->trigger_dirty = pipeline->trigger_dirty || seen;
     for (uint32_t i = 0; i < count; i++) {
         dev_pipeline_fired(pipeline, event, &fired[i]);
     }

@@ -406,7 +406,6 @@ static void give(struct dev_recorder *recorder, const struct dev_ring_record *re
         .item = record->item,
         .name_hash = dev_event_hash(recorder->secret, record->name),
         .page_hash = dev_event_hash(recorder->secret, record->page),
-        .item_hash = dev_event_hash(recorder->secret, record->item),
         .attrs = record->attrs,
         .attrs_bytes = record->attrs_bytes,
         .attr_count = record->attr_count,
@@ -424,6 +423,7 @@ static void give(struct dev_recorder *recorder, const struct dev_ring_record *re
         recorder->stats.unneeded++;
     } else {
         recorder->stats.kept++;
+        event.item_hash = dev_event_hash(recorder->secret, event.item); // capture does not ask it
         if (sink->on_event != NULL) {
             sink->on_event(sink->ctx, &event);
         }

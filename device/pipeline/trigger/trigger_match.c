@@ -1,8 +1,8 @@
 // Which literals of a set an event matches: symbols are looked up from the most open to the most
-// exact, each shape once, and only shapes that the set has. Called for each event: by the engine
-// (trigger_engine.c), by pipeline.c, which asks whether an event concerns anybody at all, and by
-// trigger_embed.c for events of the past; pure. The key made here is the one that trigger_build.c
-// puts into the set. Work is counted in the units of the certificate (trigger_certify.c).
+// exact, each shape once, and only shapes that the set has. Called once for each event, by the
+// engine (trigger_engine.c), and by trigger_embed.c for events of the past; pure. The key made here
+// is the one that trigger_build.c puts into the set. Work is counted in the units of the
+// certificate (trigger_certify.c).
 #include "pipeline/trigger/trigger_match.h"
 #include "pipeline/trigger/trigger_set.h"
 
@@ -88,9 +88,10 @@ bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
 }
 
 uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
-                          uint32_t *out_literals, uint64_t *work)
+                          uint32_t *out_literals, uint64_t *work, bool *out_known)
 {
     uint32_t count = 0;
+    bool known = false;
     for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
         uint64_t key;
         ++*work;
@@ -101,6 +102,7 @@ uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_ev
         if (symbol == TRIG_NONE) {
             continue;
         }
+        known = true;
         for (uint32_t i = set->symbols[symbol].first; set->literals[i].symbol == symbol; i++) {
             ++*work;
             if (tests_hold(set, i, event, work)) {
@@ -108,20 +110,6 @@ uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_ev
             }
         }
     }
+    *out_known = known;
     return count;
-}
-
-bool dev_trigger_wants(const struct dev_trigger_set *set, const struct dev_event *event)
-{
-    if (set->counts.has_any) {
-        return true;
-    }
-    for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
-        uint64_t key;
-        if (key_of(event, (uint32_t)__builtin_ctz(left), &key) &&
-            trig_find_symbol(set, key) != TRIG_NONE) {
-            return true;
-        }
-    }
-    return false;
 }

@@ -15,8 +15,9 @@ struct dev_pattern_test trig_test_of(const struct dev_trigger_set *set, uint32_t
 bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
                         const struct dev_event *event);
 // The literals that the event matches, at most certificate.matched_max of them; counts its steps.
+// *out_known: a literal fixes what the event has, whatever its tests say.
 uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
-                          uint32_t *out_literals, uint64_t *work);
+                          uint32_t *out_literals, uint64_t *work, bool *out_known);
 
 // The child of `parent` by an edge that is in the hash; TRIG_NONE: there is none.
 static inline uint32_t trig_child(const struct dev_trigger_set *set, uint32_t parent,

@@ -111,9 +111,8 @@ static uint32_t engine_give(struct engine *e, const struct dev_recording *record
         .attrs_bytes = (uint32_t)size,
         .attr_count = recording->attr_count,
     };
-    if (dev_trigger_wants(e->set, &event)) {
-        (void)dev_trigger_on_event(e->engine, &event, &fired);
-    }
+    bool seen;
+    (void)dev_trigger_on_wanted(e->engine, &event, &fired, &seen);
     return fired;
 }
 
