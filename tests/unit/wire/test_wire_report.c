@@ -59,6 +59,24 @@ static void figures_are_as_documented(void **state)
     assert_int_equal(wire_report_parse(bytes, size, &back), BASE_ERR_INVALID);
 }
 
+// A number that is not known stands before one that is.
+static void each_figure_comes_through(void **state)
+{
+    (void)state;
+    struct wire_report report = {.device_id = 1, .epoch = 2, .first_seq = 3, .count = 1};
+    struct wire_report back;
+    report.outcomes[0] =
+        (struct wire_outcome){.kind = WIRE_OUTCOME_RAN, .figures = {.left_out = 9}};
+    uint8_t bytes[128];
+    size_t size = 0;
+    assert_int_equal(wire_report_encode(&report, bytes, sizeof bytes, &size), BASE_OK);
+    static const uint8_t wanted[] = {2, 0, 9, 0};
+    assert_memory_equal(bytes + size - sizeof wanted, wanted, sizeof wanted);
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_OK);
+    assert_memory_equal(&back.outcomes[0].figures, &report.outcomes[0].figures,
+                        sizeof report.outcomes[0].figures);
+}
+
 static void kinds_have_names_and_classes(void **state)
 {
     (void)state;
@@ -188,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_as_documented),
         cmocka_unit_test(figures_are_as_documented),
+        cmocka_unit_test(each_figure_comes_through),
         cmocka_unit_test(kinds_have_names_and_classes),
         cmocka_unit_test(numbering),
         cmocka_unit_test(limits_hold),
