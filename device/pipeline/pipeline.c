@@ -68,14 +68,14 @@ enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
 void dev_pipeline_trigger(struct dev_pipeline *pipeline, const struct dev_event *event)
 {
     struct pipeline_engine *engine = pipeline_engine(pipeline);
-    struct dev_trigger_found found;
-    if (engine->engine == NULL || !dev_trigger_find(engine->set, event, &found)) {
+    if (engine->engine == NULL) {
         return;
     }
-    uint32_t count = 0;
+    uint32_t count;
+    bool seen;
     const struct dev_trigger_fired *fired =
-        dev_trigger_on_found(engine->engine, event, &found, &count);
-    pipeline->trigger_dirty = true;
+        dev_trigger_on_wanted(engine->engine, event, &count, &seen);
+    pipeline->trigger_dirty = pipeline->trigger_dirty || seen;
     for (uint32_t i = 0; i < count; i++) {
         dev_pipeline_fired(pipeline, event, &fired[i]);
     }

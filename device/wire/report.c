@@ -7,39 +7,9 @@
 #include "base/ckd.h"
 #include "wire/wiretext.h"
 
-static bool kind_ok(unsigned kind)
-{
-    switch (kind) {
-#define CASE_KIND(name, value, text) case value:
-        WIRE_OUTCOME_MAP(CASE_KIND)
-#undef CASE_KIND
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool wire_outcome_is_failure(enum wire_outcome_kind kind)
-{
-    return kind >= WIRE_OUTCOME_FIRST_FAILURE;
-}
-
-bool wire_outcome_blames(enum wire_outcome_kind kind)
-{
-    return wire_outcome_is_failure(kind) && kind != WIRE_OUTCOME_FAIL_INTEGRITY;
-}
-
-const char *wire_outcome_name(enum wire_outcome_kind kind)
-{
-    switch (kind) {
-#define CASE_NAME(name, value, text)                                                               \
-    case WIRE_OUTCOME_##name:                                                                      \
-        return text;
-        WIRE_OUTCOME_MAP(CASE_NAME)
-#undef CASE_NAME
-    }
-    return "unknown";
-}
+_Static_assert(64 + WIRE_REPORT_MAX * (WIRE_OUTCOME_BYTES_MAX + 1 + WIRE_REPORT_DETAIL_MAX) <=
+                   WIRE_REPORT_BYTES_MAX,
+               "the largest report fits");
 
 // Sequence numbers start at 1, so that 0 can mean "nothing durable yet", and must not wrap.
 static bool numbers_ok(uint64_t first_seq, uint64_t count)
@@ -48,15 +18,16 @@ static bool numbers_ok(uint64_t first_seq, uint64_t count)
     return first_seq > 0 && count > 0 && base_ckd_add_u64(first_seq, count, &end);
 }
 
-static void write_outcome(struct base_writer *writer, const struct wire_outcome *outcome)
+// Reports are of the lowest version that says what they say: a gateway of before takes most of
+// them.
+static bool any_figures(const struct wire_report *report)
 {
-    base_writer_u8(writer, (uint8_t)outcome->kind);
-    base_writer_u64(writer, outcome->task_id);
-    base_writer_u64(writer, outcome->version_id);
-    base_writer_u64(writer, outcome->rollout_id);
-    base_writer_varint(writer, outcome->duration_us);
-    base_writer_u64(writer, outcome->fingerprint);
-    wire_text_write(writer, outcome->detail, WIRE_REPORT_DETAIL_MAX);
+    for (uint32_t i = 0; i < report->count; i++) {
+        if (wire_figures_any(&report->outcomes[i].figures)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 enum base_status wire_report_encode(const struct wire_report *report, uint8_t *out, size_t capacity,
@@ -71,42 +42,29 @@ enum base_status wire_report_encode(const struct wire_report *report, uint8_t *o
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_REPORT_BYTES_MAX ? capacity : WIRE_REPORT_BYTES_MAX);
-    base_writer_u8(&writer, WIRE_REPORT_VERSION);
+    base_writer_u8(&writer, any_figures(report) ? WIRE_REPORT_VERSION : WIRE_REPORT_PLAIN);
     base_writer_u64(&writer, report->device_id);
     base_writer_u32(&writer, report->epoch);
     base_writer_u64(&writer, report->first_seq);
     base_writer_varint(&writer, report->count);
     for (uint32_t i = 0; i < report->count; i++) {
-        if (!kind_ok(report->outcomes[i].kind)) {
+        const struct wire_outcome *outcome = &report->outcomes[i];
+        if (!wire_outcome_kind_ok(outcome->kind)) {
             return BASE_ERR_INVALID;
         }
-        write_outcome(&writer, &report->outcomes[i]);
+        wire_outcome_write(&writer, outcome);
+        wire_text_write(&writer, outcome->detail, WIRE_REPORT_DETAIL_MAX);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;
 }
 
-static void read_outcome(struct base_reader *reader, struct wire_outcome *outcome)
-{
-    uint8_t kind = base_reader_u8(reader);
-    if (!kind_ok(kind)) {
-        base_reader_fail(reader, BASE_ERR_INVALID);
-    }
-    outcome->kind = (enum wire_outcome_kind)kind;
-    outcome->task_id = base_reader_u64(reader);
-    outcome->version_id = base_reader_u64(reader);
-    outcome->rollout_id = base_reader_u64(reader);
-    outcome->duration_us = base_reader_varint(reader);
-    outcome->fingerprint = base_reader_u64(reader);
-    outcome->detail = wire_text_read(reader, WIRE_REPORT_DETAIL_MAX);
-}
-
 static enum base_status parse_into(struct base_reader *reader, struct wire_report *out)
 {
     uint8_t version = base_reader_u8(reader);
     BASE_TRY(reader->status);
-    if (version != WIRE_REPORT_VERSION) {
+    if (version != WIRE_REPORT_VERSION && version != WIRE_REPORT_PLAIN) {
         return BASE_ERR_UNSUPPORTED;
     }
     out->device_id = base_reader_u64(reader);
@@ -121,7 +79,11 @@ static enum base_status parse_into(struct base_reader *reader, struct wire_repor
         return BASE_ERR_INVALID;
     }
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
-        read_outcome(reader, &out->outcomes[i]);
+        struct wire_outcome *outcome = &out->outcomes[i];
+        if (wire_outcome_read(reader, outcome) && version == WIRE_REPORT_PLAIN) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+        outcome->detail = wire_text_read(reader, WIRE_REPORT_DETAIL_MAX);
     }
     BASE_TRY(base_reader_finish(reader));
     out->count = (uint32_t)count;

@@ -595,6 +595,19 @@ static json_t *state_list(uint16_t outcome_bits)
     return whole_take(states, state_count);
 }
 
+// What is 0 is not known, and left out.
+static json_t *figures_object(const struct wire_figures *figures)
+{
+    json_t *root = json_object();
+#define FIGURE_SHOW(name)                                                                          \
+    if (figures->name != 0) {                                                                      \
+        (void)json_object_set_new(root, #name, json_integer((json_int_t)figures->name));           \
+    }
+    WIRE_FIGURE_MAP(FIGURE_SHOW)
+#undef FIGURE_SHOW
+    return root;
+}
+
 json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task,
                         const char *detail)
 {
@@ -602,11 +615,12 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
     const char *last = outcome->last_kind != 0
                            ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
                            : NULL;
-    return json_pack("{s:s?, s:o, s:o, s:o, s:b, s:i, s:o, s:s?, s:o, s:o, s:I, s:I}", "task", task,
-                     "task_id", gw_json_hex(outcome->task_id), "version_id",
+    return json_pack("{s:s?, s:o, s:o, s:o, s:b, s:i, s:o, s:s?, s:o, s:o, s:o, s:I, s:I}", "task",
+                     task, "task_id", gw_json_hex(outcome->task_id), "version_id",
                      gw_json_hex(outcome->version_id), "rollout", hex_or_null(outcome->rollout_id),
                      "shadow", (int)outcome->shadow, "stage", (int)outcome->stage, "states", states,
-                     "last", last, "fingerprint", hex_or_null(outcome->fingerprint), "detail",
+                     "last", last, "figures", figures_object(&outcome->figures), "fingerprint",
+                     hex_or_null(outcome->fingerprint), "detail",
                      detail[0] != '\0' ? gw_view_text(detail) : json_null(), "offered_s",
                      (json_int_t)outcome->offered_s, "updated_s", (json_int_t)outcome->updated_s);
 }

@@ -402,6 +402,7 @@ int rig_report(struct rig *rig, struct rig_device *device, const struct gw_rollo
             .rollout_id = rollout->id,
             .duration_us = 1000,
             .fingerprint = wire_outcome_is_failure(kinds[i]) ? 4711 : 0,
+            .figures = {.heap_peak_bytes = kinds[i] == WIRE_OUTCOME_RAN ? 8192 : 0},
         };
         if (wire_outcome_is_failure(kinds[i])) {
             report.outcomes[i].detail = BASE_STR("ValueError: bad");

@@ -225,6 +225,7 @@ static inline void wire_sample_report(struct base_prng *prng, struct wire_sample
             .rollout_id = base_prng_next(prng),
             .duration_us = wire_sample_u64(prng),
             .fingerprint = base_prng_next(prng),
+            .figures = {.heap_peak_bytes = i % 2 * wire_sample_u64(prng)},
             .detail = wire_sample_str(prng, &sample->details[i], "abc :\n0", size),
         };
     }

@@ -10,9 +10,14 @@
 
 #include <string.h>
 
+_Static_assert(DEV_OUTCOME_ENTRY_MAX <= 1 + UINT8_MAX, "an entry's size is a byte");
+_Static_assert(1 + WIRE_FIGURES_BYTES_MAX <= DEV_OUTCOME_ENTRY_COMMON, "any entry fits alone");
+
+// For one entry of the greatest size beside the common ones; its figures lie within one of those.
 uint32_t dev_outcomes_bytes(uint32_t count_max)
 {
-    return count_max * DEV_OUTCOME_ENTRY_COMMON + DEV_OUTCOME_ENTRY_MAX;
+    return count_max * DEV_OUTCOME_ENTRY_COMMON + DEV_OUTCOME_ENTRY_MAX - 1 -
+           WIRE_FIGURES_BYTES_MAX;
 }
 
 void dev_outcomes_init(struct dev_outcome_queue *queue, void *memory, uint32_t count_max)
@@ -42,12 +47,7 @@ uint32_t dev_outcomes_add(struct dev_outcome_queue *queue, const struct wire_out
     struct base_writer writer;
     base_writer_init(&writer, entry, sizeof(entry));
     base_writer_u8(&writer, 0);
-    base_writer_u8(&writer, (uint8_t)outcome->kind);
-    base_writer_u64(&writer, outcome->task_id);
-    base_writer_u64(&writer, outcome->version_id);
-    base_writer_u64(&writer, outcome->rollout_id);
-    base_writer_varint(&writer, outcome->duration_us);
-    base_writer_u64(&writer, outcome->fingerprint);
+    wire_outcome_write(&writer, outcome);
     base_writer_bytes(&writer, outcome->detail.data,
                       base_str_fit(outcome->detail, WIRE_REPORT_DETAIL_MAX));
     base_check(writer.status == BASE_OK);
@@ -81,12 +81,7 @@ enum base_status dev_outcomes_next(struct base_reader *reader, struct wire_outco
     }
     struct base_reader entry;
     base_reader_init(&entry, bytes, size);
-    out->kind = (enum wire_outcome_kind)base_reader_u8(&entry);
-    out->task_id = base_reader_u64(&entry);
-    out->version_id = base_reader_u64(&entry);
-    out->rollout_id = base_reader_u64(&entry);
-    out->duration_us = base_reader_varint(&entry);
-    out->fingerprint = base_reader_u64(&entry);
+    (void)wire_outcome_read(&entry, out);
     size_t left = base_reader_left(&entry);
     const uint8_t *detail = base_reader_bytes(&entry, left);
     if (entry.status != BASE_OK || left > WIRE_REPORT_DETAIL_MAX) {

@@ -1,15 +1,14 @@
 // Outcomes waiting to be reported, packed into a block of bytes the runtime provides. Numbered
 // without gaps; bounded: the oldest goes when there is no room.
 //
-//   entry := u8 size of what follows, u8 kind, u64 task_id, u64 version_id, u64 rollout_id,
-//            varint duration_us, u64 fingerprint, detail
+//   entry := u8 size of what follows, outcome (wire/outcome.h), detail
 #ifndef DEV_OUTCOME_QUEUE_H
 #define DEV_OUTCOME_QUEUE_H
 
 #include "base/cursor.h"
 #include "wire/report.h"
 
-#define DEV_OUTCOME_ENTRY_MAX    (2 + 24 + 10 + 8 + WIRE_REPORT_DETAIL_MAX)
+#define DEV_OUTCOME_ENTRY_MAX    (1 + WIRE_OUTCOME_BYTES_MAX + WIRE_REPORT_DETAIL_MAX)
 #define DEV_OUTCOME_ENTRY_COMMON 64 // room reserved for an entry on average
 
 struct dev_outcome_queue {

@@ -299,6 +299,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
         .rollout_id = run->rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
+        .figures = {.heap_peak_bytes = end->heap_peak_bytes, .left_out = end->left_out},
         .detail = end->detail,
     };
     if (task->shadow) {

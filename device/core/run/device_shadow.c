@@ -196,6 +196,7 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
         .rollout_id = shadow->active_rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
+        .figures = {.heap_peak_bytes = end->heap_peak_bytes, .left_out = end->left_out},
         .detail = reason(kind, end, difference),
     };
     if (kind == WIRE_OUTCOME_FAIL_DIFFERENT) { // the place, not the values: it names the cluster

@@ -12,7 +12,7 @@
 //
 // Order is seq. An event whose seq is not above the last one's (as a signed distance, so seq may
 // wrap) is a duplicate: dropped, counted. An event that the engine was not given (a gap in seq)
-// breaks adjacency; a recorder that leaves events out asks dev_trigger_find first.
+// breaks adjacency; who leaves events out gives them by dev_trigger_on_wanted.
 //
 // Time. Between two consecutive events pass: in one boot, the difference of their monotonic clocks
 // (up to DEV_TRIGGER_SKEW_MS backwards counts as none, the later time stays the reference); across
@@ -105,17 +105,6 @@ BASE_NODISCARD enum base_status dev_trigger_compile(void *scratch, void *memory,
                                                     size_t memory_bytes,
                                                     const struct dev_trigger_set **out);
 
-// What a set knows of an event's kind, name, page and item: looked up once, then handed on. Good
-// for as long as the set.
-struct dev_trigger_found {
-    uint32_t count;
-    uint32_t symbols[DEV_TRIGGER_SHAPES];
-};
-
-// False: no match depends on whether the engine sees this event (its attributes are not looked at).
-bool dev_trigger_find(const struct dev_trigger_set *set, const struct dev_event *event,
-                      struct dev_trigger_found *out);
-
 // The engine borrows `set`. NOMEM.
 BASE_NODISCARD enum base_status dev_trigger_init(const struct dev_trigger_set *set, void *memory,
                                                  size_t memory_bytes,
@@ -138,11 +127,11 @@ uint64_t dev_trigger_token(uint64_t source_key, uint64_t seq);
 const struct dev_trigger_fired *dev_trigger_on_event(struct dev_trigger_engine *engine,
                                                      const struct dev_event *event,
                                                      uint32_t *out_count);
-// The same, of what was found of the event in the engine's set.
-const struct dev_trigger_fired *dev_trigger_on_found(struct dev_trigger_engine *engine,
-                                                     const struct dev_event *event,
-                                                     const struct dev_trigger_found *found,
-                                                     uint32_t *out_count);
+// The same, but the engine does not see an event on which no match depends (its attributes are not
+// looked at). *out_seen: whether it saw this one.
+const struct dev_trigger_fired *dev_trigger_on_wanted(struct dev_trigger_engine *engine,
+                                                      const struct dev_event *event,
+                                                      uint32_t *out_count, bool *out_seen);
 
 // The event with the greatest seq below `before`. NOT_FOUND: there is none any more.
 typedef enum base_status (*dev_trigger_past_fn)(void *ctx, uint64_t before, struct dev_event *out);

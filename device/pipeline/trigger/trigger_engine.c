@@ -1,5 +1,5 @@
-// The engine: memory, and what happens at an event, in this order: is it new, how much time passed,
-// which literals does it match, what does it reach, what does it clear, what is entered, which
+// The engine: memory, and what happens at an event, in this order: which literals does it match, is
+// it new, how much time passed, what does it reach, what does it clear, what is entered, which
 // patterns end, what do their policies say. One thread per engine; no allocation, no clock.
 #include "pipeline/trigger/trigger_engine.h"
 
@@ -239,41 +239,55 @@ static void end_event(struct dev_trigger_engine *engine, const struct dev_event 
     stats->overruns += engine->work > engine->set->work_max;
 }
 
-const struct dev_trigger_fired *dev_trigger_on_event(struct dev_trigger_engine *engine,
-                                                     const struct dev_event *event,
-                                                     uint32_t *out_count)
+// What the event is to the set. False: nothing.
+static bool look_up(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
-    struct dev_trigger_found found;
-    (void)dev_trigger_find(engine->set, event, &found);
-    return dev_trigger_on_found(engine, event, &found, out_count);
+    bool known;
+    engine->work = 0;
+    engine->literal_count =
+        trig_match_event(engine->set, event, engine->literals, &engine->work, &known);
+    return known || engine->set->counts.has_any;
 }
 
-const struct dev_trigger_fired *dev_trigger_on_found(struct dev_trigger_engine *engine,
-                                                     const struct dev_event *event,
-                                                     const struct dev_trigger_found *found,
-                                                     uint32_t *out_count)
+// The event was looked up.
+static inline uint32_t see(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
-    *out_count = 0;
+    uint32_t count = 0;
     if (!is_new(engine, event)) {
-        return engine->fired;
+        return 0;
     }
-    engine->work = 0;
     trig_clock_advance(engine, event);
-    engine->literal_count =
-        trig_match_found(engine->set, event, found, engine->literals, &engine->work);
     if (engine->literal_count == 0 && engine->live_count == 0 && engine->keyed_live_count == 0 &&
         engine->set->counts.root_anys == 0) {
         end_event(engine, event);
-        return engine->fired;
+        return 0;
     }
     trig_advance(engine, event);
     trig_clear_watched(engine, event);
     enter_all(engine);
     if (engine->match_count > 0) {
-        *out_count = trig_apply_policies(engine, event);
+        count = trig_apply_policies(engine, event);
     }
     swap_live(engine);
     end_event(engine, event);
+    return count;
+}
+
+const struct dev_trigger_fired *dev_trigger_on_event(struct dev_trigger_engine *engine,
+                                                     const struct dev_event *event,
+                                                     uint32_t *out_count)
+{
+    (void)look_up(engine, event);
+    *out_count = see(engine, event);
+    return engine->fired;
+}
+
+const struct dev_trigger_fired *dev_trigger_on_wanted(struct dev_trigger_engine *engine,
+                                                      const struct dev_event *event,
+                                                      uint32_t *out_count, bool *out_seen)
+{
+    *out_seen = look_up(engine, event);
+    *out_count = *out_seen ? see(engine, event) : 0;
     return engine->fired;
 }
 

@@ -1,6 +1,5 @@
 // Which literals of a set an event matches: symbols are looked up from the most open to the most
-// exact, each shape once, and only shapes that the set has. Called once for each event: by
-// pipeline.c, which asks whether it concerns anybody at all and hands what was found on to the
+// exact, each shape once, and only shapes that the set has. Called once for each event, by the
 // engine (trigger_engine.c), and by trigger_embed.c for events of the past; pure. The key made here
 // is the one that trigger_build.c puts into the set. Work is counted in the units of the
 // certificate (trigger_certify.c).
@@ -88,31 +87,22 @@ bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
     return false;
 }
 
-bool dev_trigger_find(const struct dev_trigger_set *set, const struct dev_event *event,
-                      struct dev_trigger_found *out)
+uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
+                          uint32_t *out_literals, uint64_t *work, bool *out_known)
 {
-    out->count = 0;
+    uint32_t count = 0;
+    bool known = false;
     for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
         uint64_t key;
+        ++*work;
         if (!key_of(event, (uint32_t)__builtin_ctz(left), &key)) {
             continue;
         }
         uint32_t symbol = trig_find_symbol(set, key);
-        if (symbol != TRIG_NONE) {
-            out->symbols[out->count++] = symbol;
+        if (symbol == TRIG_NONE) {
+            continue;
         }
-    }
-    return out->count > 0 || set->counts.has_any;
-}
-
-uint32_t trig_match_found(const struct dev_trigger_set *set, const struct dev_event *event,
-                          const struct dev_trigger_found *found, uint32_t *out_literals,
-                          uint64_t *work)
-{
-    uint32_t count = 0;
-    *work += (uint32_t)__builtin_popcount(set->counts.shapes); // of dev_trigger_find
-    for (uint32_t at = 0; at < found->count; at++) {
-        uint32_t symbol = found->symbols[at];
+        known = true;
         for (uint32_t i = set->symbols[symbol].first; set->literals[i].symbol == symbol; i++) {
             ++*work;
             if (tests_hold(set, i, event, work)) {
@@ -120,5 +110,6 @@ uint32_t trig_match_found(const struct dev_trigger_set *set, const struct dev_ev
             }
         }
     }
+    *out_known = known;
     return count;
 }

@@ -14,11 +14,10 @@ struct dev_pattern_test trig_test_of(const struct dev_trigger_set *set, uint32_t
 // Has the event the kind, name, page and item that the literal fixes?
 bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
                         const struct dev_event *event);
-// The literals that the event matches of those that dev_trigger_find found, at most
-// certificate.matched_max of them; counts its steps.
-uint32_t trig_match_found(const struct dev_trigger_set *set, const struct dev_event *event,
-                          const struct dev_trigger_found *found, uint32_t *out_literals,
-                          uint64_t *work);
+// The literals that the event matches, at most certificate.matched_max of them; counts its steps.
+// *out_known: a literal fixes what the event has, whatever its tests say.
+uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
+                          uint32_t *out_literals, uint64_t *work, bool *out_known);
 
 // The child of `parent` by an edge that is in the hash; TRIG_NONE: there is none.
 static inline uint32_t trig_child(const struct dev_trigger_set *set, uint32_t parent,

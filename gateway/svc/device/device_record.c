@@ -1,13 +1,12 @@
 // Codec of device records. Pure; the writer thread and the start-up scan call it.
 //
-//   record  := u8 version(4), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s, u32
-//   last_seen_s, u32 epoch,
-//              u32 previous_epoch, u64 report_seq, u32 interval_s (2 lacks it), varint attrs_size,
-//              attrs, varint count,
-//              count x outcome
-//   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s,
-//              u32 activated_s, u8 stage, u8 tries, u16 bits, u8 last_kind, [bits & DRAWN, which
-//              3 and 2 lack: u32 answered_s, u32 failed_s, u64 segment]
+//   record  := u8 version(4), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s,
+//              u32 last_seen_s, u32 epoch, u32 previous_epoch, u64 report_seq, u32 interval_s (2
+//              lacks it), varint attrs_size, attrs, varint count, count x outcome
+//   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s, u32 activated_s,
+//              u8 stage (16 added: it has figures), u8 tries, u16 bits, u8 last_kind,
+//              [bits & DRAWN, which 3 and 2 lack: u32 answered_s, u32 failed_s, u64 segment],
+//              [figures, as reports have them (wire/outcome.h)]
 #include "svc/device/device_record.h"
 
 #include "base/check.h"
@@ -19,15 +18,17 @@
 #define RECORD_OLDEST  2 // has no interval
 #define FLAG_EPOCH     1u
 #define FLAG_PROVEN    2u
+#define HAS_FIGURES    16u // in the byte of the stage
 
 void gw_record_outcome_write(struct base_writer *writer, const struct gw_record_outcome *outcome)
 {
+    bool figures = wire_figures_any(&outcome->figures);
     base_writer_u64(writer, outcome->rollout_id);
     base_writer_u64(writer, outcome->fingerprint);
     base_writer_u32(writer, outcome->offered_s);
     base_writer_u32(writer, outcome->updated_s);
     base_writer_u32(writer, outcome->activated_s);
-    base_writer_u8(writer, outcome->stage);
+    base_writer_u8(writer, (uint8_t)(outcome->stage | (figures ? HAS_FIGURES : 0)));
     base_writer_u8(writer, outcome->tries);
     base_writer_u16(writer, outcome->bits);
     base_writer_u8(writer, outcome->last_kind);
@@ -35,6 +36,9 @@ void gw_record_outcome_write(struct base_writer *writer, const struct gw_record_
         base_writer_u32(writer, outcome->answered_s);
         base_writer_u32(writer, outcome->failed_s);
         base_writer_u64(writer, outcome->segment);
+    }
+    if (figures) {
+        wire_figures_write(writer, &outcome->figures);
     }
 }
 
@@ -58,7 +62,7 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
     for (uint32_t i = 0; i < record->outcome_count; i++) {
         gw_record_outcome_write(&writer, &record->outcomes[i]);
     }
-    // 34 + 2 + 512 + 1 + 32 * 49 bytes at most.
+    // 34 + 2 + 512 + 1 + 32 * 90 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
 }
@@ -70,7 +74,8 @@ enum base_status gw_record_outcome_read(struct base_reader *reader, struct gw_re
     out->offered_s = base_reader_u32(reader);
     out->updated_s = base_reader_u32(reader);
     out->activated_s = base_reader_u32(reader);
-    out->stage = base_reader_u8(reader);
+    unsigned stage = base_reader_u8(reader);
+    out->stage = (uint8_t)(stage & ~HAS_FIGURES);
     out->tries = base_reader_u8(reader);
     out->bits = base_reader_u16(reader);
     out->last_kind = base_reader_u8(reader);
@@ -78,6 +83,10 @@ enum base_status gw_record_outcome_read(struct base_reader *reader, struct gw_re
     out->answered_s = drawn ? base_reader_u32(reader) : 0;
     out->failed_s = drawn ? base_reader_u32(reader) : 0;
     out->segment = drawn ? base_reader_u64(reader) : 0;
+    out->figures = (struct wire_figures){0};
+    if ((stage & HAS_FIGURES) != 0) {
+        wire_figures_read(reader, &out->figures);
+    }
     return out->stage < 16 ? BASE_OK : BASE_ERR_CORRUPT;
 }
 

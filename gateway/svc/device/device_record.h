@@ -5,8 +5,8 @@
 
 #include "svc/device/devices.h"
 
-#define GW_DEVICE_RECORD_BYTES_MAX  2304u
-#define GW_RECORD_OUTCOME_BYTES_MAX 49u
+#define GW_DEVICE_RECORD_BYTES_MAX  3712u
+#define GW_RECORD_OUTCOME_BYTES_MAX (49u + 1u + WIRE_FIGURES_BYTES_MAX)
 
 struct base_reader;
 struct base_writer;
@@ -21,6 +21,7 @@ struct gw_record_outcome {
     uint8_t tries;        // attempts after the first
     uint16_t bits;        // enum gw_outcome_bit
     uint8_t last_kind;
+    struct wire_figures figures; // of the last run that had some
     // Of a device in a trial (GW_OUTCOME_DRAWN; svc/tally/trial_blocks.h), 0 of others.
     uint32_t answered_s; // its first success was heard of; 0: none was
     uint32_t failed_s;   // likewise, its first failure; both when the record was written

@@ -21,11 +21,12 @@ struct gw_device_outcome {
     uint64_t fingerprint; // of the last failure; 0: none
     uint32_t offered_s;   // Unix seconds; 0: never (told by a report alone)
     uint32_t updated_s;
-    uint8_t stage;     // the stage in which the device entered
-    uint8_t tries;     // attempts after the first
-    uint16_t bits;     // enum gw_outcome_bit
-    uint8_t last_kind; // enum wire_outcome_kind of the last report; 0: none
-    bool shadow;       // of the rollout's shadow there
+    uint8_t stage;               // the stage in which the device entered
+    uint8_t tries;               // attempts after the first
+    uint16_t bits;               // enum gw_outcome_bit
+    uint8_t last_kind;           // enum wire_outcome_kind of the last report; 0: none
+    struct wire_figures figures; // of its last run there
+    bool shadow;                 // of the rollout's shadow there
 };
 
 struct gw_device_view {

@@ -402,6 +402,7 @@ void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *o
     }
     if (said != NULL) {
         outcome->last_kind = (uint8_t)said->kind;
+        outcome->figures = wire_figures_any(&said->figures) ? said->figures : outcome->figures;
     }
     outcome->bits = bits;
     edit->dirty = true;

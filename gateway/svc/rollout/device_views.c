@@ -32,6 +32,7 @@ static void view_outcome(struct gw_core *core, const struct gw_record_outcome *o
         .tries = outcome->tries,
         .bits = outcome->bits,
         .last_kind = outcome->last_kind,
+        .figures = outcome->figures,
     };
     if (rollout != NULL) {
         to->task_id = rollout->release->task_id;

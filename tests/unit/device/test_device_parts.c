@@ -272,7 +272,12 @@ static void test_outcome_queue(void **state)
     dev_outcomes_init(&queue, memory, 4);
     for (uint64_t i = 1; i <= 6; i++) {
         struct wire_outcome outcome = {
-            .kind = WIRE_OUTCOME_RAN, .task_id = i, .version_id = i * 2, .rollout_id = i * 3};
+            .kind = WIRE_OUTCOME_RAN,
+            .task_id = i,
+            .version_id = i * 2,
+            .rollout_id = i * 3,
+            .figures = {.heap_peak_bytes = i == 5 ? 0 : i * 4096},
+        };
         assert_int_equal(dev_outcomes_add(&queue, &outcome), i > 4 ? 1 : 0);
     }
     assert_int_equal(queue.first_seq, 3);
@@ -284,7 +289,10 @@ static void test_outcome_queue(void **state)
     assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_OK);
     assert_int_equal(outcome.task_id, 5);
     assert_int_equal(outcome.rollout_id, 15);
+    assert_int_equal(outcome.figures.heap_peak_bytes, 0);
     assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_OK);
+    assert_int_equal(outcome.figures.heap_peak_bytes, 6 * 4096);
+    assert_int_equal(outcome.detail.size, 0);
     assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_ERR_NOT_FOUND);
 }
 

@@ -111,10 +111,8 @@ static uint32_t engine_give(struct engine *e, const struct dev_recording *record
         .attrs_bytes = (uint32_t)size,
         .attr_count = recording->attr_count,
     };
-    struct dev_trigger_found found;
-    if (dev_trigger_find(e->set, &event, &found)) {
-        (void)dev_trigger_on_found(e->engine, &event, &found, &fired);
-    }
+    bool seen;
+    (void)dev_trigger_on_wanted(e->engine, &event, &fired, &seen);
     return fired;
 }
 

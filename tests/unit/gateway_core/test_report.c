@@ -126,6 +126,7 @@ static void test_damaged_content_blames_no_version(void **state)
     assert_int_equal(view.counts.failed, 0);
     assert_int_equal(gw_device_get(rig.core, 6, &seen), BASE_OK);
     assert_int_equal(seen.outcomes[0].last_kind, WIRE_OUTCOME_FAIL_INTEGRITY);
+    assert_int_equal(seen.outcomes[0].figures.heap_peak_bytes, 8192); // of the run before it
     rig_expect_counts_from_disk(&rig);
     rig_done(&rig);
 }

@@ -25,6 +25,58 @@ static void bytes_are_as_documented(void **state)
     assert_int_equal(wire_report_encode(&report, bytes, size - 1, &size), BASE_ERR_TOO_LARGE);
 }
 
+// One outcome with figures makes the report one of version 2; they stand behind its fingerprint.
+static void figures_are_as_documented(void **state)
+{
+    (void)state;
+    struct wire_report report = {.device_id = 1, .epoch = 2, .first_seq = 3, .count = 1};
+    struct wire_report back;
+    report.outcomes[0] = (struct wire_outcome){
+        .kind = WIRE_OUTCOME_RAN, .fingerprint = 7, .figures = {.heap_peak_bytes = 300}};
+    uint8_t bytes[128];
+    size_t size = 0;
+    assert_int_equal(wire_report_encode(&report, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(bytes[0], 2);
+    assert_int_equal(bytes[22], 128 + WIRE_OUTCOME_RAN);
+    static const uint8_t wanted[] = {0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0xac, 2, 0};
+    assert_memory_equal(bytes + size - sizeof wanted, wanted, sizeof wanted);
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.outcomes[0].figures.heap_peak_bytes, 300);
+    bytes[0] = 1; // which has none
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_ERR_INVALID);
+    bytes[0] = 2;
+    bytes[size - 2] = 0; // no varint ends so
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_ERR_INVALID);
+    // Those that this reader does not know are passed over; a 0 at the end nobody writes.
+    uint8_t *figures = bytes + size - 4;
+    size += WIRE_FIGURES_BYTES_MAX - 2;
+    memset(figures, 5, 1 + WIRE_FIGURES_BYTES_MAX);
+    figures[0] = WIRE_FIGURES_BYTES_MAX;
+    bytes[size - 1] = 0; // no detail
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.outcomes[0].figures.heap_peak_bytes, 5);
+    bytes[size - 2] = 0;
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_ERR_INVALID);
+}
+
+// A number that is not known stands before one that is.
+static void each_figure_comes_through(void **state)
+{
+    (void)state;
+    struct wire_report report = {.device_id = 1, .epoch = 2, .first_seq = 3, .count = 1};
+    struct wire_report back;
+    report.outcomes[0] =
+        (struct wire_outcome){.kind = WIRE_OUTCOME_RAN, .figures = {.left_out = 9}};
+    uint8_t bytes[128];
+    size_t size = 0;
+    assert_int_equal(wire_report_encode(&report, bytes, sizeof bytes, &size), BASE_OK);
+    static const uint8_t wanted[] = {2, 0, 9, 0};
+    assert_memory_equal(bytes + size - sizeof wanted, wanted, sizeof wanted);
+    assert_int_equal(wire_report_parse(bytes, size, &back), BASE_OK);
+    assert_memory_equal(&back.outcomes[0].figures, &report.outcomes[0].figures,
+                        sizeof report.outcomes[0].figures);
+}
+
 static void kinds_have_names_and_classes(void **state)
 {
     (void)state;
@@ -97,6 +149,7 @@ static void limits_hold(void **state)
     for (size_t i = 0; i < WIRE_REPORT_MAX; i++) {
         report.outcomes[i] = (struct wire_outcome){.kind = WIRE_OUTCOME_RAN,
                                                    .duration_us = UINT64_MAX,
+                                                   .figures = {.heap_peak_bytes = UINT64_MAX},
                                                    .detail = {detail, WIRE_REPORT_DETAIL_MAX}};
     }
     size_t size = 0;
@@ -107,10 +160,10 @@ static void limits_hold(void **state)
     report.outcomes[63].detail.size++;
     assert_int_equal(wire_report_encode(&report, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
     assert_int_equal(wire_report_parse(bytes, WIRE_REPORT_BYTES_MAX + 1, &out), BASE_ERR_TOO_LARGE);
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_int_equal(wire_report_parse(bytes, 100, &out), BASE_ERR_UNSUPPORTED);
     assert_int_equal(wire_report_parse(bytes, 0, &out), BASE_ERR_TRUNCATED);
-    bytes[0] = 1;
+    bytes[0] = 2;
     bytes[21] = 65;
     assert_int_equal(wire_report_parse(bytes, 100, &out), BASE_ERR_TOO_LARGE);
 }
@@ -139,6 +192,7 @@ static void random_reports_round_trip_and_survive_damage(void **state)
             assert_true(a->task_id == b->task_id && a->version_id == b->version_id);
             assert_true(a->rollout_id == b->rollout_id && a->duration_us == b->duration_us);
             assert_true(a->fingerprint == b->fingerprint);
+            assert_memory_equal(&a->figures, &b->figures, sizeof a->figures);
             assert_true(base_str_equal(a->detail, b->detail));
         }
         if (count <= 4) {
@@ -151,6 +205,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_as_documented),
+        cmocka_unit_test(figures_are_as_documented),
+        cmocka_unit_test(each_figure_comes_through),
         cmocka_unit_test(kinds_have_names_and_classes),
         cmocka_unit_test(numbering),
         cmocka_unit_test(limits_hold),
