@@ -157,8 +157,6 @@ SVC_UP = {
     ("core_worker.h", "plan/cohort.h"): "a worker holds its cohorts",
     ("core_worker.h", "device/device_table.h"): "... and the touches it has not told the table of",
     ("core_worker.c", "plan/plan.h"): "... and its plan",
-    ("tally/tally.c", "rollout/rollouts.h"): "fills the counts of a rollout's view",
-    ("tally/value_slices.c", "rollout/rollouts.h"): "... and its slices",
 }
 SVC_FILES_MAX = 40  # of one folder
 
