@@ -1,9 +1,9 @@
 // Router of the operator API: path and query to a route, the trip to the control thread and back.
-// Called by the core on the worker's thread. Routes are one table: method, pattern, least role,
-// subject, the two functions of the handler. What needs no body is checked at a request's headers
-// already, so that a large body that nobody may send is not read. Anything that changes something
-// goes through api_change.c, all else through the guard and straight to its handler. Helpers that
-// many handlers share stand at the end.
+// Called by the core on the worker's thread. Routes are one table (api_routes.h): method,
+// pattern, least role, subject, the two functions of the handler. What needs no body is checked at
+// a request's headers already, so that a large body that nobody may send is not read. Anything that
+// changes something goes through api_change.c, all else through the guard and straight to its
+// handler. Helpers that many handlers share stand at the end.
 #include "api/api.h"
 
 #include "api/api_call.h"
@@ -15,117 +15,13 @@
 
 #define API_PREFIX BASE_STR(GW_API_PATH)
 
-static bool ready(struct gw_api_call *call)
-{
-    return gw_api_no_query(call);
-}
-
 // One row a route, each with the least role that may and what it is about: a test walks them all
 // against what every role, scenario and tenant may do.
 static const struct gw_api_route routes[] = {
-    {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put,
-     false},
-    {GW_METHOD_PUT, "exclusive", GW_ROLE_RELEASER, GW_API_BLOBS, ready, gw_api_exclusive_pack,
-     false},
-    {GW_METHOD_PUT, "exclusive/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare,
-     gw_api_exclusive_put, false},
-    {GW_METHOD_GET, "exclusive/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare,
-     gw_api_exclusive_get, false},
-    {GW_METHOD_POST, "tasks", GW_ROLE_RELEASER, GW_API_TASK_NEW, gw_api_task_prepare,
-     gw_api_task_create, false},
-    {GW_METHOD_GET, "tasks", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_task_list,
-     false},
-    {GW_METHOD_GET, "tasks/*", GW_ROLE_VIEWER, GW_API_TASK, gw_api_task_get_prepare,
-     gw_api_task_get, false},
-    {GW_METHOD_POST, "tasks/*/versions", GW_ROLE_RELEASER, GW_API_VERSION_NEW,
-     gw_api_version_prepare, gw_api_version_add, false},
-    {GW_METHOD_GET, "tasks/*/versions", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_page,
-     gw_api_version_list, false},
-    {GW_METHOD_GET, "tasks/*/versions/*", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_path,
-     gw_api_version_get, false},
-    {GW_METHOD_POST, "rollouts", GW_ROLE_RELEASER, GW_API_ROLLOUT_NEW, gw_api_rollout_prepare,
-     gw_api_rollout_create, false},
-    {GW_METHOD_POST, "rollouts/check", GW_ROLE_RELEASER, GW_API_NOTHING, gw_api_rollout_prepare,
-     gw_api_rollout_check, false},
-    {GW_METHOD_POST, "rollouts/preview", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_preview_prepare,
-     gw_api_preview, true},
-    {GW_METHOD_POST, "rollouts/cost", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_cost_prepare,
-     gw_api_cost, false},
-    {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_rollout_list_prepare,
-     gw_api_rollout_list, false},
-    {GW_METHOD_GET, "rollouts/*", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_path_id,
-     gw_api_rollout_get, false},
-    {GW_METHOD_GET, "rollouts/*/log", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_log_prepare,
-     gw_api_rollout_log, false},
-    {GW_METHOD_POST, "rollouts/*/simulation", GW_ROLE_RELEASER, GW_API_ROLLOUT,
-     gw_api_simulation_prepare, gw_api_rollout_simulation, false},
-    {GW_METHOD_POST, "rollouts/*/start", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/check", GW_ROLE_RELEASER, GW_API_ROLLOUT_ASKED,
-     gw_api_start_check_prepare, gw_api_start_check, false},
-    {GW_METHOD_POST, "rollouts/*/pause", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/resume", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/promote", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/abort", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/approve", GW_ROLE_APPROVER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/undo", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/lift", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_lift_prepare,
-     gw_api_rollout_lift, false},
-    {GW_METHOD_POST, "rollouts/*/kill", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command, false},
-    {GW_METHOD_GET, "tunnel", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_tunnel_prepare, gw_api_tunnel,
-     true},
-    {GW_METHOD_GET, "tunnel/records", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_records_prepare,
-     gw_api_records, true},
-    {GW_METHOD_GET, "trust", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_trust_prepare, gw_api_trust_get,
-     false},
-    {GW_METHOD_PUT, "trust/root", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_root_prepare,
-     gw_api_root_put, false},
-    {GW_METHOD_GET, "kills", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_version_page, gw_api_kills_get,
-     false},
-    {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_KILL, gw_api_kill_prepare, gw_api_kill, false},
-    {GW_METHOD_POST, "kills/*/lift", GW_ROLE_ADMIN, GW_API_KILL, gw_api_unkill_prepare,
-     gw_api_unkill, false},
-    {GW_METHOD_GET, "clock", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_clock_get, false},
-    {GW_METHOD_POST, "clock/accept", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_clock_prepare,
-     gw_api_clock_accept, false},
-    {GW_METHOD_GET, "devices", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_device_list,
-     false},
-    {GW_METHOD_GET, "devices/*", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_path_id, gw_api_device_get,
-     false},
-    {GW_METHOD_GET, "devices/*/why", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_why_prepare,
-     gw_api_device_why, false},
-    {GW_METHOD_PUT, "devices/*/user", GW_ROLE_RELEASER, GW_API_DEVICE, gw_api_user_prepare,
-     gw_api_device_user, false},
-    {GW_METHOD_POST, "devices/*/revoke", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
-     gw_api_device_revoke, false},
-    {GW_METHOD_POST, "devices/*/reset", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
-     gw_api_device_reset, false},
-    {GW_METHOD_POST, "tokens", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_token_prepare,
-     gw_api_token_create, false},
-    {GW_METHOD_GET, "tokens", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_paging_id, gw_api_token_list,
-     false},
-    {GW_METHOD_GET, "tokens/*", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id, gw_api_token_get,
-     false},
-    {GW_METHOD_POST, "tokens/*/revoke", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id,
-     gw_api_token_revoke, false},
-    {GW_METHOD_POST, "tenants", GW_ROLE_ADMIN, GW_API_TENANT_NEW, gw_api_tenant_prepare,
-     gw_api_tenant_create, false},
-    {GW_METHOD_GET, "tenants", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_tenant_list, false},
-    {GW_METHOD_GET, "whoami", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_whoami, false},
-    {GW_METHOD_POST, "console/code", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_console_code,
-     false},
-    {GW_METHOD_POST, "console/session", GW_ROLE_VIEWER, GW_API_NOTHING, ready,
-     gw_api_console_session, false},
-    {GW_METHOD_GET, "audit", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_audit_prepare, gw_api_audit_list,
-     false},
-    {GW_METHOD_GET, "openapi.json", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_openapi, false},
+#define ROUTE(method, pattern, role, subject, prepare, work, flags)                                \
+    {GW_METHOD_##method, pattern, GW_ROLE_##role, GW_API_##subject, prepare, work, flags},
+    GW_API_ROUTE_MAP(ROUTE)
+#undef ROUTE
 };
 
 const struct gw_api_route *gw_api_routes(size_t *out_count)
@@ -323,8 +219,7 @@ static bool look_at_head(struct gw_exchange *exchange, const struct gw_actor *ac
     call->control.exchange = exchange;
     call->actor = *actor;
     bool wanted = check_head(call, exchange->request.path);
-    bool upload = wanted && exchange->request.method == GW_METHOD_PUT &&
-                  (call->route->subject == GW_API_BLOB || call->route->subject == GW_API_BLOBS);
+    bool upload = wanted && (call->route->flags & GW_API_UPLOAD) != 0;
     *out_size = upload ? GW_BODY_UPLOAD : GW_BODY_PLAIN;
     free(call);
     return wanted;
@@ -368,7 +263,7 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
         return false;
     }
     // A refusal is noted where changes are: by the control thread.
-    bool background = !call->settled && call->route->background;
+    bool background = !call->settled && (call->route->flags & GW_API_BACKGROUND) != 0;
     enum base_status posted = background ? gw_background_post(worker, &call->control)
                                          : gw_control_post(worker, &call->control);
     if (posted != BASE_OK) {

@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "api/api_json.h"
+#include "api/api_routes.h"
 #include "api/rollout_body.h"
 #include "svc/access/operators.h"
 #include "svc/view/rollout_page.h"
@@ -79,7 +80,7 @@ struct gw_api_route {
     bool (*prepare)(struct gw_api_call *call);
     // On the control thread: fills the reply.
     void (*work)(struct gw_core *core, struct gw_api_call *call);
-    bool background; // `work` is for the background thread
+    unsigned flags; // api_routes.h
 };
 
 static inline struct gw_exchange *gw_api_exchange(const struct gw_api_call *call)
@@ -142,91 +143,21 @@ void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, 
 void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
                    const struct base_error *error, const char *what);
 
-// ---- Handlers, by file
-bool gw_api_blob_prepare(struct gw_api_call *call);
-void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call);
-void gw_api_exclusive_put(struct gw_core *core, struct gw_api_call *call);
-void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call);
-void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_task_prepare(struct gw_api_call *call);
-void gw_api_task_create(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_task_get_prepare(struct gw_api_call *call);
-void gw_api_task_get(struct gw_core *core, struct gw_api_call *call);
-void gw_api_task_list(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_version_prepare(struct gw_api_call *call);
-void gw_api_version_add(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_version_page(struct gw_api_call *call);
-void gw_api_version_list(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_version_path(struct gw_api_call *call);
-void gw_api_version_get(struct gw_core *core, struct gw_api_call *call);
-
-bool gw_api_rollout_prepare(struct gw_api_call *call);
-void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call);
-void gw_api_rollout_check(struct gw_core *core, struct gw_api_call *call);
-void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_rollout_list_prepare(struct gw_api_call *call);
-void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_start_check_prepare(struct gw_api_call *call);
-void gw_api_start_check(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_log_prepare(struct gw_api_call *call);
-void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_command_prepare(struct gw_api_call *call);
-bool gw_api_lift_prepare(struct gw_api_call *call);
-void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call);
-void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_simulation_prepare(struct gw_api_call *call);
-void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
+// ---- Handlers: those of the rows
+#define GW_API_DECLARE(method, pattern, role, subject, prepare, work, flags)                       \
+    bool prepare(struct gw_api_call *call);                                                        \
+    void work(struct gw_core *core, struct gw_api_call *call);
+GW_API_ROUTE_MAP(GW_API_DECLARE)
+#undef GW_API_DECLARE
 
 // api_cost.c. What an operator accepts is written down with the reason, in log and audit log.
 void gw_api_note_cost(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_cost_prepare(struct gw_api_call *call);
-void gw_api_cost(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_preview_prepare(struct gw_api_call *call);
-void gw_api_preview(struct gw_core *core, struct gw_api_call *call);
 
-void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_user_prepare(struct gw_api_call *call);
-void gw_api_device_user(struct gw_core *core, struct gw_api_call *call);
 // The user a device is bound to as a new reference; null: nobody's.
 json_t *gw_api_user_of(struct gw_core *core, const struct gw_api_call *call);
-bool gw_api_why_prepare(struct gw_api_call *call);
-void gw_api_device_why(struct gw_core *core, struct gw_api_call *call);
-void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);
 
-bool gw_api_token_prepare(struct gw_api_call *call);
-void gw_api_token_create(struct gw_core *core, struct gw_api_call *call);
-void gw_api_token_get(struct gw_core *core, struct gw_api_call *call);
-void gw_api_token_list(struct gw_core *core, struct gw_api_call *call);
-void gw_api_token_revoke(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_tenant_prepare(struct gw_api_call *call);
-void gw_api_tenant_create(struct gw_core *core, struct gw_api_call *call);
-void gw_api_tenant_list(struct gw_core *core, struct gw_api_call *call);
-void gw_api_whoami(struct gw_core *core, struct gw_api_call *call);
 // The caller is a session of the console, which ends; so must what it makes.
 bool gw_api_in_session(const struct gw_api_call *call);
-void gw_api_console_code(struct gw_core *core, struct gw_api_call *call);
-void gw_api_console_session(struct gw_core *core, struct gw_api_call *call);
-void gw_api_device_revoke(struct gw_core *core, struct gw_api_call *call);
-void gw_api_device_reset(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_audit_prepare(struct gw_api_call *call);
-void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call);
-void gw_api_openapi(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_records_prepare(struct gw_api_call *call);
-void gw_api_records(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_tunnel_prepare(struct gw_api_call *call);
-void gw_api_tunnel(struct gw_core *core, struct gw_api_call *call);
-void gw_api_clock_get(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_clock_prepare(struct gw_api_call *call);
-void gw_api_clock_accept(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_trust_prepare(struct gw_api_call *call);
-void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_root_prepare(struct gw_api_call *call);
-void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);
-void gw_api_kills_get(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_kill_prepare(struct gw_api_call *call);
-void gw_api_kill(struct gw_core *core, struct gw_api_call *call);
-bool gw_api_unkill_prepare(struct gw_api_call *call);
-void gw_api_unkill(struct gw_core *core, struct gw_api_call *call);
 
 // The console page and its headers, for GET and HEAD of `/`.
 void gw_api_console(struct gw_exchange *exchange);

@@ -186,17 +186,13 @@ static struct base_str behind_first(struct base_str path)
 
 static bool fits(const struct gw_worker *worker, const struct gw_route *route, struct base_str path)
 {
-    switch (route->match) {
-    case GW_ROUTE_IS:
+    if (route->match == GW_ROUTE_IS) {
         return base_str_equal(path, route->path);
-    case GW_ROUTE_BEGINS:
-        return base_str_starts(path, route->path);
-    case GW_ROUTE_TENANT:
-        return worker->core->hooks.ddi != NULL && base_str_starts(behind_first(path), route->path);
-    case GW_ROUTE_MATCH_COUNT:
-        break;
     }
-    return false;
+    if (route->match == GW_ROUTE_BEGINS) {
+        return base_str_starts(path, route->path);
+    }
+    return worker->core->hooks.ddi != NULL && base_str_starts(behind_first(path), route->path);
 }
 
 const struct gw_route *gw_route_find(const struct gw_worker *worker, struct base_str path)
@@ -251,7 +247,7 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     exchange->noted_as = noted_as;
     if (route == NULL) {
         handle_unknown(worker, exchange);
-    } else if (exchange->refused && (route->methods & GW_ROUTE_ANY) == 0) {
+    } else if (exchange->refused && route->methods != GW_ROUTE_ANY) {
         gw_exchange_finish(exchange);
     } else if (gw_route_takes(route, exchange->request.method)) {
         route->handle(worker, exchange);

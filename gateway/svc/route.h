@@ -17,10 +17,11 @@ enum gw_route_match {
     GW_ROUTE_MATCH_COUNT
 };
 
-// Methods, as bits.
-#define GW_ROUTE_GET  1u // and HEAD
-#define GW_ROUTE_POST 2u
-#define GW_ROUTE_ANY  4u // the handler looks at the method, and at what the headers decided
+// Methods, a bit of each.
+#define GW_ROUTE_GET  (1u << GW_METHOD_GET | 1u << GW_METHOD_HEAD)
+#define GW_ROUTE_POST (1u << GW_METHOD_POST)
+#define GW_ROUTE_ANY                                                                               \
+    ((1u << GW_METHOD_COUNT) - 1) // the handler looks at it, and at what the headers decided
 
 enum gw_route_who {
     GW_FOR_ANYBODY,
@@ -60,10 +61,7 @@ const struct gw_route *gw_routes(size_t *out_count);
 
 static inline bool gw_route_takes(const struct gw_route *route, enum gw_method method)
 {
-    return (route->methods & GW_ROUTE_ANY) != 0 ||
-           ((route->methods & GW_ROUTE_GET) != 0 &&
-            (method == GW_METHOD_GET || method == GW_METHOD_HEAD)) ||
-           ((route->methods & GW_ROUTE_POST) != 0 && method == GW_METHOD_POST);
+    return (route->methods >> method & 1u) != 0;
 }
 
 // Is the request served so? A method that its path does not take is not.

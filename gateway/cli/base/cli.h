@@ -1,6 +1,6 @@
 // The operator's command `walle`: a table of commands, their options, and what they share.
 //
-// A command is one row of the table in cli_commands.c: its words, its options (a bit set), its
+// A command is one row of the table in cli_command_map.h: its words, its options (a bit set), its
 // examples, and a function that returns the exit code. Everything runs on one thread and lives
 // until the process ends; a command owns what it allocates and releases it before it returns, so
 // that leak checks stay meaningful.
@@ -8,6 +8,7 @@
 #define CLI_H
 
 #include "base/status.h"
+#include "cli/base/cli_command_map.h"
 #include "base/str.h"
 
 #include <stdint.h>
@@ -196,64 +197,11 @@ enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, dou
 bool cli_option_repeats(enum cli_option option);
 
 // Commands, by file.
-enum cli_exit cli_completion_bash(struct cli *cli);
-enum cli_exit cli_completion_zsh(struct cli *cli);
-enum cli_exit cli_completion_fish(struct cli *cli);
-enum cli_exit cli_key_new(struct cli *cli);
-enum cli_exit cli_task_init(struct cli *cli);
-enum cli_exit cli_task_build(struct cli *cli);
-enum cli_exit cli_task_run(struct cli *cli);
-enum cli_exit cli_task_push(struct cli *cli);
-enum cli_exit cli_task_verify(struct cli *cli);
-enum cli_exit cli_task_list(struct cli *cli);
-enum cli_exit cli_task_get(struct cli *cli);
-enum cli_exit cli_rollout_plan(struct cli *cli);
-enum cli_exit cli_rollout_start(struct cli *cli);
-enum cli_exit cli_rollout_submit(struct cli *cli);
-enum cli_exit cli_task_sign(struct cli *cli);
-enum cli_exit cli_rollout_status(struct cli *cli);
-enum cli_exit cli_rollout_explain(struct cli *cli);
-enum cli_exit cli_rollout_list(struct cli *cli);
-enum cli_exit cli_rollout_log(struct cli *cli);
-enum cli_exit cli_rollout_pause(struct cli *cli);
-enum cli_exit cli_rollout_resume(struct cli *cli);
-enum cli_exit cli_rollout_promote(struct cli *cli);
-enum cli_exit cli_rollout_abort(struct cli *cli);
-enum cli_exit cli_rollout_approve(struct cli *cli);
-enum cli_exit cli_rollout_undo(struct cli *cli);
-enum cli_exit cli_rollout_kill(struct cli *cli);
-enum cli_exit cli_rollout_lift(struct cli *cli);
-enum cli_exit cli_rollout_replay(struct cli *cli);
-enum cli_exit cli_rollout_simulation(struct cli *cli);
-enum cli_exit cli_root_init(struct cli *cli);
-enum cli_exit cli_root_rotate(struct cli *cli);
-enum cli_exit cli_root_sign(struct cli *cli);
-enum cli_exit cli_root_show(struct cli *cli);
-enum cli_exit cli_root_push(struct cli *cli);
-enum cli_exit cli_release_kill(struct cli *cli);
-enum cli_exit cli_release_kills(struct cli *cli);
-enum cli_exit cli_release_unkill(struct cli *cli);
-enum cli_exit cli_clock_show(struct cli *cli);
-enum cli_exit cli_clock_accept(struct cli *cli);
-enum cli_exit cli_device_get(struct cli *cli);
-enum cli_exit cli_device_list(struct cli *cli);
-enum cli_exit cli_device_why(struct cli *cli);
-enum cli_exit cli_device_enroll_token(struct cli *cli);
-enum cli_exit cli_device_bind(struct cli *cli);
-enum cli_exit cli_device_unbind(struct cli *cli);
-enum cli_exit cli_device_revoke(struct cli *cli);
-enum cli_exit cli_device_reset(struct cli *cli);
-enum cli_exit cli_token_new(struct cli *cli);
-enum cli_exit cli_token_list(struct cli *cli);
-enum cli_exit cli_token_revoke(struct cli *cli);
-enum cli_exit cli_tenant_new(struct cli *cli);
-enum cli_exit cli_tenant_list(struct cli *cli);
-enum cli_exit cli_audit_tail(struct cli *cli);
-enum cli_exit cli_console_open(struct cli *cli);
-enum cli_exit cli_audit_verify(struct cli *cli);
-enum cli_exit cli_tunnel_train(struct cli *cli);
-enum cli_exit cli_tunnel_tail(struct cli *cli);
-enum cli_exit cli_tunnel_export(struct cli *cli);
-enum cli_exit cli_tunnel_stat(struct cli *cli);
+
+// ---- What runs the commands
+#define CLI_COMMAND_DECLARE(group, name, arguments, summary, examples, options, least, most, run)  \
+    enum cli_exit run(struct cli *cli);
+CLI_COMMAND_MAP(CLI_COMMAND_DECLARE)
+#undef CLI_COMMAND_DECLARE
 
 #endif

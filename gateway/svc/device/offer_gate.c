@@ -110,8 +110,7 @@ bool gw_offer_admit(struct gw_core *core, const struct gw_offer_ask *ask, uint32
         wait_at_most(wait_s, GW_HELD_WAIT_S); // what it did in this one would be in no count
         return false;
     }
-    struct gw_release *release = (struct gw_release *)(uintptr_t)want->release;
-    struct gw_offers *offers = gw_release_offers(release, offer.bits);
+    struct gw_offers *offers = &rollout.allowances[gw_release_standing(want->release, offer.bits)];
     if (!take(offers, want, offer.bits)) {
         wait_at_most(wait_s, GW_HELD_WAIT_S);
         return false;

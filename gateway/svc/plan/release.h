@@ -28,12 +28,6 @@ struct gw_statement {
 // What a device's word is worth to a rollout: it counts, or it only is shown.
 enum gw_standing { GW_STANDING_COUNTED, GW_STANDING_UNPROVEN, GW_STANDING_COUNT };
 
-// Offers that may still be made, handed out by the control thread and taken by workers.
-struct gw_offers {
-    _Atomic int64_t left;  // negative or 0: none now
-    _Atomic uint64_t made; // by this process, each device once
-};
-
 struct gw_release {
     _Atomic uint32_t refs;
     uint64_t id;
@@ -58,9 +52,6 @@ struct gw_release {
     struct pol_stage stages[POL_STAGES_MAX];
     char stage_names[POL_STAGES_MAX][GW_STAGE_NAME_MAX + 1];
     struct gw_statement statements[POL_STAGES_MAX];
-    // What changes: offers, each standing with the stage's whole pace for itself, so that strangers
-    // use up nothing of the others'.
-    struct gw_offers offers[GW_STANDING_COUNT];
     // Segments that are kept off it; 0: none. Written by the control thread alone, before the plan
     // that tells of it is published.
     _Atomic uint64_t quarantine[GW_QUARANTINE_MAX];
@@ -102,18 +93,11 @@ bool gw_release_is_for(const struct gw_release *release, uint32_t newest, bool s
                        uint64_t device_id, const struct pol_attrs *attrs);
 bool gw_release_has_shadow(const struct gw_release *release); // a shadow stage
 
-#define GW_OFFERS_UNLIMITED INT64_MAX
-// So many of the offers that are left, or what is. False: none is.
-bool gw_offers_take(struct gw_offers *offers, uint32_t count);
 // How a device with these bits (enum gw_outcome_bit) stands.
 static inline enum gw_standing gw_release_standing(const struct gw_release *release, unsigned bits)
 {
     return release->trust_unproven || (bits & GW_OUTCOME_PROVEN) != 0 ? GW_STANDING_COUNTED
                                                                       : GW_STANDING_UNPROVEN;
-}
-static inline struct gw_offers *gw_release_offers(struct gw_release *release, unsigned bits)
-{
-    return &release->offers[gw_release_standing(release, bits)];
 }
 // Is a device with these attributes kept off the release?
 bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs);

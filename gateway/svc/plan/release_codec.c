@@ -536,10 +536,6 @@ enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_rel
         return BASE_ERR_NOMEM;
     }
     atomic_init(&release->refs, 1);
-    for (uint32_t i = 0; i < GW_STANDING_COUNT; i++) {
-        atomic_init(&release->offers[i].left, 0);
-        atomic_init(&release->offers[i].made, 0);
-    }
     base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     enum base_status status = fill_release(release, bytes, size, error);
     if (status != BASE_OK) {
@@ -628,22 +624,6 @@ bool gw_release_has_shadow(const struct gw_release *release)
         has = has || release->stages[i].kind == POL_STAGE_SHADOW;
     }
     return has;
-}
-
-// Workers race for the last offers; no more are taken than were handed out.
-bool gw_offers_take(struct gw_offers *offers, uint32_t count)
-{
-    int64_t left = atomic_load_explicit(&offers->left, memory_order_relaxed);
-    if (left == GW_OFFERS_UNLIMITED) {
-        return true;
-    }
-    while (left > 0) {
-        if (atomic_compare_exchange_weak_explicit(&offers->left, &left, left - count,
-                                                  memory_order_relaxed, memory_order_relaxed)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs)

@@ -282,18 +282,18 @@ static uint64_t in_flight(struct gw_rollout_pace *pace, const struct gw_offers *
     return offered > done ? offered - done : 0;
 }
 
-static void set_left(struct gw_release *release, int64_t left)
+static void set_left(struct gw_rollout *rollout, int64_t left)
 {
     for (uint32_t i = 0; i < GW_STANDING_COUNT; i++) {
-        atomic_store_explicit(&release->offers[i].left, left, memory_order_relaxed);
+        atomic_store_explicit(&rollout->allowances[i].left, left, memory_order_relaxed);
     }
 }
 
 static void grant(struct gw_core *core, struct gw_rollout *rollout, enum gw_standing standing)
 {
-    struct gw_release *release = rollout->release;
+    const struct gw_release *release = rollout->release;
     struct gw_rollout_pace *pace = &rollout->paces[standing];
-    struct gw_offers *offers = &release->offers[standing];
+    struct gw_offers *offers = &rollout->allowances[standing];
     int64_t left = atomic_exchange_explicit(&offers->left, 0, memory_order_relaxed);
     uint64_t unused = left > 0 && left < GW_OFFERS_UNLIMITED ? (uint64_t)left : 0;
     uint32_t updated; // of so many offers in all, in a trial
@@ -315,20 +315,19 @@ static void grant(struct gw_core *core, struct gw_rollout *rollout, enum gw_stan
 
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout)
 {
-    struct gw_release *release = rollout->release;
-    const struct pol_pace *pace = &release->stages[rollout->state.stage_index].pace;
+    const struct pol_pace *pace = &rollout->release->stages[rollout->state.stage_index].pace;
     if (rollout->state.state == POL_ROLLOUT_COMPLETED) {
         // Nothing holds the baseline back. Workers whose plan still has it as an open release would
         // otherwise send devices away whose hint is used up, until their next check-in.
-        set_left(release, GW_OFFERS_UNLIMITED);
+        set_left(rollout, GW_OFFERS_UNLIMITED);
         return;
     }
     if (!makes_offers(rollout)) {
-        set_left(release, 0);
+        set_left(rollout, 0);
         return;
     }
     if (pace->per_minute == 0 && pace->in_flight_max == 0) {
-        set_left(release, GW_OFFERS_UNLIMITED);
+        set_left(rollout, GW_OFFERS_UNLIMITED);
         return;
     }
     grant(core, rollout, GW_STANDING_COUNTED);

@@ -6,6 +6,7 @@
 #include "svc/plan/draw.h"
 #include "svc/plan/release.h"
 #include "svc/rollout/rollouts.h"
+#include "svc/tally/offers.h"
 
 // What a look at a stage's segments depends on: unchanged, it would see the same.
 struct gw_segments_asked {
@@ -67,9 +68,10 @@ struct gw_rollout {
     struct gw_segments_asked segments_asked; // when they were last looked at
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
-    int64_t moved_s; // of its trial's time (svc/tally/trial_blocks.h)
-    bool halted;     // it has to go back, but that could not be stored yet: no new offers
-    bool late_said;  // that it fails although it is completed (late_failures.h)
+    struct gw_offers *allowances; // of each standing, the tally's
+    int64_t moved_s;              // of its trial's time (svc/tally/trial_blocks.h)
+    bool halted;    // it has to go back, but that could not be stored yet: no new offers
+    bool late_said; // that it fails although it is completed (late_failures.h)
     struct gw_spared spared;
     uint64_t spared_on_version;  // counted on it at the last tick; way_back.c's
     enum gw_rollout_start start; // rollout_state.c's

@@ -183,6 +183,22 @@ static void view_guard(struct gw_core *core, const struct gw_rollout *rollout,
     }
 }
 
+// What the tally has of it.
+static void view_counted(struct gw_core *core, struct gw_rollout_view *out)
+{
+    struct gw_tally_view seen;
+    gw_tally_view(core->tally, out->id, gw_core_now_s(core), &seen);
+    out->counts = seen.counts;
+    for (uint32_t i = 0; i < seen.stage_count && i < out->stage_count; i++) {
+        out->stages[i].counts = seen.stages[i];
+    }
+    out->fingerprint_count = seen.fingerprint_count;
+    memcpy(out->fingerprints, seen.fingerprints,
+           seen.fingerprint_count * sizeof(seen.fingerprints[0]));
+    out->slice_count = seen.slice_count;
+    memcpy(out->slices, seen.slices, seen.slice_count * sizeof(seen.slices[0]));
+}
+
 void gw_rollout_view_of(struct gw_core *core, const struct gw_rollout *rollout,
                         struct gw_rollout_view *out)
 {
@@ -222,7 +238,7 @@ void gw_rollout_view_of(struct gw_core *core, const struct gw_rollout *rollout,
         out->stages[i].conduct = release->stages[i];
         out->stages[i].conduct.audience = (struct pol_target){0};
     }
-    gw_tally_view(core->tally, gw_core_now_s(core), out);
+    view_counted(core, out);
     view_beside(core, rollout, out);
     out->late = gw_late_failures(core, rollout, &out->late_failed, &out->late_completed);
     out->simulation = rollout->simulation;

@@ -379,6 +379,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         status = gw_tally_add(core->tally, release);
         if (status == BASE_OK) {
             struct gw_rollout_change change;
+            rollout->allowances = gw_tally_allowances(core->tally, release->id);
             gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
             if (accept_empty) {
@@ -681,6 +682,7 @@ static enum base_status load_one(struct gw_core *core, struct base_span value,
         free(rollout);
         return status;
     }
+    rollout->allowances = gw_tally_allowances(core->tally, release->id);
     gw_rollout_mend_clock(core, rollout);
     gw_tally_own(core->tally, release->id, rollout->task->tenant);
     gw_rollout_tell_tally(core, rollout);

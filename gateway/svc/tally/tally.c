@@ -3,13 +3,12 @@
 // time is no event either: see offer_ring.h.
 #include "svc/tally/tally.h"
 
-#include "svc/rollout/rollouts.h"
-
 #include "base/check.h"
 #include "svc/plan/cohort.h"
 #include "svc/tally/offer_ring.h"
 #include "svc/tally/trial_blocks.h"
 #include "svc/tally/value_slices.h"
+#include "wire/report.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -54,6 +53,7 @@ struct rollout_tally {
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
     struct gw_release *release;
+    struct gw_offers allowances[GW_STANDING_COUNT];
     struct gw_trial_blocks *trial; // NULL: no stage has one
     struct stage_tally stages[POL_STAGES_MAX];
     struct stage_tally *unproven; // of devices that do not count, likewise; NULL: there were none
@@ -287,10 +287,25 @@ void gw_tally_time_moved(struct gw_tally *tally, uint32_t from_s)
     pthread_mutex_unlock(&tally->lock);
 }
 
+// A shadow's offers are its rollout's.
+static struct gw_offers *allowances_of(struct rollout_tally *rollout)
+{
+    return rollout->real != NULL ? rollout->real->allowances : rollout->allowances;
+}
+
+struct gw_offers *gw_tally_allowances(struct gw_tally *tally, uint64_t rollout_id)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    pthread_mutex_unlock(&tally->lock);
+    base_assert(rollout != NULL);
+    return allowances_of(rollout);
+}
+
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out)
 {
     pthread_mutex_lock(&tally->lock);
-    const struct rollout_tally *rollout = find(tally, rollout_id);
+    struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
         *out = (struct gw_tally_rollout){
             .index = rollout->index,
@@ -299,6 +314,7 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
             .offers = rollout->offers,
             .shadow = rollout->real != NULL,
             .release = rollout->release,
+            .allowances = allowances_of(rollout),
             .tenant = rollout->tenant,
             .moved_s = rollout->moved_s,
         };
@@ -735,7 +751,7 @@ void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
     pthread_mutex_unlock(&tally->lock);
 }
 
-static void view_fingerprints(const struct rollout_tally *rollout, struct gw_rollout_view *view)
+static void view_fingerprints(const struct rollout_tally *rollout, struct gw_tally_view *view)
 {
     bool taken[FINGERPRINTS_MAX] = {false};
     view->fingerprint_count = 0;
@@ -760,20 +776,23 @@ static void view_fingerprints(const struct rollout_tally *rollout, struct gw_rol
     }
 }
 
-void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view)
+void gw_tally_view(struct gw_tally *tally, uint64_t rollout_id, uint32_t now_s,
+                   struct gw_tally_view *out)
 {
-    memset(&view->counts, 0, sizeof(view->counts));
-    view->fingerprint_count = 0;
-    view->slice_count = 0;
+    memset(&out->counts, 0, sizeof(out->counts));
+    out->stage_count = 0;
+    out->fingerprint_count = 0;
+    out->slice_count = 0;
     pthread_mutex_lock(&tally->lock);
-    const struct rollout_tally *rollout = find(tally, view->id);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
-        for (uint32_t i = 0; i < rollout->stage_count && i < view->stage_count; i++) {
-            whole_stage(rollout, i, now_s, &view->stages[i].counts);
-            gw_counts_add_all(&view->counts, &view->stages[i].counts);
+        out->stage_count = rollout->stage_count;
+        for (uint32_t i = 0; i < rollout->stage_count; i++) {
+            whole_stage(rollout, i, now_s, &out->stages[i]);
+            gw_counts_add_all(&out->counts, &out->stages[i]);
         }
-        view_fingerprints(rollout, view);
-        gw_value_slices_view(rollout->slices, view);
+        view_fingerprints(rollout, out);
+        out->slice_count = gw_value_slices_worst(rollout->slices, out->slices);
     }
     pthread_mutex_unlock(&tally->lock);
 }

@@ -13,6 +13,7 @@
 
 #include "base/keyed_hash.h"
 #include "svc/plan/release.h"
+#include "svc/tally/offers.h"
 #include "svc/tally/rollout_counts.h"
 #include "svc/tally/trial_blocks.h"
 #include "svc/plan/fleet_segment.h"
@@ -26,7 +27,6 @@ static inline uint64_t gw_shadow_key(uint64_t rollout_id)
     return rollout_id ^ UINT64_C(0x5348414457000000);
 }
 
-struct gw_rollout_view; // rollout/rollouts.h
 struct gw_tally;
 
 struct gw_tally_change {
@@ -56,6 +56,7 @@ struct gw_tally_rollout {
     bool offers;                      // gw_rollout_offers_unmarked
     bool shadow;                      // it is known by gw_shadow_key
     const struct gw_release *release; // lives as long as the tally
+    struct gw_offers *allowances;     // of each standing, likewise; a shadow's are the rollout's
     uint16_t tenant;                  // only whose devices are believed
     int64_t moved_s;                  // of its trial's time (svc/tally/trial_blocks.h)
 };
@@ -105,6 +106,8 @@ void gw_tally_tick(struct gw_tally *tally, uint32_t now_s);
 void gw_tally_time_moved(struct gw_tally *tally, uint32_t from_s);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
+// The allowances of one that was added.
+struct gw_offers *gw_tally_allowances(struct gw_tally *tally, uint64_t rollout_id);
 uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index); // 0: no such index
 
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count);
@@ -151,7 +154,18 @@ uint64_t gw_tally_trial_end_s(struct gw_tally *tally, uint64_t rollout_id, uint3
 void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
                            const struct gw_trial_look *look, const struct pol_held *lifted,
                            struct pol_slices *out);
-// Fills counts, stage counts, fingerprints and slices.
-void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view);
+
+// What is shown of a rollout.
+struct gw_tally_view {
+    struct gw_rollout_counts counts; // all stages
+    uint32_t stage_count;            // 0: no such rollout
+    struct gw_rollout_counts stages[POL_STAGES_MAX];
+    uint32_t fingerprint_count;
+    struct gw_rollout_fingerprint fingerprints[GW_ROLLOUT_FINGERPRINTS];
+    uint32_t slice_count;
+    struct gw_rollout_slice slices[GW_ROLLOUT_SLICES];
+};
+void gw_tally_view(struct gw_tally *tally, uint64_t rollout_id, uint32_t now_s,
+                   struct gw_tally_view *out);
 
 #endif

@@ -4,7 +4,6 @@
 // the worst first.
 #include "svc/tally/value_slices.h"
 
-#include "svc/rollout/rollouts.h"
 #include "wire/attrs.h"
 
 #include <stdio.h>
@@ -104,7 +103,8 @@ static int worse_slice(const void *a, const void *b)
     return x->completed > y->completed ? -1 : x->completed < y->completed;
 }
 
-void gw_value_slices_view(const struct gw_value_slices *slices, struct gw_rollout_view *view)
+uint32_t gw_value_slices_worst(const struct gw_value_slices *slices,
+                               struct gw_rollout_slice out[GW_ROLLOUT_SLICES])
 {
     struct gw_rollout_slice *all = calloc(SLICES_MAX, sizeof(*all));
     uint32_t count = 0;
@@ -116,9 +116,10 @@ void gw_value_slices_view(const struct gw_value_slices *slices, struct gw_rollou
     if (count > 0) {
         qsort(all, count, sizeof(all[0]), worse_slice);
     }
-    view->slice_count = count < GW_ROLLOUT_SLICES ? count : GW_ROLLOUT_SLICES;
-    if (view->slice_count > 0) {
-        memcpy(view->slices, all, view->slice_count * sizeof(all[0]));
+    count = count < GW_ROLLOUT_SLICES ? count : GW_ROLLOUT_SLICES;
+    if (count > 0) {
+        memcpy(out, all, count * sizeof(all[0]));
     }
     free(all);
+    return count;
 }

@@ -11,8 +11,9 @@ void gw_value_slices_free(struct gw_value_slices *slices); // accepts NULL
 // A device completed or failed; *slices is made when it is NULL and there is memory.
 void gw_value_slices_note(struct gw_value_slices **slices, const struct base_hash_key *key,
                           const struct gw_tally_change *change, bool completed, bool failed);
-// The worst first.
-void gw_value_slices_view(const struct gw_value_slices *slices, struct gw_rollout_view *view);
+// The worst first; how many there are of them. `slices` NULL: none.
+uint32_t gw_value_slices_worst(const struct gw_value_slices *slices,
+                               struct gw_rollout_slice out[GW_ROLLOUT_SLICES]);
 
 // Who fails after it changed its attributes completed as somebody else: it counts in both, so that
 // no part of the fleet has more failures than devices.

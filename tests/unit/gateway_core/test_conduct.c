@@ -256,7 +256,7 @@ static void nobody_is_held_back_by_completion(void **state)
     }
     assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
     const struct gw_rollout *rollout = gw_catalog_find_rollout(rig.core, 0x24);
-    assert_int_equal(atomic_load(&rollout->release->offers[0].left), GW_OFFERS_UNLIMITED);
+    assert_int_equal(atomic_load(&rollout->allowances[0].left), GW_OFFERS_UNLIMITED);
     rig_done(&rig);
 }
 

@@ -77,7 +77,7 @@ static void test_rows_are_found(void **state)
         }
         assert_true(routes[i].methods != 0 && routes[i].handle != NULL);
         // Whose methods are the handler's affair wants to see the headers.
-        assert_true((routes[i].methods & GW_ROUTE_ANY) == 0 || routes[i].head != NULL);
+        assert_true(routes[i].methods != GW_ROUTE_ANY || routes[i].head != NULL);
     }
     rig_done(&rig);
 }
@@ -118,7 +118,7 @@ static void test_other_methods(void **state)
     start(&rig);
     for (size_t i = 0; i < count; i++) {
         char path[256];
-        if ((routes[i].methods & GW_ROUTE_ANY) != 0) {
+        if (routes[i].methods == GW_ROUTE_ANY) {
             continue;
         }
         enum gw_method other =
@@ -166,7 +166,7 @@ static void test_heads(void **state)
         struct rig_exchange exchange;
         struct gw_head head;
         char path[256];
-        bool any = (routes[i].methods & GW_ROUTE_ANY) != 0;
+        bool any = routes[i].methods == GW_ROUTE_ANY;
         enum gw_method method =
             gw_route_takes(&routes[i], GW_METHOD_GET) ? GW_METHOD_GET : GW_METHOD_POST;
         rig_exchange_init(&exchange, method, path_of(&routes[i], path));
