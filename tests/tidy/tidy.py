@@ -5,7 +5,7 @@
     tidy.py --root DIR --lib DIR    also checks the undefined symbols of the core archives there
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
-Rules: dependency rules between modules and between the parts of the gateway's core, one door per library, sizes, banned calls, unique file names, first
+Rules: dependency rules between modules and between the parts of the gateway's core, one door per library, sizes, private headers, banned calls, unique file names, first
 include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
 repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages,
 files that pages name, links of pages.
@@ -23,6 +23,8 @@ FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 120
 OPENING_LINES_MIN, OPENING_LINES_MAX = 3, 10
+PRIVATE_LINES_MAX = 120
+PRIVATE_NOT_YET = {"device/pipeline/pipeline_private.h"}  # its folder is being cut into parts
 PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what cannot be broken may be longer
 
 TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
@@ -340,6 +342,13 @@ class Tidy:
                                 f"function of {number - start - 1} lines; at most {FUNCTION_LINES_MAX}")
                 start = None
 
+    def check_private(self, name, lines):
+        """A header that many files share is a knot: what stands in it belongs to one of them."""
+        shared = re.search(r"_(private|internal|parts)\.h$", name) and module_of(name) not in (None, "bench", "tests")
+        if shared and name not in PRIVATE_NOT_YET and len(lines) - 1 > PRIVATE_LINES_MAX:
+            self.report(name, PRIVATE_LINES_MAX, "private", f"{len(lines) - 1} lines; at most {PRIVATE_LINES_MAX}: "
+                        "give each part an owner with a header of its own")
+
     def check_banned(self, name, lines):
         if module_of(name) in (None, "tests"):
             return
@@ -525,6 +534,7 @@ class Tidy:
                 self.check_includes(name, lines)
                 self.check_parts(name, lines)
                 self.check_sizes(name, lines)
+                self.check_private(name, lines)
                 self.check_banned(name, lines)
                 self.check_keyed(name, lines)
                 self.check_shape(name, lines)
@@ -604,6 +614,7 @@ BREAKS = [
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
     ("size", "policy/bad.c", OPENING + "int f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
+    ("private", "policy/bad_private.h", GOOD_H.replace("int pol_good(void);", "int pol_good(void);\n" * PRIVATE_LINES_MAX)),
     ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),
     ("banned", "device/core/bad.c", OPENING + "void f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
     ("banned", "device/vm/bad.c", OPENING + "double f(void)\n{\n    return strtod(0, 0);\n}\n"),
