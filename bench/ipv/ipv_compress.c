@@ -216,8 +216,10 @@ static void measure(struct source *source, struct dev_codec *codec, enum form fo
         for (int with = 0; with < 2; with++) {
             size_t wrote = 0;
             uint64_t start = ipv_now_ns();
-            ipv_need(port.compress(port.ctx, with == 1 ? dict : 0, payload, size, packed,
-                                   sizeof(packed), &wrote) == BASE_OK,
+            ipv_need(port.compress(port.ctx,
+                                   &(struct dev_tunnel_compression){with == 1 ? dict : 0, payload,
+                                                                    size, packed, sizeof(packed)},
+                                   &wrote) == BASE_OK,
                      "does not compress");
             ipv_samples_add(with == 1 ? &times.visit : &times.exit, ipv_now_ns() - start);
             packed_bytes[with] += wrote;

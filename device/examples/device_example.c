@@ -28,7 +28,7 @@ int main(void)
     if (checkin == NULL) {
         return 1;
     }
-    mem_exchange_answer(&port, runtime, checkin, &nothing_new, NULL, 0);
+    mem_exchange_answer(&port, runtime, checkin, &nothing_new, (struct base_span){0});
     due_us = dev_tick(runtime, port.clock.mono_us);
     printf("device %s, next tick in %llu s\n", dev_is_idle(runtime) ? "idle" : "busy",
            (unsigned long long)(due_us - port.clock.mono_us) / 1000000);

@@ -6,6 +6,7 @@
 #include "runner/runner_events.h"
 
 #include "base/cursor.h"
+#include "base/span.h"
 #include "wire/event_block.h"
 
 #include <stdlib.h>
@@ -49,11 +50,11 @@ static enum base_status take_one(struct dev_runner_events *out, const struct wir
     return BASE_OK;
 }
 
-static enum base_status walk(const uint8_t *bytes, size_t size, struct wire_event_block *block,
-                             event_fn fn, struct dev_runner_events *out, size_t *attrs_at)
+static enum base_status walk(struct base_span blocks, struct wire_event_block *block, event_fn fn,
+                             struct dev_runner_events *out, size_t *attrs_at)
 {
     struct base_reader reader;
-    base_reader_init(&reader, bytes, size);
+    base_reader_init(&reader, blocks.data, blocks.size);
     while (base_reader_left(&reader) > 0) {
         uint64_t block_size = base_reader_varint_max(&reader, WIRE_EVENT_BLOCK_BYTES_MAX);
         if (block_size == 0) {
@@ -78,7 +79,8 @@ static enum base_status make(const uint8_t *bytes, size_t size, struct wire_even
                              struct dev_runner_events *out)
 {
     size_t attrs_bytes = 0;
-    BASE_TRY(walk(bytes, size, block, count_one, out, &attrs_bytes));
+    const struct base_span blocks = {bytes, size};
+    BASE_TRY(walk(blocks, block, count_one, out, &attrs_bytes));
     uint32_t count = out->count;
     out->events = calloc(count + 1, sizeof(*out->events));
     out->attrs = malloc(attrs_bytes + 1);
@@ -87,7 +89,7 @@ static enum base_status make(const uint8_t *bytes, size_t size, struct wire_even
     }
     out->count = 0;
     attrs_bytes = 0;
-    return walk(bytes, size, block, take_one, out, &attrs_bytes);
+    return walk(blocks, block, take_one, out, &attrs_bytes);
 }
 
 enum base_status dev_runner_events_make(const uint8_t *bytes, size_t size,

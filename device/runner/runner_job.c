@@ -73,36 +73,43 @@ static void head_write(struct base_writer *writer, const struct dev_runner_job *
     }
 }
 
-// A part and what fills it up; *at is where the file is.
-static enum base_status put(dev_runner_part_fn part, void *ctx, size_t align, const void *bytes,
-                            size_t size, size_t *at)
+// Where parts go.
+struct parts {
+    dev_runner_part_fn part;
+    void *ctx;
+    size_t align;
+    size_t at; // where the file is
+};
+
+// A part and what fills it up.
+static enum base_status put(struct parts *parts, const void *bytes, size_t size)
 {
     if (size > 0) {
-        BASE_TRY(part(ctx, bytes, size));
+        BASE_TRY(parts->part(parts->ctx, bytes, size));
     }
-    *at += size;
-    size_t more = padding(*at, align);
-    *at += more;
-    return more > 0 ? part(ctx, NULL, more) : BASE_OK;
+    parts->at += size;
+    size_t more = padding(parts->at, parts->align);
+    parts->at += more;
+    return more > 0 ? parts->part(parts->ctx, NULL, more) : BASE_OK;
 }
 
 static enum base_status job_put(const struct dev_runner_job *job, uint8_t *head,
                                 dev_runner_part_fn part, void *ctx)
 {
     struct base_writer writer;
-    size_t at = 0;
+    struct parts parts = {part, ctx, JOB_ALIGN, 0};
     base_writer_init(&writer, head, DEV_RUNNER_HEAD_MAX);
     head_write(&writer, job);
     BASE_TRY(writer.status);
     size_t size = base_writer_size(&writer);
     base_writer_init(&writer, head, sizeof(uint32_t));
     base_writer_u32(&writer, (uint32_t)size);
-    BASE_TRY(put(part, ctx, JOB_ALIGN, head, size, &at));
+    BASE_TRY(put(&parts, head, size));
     for (uint32_t i = 0; i < job->vm->module_count; i++) {
         const struct dev_vm_module *module = &job->vm->modules[i];
-        BASE_TRY(put(part, ctx, JOB_ALIGN, module->mpy, module->size, &at));
+        BASE_TRY(put(&parts, module->mpy, module->size));
     }
-    return put(part, ctx, JOB_ALIGN, job->input, job->input_bytes, &at);
+    return put(&parts, job->input, job->input_bytes);
 }
 
 enum base_status dev_runner_job_parts(const struct dev_runner_job *job, dev_runner_part_fn part,
@@ -117,9 +124,9 @@ enum base_status dev_runner_job_parts(const struct dev_runner_job *job, dev_runn
 enum base_status dev_runner_model_parts(const struct dev_vm_job *vm, dev_runner_part_fn part,
                                         void *ctx)
 {
-    size_t at = 0;
+    struct parts parts = {part, ctx, MODEL_ALIGN, 0};
     for (uint32_t i = 0; i < vm->model_count; i++) {
-        BASE_TRY(put(part, ctx, MODEL_ALIGN, vm->models[i].bytes, vm->models[i].size, &at));
+        BASE_TRY(put(&parts, vm->models[i].bytes, vm->models[i].size));
     }
     return BASE_OK;
 }

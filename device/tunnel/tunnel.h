@@ -71,12 +71,19 @@ struct dev_tunnel_transport {
     void (*close)(void *ctx, uint32_t stream); // no callback follows
 };
 
-// Compression: zstd with and without dictionaries (device/port/...). `out` never overlaps `in`.
+// Compression: zstd with and without dictionaries (device/port/...).
+struct dev_tunnel_compression {
+    uint32_t dict; // 0: none
+    const uint8_t *in;
+    size_t in_size;
+    uint8_t *out; // never overlaps `in`
+    size_t capacity;
+};
 struct dev_tunnel_codec {
     void *ctx;
     // NOT_FOUND: no such dictionary. TOO_LARGE: does not fit in capacity. Other codes: sent plain.
-    enum base_status (*compress)(void *ctx, uint32_t dict, const uint8_t *in, size_t in_size,
-                                 uint8_t *out, size_t capacity, size_t *out_size);
+    enum base_status (*compress)(void *ctx, const struct dev_tunnel_compression *what,
+                                 size_t *out_size);
     uint32_t (*dicts)(void *ctx,
                       uint32_t out[WIRE_TUNNEL_DICTS_MAX]); // ids there are; newest first
 };

@@ -51,9 +51,14 @@ static enum base_status compress(struct dev_tunnel *tunnel, uint32_t dict, size_
 {
     const struct dev_tunnel_codec *codec = &tunnel->ports.codec;
     size_t size = 0;
-    BASE_TRY(codec->compress(codec->ctx, dict, tunnel->buffers.raw,
-                             tunnel->buffers.raw_entry.payload_bytes, tunnel->buffers.pack,
-                             capacity, &size));
+    const struct dev_tunnel_compression what = {
+        .dict = dict,
+        .in = tunnel->buffers.raw,
+        .in_size = tunnel->buffers.raw_entry.payload_bytes,
+        .out = tunnel->buffers.pack,
+        .capacity = capacity,
+    };
+    BASE_TRY(codec->compress(codec->ctx, &what, &size));
     if (size == 0 || size > capacity) {
         return BASE_ERR_BUG;
     }

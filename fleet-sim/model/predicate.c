@@ -16,48 +16,49 @@ struct scanner {
     struct base_error *error;
 };
 
-static enum base_status fail(struct scanner *s, const char *at, enum base_status status,
+static enum base_status fail(struct scanner *scan, const char *at, enum base_status status,
                              const char *what)
 {
-    (void)base_error_set(s->error, status, "%s", what);
-    if (s->error != NULL) {
-        s->error->line = 1;
-        s->error->column = (uint32_t)(at - s->out->text) + 1;
+    (void)base_error_set(scan->error, status, "%s", what);
+    if (scan->error != NULL) {
+        scan->error->line = 1;
+        scan->error->column = (uint32_t)(at - scan->out->text) + 1;
     }
     return status;
 }
 
-static void skip_blanks(struct scanner *s)
+static void skip_blanks(struct scanner *scan)
 {
-    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t')) {
-        s->at++;
+    while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\t')) {
+        scan->at++;
     }
 }
 
-static bool is_word(char c)
+static bool is_word(char letter)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-' || c == '+' || c == '/';
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= '0' && letter <= '9') || letter == '_' || letter == '.' || letter == '-' ||
+           letter == '+' || letter == '/';
 }
 
-static struct base_str word(struct scanner *s)
+static struct base_str word(struct scanner *scan)
 {
-    skip_blanks(s);
-    const char *start = s->at;
-    while (s->at < s->end && is_word(*s->at)) {
-        s->at++;
+    skip_blanks(scan);
+    const char *start = scan->at;
+    while (scan->at < scan->end && is_word(*scan->at)) {
+        scan->at++;
     }
-    return (struct base_str){start, (size_t)(s->at - start)};
+    return (struct base_str){start, (size_t)(scan->at - start)};
 }
 
-static bool take(struct scanner *s, const char *token)
+static bool take(struct scanner *scan, const char *token)
 {
-    skip_blanks(s);
+    skip_blanks(scan);
     size_t size = strlen(token);
-    if ((size_t)(s->end - s->at) < size || memcmp(s->at, token, size) != 0) {
+    if ((size_t)(scan->end - scan->at) < size || memcmp(scan->at, token, size) != 0) {
         return false;
     }
-    s->at += size;
+    scan->at += size;
     return true;
 }
 
@@ -90,29 +91,29 @@ static enum pol_type spelled_type(struct base_str text)
     return POL_TYPE_STRING;
 }
 
-static enum base_status operand(struct scanner *s, struct pol_text attr)
+static enum base_status operand(struct scanner *scan, struct pol_text attr)
 {
-    skip_blanks(s);
-    const char *start = s->at;
-    bool quoted = take(s, "\"");
+    skip_blanks(scan);
+    const char *start = scan->at;
+    bool quoted = take(scan, "\"");
     struct base_str text;
     if (quoted) {
-        const char *close = memchr(s->at, '"', (size_t)(s->end - s->at));
+        const char *close = memchr(scan->at, '"', (size_t)(scan->end - scan->at));
         if (close == NULL) {
-            return fail(s, start, BASE_ERR_INVALID, "text is not closed with a quote");
+            return fail(scan, start, BASE_ERR_INVALID, "text is not closed with a quote");
         }
-        text = (struct base_str){s->at, (size_t)(close - s->at)};
-        s->at = close + 1;
+        text = (struct base_str){scan->at, (size_t)(close - scan->at)};
+        scan->at = close + 1;
     } else {
-        text = word(s);
+        text = word(scan);
         if (text.size == 0) {
-            return fail(s, start, BASE_ERR_INVALID, "a value is expected here");
+            return fail(scan, start, BASE_ERR_INVALID, "a value is expected here");
         }
     }
-    if (s->out->operand_count == SIM_PREDICATE_OPERANDS_MAX) {
-        return fail(s, start, BASE_ERR_TOO_LARGE, "too many values");
+    if (scan->out->operand_count == SIM_PREDICATE_OPERANDS_MAX) {
+        return fail(scan, start, BASE_ERR_TOO_LARGE, "too many values");
     }
-    struct pol_value *value = &s->out->operands[s->out->operand_count];
+    struct pol_value *value = &scan->out->operands[scan->out->operand_count];
     value->type = known_type(attr);
     if (value->type == POL_TYPE_COUNT) {
         value->type = quoted ? POL_TYPE_STRING : spelled_type(text);
@@ -120,12 +121,12 @@ static enum base_status operand(struct scanner *s, struct pol_text attr)
     switch (value->type) {
     case POL_TYPE_INTEGER:
         if (base_str_i64(text, &value->integer) != BASE_OK) {
-            return fail(s, start, BASE_ERR_INVALID, "a whole number is expected here");
+            return fail(scan, start, BASE_ERR_INVALID, "a whole number is expected here");
         }
         break;
     case POL_TYPE_VERSION:
         if (!pol_semver_parse(text.data, (uint32_t)text.size, &value->version)) {
-            return fail(s, start, BASE_ERR_INVALID, "a version is expected here");
+            return fail(scan, start, BASE_ERR_INVALID, "a version is expected here");
         }
         break;
     case POL_TYPE_BOOLEAN:
@@ -136,25 +137,25 @@ static enum base_status operand(struct scanner *s, struct pol_text attr)
         value->text = (struct pol_text){text.data, (uint32_t)text.size};
         break;
     }
-    s->out->operand_count++;
+    scan->out->operand_count++;
     return BASE_OK;
 }
 
-static enum base_status operands_in_list(struct scanner *s, struct pol_text attr)
+static enum base_status operands_in_list(struct scanner *scan, struct pol_text attr)
 {
-    if (!take(s, "[")) {
-        return fail(s, s->at, BASE_ERR_INVALID, "'[' is expected after in and not_in");
+    if (!take(scan, "[")) {
+        return fail(scan, scan->at, BASE_ERR_INVALID, "'[' is expected after in and not_in");
     }
     do {
-        BASE_TRY(operand(s, attr));
-    } while (take(s, ","));
-    if (!take(s, "]")) {
-        return fail(s, s->at, BASE_ERR_INVALID, "',' or ']' is expected here");
+        BASE_TRY(operand(scan, attr));
+    } while (take(scan, ","));
+    if (!take(scan, "]")) {
+        return fail(scan, scan->at, BASE_ERR_INVALID, "',' or ']' is expected here");
     }
     return BASE_OK;
 }
 
-static bool comparison(struct scanner *s, enum pol_op *out)
+static bool comparison(struct scanner *scan, enum pol_op *out)
 {
     static const struct {
         const char *token;
@@ -162,7 +163,7 @@ static bool comparison(struct scanner *s, enum pol_op *out)
     } ops[] = {{"==", POL_OP_EQ}, {"!=", POL_OP_NE}, {"<=", POL_OP_LE},
                {">=", POL_OP_GE}, {"<", POL_OP_LT},  {">", POL_OP_GT}};
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-        if (take(s, ops[i].token)) {
+        if (take(scan, ops[i].token)) {
             *out = ops[i].op;
             return true;
         }
@@ -170,44 +171,44 @@ static bool comparison(struct scanner *s, enum pol_op *out)
     return false;
 }
 
-static enum base_status condition(struct scanner *s)
+static enum base_status condition(struct scanner *scan)
 {
-    skip_blanks(s);
-    const char *start = s->at;
-    struct base_str name = word(s);
+    skip_blanks(scan);
+    const char *start = scan->at;
+    struct base_str name = word(scan);
     if (name.size == 0) {
-        return fail(s, start, BASE_ERR_INVALID, "an attribute name is expected here");
+        return fail(scan, start, BASE_ERR_INVALID, "an attribute name is expected here");
     }
-    if (s->out->cond_count == SIM_PREDICATE_CONDS_MAX) {
-        return fail(s, start, BASE_ERR_TOO_LARGE, "too many conditions");
+    if (scan->out->cond_count == SIM_PREDICATE_CONDS_MAX) {
+        return fail(scan, start, BASE_ERR_TOO_LARGE, "too many conditions");
     }
-    struct pol_cond *cond = &s->out->conds[s->out->cond_count];
+    struct pol_cond *cond = &scan->out->conds[scan->out->cond_count];
     cond->attr = (struct pol_text){name.data, (uint32_t)name.size};
-    cond->operands = &s->out->operands[s->out->operand_count];
-    uint32_t first = s->out->operand_count;
-    skip_blanks(s);
-    const char *op_at = s->at;
-    if (comparison(s, &cond->op)) {
-        BASE_TRY(operand(s, cond->attr));
+    cond->operands = &scan->out->operands[scan->out->operand_count];
+    uint32_t first = scan->out->operand_count;
+    skip_blanks(scan);
+    const char *op_at = scan->at;
+    if (comparison(scan, &cond->op)) {
+        BASE_TRY(operand(scan, cond->attr));
     } else {
-        struct base_str op = word(s);
+        struct base_str op = word(scan);
         if (base_str_equal(op, BASE_STR("present"))) {
             cond->op = POL_OP_PRESENT;
         } else if (base_str_equal(op, BASE_STR("absent"))) {
             cond->op = POL_OP_ABSENT;
         } else if (base_str_equal(op, BASE_STR("in"))) {
             cond->op = POL_OP_IN;
-            BASE_TRY(operands_in_list(s, cond->attr));
+            BASE_TRY(operands_in_list(scan, cond->attr));
         } else if (base_str_equal(op, BASE_STR("not_in"))) {
             cond->op = POL_OP_NOT_IN;
-            BASE_TRY(operands_in_list(s, cond->attr));
+            BASE_TRY(operands_in_list(scan, cond->attr));
         } else {
-            return fail(s, op_at, BASE_ERR_INVALID,
+            return fail(scan, op_at, BASE_ERR_INVALID,
                         "one of == != < <= > >= in not_in present absent is expected here");
         }
     }
-    cond->operand_count = s->out->operand_count - first;
-    s->out->cond_count++;
+    cond->operand_count = scan->out->operand_count - first;
+    scan->out->cond_count++;
     return BASE_OK;
 }
 
@@ -222,34 +223,34 @@ enum base_status sim_predicate_parse(struct base_str text, struct sim_predicate 
     if (text.size > 0) {
         memcpy(out->text, text.data, text.size);
     }
-    struct scanner s = {out, out->text, out->text + text.size, error};
-    if (take(&s, "all")) {
-        skip_blanks(&s);
-        if (s.at == s.end) {
+    struct scanner scan = {out, out->text, out->text + text.size, error};
+    if (take(&scan, "all")) {
+        skip_blanks(&scan);
+        if (scan.at == scan.end) {
             return BASE_OK;
         }
-        s.at = out->text;
+        scan.at = out->text;
     }
     do {
-        BASE_TRY(condition(&s));
-        if (!take(&s, "&&")) {
-            const char *before = s.at;
-            if (!base_str_equal(word(&s), BASE_STR("and"))) {
-                s.at = before;
+        BASE_TRY(condition(&scan));
+        if (!take(&scan, "&&")) {
+            const char *before = scan.at;
+            if (!base_str_equal(word(&scan), BASE_STR("and"))) {
+                scan.at = before;
                 break;
             }
         }
     } while (true);
-    skip_blanks(&s);
-    if (s.at != s.end) {
-        return fail(&s, s.at, BASE_ERR_INVALID, "'&&' or the end is expected here");
+    skip_blanks(&scan);
+    if (scan.at != scan.end) {
+        return fail(&scan, scan.at, BASE_ERR_INVALID, "'&&' or the end is expected here");
     }
     uint32_t bad = 0;
     struct pol_target target = {.conds = out->conds, .cond_count = out->cond_count};
     enum pol_reason reason = pol_target_check(&target, &bad);
     if (reason != POL_REASON_MATCHED && reason != POL_REASON_NO_CONDITIONS) {
         const char *at = bad < out->cond_count ? out->conds[bad].attr.data : out->text;
-        return fail(&s, at, BASE_ERR_INVALID, pol_reason_text(reason));
+        return fail(&scan, at, BASE_ERR_INVALID, pol_reason_text(reason));
     }
     return BASE_OK;
 }

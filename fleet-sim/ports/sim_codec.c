@@ -115,11 +115,11 @@ void sim_codecs_give(struct sim_codec *codec)
     }
 }
 
-static enum base_status compress(void *ctx, uint32_t dict, const uint8_t *in, size_t in_size,
-                                 uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status compress(void *ctx, const struct dev_tunnel_compression *what,
+                                 size_t *out_size)
 {
     const struct dev_tunnel_codec port = dev_codec_port((*(struct sim_codec **)ctx)->codec);
-    return port.compress(port.ctx, dict, in, in_size, out, capacity, out_size);
+    return port.compress(port.ctx, what, out_size);
 }
 
 static uint32_t dicts(void *ctx, uint32_t out[WIRE_TUNNEL_DICTS_MAX])

@@ -50,9 +50,14 @@ static enum base_status envelope_make(const struct sim_local *local,
         return sim_local_trust_release(&local->trust, release, out, capacity, out_size);
     }
     BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &size));
-    return sim_seal(WIRE_ENVELOPE_TYPE_RELEASE, payload, size,
-                    (const uint8_t(*)[WIRE_PUBLIC_KEY_BYTES])sim_local_key, 1, out, capacity,
-                    out_size);
+    const struct sim_sealing sealing = {
+        .type = WIRE_ENVELOPE_TYPE_RELEASE,
+        .payload = payload,
+        .payload_bytes = size,
+        .keys = (const uint8_t(*)[WIRE_PUBLIC_KEY_BYTES])sim_local_key,
+        .key_count = 1,
+    };
+    return sim_seal(&sealing, out, capacity, out_size);
 }
 
 enum base_status sim_local_init(struct sim_local *local, struct sim_store *store,

@@ -40,47 +40,53 @@ bool sim_seal_holds(const uint8_t key[WIRE_PUBLIC_KEY_BYTES], const uint8_t *mes
     return memcmp(expected, signature, sizeof(expected)) == 0;
 }
 
-enum base_status sim_seal(uint8_t type, const uint8_t *payload, size_t payload_bytes,
-                          const uint8_t (*keys)[WIRE_PUBLIC_KEY_BYTES], uint32_t key_count,
-                          uint8_t *out, size_t capacity, size_t *out_size)
+enum base_status sim_seal(const struct sim_sealing *sealing, uint8_t *out, size_t capacity,
+                          size_t *out_size)
 {
-    struct wire_envelope envelope = {
-        .type = type, .payload = payload, .payload_bytes = payload_bytes};
+    struct wire_envelope envelope = {.type = sealing->type,
+                                     .payload = sealing->payload,
+                                     .payload_bytes = sealing->payload_bytes};
     uint8_t message[WIRE_STATEMENT_BYTES_MAX + 64];
     size_t size = 0;
     struct wire_sha256 digest;
-    const uint8_t *said = payload;
-    size_t said_bytes = payload_bytes;
-    if (wire_envelope_is_hashed(type)) {
-        digest = sha256(payload, payload_bytes);
+    const uint8_t *said = sealing->payload;
+    size_t said_bytes = sealing->payload_bytes;
+    if (wire_envelope_is_hashed(sealing->type)) {
+        digest = sha256(said, said_bytes);
         said = digest.bytes;
         said_bytes = sizeof(digest.bytes);
     }
-    BASE_TRY(wire_envelope_signed_bytes(type, said, said_bytes, message, sizeof(message), &size));
-    for (uint32_t i = 0; i < key_count && i < WIRE_STATEMENT_SIGNATURES; i++) {
+    BASE_TRY(wire_envelope_signed_bytes(sealing->type, said, said_bytes, message, sizeof(message),
+                                        &size));
+    for (uint32_t i = 0; i < sealing->key_count && i < WIRE_STATEMENT_SIGNATURES; i++) {
         struct wire_signature *signature = &envelope.signatures[envelope.signature_count++];
-        struct wire_sha256 key_id = sha256(keys[i], WIRE_PUBLIC_KEY_BYTES);
+        struct wire_sha256 key_id = sha256(sealing->keys[i], WIRE_PUBLIC_KEY_BYTES);
         memcpy(signature->key_id, key_id.bytes, sizeof(signature->key_id));
-        seal(keys[i], message, size, signature->bytes);
+        seal(sealing->keys[i], message, size, signature->bytes);
     }
     return wire_envelope_encode(&envelope, out, capacity, out_size);
 }
 
-// Signed by the first `count` keys of a role.
-static enum base_status role_seal(const struct wire_root *root, const struct wire_role *role,
-                                  uint32_t count, uint8_t type, const uint8_t *payload,
-                                  size_t payload_bytes, uint8_t *out, size_t capacity,
-                                  size_t *out_size)
+// The first `count` keys of a role.
+struct signers {
+    const struct wire_root *root;
+    const struct wire_role *role;
+    uint32_t count;
+};
+
+static enum base_status role_seal(const struct signers *by, struct sim_sealing sealing,
+                                  uint8_t *out, size_t capacity, size_t *out_size)
 {
     uint8_t keys[WIRE_STATEMENT_SIGNATURES][WIRE_PUBLIC_KEY_BYTES];
     uint32_t taken = 0;
-    for (uint32_t i = 0; i < root->key_count && taken < count; i++) {
-        if ((role->keys >> i & 1u) != 0 && taken < WIRE_STATEMENT_SIGNATURES) {
-            memcpy(keys[taken++], root->keys[i], WIRE_PUBLIC_KEY_BYTES);
+    for (uint32_t i = 0; i < by->root->key_count && taken < by->count; i++) {
+        if ((by->role->keys >> i & 1u) != 0 && taken < WIRE_STATEMENT_SIGNATURES) {
+            memcpy(keys[taken++], by->root->keys[i], WIRE_PUBLIC_KEY_BYTES);
         }
     }
-    return sim_seal(type, payload, payload_bytes, (const uint8_t(*)[WIRE_PUBLIC_KEY_BYTES])keys,
-                    taken, out, capacity, out_size);
+    sealing.keys = (const uint8_t(*)[WIRE_PUBLIC_KEY_BYTES])keys;
+    sealing.key_count = taken;
+    return sim_seal(&sealing, out, capacity, out_size);
 }
 
 static enum base_status snapshot_make(struct sim_local_trust *trust, struct base_str scenario)
@@ -97,8 +103,12 @@ static enum base_status snapshot_make(struct sim_local_trust *trust, struct base
                                         .manifest = trust->entry.manifest};
     BASE_TRY(wire_snapshot_encode(&snapshot, &entry, payload, sizeof(payload), &size));
     const struct wire_role *role = &trust->root.roles[WIRE_ROLE_SNAPSHOT];
-    return role_seal(&trust->root, role, role->threshold, WIRE_ENVELOPE_TYPE_SNAPSHOT, payload,
-                     size, trust->snapshot, sizeof(trust->snapshot), &trust->snapshot_bytes);
+    const struct signers by = {&trust->root, role, role->threshold};
+    return role_seal(&by,
+                     (struct sim_sealing){.type = WIRE_ENVELOPE_TYPE_SNAPSHOT,
+                                          .payload = payload,
+                                          .payload_bytes = size},
+                     trust->snapshot, sizeof(trust->snapshot), &trust->snapshot_bytes);
 }
 
 static enum base_status timestamp_make(struct sim_local_trust *trust, struct base_str scenario)
@@ -117,8 +127,12 @@ static enum base_status timestamp_make(struct sim_local_trust *trust, struct bas
     };
     BASE_TRY(wire_timestamp_encode(&timestamp, payload, sizeof(payload), &size));
     const struct wire_role *role = &trust->root.roles[WIRE_ROLE_TIMESTAMP];
-    return role_seal(&trust->root, role, role->threshold, WIRE_ENVELOPE_TYPE_TIMESTAMP, payload,
-                     size, trust->timestamp, sizeof(trust->timestamp), &trust->timestamp_bytes);
+    const struct signers by = {&trust->root, role, role->threshold};
+    return role_seal(&by,
+                     (struct sim_sealing){.type = WIRE_ENVELOPE_TYPE_TIMESTAMP,
+                                          .payload = payload,
+                                          .payload_bytes = size},
+                     trust->timestamp, sizeof(trust->timestamp), &trust->timestamp_bytes);
 }
 
 enum base_status sim_local_trust_init(struct sim_local_trust *trust, const uint8_t *root,
@@ -159,8 +173,12 @@ enum base_status sim_local_trust_release(const struct sim_local_trust *trust,
         return BASE_ERR_SIGNATURE;
     }
     BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &size));
-    return role_seal(&trust->root, &delegation->role, delegation->wide_threshold,
-                     WIRE_ENVELOPE_TYPE_RELEASE, payload, size, out, capacity, out_size);
+    const struct signers by = {&trust->root, &delegation->role, delegation->wide_threshold};
+    return role_seal(&by,
+                     (struct sim_sealing){.type = WIRE_ENVELOPE_TYPE_RELEASE,
+                                          .payload = payload,
+                                          .payload_bytes = size},
+                     out, capacity, out_size);
 }
 
 enum base_status sim_local_trust_director(const struct sim_local_trust *trust,
@@ -178,8 +196,12 @@ enum base_status sim_local_trust_director(const struct sim_local_trust *trust,
     director.entries[0] = trust->entry;
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &size));
     const struct wire_role *role = &trust->root.roles[WIRE_ROLE_DIRECTOR];
-    return role_seal(&trust->root, role, role->threshold, WIRE_ENVELOPE_TYPE_DIRECTOR, payload,
-                     size, out, capacity, out_size);
+    const struct signers by = {&trust->root, role, role->threshold};
+    return role_seal(&by,
+                     (struct sim_sealing){.type = WIRE_ENVELOPE_TYPE_DIRECTOR,
+                                          .payload = payload,
+                                          .payload_bytes = size},
+                     out, capacity, out_size);
 }
 
 const uint8_t *sim_local_trust_meta(const struct sim_local_trust *trust, struct base_str path,

@@ -25,11 +25,17 @@ struct sim_local_trust {
     uint8_t snapshot[WIRE_STATEMENT_BYTES_MAX * 2];
 };
 
-// Signs as this process does: a seal over key and message, by each of `keys`.
-BASE_NODISCARD enum base_status sim_seal(uint8_t type, const uint8_t *payload, size_t payload_bytes,
-                                         const uint8_t (*keys)[WIRE_PUBLIC_KEY_BYTES],
-                                         uint32_t key_count, uint8_t *out, size_t capacity,
-                                         size_t *out_size);
+// What is signed as this process does, and by which keys.
+struct sim_sealing {
+    uint8_t type; // of the envelope
+    const uint8_t *payload;
+    size_t payload_bytes;
+    const uint8_t (*keys)[WIRE_PUBLIC_KEY_BYTES];
+    uint32_t key_count;
+};
+// A seal over key and message, by each of the keys.
+BASE_NODISCARD enum base_status sim_seal(const struct sim_sealing *sealing, uint8_t *out,
+                                         size_t capacity, size_t *out_size);
 // Is it the seal of this process for this key?
 bool sim_seal_holds(const uint8_t key[WIRE_PUBLIC_KEY_BYTES], const uint8_t *message, size_t size,
                     const uint8_t signature[WIRE_SIGNATURE_BYTES]);

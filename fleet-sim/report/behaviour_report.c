@@ -218,14 +218,14 @@ static void cost_table(const struct sim_tally *tally, FILE *file)
         (unsigned long long)tally->peaks.stored_bytes);
 }
 
-static void law_table(const struct sim_run_result *r, FILE *file)
+static void law_table(const struct sim_run_result *result, FILE *file)
 {
     (void)fputs("<table><tr><th>class<th class=n>records offered<th class=n>durable<th "
                 "class=n>queued<th class=n>declared lost<th class=n>gone with a kill<th>lost "
                 "by</tr>\n",
                 file);
     for (unsigned i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
-        const struct sim_law_class *c = &r->law.classes[i];
+        const struct sim_law_class *c = &result->law.classes[i];
         if (c->offered == 0) {
             continue;
         }
@@ -242,13 +242,14 @@ static void law_table(const struct sim_run_result *r, FILE *file)
         }
         (void)fputs("</tr>\n", file);
     }
-    (void)fprintf(file,
-                  "</table>\n<p class=%s>offered = durable + queued + declared lost + gone with a "
-                  "kill: %s on %llu of %llu (device, class) pairs, read from what every device has "
-                  "stored.</p>\n",
-                  r->law.broken == 0 ? "good" : "bad", r->law.broken == 0 ? "holds" : "BROKEN",
-                  (unsigned long long)(r->law.broken == 0 ? r->law.checked : r->law.broken),
-                  (unsigned long long)r->law.checked);
+    (void)fprintf(
+        file,
+        "</table>\n<p class=%s>offered = durable + queued + declared lost + gone with a "
+        "kill: %s on %llu of %llu (device, class) pairs, read from what every device has "
+        "stored.</p>\n",
+        result->law.broken == 0 ? "good" : "bad", result->law.broken == 0 ? "holds" : "BROKEN",
+        (unsigned long long)(result->law.broken == 0 ? result->law.checked : result->law.broken),
+        (unsigned long long)result->law.checked);
 }
 
 static double per_second(uint64_t now, uint64_t before, double span_s)
@@ -256,9 +257,9 @@ static double per_second(uint64_t now, uint64_t before, double span_s)
     return span_s > 0 ? (double)(now - before) / span_s : 0;
 }
 
-static void chart(const struct sim_run_result *r, FILE *file)
+static void chart(const struct sim_run_result *result, FILE *file)
 {
-    const struct sim_timeline *timeline = r->timeline;
+    const struct sim_timeline *timeline = result->timeline;
     const struct base_alloc_port *alloc = base_alloc_heap();
     size_t rows = timeline->count + 1;
     double *memory = alloc->alloc(alloc->ctx, sizeof(double) * rows * (SERIES_MAX + 1));
@@ -288,7 +289,7 @@ static void chart(const struct sim_run_result *r, FILE *file)
     runs.series[runs.series_count++] = (struct sim_series){"sessions begun", y[4], true};
     runs.series[runs.series_count++] = (struct sim_series){"runs behaviour started", y[1], false};
     runs.series[runs.series_count++] = (struct sim_series){"records made", y[2], false};
-    if (!r->options->local) {
+    if (!result->options->local) {
         runs.series[runs.series_count++] = (struct sim_series){"records durable", y[3], false};
     }
     sim_chart_write(&events, file);
@@ -296,17 +297,17 @@ static void chart(const struct sim_run_result *r, FILE *file)
     alloc->release(alloc->ctx, memory);
 }
 
-void sim_behaviour_section(const struct sim_run_result *r, FILE *file)
+void sim_behaviour_section(const struct sim_run_result *result, FILE *file)
 {
-    const struct sim_behaviour_sums *s = &r->counters.behaviour;
-    if (r->tally == NULL) {
+    const struct sim_behaviour_sums *s = &result->counters.behaviour;
+    if (result->tally == NULL) {
         return;
     }
     (void)fputs("<h2>Behaviour</h2>\n<p class=note>", file);
     (void)fprintf(file, "%llu sessions on %llu devices (%.1f hours of use), events from <code>",
                   (unsigned long long)s->sessions, (unsigned long long)s->devices,
                   (double)s->played_ms / 3.6e6);
-    sim_html_text(file, r->options->behaviour);
+    sim_html_text(file, result->options->behaviour);
     (void)fprintf(
         file,
         "</code>: %llu recorded, %llu of them kept for a task; %llu matches to start "
@@ -314,11 +315,11 @@ void sim_behaviour_section(const struct sim_run_result *r, FILE *file)
         "a kill. A session is played faster than it would last.</p>\n",
         (unsigned long long)s->events, (unsigned long long)s->kept, (unsigned long long)s->matches,
         (unsigned long long)s->suppressed, (unsigned long long)s->sessions_killed);
-    chart(r, file);
-    trigger_table(r->tally, file);
-    task_table(r->tally, file);
-    cost_table(r->tally, file);
-    if (r->options->local) {
+    chart(result, file);
+    trigger_table(result->tally, file);
+    task_table(result->tally, file);
+    cost_table(result->tally, file);
+    if (result->options->local) {
         return;
     }
     (void)fprintf(file,
@@ -327,7 +328,7 @@ void sim_behaviour_section(const struct sim_run_result *r, FILE *file)
                   (unsigned long long)s->records, (unsigned long long)s->batches,
                   (unsigned long long)s->batches_resent, (double)s->record_bytes / 1000,
                   (double)s->sent_bytes / 1000, ratio(s->sent_bytes, s->sessions));
-    law_table(r, file);
+    law_table(result, file);
 }
 
 // ---- The terminal
@@ -351,10 +352,10 @@ static void triggers_print(const struct sim_tally *tally, FILE *file)
     }
 }
 
-void sim_behaviour_print(const struct sim_run_result *r, FILE *file)
+void sim_behaviour_print(const struct sim_run_result *result, FILE *file)
 {
-    const struct sim_behaviour_sums *s = &r->counters.behaviour;
-    if (r->tally == NULL) {
+    const struct sim_behaviour_sums *s = &result->counters.behaviour;
+    if (result->tally == NULL) {
         return;
     }
     (void)fprintf(file,
@@ -367,19 +368,19 @@ void sim_behaviour_print(const struct sim_run_result *r, FILE *file)
         (void)fprintf(file,
                       "  WARNING     %llu records are not as their schemas say, and the gateway "
                       "refuses them; the first: %s\n",
-                      (unsigned long long)s->records_against, r->tally->against);
+                      (unsigned long long)s->records_against, result->tally->against);
     }
-    triggers_print(r->tally, file);
-    if (!r->options->local) {
+    triggers_print(result->tally, file);
+    if (!result->options->local) {
         uint64_t queued = 0;
         uint64_t lost = 0;
         uint64_t durable = 0;
         uint64_t gone = 0;
         for (unsigned i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
-            queued += r->law.classes[i].queued;
-            lost += r->law.classes[i].lost;
-            durable += r->law.classes[i].durable;
-            gone += r->law.classes[i].gone;
+            queued += result->law.classes[i].queued;
+            lost += result->law.classes[i].lost;
+            durable += result->law.classes[i].durable;
+            gone += result->law.classes[i].gone;
         }
         (void)fprintf(file,
                       "  tunnel      %llu durable, %llu queued, %llu declared lost, %llu gone with "

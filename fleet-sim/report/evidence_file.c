@@ -11,7 +11,7 @@
 #include "signing/signing.h"
 #include "device/device.h"
 #include "policy/target_text.h"
-#include "run/fleet_run.h"
+#include "ports/sim_local_file.h"
 #include "wire/trust/run_evidence.h"
 
 #include <errno.h>
@@ -95,9 +95,14 @@ static void describe_end(const struct sim_run_result *result, struct wire_eviden
     }
 }
 
+// Signed evidence as bytes.
+struct envelope {
+    size_t size;
+    uint8_t bytes[WIRE_META_BYTES_MAX];
+};
+
 static enum base_status sign(const char *key_path, const struct wire_evidence *evidence,
-                             uint8_t *out, size_t capacity, size_t *out_size,
-                             struct base_error *error)
+                             struct envelope *out, struct base_error *error)
 {
     uint8_t payload[WIRE_META_BYTES_MAX];
     struct signing_keys keys;
@@ -105,8 +110,8 @@ static enum base_status sign(const char *key_path, const struct wire_evidence *e
     BASE_TRY(signing_keys_load(key_path, &keys, error));
     enum base_status status = wire_evidence_encode(evidence, payload, sizeof(payload), &size);
     if (status == BASE_OK) {
-        status = signing_envelope(&keys, WIRE_ENVELOPE_TYPE_EVIDENCE, payload, size, out, capacity,
-                                  out_size);
+        status = signing_envelope(&keys, WIRE_ENVELOPE_TYPE_EVIDENCE, payload, size, out->bytes,
+                                  sizeof(out->bytes), &out->size);
     }
     signing_keys_done(&keys);
     return status == BASE_OK ? BASE_OK
@@ -181,9 +186,8 @@ enum base_status sim_evidence_write(const struct sim_run_result *result,
                                     const struct wire_manifest *manifest, struct base_error *error)
 {
     const struct sim_options *options = result->options;
-    uint8_t envelope[WIRE_META_BYTES_MAX];
+    struct envelope envelope;
     struct base_buffer bytes;
-    size_t size = 0;
     struct wire_evidence evidence = {
         .simulator = BASE_STR(BASE_PRODUCT_VERSION),
         .task = manifest->task_name,
@@ -205,6 +209,6 @@ enum base_status sim_evidence_write(const struct sim_run_result *result,
     }
     describe_population(result, &evidence);
     describe_end(result, &evidence);
-    BASE_TRY(sign(options->evidence_key, &evidence, envelope, sizeof(envelope), &size, error));
-    return write_file(options->evidence, &evidence, envelope, size, error);
+    BASE_TRY(sign(options->evidence_key, &evidence, &envelope, error));
+    return write_file(options->evidence, &evidence, envelope.bytes, envelope.size, error);
 }

@@ -107,13 +107,13 @@ static void about_row(const char *name, const char *value, FILE *file)
 }
 
 // When, of what, where, by what.
-static void about_section(const struct sim_run_result *r, FILE *file)
+static void about_section(const struct sim_run_result *result, FILE *file)
 {
-    const struct sim_about *about = &r->about;
+    const struct sim_about *about = &result->about;
     char where[SIM_GATEWAY_TEXT_MAX];
     char when[2 * SIM_ABOUT_DATE_MAX + 8];
     char release[WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 8];
-    sim_gateway_text(r->options, where);
+    sim_gateway_text(result->options, where);
     (void)snprintf(when, sizeof(when), "%s to %s", about->began, about->ended);
     (void)snprintf(release, sizeof(release), "%s %s", about->task, about->version);
     (void)fputs("<table>\n", file);
@@ -127,14 +127,14 @@ static void about_section(const struct sim_run_result *r, FILE *file)
 }
 
 // Every rollout of the task that the run saw, and its end.
-static void rollouts_section(const struct sim_run_result *r, FILE *file)
+static void rollouts_section(const struct sim_run_result *result, FILE *file)
 {
-    if (r->rollout_count == 0) {
+    if (result->rollout_count == 0) {
         return;
     }
     (void)fputs("<h2>Rollouts</h2>\n<table><tr><th>rollout<th>version<th>its end</tr>\n", file);
-    for (uint32_t i = 0; i < r->rollout_count; i++) {
-        const struct sim_rollout_told *told = &r->rollouts[i];
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_told *told = &result->rollouts[i];
         char text[SIM_ROLLOUT_TEXT_MAX];
         sim_rollout_text(told, text);
         (void)fprintf(file, "<tr><td>%016llx<td>", (unsigned long long)told->seen.id);
@@ -146,64 +146,67 @@ static void rollouts_section(const struct sim_run_result *r, FILE *file)
         (void)fputs("</tr>\n", file);
     }
     (void)fputs("</table>\n", file);
-    if (r->rollouts_left_out > 0) {
-        (void)fprintf(file, "<p class=note>%u more are not listed.</p>\n", r->rollouts_left_out);
+    if (result->rollouts_left_out > 0) {
+        (void)fprintf(file, "<p class=note>%u more are not listed.</p>\n",
+                      result->rollouts_left_out);
     }
 }
 
-static void head_section(const struct sim_run_result *r, FILE *file)
+static void head_section(const struct sim_run_result *result, FILE *file)
 {
     char text[64];
-    spaced_number(r->options->devices, text);
-    const char *word = r->outcome == SIM_OUTCOME_INTERRUPTED
+    spaced_number(result->options->devices, text);
+    const char *word = result->outcome == SIM_OUTCOME_INTERRUPTED
                            ? "interrupted: neither passed nor failed"
-                           : sim_outcome_name(r->outcome);
+                           : sim_outcome_name(result->outcome);
     (void)fprintf(file, "<h1>Fleet run: %s devices, <span class=%s>%s</span></h1>\n", text,
-                  r->outcome == SIM_OUTCOME_PASSED ? "good" : "bad", word);
+                  result->outcome == SIM_OUTCOME_PASSED ? "good" : "bad", word);
     (void)fputs("<p class=note>Ended: ", file);
-    sim_html_text(file, r->ended);
-    if (r->cause[0] != '\0') {
+    sim_html_text(file, result->ended);
+    if (result->cause[0] != '\0') {
         (void)fputs(".</p>\n<p class=bad>Because: ", file);
-        sim_html_text(file, r->cause);
+        sim_html_text(file, result->cause);
     }
     (void)fputs(".</p>\n", file);
-    about_section(r, file);
+    about_section(result, file);
     (void)fputs("<div class=tiles>\n", file);
-    tile_count(file, (double)r->counters.arrived,
-               r->options->local || r->counters.checkins > 0 ? "devices came online"
-                                                             : "devices came up, none online");
-    if (r->options->local) {
+    tile_count(file, (double)result->counters.arrived,
+               result->options->local || result->counters.checkins > 0
+                   ? "devices came online"
+                   : "devices came up, none online");
+    if (result->options->local) {
         tile(file, "in process", "no gateway");
     } else {
-        (void)snprintf(text, sizeof(text), "%u + %u", r->budget.carriers, r->budget.dedicated);
+        (void)snprintf(text, sizeof(text), "%u + %u", result->budget.carriers,
+                       result->budget.dedicated);
         tile(file, text, "carriers + own connections");
     }
-    (void)snprintf(text, sizeof(text), "%.1f s", r->duration_s);
+    (void)snprintf(text, sizeof(text), "%.1f s", result->duration_s);
     tile(file, text, "duration");
-    tile_count(file, r->rate, "devices/s, offer to first run");
-    tile_count(file, (double)r->counters.runs, "task runs in a VM");
-    tile_count(file, (double)r->counters.wakes, "wakes, each a recovery");
-    if (r->counters.marked > 0) {
-        tile_count(file, (double)r->counters.marked, "placebos: ran again what they have");
+    tile_count(file, result->rate, "devices/s, offer to first run");
+    tile_count(file, (double)result->counters.runs, "task runs in a VM");
+    tile_count(file, (double)result->counters.wakes, "wakes, each a recovery");
+    if (result->counters.marked > 0) {
+        tile_count(file, (double)result->counters.marked, "placebos: ran again what they have");
     }
-    if (r->options->local) {
-        tile_count(file, (double)r->failed, "devices on which the version failed");
+    if (result->options->local) {
+        tile_count(file, (double)result->failed, "devices on which the version failed");
     }
-    if (r->options->bad_version_count > 0) {
-        tile_count(file, (double)r->verdict.exposed, "devices ran a version of --bad-version");
-        tile_count(file, (double)r->verdict.still_bad, "of them still on it");
+    if (result->options->bad_version_count > 0) {
+        tile_count(file, (double)result->verdict.exposed, "devices ran a version of --bad-version");
+        tile_count(file, (double)result->verdict.still_bad, "of them still on it");
     }
-    tile_time(file, &r->latencies.checkin_us, "check-in p99, from intended");
-    tile_time(file, &r->latencies.lag_us, "generator lag p99");
-    (void)snprintf(text, sizeof(text), "%.0f MiB", (double)r->peak_rss_bytes / 1048576);
+    tile_time(file, &result->latencies.checkin_us, "check-in p99, from intended");
+    tile_time(file, &result->latencies.lag_us, "generator lag p99");
+    (void)snprintf(text, sizeof(text), "%.0f MiB", (double)result->peak_rss_bytes / 1048576);
     tile(file, text, "simulator memory, peak");
     (void)fputs("</div>\n", file);
 }
 
-static void trust_section(const struct sim_run_result *r, FILE *file)
+static void trust_section(const struct sim_run_result *result, FILE *file)
 {
     char text[SIM_TRUST_TEXT_MAX];
-    sim_trust_text(&r->trust, &r->counters, text);
+    sim_trust_text(&result->trust, &result->counters, text);
     if (text[0] != 0) {
         (void)fputs("<p class=note>Trust: ", file);
         sim_html_text(file, text);
@@ -211,35 +214,37 @@ static void trust_section(const struct sim_run_result *r, FILE *file)
     }
 }
 
-static void slice_section(const struct sim_run_result *r, FILE *file)
+static void slice_section(const struct sim_run_result *result, FILE *file)
 {
     char version[SIM_RELEASE_TEXT_MAX];
     char text[SIM_SLICE_TEXT_MAX];
-    if (r->focus == SIM_VERSION_NONE || r->slice.failed_total == 0) {
+    if (result->focus == SIM_VERSION_NONE || result->slice.failed_total == 0) {
         return;
     }
-    sim_release_text(r, r->focus, version);
+    sim_release_text(result, result->focus, version);
     (void)fputs("<h2>Where the failures are</h2>\n", file);
-    if (r->slice.cond_count == 0) {
+    if (result->slice.cond_count == 0) {
         (void)fputs("<p>", file);
         sim_html_text(file, version);
         (void)fprintf(file, " failed on %llu of %llu devices: %s.</p>\n",
-                      (unsigned long long)r->slice.failed_total,
-                      (unsigned long long)r->slice.devices_total, sim_slice_none(&r->slice));
+                      (unsigned long long)result->slice.failed_total,
+                      (unsigned long long)result->slice.devices_total,
+                      sim_slice_none(&result->slice));
         return;
     }
-    sim_slice_text(&r->slice, text);
+    sim_slice_text(&result->slice, text);
     (void)fprintf(file, "<div class=slice>%.1f %% of the failures of ",
-                  sim_slice_support(&r->slice) * 100);
+                  sim_slice_support(&result->slice) * 100);
     sim_html_text(file, version);
     (void)fputs(" are on devices with <code>", file);
     sim_html_text(file, text);
-    (void)fprintf(file,
-                  "</code>, of which %.1f %% failed (%llu of %llu; %llu failures on %llu devices "
-                  "in all).</div>\n",
-                  sim_slice_precision(&r->slice) * 100, (unsigned long long)r->slice.failed,
-                  (unsigned long long)r->slice.devices, (unsigned long long)r->slice.failed_total,
-                  (unsigned long long)r->slice.devices_total);
+    (void)fprintf(
+        file,
+        "</code>, of which %.1f %% failed (%llu of %llu; %llu failures on %llu devices "
+        "in all).</div>\n",
+        sim_slice_precision(&result->slice) * 100, (unsigned long long)result->slice.failed,
+        (unsigned long long)result->slice.devices, (unsigned long long)result->slice.failed_total,
+        (unsigned long long)result->slice.devices_total);
 }
 
 // ---- Charts: columns of the timeline as arrays ----
@@ -295,15 +300,16 @@ static void add_series(struct sim_chart *chart, const char *name, const double *
     chart->series[chart->series_count++] = (struct sim_series){name, y, dashed};
 }
 
-static void coverage_charts(const struct sim_run_result *r, struct columns *columns, FILE *file)
+static void coverage_charts(const struct sim_run_result *result, struct columns *columns,
+                            FILE *file)
 {
-    const struct sim_timeline *timeline = r->timeline;
-    for (uint8_t v = 1; v < r->version_count && v < SIM_ROW_VERSIONS; v++) {
-        if (r->counters.version[v].offered == 0) {
+    const struct sim_timeline *timeline = result->timeline;
+    for (uint8_t v = 1; v < result->version_count && v < SIM_ROW_VERSIONS; v++) {
+        if (result->counters.version[v].offered == 0) {
             continue;
         }
         char version[SIM_RELEASE_TEXT_MAX];
-        sim_release_text(r, v, version);
+        sim_release_text(result, v, version);
         for (uint32_t i = 0; i < timeline->count; i++) {
             const struct sim_version_counters *c = &timeline->rows[i].version[v];
             columns->y[0][i] = (double)c->offered;
@@ -332,9 +338,9 @@ static double per_second(double now, double before, double span_s)
     return span_s > 0 && now >= before && before >= 0 ? (now - before) / span_s : 0;
 }
 
-static void rate_chart(const struct sim_run_result *r, struct columns *columns, FILE *file)
+static void rate_chart(const struct sim_run_result *result, struct columns *columns, FILE *file)
 {
-    const struct sim_timeline *timeline = r->timeline;
+    const struct sim_timeline *timeline = result->timeline;
     for (uint32_t i = 0; i < timeline->count; i++) {
         const struct sim_row *row = &timeline->rows[i];
         const struct sim_row *last = i > 0 ? &timeline->rows[i - 1] : row;
@@ -354,16 +360,16 @@ static void rate_chart(const struct sim_run_result *r, struct columns *columns, 
     add_series(&chart, "check-ins", columns->y[1], false);
     add_series(&chart, "task runs", columns->y[2], false);
     add_series(&chart, "errors", columns->y[3], false);
-    if (!r->options->local) {
+    if (!result->options->local) {
         add_series(&chart, "requests by the gateway's count", columns->y[4], true);
     }
     (void)fputs("<h2>Load</h2>\n", file);
     sim_chart_write(&chart, file);
 }
 
-static void gateway_chart(const struct sim_run_result *r, struct columns *columns, FILE *file)
+static void gateway_chart(const struct sim_run_result *result, struct columns *columns, FILE *file)
 {
-    const struct sim_timeline *timeline = r->timeline;
+    const struct sim_timeline *timeline = result->timeline;
     bool known = false;
     for (uint32_t i = 0; i < timeline->count; i++) {
         const struct sim_gateway_load *load = &timeline->rows[i].gateway;
@@ -381,9 +387,10 @@ static void gateway_chart(const struct sim_run_result *r, struct columns *column
     sim_chart_write(&chart, file);
 }
 
-static void latency_section(const struct sim_run_result *r, struct columns *columns, FILE *file)
+static void latency_section(const struct sim_run_result *result, struct columns *columns,
+                            FILE *file)
 {
-    const struct sim_timeline *timeline = r->timeline;
+    const struct sim_timeline *timeline = result->timeline;
     for (uint32_t i = 0; i < timeline->count; i++) {
         columns->y[0][i] = (double)timeline->rows[i].checkin_p50_us / 1000;
         columns->y[1][i] = (double)timeline->rows[i].checkin_p99_us / 1000;
@@ -403,12 +410,12 @@ static void latency_section(const struct sim_run_result *r, struct columns *colu
         const char *name;
         const struct base_hist *hist;
     } rows[] = {
-        {"generator lag", &r->latencies.lag_us},
-        {"check-in, from intended wake", &r->latencies.checkin_us},
-        {"check-in, from request", &r->latencies.request_us[SIM_EXCHANGE_CHECKIN]},
-        {"file", &r->latencies.request_us[SIM_EXCHANGE_BLOB]},
-        {"report (durable)", &r->latencies.request_us[SIM_EXCHANGE_REPORT]},
-        {"first offer to first run", &r->offer_to_run_us},
+        {"generator lag", &result->latencies.lag_us},
+        {"check-in, from intended wake", &result->latencies.checkin_us},
+        {"check-in, from request", &result->latencies.request_us[SIM_EXCHANGE_CHECKIN]},
+        {"file", &result->latencies.request_us[SIM_EXCHANGE_BLOB]},
+        {"report (durable)", &result->latencies.request_us[SIM_EXCHANGE_REPORT]},
+        {"first offer to first run", &result->offer_to_run_us},
     };
     (void)fputs("<table><tr><th>milliseconds<th class=n>count<th class=n>p50<th class=n>p90"
                 "<th class=n>p99<th class=n>p99.9<th class=n>max</tr>\n",
@@ -432,9 +439,9 @@ static void latency_section(const struct sim_run_result *r, struct columns *colu
 
 // What states and cohorts of a rollout mean, for a run against a gateway: the lines drawn in the
 // charts are named so.
-static void words_section(const struct sim_run_result *r, FILE *file)
+static void words_section(const struct sim_run_result *result, FILE *file)
 {
-    if (r->options->local) {
+    if (result->options->local) {
         return;
     }
     (void)fputs(
@@ -467,22 +474,22 @@ static void cohort_row(const struct sim_cohort *cohort, double scale, const char
                   rate / scale * 300, low / scale * 300, high / scale * 300);
 }
 
-static void cohort_section(const struct sim_run_result *r, FILE *file)
+static void cohort_section(const struct sim_run_result *result, FILE *file)
 {
-    if (r->mining == NULL) {
+    if (result->mining == NULL) {
         return;
     }
     char version[SIM_RELEASE_TEXT_MAX];
-    sim_release_text(r, r->focus, version);
+    sim_release_text(result, result->focus, version);
     (void)fputs("<h2>Failure rate per cohort, ", file);
     sim_html_text(file, version);
-    if (r->slice.failed_total == 0) {
+    if (result->slice.failed_total == 0) {
         double low, high;
-        sim_wilson(0, r->slice.devices_total, &low, &high);
+        sim_wilson(0, result->slice.devices_total, &low, &high);
         (void)fprintf(file,
                       "</h2>\n<p>No run failed on any of the %llu devices that ran it (95 %% "
                       "interval of the failure rate: 0 to %.4f %%).</p>\n",
-                      (unsigned long long)r->slice.devices_total, high * 100);
+                      (unsigned long long)result->slice.devices_total, high * 100);
         return;
     }
     (void)fputs("</h2>\n<p class=note>Devices that ran it, and those on which a run failed; the "
@@ -493,14 +500,14 @@ static void cohort_section(const struct sim_run_result *r, FILE *file)
     for (uint32_t t = 0; t < SIM_TRAIT_COUNT; t++) {
         for (uint32_t v = 0; v < sim_trait_value_count((enum sim_trait)t); v++) {
             double low, high;
-            const struct sim_cohort *c = sim_mining_cohort(r->mining, (enum sim_trait)t, v);
+            const struct sim_cohort *c = sim_mining_cohort(result->mining, (enum sim_trait)t, v);
             sim_wilson(c->failed, c->devices, &low, &high);
             scale = c->devices > 0 && high > scale ? high : scale;
         }
     }
     for (uint32_t t = 0; t < SIM_TRAIT_COUNT; t++) {
         for (uint32_t v = 0; v < sim_trait_value_count((enum sim_trait)t); v++) {
-            const struct sim_cohort *c = sim_mining_cohort(r->mining, (enum sim_trait)t, v);
+            const struct sim_cohort *c = sim_mining_cohort(result->mining, (enum sim_trait)t, v);
             if (c->devices > 0) {
                 char name[80];
                 (void)snprintf(name, sizeof(name), "%s = %s", sim_trait_name((enum sim_trait)t),
@@ -512,13 +519,13 @@ static void cohort_section(const struct sim_run_result *r, FILE *file)
     (void)fputs("</table>\n", file);
 }
 
-static void oracle_section(const struct sim_run_result *r, FILE *file)
+static void oracle_section(const struct sim_run_result *result, FILE *file)
 {
     (void)fputs("<h2>What had to hold</h2>\n<p class=note>Computed from what the simulator saw on "
                 "every device, not from what devices reported.</p>\n<table>\n",
                 file);
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
-        const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
+        const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         if (!oracle->checked) {
             continue;
         }
@@ -530,18 +537,19 @@ static void oracle_section(const struct sim_run_result *r, FILE *file)
     (void)fputs("</table>\n", file);
 }
 
-static void repeat_section(const struct sim_run_result *r, FILE *file)
+static void repeat_section(const struct sim_run_result *result, FILE *file)
 {
     (void)fputs("<h2>To repeat it</h2>\n<p><code>", file);
-    sim_html_text(file, r->options->command);
+    sim_html_text(file, result->options->command);
     (void)fprintf(file,
                   "</code></p>\n<p class=note>Seed %llu. Devices share %u carrier connections as "
                   "HTTP/2 streams, %u have a connection of their own: shared connections hide "
                   "handshakes and add head-of-line blocking. Work on immutable content is shared; "
                   "one device in %u does all of it for real (%llu disagreements).</p>\n</body>"
                   "</html>\n",
-                  (unsigned long long)r->options->seed, r->budget.carriers, r->budget.dedicated,
-                  r->options->real_every, (unsigned long long)r->counters.memo_mismatches);
+                  (unsigned long long)result->options->seed, result->budget.carriers,
+                  result->budget.dedicated, result->options->real_every,
+                  (unsigned long long)result->counters.memo_mismatches);
 }
 
 enum base_status sim_report_html_write(const struct sim_run_result *result, FILE *file)

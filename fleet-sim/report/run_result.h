@@ -2,15 +2,17 @@
 #ifndef SIM_RUN_RESULT_H
 #define SIM_RUN_RESULT_H
 
+#include "behaviour/behaviour_tally.h"
+#include "model/budget.h"
+#include "model/law_sums.h"
+#include "model/rollouts_seen.h"
+#include "model/sim_options.h"
+#include "report/latencies.h"
 #include "report/run_about.h"
 #include "report/slice_mining.h"
 #include "report/timeline.h"
 #include "report/trust_report.h"
-#include "run/fleet.h"
-#include "run/fleet_settle.h"
-#include "run/rollouts_seen.h"
 #include "wire/report.h"
-#include "run/preflight.h"
 
 #define SIM_CAUSE_MAX         512
 #define SIM_GATEWAY_TEXT_MAX  (SIM_TEXT_MAX + 40)

@@ -8,77 +8,77 @@
 #include "report/latency_text.h"
 
 // What devices have for themselves: credentials and exclusive files.
-static void print_own(const struct sim_run_result *r, FILE *log)
+static void print_own(const struct sim_run_result *result, FILE *log)
 {
-    if (r->options->credentials[0] != '\0') {
+    if (result->options->credentials[0] != '\0') {
         (void)fprintf(log,
                       "  enrolled    %llu devices, %llu refusals; %llu other requests refused as "
                       "nobody's or a stranger's\n",
-                      (unsigned long long)r->counters.enrolled,
-                      (unsigned long long)r->counters.enrol_refused,
-                      (unsigned long long)r->counters.unauthorized);
+                      (unsigned long long)result->counters.enrolled,
+                      (unsigned long long)result->counters.enrol_refused,
+                      (unsigned long long)result->counters.unauthorized);
     }
-    if (r->outcome != SIM_OUTCOME_NOBODY_ONLINE && r->counters.enrolled_before > 0) {
+    if (result->outcome != SIM_OUTCOME_NOBODY_ONLINE && result->counters.enrolled_before > 0) {
         (void)fprintf(log,
                       "  WARNING     devices were refused that are enrolled already, with "
                       "credentials that %s does not hold\n",
-                      r->options->credentials);
+                      result->options->credentials);
     }
-    if (r->counters.exclusive_runs > 0) {
+    if (result->counters.exclusive_runs > 0) {
         (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
-                      (unsigned long long)r->counters.exclusive_runs,
-                      (unsigned long long)r->counters.runs);
+                      (unsigned long long)result->counters.exclusive_runs,
+                      (unsigned long long)result->counters.runs);
     }
 }
 
 // One line of a version that devices met.
-static void print_version(const struct sim_run_result *r, uint8_t version, FILE *log)
+static void print_version(const struct sim_run_result *result, uint8_t version, FILE *log)
 {
-    const struct sim_version_counters *c = &r->counters.version[version];
+    const struct sim_version_counters *c = &result->counters.version[version];
     char text[SIM_RELEASE_TEXT_MAX];
-    sim_release_text(r, version, text);
+    sim_release_text(result, version, text);
     (void)fprintf(log,
                   "  %s: %llu offered, %llu activated, %llu ran, %llu failed, %lld run it now%s\n",
                   text, (unsigned long long)c->offered, (unsigned long long)c->activated,
                   (unsigned long long)c->ran, (unsigned long long)c->failed, (long long)c->current,
-                  sim_versions_get(r->versions, version).bad ? " (bad)" : "");
+                  sim_versions_get(result->versions, version).bad ? " (bad)" : "");
 }
 
 // Versions of other tasks, by name.
-static void print_uncounted(const struct sim_run_result *r, FILE *log)
+static void print_uncounted(const struct sim_run_result *result, FILE *log)
 {
     const char *before = "  also met    ";
-    for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
+    for (uint8_t v = 1; v < result->version_count && v < SIM_VERSIONS_MAX; v++) {
         char text[SIM_RELEASE_TEXT_MAX];
-        if (r->uncounted[v]) {
-            sim_release_text(r, v, text);
+        if (result->uncounted[v]) {
+            sim_release_text(result, v, text);
             (void)fprintf(log, "%s%s", before, text);
             before = ", ";
         }
     }
     if (before[0] == ',') {
-        bool named = r->options->task[0] != '\0' || r->options->local;
+        bool named = result->options->task[0] != '\0' || result->options->local;
         (void)fprintf(log, ": not counted here (%s)\n",
                       named ? "--task" : "the run is of the task offered first; --task names one");
     }
 }
 
-static void print_room(const struct sim_run_result *r, FILE *log)
+static void print_room(const struct sim_run_result *result, FILE *log)
 {
-    if (r->counters.no_room > 0) {
+    if (result->counters.no_room > 0) {
         (void)fprintf(log,
                       "  WARNING     %llu devices hold %u tasks, and have no room for the one that "
                       "the run is of: they are not offered it (--tasks)\n",
-                      (unsigned long long)r->counters.no_room, r->options->tasks);
+                      (unsigned long long)result->counters.no_room, result->options->tasks);
     }
 }
 
 // When, of what, where, by what.
-static void print_about(const struct sim_run_result *r, FILE *log)
+static void print_about(const struct sim_run_result *result, FILE *log)
 {
-    const struct sim_about *about = &r->about;
+    const struct sim_about *about = &result->about;
     char where[SIM_GATEWAY_TEXT_MAX];
-    sim_gateway_text(r->options, where);
+    sim_gateway_text(result->options, where);
     if (about->manifest[0] != '\0') {
         (void)fprintf(log, "  release     %s%s%s, manifest %s\n", about->task,
                       about->version[0] != '\0' ? " " : "", about->version, about->manifest);
@@ -90,24 +90,24 @@ static void print_about(const struct sim_run_result *r, FILE *log)
 }
 
 // Every rollout of the task that the run saw, and its end.
-static void print_rollouts(const struct sim_run_result *r, FILE *log)
+static void print_rollouts(const struct sim_run_result *result, FILE *log)
 {
-    for (uint32_t i = 0; i < r->rollout_count; i++) {
-        const struct sim_rollout_seen *seen = &r->rollouts[i].seen;
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_seen *seen = &result->rollouts[i].seen;
         char text[SIM_ROLLOUT_TEXT_MAX];
-        sim_rollout_text(&r->rollouts[i], text);
+        sim_rollout_text(&result->rollouts[i], text);
         (void)fprintf(log, "  rollout     %016llx of %s %s: %s\n", (unsigned long long)seen->id,
                       seen->task, seen->version, text);
     }
-    if (r->rollouts_left_out > 0) {
-        (void)fprintf(log, "  rollouts    %u more are not listed\n", r->rollouts_left_out);
+    if (result->rollouts_left_out > 0) {
+        (void)fprintf(log, "  rollouts    %u more are not listed\n", result->rollouts_left_out);
     }
 }
 
-static void print_business(const struct sim_run_result *r, FILE *log)
+static void print_business(const struct sim_run_result *result, FILE *log)
 {
-    const struct sim_counters *c = &r->counters;
-    if (!(r->options->business_rate > 0)) {
+    const struct sim_counters *c = &result->counters;
+    if (!(result->options->business_rate > 0)) {
         return;
     }
     (void)fprintf(log,
@@ -128,50 +128,53 @@ static void print_business(const struct sim_run_result *r, FILE *log)
     }
 }
 
-static void print_failures(const struct sim_run_result *r, FILE *log)
+static void print_failures(const struct sim_run_result *result, FILE *log)
 {
-    if (r->slice.cond_count > 0) {
+    if (result->slice.cond_count > 0) {
         char text[SIM_SLICE_TEXT_MAX];
-        sim_slice_text(&r->slice, text);
+        sim_slice_text(&result->slice, text);
         (void)fprintf(log, "  failures    %s: %.1f %% of them, %.1f %% of its devices\n", text,
-                      sim_slice_support(&r->slice) * 100, sim_slice_precision(&r->slice) * 100);
+                      sim_slice_support(&result->slice) * 100,
+                      sim_slice_precision(&result->slice) * 100);
     }
-    if (sim_slice_none(&r->slice) != NULL) {
+    if (sim_slice_none(&result->slice) != NULL) {
         (void)fprintf(log, "  failures    on %llu devices: %s\n",
-                      (unsigned long long)r->slice.failed_total, sim_slice_none(&r->slice));
+                      (unsigned long long)result->slice.failed_total,
+                      sim_slice_none(&result->slice));
     }
-    if (r->verdict.oracle[SIM_ORACLE_BACK].checked) {
+    if (result->verdict.oracle[SIM_ORACLE_BACK].checked) {
         (void)fprintf(log,
                       "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "
                       "do, %llu are back on the version they had\n",
-                      (unsigned long long)r->verdict.exposed,
-                      100.0 * (double)r->verdict.exposed / r->options->devices,
-                      (unsigned long long)r->verdict.still_bad,
-                      (unsigned long long)r->verdict.back_as_before);
+                      (unsigned long long)result->verdict.exposed,
+                      100.0 * (double)result->verdict.exposed / result->options->devices,
+                      (unsigned long long)result->verdict.still_bad,
+                      (unsigned long long)result->verdict.back_as_before);
     }
 }
 
-static void print_figures(const struct sim_run_result *r, FILE *log)
+static void print_figures(const struct sim_run_result *result, FILE *log)
 {
     char trust[SIM_TRUST_TEXT_MAX];
-    sim_trust_text(&r->trust, &r->counters, trust);
+    sim_trust_text(&result->trust, &result->counters, trust);
     if (trust[0] != 0) {
         (void)fprintf(log, "  trust       %s\n", trust);
     }
     char checkin[SIM_LATENCY_TEXT_MAX];
     char lag[SIM_LATENCY_TEXT_MAX];
-    (void)fprintf(log,
-                  "  rate        %.0f devices/s from offer to first run; check-in p99 %s, lag p99 "
-                  "%s\n",
-                  r->rate,
-                  sim_latency_text(base_hist_quantile(&r->latencies.checkin_us, 0.99), checkin),
-                  sim_latency_text(base_hist_quantile(&r->latencies.lag_us, 0.99), lag));
+    (void)fprintf(
+        log,
+        "  rate        %.0f devices/s from offer to first run; check-in p99 %s, lag p99 "
+        "%s\n",
+        result->rate,
+        sim_latency_text(base_hist_quantile(&result->latencies.checkin_us, 0.99), checkin),
+        sim_latency_text(base_hist_quantile(&result->latencies.lag_us, 0.99), lag));
 }
 
-static void print_broken(const struct sim_run_result *r, FILE *log)
+static void print_broken(const struct sim_run_result *result, FILE *log)
 {
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
-        const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
+        const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         if (oracle->checked && !oracle->holds) {
             (void)fprintf(
                 log, "  BROKEN      %s: %llu of %llu\n", sim_oracle_text((enum sim_oracle)i),
@@ -180,38 +183,38 @@ static void print_broken(const struct sim_run_result *r, FILE *log)
     }
 }
 
-void sim_summary_print(const struct sim_run_result *r, const struct sim_watch_view *view,
+void sim_summary_print(const struct sim_run_result *result, const struct sim_watch_view *view,
                        int exit_status, FILE *log)
 {
-    (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(r->outcome), r->duration_s,
-                  r->ended);
-    print_about(r, log);
-    print_rollouts(r, log);
+    (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(result->outcome),
+                  result->duration_s, result->ended);
+    print_about(result, log);
+    print_rollouts(result, log);
     (void)fprintf(log, "  devices     %llu %s of %u; %u carriers, %u connections of their own\n",
-                  (unsigned long long)r->counters.arrived, sim_result_online(r),
-                  r->options->devices, r->budget.carriers, r->budget.dedicated);
-    for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
-        if (!r->uncounted[v]) {
-            print_version(r, v, log);
+                  (unsigned long long)result->counters.arrived, sim_result_online(result),
+                  result->options->devices, result->budget.carriers, result->budget.dedicated);
+    for (uint8_t v = 1; v < result->version_count && v < SIM_VERSIONS_MAX; v++) {
+        if (!result->uncounted[v]) {
+            print_version(result, v, log);
         }
     }
-    print_uncounted(r, log);
-    print_room(r, log);
-    print_own(r, log);
-    print_business(r, log);
+    print_uncounted(result, log);
+    print_room(result, log);
+    print_own(result, log);
+    print_business(result, log);
     if (view != NULL && view->denied) {
         (void)fprintf(log, "  WARNING     the gateway shows its rollouts to operators only: "
                            "--token-file\n");
     }
-    print_failures(r, log);
-    print_figures(r, log);
-    sim_behaviour_print(r, log);
-    print_broken(r, log);
+    print_failures(result, log);
+    print_figures(result, log);
+    sim_behaviour_print(result, log);
+    print_broken(result, log);
     (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
-                  (double)r->peak_rss_bytes / 1048576, (double)r->store_bytes / 1048576);
-    (void)fprintf(log, "  report      %s/report.html\n", r->options->out);
-    if (r->outcome != SIM_OUTCOME_PASSED) { // the last word
-        (void)fprintf(log, "%s%s%s (exit status %d)\n", sim_outcome_text(r->outcome),
-                      r->cause[0] != '\0' ? ": " : "", r->cause, exit_status);
+                  (double)result->peak_rss_bytes / 1048576, (double)result->store_bytes / 1048576);
+    (void)fprintf(log, "  report      %s/report.html\n", result->options->out);
+    if (result->outcome != SIM_OUTCOME_PASSED) { // the last word
+        (void)fprintf(log, "%s%s%s (exit status %d)\n", sim_outcome_text(result->outcome),
+                      result->cause[0] != '\0' ? ": " : "", result->cause, exit_status);
     }
 }

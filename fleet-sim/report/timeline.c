@@ -23,12 +23,11 @@ void sim_timeline_done(struct sim_timeline *timeline)
     memset(timeline, 0, sizeof(*timeline));
 }
 
-void sim_row_fill(struct sim_row *row, double t_s, const struct sim_counters *counters,
-                  const struct base_hist *lag_us, const struct base_hist *checkin_us,
-                  const struct sim_gateway_load *gateway)
+void sim_row_fill(struct sim_row *row, const struct sim_second *second)
 {
+    const struct sim_counters *counters = second->counters;
     *row = (struct sim_row){
-        .t_s = t_s,
+        .t_s = second->t_s,
         .arrived = counters->arrived,
         .awake = counters->awake,
         .skipped = counters->skipped,
@@ -40,12 +39,12 @@ void sim_row_fill(struct sim_row *row, double t_s, const struct sim_counters *co
         .exposed = counters->exposed,
         .links_up = counters->links_up,
         .no_room = counters->no_room,
-        .lag_p50_us = base_hist_quantile(lag_us, 0.5),
-        .lag_p99_us = base_hist_quantile(lag_us, 0.99),
-        .checkin_p50_us = base_hist_quantile(checkin_us, 0.5),
-        .checkin_p99_us = base_hist_quantile(checkin_us, 0.99),
+        .lag_p50_us = base_hist_quantile(second->lag_us, 0.5),
+        .lag_p99_us = base_hist_quantile(second->lag_us, 0.99),
+        .checkin_p50_us = base_hist_quantile(second->checkin_us, 0.5),
+        .checkin_p99_us = base_hist_quantile(second->checkin_us, 0.99),
         .behaviour = counters->behaviour,
-        .gateway = *gateway,
+        .gateway = *second->gateway,
     };
     memcpy(row->version, counters->version, sizeof(row->version));
 }

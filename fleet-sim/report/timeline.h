@@ -8,24 +8,15 @@
 
 #include "base/hist.h"
 #include "base/ports.h"
+#include "model/gateway_view.h"
 #include "model/ledger.h"
 
 #include <stdio.h>
 
-#define SIM_ROWS_MAX        7200
-#define SIM_ROW_VERSIONS    8 // version numbers 1 .. 7
-#define SIM_MARKS_MAX       128
-#define SIM_MARK_TEXT       64
-#define SIM_GATEWAY_UNKNOWN (-1.0)
-
-// What the gateway said about itself; SIM_GATEWAY_UNKNOWN where it did not.
-struct sim_gateway_load {
-    double requests_total;
-    double connections;
-    double streams;
-    double rss_bytes;
-    double cpu_seconds;
-};
+#define SIM_ROWS_MAX     7200
+#define SIM_ROW_VERSIONS 8 // version numbers 1 .. 7
+#define SIM_MARKS_MAX    128
+#define SIM_MARK_TEXT    64
 
 struct sim_row {
     double t_s;
@@ -67,9 +58,15 @@ struct sim_timeline {
 BASE_NODISCARD enum base_status sim_timeline_init(struct sim_timeline *timeline,
                                                   const struct base_alloc_port *alloc);
 void sim_timeline_done(struct sim_timeline *timeline);
-void sim_row_fill(struct sim_row *row, double t_s, const struct sim_counters *counters,
-                  const struct base_hist *lag_us, const struct base_hist *checkin_us,
-                  const struct sim_gateway_load *gateway);
+// What one second came to.
+struct sim_second {
+    double t_s; // since the start of the run
+    const struct sim_counters *counters;
+    const struct base_hist *lag_us;
+    const struct base_hist *checkin_us;
+    const struct sim_gateway_load *gateway;
+};
+void sim_row_fill(struct sim_row *row, const struct sim_second *second);
 // Ignored when it comes sooner than `step_s` after the last one.
 void sim_timeline_add(struct sim_timeline *timeline, const struct sim_row *row);
 void sim_timeline_mark(struct sim_timeline *timeline, double t_s, const char *text);

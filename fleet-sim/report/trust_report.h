@@ -3,7 +3,8 @@
 #ifndef SIM_TRUST_REPORT_H
 #define SIM_TRUST_REPORT_H
 
-#include "run/fleet.h"
+#include "model/ledger.h"
+#include "model/root_chain.h"
 
 #define SIM_TRUST_TEXT_MAX 400
 #define SIM_ROOT_NUMBERS   256 // what a ledger entry can say
@@ -17,8 +18,6 @@ struct sim_trust_result {
     char task[WIRE_TASK_NAME_MAX + 1]; // the task followed; empty: none was offered
 };
 
-void sim_trust_gather(struct sim_shard *const *shards, uint32_t count,
-                      struct sim_versions *versions, struct sim_trust_result *out);
 // One sentence for people. Empty without a root.
 void sim_trust_text(const struct sim_trust_result *trust, const struct sim_counters *counters,
                     char out[SIM_TRUST_TEXT_MAX]);

@@ -17,6 +17,7 @@
 #include "device/device.h"
 #include "model/bad_release.h"
 #include "model/ledger.h"
+#include "model/sim_options.h"
 #include "model/population.h"
 #include "model/root_chain.h"
 #include "model/wheel.h"
@@ -26,17 +27,14 @@
 #include "ports/sim_local.h"
 #include "ports/sim_storage.h"
 #include "ports/sim_task.h"
+#include "report/latencies.h"
 
 #include "wire/trust/run_evidence.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define SIM_DEVICES_MAX        30000000u
 #define SIM_THREADS_MAX        32
 #define SIM_EXCHANGES_MAX      6 // of one device at once
-#define SIM_BAD_VERSIONS_MAX   8
-#define SIM_TEXT_MAX           256
-#define SIM_TOKEN_TEXT_MAX     256 // of a token
 #define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT      4096
 #define SIM_CONTENT_MIB_MAX    1024  // SIM_STORE_BYTES_MAX
@@ -63,92 +61,7 @@ struct sim_behaving;
 struct sim_enrolling;
 struct sim_sessions;
 
-struct sim_options {
-    uint32_t devices;
-    uint64_t seed;
-    uint64_t installation; // of `run`, drawn: its devices begin without what the last run's had
-    uint32_t threads;
-    uint32_t real_every;
-    uint32_t awake_max;   // devices in memory at once, over all threads
-    uint32_t tasks;       // that a device holds at most
-    uint32_t content_mib; // of all that devices pull, as the preflight counts it
-    double arrival_rate;  // devices a second that come online
-    uint32_t beta_per_10000;
-    struct sim_predicate where;    // the fleet is drawn from devices like this
-    const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program
-    uint8_t *target_program;       // heap; sim_options_done frees it
-    char target_text[WIRE_EVIDENCE_TARGET_MAX + 1]; // canonical; empty: everybody
-    uint32_t kill_ppm;                              // wakes that end in a kill at some moment
-    uint32_t wrong_clock_ppm;                       // devices whose wall clock is wrong
-    uint32_t clock_off_days;                        // ... by up to so much, either way
-    bool hints;
-    double business_rate;   // requests of each device's app a minute; 0: none
-    uint16_t upstream_port; // they are answered here; 0: by the gateway's own upstream
-    // Gateway.
-    char host[SIM_TEXT_MAX];
-    uint16_t port;
-    bool tls;
-    char own_host[SIM_TEXT_MAX]; // for dedicated connections; empty: as above
-    uint16_t own_port;
-    bool own_tls;
-    uint32_t dedicated;
-    uint32_t per_carrier;
-    uint8_t trusted_key[WIRE_PUBLIC_KEY_BYTES];
-    bool has_key;
-    uint8_t root[WIRE_META_BYTES_MAX];    // the root devices are born with, the same bytes for all
-    uint32_t root_bytes;                  // 0: none, trusted_key is pinned
-    uint32_t request_timeout_ms;          // 0: the runtime's default
-    uint32_t retry_base_ms;               // 0: the runtime's default
-    uint32_t checkin_interval_s;          // 0: the runtime's default
-    char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
-    char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
-    char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
-    // When to stop.
-    uint32_t duration_s;        // 0: no limit
-    uint32_t coverage_ppm;      // 0: not asked
-    char version[SIM_TEXT_MAX]; // hash (or its start) or label the coverage is of
-    uint64_t until_rollout;     // 0: not asked
-    bool until_stopped;         // a signal is the end of the run, and no interruption
-    uint64_t rollout;           // shown; 0: the newest one
-    // Bad releases.
-    struct sim_bad_release bad;
-    char bad_versions[SIM_BAD_VERSIONS_MAX][SIM_TEXT_MAX];
-    uint32_t bad_version_count;
-    uint32_t max_exposed_ppm; // UINT32_MAX: no limit
-    char task[SIM_TEXT_MAX];  // followed; empty: the first one offered
-    // Behaviour.
-    char behaviour[SIM_TEXT_MAX]; // as for sim_sessions_load
-    uint32_t sessions;            // of each device; 0: as long as the run lasts
-    uint32_t session_every_s;     // mean time between two
-    uint32_t active_max;          // devices in a session at once, over all threads
-    // Simulate stage.
-    bool local;
-    char manifest[SIM_TEXT_MAX];
-    char blobs[SIM_TEXT_MAX];
-    uint32_t max_failure_ppm;
-    char evidence[SIM_TEXT_MAX];     // file for signed evidence; empty: none
-    char evidence_key[SIM_TEXT_MAX]; // private key that signs it
-    uint32_t exclusive_ppm;          // share of devices that belong to a user with exclusive files
-    // Output.
-    char out[SIM_TEXT_MAX];
-    bool live;
-    char command[1024]; // to repeat the run
-};
-
-// Latencies of one second, or of the whole run.
-struct sim_latencies {
-    struct base_hist lag_us;     // wake later than intended
-    struct base_hist checkin_us; // intended wake to the answer of its check-in
-    struct base_hist request_us[SIM_EXCHANGE_KIND_COUNT]; // handed to the transport to its end
-};
-
 // What a shard has published; guarded by `lock`.
-// The task that the command line names; 0: none.
-static inline uint64_t sim_options_task_id(const struct sim_options *options)
-{
-    return options->task[0] != '\0' ? wire_task_id(base_str_of(options->task)) : 0;
-}
-
 struct sim_mailbox {
     uint64_t task_id; // followed; 0: none yet
     pthread_mutex_t lock;
@@ -295,8 +208,6 @@ struct sim_shard {
     enum base_status status; // of setting up
 };
 
-// Devices in memory at once, as the options have it.
-uint32_t sim_options_slots(const struct sim_options *options);
 // Bytes of an awake device that its places for tasks beyond the first take.
 size_t sim_task_places_bytes(const struct sim_options *options);
 // Bytes of an awake device's slot for these options; 0 when the configuration is invalid.
@@ -308,22 +219,23 @@ size_t sim_awake_used_bytes(const struct sim_options *options);
 // The runtime configuration of every device, without id and attributes.
 void sim_device_config(const struct sim_options *options, struct dev_config *out);
 
+// Which of the fleet's devices a shard has.
+struct sim_share {
+    uint32_t number; // of the shard
+    uint32_t first;  // index of its first device
+    uint32_t count;
+};
+
 // Shard: set up on the coordinator's thread, run on its own, torn down after it ended.
 BASE_NODISCARD enum base_status sim_shard_init(struct sim_shard *shard,
+                                               const struct sim_share *share,
                                                const struct sim_options *options,
-                                               struct sim_versions *versions, uint32_t number,
-                                               uint32_t first, uint32_t count);
+                                               struct sim_versions *versions);
 void sim_shard_done(struct sim_shard *shard);
 void sim_shard_run(struct sim_shard *shard); // until stop, or all devices are done when local
 // Index in the population of a shard's device: its number in the fleet, or the first one of its
 // own series that `where` holds for.
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);
-// The same of the fleet's device `number`. A predicate that nobody meets is given up: `want` tells.
-uint64_t sim_options_index(const struct sim_options *options,
-                           const struct sim_population *population, uint64_t number);
-// Do `where` and `target` hold for the device with this index?
-bool sim_options_want(const struct sim_options *options, const struct sim_population *population,
-                      uint64_t index);
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us);
 
 // One device (fleet_device.c).

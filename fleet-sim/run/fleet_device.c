@@ -21,38 +21,10 @@
 #define SLEEP_MS_DEFAULT    300000
 #define KILL_TICKS_SPREAD   12
 #define STATUS_UNAUTHORIZED 401
-#define WHERE_TRIES_MAX     100000 // a predicate rarer than that is given up
 
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
 {
     return (uint32_t)((now_us - shard->start_us) / 1000);
-}
-
-bool sim_options_want(const struct sim_options *options, const struct sim_population *population,
-                      uint64_t index)
-{
-    const struct pol_target target = {.expr = options->target};
-    struct sim_traits traits;
-    struct pol_attr items[SIM_ATTRS_COUNT];
-    struct pol_attrs attrs;
-    sim_population_draw(population, index, &traits);
-    sim_traits_policy(&traits, items, &attrs);
-    return (options->where.cond_count == 0 || sim_predicate_match(&options->where, &attrs)) &&
-           (options->target == NULL || pol_target_match(&target, &attrs).matched);
-}
-
-uint64_t sim_options_index(const struct sim_options *options,
-                           const struct sim_population *population, uint64_t number)
-{
-    uint64_t index = number;
-    bool picky = options->where.cond_count > 0 || options->target != NULL;
-    for (uint32_t i = 0; picky && i < WHERE_TRIES_MAX; i++) {
-        if (sim_options_want(options, population, index)) {
-            break;
-        }
-        index += SIM_DEVICES_MAX;
-    }
-    return index;
 }
 
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)

@@ -1,41 +1,16 @@
 // Loads a built version from disk for the simulate stage. Coordinator's thread, before the shards
-// run. fleet_run.c loads for each shard; fleet_exclusive.c and report/evidence_file.c read files
-// through the same bounded reader, and fleet_options.c asks how large the content is, for the
+// run. fleet_run.c loads for each shard; fleet_options.c asks how large the content is, for the
 // budget. Every blob goes through the store, which hashes it: a folder whose file is not what its
 // name says is refused here.
 #include "run/fleet_run.h"
 
-#include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/os/regular_file.h"
+#include "ports/sim_local_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define SIM_MIB (1024u * 1024u)
-
-enum base_status sim_local_read(const char *path, size_t limit, struct base_buffer *out,
-                                struct base_error *error)
-{
-    FILE *file = NULL;
-    BASE_TRY(base_regular_stream(path, &file, error));
-    base_buffer_init(out, base_alloc_heap(), limit);
-    uint8_t chunk[16384];
-    enum base_status status = BASE_OK;
-    size_t size;
-    while (status == BASE_OK && (size = fread(chunk, 1, sizeof(chunk), file)) > 0) {
-        status = base_buffer_add(out, chunk, size);
-    }
-    if (status == BASE_OK && ferror(file) != 0) {
-        status = BASE_ERR_IO;
-    }
-    (void)fclose(file);
-    if (status != BASE_OK) {
-        base_buffer_done(out);
-        return base_error_set(error, status, "%s: %s", path, base_status_text(status));
-    }
-    return BASE_OK;
-}
 
 static enum base_status add_file(struct sim_store *store, const char *path,
                                  const struct wire_sha256 *name, struct base_error *error)

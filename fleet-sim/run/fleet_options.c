@@ -12,11 +12,13 @@
 #include "base/os/private_file.h"
 #include "base/prng.h"
 #include "base/os/regular_file.h"
+#include "model/sim_url.h"
 #include "policy/expr.h"
 #include "policy/target_text.h"
 
 #include <argp.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -205,23 +207,28 @@ static error_t take_text(struct parse *parse, const char *option, const char *va
     return 0;
 }
 
-static error_t take_number(struct parse *parse, const char *option, const char *value, uint64_t min,
-                           uint64_t max, uint64_t *out)
+struct range {
+    uint64_t min;
+    uint64_t max;
+};
+
+static error_t take_number(struct parse *parse, const char *option, const char *value,
+                           struct range range, uint64_t *out)
 {
     char text[96];
-    if (base_str_u64(base_str_of(value), out) != BASE_OK || *out < min || *out > max) {
+    if (base_str_u64(base_str_of(value), out) != BASE_OK || *out < range.min || *out > range.max) {
         (void)snprintf(text, sizeof(text), "a number from %llu to %llu is expected",
-                       (unsigned long long)min, (unsigned long long)max);
+                       (unsigned long long)range.min, (unsigned long long)range.max);
         return refuse(parse, option, value, text);
     }
     return 0;
 }
 
-static error_t take_u32(struct parse *parse, const char *option, const char *value, uint32_t min,
-                        uint32_t max, uint32_t *out)
+static error_t take_u32(struct parse *parse, const char *option, const char *value,
+                        struct range range, uint32_t *out)
 {
     uint64_t number = 0;
-    error_t failed = take_number(parse, option, value, min, max, &number);
+    error_t failed = take_number(parse, option, value, range, &number);
     if (failed == 0) {
         *out = (uint32_t)number;
     }
@@ -242,38 +249,17 @@ static error_t take_id(struct parse *parse, const char *option, const char *valu
                : refuse(parse, option, value, "16 hex digits are expected");
 }
 
-enum base_status sim_url_parse(struct base_str text, char host[SIM_TEXT_MAX], uint16_t *out_port,
-                               bool *out_tls)
-{
-    bool tls = base_str_starts(text, BASE_STR("https://"));
-    if (!tls && !base_str_starts(text, BASE_STR("http://"))) {
-        return BASE_ERR_INVALID;
-    }
-    size_t skip = tls ? 8 : 7;
-    text.data += skip;
-    text.size -= skip;
-    if (text.size > 0 && text.data[text.size - 1] == '/') {
-        text.size--;
-    }
-    const char *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
-    uint64_t port = 0;
-    size_t host_size = colon != NULL ? (size_t)(colon - text.data) : 0;
-    if (host_size == 0 || host_size >= 128 ||
-        base_str_u64((struct base_str){colon + 1, text.size - host_size - 1}, &port) != BASE_OK ||
-        port == 0 || port > 65535) {
-        return BASE_ERR_INVALID;
-    }
-    memcpy(host, text.data, host_size);
-    host[host_size] = 0;
-    *out_port = (uint16_t)port;
-    *out_tls = tls;
-    return BASE_OK;
-}
+// Where an address goes.
+struct url_place {
+    char *host; // SIM_TEXT_MAX
+    uint16_t *port;
+    bool *tls;
+};
 
 static error_t take_url(struct parse *parse, const char *option, const char *value,
-                        char host[SIM_TEXT_MAX], uint16_t *port, bool *tls)
+                        struct url_place out)
 {
-    return sim_url_parse(base_str_of(value), host, port, tls) == BASE_OK
+    return sim_url_parse(base_str_of(value), out.host, out.port, out.tls) == BASE_OK
                ? 0
                : refuse(parse, option, value, "http://HOST:PORT or https://HOST:PORT is expected");
 }
@@ -307,29 +293,29 @@ static error_t take_where(struct parse *parse, const char *value)
 
 static error_t take_target(struct parse *parse, const char *value)
 {
-    struct sim_options *o = parse->out;
+    struct sim_options *options = parse->out;
     struct pol_text text = {value, (uint32_t)strnlen(value, POL_EXPR_TEXT_MAX + 1)};
     struct pol_expr_error wrong = {0};
     size_t bytes = 0;
-    free(o->target_program);
-    o->target_program = NULL;
-    o->target = NULL;
+    free(options->target_program);
+    options->target_program = NULL;
+    options->target = NULL;
     if (text.size == 0) { // everybody
-        o->target_text[0] = '\0';
+        options->target_text[0] = '\0';
         return 0;
     }
-    if (pol_expr_compile(text, NULL, 0, &o->target, &bytes, &wrong)) {
-        o->target_program = malloc(bytes);
+    if (pol_expr_compile(text, NULL, 0, &options->target, &bytes, &wrong)) {
+        options->target_program = malloc(bytes);
     }
-    if (o->target_program == NULL ||
-        !pol_expr_compile(text, o->target_program, bytes, &o->target, &bytes, &wrong)) {
+    if (options->target_program == NULL ||
+        !pol_expr_compile(text, options->target_program, bytes, &options->target, &bytes, &wrong)) {
         (void)base_error_set(parse->error, BASE_ERR_INVALID, "--target, line %u, column %u: %s",
                              wrong.line, wrong.column,
                              wrong.message != NULL ? wrong.message : "out of memory");
         return EINVAL;
     }
-    const struct pol_target target = {.expr = o->target};
-    return pol_target_text(&target, o->target_text, sizeof(o->target_text), &bytes)
+    const struct pol_target target = {.expr = options->target};
+    return pol_target_text(&target, options->target_text, sizeof(options->target_text), &bytes)
                ? 0
                : refuse(parse, "target", value, "too long");
 }
@@ -360,7 +346,7 @@ static error_t take_business(struct parse *parse, const char *value)
 static error_t take_port(struct parse *parse, const char *value)
 {
     uint32_t port = 0;
-    error_t failed = take_u32(parse, "upstream", value, 1, UINT16_MAX, &port);
+    error_t failed = take_u32(parse, "upstream", value, (struct range){1, UINT16_MAX}, &port);
     parse->out->upstream_port = (uint16_t)port;
     return failed;
 }
@@ -377,7 +363,7 @@ static error_t take_key(struct parse *parse, const char *value)
 
 static error_t take_root(struct parse *parse, const char *path)
 {
-    struct sim_options *o = parse->out;
+    struct sim_options *options = parse->out;
     struct wire_verifier verifier = dev_crypto_verifier(dev_crypto_openssl());
     struct wire_root root;
     struct base_error inner = {0};
@@ -386,19 +372,19 @@ static error_t take_root(struct parse *parse, const char *path)
         (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %s", inner.text);
         return EINVAL;
     }
-    size_t size = fread(o->root, 1, sizeof(o->root), file);
+    size_t size = fread(options->root, 1, sizeof(options->root), file);
     bool whole = ferror(file) == 0 && fgetc(file) == EOF;
     (void)fclose(file);
     enum base_status status = BASE_ERR_TOO_LARGE;
     if (whole) {
-        status = wire_root_open(o->root, size, &verifier, &root);
+        status = wire_root_open(options->root, size, &verifier, &root);
     }
     if (status != BASE_OK) {
         (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %.60s: not a root: %s", path,
                              base_status_text(status));
         return EINVAL;
     }
-    o->root_bytes = (uint32_t)size;
+    options->root_bytes = (uint32_t)size;
     return 0;
 }
 
@@ -415,97 +401,109 @@ static error_t take_token(struct parse *parse, const char *option, const char *p
 }
 
 // The token that a gateway of this user on this machine left word of, to watch with.
-static void find_token(struct sim_options *o)
+static void find_token(struct sim_options *options)
 {
     struct base_gateway_found found;
-    const struct base_gateway_target target = {.host = base_str_of(o->host), .port = o->port};
+    const struct base_gateway_target target = {.host = base_str_of(options->host),
+                                               .port = options->port};
     char address[SIM_TEXT_MAX + 8];
-    (void)snprintf(address, sizeof(address), "%s:%u", o->host, o->port);
+    (void)snprintf(address, sizeof(address), "%s:%u", options->host, options->port);
     // A name may lead elsewhere than where the gateway is: an address does not.
     if (base_gateway_note_find(&target, &found, NULL) == BASE_OK &&
-        strcmp(found.address, address) == 0 && strlen(found.token) < sizeof(o->token)) {
-        memcpy(o->token, found.token, strlen(found.token) + 1);
+        strcmp(found.address, address) == 0 && strlen(found.token) < sizeof(options->token)) {
+        memcpy(options->token, found.token, strlen(found.token) + 1);
     }
 }
 
 static error_t take_bad_version(struct parse *parse, const char *value)
 {
-    struct sim_options *o = parse->out;
-    if (o->bad_version_count == SIM_BAD_VERSIONS_MAX) {
+    struct sim_options *options = parse->out;
+    if (options->bad_version_count == SIM_BAD_VERSIONS_MAX) {
         return refuse(parse, "bad-version", value, "too many");
     }
-    return take_text(parse, "bad-version", value, o->bad_versions[o->bad_version_count++]);
+    return take_text(parse, "bad-version", value,
+                     options->bad_versions[options->bad_version_count++]);
+}
+
+#define AT(member) offsetof(struct sim_options, member)
+
+// Options that have a whole number.
+static const struct number_option {
+    int key;
+    const char *name;
+    struct range range;
+    size_t at; // a uint32_t of struct sim_options
+} number_options[] = {
+    {KEY_DEVICES, "devices", {1, SIM_DEVICES_MAX}, AT(devices)},
+    {KEY_THREADS, "threads", {1, SIM_THREADS_MAX}, AT(threads)},
+    {KEY_REAL_EVERY, "real-every", {0, UINT32_MAX}, AT(real_every)},
+    {KEY_AWAKE, "awake", {1, SIM_DEVICES_MAX}, AT(awake_max)},
+    {KEY_TASKS, "tasks", {1, DEV_TASKS_MAX}, AT(tasks)},
+    {KEY_CLOCK_OFF, "clock-off", {1, SIM_CLOCK_OFF_DAYS_MAX}, AT(clock_off_days)},
+    {KEY_DEDICATED, "dedicated", {0, SIM_DEVICES_MAX}, AT(dedicated)},
+    {KEY_PER_CARRIER, "per-carrier", {1, 60000}, AT(per_carrier)},
+    {KEY_DURATION, "duration", {1, 1000000}, AT(duration_s)},
+    {KEY_TIMEOUT, "request-timeout", {1, 3600000}, AT(request_timeout_ms)},
+    {KEY_RETRY, "retry-base", {1, 300000}, AT(retry_base_ms)},
+    {KEY_INTERVAL, "checkin-interval", {1, 86400}, AT(checkin_interval_s)},
+    {KEY_SESSIONS, "sessions", {0, 1000000}, AT(sessions)},
+    {KEY_SESSION_EVERY, "session-every", {1, 86400}, AT(session_every_s)},
+    {KEY_ACTIVE, "active", {1, SIM_ACTIVE_MAX}, AT(active_max)},
+    {KEY_CONTENT, "content-mib", {1, SIM_CONTENT_MIB_MAX}, AT(content_mib)},
+};
+
+static const struct number_option *number_option(int key)
+{
+    for (size_t i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
+        if (number_options[i].key == key) {
+            return &number_options[i];
+        }
+    }
+    return NULL;
 }
 
 // Options that have a number, a share or a switch.
 static error_t on_plain_option(int key, const char *value, struct parse *parse)
 {
-    struct sim_options *o = parse->out;
+    struct sim_options *options = parse->out;
     uint32_t share = 0;
     error_t failed;
+    const struct number_option *number = number_option(key);
+    if (number != NULL) {
+        uint32_t *out = (uint32_t *)(void *)((char *)options + number->at);
+        return take_u32(parse, number->name, value, number->range, out);
+    }
     switch (key) {
-    case KEY_DEVICES:
-        return take_u32(parse, "devices", value, 1, SIM_DEVICES_MAX, &o->devices);
     case KEY_SEED:
-        return take_number(parse, "seed", value, 0, UINT64_MAX, &o->seed);
-    case KEY_THREADS:
-        return take_u32(parse, "threads", value, 1, SIM_THREADS_MAX, &o->threads);
-    case KEY_REAL_EVERY:
-        return take_u32(parse, "real-every", value, 0, UINT32_MAX, &o->real_every);
-    case KEY_AWAKE:
-        return take_u32(parse, "awake", value, 1, SIM_DEVICES_MAX, &o->awake_max);
-    case KEY_TASKS:
-        return take_u32(parse, "tasks", value, 1, DEV_TASKS_MAX, &o->tasks);
+        return take_number(parse, "seed", value, (struct range){0, UINT64_MAX}, &options->seed);
     case KEY_BETA:
         failed = take_share(parse, "beta", value, &share);
-        o->beta_per_10000 = share / 100;
+        options->beta_per_10000 = share / 100;
         return failed;
     case KEY_KILLS:
-        return take_share(parse, "kills", value, &o->kill_ppm);
+        return take_share(parse, "kills", value, &options->kill_ppm);
     case KEY_WRONG_CLOCKS:
-        return take_share(parse, "wrong-clocks", value, &o->wrong_clock_ppm);
-    case KEY_CLOCK_OFF:
-        return take_u32(parse, "clock-off", value, 1, SIM_CLOCK_OFF_DAYS_MAX, &o->clock_off_days);
-    case KEY_DEDICATED:
-        return take_u32(parse, "dedicated", value, 0, SIM_DEVICES_MAX, &o->dedicated);
-    case KEY_PER_CARRIER:
-        return take_u32(parse, "per-carrier", value, 1, 60000, &o->per_carrier);
-    case KEY_DURATION:
-        return take_u32(parse, "duration", value, 1, 1000000, &o->duration_s);
+        return take_share(parse, "wrong-clocks", value, &options->wrong_clock_ppm);
     case KEY_COVERAGE:
-        return take_share(parse, "until-coverage", value, &o->coverage_ppm);
+        return take_share(parse, "until-coverage", value, &options->coverage_ppm);
     case KEY_UNTIL_ROLLOUT:
-        return take_id(parse, "until-rollout", value, &o->until_rollout);
+        return take_id(parse, "until-rollout", value, &options->until_rollout);
     case KEY_ROLLOUT:
-        return take_id(parse, "rollout", value, &o->rollout);
+        return take_id(parse, "rollout", value, &options->rollout);
     case KEY_MAX_EXPOSED:
-        return take_share(parse, "max-exposed", value, &o->max_exposed_ppm);
+        return take_share(parse, "max-exposed", value, &options->max_exposed_ppm);
     case KEY_EXCLUSIVE:
-        return take_share(parse, "exclusive", value, &o->exclusive_ppm);
+        return take_share(parse, "exclusive", value, &options->exclusive_ppm);
     case KEY_MAX_FAILURE:
-        return take_share(parse, "max-failure", value, &o->max_failure_ppm);
-    case KEY_TIMEOUT:
-        return take_u32(parse, "request-timeout", value, 1, 3600000, &o->request_timeout_ms);
-    case KEY_RETRY:
-        return take_u32(parse, "retry-base", value, 1, 300000, &o->retry_base_ms);
-    case KEY_INTERVAL:
-        return take_u32(parse, "checkin-interval", value, 1, 86400, &o->checkin_interval_s);
-    case KEY_SESSIONS:
-        return take_u32(parse, "sessions", value, 0, 1000000, &o->sessions);
-    case KEY_SESSION_EVERY:
-        return take_u32(parse, "session-every", value, 1, 86400, &o->session_every_s);
-    case KEY_ACTIVE:
-        return take_u32(parse, "active", value, 1, SIM_ACTIVE_MAX, &o->active_max);
-    case KEY_CONTENT:
-        return take_u32(parse, "content-mib", value, 1, SIM_CONTENT_MIB_MAX, &o->content_mib);
+        return take_share(parse, "max-failure", value, &options->max_failure_ppm);
     case KEY_UNTIL_STOPPED:
-        o->until_stopped = true;
+        options->until_stopped = true;
         return 0;
     case KEY_NO_LIVE:
-        o->live = false;
+        options->live = false;
         return 0;
     case KEY_HINTS:
-        o->hints = true;
+        options->hints = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -515,24 +513,27 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
 static error_t on_option(int key, char *value, struct argp_state *state)
 {
     struct parse *parse = state->input;
-    struct sim_options *o = parse->out;
+    struct sim_options *options = parse->out;
     switch (key) {
     case KEY_GATEWAY:
-        return take_url(parse, "gateway", value, o->host, &o->port, &o->tls);
+        return take_url(parse, "gateway", value,
+                        (struct url_place){options->host, &options->port, &options->tls});
     case KEY_GATEWAY_TLS:
-        return take_url(parse, "gateway-tls", value, o->own_host, &o->own_port, &o->own_tls);
+        return take_url(
+            parse, "gateway-tls", value,
+            (struct url_place){options->own_host, &options->own_port, &options->own_tls});
     case KEY_TRUST:
         return take_key(parse, value);
     case KEY_ROOT:
         return take_root(parse, value);
     case KEY_ENROL:
-        return take_token(parse, "enroll-token", value, o->enrol_token);
+        return take_token(parse, "enroll-token", value, options->enrol_token);
     case KEY_TOKEN_FILE:
-        return take_token(parse, "token-file", value, o->token);
+        return take_token(parse, "token-file", value, options->token);
     case KEY_CREDENTIALS:
-        return take_text(parse, "credentials", value, o->credentials);
+        return take_text(parse, "credentials", value, options->credentials);
     case KEY_VERSION:
-        return take_text(parse, "version", value, o->version);
+        return take_text(parse, "version", value, options->version);
     case KEY_RATE:
         return take_rate(parse, value);
     case KEY_BUSINESS:
@@ -544,7 +545,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
     case KEY_BAD_VERSION:
         return take_bad_version(parse, value);
     case KEY_OUT:
-        return take_text(parse, "out", value, o->out);
+        return take_text(parse, "out", value, options->out);
     case KEY_TASK:
         parse->task = value;
         return 0;
@@ -554,15 +555,15 @@ static error_t on_option(int key, char *value, struct argp_state *state)
     case KEY_TARGET:
         return take_target(parse, value);
     case KEY_EVIDENCE:
-        return take_text(parse, "evidence", value, o->evidence);
+        return take_text(parse, "evidence", value, options->evidence);
     case KEY_EVIDENCE_KEY:
-        return take_text(parse, "evidence-key", value, o->evidence_key);
+        return take_text(parse, "evidence-key", value, options->evidence_key);
     case KEY_MANIFEST:
-        return take_text(parse, "manifest", value, o->manifest);
+        return take_text(parse, "manifest", value, options->manifest);
     case KEY_BEHAVIOUR:
-        return take_text(parse, "behaviour", value, o->behaviour);
+        return take_text(parse, "behaviour", value, options->behaviour);
     case KEY_BLOBS:
-        return take_text(parse, "blobs", value, o->blobs);
+        return take_text(parse, "blobs", value, options->blobs);
     case ARGP_KEY_ARG:
         return refuse(parse, "", value, "a word that is no option");
     default:
@@ -577,26 +578,26 @@ void sim_options_done(struct sim_options *options)
     options->target = NULL;
 }
 
-static void defaults(struct sim_options *o)
+static void defaults(struct sim_options *options)
 {
-    memset(o, 0, sizeof(*o));
-    o->devices = 1000;
-    o->seed = 1;
-    o->threads = 1;
-    o->real_every = REAL_EVERY_DEFAULT;
-    o->awake_max = SIM_AWAKE_DEFAULT;
-    o->arrival_rate = RATE_DEFAULT;
-    o->beta_per_10000 = 100;
-    o->per_carrier = PER_CARRIER_DEFAULT;
-    o->content_mib = 1;
-    o->max_exposed_ppm = UINT32_MAX;
-    o->max_failure_ppm = 10000;
-    o->exclusive_ppm = 500000;
-    o->clock_off_days = SIM_CLOCK_OFF_DAYS;
-    o->live = true;
-    o->session_every_s = SIM_SESSION_EVERY_S;
-    o->active_max = SIM_ACTIVE_DEFAULT;
-    (void)snprintf(o->out, sizeof(o->out), "out/fleet");
+    memset(options, 0, sizeof(*options));
+    options->devices = 1000;
+    options->seed = 1;
+    options->threads = 1;
+    options->real_every = REAL_EVERY_DEFAULT;
+    options->awake_max = SIM_AWAKE_DEFAULT;
+    options->arrival_rate = RATE_DEFAULT;
+    options->beta_per_10000 = 100;
+    options->per_carrier = PER_CARRIER_DEFAULT;
+    options->content_mib = 1;
+    options->max_exposed_ppm = UINT32_MAX;
+    options->max_failure_ppm = 10000;
+    options->exclusive_ppm = 500000;
+    options->clock_off_days = SIM_CLOCK_OFF_DAYS;
+    options->live = true;
+    options->session_every_s = SIM_SESSION_EVERY_S;
+    options->active_max = SIM_ACTIVE_DEFAULT;
+    (void)snprintf(options->out, sizeof(options->out), "out/fleet");
 }
 
 // The command line, quoted where a shell needs it.
@@ -615,17 +616,19 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
 // Evidence is of the target and of nothing narrower.
 static enum base_status check_evidence(const struct parse *parse)
 {
-    const struct sim_options *o = parse->out;
-    if ((o->evidence[0] == '\0') != (o->evidence_key[0] == '\0')) {
+    const struct sim_options *options = parse->out;
+    if ((options->evidence[0] == '\0') != (options->evidence_key[0] == '\0')) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--evidence FILE and --evidence-key FILE go together");
     }
-    if (o->evidence[0] != '\0' && access(o->evidence, F_OK) == 0) { // said before the run
+    if (options->evidence[0] != '\0' &&
+        access(options->evidence, F_OK) == 0) { // said before the run
         return base_error_set(parse->error, BASE_ERR_EXISTS,
                               "--evidence: %.100s is there already: evidence is a new file",
-                              o->evidence);
+                              options->evidence);
     }
-    if (o->evidence[0] != '\0' && (o->where.cond_count > 0 || o->bad.rule_count > 0)) {
+    if (options->evidence[0] != '\0' &&
+        (options->where.cond_count > 0 || options->bad.rule_count > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--evidence is of the version as it is, on all that --target means: "
                               "neither --where nor --bad goes with it");
@@ -636,97 +639,100 @@ static enum base_status check_evidence(const struct parse *parse)
 // A run of devices that nobody is shows nothing.
 static enum base_status check_somebody(const struct parse *parse)
 {
-    const struct sim_options *o = parse->out;
-    const struct sim_population population = {o->seed, o->beta_per_10000};
-    bool where = o->where.cond_count > 0;
-    if (sim_options_want(o, &population, sim_options_index(o, &population, 0))) {
+    const struct sim_options *options = parse->out;
+    const struct sim_population population = {options->seed, options->beta_per_10000};
+    bool where = options->where.cond_count > 0;
+    if (sim_options_want(options, &population, sim_options_index(options, &population, 0))) {
         return BASE_OK;
     }
-    return base_error_set(parse->error, BASE_ERR_NOT_FOUND,
-                          "--%s: no virtual device is like this: %.100s%s%.100s",
-                          where ? "where" : "target", where ? parse->where : "",
-                          where && o->target != NULL ? ", --target: " : "", o->target_text);
+    return base_error_set(
+        parse->error, BASE_ERR_NOT_FOUND, "--%s: no virtual device is like this: %.100s%s%.100s",
+        where ? "where" : "target", where ? parse->where : "",
+        where && options->target != NULL ? ", --target: " : "", options->target_text);
 }
 
 static enum base_status check_local(struct parse *parse)
 {
-    struct sim_options *o = parse->out;
-    if (o->enrol_token[0] != '\0' || o->credentials[0] != '\0') {
+    struct sim_options *options = parse->out;
+    if (options->enrol_token[0] != '\0' || options->credentials[0] != '\0') {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--enroll-token and --credentials are for run: simulate has no "
                               "gateway");
     }
-    if (o->business_rate > 0 || o->upstream_port != 0) {
+    if (options->business_rate > 0 || options->upstream_port != 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--business and --upstream are for run: simulate has no gateway");
     }
     if (parse->task != NULL) {
-        int a = snprintf(o->manifest, sizeof(o->manifest), "%s/manifest", parse->task);
-        int b = snprintf(o->blobs, sizeof(o->blobs), "%s/blobs", parse->task);
-        if (a < 0 || b < 0 || (size_t)a >= sizeof(o->manifest) || (size_t)b >= sizeof(o->blobs)) {
+        int a = snprintf(options->manifest, sizeof(options->manifest), "%s/manifest", parse->task);
+        int b = snprintf(options->blobs, sizeof(options->blobs), "%s/blobs", parse->task);
+        if (a < 0 || b < 0 || (size_t)a >= sizeof(options->manifest) ||
+            (size_t)b >= sizeof(options->blobs)) {
             return base_error_set(parse->error, BASE_ERR_INVALID, "--task: path too long");
         }
     }
-    if (o->manifest[0] == 0 || o->blobs[0] == 0) {
+    if (options->manifest[0] == 0 || options->blobs[0] == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --task DIR, or --manifest FILE and --blobs DIR");
     }
-    o->tasks = SIM_TASKS_MANY; // there is one
-    o->content_mib = sim_local_content_mib(o->manifest);
-    if (o->bad.rule_count > 0) {
+    options->tasks = SIM_TASKS_MANY; // there is one
+    options->content_mib = sim_local_content_mib(options->manifest);
+    if (options->bad.rule_count > 0) {
         // In the simulate stage there is one version, and the rules are about it.
-        (void)snprintf(o->bad_versions[0], SIM_TEXT_MAX, "*");
-        o->bad_version_count = 1;
+        (void)snprintf(options->bad_versions[0], SIM_TEXT_MAX, "*");
+        options->bad_version_count = 1;
     }
     BASE_TRY(check_evidence(parse));
-    if (o->sessions == 0) {
+    if (options->sessions == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --sessions N above 0, or --behaviour none");
     }
-    o->hints = false;
+    options->hints = false;
     return check_somebody(parse);
 }
 
 static enum base_status check_run(struct parse *parse)
 {
-    struct sim_options *o = parse->out;
-    if (parse->task != NULL && take_text(parse, "task", parse->task, o->task) != 0) {
+    struct sim_options *options = parse->out;
+    if (parse->task != NULL && take_text(parse, "task", parse->task, options->task) != 0) {
         return BASE_ERR_INVALID;
     }
-    if (o->host[0] == 0) {
+    if (options->host[0] == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
     }
-    if (o->evidence[0] != '\0' || o->target != NULL) {
+    if (options->evidence[0] != '\0' || options->target != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--target and --evidence are for simulate");
     }
-    if (o->has_key == (o->root_bytes > 0)) {
+    if (options->has_key == (options->root_bytes > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "run needs either --root FILE, which says who may sign what, or "
                               "--trust HEX, the one key that releases are signed with");
     }
-    if (o->bad.rule_count > 0 && o->bad_version_count == 0) {
+    if (options->bad.rule_count > 0 && options->bad_version_count == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--bad needs --bad-version: the version that goes wrong");
     }
-    if (o->enrol_token[0] != '\0' && o->credentials[0] == '\0') {
-        int size = snprintf(o->credentials, sizeof(o->credentials), "%s/credentials", o->out);
-        if (size < 0 || (size_t)size >= sizeof(o->credentials)) {
+    if (options->enrol_token[0] != '\0' && options->credentials[0] == '\0') {
+        int size = snprintf(options->credentials, sizeof(options->credentials), "%s/credentials",
+                            options->out);
+        if (size < 0 || (size_t)size >= sizeof(options->credentials)) {
             return base_error_set(parse->error, BASE_ERR_INVALID, "--out: path too long");
         }
     }
-    if (o->upstream_port != 0 && !(o->business_rate > 0)) {
+    if (options->upstream_port != 0 && !(options->business_rate > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--upstream answers business requests: --business says how many");
     }
-    if (o->tasks == 0) {
-        o->tasks = sim_options_slots(o) > SIM_TASKS_AWAKE_MAX ? SIM_TASKS_MANY : DEV_TASKS_DEFAULT;
+    if (options->tasks == 0) {
+        options->tasks =
+            sim_options_slots(options) > SIM_TASKS_AWAKE_MAX ? SIM_TASKS_MANY : DEV_TASKS_DEFAULT;
     }
-    if (o->token[0] == '\0') {
-        find_token(o);
+    if (options->token[0] == '\0') {
+        find_token(options);
     }
-    if (o->hints && o->per_carrier == PER_CARRIER_DEFAULT) {
-        o->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
+    if (options->hints && options->per_carrier == PER_CARRIER_DEFAULT) {
+        options->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
     }
     return check_somebody(parse);
 }

@@ -10,8 +10,5 @@
 BASE_NODISCARD enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
                                                   struct base_error *error);
 void sim_options_done(struct sim_options *options);
-// "https://127.0.0.1:8443". INVALID.
-BASE_NODISCARD enum base_status sim_url_parse(struct base_str text, char host[SIM_TEXT_MAX],
-                                              uint16_t *out_port, bool *out_tls);
 
 #endif

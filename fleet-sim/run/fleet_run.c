@@ -14,8 +14,11 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
 #include "run/fleet_outcome.h"
+#include "run/fleet_settle.h"
+#include "run/fleet_trust.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
+#include "run/preflight.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -99,7 +102,8 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
         fleet->shards[fleet->shard_count++] = shard;
-        enum base_status status = sim_shard_init(shard, options, &fleet->versions, i, first, count);
+        const struct sim_share share = {i, first, count};
+        enum base_status status = sim_shard_init(shard, &share, options, &fleet->versions);
         if (status != BASE_OK) {
             return base_error_set(error, status, "cannot set up the devices: %s",
                                   base_status_text(status));
@@ -273,7 +277,14 @@ static void add_row(struct sim_fleet *fleet)
             mark_stage(fleet, view, t_s);
         }
     }
-    sim_row_fill(&row, t_s, &fleet->counters, &lag_us, &checkin_us, &load);
+    const struct sim_second second = {
+        .t_s = t_s,
+        .counters = &fleet->counters,
+        .lag_us = &lag_us,
+        .checkin_us = &checkin_us,
+        .gateway = &load,
+    };
+    sim_row_fill(&row, &second);
     sim_timeline_add(&fleet->timeline, &row);
     sim_live_draw(&fleet->live, fleet->options, &row, view, &fleet->versions);
 }

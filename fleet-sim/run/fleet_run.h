@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "report/run_result.h"
+#include "run/fleet.h"
 
 #include <signal.h>
 
@@ -41,9 +42,6 @@ BASE_NODISCARD enum base_status sim_local_load(struct sim_shard *shard,
 // MiB of all files that the manifest at `path` names, at least 1; 1 when it cannot be read, which
 // loading says.
 uint32_t sim_local_content_mib(const char *path);
-// A file whole; the buffer is the caller's to end. IO, TOO_LARGE, NOMEM.
-BASE_NODISCARD enum base_status sim_local_read(const char *path, size_t limit,
-                                               struct base_buffer *out, struct base_error *error);
 // FOLDER/{sha256} into the store.
 BASE_NODISCARD enum base_status sim_local_blob(struct sim_store *store, const char *folder,
                                                const struct wire_sha256 *name,

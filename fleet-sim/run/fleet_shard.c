@@ -44,12 +44,6 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->crash_limit = options->kill_ppm > 0 ? SIM_CRASH_LIMIT_KILLS : 0;
 }
 
-uint32_t sim_options_slots(const struct sim_options *options)
-{
-    bool all = options->hints || options->awake_max > options->devices;
-    return all ? options->devices : options->awake_max;
-}
-
 static size_t pages(size_t bytes)
 {
     return (bytes + SIM_PAGE_BYTES - 1) / SIM_PAGE_BYTES * SIM_PAGE_BYTES;
@@ -206,9 +200,8 @@ static enum base_status shard_setup(struct sim_shard *shard)
     return shard->options->local ? BASE_OK : network_init(shard);
 }
 
-enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_options *options,
-                                struct sim_versions *versions, uint32_t number, uint32_t first,
-                                uint32_t count)
+enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share *share,
+                                const struct sim_options *options, struct sim_versions *versions)
 {
     memset(shard, 0, sizeof(*shard));
     shard->options = options;
@@ -216,9 +209,9 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_option
     shard->clock = *base_clock_real();
     shard->start_us = shard->clock.mono_us(shard->clock.ctx);
     shard->versions = versions;
-    shard->number = number;
-    shard->first = first;
-    shard->count = count;
+    shard->number = share->number;
+    shard->first = share->first;
+    shard->count = share->count;
     shard->waiting_first = SIM_WHEEL_NONE;
     shard->waiting_last = SIM_WHEEL_NONE;
     base_hist_init(&shard->latencies.lag_us);

@@ -8,35 +8,14 @@
 
 #include "base/ports.h"
 #include "base/str.h"
-#include "report/timeline.h"
-#include "run/rollouts_seen.h"
+#include "model/gateway_view.h"
+#include "model/rollouts_seen.h"
 
-#define SIM_WATCH_TEXT     64
 #define SIM_WATCH_BODY_MAX (1024 * 1024)
 
 struct event_base;
 struct h2_tls;
 struct sim_watch;
-
-struct sim_watch_view {
-    bool known;
-    bool denied; // the gateway wants a token that may look
-    uint64_t rollout;
-    char task[SIM_WATCH_TEXT];
-    char version[SIM_WATCH_TEXT];
-    char state[SIM_WATCH_TEXT];
-    char stage[SIM_WATCH_TEXT];
-    char verdict[SIM_WATCH_TEXT];
-    char reason[160];
-    double percent;
-    double failure_ratio;
-    uint64_t offered;
-    uint64_t succeeded;
-    uint64_t failed;
-    uint64_t rolled_back;
-    uint64_t on_version;
-    struct sim_gateway_load load;
-};
 
 struct sim_watch_options {
     struct event_base *base;

@@ -4,6 +4,7 @@
 #define SIM_LIVE_VIEW_H
 
 #include "run/fleet.h"
+#include "report/timeline.h"
 #include "run/gateway_watch.h"
 
 #include <stdio.h>

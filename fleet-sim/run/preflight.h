@@ -2,6 +2,7 @@
 #ifndef SIM_PREFLIGHT_H
 #define SIM_PREFLIGHT_H
 
+#include "model/budget.h"
 #include "run/fleet.h"
 
 #include <stdio.h>
@@ -10,23 +11,6 @@
 struct sim_machine {
     uint64_t open_files_max;
     uint64_t memory_bytes; // available
-};
-
-struct sim_budget {
-    uint32_t carriers;
-    uint32_t dedicated;
-    uint64_t sockets;
-    uint64_t open_files;
-    uint64_t source_addresses;
-    uint64_t record_bytes;     // dormant devices, ledger and expected saved state
-    uint64_t awake_bytes;      // slots
-    uint64_t tasks_bytes;      // ... of these, places for tasks beyond the first
-    uint64_t connection_bytes; // ours
-    uint64_t kernel_bytes;
-    uint64_t
-        content_bytes;     // what devices pull: a copy for each thread and each that shares nothing
-    uint64_t memory_bytes; // all of it
-    double ramp_s;         // until the last device came online
 };
 
 void sim_machine_read(struct sim_machine *out);

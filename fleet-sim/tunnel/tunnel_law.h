@@ -220,7 +220,7 @@ struct law_sim {
 
 void law_at(struct law_sim *sim, uint64_t at_us, enum law_event_kind kind, void *subject);
 // True with a chance of one in `n`.
-bool law_chance(struct law_sim *sim, uint64_t n);
+bool law_chance(struct law_sim *sim, uint64_t one_in);
 
 // The program `walle-fleet-sim tunnel`; its exit status.
 int sim_tunnel_law(int argc, char **argv, FILE *out);

@@ -188,18 +188,26 @@ static uint8_t slot_of(const struct law_phone *phone, uint8_t class_id)
     return phone->classes[1] == class_id ? 1 : 0;
 }
 
+// What a row holds.
+struct law_span {
+    uint64_t number;
+    uint64_t numbers;
+    uint64_t first_seq;
+    uint64_t count;
+};
+
 // Rows follow each other without gaps, so every id occurs once.
 static bool in_order(struct law_sim *sim, const struct law_phone *phone, struct law_epoch *epoch,
-                     uint64_t number, uint64_t numbers, uint64_t first_seq, uint64_t count)
+                     const struct law_span *span)
 {
-    if (number != epoch->next || first_seq != epoch->next_seq) {
+    if (span->number != epoch->next || span->first_seq != epoch->next_seq) {
         law_problem(sim, phone, "the sink got batch %llu, record %llu, after %llu and %llu",
-                    (unsigned long long)number, (unsigned long long)first_seq,
+                    (unsigned long long)span->number, (unsigned long long)span->first_seq,
                     (unsigned long long)epoch->next, (unsigned long long)epoch->next_seq);
         return false;
     }
-    epoch->next += numbers;
-    epoch->next_seq += count;
+    epoch->next += span->numbers;
+    epoch->next_seq += span->count;
     return true;
 }
 
@@ -207,7 +215,8 @@ static void take_loss(struct law_sim *sim, struct law_phone *phone,
                       const struct wire_tunnel_loss_frame *loss)
 {
     struct law_epoch *epoch = epoch_of(phone, slot_of(phone, loss->class_id), loss->epoch);
-    if (!in_order(sim, phone, epoch, loss->number, loss->numbers, loss->first_seq, loss->count)) {
+    if (!in_order(sim, phone, epoch,
+                  &(struct law_span){loss->number, loss->numbers, loss->first_seq, loss->count})) {
         return;
     }
     sim->counts.losses++;
@@ -233,7 +242,8 @@ void law_take_batch(struct law_sim *sim, const struct gw_sink_batch *batch)
     const uint8_t *raw = frame->bytes;
     struct wire_batch records;
     uint32_t bad = 0;
-    bool ok = in_order(sim, phone, epoch, frame->number, 1, frame->first_seq, frame->count);
+    bool ok = in_order(sim, phone, epoch,
+                       &(struct law_span){frame->number, 1, frame->first_seq, frame->count});
     if (ok && frame->codec != WIRE_TUNNEL_PLAIN) {
         ok = gw_tunnel_zstd_open(sim->zstd, NULL,
                                  (struct base_span){frame->bytes, frame->sent_bytes},

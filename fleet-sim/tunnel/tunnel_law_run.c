@@ -16,9 +16,9 @@
 #define LOOK_US    (UINT64_C(10) * 1000000)
 #define EXIT_USAGE 2
 
-bool law_chance(struct law_sim *sim, uint64_t n)
+bool law_chance(struct law_sim *sim, uint64_t one_in)
 {
-    return base_prng_below(&sim->prng, n) == 0;
+    return base_prng_below(&sim->prng, one_in) == 0;
 }
 
 // ---- Events: a binary heap

@@ -350,7 +350,8 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     }
     if (code == CLI_EXIT_OK &&
         (signing_keys_load(cli->values[CLI_OPTION_KEY], &keys, &error) != BASE_OK ||
-         rollout_draft_body(draft, &keys, stages, target, out_body, &error) != BASE_OK)) {
+         rollout_draft_body(draft, &keys, (struct rollout_ladder){stages, target}, out_body,
+                            &error) != BASE_OK)) {
         code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     signing_keys_done(&keys);

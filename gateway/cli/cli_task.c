@@ -282,7 +282,8 @@ static enum cli_exit register_version(const struct cli *cli, const char *folder,
     for (uint32_t round = 0; round < rounds && code == CLI_EXIT_OK; ++round) {
         json_t *answer = NULL;
         long status = 0;
-        code = cli_api_try(cli, "POST", path, body, 409, &status, &answer);
+        const struct cli_api_request request = {"POST", path, body, 409};
+        code = cli_api_try(cli, &request, &status, &answer);
         if (code == CLI_EXIT_OK && status != 409) {
             json_decref(answer);
             json_decref(body);

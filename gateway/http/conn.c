@@ -61,8 +61,8 @@ static void watch(struct gw_conn *conn, bool want_read, bool want_write)
 static enum base_status start_session(struct gw_conn *conn)
 {
     struct gw_http_worker *worker = conn->worker;
-    BASE_TRY(gw_h2_memory_session_new(&worker->h2_memory, worker->callbacks, worker->option, conn,
-                                      &conn->session, &conn->lease));
+    const struct gw_h2_session_make make = {worker->callbacks, worker->option, conn};
+    BASE_TRY(gw_h2_memory_session_new(&worker->h2_memory, &make, &conn->session, &conn->lease));
     const struct gw_limits *limits = &worker->limits;
     const nghttp2_settings_entry settings[SETTINGS_COUNT] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)limits->streams},

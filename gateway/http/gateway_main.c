@@ -246,17 +246,29 @@ static uint64_t draw(void *ctx)
     return base_entropy_u64();
 }
 
-static enum base_status open_core(const char *dir, const struct gw_http_config *config,
-                                  struct gw_own_tokens *tokens, const char *ddi_token,
-                                  const struct gw_signer_port *signer, const struct base_log *log,
-                                  struct gw_core **out_core, struct base_error *error)
+// What a run of the program has open.
+struct gateway {
+    const struct arguments *arguments;
+    const struct gw_http_config *config;
+    struct base_log *log;
+    struct gw_own_tokens tokens;
+    char ddi_token[TOKEN_BYTES_MAX];
+    struct gw_online_keys *keys;
+    struct gw_core *core;
+    struct gw_ingest *ingest;
+    struct gw_server *server;
+    int signals;
+};
+
+static enum base_status open_core(struct gateway *gateway, struct base_error *error)
 {
+    const struct gw_http_config *config = gateway->config;
     enum gw_metrics_access access = GW_METRICS_LOOPBACK;
     struct gw_evidence_keys evidence;
     (void)parse_metrics_access(config->metrics_access, &access); // checked before
     BASE_TRY(gw_evidence_keys_parse(base_str_of(config->evidence_keys), &evidence, error));
     const struct gw_core_options core_options = {
-        .dir = dir,
+        .dir = gateway->arguments->dir,
         .map_bytes_max = config->map_bytes_max,
         .commit_delay_us = (uint32_t)config->commit_delay_us,
         .tick_ms = (uint32_t)config->tick_ms,
@@ -271,23 +283,23 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .unproven_per_address = (uint32_t)config->unproven_per_address,
         .unproven_expire_s = (uint32_t)config->unproven_expire_s,
         .random = {.next = draw},
-        .first_token = gw_own_tokens_port(tokens),
-        .signer = signer,
+        .first_token = gw_own_tokens_port(&gateway->tokens),
+        .signer = gw_online_keys_port(gateway->keys),
         .evidence_keys = evidence.keys,
         .evidence_key_count = evidence.count,
         .timestamp_life_s = (uint32_t)config->timestamp_life_s,
         .lease_s = (uint32_t)config->lease_s,
-        .admin_token = base_str_of(tokens->admin),
-        .ddi_token = base_str_of(ddi_token),
+        .admin_token = base_str_of(gateway->tokens.admin),
+        .ddi_token = base_str_of(gateway->ddi_token),
         .metrics_access = access,
         .clock = *base_clock_through_sleep(),
         .born_s = WALLE_BORN_S,
-        .log = log,
+        .log = gateway->log,
     };
-    BASE_TRY(gw_core_new(&core_options, out_core, error));
-    gw_api_install(*out_core);
-    if (ddi_token[0] != '\0') {
-        gw_ddi_install(*out_core);
+    BASE_TRY(gw_core_new(&core_options, &gateway->core, error));
+    gw_api_install(gateway->core);
+    if (gateway->ddi_token[0] != '\0') {
+        gw_ddi_install(gateway->core);
     }
     return BASE_OK;
 }
@@ -302,12 +314,11 @@ static void tell_disk(void *ctx, enum gw_disk_level level)
     gw_core_set_disk(ctx, level);
 }
 
-static enum base_status open_ingest(const char *dir, const struct gw_http_config *config,
-                                    struct gw_core *core, const struct base_log *log,
-                                    struct gw_ingest **out_ingest, struct base_error *error)
+static enum base_status open_ingest(struct gateway *gateway, struct base_error *error)
 {
+    const struct gw_http_config *config = gateway->config;
     char path[PATH_MAX];
-    (void)snprintf(path, sizeof(path), "%s/tunnel", dir);
+    (void)snprintf(path, sizeof(path), "%s/tunnel", gateway->arguments->dir);
     const struct gw_ingest_options ingest_options = {
         .dir = path,
         .commit_delay_us = (uint32_t)config->tunnel_commit_delay_us,
@@ -317,7 +328,7 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .unproven_marks = config->unproven_records,
         .unproven_expire_s = (uint32_t)config->unproven_expire_s,
         .keep_free_bytes = config->disk_keep_free_bytes,
-        .disk_ctx = core,
+        .disk_ctx = gateway->core,
         .disk_changed = tell_disk,
         .credit_bytes = (uint32_t)config->tunnel_credit_bytes,
         .memory_bytes = config->tunnel_memory_bytes,
@@ -325,14 +336,14 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .device_batches_per_s = (uint32_t)config->tunnel_device_batches_per_s,
         .refuse_unknown = strcmp(config->tunnel_unknown_uploads, "refuse") == 0,
         .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
-        .dicts = {.ctx = core, .load = load_dict},
+        .dicts = {.ctx = gateway->core, .load = load_dict},
         .clock = *base_clock_real(),
-        .log = log,
+        .log = gateway->log,
     };
-    BASE_TRY(gw_ingest_new(&ingest_options, out_ingest, error));
+    BASE_TRY(gw_ingest_new(&ingest_options, &gateway->ingest, error));
     const struct gw_tunnel_seam seam = {
-        .ingest = *out_ingest, .declare = gw_ingest_declare, .figures = gw_ingest_figures};
-    gw_core_set_tunnel(core, &seam);
+        .ingest = gateway->ingest, .declare = gw_ingest_declare, .figures = gw_ingest_figures};
+    gw_core_set_tunnel(gateway->core, &seam);
     return BASE_OK;
 }
 
@@ -368,11 +379,12 @@ static void warn_root(const struct gw_core *core, const struct base_log *log)
 }
 
 // Returns the exit status.
-static int serve(const struct arguments *arguments, struct gw_server *server,
-                 const struct gw_http_config *config, struct gw_own_tokens *tokens,
-                 struct gw_core *core, struct base_log *log, int signals)
+static int serve(struct gateway *gateway)
 {
-    struct pollfd waits[2] = {{.fd = signals, .events = POLLIN},
+    struct gw_server *server = gateway->server;
+    const struct gw_http_config *config = gateway->config;
+    const struct base_log *log = gateway->log;
+    struct pollfd waits[2] = {{.fd = gateway->signals, .events = POLLIN},
                               {.fd = gw_server_stopped_fd(server), .events = POLLIN}};
     bool stopping = false;
     uint32_t upkeeps = 0;
@@ -385,7 +397,7 @@ static int serve(const struct arguments *arguments, struct gw_server *server,
         if (ready == 0 && !stopping) {
             gw_server_upkeep(server);
             if (++upkeeps % UPKEEPS_A_DAY == 0) {
-                warn_root(core, log);
+                warn_root(gateway->core, log);
             }
             continue;
         }
@@ -397,15 +409,15 @@ static int serve(const struct arguments *arguments, struct gw_server *server,
             return EXIT_SUCCESS;
         }
         struct signalfd_siginfo info;
-        if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+        if (read(gateway->signals, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
             continue;
         }
         if (info.ssi_signo == SIGHUP) {
-            reload(arguments, server, log);
+            reload(gateway->arguments, server, gateway->log);
         } else if (!stopping) {
             stopping = true;
             base_log_info(log, "gateway", "draining");
-            gw_own_tokens_done(tokens); // before another may listen here
+            gw_own_tokens_done(&gateway->tokens); // before another may listen here
             gw_server_stop(server, config->limits.drain_ms);
         } else {
             _exit(EXIT_SUCCESS); // everything acknowledged is on disk already
@@ -454,44 +466,41 @@ static bool make_dir(const char *dir)
 static int run(const struct arguments *arguments, const struct gw_http_config *config,
                struct base_log *log)
 {
-    struct gw_own_tokens tokens;
-    char ddi_token[TOKEN_BYTES_MAX];
-    int signals = catch_signals();
-    if (signals < 0 || !make_dir(arguments->dir) || !read_own(arguments, config, &tokens) ||
-        !read_token("ddi.token_file", config->ddi_token_file, ddi_token)) {
+    struct gateway gateway = {
+        .arguments = arguments, .config = config, .log = log, .signals = catch_signals()};
+    if (gateway.signals < 0 || !make_dir(arguments->dir) ||
+        !read_own(arguments, config, &gateway.tokens) ||
+        !read_token("ddi.token_file", config->ddi_token_file, gateway.ddi_token)) {
         return EXIT_FAILURE;
     }
     struct base_error error = {0};
-    struct gw_core *core = NULL;
-    struct gw_ingest *ingest = NULL;
-    struct gw_server *server = NULL;
-    struct gw_online_keys *keys = NULL;
     int status = EXIT_FAILURE;
-    if (gw_online_keys_open(arguments->dir, &keys, &error) != BASE_OK ||
-        open_core(arguments->dir, config, &tokens, ddi_token, gw_online_keys_port(keys), log, &core,
-                  &error) != BASE_OK ||
-        open_ingest(arguments->dir, config, core, log, &ingest, &error) != BASE_OK) {
+    if (gw_online_keys_open(arguments->dir, &gateway.keys, &error) != BASE_OK ||
+        open_core(&gateway, &error) != BASE_OK || open_ingest(&gateway, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
-        const struct gw_server_options server_options = {
-            .dir = arguments->dir, .config = config, .core = core, .ingest = ingest, .log = log};
-        if (gw_server_new(&server_options, &server, &error) != BASE_OK) {
+        const struct gw_server_options server_options = {.dir = arguments->dir,
+                                                         .config = config,
+                                                         .core = gateway.core,
+                                                         .ingest = gateway.ingest,
+                                                         .log = log};
+        if (gw_server_new(&server_options, &gateway.server, &error) != BASE_OK) {
             fprintf(stderr, "%s\n", error.text);
         } else {
-            announce(server, &tokens, log);
-            warn_root(core, log);
-            status = serve(arguments, server, config, &tokens, core, log, signals);
+            announce(gateway.server, &gateway.tokens, log);
+            warn_root(gateway.core, log);
+            status = serve(&gateway);
         }
     }
-    if (status == EXIT_FAILURE && server != NULL) {
+    if (status == EXIT_FAILURE && gateway.server != NULL) {
         _exit(status); // workers that do not stop cannot be joined
     }
-    gw_own_tokens_done(&tokens);
-    gw_server_free(server);
-    gw_ingest_free(ingest);
-    gw_core_free(core);
-    gw_online_keys_free(keys);
-    close(signals);
+    gw_own_tokens_done(&gateway.tokens);
+    gw_server_free(gateway.server);
+    gw_ingest_free(gateway.ingest);
+    gw_core_free(gateway.core);
+    gw_online_keys_free(gateway.keys);
+    close(gateway.signals);
     return status;
 }
 

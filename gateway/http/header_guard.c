@@ -91,10 +91,12 @@ uint64_t gw_header_guard_pay(struct gw_conn *conn)
     struct gw_header_guard *guard = &conn->headers;
     struct gw_http_worker *worker = conn->worker;
     guard->heavy = true;
-    const struct gw_peer_rate_limit limit = {worker->limits.header_bytes_per_s,
-                                             worker->limits.header_bytes_per_s};
-    uint64_t wait_us = gw_peer_rates_spend(worker->rates, &conn->peer, GW_PEER_HEADER_BYTES, &limit,
-                                           guard->unpaid, worker->now_us);
+    const struct gw_peer_use use = {
+        .rate = GW_PEER_HEADER_BYTES,
+        .limit = {worker->limits.header_bytes_per_s, worker->limits.header_bytes_per_s},
+        .count = guard->unpaid,
+    };
+    uint64_t wait_us = gw_peer_rates_spend(worker->rates, &conn->peer, &use, worker->now_us);
     guard->unpaid = 0;
     uint64_t wait_ms = (wait_us + 999) / 1000;
     if (wait_ms > 0) {

@@ -194,13 +194,12 @@ enum base_status gw_listener_admit(struct gw_http_worker *worker,
                                    const struct gw_peer_address *peer, bool tls)
 {
     const struct gw_limits *limits = &worker->limits;
-    const struct gw_peer_rate_limit connects = {limits->connects_per_s, limits->connects_burst};
-    const struct gw_peer_rate_limit handshakes = {limits->handshakes_per_s,
-                                                  limits->handshakes_burst};
-    bool may =
-        gw_peer_rates_take(worker->rates, peer, GW_PEER_CONNECTS, &connects, 1, worker->now_us) &&
-        (!tls || gw_peer_rates_take(worker->rates, peer, GW_PEER_HANDSHAKES, &handshakes, 1,
-                                    worker->now_us));
+    const struct gw_peer_use connect = {
+        GW_PEER_CONNECTS, {limits->connects_per_s, limits->connects_burst}, 1};
+    const struct gw_peer_use handshake = {
+        GW_PEER_HANDSHAKES, {limits->handshakes_per_s, limits->handshakes_burst}, 1};
+    bool may = gw_peer_rates_take(worker->rates, peer, &connect, worker->now_us) &&
+               (!tls || gw_peer_rates_take(worker->rates, peer, &handshake, worker->now_us));
     if (!may) {
         gw_stat_add(&worker->stats->connects_refused, 1);
     }

@@ -4,6 +4,7 @@
 #include "http/stream.h"
 
 #include "base/check.h"
+#include "base/span.h"
 #include "http/conn.h"
 #include "http/proxy_ride.h"
 #include "http/worker.h"
@@ -68,16 +69,24 @@ const char *gw_stream_title(int status)
 // ---- Body sources. Each is called when nghttp2 can send; `source->ptr` is the stream, which lives
 // until its close callback, after which nghttp2 asks no more.
 
-static ssize_t give(struct gw_stream *stream, const uint8_t *from, size_t have, uint64_t total,
-                    uint8_t *out, size_t room, uint32_t *flags)
+// Where nghttp2 takes bytes.
+struct data_room {
+    uint8_t *out;
+    size_t size;
+    uint32_t *flags;
+};
+
+// `total`: of the whole body.
+static ssize_t give(struct gw_stream *stream, struct base_span from, uint64_t total,
+                    struct data_room room)
 {
     struct gw_stream_work *work = stream->work;
-    size_t size = have < room ? have : room;
-    memcpy(out, from, size);
+    size_t size = from.size < room.size ? from.size : room.size;
+    memcpy(room.out, from.data, size);
     work->sent += size;
     stream->moved_ms = stream->conn->worker->now_ms;
     if (work->sent == total) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        *room.flags |= NGHTTP2_DATA_FLAG_EOF;
     }
     return (ssize_t)size;
 }
@@ -90,8 +99,10 @@ static ssize_t read_bytes(nghttp2_session *session, int32_t id, uint8_t *out, si
     (void)user;
     struct gw_stream *stream = source->ptr;
     const struct gw_reply *reply = &stream->work->exchange.reply;
-    return give(stream, reply->body + stream->work->sent, reply->body_bytes - stream->work->sent,
-                reply->body_bytes, out, room, flags);
+    return give(stream,
+                (struct base_span){reply->body + stream->work->sent,
+                                   reply->body_bytes - stream->work->sent},
+                reply->body_bytes, (struct data_room){out, room, flags});
 }
 
 static ssize_t read_blob(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
@@ -111,7 +122,8 @@ static ssize_t read_blob(nghttp2_session *session, int32_t id, uint8_t *out, siz
     if (have > left) {
         have = (size_t)left;
     }
-    return give(stream, bytes, have, reply->blob_bytes, out, room, flags);
+    return give(stream, (struct base_span){bytes, have}, reply->blob_bytes,
+                (struct data_room){out, room, flags});
 }
 
 // ---- Submitting

@@ -187,6 +187,12 @@ struct gw_store_bytes {
     void *map;
 };
 
+// Content with its name.
+struct gw_store_item {
+    struct wire_sha256 digest;
+    const uint8_t *bytes;
+    size_t size;
+};
 // Stores content that was checked against its digest; blocks until durable. *out_created false: it
 // was there. TOO_LARGE, FULL, IO, BUSY. Not on the writer thread.
 BASE_NODISCARD enum base_status gw_store_blob_put(struct gw_store *store,
@@ -198,15 +204,9 @@ BASE_NODISCARD enum base_status gw_store_blob_put(struct gw_store *store,
 // true). *out_created false: it was there for everybody, or this holder's. So nobody learns from it
 // what others hold.
 BASE_NODISCARD enum base_status gw_store_blob_put_exclusive(struct gw_store *store, uint32_t holder,
-                                                            const struct wire_sha256 *digest,
-                                                            const uint8_t *bytes, size_t size,
+                                                            const struct gw_store_item *item,
                                                             bool *out_created);
 // Many at once, in one commit but for large ones. *out_created: of how many it is true.
-struct gw_store_item {
-    struct wire_sha256 digest;
-    const uint8_t *bytes;
-    size_t size;
-};
 BASE_NODISCARD enum base_status gw_store_blobs_put_exclusive(struct gw_store *store,
                                                              uint32_t holder,
                                                              const struct gw_store_item *items,

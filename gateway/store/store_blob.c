@@ -286,16 +286,16 @@ enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha
 }
 
 enum base_status gw_store_blob_put_exclusive(struct gw_store *store, uint32_t holder,
-                                             const struct wire_sha256 *digest, const uint8_t *bytes,
-                                             size_t size, bool *out_created)
+                                             const struct gw_store_item *item, bool *out_created)
 {
     struct blob_row known;
     uint64_t known_size = 0;
-    struct put_op held = {.digest = digest, .holder = &holder};
+    struct put_op held = {.digest = &item->digest, .holder = &holder};
     held.op.apply = put_apply;
-    bool created = gw_store_blob_held(store, holder, digest, &known_size) != BASE_OK;
-    bool stored = !created || read_row(store, digest, &known, NULL) == BASE_OK;
-    enum base_status status = !stored   ? put_new(store, digest, bytes, size, &holder)
+    bool created = gw_store_blob_held(store, holder, &item->digest, &known_size) != BASE_OK;
+    bool stored = !created || read_row(store, &item->digest, &known, NULL) == BASE_OK;
+    enum base_status status = !stored
+                                  ? put_new(store, &item->digest, item->bytes, item->size, &holder)
                               : created ? gw_store_submit_wait(store, &held.op)
                                         : BASE_OK;
     if (status == BASE_OK) {
@@ -354,8 +354,7 @@ enum base_status gw_store_blobs_put_exclusive(struct gw_store *store, uint32_t h
     for (uint32_t i = 0; i < count; i++) {
         bool created = false;
         if (items[i].size > GW_STORE_BLOB_INLINE) {
-            BASE_TRY(gw_store_blob_put_exclusive(store, holder, &items[i].digest, items[i].bytes,
-                                                 items[i].size, &created));
+            BASE_TRY(gw_store_blob_put_exclusive(store, holder, &items[i], &created));
         }
         large += created ? 1 : 0;
     }

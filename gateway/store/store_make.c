@@ -32,12 +32,12 @@ struct sink {
 };
 
 int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
-                        struct base_span bytes, unsigned flags)
+                        struct base_span bytes)
 {
     uint8_t seal[BASE_SEAL_BYTES];
     base_record_seal(table, (struct base_span){key.mv_data, key.mv_size}, bytes, seal);
     MDB_val value = {bytes.size + sizeof(seal), NULL};
-    int rc = mdb_put(txn, dbi, &key, &value, flags | MDB_RESERVE);
+    int rc = mdb_put(txn, dbi, &key, &value, MDB_RESERVE);
     if (rc == 0) {
         if (bytes.size > 0) {
             memcpy(value.mv_data, bytes.data, bytes.size);
@@ -61,7 +61,7 @@ static int sink_put(struct sink *sink, enum gw_table table, struct base_span key
     if (sink->rc == 0) {
         MDB_val k = {key.size, (void *)(uintptr_t)key.data};
         sink->rc =
-            gw_store_put_sealed(sink->txn, sink->tables[table], gw_table_name(table), k, bytes, 0);
+            gw_store_put_sealed(sink->txn, sink->tables[table], gw_table_name(table), k, bytes);
         sink->pending++;
         sink->copied++;
     }

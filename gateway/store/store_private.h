@@ -77,12 +77,16 @@ void *gw_store_writer_main(void *arg);
 // NOT_FOUND where the table can do without it, else CORRUPT.
 enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
                                      MDB_val value, struct base_span *out);
+struct gw_store_visitor {
+    gw_store_visit_fn visit;
+    void *ctx;
+};
 // What gw_store_read_scan says, in any transaction.
 enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_table table,
-                               const struct gw_key *from, gw_store_visit_fn visit, void *ctx);
-// Puts a value with its seal; flags of mdb_put. An LMDB code.
+                               const struct gw_key *from, struct gw_store_visitor visitor);
+// Puts a value with its seal. An LMDB code.
 int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
-                        struct base_span bytes, unsigned flags);
+                        struct base_span bytes);
 // Takes the lock of a data directory, to write or (with others) to read. BUSY, IO.
 enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
                                struct base_error *error);

@@ -114,7 +114,7 @@ enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table tab
 }
 
 enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_table table,
-                               const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
+                               const struct gw_key *from, struct gw_store_visitor visitor)
 {
     if (store->tables[table] == GW_STORE_NO_TABLE) {
         return BASE_OK;
@@ -133,7 +133,8 @@ enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_tab
         status = gw_store_open_value(store, table, k, v, &value);
         bool spared = status == BASE_ERR_NOT_FOUND; // damaged, and left out
         if (!spared &&
-            (status != BASE_OK || !visit(ctx, (struct base_span){k.mv_data, k.mv_size}, value))) {
+            (status != BASE_OK ||
+             !visitor.visit(visitor.ctx, (struct base_span){k.mv_data, k.mv_size}, value))) {
             break;
         }
         status = BASE_OK;
@@ -146,7 +147,8 @@ enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_tab
 enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
                                     const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
 {
-    return gw_store_scan(read->store, read->txn, table, from, visit, ctx);
+    return gw_store_scan(read->store, read->txn, table, from,
+                         (struct gw_store_visitor){visit, ctx});
 }
 
 uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)

@@ -296,7 +296,8 @@ bool gw_store_txn_left_out(struct gw_store_txn *txn, enum gw_table table, const 
 enum base_status gw_store_txn_scan(struct gw_store_txn *txn, enum gw_table table,
                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
 {
-    enum base_status status = gw_store_scan(txn->store, txn->txn, table, from, visit, ctx);
+    enum base_status status =
+        gw_store_scan(txn->store, txn->txn, table, from, (struct gw_store_visitor){visit, ctx});
     return status == BASE_OK ? BASE_OK : txn_result(txn, MDB_CORRUPTED);
 }
 
@@ -306,7 +307,7 @@ enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     return txn_result(txn,
                       gw_store_put_sealed(txn->txn, txn->store->tables[table], gw_table_name(table),
-                                          k, (struct base_span){value, size}, 0));
+                                          k, (struct base_span){value, size}));
 }
 
 enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,

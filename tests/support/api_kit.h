@@ -308,7 +308,8 @@ static inline char *api_rollout_text(struct api_kit *kit, const struct rollout_d
     struct signing_keys keys = {.keys = {kit->key}, .count = 1};
 
     assert_non_null(stages);
-    if (rollout_draft_body(draft, &keys, stages, target, &body, &error) != BASE_OK) {
+    if (rollout_draft_body(draft, &keys, (struct rollout_ladder){stages, target}, &body, &error) !=
+        BASE_OK) {
         fail_msg("draft: %s", error.text);
     }
     (void)json_object_set_new(body, "accept_empty", json_true()); // no device came yet

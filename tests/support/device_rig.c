@@ -289,7 +289,7 @@ static void answer_status(struct rig *rig, struct mem_exchange *exchange, int st
 {
     struct dev_response_head head = {
         .status = status, .content_bytes = 0, .retry_after_s = rig->retry_after_s};
-    mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, NULL, 0);
+    mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, (struct base_span){0});
 }
 
 size_t rig_offers_encode(struct rig *rig, const struct mem_exchange *exchange, uint8_t *out,
@@ -332,7 +332,7 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
         return;
     }
     struct dev_response_head head = {.status = 200, .content_bytes = size};
-    mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, body, size);
+    mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, (struct base_span){body, size});
 }
 
 static void ledger_add(struct rig *rig, const struct wire_report *report, uint32_t index)

@@ -233,7 +233,8 @@ static void answer(struct role_rig *roles, struct mem_exchange *exchange, int st
                    const uint8_t *bytes, size_t size)
 {
     struct dev_response_head head = {.status = status, .content_bytes = size};
-    mem_exchange_answer(&roles->rig.port, roles->rig.runtime, exchange, &head, bytes, size);
+    mem_exchange_answer(&roles->rig.port, roles->rig.runtime, exchange, &head,
+                        (struct base_span){bytes, size});
 }
 
 static void meta(struct rig *rig, struct mem_exchange *exchange)

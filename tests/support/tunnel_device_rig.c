@@ -42,17 +42,15 @@ static void runs_decode(const uint8_t *in, size_t size, uint8_t mask, uint8_t *o
     assert_int_equal(used, wanted);
 }
 
-static enum base_status codec_compress(void *ctx, uint32_t dict, const uint8_t *in, size_t in_size,
-                                       uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status codec_compress(void *ctx, const struct dev_tunnel_compression *what,
+                                       size_t *out_size)
 {
     const struct rig_device *device = ctx;
-    if (device->no_codec) {
+    if (device->no_codec || (what->dict != 0 && what->dict != RIG_DICT)) {
         return BASE_ERR_NOT_FOUND;
     }
-    if (dict != 0 && dict != RIG_DICT) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    size_t size = runs_encode(in, in_size, dict != 0 ? 0x55 : 0, out, capacity);
+    uint8_t key = what->dict != 0 ? 0x55 : 0;
+    size_t size = runs_encode(what->in, what->in_size, key, what->out, what->capacity);
     if (size == 0) {
         return BASE_ERR_TOO_LARGE;
     }

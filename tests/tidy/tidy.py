@@ -6,8 +6,8 @@
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
 Rules: dependency rules between modules and between the parts of the gateway's core, folders (how many files, no
-circles), one table of routes, one door per library, sizes, banned calls, parameters, unique file names, first include,
-header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the repository,
+circles), one table of routes, one door per library, sizes, private headers, parameters, banned calls, unique file names,
+first include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the repository,
 symbols of the sans-I/O cores, fences, tables and line lengths of pages, files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
@@ -23,6 +23,8 @@ FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 120
 OPENING_LINES_MIN, OPENING_LINES_MAX = 3, 10
+PRIVATE_LINES_MAX = 120
+PRIVATE_NOT_YET = {"device/pipeline/pipeline_private.h"}  # its folder is being cut into parts
 PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what cannot be broken may be longer
 
 TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
@@ -460,6 +462,13 @@ class Tidy:
             if folder not in self.over:
                 self.report("tests/tidy/tidy.py", 1, "parameters", f"{folder} has none over the limit any more: off the list")
 
+    def check_private(self, name, lines):
+        """A header that many files share is a knot: what stands in it belongs to one of them."""
+        shared = re.search(r"_(private|internal|parts)\.h$", name) and module_of(name) not in (None, "bench", "tests")
+        if shared and name not in PRIVATE_NOT_YET and len(lines) - 1 > PRIVATE_LINES_MAX:
+            self.report(name, PRIVATE_LINES_MAX, "private", f"{len(lines) - 1} lines; at most {PRIVATE_LINES_MAX}: "
+                        "give each part an owner with a header of its own")
+
     def check_banned(self, name, lines):
         if module_of(name) in (None, "tests"):
             return
@@ -648,6 +657,7 @@ class Tidy:
                 self.check_routes(name, lines)
                 self.check_sizes(name, lines)
                 self.check_parameters(name, lines)
+                self.check_private(name, lines)
                 self.check_banned(name, lines)
                 self.check_keyed(name, lines)
                 self.check_shape(name, lines)
@@ -744,6 +754,7 @@ BREAKS = [
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
     ("size", "policy/bad.c", OPENING + "int f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
+    ("private", "policy/bad_private.h", GOOD_H.replace("int pol_good(void);", "int pol_good(void);\n" * PRIVATE_LINES_MAX)),
     ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),
     ("banned", "device/core/bad.c", OPENING + "void f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
     ("banned", "device/vm/bad.c", OPENING + "double f(void)\n{\n    return strtod(0, 0);\n}\n"),

@@ -205,12 +205,12 @@ struct mem_exchange *mem_exchange_find(struct mem_port *port, const char *prefix
 // The runtime may cancel the exchange from inside a callback; then nothing more may follow.
 void mem_exchange_answer(struct mem_port *port, struct dev_runtime *runtime,
                          struct mem_exchange *exchange, const struct dev_response_head *head,
-                         const uint8_t *body, size_t body_bytes)
+                         struct base_span body)
 {
     uint32_t id = exchange->id;
     dev_on_head(runtime, id, head);
-    if (body_bytes > 0 && exchange_of(port, id) != NULL) {
-        dev_on_body(runtime, id, body, body_bytes);
+    if (body.size > 0 && exchange_of(port, id) != NULL) {
+        dev_on_body(runtime, id, body.data, body.size);
     }
     exchange = exchange_of(port, id);
     if (exchange != NULL) {

@@ -8,6 +8,7 @@
 #ifndef MEM_PORT_H
 #define MEM_PORT_H
 
+#include "base/span.h"
 #include "device/port.h"
 #include "wire/trust/meta.h"
 
@@ -128,7 +129,7 @@ struct mem_exchange *mem_exchange_find(struct mem_port *port, const char *prefix
 // Answers an open exchange wholly: head, body, end.
 void mem_exchange_answer(struct mem_port *port, struct dev_runtime *runtime,
                          struct mem_exchange *exchange, const struct dev_response_head *head,
-                         const uint8_t *body, size_t body_bytes);
+                         struct base_span body);
 // Ends an open exchange, without a head of its own.
 void mem_exchange_end(struct mem_port *port, struct dev_runtime *runtime,
                       struct mem_exchange *exchange, enum base_status status);

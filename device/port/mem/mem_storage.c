@@ -45,32 +45,38 @@ static struct mem_blob *blob_add(struct mem_storage *storage, const struct wire_
     return NULL;
 }
 
-static enum base_status record_load(const uint8_t *record, size_t size, bool there, uint8_t *out,
-                                    size_t capacity, size_t *out_size)
+struct record {
+    const uint8_t *bytes;
+    size_t size;
+    bool there;
+};
+
+static enum base_status record_load(struct record record, uint8_t *out, size_t capacity,
+                                    size_t *out_size)
 {
-    if (!there) {
+    if (!record.there) {
         return BASE_ERR_NOT_FOUND;
     }
-    if (size > capacity) {
+    if (record.size > capacity) {
         return BASE_ERR_TOO_LARGE;
     }
-    memcpy(out, record, size);
-    *out_size = size;
+    memcpy(out, record.bytes, record.size);
+    *out_size = record.size;
     return BASE_OK;
 }
 
 static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
 {
     const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    return record_load(storage->state, storage->state_bytes, storage->has_state, out, capacity,
-                       out_size);
+    return record_load((struct record){storage->state, storage->state_bytes, storage->has_state},
+                       out, capacity, out_size);
 }
 
 static enum base_status state_before(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
 {
     const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    return record_load(storage->before, storage->before_bytes, storage->has_before, out, capacity,
-                       out_size);
+    return record_load((struct record){storage->before, storage->before_bytes, storage->has_before},
+                       out, capacity, out_size);
 }
 
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)

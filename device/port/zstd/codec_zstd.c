@@ -192,14 +192,14 @@ static bool context_set(struct dev_codec *codec, const ZSTD_CDict *dict)
            !ZSTD_isError(ZSTD_CCtx_refCDict(context, dict));
 }
 
-static enum base_status compress(void *ctx, uint32_t dict_id, const uint8_t *in, size_t in_size,
-                                 uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status compress(void *ctx, const struct dev_tunnel_compression *what,
+                                 size_t *out_size)
 {
     struct dev_codec *codec = ctx;
     const ZSTD_CDict *ready = NULL;
     codec->clock++;
-    if (dict_id != 0) {
-        struct dict *dict = dict_find(codec, dict_id);
+    if (what->dict != 0) {
+        struct dict *dict = dict_find(codec, what->dict);
         if (dict == NULL || !dict->listed) {
             return BASE_ERR_NOT_FOUND;
         }
@@ -209,7 +209,8 @@ static enum base_status compress(void *ctx, uint32_t dict_id, const uint8_t *in,
     if (!context_set(codec, ready)) {
         return BASE_ERR_NOMEM;
     }
-    size_t wrote = ZSTD_compress2(codec->context, out, capacity, in, in_size);
+    size_t wrote =
+        ZSTD_compress2(codec->context, what->out, what->capacity, what->in, what->in_size);
     if (ZSTD_isError(wrote)) {
         return ZSTD_getErrorCode(wrote) == ZSTD_error_dstSize_tooSmall ? BASE_ERR_TOO_LARGE
                                                                        : BASE_ERR_NOMEM;

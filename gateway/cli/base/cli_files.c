@@ -18,21 +18,29 @@
 #define FILES_PATH_MAX 1024
 #define READ_FIRST     (64u * 1024)
 
-static enum base_status read_all(FILE *file, const char *path, size_t max, uint8_t **out_bytes,
-                                 size_t *out_size, struct base_error *error)
+struct readable {
+    FILE *file;
+    const char *path;
+    size_t max; // bytes
+};
+
+static enum base_status read_all(struct readable from, uint8_t **out_bytes, size_t *out_size,
+                                 struct base_error *error)
 {
+    FILE *file = from.file;
     size_t capacity = READ_FIRST;
     size_t size = 0;
     uint8_t *bytes = malloc(capacity + 1);
 
     while (bytes != NULL) {
         size += fread(bytes + size, 1, capacity - size, file);
-        if (ferror(file) != 0 || size > max) {
-            enum base_status status = size > max ? BASE_ERR_TOO_LARGE : BASE_ERR_IO;
+        if (ferror(file) != 0 || size > from.max) {
+            enum base_status status = size > from.max ? BASE_ERR_TOO_LARGE : BASE_ERR_IO;
             free(bytes);
             return status == BASE_ERR_IO
-                       ? base_error_set(error, status, "%s: %s", path, strerror(errno))
-                       : base_error_set(error, status, "%s: more than %zu bytes", path, max);
+                       ? base_error_set(error, status, "%s: %s", from.path, strerror(errno))
+                       : base_error_set(error, status, "%s: more than %zu bytes", from.path,
+                                        from.max);
         }
         if (size < capacity) {
             bytes[size] = 0;
@@ -47,7 +55,7 @@ static enum base_status read_all(FILE *file, const char *path, size_t max, uint8
         }
         bytes = larger;
     }
-    return base_error_set(error, BASE_ERR_NOMEM, "%s: out of memory", path);
+    return base_error_set(error, BASE_ERR_NOMEM, "%s: out of memory", from.path);
 }
 
 enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes, size_t *out_size,
@@ -56,7 +64,8 @@ enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes
     FILE *file = NULL;
 
     BASE_TRY(base_regular_stream(path, &file, error));
-    enum base_status status = read_all(file, path, max, out_bytes, out_size, error);
+    enum base_status status =
+        read_all((struct readable){file, path, max}, out_bytes, out_size, error);
     fclose(file);
     return status;
 }
@@ -72,7 +81,8 @@ enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_b
         (void)close(fd);
         return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
     }
-    enum base_status status = read_all(file, path, max, out_bytes, out_size, error);
+    enum base_status status =
+        read_all((struct readable){file, path, max}, out_bytes, out_size, error);
     fclose(file);
     return status;
 }

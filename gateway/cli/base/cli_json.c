@@ -117,14 +117,14 @@ enum cli_exit cli_refused(const struct cli *cli, const struct cli_answer *answer
     return code;
 }
 
-enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char *path,
-                          const json_t *body, long expected, long *out_status, json_t **out_root)
+enum cli_exit cli_api_try(const struct cli *cli, const struct cli_api_request *request,
+                          long *out_status, json_t **out_root)
 {
-    char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
-    struct cli_call call = {.method = method, .path = path};
+    char *text = request->body != NULL ? json_dumps(request->body, JSON_COMPACT) : NULL;
+    struct cli_call call = {.method = request->method, .path = request->path};
     struct cli_answer answer = {0};
 
-    if (text != NULL || strcmp(method, "POST") == 0) {
+    if (text != NULL || strcmp(request->method, "POST") == 0) {
         call.content_type = "application/json";
         call.body = text != NULL ? text : "{}";
         call.body_bytes = strlen(call.body);
@@ -140,7 +140,7 @@ enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char 
     bool garbled = answer.body_bytes > 0 && root == NULL;
     long status = answer.status;
     cli_answer_done(&answer);
-    if (status >= 400 && status != expected) {
+    if (status >= 400 && status != request->expected) {
         code = refuse(cli, status, root);
     } else if (garbled) {
         code = cli_fail(CLI_EXIT_REFUSED, "%s answered %ld with something that is not JSON",
@@ -160,7 +160,8 @@ enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char 
 enum cli_exit cli_api_call(const struct cli *cli, const char *method, const char *path,
                            const json_t *body, json_t **out_root)
 {
-    return cli_api_try(cli, method, path, body, 0, NULL, out_root);
+    const struct cli_api_request request = {.method = method, .path = path, .body = body};
+    return cli_api_try(cli, &request, NULL, out_root);
 }
 
 bool cli_path_add(char *out, size_t capacity, const char *text)

@@ -31,9 +31,15 @@ BASE_NODISCARD enum base_status cli_json_only(const json_t *object, const char *
 // the problem is said on standard error and REFUSED returned.
 enum cli_exit cli_api_call(const struct cli *cli, const char *method, const char *path,
                            const json_t *body, json_t **out_root);
+struct cli_api_request {
+    const char *method;
+    const char *path;
+    const json_t *body;
+    long expected;
+};
 // As above, but an answer with status `expected` is handed over as well; *out_status tells.
-enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char *path,
-                          const json_t *body, long expected, long *out_status, json_t **out_root);
+enum cli_exit cli_api_try(const struct cli *cli, const struct cli_api_request *request,
+                          long *out_status, json_t **out_root);
 
 // Says on standard error what an answer of 400 or above refuses, as the calls above do. REFUSED.
 enum cli_exit cli_refused(const struct cli *cli, const struct cli_answer *answer);

@@ -67,7 +67,7 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
 }
 
 enum base_status rollout_draft_body(const struct rollout_draft *draft,
-                                    const struct signing_keys *keys, json_t *stages, json_t *target,
+                                    const struct signing_keys *keys, struct rollout_ladder ladder,
                                     json_t **out_body, struct base_error *error)
 {
     char manifest[WIRE_SHA256_HEX + 1];
@@ -75,7 +75,7 @@ enum base_status rollout_draft_body(const struct rollout_draft *draft,
     size_t index;
     json_t *stage;
 
-    json_array_foreach(stages, index, stage)
+    json_array_foreach(ladder.stages, index, stage)
     {
         if (status == BASE_OK && ladder_kind(stage) != POL_STAGE_SIMULATE) {
             status = sign_stage(draft, keys, stage);
@@ -89,7 +89,7 @@ enum base_status rollout_draft_body(const struct rollout_draft *draft,
     json_t *body = json_pack(
         "{s:o, s:s, s:s, s:o, s:I, s:O, s:O}", "id", hex_text(draft->id), "task", draft->task,
         "manifest", manifest, "salt", hex_text(draft->salt), "release_counter",
-        (json_int_t)draft->release_counter, "target", target, "stages", stages);
+        (json_int_t)draft->release_counter, "target", ladder.target, "stages", ladder.stages);
     if (body != NULL && draft->priority > 0) {
         (void)json_object_set_new(body, "priority", json_integer((json_int_t)draft->priority));
     }

@@ -29,12 +29,16 @@ struct rollout_draft {
     uint16_t arm_to;
 };
 
+struct rollout_ladder {
+    json_t *stages; // from ladder_stages; changed
+    json_t *target; // from ladder_target
+};
+
 // Signs one statement for each stage that is not simulate (put into the stage as "statement").
-// `stages` (from ladder_stages) is changed; *out_body is owned by the caller. INVALID, TOO_LARGE,
-// NOMEM.
+// *out_body is owned by the caller. INVALID, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status rollout_draft_body(const struct rollout_draft *draft,
-                                                   const struct signing_keys *keys, json_t *stages,
-                                                   json_t *target, json_t **out_body,
+                                                   const struct signing_keys *keys,
+                                                   struct rollout_ladder ladder, json_t **out_body,
                                                    struct base_error *error);
 
 #endif

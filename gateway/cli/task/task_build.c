@@ -154,8 +154,8 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
     BASE_TRY(cli_folder_below(builder->out_folder, "blobs", error));
     for (uint32_t i = 0; i < builder->source.file_count; ++i) {
         const struct task_source_file *file = &builder->source.files[i];
-        BASE_TRY(task_file_build(builder->out_folder, file->name, file->path, file->kind,
-                                 &builder->files[i], error));
+        const struct task_file_source from = {file->name, file->path, file->kind};
+        BASE_TRY(task_file_build(builder->out_folder, &from, &builder->files[i], error));
     }
     BASE_TRY(task_imports_check(&builder->source, error));
     BASE_TRY(make_manifest(builder, out, error));

@@ -266,9 +266,9 @@ static enum base_status make_subject(struct maker *maker, struct subject *subjec
             (int)sizeof(path)) {
             return fault(subject, BASE_ERR_TOO_LARGE, "path too long", subject->names[i], error);
         }
-        enum base_status status =
-            task_file_build(maker->out_folder, subject->names[i], path,
-                            task_source_kind(subject->names[i]), &files[i], &inner);
+        const struct task_file_source from = {subject->names[i], path,
+                                              task_source_kind(subject->names[i])};
+        enum base_status status = task_file_build(maker->out_folder, &from, &files[i], &inner);
         if (status != BASE_OK) {
             return fault(subject, status, inner.text, NULL, error);
         }

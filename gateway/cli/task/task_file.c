@@ -103,22 +103,22 @@ static enum base_status check_model(const char *name, const uint8_t *bytes, size
                              : base_error_set(error, status, "%s: %.160s", name, inner.text);
 }
 
-enum base_status task_file_build(const char *out_folder, const char *name, const char *path,
-                                 enum wire_file_kind kind, struct task_built_file *out,
-                                 struct base_error *error)
+enum base_status task_file_build(const char *out_folder, const struct task_file_source *source,
+                                 struct task_built_file *out, struct base_error *error)
 {
+    const char *name = source->name;
     uint8_t *bytes = NULL;
     enum base_status status;
 
-    out->kind = kind;
-    if (kind == WIRE_FILE_SCRIPT) {
-        status = compile_file(name, path, &bytes, &out->size, error);
+    out->kind = source->kind;
+    if (source->kind == WIRE_FILE_SCRIPT) {
+        status = compile_file(name, source->path, &bytes, &out->size, error);
         (void)snprintf(out->name, sizeof(out->name), "%.*s.mpy", (int)strlen(name) - 3, name);
     } else {
-        status = cli_file_read(path, TASK_BUILD_FILE_MAX, &bytes, &out->size, error);
+        status = cli_file_read(source->path, TASK_BUILD_FILE_MAX, &bytes, &out->size, error);
         (void)snprintf(out->name, sizeof(out->name), "%s", name);
     }
-    if (status == BASE_OK && kind == WIRE_FILE_MODEL) {
+    if (status == BASE_OK && source->kind == WIRE_FILE_MODEL) {
         status = check_model(name, bytes, out->size, error);
     }
     if (status == BASE_OK) {

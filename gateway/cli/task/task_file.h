@@ -15,11 +15,17 @@ struct task_built_file {
     struct wire_sha256 digest;
 };
 
+struct task_file_source {
+    const char *name; // "ipv.py"
+    const char *path;
+    enum wire_file_kind kind;
+};
+
 // Compiles a script, loads an .onnx model to see that the engine takes it, writes
 // OUT/blobs/SHA256. IO, INVALID, UNSUPPORTED, TOO_LARGE, NOMEM; `error` says the file, the line or
 // node, and what is wrong.
-BASE_NODISCARD enum base_status task_file_build(const char *out_folder, const char *name,
-                                                const char *path, enum wire_file_kind kind,
+BASE_NODISCARD enum base_status task_file_build(const char *out_folder,
+                                                const struct task_file_source *source,
                                                 struct task_built_file *out,
                                                 struct base_error *error);
 // The blob of a file must have the bytes its name promises, be a script of this runtime, a model

@@ -172,9 +172,10 @@ static enum base_status fetch_file(const struct task_source *source, const char 
 }
 
 static enum base_status take_file(const char *folder, const struct task_source *source,
-                                  const json_t *item, uint32_t index, struct task_source_file *out,
+                                  uint32_t index, struct task_source_file *out,
                                   struct base_error *error)
 {
+    const json_t *item = json_array_get(json_object_get(source->document, "files"), index);
     const char *path = NULL;
     const char *from = NULL;
     const json_t *kind = NULL;
@@ -234,7 +235,7 @@ static enum base_status take_files(const char *folder, struct task_source *sourc
     }
     for (uint32_t i = 0; i < json_array_size(files); ++i) {
         struct task_source_file *file = &source->files[i];
-        BASE_TRY(take_file(folder, source, json_array_get(files, i), i, file, error));
+        BASE_TRY(take_file(folder, source, i, file, error));
         for (uint32_t k = 0; k < i; ++k) {
             if (strcmp(source->files[k].name, file->name) == 0) {
                 return base_error_set(error, BASE_ERR_INVALID,

@@ -102,16 +102,16 @@ static uint64_t later(uint64_t a, uint64_t b)
 }
 
 bool gw_peer_rates_take(struct gw_peer_rates *rates, const struct gw_peer_address *address,
-                        enum gw_peer_rate rate, const struct gw_peer_rate_limit *limit,
-                        uint64_t count, uint64_t now_us)
+                        const struct gw_peer_use *use, uint64_t now_us)
 {
+    const struct gw_peer_rate_limit *limit = &use->limit;
     if (limit->per_s == 0) {
         return true;
     }
     const struct gw_peer_address network = gw_peer_network(address);
     pthread_mutex_lock(&rates->mutex);
-    uint64_t *paid_us = &find(rates, &network)->paid_us[rate];
-    uint64_t then_us = later(*paid_us, now_us) + cost_us(limit, count);
+    uint64_t *paid_us = &find(rates, &network)->paid_us[use->rate];
+    uint64_t then_us = later(*paid_us, now_us) + cost_us(limit, use->count);
     bool may = then_us - now_us <= cost_us(limit, limit->burst);
     if (may) {
         *paid_us = then_us;
@@ -121,16 +121,16 @@ bool gw_peer_rates_take(struct gw_peer_rates *rates, const struct gw_peer_addres
 }
 
 uint64_t gw_peer_rates_spend(struct gw_peer_rates *rates, const struct gw_peer_address *address,
-                             enum gw_peer_rate rate, const struct gw_peer_rate_limit *limit,
-                             uint64_t count, uint64_t now_us)
+                             const struct gw_peer_use *use, uint64_t now_us)
 {
+    const struct gw_peer_rate_limit *limit = &use->limit;
     if (limit->per_s == 0) {
         return 0;
     }
     const struct gw_peer_address network = gw_peer_network(address);
     pthread_mutex_lock(&rates->mutex);
-    uint64_t *paid_us = &find(rates, &network)->paid_us[rate];
-    uint64_t owed_us = later(*paid_us, now_us) - now_us + cost_us(limit, count);
+    uint64_t *paid_us = &find(rates, &network)->paid_us[use->rate];
+    uint64_t owed_us = later(*paid_us, now_us) - now_us + cost_us(limit, use->count);
     owed_us = owed_us < DEBT_US_MAX ? owed_us : DEBT_US_MAX;
     *paid_us = now_us + owed_us;
     pthread_mutex_unlock(&rates->mutex);

@@ -24,22 +24,26 @@ struct gw_peer_rate_limit {
     uint64_t burst; // at once, after a silence
 };
 
+// So many of a rate, under its limit.
+struct gw_peer_use {
+    enum gw_peer_rate rate;
+    struct gw_peer_rate_limit limit;
+    uint64_t count;
+};
+
 struct gw_peer_rates;
 
 // `places`: a power of two, at least 4. NOMEM, INVALID.
 BASE_NODISCARD enum base_status gw_peer_rates_new(uint32_t places,
                                                   struct gw_peer_rates **out_rates);
 void gw_peer_rates_free(struct gw_peer_rates *rates); // accepts NULL
-// Takes `count` of the address's, or nothing when it has not that many: then false.
+// Takes `use->count` of the address's, or nothing when it has not that many: then false.
 BASE_NODISCARD bool gw_peer_rates_take(struct gw_peer_rates *rates,
                                        const struct gw_peer_address *address,
-                                       enum gw_peer_rate rate,
-                                       const struct gw_peer_rate_limit *limit, uint64_t count,
-                                       uint64_t now_us);
+                                       const struct gw_peer_use *use, uint64_t now_us);
 // For what was done already: takes it in any case, and returns for how many microseconds the
 // address should do no more of it; 0: it may go on.
 uint64_t gw_peer_rates_spend(struct gw_peer_rates *rates, const struct gw_peer_address *address,
-                             enum gw_peer_rate rate, const struct gw_peer_rate_limit *limit,
-                             uint64_t count, uint64_t now_us);
+                             const struct gw_peer_use *use, uint64_t now_us);
 
 #endif

@@ -193,8 +193,7 @@ void gw_h2_memory_done(struct gw_h2_memory *memory)
 }
 
 enum base_status gw_h2_memory_session_new(struct gw_h2_memory *memory,
-                                          const nghttp2_session_callbacks *callbacks,
-                                          const nghttp2_option *option, void *user,
+                                          const struct gw_h2_session_make *make,
                                           nghttp2_session **out_session,
                                           struct gw_h2_lease *out_lease)
 {
@@ -202,7 +201,8 @@ enum base_status gw_h2_memory_session_new(struct gw_h2_memory *memory,
     memory->frame_buffer_given = false;
     memory->ring_given = false;
     memory->table_given = NULL;
-    int rv = nghttp2_session_server_new3(out_session, callbacks, user, option, &memory->mem);
+    int rv = nghttp2_session_server_new3(out_session, make->callbacks, make->user, make->option,
+                                         &memory->mem);
     memory->creating = false;
     if (rv != 0) {
         return BASE_ERR_NOMEM;

@@ -50,6 +50,12 @@ struct gw_h2_lease {
     bool shares;  // writes through the shared frame buffer
 };
 
+// What nghttp2 wants for a session.
+struct gw_h2_session_make {
+    const nghttp2_session_callbacks *callbacks;
+    const nghttp2_option *option;
+    void *user;
+};
 // NOMEM. `sessions_max` sizes the reserved ranges; more sessions work, from the heap.
 BASE_NODISCARD enum base_status gw_h2_memory_init(struct gw_h2_memory *memory,
                                                   uint32_t sessions_max);
@@ -57,8 +63,7 @@ BASE_NODISCARD enum base_status gw_h2_memory_init(struct gw_h2_memory *memory,
 void gw_h2_memory_done(struct gw_h2_memory *memory);
 // A server session on this memory. NOMEM.
 BASE_NODISCARD enum base_status gw_h2_memory_session_new(struct gw_h2_memory *memory,
-                                                         const nghttp2_session_callbacks *callbacks,
-                                                         const nghttp2_option *option, void *user,
+                                                         const struct gw_h2_session_make *make,
                                                          nghttp2_session **out_session,
                                                          struct gw_h2_lease *out_lease);
 // After nghttp2_session_del.

@@ -57,8 +57,10 @@ enum base_status gw_blob_put_exclusive(struct gw_core *core, uint16_t tenant,
                                        size_t size, bool *out_created, struct base_error *error)
 {
     BASE_TRY(check_hash(digest, bytes, size, error));
-    return say_stored(
-        gw_store_blob_put_exclusive(core->store, tenant, digest, bytes, size, out_created), error);
+    return say_stored(gw_store_blob_put_exclusive(core->store, tenant,
+                                                  &(struct gw_store_item){*digest, bytes, size},
+                                                  out_created),
+                      error);
 }
 
 bool gw_blob_held(struct gw_core *core, uint16_t tenant, const struct wire_sha256 *digest)

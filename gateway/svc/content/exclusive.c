@@ -228,8 +228,8 @@ static enum base_status keep(struct gw_core *core, const struct gw_exclusive_new
     bool created;
     struct row_op row = {.key = gw_key_u64_sha(wish->tenant, &wish->manifest->exclusive_root)};
     gw_sha256(index->bytes, index->size, &name);
-    BASE_TRY(gw_store_blob_put_exclusive(core->store, wish->tenant, &name, index->bytes,
-                                         index->size, &created));
+    const struct gw_store_item item = {name, index->bytes, index->size};
+    BASE_TRY(gw_store_blob_put_exclusive(core->store, wish->tenant, &item, &created));
     row.row[0] = ROW_VERSION;
     memcpy(row.row + 1, wish->list.bytes, WIRE_SHA256_BYTES);
     memcpy(row.row + 1 + WIRE_SHA256_BYTES, name.bytes, WIRE_SHA256_BYTES);

@@ -40,13 +40,13 @@ static bool in_object(const struct gw_json_scan *scan)
 
 // ---- Strings
 
-static int hex_of(char c)
+static int hex_of(char digit)
 {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
+    if (digit >= '0' && digit <= '9') {
+        return digit - '0';
     }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    digit = (char)(digit | 0x20);
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
 static bool read_hex4(struct gw_json_scan *scan, uint32_t *out)
@@ -156,9 +156,9 @@ static bool read_digits(struct gw_json_scan *scan)
     return scan->at > from;
 }
 
-static bool take(struct gw_json_scan *scan, char c)
+static bool take(struct gw_json_scan *scan, char sign)
 {
-    if (scan->at < scan->end && *scan->at == c) {
+    if (scan->at < scan->end && *scan->at == sign) {
         scan->at++;
         return true;
     }

@@ -541,7 +541,7 @@ static void test_damaged_answers(void **state)
         struct dev_stats before;
         struct dev_stats after;
         dev_stats(rig.runtime, &before);
-        mem_exchange_answer(&rig.port, rig.runtime, exchange, &head, body, cut);
+        mem_exchange_answer(&rig.port, rig.runtime, exchange, &head, (struct base_span){body, cut});
         dev_stats(rig.runtime, &after);
         assert_int_equal(after.bad_requests, before.bad_requests + 1);
         assert_int_equal(after.checkins, before.checkins);

@@ -107,11 +107,17 @@ static void test_one_event(void **state)
     const uint8_t *at = raw;
     for (uint32_t i = 0; i < count; i++) {
         size_t size = 0;
-        assert_int_equal(port.compress(port.ctx, 0, at, sizes[i], packed, sizeof(packed), &size),
-                         BASE_OK);
+        assert_int_equal(
+            port.compress(port.ctx,
+                          &(struct dev_tunnel_compression){0, at, sizes[i], packed, sizeof(packed)},
+                          &size),
+            BASE_OK);
         assert_back(packed, size, at, sizes[i], NULL);
         plain_bytes += size;
-        assert_int_equal(port.compress(port.ctx, id, at, sizes[i], packed, sizeof(packed), &size),
+        assert_int_equal(port.compress(port.ctx,
+                                       &(struct dev_tunnel_compression){id, at, sizes[i], packed,
+                                                                        sizeof(packed)},
+                                       &size),
                          BASE_OK);
         assert_back(packed, size, at, sizes[i], &trained);
         dict_bytes += size;
@@ -136,8 +142,10 @@ static void test_missing_or_wrong(void **state)
     uint8_t out[256];
     size_t size = 7;
     const uint8_t in[] = "hello hello hello hello hello hello hello hello hello";
-    assert_int_equal(port.compress(port.ctx, 5, in, sizeof(in), out, sizeof(out), &size),
-                     BASE_ERR_NOT_FOUND);
+    assert_int_equal(
+        port.compress(port.ctx,
+                      &(struct dev_tunnel_compression){5, in, sizeof(in), out, sizeof(out)}, &size),
+        BASE_ERR_NOT_FOUND);
     assert_int_equal(size, 7);
     struct wire_sha256 five = digest_of(5);
     struct wire_sha256 zero = digest_of(0);
@@ -148,11 +156,18 @@ static void test_missing_or_wrong(void **state)
     memcpy(bad, trained.bytes, trained.size);
     memset(bad + 8, 0xff, 64);
     assert_int_equal(dev_codec_dict_add(codec, &five, bad, trained.size), BASE_OK);
-    assert_int_not_equal(port.compress(port.ctx, 5, in, sizeof(in), out, sizeof(out), &size),
-                         BASE_OK);
-    assert_int_equal(port.compress(port.ctx, 0, in, sizeof(in), out, sizeof(out), &size), BASE_OK);
+    assert_int_not_equal(
+        port.compress(port.ctx,
+                      &(struct dev_tunnel_compression){5, in, sizeof(in), out, sizeof(out)}, &size),
+        BASE_OK);
+    assert_int_equal(
+        port.compress(port.ctx,
+                      &(struct dev_tunnel_compression){0, in, sizeof(in), out, sizeof(out)}, &size),
+        BASE_OK);
     assert_back(out, size, in, sizeof(in), NULL);
-    assert_int_equal(port.compress(port.ctx, 0, in, sizeof(in), out, 9, &size), BASE_ERR_TOO_LARGE);
+    assert_int_equal(
+        port.compress(port.ctx, &(struct dev_tunnel_compression){0, in, sizeof(in), out, 9}, &size),
+        BASE_ERR_TOO_LARGE);
     dev_codec_free(codec);
     dev_codec_free(NULL);
     struct dev_codec *none = NULL;
@@ -194,7 +209,9 @@ static void test_the_set(void **state)
     assert_listed(&port, next, 3);
     uint8_t out[256];
     size_t size = 0;
-    assert_int_equal(port.compress(port.ctx, 100, out, 1, out + 1, 200, &size), BASE_ERR_NOT_FOUND);
+    assert_int_equal(
+        port.compress(port.ctx, &(struct dev_tunnel_compression){100, out, 1, out + 1, 200}, &size),
+        BASE_ERR_NOT_FOUND);
     dev_codec_free(codec);
 }
 
@@ -221,7 +238,10 @@ static void test_memory_is_bounded(void **state)
         uint32_t id = (uint32_t)base_prng_below(&prng, WIRE_TUNNEL_DICTS_MAX + 1);
         size_t in_size = 1 + base_prng_below(&prng, i % 10 == 0 ? sizeof(raw) : 16384);
         size_t size = 0;
-        assert_int_equal(port.compress(port.ctx, id, raw, in_size, packed, sizeof(packed), &size),
+        assert_int_equal(port.compress(port.ctx,
+                                       &(struct dev_tunnel_compression){id, raw, in_size, packed,
+                                                                        sizeof(packed)},
+                                       &size),
                          BASE_OK);
         assert_back(packed, size, raw, in_size, id != 0 ? &trained : NULL);
         most = dev_codec_memory(codec) > most ? dev_codec_memory(codec) : most;

@@ -100,8 +100,10 @@ static size_t compress(const struct dev_tunnel_codec *port, uint32_t dict, uint8
     char record[200];
     size_t size = 0;
     int wrote = snprintf(record, sizeof(record), RECORD RECORD, 3, 7003, 1, 2, 7011, 4);
-    enum base_status status =
-        port->compress(port->ctx, dict, (const uint8_t *)record, (size_t)wrote, out, 256, &size);
+    enum base_status status = port->compress(
+        port->ctx,
+        &(struct dev_tunnel_compression){dict, (const uint8_t *)record, (size_t)wrote, out, 256},
+        &size);
     return status == BASE_OK ? size : 0;
 }
 

@@ -201,7 +201,7 @@ static void fill_timeline(struct sim_timeline *timeline, uint8_t version)
                                                                   .failed = s,
                                                                   .current = s * 28};
         base_hist_add(&hist, 1000 + s * 10);
-        sim_row_fill(&row, s * 1.5, &counters, &hist, &hist, &load);
+        sim_row_fill(&row, &(struct sim_second){s * 1.5, &counters, &hist, &hist, &load});
         sim_timeline_add(timeline, &row);
     }
     sim_timeline_mark(timeline, 3, "1.0.0 gray-1");

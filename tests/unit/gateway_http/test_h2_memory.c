@@ -76,9 +76,10 @@ static void test_shared_and_alone_write_the_same(void **state)
     assert_int_equal(nghttp2_option_new(&option), 0);
     assert_int_equal(gw_h2_memory_init(&memory, SESSIONS / 2), BASE_OK); // the others: heap
     for (uint32_t i = 0; i < SESSIONS; i++) {
-        assert_int_equal(gw_h2_memory_session_new(&memory, callbacks, option, NULL,
-                                                  &shared[i].session, &shared[i].lease),
-                         BASE_OK);
+        const struct gw_h2_session_make make = {callbacks, option, NULL};
+        assert_int_equal(
+            gw_h2_memory_session_new(&memory, &make, &shared[i].session, &shared[i].lease),
+            BASE_OK);
         assert_true(shared[i].lease.shares);
         assert_int_equal(nghttp2_session_server_new2(&alone[i].session, callbacks, NULL, option),
                          0);

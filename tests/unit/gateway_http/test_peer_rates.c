@@ -21,7 +21,8 @@ static uint32_t take_all(struct gw_peer_rates *rates, const struct gw_peer_addre
 {
     uint32_t count = 0;
     while (count < 1000 &&
-           gw_peer_rates_take(rates, address, GW_PEER_CONNECTS, &ten_a_second, 1, now_us)) {
+           gw_peer_rates_take(rates, address,
+                              &(struct gw_peer_use){GW_PEER_CONNECTS, ten_a_second, 1}, now_us)) {
         count++;
     }
     return count;
@@ -39,10 +40,12 @@ static void test_burst_and_refill(void **state)
     assert_int_equal(take_all(rates, &a, NOW_US + US_PER_S), 10);
     assert_int_equal(take_all(rates, &a, NOW_US), 0); // time goes back
     assert_int_equal(take_all(rates, &a, NOW_US + 100 * US_PER_S), 20);
-    assert_true(gw_peer_rates_take(rates, &a, GW_PEER_HANDSHAKES, &ten_a_second, 20,
+    assert_true(gw_peer_rates_take(rates, &a,
+                                   &(struct gw_peer_use){GW_PEER_HANDSHAKES, ten_a_second, 20},
                                    NOW_US + 100 * US_PER_S)); // another rate
     const struct gw_peer_rate_limit none = {0};
-    assert_true(gw_peer_rates_take(rates, &a, GW_PEER_CONNECTS, &none, 1u << 30, NOW_US));
+    assert_true(gw_peer_rates_take(
+        rates, &a, &(struct gw_peer_use){GW_PEER_CONNECTS, none, 1u << 30}, NOW_US));
     gw_peer_rates_free(rates);
 }
 
@@ -54,17 +57,25 @@ static void test_debts(void **state)
     assert_int_equal(gw_peer_rates_new(64, &rates), BASE_OK);
     struct gw_peer_address a = v4(1);
     enum gw_peer_rate bytes = GW_PEER_HEADER_BYTES;
-    assert_int_equal(gw_peer_rates_spend(rates, &a, bytes, &limit, 1000, NOW_US), 0);
-    assert_int_equal(gw_peer_rates_spend(rates, &a, bytes, &limit, 500, NOW_US), 500000);
-    assert_int_equal(gw_peer_rates_spend(rates, &a, bytes, &limit, 0, NOW_US + 499999), 1);
-    assert_int_equal(gw_peer_rates_spend(rates, &a, bytes, &limit, 0, NOW_US + 500000), 0);
+    assert_int_equal(
+        gw_peer_rates_spend(rates, &a, &(struct gw_peer_use){bytes, limit, 1000}, NOW_US), 0);
+    assert_int_equal(
+        gw_peer_rates_spend(rates, &a, &(struct gw_peer_use){bytes, limit, 500}, NOW_US), 500000);
+    assert_int_equal(
+        gw_peer_rates_spend(rates, &a, &(struct gw_peer_use){bytes, limit, 0}, NOW_US + 499999), 1);
+    assert_int_equal(
+        gw_peer_rates_spend(rates, &a, &(struct gw_peer_use){bytes, limit, 0}, NOW_US + 500000), 0);
     // The largest debt does not overflow, and is forgiven in an hour.
-    uint64_t wait_us = gw_peer_rates_spend(rates, &a, bytes, &limit, UINT64_MAX, NOW_US);
+    uint64_t wait_us =
+        gw_peer_rates_spend(rates, &a, &(struct gw_peer_use){bytes, limit, UINT64_MAX}, NOW_US);
     assert_in_range(wait_us, 1, 3600 * US_PER_S);
     const struct gw_peer_rate_limit largest = {.per_s = UINT64_C(4) << 30,
                                                .burst = UINT64_C(4) << 30};
     struct gw_peer_address b = v4(2);
-    assert_int_equal(gw_peer_rates_spend(rates, &b, bytes, &largest, UINT64_C(4) << 30, NOW_US), 0);
+    assert_int_equal(gw_peer_rates_spend(rates, &b,
+                                         &(struct gw_peer_use){bytes, largest, UINT64_C(4) << 30},
+                                         NOW_US),
+                     0);
     gw_peer_rates_free(rates);
 }
 
@@ -102,8 +113,8 @@ static void test_debtors_are_remembered(void **state)
     assert_int_equal(take_all(rates, &debtor, NOW_US), 20);
     for (uint32_t i = 2; i < 5000; i++) {
         struct gw_peer_address address = v4(i);
-        assert_true(
-            gw_peer_rates_take(rates, &address, GW_PEER_CONNECTS, &ten_a_second, 1, NOW_US));
+        assert_true(gw_peer_rates_take(
+            rates, &address, &(struct gw_peer_use){GW_PEER_CONNECTS, ten_a_second, 1}, NOW_US));
     }
     assert_int_equal(take_all(rates, &debtor, NOW_US), 0);
     gw_peer_rates_free(rates);

@@ -235,8 +235,11 @@ static size_t compress(uint32_t dict, const uint8_t *payload, size_t size, uint8
     struct dev_tunnel_codec port = dev_codec_port(codec);
     dev_codec_dicts_begin(codec);
     assert_int_equal(dev_codec_dict_add(codec, &digest, library.bytes, library.size), BASE_OK);
-    assert_int_equal(port.compress(port.ctx, dict, payload, size, out, PAYLOAD_MAX, &wrote),
-                     BASE_OK);
+    assert_int_equal(
+        port.compress(port.ctx,
+                      &(struct dev_tunnel_compression){dict, payload, size, out, PAYLOAD_MAX},
+                      &wrote),
+        BASE_OK);
     return wrote;
 }
 

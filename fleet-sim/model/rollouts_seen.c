@@ -1,7 +1,7 @@
 // Fills the table of rollouts that a run saw from the gateway's pages. Called by gateway_watch.c on
 // the coordinator's thread with every answer, read by fleet_outcome.c when the run is over. The
 // pages come from outside: texts are cut to their places, an item without an id is passed over.
-#include "run/rollouts_seen.h"
+#include "model/rollouts_seen.h"
 
 #include "base/str.h"
 

@@ -1,0 +1,105 @@
+// What a run is to do: everything the command line says. Filled by run/fleet_options.c, read by
+// all.
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include "model/bad_release.h"
+#include "model/population.h"
+#include "model/predicate.h"
+#include "wire/digest.h"
+#include "wire/trust/run_evidence.h"
+
+#define SIM_DEVICES_MAX      30000000u
+#define SIM_BAD_VERSIONS_MAX 8
+#define SIM_TEXT_MAX         256
+#define SIM_TOKEN_TEXT_MAX   256 // of a token
+
+struct sim_options {
+    uint32_t devices;
+    uint64_t seed;
+    uint64_t installation; // of `run`, drawn: its devices begin without what the last run's had
+    uint32_t threads;
+    uint32_t real_every;
+    uint32_t awake_max;   // devices in memory at once, over all threads
+    uint32_t tasks;       // that a device holds at most
+    uint32_t content_mib; // of all that devices pull, as the preflight counts it
+    double arrival_rate;  // devices a second that come online
+    uint32_t beta_per_10000;
+    struct sim_predicate where;    // the fleet is drawn from devices like this
+    const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program
+    uint8_t *target_program;       // heap; sim_options_done frees it
+    char target_text[WIRE_EVIDENCE_TARGET_MAX + 1]; // canonical; empty: everybody
+    uint32_t kill_ppm;                              // wakes that end in a kill at some moment
+    uint32_t wrong_clock_ppm;                       // devices whose wall clock is wrong
+    uint32_t clock_off_days;                        // ... by up to so much, either way
+    bool hints;
+    double business_rate;   // requests of each device's app a minute; 0: none
+    uint16_t upstream_port; // they are answered here; 0: by the gateway's own upstream
+    // Gateway.
+    char host[SIM_TEXT_MAX];
+    uint16_t port;
+    bool tls;
+    char own_host[SIM_TEXT_MAX]; // for dedicated connections; empty: as above
+    uint16_t own_port;
+    bool own_tls;
+    uint32_t dedicated;
+    uint32_t per_carrier;
+    uint8_t trusted_key[WIRE_PUBLIC_KEY_BYTES];
+    bool has_key;
+    uint8_t root[WIRE_META_BYTES_MAX];    // the root devices are born with, the same bytes for all
+    uint32_t root_bytes;                  // 0: none, trusted_key is pinned
+    uint32_t request_timeout_ms;          // 0: the runtime's default
+    uint32_t retry_base_ms;               // 0: the runtime's default
+    uint32_t checkin_interval_s;          // 0: the runtime's default
+    char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
+    char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
+    char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
+    // When to stop.
+    uint32_t duration_s;        // 0: no limit
+    uint32_t coverage_ppm;      // 0: not asked
+    char version[SIM_TEXT_MAX]; // hash (or its start) or label the coverage is of
+    uint64_t until_rollout;     // 0: not asked
+    bool until_stopped;         // a signal is the end of the run, and no interruption
+    uint64_t rollout;           // shown; 0: the newest one
+    // Bad releases.
+    struct sim_bad_release bad;
+    char bad_versions[SIM_BAD_VERSIONS_MAX][SIM_TEXT_MAX];
+    uint32_t bad_version_count;
+    uint32_t max_exposed_ppm; // UINT32_MAX: no limit
+    char task[SIM_TEXT_MAX];  // followed; empty: the first one offered
+    // Behaviour.
+    char behaviour[SIM_TEXT_MAX]; // as for sim_sessions_load
+    uint32_t sessions;            // of each device; 0: as long as the run lasts
+    uint32_t session_every_s;     // mean time between two
+    uint32_t active_max;          // devices in a session at once, over all threads
+    // Simulate stage.
+    bool local;
+    char manifest[SIM_TEXT_MAX];
+    char blobs[SIM_TEXT_MAX];
+    uint32_t max_failure_ppm;
+    char evidence[SIM_TEXT_MAX];     // file for signed evidence; empty: none
+    char evidence_key[SIM_TEXT_MAX]; // private key that signs it
+    uint32_t exclusive_ppm;          // share of devices that belong to a user with exclusive files
+    // Output.
+    char out[SIM_TEXT_MAX];
+    bool live;
+    char command[1024]; // to repeat the run
+};
+
+// The task that the command line names; 0: none.
+static inline uint64_t sim_options_task_id(const struct sim_options *options)
+{
+    return options->task[0] != '\0' ? wire_task_id(base_str_of(options->task)) : 0;
+}
+
+// Devices in memory at once, as the options have it.
+uint32_t sim_options_slots(const struct sim_options *options);
+// Index in the population of the fleet's device `number`: that, or the first one of its own series
+// that `where` holds for. A predicate that nobody meets is given up: `want` tells.
+uint64_t sim_options_index(const struct sim_options *options,
+                           const struct sim_population *population, uint64_t number);
+// Do `where` and `target` hold for the device with this index?
+bool sim_options_want(const struct sim_options *options, const struct sim_population *population,
+                      uint64_t index);
+
+#endif
