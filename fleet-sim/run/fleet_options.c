@@ -318,11 +318,12 @@ static error_t take_target(struct parse *parse, const char *value)
         o->target_text[0] = '\0';
         return 0;
     }
-    if (pol_expr_compile(text, NULL, 0, &o->target, &bytes, &wrong)) {
+    if (pol_expr_compile(text, (struct pol_expr_space){NULL, 0}, &o->target, &bytes, &wrong)) {
         o->target_program = malloc(bytes);
     }
     if (o->target_program == NULL ||
-        !pol_expr_compile(text, o->target_program, bytes, &o->target, &bytes, &wrong)) {
+        !pol_expr_compile(text, (struct pol_expr_space){o->target_program, bytes}, &o->target,
+                          &bytes, &wrong)) {
         (void)base_error_set(parse->error, BASE_ERR_INVALID, "--target, line %u, column %u: %s",
                              wrong.line, wrong.column,
                              wrong.message != NULL ? wrong.message : "out of memory");

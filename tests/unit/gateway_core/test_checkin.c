@@ -85,8 +85,11 @@ static uint64_t brute_digest(const struct rig *rig, const struct rig_device *dev
                     mask |= 1u << k;
                 }
             }
-            if (pol_rollout_admits(&running, release->stages, release->stage_count, true, mask,
-                                   pol_bucket(device->id, release->salt))
+            if (pol_rollout_admits(
+                    &running, release->stages, release->stage_count,
+                    (struct pol_candidate){.targeted = true,
+                                           .audience_mask = mask,
+                                           .bucket = pol_bucket(device->id, release->salt)})
                     .matched) {
                 version = release->version_id;
             }
