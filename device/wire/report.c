@@ -4,6 +4,7 @@
 // borrowed from the input.
 #include "wire/report.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 #include "wire/wiretext.h"
 
@@ -50,6 +51,7 @@ static bool numbers_ok(uint64_t first_seq, uint64_t count)
 
 static void write_outcome(struct base_writer *writer, const struct wire_outcome *outcome)
 {
+    base_assert(kind_ok(outcome->kind));
     base_writer_u8(writer, (uint8_t)outcome->kind);
     base_writer_u64(writer, outcome->task_id);
     base_writer_u64(writer, outcome->version_id);
@@ -104,6 +106,7 @@ static void read_outcome(struct base_reader *reader, struct wire_outcome *outcom
 
 static enum base_status parse_into(struct base_reader *reader, struct wire_report *out)
 {
+    base_assert(out->count == 0);
     uint8_t version = base_reader_u8(reader);
     BASE_TRY(reader->status);
     if (version != WIRE_REPORT_VERSION) {

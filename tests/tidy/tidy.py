@@ -8,7 +8,8 @@
 Rules: dependency rules between modules and between the parts of the gateway's core, folders (how many files, no
 circles), one door per library, sizes, banned calls, unique file names, first include, header guards, formatting, keyed
 hashes in the gateway, the guard of terminals, words that may not be in the repository, symbols of the sans-I/O cores,
-fences, tables and line lengths of pages, files that pages name, links of pages.
+fences, tables and line lengths of pages, files that pages name, links of pages,
+how many asserts a folder has and how many parameters a function takes.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -173,6 +174,15 @@ FOLDER_CIRCLE_MAY = {
     ("fleet-sim/report", "fleet-sim/run"): "what a run comes to and who writes it are still one",
 }
 
+# Asserts in a thousand lines of a folder's .c files: what callers have to keep to is said where it is relied on.
+ASSERT = r"\b(base_assert|base_check|pol_assert|_Static_assert)\s*\("
+ASSERTS_MIN = {"engine/program": 20, "engine/lower": 18, "device/wire": 10, "device/wire/trust": 5}
+
+# Folders whose functions take few parameters, and how many: what belongs together beyond that is a struct.
+PARAMETERS_MAX = 5
+PARAMETERS_OF = ("policy", "engine/base")
+FUNCTION = r"^(?!(?:return|else|typedef|case|goto)\b)(?:[A-Za-z_]\w*[\s*]+)+(\w+)\(((?:[^()]|\([^()]*\))*)\)\s*\{"
+
 # Words that speak of something else than the product.
 FORBIDDEN = [
     (r"https?://[^ ]*(debian|npmjs|pypi)[^ ]*", "names a package host"),
@@ -333,6 +343,29 @@ class Tidy:
                 places = [uses[one][other] for one in circle for other in circle if other in uses.get(one, {})]
                 self.report(places[0].split(":")[0], int(places[0].split(":")[1]), "folder",
                             f"{', '.join(circle)} use one another ({', '.join(places[1:6])}): move what both need down")
+
+    def check_asserts(self):
+        for folder, least in ASSERTS_MIN.items():
+            texts = ["\n".join(self.read(name)) for name in self.sources if os.path.dirname(name) == folder and name.endswith(".c")]
+            lines = sum(text.count("\n") for text in texts)
+            asserts = sum(len(re.findall(ASSERT, text)) for text in texts)
+            if asserts * 1000 < least * lines:
+                self.report(folder, 1, "asserts", f"{asserts} in {lines} lines; at least {least} in 1,000: say what "
+                            "functions rely on with base_assert")
+
+    def check_parameters(self, name, lines):
+        if not name.startswith(tuple(folder + "/" for folder in PARAMETERS_OF)) or not name.endswith((".c", ".h")):
+            return
+        in_comment, code = False, []
+        for line in lines:
+            one, in_comment = strip_comment(line, in_comment)
+            code.append(one)
+        text = "\n".join(code)
+        for found in re.finditer(FUNCTION, text, re.M):
+            count = len(re.sub(r"\([^()]*\)", "", found.group(2)).split(","))
+            if count > PARAMETERS_MAX:
+                self.report(name, text.count("\n", 0, found.start(1)) + 1, "parameters",
+                            f"{found.group(1)} takes {count}; at most {PARAMETERS_MAX}: a struct beyond")
 
     def included(self, name):
         """(line, file of the tree) of what a file includes."""
@@ -581,6 +614,7 @@ class Tidy:
                 self.check_parts(name, lines)
                 self.check_sizes(name, lines)
                 self.check_banned(name, lines)
+                self.check_parameters(name, lines)
                 self.check_keyed(name, lines)
                 self.check_shape(name, lines)
                 self.check_words(name, lines)
@@ -598,6 +632,7 @@ class Tidy:
                 self.check_words(name, self.read(name))
         self.check_names()
         self.check_folders()
+        self.check_asserts()
         if formatting:
             self.check_format()
         if lib:
@@ -666,6 +701,8 @@ BREAKS = [
     ("folder", "engine/lower/bad.h", {"engine/lower/bad.h": including("LOWER", "model/bad_model.h"),
                                       "engine/model/bad_model.h": including("MODEL", "program/bad_program.h"),
                                       "engine/program/bad_program.h": including("PROGRAM", "lower/bad.h")}),
+    ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
+    ("parameters", "policy/bad.c", OPENING + "int f(int a, int b, int c, void (*d)(int, int),\n      int e, int g)\n{\n    return a;\n}\n"),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
