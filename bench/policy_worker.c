@@ -114,9 +114,11 @@ static void compile(struct base_arena *arena, const char *text, struct pol_targe
     if (source.size == 0) {
         return;
     }
-    must(pol_expr_compile(source, NULL, 0, &out->expr, &bytes, &error), error.message);
+    must(pol_expr_compile(source, (struct pol_expr_space){NULL, 0}, &out->expr, &bytes, &error),
+         error.message);
     void *memory = base_arena_alloc(arena, bytes);
-    must(memory != NULL && pol_expr_compile(source, memory, bytes, &out->expr, &bytes, &error),
+    must(memory != NULL && pol_expr_compile(source, (struct pol_expr_space){memory, bytes},
+                                            &out->expr, &bytes, &error),
          "no memory");
 }
 
@@ -217,8 +219,10 @@ static uint64_t linear(const struct bench *bench, uint64_t id, const struct pol_
         const struct gw_release *release = rollout->release;
         uint32_t mask = pol_target_match(&release->stages[0].audience, attrs).matched;
         bool targeted = pol_target_match(&release->target, attrs).matched;
-        if (pol_rollout_admits(&rollout->state, release->stages, 1, targeted, mask,
-                               pol_bucket(id, release->salt))
+        if (pol_rollout_admits(&rollout->state, release->stages, 1,
+                               (struct pol_candidate){.targeted = targeted,
+                                                      .audience_mask = mask,
+                                                      .bucket = pol_bucket(id, release->salt)})
                 .matched) {
             digest += wire_profile_term(release->task_id, release->version_id, 0);
         }

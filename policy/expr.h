@@ -52,10 +52,15 @@ struct pol_expr_error {
     const char *message;
 };
 
+// Where a program is written.
+struct pol_expr_space {
+    void *memory;
+    size_t capacity; // 0: nowhere, its size is asked for
+};
 // Compiles `text` into `memory` (aligned to 8). The program points into `memory` only: the text may
 // go. False: *error says where and why; also when `capacity` is too small. A capacity of 0 only
 // checks and measures: *out_bytes is what the program needs, *out_expr is NULL.
-bool pol_expr_compile(struct pol_text text, void *memory, size_t capacity,
+bool pol_expr_compile(struct pol_text text, struct pol_expr_space space,
                       const struct pol_expr **out_expr, size_t *out_bytes,
                       struct pol_expr_error *error);
 

@@ -528,7 +528,7 @@ static const struct pol_expr *write_program(struct pol_text text, const struct p
     return expr;
 }
 
-bool pol_expr_compile(struct pol_text text, void *memory, size_t capacity,
+bool pol_expr_compile(struct pol_text text, struct pol_expr_space space,
                       const struct pol_expr **out_expr, size_t *out_bytes,
                       struct pol_expr_error *error)
 {
@@ -543,16 +543,16 @@ bool pol_expr_compile(struct pol_text text, void *memory, size_t capacity,
         return false;
     }
     size_t bytes = size_of(&counted);
-    if (capacity == 0) {
+    if (space.capacity == 0) {
         *out_bytes = bytes;
         *out_expr = NULL;
         return true;
     }
-    if (bytes > capacity) {
+    if (bytes > space.capacity) {
         say_where(text, 0, "the program does not fit the memory given", error);
         return false;
     }
-    *out_expr = write_program(text, &counted, bytes, memory);
+    *out_expr = write_program(text, &counted, bytes, space.memory);
     *out_bytes = bytes;
     return true;
 }

@@ -40,16 +40,17 @@ uint64_t pol_pace_rate(const struct pol_pace *pace, uint64_t offered, uint64_t s
 }
 
 static uint64_t rate_grant(const struct pol_pace *pace, struct pol_pace_state *state,
-                           uint64_t unused, uint64_t offered, uint64_t succeeded, uint64_t now_us)
+                           struct pol_pace_counts counts, uint64_t now_us)
 {
-    uint64_t rate = pol_pace_rate(pace, offered, succeeded);
+    uint64_t rate = pol_pace_rate(pace, counts.offered, counts.succeeded);
     uint64_t full = rate * MICRO / 60; // a second's worth
     full = full > MICRO ? full : MICRO;
     uint64_t elapsed_us =
         state->updated_us > 0 && now_us > state->updated_us ? now_us - state->updated_us : 0;
     elapsed_us = elapsed_us < MINUTE_US ? elapsed_us : MINUTE_US;
     // What was granted and not used comes back.
-    state->credit += rate * elapsed_us / 60 + (unused < RATE_MAX ? unused * MICRO : full);
+    state->credit +=
+        rate * elapsed_us / 60 + (counts.unused < RATE_MAX ? counts.unused * MICRO : full);
     if (state->credit > full) {
         state->credit = full;
     }
@@ -58,16 +59,16 @@ static uint64_t rate_grant(const struct pol_pace *pace, struct pol_pace_state *s
     return whole;
 }
 
-uint64_t pol_pace_grant(const struct pol_pace *pace, struct pol_pace_state *state, uint64_t unused,
-                        uint64_t offered, uint64_t succeeded, uint64_t in_flight, uint64_t now_us)
+uint64_t pol_pace_grant(const struct pol_pace *pace, struct pol_pace_state *state,
+                        struct pol_pace_counts counts, uint64_t now_us)
 {
     uint64_t room = POL_PACE_UNLIMITED;
     if (pace->in_flight_max > 0) {
-        room = in_flight < pace->in_flight_max ? pace->in_flight_max - in_flight : 0;
+        room = counts.in_flight < pace->in_flight_max ? pace->in_flight_max - counts.in_flight : 0;
     }
     uint64_t grant = room;
     if (pace->per_minute > 0) {
-        grant = rate_grant(pace, state, unused, offered, succeeded, now_us);
+        grant = rate_grant(pace, state, counts, now_us);
         if (grant > room) { // what the cap keeps back is not lost
             state->credit += (grant - room) * MICRO;
             grant = room;

@@ -31,10 +31,16 @@ struct pol_pace_state {
 bool pol_pace_check(const struct pol_pace *pace);
 // Offers a minute now: per_minute * (factor / 100) ^ floor(devices / step), at most max_per_minute.
 uint64_t pol_pace_rate(const struct pol_pace *pace, uint64_t offered, uint64_t succeeded);
+// What a grant goes by.
+struct pol_pace_counts {
+    uint64_t unused; // of the last grant
+    uint64_t offered, succeeded;
+    uint64_t in_flight; // offered and not done
+};
 // Offers that may be made until the next call. `unused` of the last grant come back. A second's
 // worth at most is saved up (but always one offer). POL_PACE_UNLIMITED: no bound at all.
-uint64_t pol_pace_grant(const struct pol_pace *pace, struct pol_pace_state *state, uint64_t unused,
-                        uint64_t offered, uint64_t succeeded, uint64_t in_flight, uint64_t now_us);
+uint64_t pol_pace_grant(const struct pol_pace *pace, struct pol_pace_state *state,
+                        struct pol_pace_counts counts, uint64_t now_us);
 
 // ---- Maintenance windows
 

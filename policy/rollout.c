@@ -621,20 +621,26 @@ static struct pol_match not_admitted(enum pol_reason reason)
     return (struct pol_match){.matched = false, .reason = reason, .cond_index = 0};
 }
 
-// Looks through the stages first..last, all of them open, for those that let devices in as a
-// shadow, or those that let them in for good.
-static struct pol_match admit_open(const struct pol_stage *stages, uint32_t first, uint32_t last,
-                                   bool shadow, uint32_t audience_mask, uint16_t bucket)
+// Which stages are looked through, all of them open: for those that let devices in as a shadow, or
+// those that let them in for good.
+struct open_stages {
+    const struct pol_stage *stages;
+    uint32_t first, last;
+    bool shadow;
+};
+
+static struct pol_match admit_open(struct open_stages open, struct pol_candidate candidate)
 {
+    const struct pol_stage *stages = open.stages;
     bool in_audience = false;
-    for (uint32_t i = first; i <= last; i++) {
-        bool fits =
-            stages[i].kind != POL_STAGE_SIMULATE && (stages[i].kind == POL_STAGE_SHADOW) == shadow;
-        if (!fits || (audience_mask >> i & 1) == 0) {
+    for (uint32_t i = open.first; i <= open.last; i++) {
+        bool fits = stages[i].kind != POL_STAGE_SIMULATE &&
+                    (stages[i].kind == POL_STAGE_SHADOW) == open.shadow;
+        if (!fits || (candidate.audience_mask >> i & 1) == 0) {
             continue;
         }
         in_audience = true;
-        if (bucket < stages[i].max_bucket) {
+        if (candidate.bucket < stages[i].max_bucket) {
             return (struct pol_match){
                 .matched = true, .reason = POL_REASON_IN_STAGE, .cond_index = i};
         }
@@ -669,29 +675,29 @@ static enum pol_reason shut(const struct pol_rollout *rollout, uint32_t stage_co
 
 struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
                                     const struct pol_stage *stages, uint32_t stage_count,
-                                    bool targeted, uint32_t audience_mask, uint16_t bucket)
+                                    struct pol_candidate candidate)
 {
     enum pol_reason reason = shut(rollout, stage_count);
     if (reason != POL_REASON_MATCHED) {
         return not_admitted(reason);
     }
-    if (!targeted) {
+    if (!candidate.targeted) {
         return not_admitted(POL_REASON_NOT_TARGETED);
     }
-    return admit_open(stages, 0, rollout->stage_index, false, audience_mask, bucket);
+    return admit_open((struct open_stages){stages, 0, rollout->stage_index, false}, candidate);
 }
 
 struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
-                                     bool targeted, uint32_t audience_mask, uint16_t bucket)
+                                     struct pol_candidate candidate)
 {
     enum pol_reason reason = shut(rollout, stage_count);
     if (reason != POL_REASON_MATCHED) {
         return not_admitted(reason);
     }
-    if (!targeted) {
+    if (!candidate.targeted) {
         return not_admitted(POL_REASON_NOT_TARGETED);
     }
     uint32_t newest = rollout->stage_index;
-    return admit_open(stages, newest, newest, true, audience_mask, bucket);
+    return admit_open((struct open_stages){stages, newest, newest, true}, candidate);
 }

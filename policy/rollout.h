@@ -195,6 +195,12 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
                                         const struct pol_stage *stages, uint32_t stage_count,
                                         enum pol_command command, uint64_t now_us);
 
+// A device that may be let in.
+struct pol_candidate {
+    bool targeted;          // the rollout's target holds of it
+    uint32_t audience_mask; // bit i: it is of the audience of stage i
+    uint16_t bucket;
+};
 // May this device be offered the rollout's version now? `targeted` is the answer of the rollout's
 // own target; `audience_mask` bit k is the answer of stage k's audience (both depend on attributes
 // alone and are cached by the caller). Simulate and shadow stages never admit. A match has the
@@ -202,13 +208,13 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
 // it is offered. COMPLETED and GUARDING admit as their last stage does.
 struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
                                     const struct pol_stage *stages, uint32_t stage_count,
-                                    bool targeted, uint32_t audience_mask, uint16_t bucket);
+                                    struct pol_candidate candidate);
 
 // May it be offered as a shadow? Only while the newest open stage is a shadow stage, and by that
 // one: a match has it in cond_index.
 struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
-                                     bool targeted, uint32_t audience_mask, uint16_t bucket);
+                                     struct pol_candidate candidate);
 
 // The span of the newest open stage, as far as a device with this mask is in it: one that an
 // earlier stage's audience let in is divided in another ratio, or not at all, and compared with

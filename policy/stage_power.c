@@ -65,9 +65,17 @@ bool pol_stage_power(const struct pol_gate *gate, const struct pol_counts *count
     power.devices = size->devices > power.completed ? size->devices : power.completed;
     uint64_t control = size->control > control_done.trials ? size->control : control_done.trials;
     struct pol_power_plan whole =
-        pol_power(&test, power.devices, control, power.base_ppm, power.rise_ppm, 0);
+        pol_power(&test, (struct pol_power_ask){.stage_devices = power.devices,
+                                                .control_devices = control,
+                                                .base_ppm = power.base_ppm,
+                                                .rise_ppm = power.rise_ppm,
+                                                .completions_per_hour = 0});
     struct pol_power_plan now =
-        pol_power(&test, power.completed, control_done.trials, power.base_ppm, power.rise_ppm, 0);
+        pol_power(&test, (struct pol_power_ask){.stage_devices = power.completed,
+                                                .control_devices = control_done.trials,
+                                                .base_ppm = power.base_ppm,
+                                                .rise_ppm = power.rise_ppm,
+                                                .completions_per_hour = 0});
     power.needed = whole.devices;
     power.can_detect = whole.can_detect;
     power.best_ppm = whole.smallest_rise_ppm;

@@ -4,6 +4,7 @@
 // do. Nothing is allocated; a parsed batch borrows from its input.
 #include "wire/batch.h"
 
+#include "base/check.h"
 #include "wire/declaration.h"
 #include "wire/tunnel_frame.h"
 #include "wire/wiretext.h"
@@ -21,6 +22,7 @@ bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b)
 
 static bool topics_ok(const struct wire_topic *topics, uint32_t count)
 {
+    base_assert(count <= WIRE_BATCH_TOPICS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (!wire_topic_ok(&topics[i])) {
             return false;
@@ -36,6 +38,7 @@ static bool topics_ok(const struct wire_topic *topics, uint32_t count)
 
 static enum base_status check_record(const struct wire_record *record, uint32_t topic_count)
 {
+    base_assert(topic_count > 0 && topic_count <= WIRE_BATCH_TOPICS_MAX);
     if (record->topic >= topic_count || record->wall_ms > WIRE_WALL_MS_MAX ||
         (unsigned)record->format >= WIRE_RECORD_FORMAT_END) {
         return BASE_ERR_INVALID;
@@ -116,6 +119,7 @@ static enum base_status read_topics(struct base_reader *reader, struct wire_batc
 // The part of `reader` between its place now and where it stood, as a reader of its own.
 static struct base_reader column_from(const struct base_reader *reader, const uint8_t *start)
 {
+    base_assert(start <= reader->at);
     struct base_reader column;
     base_reader_init(&column, start, (size_t)(reader->at - start));
     return column;
@@ -124,6 +128,7 @@ static struct base_reader column_from(const struct base_reader *reader, const ui
 static enum base_status check_topics_and_formats(struct base_reader *reader, struct wire_batch *out,
                                                  uint32_t *out_record)
 {
+    base_assert(out->topic_count > 0);
     const uint8_t *start = reader->at;
     for (uint32_t i = 0; i < out->record_count; i++) {
         *out_record = i;
@@ -146,6 +151,7 @@ static enum base_status check_topics_and_formats(struct base_reader *reader, str
 static enum base_status check_times(struct base_reader *reader, struct wire_batch *out,
                                     uint32_t *out_record)
 {
+    base_assert(out->record_count > 0);
     const uint8_t *start = reader->at;
     int64_t at_ms = (int64_t)out->wall_ms;
     for (uint32_t i = 1; i < out->record_count; i++) {
@@ -235,6 +241,8 @@ bool wire_batch_next(struct wire_batch *batch, struct wire_record *out)
     out->format = (enum wire_record_format)base_reader_u8(&batch->format_column);
     out->wall_ms = batch->wall_ms;
     out->size = (uint32_t)base_reader_varint(&batch->size_column);
+    base_assert(out->topic < batch->topic_count && out->size <= WIRE_RECORD_BYTES_MAX);
     out->bytes = base_reader_bytes(&batch->bodies, out->size);
+    base_assert(out->bytes != NULL || out->size == 0);
     return true;
 }

@@ -4,6 +4,7 @@
 // Nothing is allocated; parsed texts are borrowed from the input.
 #include "wire/declaration.h"
 
+#include "base/check.h"
 #include "wire/tunnel_frame.h"
 #include "wire/wiretext.h"
 
@@ -34,6 +35,7 @@ static bool before(struct base_str a, struct base_str b)
 
 static bool attributes_ok(const struct wire_declaration *declaration)
 {
+    base_assert(declaration->attribute_count <= WIRE_DECLARATION_ATTRIBUTES_MAX);
     for (uint32_t i = 0; i < declaration->attribute_count; i++) {
         struct base_str name = declaration->attributes[i];
         if (name.size == 0 || !wire_text_printable(name) ||
@@ -47,6 +49,7 @@ static bool attributes_ok(const struct wire_declaration *declaration)
 
 static bool uploads_ok(const struct wire_declaration *declaration)
 {
+    base_assert(declaration->upload_count <= WIRE_DECLARATION_UPLOADS_MAX);
     for (uint32_t i = 0; i < declaration->upload_count; i++) {
         const struct wire_upload *upload = &declaration->uploads[i];
         if (!wire_upload_name_ok(upload->name) || upload->class_id >= WIRE_TUNNEL_CLASSES) {

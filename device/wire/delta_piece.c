@@ -3,6 +3,8 @@
 // numbers of each begin in the planes, then every number is put, or found, there.
 #include "wire/delta_piece.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define GAP_MORE 0xffu
@@ -113,6 +115,7 @@ enum base_status wire_delta_piece_read(struct base_reader *reader, uint64_t old_
 
 static uint32_t load(const uint8_t *at, uint32_t width)
 {
+    base_assert(width == 1 || width == 2 || width == 4);
     if (width == 4) {
         return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
                (uint32_t)at[3] << 24;
@@ -122,6 +125,7 @@ static uint32_t load(const uint8_t *at, uint32_t width)
 
 static void store(uint8_t *at, uint32_t width, uint32_t value)
 {
+    base_assert(width == 1 || width == 2 || width == 4);
     for (uint32_t i = 0; i < width; i++) {
         at[i] = (uint8_t)(value >> (8 * i));
     }
@@ -129,6 +133,7 @@ static void store(uint8_t *at, uint32_t width, uint32_t value)
 
 static uint32_t width_mask(uint32_t width)
 {
+    base_assert(width >= 1 && width <= 4);
     return UINT32_MAX >> (32 - 8 * width);
 }
 

@@ -4,6 +4,7 @@
 // blocks on a gateway; any thread, nothing is shared.
 #include "wire/event_attrs.h"
 
+#include "base/check.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
@@ -137,6 +138,7 @@ void wire_event_attr_read(struct base_reader *reader, struct wire_event_attr *ou
 // At most WIRE_EVENT_ATTRS_MAX names, so comparing all pairs is cheap.
 static bool name_seen(const struct base_str *names, uint32_t count, struct base_str name)
 {
+    base_assert(count < WIRE_EVENT_ATTRS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (base_str_equal(names[i], name)) {
             return true;

@@ -85,6 +85,7 @@ struct encoder {
 static uint32_t text_index(struct encoder *encoder, struct base_writer *writer,
                            struct base_str text)
 {
+    base_assert(encoder->text_count <= WIRE_EVENT_BLOCK_TEXTS_MAX);
     if (text.size == 0) {
         return 0;
     }
@@ -109,6 +110,7 @@ static uint32_t text_index(struct encoder *encoder, struct base_writer *writer,
 static uint32_t name_index(struct encoder *encoder, struct base_writer *writer,
                            const struct wire_event_attr *attr)
 {
+    base_assert(encoder->name_count <= WIRE_EVENT_BLOCK_NAMES_MAX);
     uint64_t slot =
         base_hash64_seed(attr->name.data, attr->name.size, (uint64_t)attr->type) % NAME_SLOTS;
     while (encoder->name_slots[slot] != 0) {
@@ -130,6 +132,7 @@ static uint32_t name_index(struct encoder *encoder, struct base_writer *writer,
 // Reads the attribute at the reader and says how many bytes its value takes.
 static uint32_t attr_read(struct base_reader *reader, struct wire_event_attr *out)
 {
+    base_assert(reader->status == BASE_OK);
     size_t from = base_reader_offset(reader);
     wire_event_attr_read(reader, out);
     size_t head = out->name.size + 2;
@@ -164,6 +167,7 @@ static void gather(struct encoder *encoder, struct base_writer *writer)
 
 static void write_head(const struct encoder *encoder, struct base_writer *writer, uint32_t boot)
 {
+    base_assert(encoder->count > 0);
     base_writer_u8(writer, WIRE_EVENT_BLOCK_VERSION);
     base_writer_varint(writer, encoder->count);
     base_writer_u64(writer, encoder->events[0].seq);
@@ -199,6 +203,7 @@ static void write_attr_column(struct encoder *encoder, struct base_writer *write
 
 static void write_column(struct encoder *encoder, struct base_writer *writer, enum column column)
 {
+    base_assert((unsigned)column < COLUMN_ATTRS);
     const struct wire_event *events = encoder->events;
     for (uint32_t i = 0; i < encoder->count; i++) {
         const struct wire_event *event = &events[i];
@@ -359,6 +364,7 @@ static void read_tables(struct base_reader *reader, struct wire_event_block *out
 
 static void skip_column(struct base_reader *reader, uint32_t count, enum column column)
 {
+    base_assert((unsigned)column < COLUMN_COUNT);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
         if (column == COLUMN_KIND) {
             (void)base_reader_u8(reader);
@@ -378,6 +384,7 @@ static void skip_column(struct base_reader *reader, uint32_t count, enum column 
 // A reader of the bytes between two places of another.
 static struct base_reader between(const uint8_t *from, const uint8_t *to)
 {
+    base_assert(from <= to);
     struct base_reader reader;
     base_reader_init(&reader, from, (size_t)(to - from));
     return reader;

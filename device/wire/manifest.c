@@ -5,6 +5,7 @@
 // Nothing is allocated; parsed names are borrowed from the input.
 #include "wire/manifest.h"
 
+#include "base/check.h"
 #include "base/os/path_part.h"
 #include "wire/declaration.h"
 #include "wire/wiretext.h"
@@ -83,6 +84,7 @@ bool wire_manifest_file_ok(const struct wire_manifest_file *file)
 
 static bool files_ok(const struct wire_manifest *manifest)
 {
+    base_assert(manifest->file_count <= WIRE_MANIFEST_FILES_MAX);
     bool entry_found = false;
     for (uint32_t i = 0; i < manifest->file_count; i++) {
         const struct wire_manifest_file *file = &manifest->files[i];

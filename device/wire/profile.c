@@ -4,6 +4,7 @@
 // copies. Any thread.
 #include "wire/profile.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/prng.h"
 
@@ -70,6 +71,7 @@ static unsigned flags_of(bool limits)
 
 static uint8_t version_of(const struct wire_profile *profile)
 {
+    base_assert(profile->tasks_max <= WIRE_PROFILE_TASKS_MAX);
     if (profile->version != 0) {
         return profile->version;
     }
@@ -179,6 +181,7 @@ static enum base_status parse_frame(struct base_reader *reader, struct wire_prof
 // WIRE_PROFILE_TASKS_MAX^2 / 2 comparisons.
 static bool all_differ(const uint64_t *items, uint32_t count)
 {
+    base_assert(count <= WIRE_PROFILE_TASKS_MAX);
     uint32_t ascending = 1;
     while (ascending < count && items[ascending] > items[ascending - 1]) {
         ascending++;
@@ -195,6 +198,7 @@ static bool all_differ(const uint64_t *items, uint32_t count)
 
 static enum base_status parse_refused(struct base_reader *reader, struct wire_profile *profile)
 {
+    base_assert(profile->tasks_max != 0);
     uint64_t marks[WIRE_PROFILE_REFUSED_MAX];
     uint64_t count = base_reader_varint(reader);
     if (count > WIRE_PROFILE_REFUSED_MAX) {

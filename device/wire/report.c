@@ -4,6 +4,7 @@
 // borrowed from the input.
 #include "wire/report.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 #include "wire/wiretext.h"
 
@@ -62,6 +63,7 @@ enum base_status wire_report_encode(const struct wire_report *report, uint8_t *o
 
 static enum base_status parse_into(struct base_reader *reader, struct wire_report *out)
 {
+    base_assert(out->count == 0);
     uint8_t version = base_reader_u8(reader);
     BASE_TRY(reader->status);
     if (version != WIRE_REPORT_VERSION && version != WIRE_REPORT_PLAIN) {

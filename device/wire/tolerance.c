@@ -5,6 +5,7 @@
 // declarations equal bytes under a signature.
 #include "wire/tolerance.h"
 
+#include "base/check.h"
 #include "wire/wiretext.h"
 
 #include <float.h>
@@ -12,6 +13,7 @@
 
 static struct base_str field_of(const struct wire_tolerance *tolerance)
 {
+    base_assert(tolerance->field_size <= WIRE_TOLERANCE_FIELD_MAX);
     return (struct base_str){tolerance->field, tolerance->field_size};
 }
 
@@ -73,6 +75,7 @@ bool wire_tolerances_equal(const struct wire_tolerances *a, const struct wire_to
 bool wire_tolerances_place(const struct wire_tolerances *tolerances, struct base_str field,
                            uint32_t *out_index)
 {
+    base_assert(tolerances->count <= WIRE_TOLERANCES_MAX);
     uint32_t index = 0;
     while (index < tolerances->count && order(field_of(&tolerances->items[index]), field) < 0) {
         index++;

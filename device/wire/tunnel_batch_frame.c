@@ -4,6 +4,7 @@
 // allocated, texts and payloads are borrowed from the input.
 #include "wire/tunnel_frame.h"
 
+#include "base/check.h"
 #include "wire/tunnel_parts.h"
 #include "wire/wiretext.h"
 
@@ -140,6 +141,7 @@ static uint32_t part_of(uint32_t sent_bytes)
 // The head of a frame whose payload ends with `bytes` that are not written here.
 static enum base_status end_head(struct base_writer *writer, uint32_t bytes, size_t *out_size)
 {
+    base_assert(writer->status != BASE_OK || base_writer_size(writer) >= WIRE_TUNNEL_HEAD);
     BASE_TRY(writer->status);
     size_t size = base_writer_size(writer);
     wire_tunnel_patch(writer, size - WIRE_TUNNEL_HEAD + bytes);
@@ -177,6 +179,7 @@ enum base_status wire_tunnel_batch_head_encode(const struct wire_tunnel_batch *v
 static enum base_status append(uint8_t *out, size_t capacity, size_t head, const uint8_t *bytes,
                                uint32_t size, size_t *out_size)
 {
+    base_assert(head <= capacity);
     struct base_writer writer;
     base_writer_init(&writer, out + head, capacity - head);
     base_writer_bytes(&writer, bytes, size);

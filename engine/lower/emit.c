@@ -14,6 +14,8 @@ enum base_status eng_emit_command(struct eng_lower *lower, enum eng_atomic op,
                                   const uint32_t *outputs, uint32_t output_count,
                                   struct eng_command **out)
 {
+    base_assert((unsigned)op < ENG_OP_COUNT);
+    base_assert(output_count > 0);
     struct eng_command *command;
     BASE_TRY(eng_program_command(lower->program, op, input_count, output_count, &command));
     command->node = lower->node_index;
@@ -47,6 +49,7 @@ static enum base_status dense(struct eng_lower *lower, uint32_t x, uint32_t *out
 enum base_status eng_emit_unary(struct eng_lower *lower, enum eng_unary_fn fn, float alpha,
                                 float beta, uint32_t x, uint32_t *out)
 {
+    base_assert((unsigned)fn < ENG_UNARY_COUNT);
     struct eng_desc desc = *eng_lower_desc(lower, x);
     enum eng_layout layout;
     uint32_t real;
@@ -103,6 +106,7 @@ struct span3 {
 static bool adjacent(const struct eng_desc *desc, enum eng_layout layout, uint32_t marked,
                      struct span3 *out)
 {
+    base_assert(desc->rank <= ENG_RANK_MAX);
     uint32_t order[ENG_RANK_MAX];
     memory_order(desc, layout, order);
     *out = (struct span3){1, 1, 1};
@@ -124,6 +128,7 @@ static bool adjacent(const struct eng_desc *desc, enum eng_layout layout, uint32
 
 static uint32_t mark_axes(const uint32_t *axes, uint32_t count)
 {
+    base_assert(count <= ENG_RANK_MAX);
     uint32_t marked = 0;
     for (uint32_t i = 0; i < count; i++) {
         base_check(axes[i] < ENG_RANK_MAX);
@@ -180,6 +185,7 @@ enum base_status eng_emit_reduce(struct eng_lower *lower, enum eng_reduce_fn fn,
                                  const uint32_t *axes, uint32_t count, bool keep_dims,
                                  uint32_t *out)
 {
+    base_assert((unsigned)fn < ENG_REDUCE_COUNT);
     const struct eng_desc desc = *eng_lower_desc(lower, x);
     uint32_t marked = mark_axes(axes, count);
     struct eng_desc reduced;
@@ -217,6 +223,7 @@ enum base_status eng_emit_reduce(struct eng_lower *lower, enum eng_reduce_fn fn,
 enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
                                   uint32_t axis_begin, uint32_t axis_end, uint32_t *out)
 {
+    base_assert(axis_begin <= axis_end);
     const struct eng_desc desc = *eng_lower_desc(lower, x);
     uint32_t marked = 0;
     for (uint32_t d = axis_begin; d < axis_end && d < desc.rank; d++) {
@@ -276,6 +283,7 @@ enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data, uint32_
 // What a command points at is copied: handlers fill it in on their stack.
 static enum base_status keep_parameters(struct eng_lower *lower, struct eng_command *command)
 {
+    base_assert((unsigned)command->op < ENG_OP_COUNT);
     void *copy = command;
     if (command->op == ENG_OP_RESIZE) {
         copy = base_arena_copy(lower->arena, command->u.resize, sizeof(*command->u.resize));

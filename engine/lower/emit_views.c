@@ -33,6 +33,7 @@ static bool full_shape(const struct eng_desc *desc, const struct target *to)
 static void broadcast_region(const struct eng_lower *lower, uint32_t tensor,
                              const struct target *to, struct eng_wide *out)
 {
+    base_assert(tensor_of(lower, tensor)->desc.rank <= to->desc.rank);
     const struct eng_tensor *t = tensor_of(lower, tensor);
     int64_t src[ENG_RANK_MAX];
     int64_t dst[ENG_RANK_MAX];
@@ -88,6 +89,7 @@ static int by_size(const void *a, const void *b)
 static bool common_box(const struct eng_wide *operands, uint32_t count, int64_t elements,
                        struct eng_box *out)
 {
+    base_assert(count <= OPERANDS_MAX);
     int64_t bounds[BOUNDARIES_MAX];
     size_t bound_count = 0;
     bounds[bound_count++] = elements;
@@ -132,6 +134,7 @@ static enum base_status emit_views(struct eng_lower *lower, enum eng_atomic op,
                                    const uint32_t *tensors, uint32_t count, const struct target *to,
                                    uint32_t *out, struct eng_command **out_command)
 {
+    base_assert(count <= OPERANDS_MAX);
     struct eng_wide operands[OPERANDS_MAX];
     struct eng_box box = {.rank = 1, .size = {0}};
     uint32_t sources[OPERANDS_MAX];
@@ -176,6 +179,7 @@ static enum base_status target_of(struct eng_lower *lower, const struct eng_node
 enum base_status eng_emit_binary(struct eng_lower *lower, const struct eng_node *node,
                                  enum eng_binary_fn fn, uint32_t a, uint32_t b, uint32_t *out)
 {
+    base_assert((unsigned)fn < ENG_BINARY_COUNT);
     const uint32_t tensors[2] = {a, b};
     struct target to;
     if (eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
@@ -243,6 +247,7 @@ static bool source_stride(const struct eng_region *region, int64_t step, int64_t
 // Whether a virtual tensor can be read in place, and how.
 static bool strides_in_source(const struct eng_tensor *tensor, int64_t strides[ENG_RANK_MAX])
 {
+    base_assert(tensor->desc.rank >= 2);
     if (tensor->region_count != 1 || tensor->zero_fill || tensor->regions[0].accumulate) {
         return false;
     }
@@ -297,6 +302,7 @@ struct batch_dim {
 
 static int64_t batch_stride(const struct matrix *matrix, uint32_t rank, uint32_t d)
 {
+    base_assert(rank >= matrix->batch_rank);
     uint32_t skip = rank - matrix->batch_rank;
     return d < skip || matrix->sizes[d - skip] == 1 ? 0 : matrix->batch[d - skip];
 }
@@ -306,6 +312,7 @@ static int64_t batch_stride(const struct matrix *matrix, uint32_t rank, uint32_t
 static uint32_t batch_dims(const struct eng_desc *desc, struct matrix *a, const struct matrix *b,
                            struct batch_dim dims[ENG_RANK_MAX])
 {
+    base_assert(desc->rank >= 2);
     uint32_t rank = desc->rank - 2;
     uint32_t count = 0;
     for (uint32_t d = 0; d < rank; d++) {
@@ -392,6 +399,7 @@ enum base_status eng_emit_matmul(struct eng_lower *lower, const struct eng_node 
     }
     struct eng_command *command;
     const uint32_t inputs[2] = {ma.tensor, mb.tensor};
+    base_assert(batch <= ENG_RANK_MAX - 3);
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &desc, out));
     BASE_TRY(eng_emit_command(lower, ENG_OP_MATMUL, inputs, 2, out, 1, &command));
     command->box.rank = batch + 3;

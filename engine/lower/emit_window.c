@@ -5,6 +5,8 @@
 // here, with the node's name.
 #include "lower/lower_state.h"
 
+#include "base/check.h"
+
 #include <inttypes.h>
 
 struct window {
@@ -59,6 +61,7 @@ enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_node *n
                                const struct eng_conv *conv, uint32_t x, uint32_t w, uint32_t bias,
                                uint32_t *out)
 {
+    base_assert(x != ENG_NONE && w != ENG_NONE);
     struct eng_desc desc;
     BASE_TRY(conv_desc(lower, node, conv, x, w, &desc));
     uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
@@ -85,6 +88,7 @@ enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_node *n
                                const struct eng_pool *pool, const int64_t *out_spatial, uint32_t x,
                                uint32_t *out, uint32_t *out_indices)
 {
+    base_assert(x != ENG_NONE);
     struct eng_desc desc = *eng_lower_desc(lower, x);
     if (pool->spatial < 1 || pool->spatial > ENG_SPATIAL_MAX || desc.rank != pool->spatial + 2) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u spatial dims on rank %u",

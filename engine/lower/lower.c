@@ -18,6 +18,8 @@ static const uint64_t no_elements[2]; // address of tensors without elements
 enum base_status eng_lower_grow(struct eng_lower *lower, void **items, uint32_t count,
                                 uint32_t *capacity, size_t item_bytes)
 {
+    base_assert(count <= *capacity);
+    base_assert(item_bytes > 0);
     if (count < *capacity) {
         return BASE_OK;
     }
@@ -51,6 +53,7 @@ enum base_status eng_list_add(struct eng_lower *lower, struct eng_list *list, ui
 enum base_status eng_lower_change(struct eng_lower *lower, enum eng_change_kind kind,
                                   uint32_t index, struct eng_scope *scope)
 {
+    base_assert(kind == ENG_CHANGE_SLOT ? scope != NULL : index < lower->program->tensor_count);
     void *items = lower->changes;
     BASE_TRY(eng_lower_grow(lower, &items, lower->change_count, &lower->change_capacity,
                             sizeof(struct eng_change)));
@@ -67,6 +70,9 @@ struct eng_mark eng_lower_mark(const struct eng_lower *lower)
 
 void eng_lower_undo(struct eng_lower *lower, const struct eng_mark *mark)
 {
+    base_assert(mark->tensors <= lower->program->tensor_count);
+    base_assert(mark->commands <= lower->program->command_count);
+    base_assert(mark->changes <= lower->change_count);
     while (lower->change_count > mark->changes) {
         const struct eng_change *change = &lower->changes[--lower->change_count];
         switch (change->kind) {
@@ -137,6 +143,7 @@ static bool is_float(enum eng_dtype dtype)
 static enum base_status bind_initializer(struct eng_lower *lower, struct eng_scope *scope,
                                          uint32_t value)
 {
+    base_assert(scope->graph->values[value].is_initializer);
     const struct eng_value *info = &scope->graph->values[value];
     const bool *fixed = scope == &lower->root ? lower->options->fixed : NULL;
     uint32_t tensor;
@@ -266,6 +273,7 @@ static enum base_status check_outputs(struct eng_lower *lower, const struct eng_
 
 enum base_status eng_lower_node(struct eng_lower *lower, const struct eng_node *node)
 {
+    base_assert(lower->scope != NULL);
     const struct eng_node *outer = lower->node;
     struct eng_mark before = eng_lower_mark(lower);
     lower->node = node;
@@ -320,6 +328,7 @@ static void name_outputs(struct eng_lower *lower, const struct eng_node *node)
 // Whether a tensor is `leaf` or moves elements of it.
 static bool reads(const struct eng_lower *lower, uint32_t tensor, uint32_t leaf)
 {
+    base_assert(tensor < lower->program->tensor_count);
     const struct eng_tensor *t = tensor_of(lower, tensor);
     for (uint32_t i = 0; t->kind == ENG_VIRTUAL && i < t->region_count; i++) {
         if (t->regions[i].source == leaf) {
@@ -379,6 +388,7 @@ static enum base_status name_wanted(struct eng_lower *lower, const struct eng_no
 // Values and sequences bound to one tensor are bound to another.
 static enum base_status rebind(struct eng_lower *lower, uint32_t old, uint32_t now)
 {
+    base_assert(old != now);
     for (uint32_t v = 0; v < lower->root.graph->value_count; v++) {
         struct eng_slot *slot = &lower->root.slots[v];
         if (slot->type == ENG_VALUE_TENSOR && slot->tensor == old) {

@@ -10,6 +10,7 @@
 
 bool eng_lower_is_known(const struct eng_lower *lower, uint32_t tensor)
 {
+    base_assert(tensor < lower->program->tensor_count);
     const struct eng_note *note = &lower->notes[tensor];
     return note->foldable && (note->content != NULL || lower->options->run_program != NULL ||
                               tensor_of(lower, tensor)->kind == ENG_VIRTUAL);
@@ -21,6 +22,7 @@ bool eng_lower_is_known(const struct eng_lower *lower, uint32_t tensor)
 static enum base_status visit(struct eng_lower *lower, uint32_t tensor, struct eng_list *seen,
                               struct eng_list *commands)
 {
+    base_assert(tensor < lower->program->tensor_count);
     struct eng_note *note = &lower->notes[tensor];
     if (note->stamp == lower->stamp) {
         return BASE_OK;
@@ -89,6 +91,7 @@ static enum base_status copy_tensors(struct eng_lower *lower, const struct eng_l
 
 static uint32_t mapped(const struct eng_lower *lower, uint32_t tensor)
 {
+    base_assert(tensor == ENG_NONE || lower->notes[tensor].stamp == lower->stamp);
     return tensor == ENG_NONE ? ENG_NONE : lower->notes[tensor].mapped;
 }
 
@@ -136,6 +139,7 @@ static enum base_status copy_command(struct eng_lower *lower, const struct eng_c
 static enum base_status cut_out(struct eng_lower *lower, uint32_t *roots, uint32_t count,
                                 struct eng_program *part)
 {
+    base_assert(count > 0);
     struct eng_list seen = {0};
     struct eng_list commands = {0};
     lower->stamp++;
@@ -197,6 +201,7 @@ enum base_status eng_lower_evaluate(struct eng_lower *lower, const uint32_t *ten
 
 enum base_status eng_lower_want(struct eng_lower *lower, uint32_t tensor)
 {
+    base_assert(tensor < lower->program->tensor_count);
     for (uint32_t i = 0; i < lower->wanted.count; i++) {
         if (lower->wanted.items[i] == tensor) {
             return BASE_OK;
@@ -244,6 +249,7 @@ static enum base_status want(struct eng_lower *lower, uint32_t tensor, bool *out
 
 enum base_status eng_lower_content(struct eng_lower *lower, uint32_t tensor, struct eng_array *out)
 {
+    base_assert(tensor < lower->program->tensor_count);
     if (lower->notes[tensor].content == NULL) {
         if (!lower->notes[tensor].foldable) {
             bool any;
@@ -314,6 +320,7 @@ static enum base_status pick_outputs(struct eng_lower *lower, const struct eng_n
 static enum base_status evaluate_picks(struct eng_lower *lower, struct folded *picks,
                                        uint32_t count)
 {
+    base_assert(count > 0);
     uint32_t *tensors = base_arena_alloc(lower->arena, count * sizeof(uint32_t));
     struct eng_array *arrays = base_arena_alloc(lower->arena, count * sizeof(struct eng_array));
     if (tensors == NULL || arrays == NULL) {
@@ -343,6 +350,7 @@ static enum base_status evaluate_picks(struct eng_lower *lower, struct folded *p
 enum base_status eng_lower_fold(struct eng_lower *lower, const struct eng_node *node,
                                 const struct eng_mark *before)
 {
+    base_assert(before->tensors <= lower->program->tensor_count);
     bool any = false;
     for (uint32_t i = 0; i < node->output_count && !any; i++) {
         const struct eng_slot *slot =

@@ -22,6 +22,7 @@ static enum base_status check_depth(struct eng_lower *lower, const struct eng_no
 static enum base_status new_scope(struct eng_lower *lower, const struct eng_graph *graph,
                                   struct eng_scope **out)
 {
+    base_assert(graph != NULL);
     struct eng_scope *scope = base_arena_zalloc(lower->arena, sizeof(*scope));
     size_t bytes = (size_t)graph->value_count * sizeof(struct eng_slot);
     if (scope == NULL) {
@@ -80,6 +81,7 @@ enum base_status eng_lower_inline(struct eng_lower *lower, const struct eng_node
                                   const struct eng_graph *graph, const struct eng_slot *inputs,
                                   struct eng_slot *outputs)
 {
+    base_assert(graph != NULL);
     BASE_TRY(check_depth(lower, node));
     struct eng_scope *outer = lower->scope;
     struct eng_scope *scope;
@@ -89,6 +91,7 @@ enum base_status eng_lower_inline(struct eng_lower *lower, const struct eng_node
     lower->depth++;
     enum base_status status = lower_scope(lower, node, outputs);
     lower->depth--;
+    base_assert(lower->scope == scope);
     lower->scope = outer;
     return status;
 }
@@ -99,6 +102,7 @@ enum base_status eng_lower_inline(struct eng_lower *lower, const struct eng_node
 static enum base_status carry_tensor(struct eng_lower *from, struct eng_lower *to, bool copy,
                                      uint32_t tensor, uint32_t *out)
 {
+    base_assert(from != to);
     struct eng_array array;
     BASE_TRY(eng_lower_content(from, tensor, &array));
     if (copy) {
@@ -131,6 +135,7 @@ static enum base_status carry_slot(struct eng_lower *from, struct eng_lower *to,
 static enum base_status bind_call(struct eng_lower *lower, struct eng_lower *body,
                                   const struct eng_slot *inputs)
 {
+    base_assert(body != lower);
     const struct eng_graph *graph = body->root.graph;
     for (uint32_t i = 0; i < graph->input_count; i++) {
         struct eng_slot slot;
@@ -154,6 +159,7 @@ static enum base_status bind_call(struct eng_lower *lower, struct eng_lower *bod
 // One run for all tensors among the outputs that need one.
 static enum base_status run_outputs(struct eng_lower *body, struct eng_slot *outputs)
 {
+    base_assert(body->closed);
     uint32_t count = body->root.graph->output_count;
     uint32_t *tensors = base_arena_alloc(body->arena, ((size_t)count + 1) * sizeof(uint32_t));
     struct eng_array *arrays =
@@ -214,6 +220,7 @@ enum base_status eng_lower_call(struct eng_lower *lower, const struct eng_node *
                                 const struct eng_graph *graph, const struct eng_slot *inputs,
                                 struct eng_slot *outputs)
 {
+    base_assert(graph != NULL);
     BASE_TRY(check_depth(lower, node));
     struct base_arena arena;
     base_arena_init(&arena, lower->arena->alloc, 0, 0);

@@ -12,6 +12,7 @@
 enum base_status eng_lower_reshape(struct eng_lower *lower, uint32_t tensor,
                                    const struct eng_desc *desc, uint32_t *out)
 {
+    base_assert(tensor < lower->program->tensor_count);
     struct eng_desc shape = *desc;
     uint32_t plain;
     BASE_TRY(eng_lower_plain(lower, tensor, &plain));
@@ -32,6 +33,7 @@ enum base_status eng_lower_reshape(struct eng_lower *lower, uint32_t tensor,
 enum base_status eng_lower_transpose(struct eng_lower *lower, uint32_t tensor, const uint32_t *perm,
                                      uint32_t *out)
 {
+    base_assert(tensor < lower->program->tensor_count);
     uint32_t plain;
     BASE_TRY(eng_lower_plain(lower, tensor, &plain));
     const struct eng_desc from = *eng_lower_desc(lower, plain);
@@ -59,6 +61,7 @@ enum base_status eng_lower_transpose(struct eng_lower *lower, uint32_t tensor, c
 enum base_status eng_lower_slice(struct eng_lower *lower, uint32_t tensor, const int64_t *starts,
                                  const int64_t *steps, const int64_t *sizes, uint32_t *out)
 {
+    base_assert(tensor < lower->program->tensor_count);
     uint32_t plain;
     BASE_TRY(eng_lower_plain(lower, tensor, &plain));
     const struct eng_desc from = *eng_lower_desc(lower, plain);
@@ -149,6 +152,7 @@ enum base_status eng_lower_concat(struct eng_lower *lower, const uint32_t *tenso
 enum base_status eng_lower_expand(struct eng_lower *lower, uint32_t tensor,
                                   const struct eng_desc *desc, uint32_t *out)
 {
+    base_assert(tensor < lower->program->tensor_count);
     uint32_t plain;
     BASE_TRY(eng_lower_plain(lower, tensor, &plain));
     const struct eng_desc from = *eng_lower_desc(lower, plain);

@@ -3,6 +3,7 @@
 #ifndef ENG_LOWER_STATE_H
 #define ENG_LOWER_STATE_H
 
+#include "base/check.h"
 #include "lower/lower.h"
 #include "program/region.h"
 
@@ -84,6 +85,7 @@ struct eng_lower {
 
 static inline struct eng_tensor *tensor_of(const struct eng_lower *lower, uint32_t tensor)
 {
+    base_assert(tensor < lower->program->tensor_count);
     return &lower->program->tensors[tensor];
 }
 

@@ -14,6 +14,7 @@
 
 static enum base_status add_region(struct eng_lower *lower, struct eng_wide *wide, bool *out_fits)
 {
+    base_assert(lower->region_count <= ENG_REGIONS_MAX);
     *out_fits = true;
     if (!eng_wide_canonical(wide)) {
         return BASE_OK;
@@ -39,6 +40,8 @@ static enum base_status add_region(struct eng_lower *lower, struct eng_wide *wid
 static enum base_status add_merged(struct eng_lower *lower, const struct eng_wide *outer,
                                    uint32_t *pairs, bool *out_done)
 {
+    base_assert(tensor_of(lower, outer->source)->kind == ENG_VIRTUAL);
+    base_assert(*pairs <= ENG_MERGE_PAIRS_MAX);
     const struct eng_tensor *source = tensor_of(lower, outer->source);
     const struct eng_region *inner = source->regions;
     uint32_t inner_count = source->region_count;
@@ -182,6 +185,7 @@ static uint32_t find_equal(const struct eng_lower *lower, uint64_t hash,
 
 static enum base_status remember(struct eng_lower *lower, uint64_t hash, uint32_t tensor)
 {
+    base_assert(tensor < lower->program->tensor_count);
     void *items = lower->merges;
     BASE_TRY(eng_lower_grow(lower, &items, lower->merge_count, &lower->merge_capacity,
                             sizeof(struct eng_merge_entry)));
@@ -197,6 +201,7 @@ static enum base_status remember(struct eng_lower *lower, uint64_t hash, uint32_
 static enum base_status new_virtual(struct eng_lower *lower, const struct eng_desc *desc,
                                     enum eng_layout layout, bool zero_fill, uint32_t *out)
 {
+    base_assert(lower->region_count <= ENG_REGIONS_MAX);
     uint64_t hash = virtual_hash(lower, desc, layout, zero_fill);
     *out = find_equal(lower, hash, desc, layout, zero_fill);
     if (*out != ENG_NONE) {
@@ -236,6 +241,7 @@ enum base_status eng_lower_begin(struct eng_lower *lower, const struct eng_desc 
 enum base_status eng_lower_end(struct eng_lower *lower, const struct eng_move *move,
                                enum eng_layout layout, uint32_t *out)
 {
+    base_assert((unsigned)layout <= ENG_CHANNELS_LAST);
     if (move->elements == 0) {
         BASE_TRY(eng_lower_known(lower, &move->desc, NULL, NULL, out));
         tensor_of(lower, *out)->layout = layout;
@@ -287,6 +293,7 @@ enum base_status eng_lower_virtual(struct eng_lower *lower, const struct eng_des
 static enum base_status convert(struct eng_lower *lower, uint32_t tensor, enum eng_layout layout,
                                 uint32_t *out)
 {
+    base_assert(tensor_of(lower, tensor)->layout != layout);
     const struct eng_desc desc = *eng_lower_desc(lower, tensor);
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
@@ -316,6 +323,7 @@ enum base_status eng_lower_plain(struct eng_lower *lower, uint32_t tensor, uint3
         }
     }
     *out = lower->notes[tensor].plain;
+    base_assert(tensor_of(lower, *out)->layout == ENG_PLAIN);
     return BASE_OK;
 }
 
@@ -341,6 +349,7 @@ enum base_status eng_lower_channels_last(struct eng_lower *lower, uint32_t tenso
         }
     }
     *out = lower->notes[tensor].last;
+    base_assert(tensor_of(lower, *out)->layout == ENG_CHANNELS_LAST);
     return BASE_OK;
 }
 
@@ -375,6 +384,7 @@ enum eng_layout eng_lower_natural(const struct eng_lower *lower, uint32_t tensor
 // Same elements in the same order as one source: shares its bytes.
 static enum base_status make_alias(struct eng_lower *lower, uint32_t tensor, uint32_t *out)
 {
+    base_assert(tensor_of(lower, tensor)->region_count == 1);
     const struct eng_tensor t = *tensor_of(lower, tensor);
     const struct eng_tensor source = *tensor_of(lower, t.regions[0].source);
     if (source.kind == ENG_CONST) {
@@ -418,6 +428,7 @@ static bool can_move_now(const struct eng_lower *lower, const struct eng_tensor 
 
 static enum base_status move_now(struct eng_lower *lower, uint32_t tensor, uint32_t *out)
 {
+    base_assert(tensor_of(lower, tensor)->kind == ENG_VIRTUAL);
     const struct eng_tensor t = *tensor_of(lower, tensor);
     size_t bytes = eng_desc_bytes(&t.desc);
     void *data = t.zero_fill ? base_arena_zalloc(lower->arena, bytes + 1)
@@ -438,6 +449,7 @@ static enum base_status move_now(struct eng_lower *lower, uint32_t tensor, uint3
 
 static enum base_status emit_raster(struct eng_lower *lower, uint32_t tensor, uint32_t *out)
 {
+    base_assert(tensor_of(lower, tensor)->kind == ENG_VIRTUAL);
     const struct eng_tensor t = *tensor_of(lower, tensor);
     struct eng_list sources = {0};
     lower->stamp++;
@@ -481,6 +493,7 @@ enum base_status eng_lower_real(struct eng_lower *lower, uint32_t tensor, uint32
         BASE_TRY(eng_lower_change(lower, ENG_CHANGE_REAL, tensor, NULL));
     }
     *out = lower->notes[tensor].real;
+    base_assert(tensor_of(lower, *out)->kind != ENG_VIRTUAL);
     return BASE_OK;
 }
 

@@ -4,8 +4,11 @@
 // decide and the arithmetic of dims and strides is all here.
 #include "program/box_view.h"
 
+#include "base/check.h"
+
 int64_t eng_box_count(const struct eng_box *box)
 {
+    base_assert(box->rank <= ENG_RANK_MAX);
     int64_t count = 1;
     for (uint32_t d = 0; d < box->rank; d++) {
         count *= box->size[d];
@@ -15,6 +18,7 @@ int64_t eng_box_count(const struct eng_box *box)
 
 bool eng_view_is_dense(const struct eng_box *box, const struct eng_view *view)
 {
+    base_assert(box->rank <= ENG_RANK_MAX);
     int64_t step = 1;
     for (uint32_t d = box->rank; d > 0; d--) {
         if (box->size[d - 1] != 1 && view->stride[d - 1] != step) {
@@ -27,6 +31,7 @@ bool eng_view_is_dense(const struct eng_box *box, const struct eng_view *view)
 
 bool eng_view_is_one(const struct eng_box *box, const struct eng_view *view)
 {
+    base_assert(box->rank <= ENG_RANK_MAX);
     for (uint32_t d = 0; d < box->rank; d++) {
         if (box->size[d] != 1 && view->stride[d] != 0) {
             return false;
@@ -38,6 +43,7 @@ bool eng_view_is_one(const struct eng_box *box, const struct eng_view *view)
 bool eng_view_is_channel(const struct eng_box *box, const struct eng_view *view, int64_t channels,
                          int64_t inner)
 {
+    base_assert(box->rank <= ENG_RANK_MAX);
     int64_t position = 1; // elements of the box inside the dim looked at
     for (uint32_t d = box->rank; d > 0; d--) {
         int64_t size = box->size[d - 1], wanted = 0;
@@ -68,6 +74,8 @@ bool eng_view_is_channel(const struct eng_box *box, const struct eng_view *view,
 bool eng_view_split(const struct eng_box *box, const struct eng_view *view, uint32_t rank,
                     const int64_t *sizes, int64_t *out_strides)
 {
+    base_assert(box->rank <= ENG_RANK_MAX);
+    base_assert(rank <= ENG_RANK_MAX);
     uint32_t from = box->rank;  // dims of the box not used up
     int64_t left = 1, step = 0; // what is left of the last one taken
     for (uint32_t d = rank; d > 0; d--) {
@@ -108,6 +116,7 @@ bool eng_view_split(const struct eng_box *box, const struct eng_view *view, uint
 
 bool eng_box_refine(const struct eng_box *a, const struct eng_box *b, struct eng_box *out)
 {
+    base_assert(a->rank <= ENG_RANK_MAX && b->rank <= ENG_RANK_MAX);
     int64_t reversed[ENG_RANK_MAX];
     uint32_t rank = 0, i = a->rank, j = b->rank;
     int64_t left_a = 1, left_b = 1;
@@ -143,6 +152,7 @@ static bool steps_evenly(const struct eng_view *view, uint32_t outer, uint32_t i
 
 void eng_box_collapse(struct eng_box *box, struct eng_view *views, uint32_t count)
 {
+    base_assert(box->rank <= ENG_RANK_MAX);
     uint32_t kept = 0;
     for (uint32_t d = 0; d < box->rank; d++) {
         if (box->size[d] == 1) {
@@ -153,6 +163,7 @@ void eng_box_collapse(struct eng_box *box, struct eng_view *views, uint32_t coun
             joins = steps_evenly(&views[v], kept - 1, d, box->size[d]);
         }
         uint32_t to = joins ? kept - 1 : kept++;
+        base_assert(to <= d);
         box->size[to] = joins ? box->size[to] * box->size[d] : box->size[d];
         for (uint32_t v = 0; v < count; v++) {
             views[v].stride[to] = views[v].stride[d];

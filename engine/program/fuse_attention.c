@@ -2,6 +2,7 @@
 // backwards, and the transposition behind it that merges heads. Called by fuse.c on the planning
 // thread.
 #include "program/box_view.h"
+#include "base/check.h"
 #include "program/fuse.h"
 #include "program/fuse_index.h"
 
@@ -35,6 +36,7 @@ static bool is_product(const struct attention *attention, const struct eng_comma
 // The batch dims of a product, as a box.
 static struct eng_box batch_of(const struct eng_command *command)
 {
+    base_assert(command->u.matmul.batch_rank + 3 == command->box.rank);
     struct eng_box box = command->box;
     box.rank = command->u.matmul.batch_rank;
     return box;
@@ -225,6 +227,8 @@ static bool match_permutation(const struct attention *attention, const struct en
 static enum base_status replace_with_attention(struct eng_fuse *fuse, uint32_t at,
                                                const struct attention *attention)
 {
+    base_assert(attention->first != NULL);
+    base_assert(attention->second != NULL);
     struct eng_command command = {
         .op = ENG_OP_ATTENTION,
         .node = attention->second->node,

@@ -3,6 +3,7 @@
 // command a backend goes through the image in bands of rows, and they never leave the cache. Called
 // by fuse.c on the planning thread, after bias, residual and activation have moved in.
 #include "program/fuse.h"
+#include "base/check.h"
 #include "program/fuse_index.h"
 
 #include <string.h>
@@ -82,6 +83,7 @@ static uint32_t find_behind(const struct eng_fuse *fuse, uint32_t depthwise)
 
 static enum base_status make_chain(struct eng_fuse *fuse, const uint32_t *parts, uint32_t count)
 {
+    base_assert(count > 1 && count <= ENG_CHAIN_MAX);
     struct eng_program *program = fuse->program;
     struct eng_conv_chain *chain = base_arena_zalloc(program->arena, sizeof *chain);
     struct eng_command command = {.op = ENG_OP_CONV_CHAIN, .input_count = 1, .u.chain = chain};

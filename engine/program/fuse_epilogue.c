@@ -2,6 +2,7 @@
 // where its last absorbed command was, because the residual must be there when it runs. Called by
 // fuse.c on the planning thread.
 #include "program/box_view.h"
+#include "base/check.h"
 #include "program/fuse.h"
 #include "program/fuse_index.h"
 
@@ -82,6 +83,8 @@ static enum base_status add_input(const struct eng_fuse *fuse, struct eng_comman
 static enum base_status take_sum(const struct eng_fuse *fuse, struct eng_command *product,
                                  const struct eng_command *add, bool *out_taken)
 {
+    base_assert(add->op == ENG_OP_BINARY);
+    base_assert(epilogue_of(product) != NULL);
     struct eng_epilogue *epilogue = epilogue_of(product);
     uint32_t result = product->outputs[0];
     uint32_t mine = eng_fuse_root(fuse, add->inputs[0]) == result ? 0 : 1;

@@ -2,6 +2,7 @@
 // result, each of the others read by commands of the cone alone. Called by fuse.c on the planning
 // thread.
 #include "program/box_view.h"
+#include "base/check.h"
 #include "program/fuse.h"
 #include "program/fuse_index.h"
 
@@ -76,6 +77,7 @@ static uint32_t operand_count(const struct eng_command *command)
 // Place of the member that makes a tensor, cone->count when none does.
 static uint32_t member_of(const struct cone *cone, uint32_t tensor)
 {
+    base_assert(cone->count <= ENG_EXPR_OPS_MAX);
     uint32_t maker = cone->fuse->producer[eng_fuse_root(cone->fuse, tensor)];
     for (uint32_t i = 0; maker != ENG_NONE && i < cone->count; i++) {
         if (cone->members[i] == maker) {
@@ -127,6 +129,7 @@ static bool unite_boxes(const struct cone *cone, struct eng_box *out)
 static uint32_t load_of(const struct cone *cone, struct built *built, uint32_t tensor,
                         const struct eng_view *view)
 {
+    base_assert(built->expr.load_count <= ENG_EXPR_LOADS_MAX);
     for (uint32_t i = 0; i < built->expr.load_count; i++) {
         if (eng_fuse_root(cone->fuse, built->inputs[i]) == eng_fuse_root(cone->fuse, tensor) &&
             memcmp(&built->views[i], view, sizeof(*view)) == 0) {
@@ -172,6 +175,7 @@ static bool gather_loads(const struct cone *cone, struct built *built)
 
 static bool push(struct built *built, const struct eng_expr_op *op, uint8_t *out_register)
 {
+    base_assert(built->expr.op_count <= ENG_EXPR_OPS_MAX);
     for (uint32_t i = 0; op->kind == ENG_EXPR_CONST && i < built->expr.op_count; i++) {
         if (built->expr.ops[i].kind == ENG_EXPR_CONST &&
             memcmp(&built->expr.ops[i].alpha, &op->alpha, sizeof(op->alpha)) == 0) {
@@ -246,6 +250,7 @@ static bool is_named(const struct built *built, enum eng_unary_fn *out_fn)
 // early where the cone has become a function with a name.
 static void grow(struct cone *cone, struct built *built)
 {
+    base_assert(cone->count == 1);
     const struct eng_program *program = cone->fuse->program;
     uint32_t last = cone->members[0];
     uint32_t until = last > REACH_MAX ? last - REACH_MAX : 0;
@@ -272,6 +277,8 @@ static void grow(struct cone *cone, struct built *built)
 
 static enum base_status replace(struct cone *cone, const struct built *built)
 {
+    base_assert(cone->count > 1);
+    base_assert(built->expr.op_count > 0);
     struct eng_program *program = cone->fuse->program;
     uint32_t at = cone->members[0];
     struct eng_command command = {.node = program->commands[at].node};

@@ -12,6 +12,7 @@
 
 uint32_t eng_fuse_root(const struct eng_fuse *fuse, uint32_t tensor)
 {
+    base_assert(tensor < fuse->program->tensor_count);
     uint32_t alias = fuse->program->tensors[tensor].alias;
     return alias == ENG_NONE ? tensor : alias;
 }
@@ -92,6 +93,7 @@ struct eng_command *eng_fuse_producer(const struct eng_fuse *fuse, uint32_t tens
 
 static bool reads(const struct eng_fuse *fuse, uint32_t command, uint32_t root)
 {
+    base_assert(command < fuse->program->command_count);
     const struct eng_command *c = &fuse->program->commands[command];
     for (uint32_t i = 0; i < c->input_count; i++) {
         if (c->inputs[i] != ENG_NONE && eng_fuse_root(fuse, c->inputs[i]) == root) {
@@ -152,6 +154,7 @@ static void release(struct eng_fuse *fuse, const struct eng_command *command)
     release_inputs(fuse, command, fuse->list, &count);
     while (count > 0) {
         uint32_t next = fuse->list[--count];
+        base_assert(next < fuse->program->command_count);
         const struct eng_command *dead = &fuse->program->commands[next];
         if (!fuse->gone[next] && !is_needed(fuse, dead)) {
             fuse->gone[next] = true;
@@ -162,6 +165,8 @@ static void release(struct eng_fuse *fuse, const struct eng_command *command)
 
 void eng_fuse_remove(struct eng_fuse *fuse, uint32_t command)
 {
+    base_assert(command < fuse->program->command_count);
+    base_assert(!fuse->gone[command]);
     fuse->gone[command] = true;
     release(fuse, &fuse->program->commands[command]);
 }
@@ -177,6 +182,7 @@ void eng_fuse_sweep(struct eng_fuse *fuse)
 
 void eng_fuse_replace(struct eng_fuse *fuse, uint32_t at, const struct eng_command *with)
 {
+    base_assert(at < fuse->program->command_count);
     struct eng_command old = fuse->program->commands[at];
     // The new uses first, so that what both need stays.
     for (uint32_t i = 0; i < with->input_count; i++) {
@@ -200,6 +206,7 @@ void eng_fuse_finish(struct eng_fuse *fuse)
         }
     }
     program->command_count = kept;
+    base_assert(kept <= program->command_capacity);
 }
 
 bool eng_fuse_is_f32(const struct eng_fuse *fuse, uint32_t tensor)
@@ -209,12 +216,15 @@ bool eng_fuse_is_f32(const struct eng_fuse *fuse, uint32_t tensor)
 
 int64_t eng_fuse_count(const struct eng_fuse *fuse, uint32_t tensor)
 {
+    base_assert(tensor < fuse->program->tensor_count);
     return eng_desc_count(&fuse->program->tensors[tensor].desc);
 }
 
 bool eng_fuse_constant(const struct eng_fuse *fuse, const struct eng_command *command,
                        uint32_t input, float *out)
 {
+    base_assert(command->op == ENG_OP_BINARY);
+    base_assert(input < command->input_count);
     const struct eng_view *view = &command->views[input];
     if (!eng_fuse_is_f32(fuse, command->inputs[input])) {
         return false;

@@ -8,6 +8,7 @@
 // spellings. Only what is read backwards is checked: a value in between that somebody else reads
 // as well stays where it is. Called by fuse.c on the planning thread.
 #include "program/box_view.h"
+#include "base/check.h"
 #include "program/fuse.h"
 #include "program/fuse_index.h"
 
@@ -24,6 +25,7 @@ struct norm {
 
 static uint32_t root_of(const struct norm *norm, const struct eng_command *command, uint32_t input)
 {
+    base_assert(input < command->input_count);
     return eng_fuse_root(norm->fuse, command->inputs[input]);
 }
 
@@ -238,6 +240,7 @@ static bool match_product(const struct norm *norm, const struct eng_command *com
 // x * k + (bias - mean * k), given the sum's operands.
 static bool match_affine(struct norm *norm, const struct eng_command *add, uint32_t product)
 {
+    base_assert(product < 2);
     const struct eng_command *xk = maker(norm, root_of(norm, add, product));
     const struct eng_command *rest = maker(norm, root_of(norm, add, 1 - product));
     if (!eng_fuse_is_binary(norm->fuse, xk, ENG_MUL) ||
@@ -284,6 +287,8 @@ static bool match_norm(struct norm *norm, const struct eng_command *last)
 
 static bool replace_with_norm(struct eng_fuse *fuse, uint32_t at, const struct norm *norm)
 {
+    base_assert(norm->x != ENG_NONE);
+    base_assert(norm->n >= ROW_MIN);
     struct base_arena *arena = fuse->program->arena;
     uint32_t *inputs = base_arena_alloc(arena, 3 * sizeof(*inputs));
     if (inputs == NULL) {

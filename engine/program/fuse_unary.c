@@ -4,6 +4,7 @@
 // the candidates differ from each other and far outside; TOLERANCE is what constants written with
 // seven digits bring.
 #include "program/fuse.h"
+#include "base/check.h"
 #include "program/scalar.h"
 
 #include <math.h>
@@ -52,6 +53,7 @@ static bool agrees(const struct eng_expr *expr, enum eng_unary_fn fn)
 
 bool eng_expr_is_unary(const struct eng_expr *expr, enum eng_unary_fn *out_fn)
 {
+    base_assert(expr->op_count <= ENG_EXPR_OPS_MAX);
     static const enum eng_unary_fn candidates[] = {ENG_GELU, ENG_GELU_TANH, ENG_HARD_SWISH};
     if (expr->load_count != 1 || expr->op_count == 0) {
         return false;

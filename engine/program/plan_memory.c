@@ -33,6 +33,7 @@ struct planner {
 
 static uint32_t root_of(const struct eng_program *program, uint32_t tensor)
 {
+    base_assert(tensor < program->tensor_count);
     uint32_t alias = program->tensors[tensor].alias;
     return alias == ENG_NONE ? tensor : alias;
 }
@@ -122,6 +123,7 @@ static enum base_status make_blocks(struct planner *planner, size_t *out_unshare
                 planner->blocks[block] =
                     (struct block){.begin = c, .bytes = bytes, .number = block};
             }
+            base_assert(planner->blocks[block].begin <= end);
             planner->blocks[block].end = end;
             planner->block_of[tensor] = block;
         }
@@ -214,6 +216,7 @@ struct free_list {
 // Joins neighbours; when the list is full the smallest place is forgotten.
 static void give_back(struct free_list *list, size_t offset, size_t bytes)
 {
+    base_assert(list->count <= FREE_PLACES);
     for (uint32_t i = 0; i < list->count;) {
         bool before = list->places[i].offset + list->places[i].bytes == offset;
         bool after = offset + bytes == list->places[i].offset;
@@ -244,6 +247,8 @@ static void give_back(struct free_list *list, size_t offset, size_t bytes)
 
 static bool take_free(struct free_list *list, size_t bytes, size_t *out_offset)
 {
+    base_assert(list->count <= FREE_PLACES);
+    base_assert(bytes > 0);
     uint32_t best = FREE_PLACES;
     for (uint32_t i = 0; i < list->count; i++) {
         if (list->places[i].bytes >= bytes &&
@@ -316,6 +321,7 @@ static enum base_status plan(struct planner *planner, struct eng_memory_plan *ou
     }
     find_last_reads(planner);
     BASE_TRY(make_blocks(planner, &out->unshared_bytes));
+    base_assert(planner->count < outputs);
     BASE_TRY(planner->count <= ENG_PLAN_TENSORS_MAX ? place_by_size(planner, &out->total_bytes)
                                                     : place_by_time(planner, &out->total_bytes));
     for (uint32_t t = 0; t < program->tensor_count; t++) {

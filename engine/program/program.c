@@ -119,6 +119,7 @@ const char *eng_reduce_text(enum eng_reduce_fn fn)
 
 void eng_program_init(struct eng_program *program, struct base_arena *arena)
 {
+    base_assert(arena != NULL);
     *program = (struct eng_program){.arena = arena};
 }
 
@@ -126,6 +127,8 @@ void eng_program_init(struct eng_program *program, struct base_arena *arena)
 static enum base_status grow(struct base_arena *arena, void **items, uint32_t count,
                              uint32_t *capacity, size_t item_bytes, uint32_t limit)
 {
+    base_assert(count <= *capacity);
+    base_assert(item_bytes > 0);
     if (count < *capacity) {
         return BASE_OK;
     }
@@ -149,6 +152,8 @@ enum base_status eng_program_tensor(struct eng_program *program, enum eng_tensor
                                     enum eng_layout layout, const struct eng_desc *desc,
                                     uint32_t *out)
 {
+    base_assert((unsigned)kind <= ENG_VIRTUAL);
+    base_assert(desc->rank <= ENG_RANK_MAX);
     void *items = program->tensors;
     BASE_TRY(grow(program->arena, &items, program->tensor_count, &program->tensor_capacity,
                   sizeof(struct eng_tensor), ENG_TENSORS_MAX));
@@ -163,6 +168,7 @@ enum base_status eng_program_command(struct eng_program *program, enum eng_atomi
                                      uint32_t input_count, uint32_t output_count,
                                      struct eng_command **out)
 {
+    base_assert((unsigned)op < ENG_OP_COUNT);
     void *items = program->commands;
     BASE_TRY(grow(program->arena, &items, program->command_count, &program->command_capacity,
                   sizeof(struct eng_command), ENG_COMMANDS_MAX));

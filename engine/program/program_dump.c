@@ -5,6 +5,7 @@
 #include "program/program.h"
 
 #include "base/buffer.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <inttypes.h>
@@ -53,6 +54,7 @@ static enum base_status dump_epilogue(const struct eng_epilogue *epilogue, struc
 
 static enum base_status dump_instructions(const struct eng_expr *expr, struct base_buffer *out)
 {
+    base_assert(expr->op_count <= ENG_EXPR_OPS_MAX);
     for (uint32_t i = 0; i < expr->op_count; i++) {
         const struct eng_expr_op *op = &expr->ops[i];
         uint32_t to = expr->load_count + i;
@@ -76,6 +78,7 @@ static enum base_status dump_instructions(const struct eng_expr *expr, struct ba
 static enum base_status dump_views(const struct eng_command *command, uint32_t views,
                                    struct base_buffer *out)
 {
+    base_assert(views <= ENG_COMMAND_VIEWS_MAX);
     for (uint32_t v = 0; v < views; v++) {
         BASE_TRY(base_buffer_printf(out, " [%" PRId64, command->views[v].offset));
         for (uint32_t d = 0; d < command->box.rank; d++) {
@@ -102,6 +105,7 @@ static enum base_status dump_unary(const struct eng_command *command, struct bas
 static enum base_status dump_box(const struct eng_command *command, uint32_t views,
                                  struct base_buffer *out)
 {
+    base_assert(command->box.rank <= ENG_RANK_MAX);
     BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
     return dump_views(command, views, out);
 }
@@ -168,6 +172,7 @@ static enum base_status dump_conv(const struct eng_command *command, struct base
 
 static enum base_status dump_chain(const struct eng_command *command, struct base_buffer *out)
 {
+    base_assert(command->u.chain->count <= ENG_CHAIN_MAX);
     const struct eng_conv_chain *chain = command->u.chain;
     for (uint32_t i = 0; i < chain->count; i++) {
         BASE_TRY(base_buffer_printf(out, i == 0 ? "" : " |"));
@@ -218,6 +223,7 @@ static enum base_status dump_parameters(const struct eng_command *command, struc
 static enum base_status dump_regions(const struct eng_program *program,
                                      const struct eng_command *command, struct base_buffer *out)
 {
+    base_assert(command->op == ENG_OP_RASTER);
     enum { SHOWN_MAX = 8 };
     for (uint32_t i = 0; i < command->u.raster.count; i++) {
         if (i == SHOWN_MAX) {

@@ -5,6 +5,7 @@
 // promise is named. Linear in the program.
 #include "program/program.h"
 
+#include "base/check.h"
 #include "model/graph.h"
 #include "program/region.h"
 
@@ -40,6 +41,7 @@ static enum base_status refuse(const struct check *check, const char *format, ..
 
 static const struct eng_tensor *tensor_at(const struct check *check, uint32_t number)
 {
+    base_assert(number < check->program->tensor_count);
     return &check->program->tensors[number];
 }
 
@@ -162,6 +164,7 @@ static enum base_status check_epilogue(const struct check *check,
 // View v stays within input v over the dims of the box.
 static enum base_status check_views(const struct check *check, uint32_t views)
 {
+    base_assert(views <= ENG_COMMAND_VIEWS_MAX);
     const struct eng_command *command = check->command;
     if (command->box.rank > ENG_RANK_MAX || command->input_count < views) {
         return refuse(check, "a box of %" PRIu32 " dims", command->box.rank);
@@ -395,6 +398,7 @@ static enum base_status (*const parameter_checks[])(const struct check *check) =
 
 static enum base_status check_parameters(const struct check *check)
 {
+    base_assert((unsigned)check->command->op < ENG_OP_COUNT);
     return parameter_checks[check->command->op](check);
 }
 

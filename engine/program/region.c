@@ -25,6 +25,7 @@ void eng_wide_of(const struct eng_region *region, struct eng_wide *out)
 
 bool eng_wide_canonical(struct eng_wide *wide)
 {
+    base_assert(wide->rank <= ENG_WIDE_RANK_MAX);
     struct eng_wide_dim kept[ENG_WIDE_RANK_MAX];
     uint32_t rank = 0;
     for (uint32_t d = 0; d < wide->rank; d++) {
@@ -63,6 +64,7 @@ bool eng_wide_canonical(struct eng_wide *wide)
 
 int64_t eng_wide_volume(const struct eng_wide *wide)
 {
+    base_assert(wide->rank <= ENG_WIDE_RANK_MAX);
     int64_t volume = 1;
     for (uint32_t d = 0; d < wide->rank; d++) {
         volume *= wide->dims[d].size;
@@ -83,6 +85,7 @@ static int64_t unrolled_dims(const struct eng_wide *wide, bool unrolled[ENG_WIDE
                 smallest = d;
             }
         }
+        base_assert(smallest < wide->rank && wide->dims[smallest].size > 0);
         unrolled[smallest] = true;
         if (wide->dims[smallest].size > ENG_UNROLL_MAX / product) {
             return INT64_MAX;
@@ -119,6 +122,7 @@ void eng_wide_regions(const struct eng_wide *wide, struct eng_region *out)
                 rest /= dim->size;
                 continue;
             }
+            base_assert(region->rank < ENG_REGION_RANK_MAX);
             region->size[region->rank] = dim->size;
             region->src_stride[region->rank] = dim->src;
             region->dst_stride[region->rank++] = dim->dst;
@@ -139,6 +143,7 @@ static bool reach(int64_t size, int64_t stride, int64_t *min, int64_t *max)
 
 bool eng_wide_span(const struct eng_wide *wide, struct eng_region_span *out)
 {
+    base_assert(wide->rank <= ENG_WIDE_RANK_MAX);
     struct eng_region_span span = {wide->src_offset, wide->src_offset, wide->dst_offset,
                                    wide->dst_offset};
     int64_t volume = 1;
@@ -173,6 +178,7 @@ bool eng_region_fits(const struct eng_region *region, int64_t src_count, int64_t
 
 bool eng_region_is_identity(const struct eng_region *region, int64_t count)
 {
+    base_assert(region->rank <= ENG_REGION_RANK_MAX);
     if (region->src_offset != 0 || region->dst_offset != 0 || region->accumulate) {
         return false;
     }
@@ -198,6 +204,7 @@ static void move_row(const char *from, int64_t from_step, char *to, int64_t to_s
 void eng_region_move(const struct eng_region *region, size_t bytes, const void *source,
                      void *destination)
 {
+    base_assert(region->rank <= ENG_REGION_RANK_MAX);
     base_assert(!region->accumulate);
     int64_t unit = (int64_t)bytes;
     uint32_t rank = region->rank;

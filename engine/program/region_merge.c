@@ -49,6 +49,7 @@ enum grid_kind { GRID_INNER, GRID_BOTH, GRID_EXTENTS, GRID_EXTENTS_BOTH, GRID_KI
 
 static bool add_step(struct grid *grid, int64_t step)
 {
+    base_assert(step > 0);
     uint32_t at = 0;
     while (at < grid->count && grid->levels[at].step > step) {
         at++;
@@ -68,6 +69,7 @@ static bool add_step(struct grid *grid, int64_t step)
 static bool add_steps(struct grid *grid, const struct eng_wide *outer, const struct eng_wide *inner,
                       enum grid_kind kind)
 {
+    base_assert((unsigned)kind < GRID_KIND_COUNT);
     bool extents = kind == GRID_EXTENTS || kind == GRID_EXTENTS_BOTH;
     grid->count = 0;
     for (uint32_t d = 0; d < inner->rank; d++) {
@@ -119,6 +121,7 @@ static bool build_grid(struct grid *grid, const struct eng_wide *outer,
 static bool place(const struct grid *grid, int64_t stride, int64_t size, int64_t other,
                   struct pieces *pieces)
 {
+    base_assert(pieces->count < ENG_WIDE_RANK_MAX);
     struct piece *piece = &pieces->items[pieces->count++];
     *piece = (struct piece){LEVELS_MAX, 0, size, other};
     if (stride == 0) {
@@ -202,6 +205,7 @@ static bool place_inner(struct grid *grid, const struct eng_wide *inner)
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
+    base_assert(b > 0);
     return a / b - (a % b < 0 ? 1 : 0);
 }
 
@@ -209,6 +213,8 @@ static int64_t floor_div(int64_t a, int64_t b)
 // one. False: there is none. By the extended Euclidean algorithm.
 static bool meet(int64_t first, int64_t factor, int64_t modulus, int64_t *out_i, int64_t *out_next)
 {
+    base_assert(factor > 0);
+    base_assert(modulus > 0);
     int64_t a = factor;
     int64_t b = modulus;
     int64_t x = 1; // a == x * factor (mod modulus)
@@ -310,6 +316,8 @@ static enum eng_merge clip_level(const struct level *level, uint32_t at, struct 
 static enum eng_merge merge_on_grid(const struct eng_wide *outer, const struct eng_wide *inner,
                                     enum grid_kind kind, struct eng_wide *out)
 {
+    base_assert(outer->rank <= ENG_WIDE_RANK_MAX);
+    base_assert(inner->rank <= ENG_WIDE_RANK_MAX);
     struct grid grid;
     struct pieces pieces = {.count = 0};
     if (!build_grid(&grid, outer, inner, kind) || !place_inner(&grid, inner)) {
@@ -320,6 +328,7 @@ static enum eng_merge merge_on_grid(const struct eng_wide *outer, const struct e
             return ENG_MERGE_NO;
         }
     }
+    base_assert(grid.count > 0 && grid.count <= LEVELS_MAX);
     int64_t unit = grid.levels[grid.count - 1].step;
     if (outer->src_offset % unit != inner->dst_offset % unit) {
         return ENG_MERGE_EMPTY; // interleaved: never the same element

@@ -4,6 +4,8 @@
 // undefined.
 #include "program/scalar.h"
 
+#include "base/check.h"
+
 #include <math.h>
 
 static double gelu_tanh(double x)
@@ -72,6 +74,7 @@ static double plain_unary(enum eng_unary_fn fn, double x)
 
 double eng_scalar_unary(enum eng_unary_fn fn, double x, double alpha, double beta)
 {
+    base_assert((unsigned)fn < ENG_UNARY_COUNT);
     if (library[fn] != NULL) {
         return library[fn](x);
     }
@@ -118,6 +121,7 @@ static int binary_places(double by)
 
 double eng_scalar_binary(enum eng_binary_fn fn, double a, double b)
 {
+    base_assert((unsigned)fn < ENG_BINARY_COUNT);
     switch (fn) {
     case ENG_ADD:
         return a + b;

@@ -304,11 +304,13 @@ static error_t take_target(struct parse *parse, const char *value)
         options->target_text[0] = '\0';
         return 0;
     }
-    if (pol_expr_compile(text, NULL, 0, &options->target, &bytes, &wrong)) {
+    if (pol_expr_compile(text, (struct pol_expr_space){NULL, 0}, &options->target, &bytes,
+                         &wrong)) {
         options->target_program = malloc(bytes);
     }
     if (options->target_program == NULL ||
-        !pol_expr_compile(text, options->target_program, bytes, &options->target, &bytes, &wrong)) {
+        !pol_expr_compile(text, (struct pol_expr_space){options->target_program, bytes},
+                          &options->target, &bytes, &wrong)) {
         (void)base_error_set(parse->error, BASE_ERR_INVALID, "--target, line %u, column %u: %s",
                              wrong.line, wrong.column,
                              wrong.message != NULL ? wrong.message : "out of memory");

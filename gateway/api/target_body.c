@@ -223,14 +223,14 @@ static enum base_status parse_expression(const struct gw_json_at *at, const char
     // The program keeps at most POL_EXPR_TEXT_MAX bytes of it; more is refused by the compiler.
     uint32_t text_size = size > POL_EXPR_TEXT_MAX ? POL_EXPR_TEXT_MAX + 1 : (uint32_t)size;
     struct pol_text text = {json_string_value(value), text_size};
-    bool ok = pol_expr_compile(text, NULL, 0, &expr, &bytes, &where);
+    bool ok = pol_expr_compile(text, (struct pol_expr_space){NULL, 0}, &expr, &bytes, &where);
 
     if (ok) {
         void *memory = base_arena_alloc(arena, bytes);
         if (memory == NULL) {
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
-        ok = pol_expr_compile(text, memory, bytes, &expr, &bytes, &where);
+        ok = pol_expr_compile(text, (struct pol_expr_space){memory, bytes}, &expr, &bytes, &where);
     }
     if (!ok) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: line %u, column %u: %s", at->path,

@@ -98,22 +98,21 @@ static uint32_t smallest_rise(const struct stage *stage, uint64_t devices)
     return high;
 }
 
-struct pol_power_plan pol_power(const struct pol_test *test, uint64_t stage_devices,
-                                uint64_t control_devices, uint32_t base_ppm, uint32_t rise_ppm,
-                                uint64_t completions_per_hour)
+struct pol_power_plan pol_power(const struct pol_test *test, struct pol_power_ask ask)
 {
     double beta = test->beta_ppm > 0 ? (double)test->beta_ppm / MILLION : 1.0 / MILLION;
-    struct stage stage = {
-        .test = *test,
-        .control_share = stage_devices > 0 ? (double)control_devices / (double)stage_devices : 0,
-        .base = base_ppm < MILLION ? (double)base_ppm / MILLION : 1,
-        .z = quantile(beta < 0.5 ? beta : 0.5)};
-    struct pol_power_plan plan = {.devices = devices_needed(&stage, (double)rise_ppm / MILLION),
-                                  .smallest_rise_ppm = smallest_rise(&stage, stage_devices)};
-    plan.can_detect = plan.devices <= stage_devices;
+    struct stage stage = {.test = *test,
+                          .control_share = ask.stage_devices > 0 ? (double)ask.control_devices /
+                                                                       (double)ask.stage_devices
+                                                                 : 0,
+                          .base = ask.base_ppm < MILLION ? (double)ask.base_ppm / MILLION : 1,
+                          .z = quantile(beta < 0.5 ? beta : 0.5)};
+    struct pol_power_plan plan = {.devices = devices_needed(&stage, (double)ask.rise_ppm / MILLION),
+                                  .smallest_rise_ppm = smallest_rise(&stage, ask.stage_devices)};
+    plan.can_detect = plan.devices <= ask.stage_devices;
     plan.control = (uint64_t)((double)plan.devices * stage.control_share + 0.5);
-    if (completions_per_hour > 0) {
-        double seconds = (double)plan.devices / (double)completions_per_hour * HOUR_SECONDS;
+    if (ask.completions_per_hour > 0) {
+        double seconds = (double)plan.devices / (double)ask.completions_per_hour * HOUR_SECONDS;
         plan.seconds = (uint64_t)(seconds + 0.999);
     }
     return plan;

@@ -127,10 +127,15 @@ struct pol_power_plan {
     uint64_t seconds;           // until `devices` have completed at the given rate; 0: unknown
 };
 
+// Of whom, and what is to be found.
+struct pol_power_ask {
+    uint64_t stage_devices, control_devices;
+    uint32_t base_ppm;             // how often it fails without the change
+    uint32_t rise_ppm;             // what is to be found
+    uint64_t completions_per_hour; // 0: not known
+};
 // A stage of `stage_devices` updated and `control_devices` control devices, where
 // `completions_per_hour` devices complete; control fails at `base_ppm`.
-struct pol_power_plan pol_power(const struct pol_test *test, uint64_t stage_devices,
-                                uint64_t control_devices, uint32_t base_ppm, uint32_t rise_ppm,
-                                uint64_t completions_per_hour);
+struct pol_power_plan pol_power(const struct pol_test *test, struct pol_power_ask ask);
 
 #endif

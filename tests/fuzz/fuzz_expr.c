@@ -87,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct pol_expr *expr;
     size_t bytes;
     struct pol_text given = {text, (uint32_t)text_size};
-    if (!pol_expr_compile(given, memory[0], sizeof(memory[0]), &expr, &bytes, &error)) {
+    if (!pol_expr_compile(given, (struct pol_expr_space){memory[0], sizeof(memory[0])}, &expr,
+                          &bytes, &error)) {
         base_check(error.offset <= text_size);
         base_check(error.line >= 1);
         base_check(error.column >= 1);
@@ -108,8 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const struct pol_expr *again;
     size_t again_bytes;
-    base_check(
-        pol_expr_compile(pol_expr_text(expr), memory[1], bytes, &again, &again_bytes, &error));
+    base_check(pol_expr_compile(pol_expr_text(expr), (struct pol_expr_space){memory[1], bytes},
+                                &again, &again_bytes, &error));
     base_check(again_bytes == bytes);
     base_check(pol_expr_eval(again, &attrs, NULL) == truth);
     return 0;

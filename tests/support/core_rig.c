@@ -486,8 +486,9 @@ static struct pol_target make_target(uint32_t slot, const char *attr, const char
         struct pol_target out = {0};
         struct pol_expr_error error = {0};
         size_t bytes;
-        if (!pol_expr_compile((struct pol_text){attr, size}, target->program,
-                              sizeof(target->program), &out.expr, &bytes, &error)) {
+        if (!pol_expr_compile((struct pol_text){attr, size},
+                              (struct pol_expr_space){target->program, sizeof(target->program)},
+                              &out.expr, &bytes, &error)) {
             fail_msg("%s: %s", attr, error.message);
         }
         return out;

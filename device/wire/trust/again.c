@@ -4,9 +4,12 @@
 // written and when read, so a set of marks has one encoding only.
 #include "wire/trust/again.h"
 
+#include "base/check.h"
+
 // One task has one mark, and a mark is of a rollout.
 static bool marks_ok(const struct wire_again *marks, uint32_t count)
 {
+    base_assert(count <= WIRE_AGAIN_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (marks[i].rollout_id == 0 || (i > 0 && marks[i - 1].task_id >= marks[i].task_id)) {
             return false;

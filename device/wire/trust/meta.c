@@ -4,6 +4,7 @@
 // thread, nothing is allocated: a snapshot's entries stay raw and are walked.
 #include "wire/trust/meta.h"
 
+#include "base/check.h"
 #include "wire/manifest.h"
 #include "wire/trust/statement.h"
 #include "wire/wiretext.h"
@@ -260,6 +261,7 @@ bool wire_timestamp_kills(const struct wire_timestamp *timestamp,
 
 static bool director_ok(const struct wire_director *director)
 {
+    base_assert(director->count <= WIRE_DIRECTOR_ENTRIES_MAX);
     for (uint32_t i = 0; i < director->count; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
         bool stop = entry->manifest_bytes == 0 && wire_sha256_is_zero(&entry->manifest);

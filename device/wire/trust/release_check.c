@@ -5,6 +5,8 @@
 // those that are missing, since one often explains the other.
 #include "wire/trust/release_check.h"
 
+#include "base/check.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ struct check {
 
 static void key_id_of(const struct check *check, uint32_t key, struct wire_sha256 *out)
 {
+    base_assert(key < check->root->key_count);
     check->verifier->sha256(check->verifier->ctx, check->root->keys[key], WIRE_PUBLIC_KEY_BYTES,
                             NULL, out);
 }
@@ -42,6 +45,7 @@ static uint32_t find_key(const struct check *check, const uint8_t *key_id)
 
 static bool key_counts(const struct check *check, uint32_t key)
 {
+    base_assert(key < check->root->key_count);
     struct wire_role one = {.threshold = 1, .keys = (uint16_t)(1u << key)};
     return (check->delegation->role.keys & one.keys) != 0 &&
            wire_root_verify(check->root, &one, 1, &check->envelope, check->verifier) == BASE_OK;

@@ -4,6 +4,7 @@
 // rest is pure, any thread, nothing is allocated.
 #include "wire/trust/root.h"
 
+#include "base/check.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@ static uint32_t bits(uint16_t mask)
 
 static bool role_ok(const struct wire_role *role, uint32_t key_count)
 {
+    base_assert(key_count <= WIRE_ROOT_KEYS_MAX);
     return role->keys != 0 && (role->keys >> key_count) == 0 && role->threshold > 0 &&
            role->threshold <= bits(role->keys) && role->threshold <= WIRE_STATEMENT_SIGNATURES;
 }
@@ -193,6 +195,7 @@ const struct wire_delegation *wire_root_delegation(const struct wire_root *root,
 static bool key_signed(const uint8_t *key, const struct wire_envelope *envelope,
                        const uint8_t *message, size_t size, const struct wire_verifier *verifier)
 {
+    base_assert(envelope->signature_count <= WIRE_STATEMENT_SIGNATURES);
     for (uint32_t i = 0; i < envelope->signature_count; i++) {
         const struct wire_signature *signature = &envelope->signatures[i];
         struct wire_sha256 said;
@@ -278,6 +281,7 @@ enum base_status wire_root_follow(const struct wire_root *before, const uint8_t 
 
 static bool has_key(const struct wire_root *root, const struct wire_role *role, const uint8_t *key)
 {
+    base_assert(root->key_count <= WIRE_ROOT_KEYS_MAX);
     for (uint32_t i = 0; i < root->key_count; i++) {
         if ((role->keys >> i & 1u) != 0 && memcmp(root->keys[i], key, WIRE_PUBLIC_KEY_BYTES) == 0) {
             return true;

@@ -5,6 +5,7 @@
 // the last dot only: the gateway takes what its own series made.
 #include "wire/trust/run_evidence.h"
 
+#include "base/check.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@
 // Printable ASCII.
 static bool text_ok(struct base_str text, size_t max)
 {
+    base_assert(max > 0);
     if (text.size == 0 || text.size > max) {
         return false;
     }

@@ -4,6 +4,7 @@
 // is elsewhere: here are the bytes it is over. Any thread, nothing is allocated.
 #include "wire/trust/statement.h"
 
+#include "base/check.h"
 #include "wire/manifest.h"
 #include "wire/wiretext.h"
 
@@ -179,6 +180,7 @@ enum base_status wire_stop_parse(const uint8_t *payload, size_t size, uint64_t *
 // Each key id counts once, so it may be there once.
 static bool key_ids_differ(const struct wire_signature *signatures, uint32_t count)
 {
+    base_assert(count <= WIRE_STATEMENT_SIGNATURES);
     for (uint32_t i = 1; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
             if (memcmp(signatures[i].key_id, signatures[j].key_id, WIRE_SHA256_BYTES) == 0) {

@@ -441,9 +441,15 @@ static void walk_tree(struct walk *walk, struct tree *tree)
 
 // ---- The file
 
-// One of the two meta pages. False: it is none.
-static bool read_meta(const struct walk *walk, uint64_t offset, struct tree out_trees[2],
-                      uint32_t *out_page_bytes, uint64_t *out_last, uint64_t *out_txn)
+// One of the two meta pages.
+struct meta {
+    struct tree trees[2];
+    uint32_t page_bytes;
+    uint64_t last, txn;
+};
+
+// False: it is none.
+static bool read_meta(const struct walk *walk, uint64_t offset, struct meta *out)
 {
     if (walk->size < offset + META_BYTES) {
         return false;
@@ -454,11 +460,11 @@ static bool read_meta(const struct walk *walk, uint64_t offset, struct tree out_
         u32(meta + 4) != DATA_VERSION) {
         return false;
     }
-    *out_page_bytes = u32(meta + 24);
-    read_tree(meta + 24, TREE_FREE, &out_trees[0]);
-    read_tree(meta + 24 + DB_BYTES, TREE_TABLES, &out_trees[1]);
-    *out_last = u64(meta + 24 + 2 * DB_BYTES);
-    *out_txn = u64(meta + 32 + 2 * DB_BYTES);
+    out->page_bytes = u32(meta + 24);
+    read_tree(meta + 24, TREE_FREE, &out->trees[0]);
+    read_tree(meta + 24 + DB_BYTES, TREE_TABLES, &out->trees[1]);
+    out->last = u64(meta + 24 + 2 * DB_BYTES);
+    out->txn = u64(meta + 32 + 2 * DB_BYTES);
     return true;
 }
 
@@ -466,32 +472,29 @@ static bool read_meta(const struct walk *walk, uint64_t offset, struct tree out_
 // is the one before it, so that no damage can make an old one look new.
 static bool choose_meta(struct walk *walk, struct tree out_trees[2])
 {
-    struct tree trees[2][2];
-    uint32_t page_bytes[2] = {0};
-    uint64_t last[2];
-    uint64_t txn[2];
-    bool ok = read_meta(walk, 0, trees[0], &page_bytes[0], &last[0], &txn[0]);
-    uint32_t size = page_bytes[0];
+    struct meta metas[2] = {{.page_bytes = 0}};
+    bool ok = read_meta(walk, 0, &metas[0]);
+    uint32_t size = metas[0].page_bytes;
     ok = ok && size >= PAGE_BYTES_MIN && size <= PAGE_BYTES_MAX && (size & (size - 1)) == 0;
-    ok = ok && read_meta(walk, size, trees[1], &page_bytes[1], &last[1], &txn[1]) &&
-         page_bytes[1] == size;
+    ok = ok && read_meta(walk, size, &metas[1]) && metas[1].page_bytes == size;
     if (!ok) {
         find(walk, "its first pages are not those of a store");
         return false;
     }
-    int newest = txn[1] > txn[0];
-    uint64_t other = txn[!newest];
-    if ((txn[newest] & 1) != (uint64_t)newest || (txn[newest] != 0 && txn[newest] - other != 1) ||
-        (trees[newest][0].flags & DB_FIXED_ADDRESS) != 0 ||
-        last[newest] > walk->size / size + SLACK_PAGES) {
+    const int newest = metas[1].txn > metas[0].txn;
+    const struct meta *meta = &metas[newest];
+    if ((meta->txn & 1) != (uint64_t)newest ||
+        (meta->txn != 0 && meta->txn - metas[!newest].txn != 1) ||
+        (meta->trees[0].flags & DB_FIXED_ADDRESS) != 0 ||
+        meta->last > walk->size / size + SLACK_PAGES) {
         find(walk, "its first pages contradict each other");
         return false;
     }
     walk->page_bytes = size;
-    walk->last = last[newest];
-    walk->txn = txn[newest];
-    out_trees[0] = trees[newest][0];
-    out_trees[1] = trees[newest][1];
+    walk->last = meta->last;
+    walk->txn = meta->txn;
+    out_trees[0] = meta->trees[0];
+    out_trees[1] = meta->trees[1];
     return true;
 }
 

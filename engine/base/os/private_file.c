@@ -117,17 +117,18 @@ static void make_above(char *path)
     (void)mkdir(path, FOLDER_MODE);
 }
 
-// Opens `name` in `above`, which is closed: a folder of this user that nobody else writes to.
-static enum base_status enter(int above, const char *name, bool make, const char *path, int *out_fd,
+// From the folder `*at`, which is closed, to `name` in it: a folder of this user that nobody else
+// writes to.
+static enum base_status enter(int *at, const char *name, bool make, const char *path,
                               struct base_error *error)
 {
     struct stat about;
     if (make) {
-        (void)mkdirat(above, name, FOLDER_MODE);
+        (void)mkdirat(*at, name, FOLDER_MODE);
     }
-    int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(*at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int reason = errno;
-    close(above);
+    close(*at);
     errno = reason;
     if (fd < 0 || fstat(fd, &about) != 0) {
         enum base_status status = failed(error, path);
@@ -141,7 +142,7 @@ static enum base_status enter(int above, const char *name, bool make, const char
         return base_error_set(error, BASE_ERR_INVALID, "%s, folder %s: others may write there",
                               path, name);
     }
-    *out_fd = fd;
+    *at = fd;
     return BASE_OK;
 }
 
@@ -164,8 +165,8 @@ enum base_status base_private_folder(const char *name, bool make, int *out_fd,
     if (fd < 0) {
         return failed(error, state);
     }
-    BASE_TRY(enter(fd, "walle", make, path, &fd, error));
-    BASE_TRY(enter(fd, name, make, path, &fd, error));
+    BASE_TRY(enter(&fd, "walle", make, path, error));
+    BASE_TRY(enter(&fd, name, make, path, error));
     if (out_path != NULL) {
         memcpy(out_path, path, (size_t)size + 1);
     }

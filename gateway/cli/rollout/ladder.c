@@ -368,8 +368,8 @@ static enum cli_exit expression(const char *text, json_t **out_target)
     size_t bytes = 0;
     size_t size = strnlen(text, POL_EXPR_TEXT_MAX + 1);
 
-    if (!pol_expr_compile((struct pol_text){text, (uint32_t)size}, NULL, 0, &expr, &bytes,
-                          &where)) {
+    if (!pol_expr_compile((struct pol_text){text, (uint32_t)size}, (struct pol_expr_space){NULL, 0},
+                          &expr, &bytes, &where)) {
         return cli_fail(CLI_EXIT_USAGE,
                         "--target: no such file, and no expression: line %u, "
                         "column %u: %s",

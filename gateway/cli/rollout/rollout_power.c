@@ -76,7 +76,11 @@ static struct pol_power_plan plan_stage(const struct power *power, const struct 
 
     per_hour = paced > 0 && paced < per_hour ? paced : per_hour;
     per_hour = power->per_hour > 0 ? power->per_hour : per_hour;
-    return pol_power(&test, devices, control, power->base_ppm, stage->gate.max_rise_ppm, per_hour);
+    return pol_power(&test, (struct pol_power_ask){.stage_devices = devices,
+                                                   .control_devices = control,
+                                                   .base_ppm = power->base_ppm,
+                                                   .rise_ppm = stage->gate.max_rise_ppm,
+                                                   .completions_per_hour = per_hour});
 }
 
 // "about 11 minutes".

@@ -113,8 +113,11 @@ static uint32_t enters(struct preview *preview, const struct block *block, uint6
     const struct gw_preview_spec *spec = preview->spec;
     const struct pol_rollout last = {.state = POL_ROLLOUT_RUNNING,
                                      .stage_index = (uint16_t)(spec->stage_count - 1)};
-    struct pol_match in = pol_rollout_admits(&last, spec->stages, spec->stage_count, true,
-                                             block->audience, pol_bucket(device_id, spec->salt));
+    struct pol_match in =
+        pol_rollout_admits(&last, spec->stages, spec->stage_count,
+                           (struct pol_candidate){.targeted = true,
+                                                  .audience_mask = block->audience,
+                                                  .bucket = pol_bucket(device_id, spec->salt)});
     if (in.matched && follows_another(preview, device_id, attrs_id)) {
         return spec->stage_count;
     }
@@ -129,9 +132,12 @@ static void count_stages(struct preview *preview, const struct block *block, uin
     for (uint32_t i = 0; i < spec->stage_count; i++) {
         const struct pol_rollout open = {.state = POL_ROLLOUT_RUNNING, .stage_index = (uint16_t)i};
         bool shadows =
-            i < from && pol_rollout_shadows(&open, spec->stages, spec->stage_count, true,
-                                            block->audience, pol_bucket(device_id, spec->salt))
-                            .matched;
+            i < from &&
+            pol_rollout_shadows(&open, spec->stages, spec->stage_count,
+                                (struct pol_candidate){.targeted = true,
+                                                       .audience_mask = block->audience,
+                                                       .bucket = pol_bucket(device_id, spec->salt)})
+                .matched;
         preview->out->stages[i].devices += i == from || shadows;
         preview->out->stages[i].total += i >= from;
     }

@@ -73,11 +73,15 @@ static uint16_t reach(const struct gw_release *release, const struct pol_rollout
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         uint16_t bucket = (uint16_t)middle;
-        bool in = shadow ? pol_rollout_shadows(state, release->stages, release->stage_count, true,
-                                               mask, bucket)
+        bool in = shadow ? pol_rollout_shadows(state, release->stages, release->stage_count,
+                                               (struct pol_candidate){.targeted = true,
+                                                                      .audience_mask = mask,
+                                                                      .bucket = bucket})
                                .matched
-                         : pol_rollout_admits(state, release->stages, release->stage_count, true,
-                                              mask, bucket)
+                         : pol_rollout_admits(state, release->stages, release->stage_count,
+                                              (struct pol_candidate){.targeted = true,
+                                                                     .audience_mask = mask,
+                                                                     .bucket = bucket})
                                .matched;
         if (in) {
             low = middle + 1;

@@ -257,13 +257,14 @@ static enum base_status read_expr(struct parse *parse, const struct pol_expr **o
     if (parse->reader.status != BASE_OK || stored.size == 0) {
         return BASE_OK; // the caller looks at the reader
     }
-    bool ok = pol_expr_compile(text, NULL, 0, out_expr, &bytes, &said);
+    bool ok = pol_expr_compile(text, (struct pol_expr_space){NULL, 0}, out_expr, &bytes, &said);
     if (ok) {
         void *memory = base_arena_alloc(parse->arena, bytes);
         if (memory == NULL) {
             return BASE_ERR_NOMEM;
         }
-        ok = pol_expr_compile(text, memory, bytes, out_expr, &bytes, &said);
+        ok =
+            pol_expr_compile(text, (struct pol_expr_space){memory, bytes}, out_expr, &bytes, &said);
     }
     if (!ok) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: line %u, column %u: %s", where,

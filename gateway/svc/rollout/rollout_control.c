@@ -303,9 +303,13 @@ static void grant(struct gw_core *core, struct gw_rollout *rollout, enum gw_stan
     uint64_t rest = unused - (whole * all_offers + updated - 1) / updated;
     struct gw_rollout_counts all;
     (void)gw_tally_standing(core->tally, release->id, standing, gw_core_sure_s(core), &all);
-    uint64_t granted = pol_pace_grant(&release->stages[rollout->state.stage_index].pace,
-                                      &pace->state, whole, all.offered, all.succeeded,
-                                      in_flight(pace, offers, &all), gw_core_sure_us(core));
+    uint64_t granted =
+        pol_pace_grant(&release->stages[rollout->state.stage_index].pace, &pace->state,
+                       (struct pol_pace_counts){.unused = whole,
+                                                .offered = all.offered,
+                                                .succeeded = all.succeeded,
+                                                .in_flight = in_flight(pace, offers, &all)},
+                       gw_core_sure_us(core));
     granted = granted < INT32_MAX ? granted : INT32_MAX;
     // What alone devices took too much of is owed.
     int64_t owed = left < 0 ? left : 0;

@@ -74,7 +74,9 @@ static void admission_of(const struct gw_rollout *rollout, uint64_t device_id,
     out->targeted = target.matched;
     out->bucket = pol_bucket(device_id, release->salt);
     struct pol_match admitted = pol_rollout_admits(
-        &rollout->state, release->stages, release->stage_count, target.matched, mask, out->bucket);
+        &rollout->state, release->stages, release->stage_count,
+        (struct pol_candidate){
+            .targeted = target.matched, .audience_mask = mask, .bucket = out->bucket});
     out->admitted = admitted.matched;
     out->reason = admitted.reason;
     out->stage = admitted.matched ? (uint16_t)admitted.cond_index : rollout->state.stage_index;

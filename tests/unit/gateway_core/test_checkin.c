@@ -1,5 +1,5 @@
 // Check-ins: the expected digest against a computation per device from first principles, the slow
-// path, settling, hints, the offer header, and bad input.
+// path, settling, the offer header, and bad input.
 #include "core_rig.h"
 
 #include "svc/device/checkin.h"
@@ -85,8 +85,11 @@ static uint64_t brute_digest(const struct rig *rig, const struct rig_device *dev
                     mask |= 1u << k;
                 }
             }
-            if (pol_rollout_admits(&running, release->stages, release->stage_count, true, mask,
-                                   pol_bucket(device->id, release->salt))
+            if (pol_rollout_admits(
+                    &running, release->stages, release->stage_count,
+                    (struct pol_candidate){.targeted = true,
+                                           .audience_mask = mask,
+                                           .bucket = pol_bucket(device->id, release->salt)})
                     .matched) {
                 version = release->version_id;
             }
@@ -403,270 +406,6 @@ static void test_who_was_away_gets_the_latest(void **state)
     rig_done(&rig);
 }
 
-struct hint_log {
-    uint32_t hints;
-    bool full;
-};
-
-static bool write_hint(void *ctx, struct gw_hint *hint, struct base_str text)
-{
-    struct hint_log *log = ctx;
-    (void)hint;
-    if (log->full) {
-        return false;
-    }
-    assert_true(base_str_equal(text, BASE_STR("event: hint\ndata: {\"spread_ms\":250}\n\n")));
-    log->hints++;
-    return true;
-}
-
-#define STREAMS 5000
-
-static void test_hints_reach_those_with_news(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct wire_sha256 v1;
-    struct gw_rollout_view view;
-    struct base_error error = {0};
-    struct hint_log log = {0};
-    static struct gw_hint hints[STREAMS];
-    rig_init(&rig);
-    rig.hint_spread_ms = 250;
-    rig_start(&rig);
-    gw_worker_on_hint(rig.worker.worker, write_hint, NULL, &log);
-    uint32_t expected = 0;
-    rig_version(&rig, "t", "1.0.0", &v1);
-    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
-                     BASE_OK);
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        struct rig_device device;
-        make_device(&device, i);
-        rig_subscribe(&rig, &device, &hints[i]);
-        expected += i % 3 == 1 && pol_bucket(device.id, view.salt) < 3000;
-    }
-    assert_int_equal(log.hints, 0);
-    assert_int_equal(gw_worker_hint_count(rig.worker.worker), STREAMS);
-    // Some leave while the walk is under way, which goes in slices.
-    rig_command(&rig, 9, POL_COMMAND_START, NULL);
-    rig_settle(&rig);
-    assert_int_equal(log.hints, expected);
-    rig_settle(&rig);
-    assert_int_equal(log.hints, expected); // once
-    // Full buffers are told later.
-    log.full = true;
-    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
-    rig_settle(&rig);
-    assert_int_equal(log.hints, expected);
-    log.full = false;
-    for (int i = 0; i < 5; i++) {
-        rig_settle(&rig);
-    }
-    assert_int_equal(log.hints, STREAMS / 3 + (STREAMS % 3 > 1 ? 1 : 0));
-    // A device that comes with an old profile is told at once.
-    struct rig_device late;
-    static struct gw_hint late_hint;
-    uint32_t before = log.hints;
-    make_device(&late, 1);
-    late.id = 5;
-    rig_subscribe(&rig, &late, &late_hint);
-    assert_int_equal(log.hints, before + 1);
-    gw_worker_unsubscribe(rig.worker.worker, &late_hint);
-    gw_worker_unsubscribe(rig.worker.worker, &late_hint); // again: nothing
-    rig_command(&rig, 9, POL_COMMAND_ABORT, NULL);
-    gw_worker_unsubscribe(rig.worker.worker, &hints[STREAMS - 1]); // the head of the list
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        if (i % 2 == 0 || i == STREAMS / 2) {
-            gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
-        }
-        if (i % 500 == 0) {
-            (void)rig_pump(&rig);
-        }
-    }
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
-    }
-    assert_int_equal(gw_worker_hint_count(rig.worker.worker), 0);
-    rig_done(&rig);
-}
-
-// Two workers. The check-in that a hint brings may reach the other one, so nobody is told before
-// both have the plan: neither those who are there, nor who comes meanwhile.
-static void test_a_hint_waits_for_every_worker(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct rig_worker other;
-    struct wire_sha256 v1;
-    struct gw_rollout_view view;
-    struct base_error error = {0};
-    struct hint_log log = {0};
-    struct rig_device device;
-    struct gw_hint hints[2];
-    rig_init(&rig);
-    rig.hint_spread_ms = 250;
-    rig_start(&rig);
-    rig_worker_start(&other, rig.core);
-    gw_worker_on_hint(rig.worker.worker, write_hint, NULL, &log);
-    rig_version(&rig, "t", "1.0.0", &v1);
-    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
-                     BASE_OK);
-    make_device(&device, 1);
-    rig_subscribe(&rig, &device, &hints[0]);
-    (void)rig_worker_pump(&other);
-    rig_command(&rig, 9, POL_COMMAND_START, NULL);
-    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
-    rig_settle(&rig);
-    rig_subscribe(&rig, &device, &hints[1]);
-    rig_settle(&rig);
-    assert_int_equal(log.hints, 0);
-    assert_true(rig_worker_pump(&other)); // takes the plan, and wakes the first
-    assert_true(rig_pump(&rig));
-    assert_int_equal(log.hints, 1);
-    rig_settle(&rig);
-    assert_int_equal(log.hints, 2);
-    gw_worker_unsubscribe(rig.worker.worker, &hints[0]);
-    gw_worker_unsubscribe(rig.worker.worker, &hints[1]);
-    rig_worker_stop(&other);
-    rig_done(&rig);
-}
-
-static void pump_out(struct rig_worker *worker)
-{
-    while (rig_worker_pump(worker)) {
-    }
-}
-
-// Who asks for what it was told of while that is paused is given nothing, and is told again when it
-// goes on: also by a worker that never saw the pause. Who got it is not.
-static void hint_after_a_pause(bool seen)
-{
-    struct rig rig;
-    struct rig_worker other; // has the stream; check-ins reach the first
-    struct wire_sha256 v1;
-    struct gw_rollout_view view;
-    struct base_error error = {0};
-    struct hint_log log = {0};
-    struct rig_device devices[2];
-    struct gw_hint hints[2];
-    struct rig_exchange exchange;
-    struct wire_offers offers;
-    rig_init(&rig);
-    rig.hint_spread_ms = 250;
-    rig_start(&rig);
-    rig_worker_start(&other, rig.core);
-    gw_worker_on_hint(other.worker, write_hint, NULL, &log);
-    rig_version(&rig, "t", "1.0.0", &v1);
-    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
-                     BASE_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        make_device(&devices[i], 1 + 3 * i);
-        rig_subscribe_at(&rig, other.worker, &devices[i], &hints[i]);
-    }
-    rig_command(&rig, 9, POL_COMMAND_START, NULL);
-    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
-    rig_settle(&rig);
-    pump_out(&other);
-    assert_int_equal(log.hints, 2);
-    assert_int_equal(rig_checkin(&rig, &devices[0], true, &exchange, &offers), 200);
-    assert_int_equal(rig_device_take(&devices[0], &offers), 1);
-    (void)rig_report(&rig, &devices[0], &view,
-                     (const enum wire_outcome_kind[]){WIRE_OUTCOME_ACTIVATED}, 1);
-    rig_command(&rig, 9, POL_COMMAND_PAUSE, NULL);
-    rig_settle(&rig);
-    if (seen) {
-        pump_out(&other);
-    }
-    assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 204);
-    rig_command(&rig, 9, POL_COMMAND_RESUME, NULL);
-    rig_settle(&rig);
-    pump_out(&other);
-    assert_int_equal(log.hints, 3);
-    pump_out(&other);
-    assert_int_equal(log.hints, 3);
-    assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 200);
-    for (uint32_t i = 0; i < 2; i++) {
-        gw_worker_unsubscribe(other.worker, &hints[i]);
-    }
-    rig_worker_stop(&other);
-    rig_done(&rig);
-}
-
-static void test_a_hint_after_a_pause(void **state)
-{
-    (void)state;
-    hint_after_a_pause(true);
-    hint_after_a_pause(false);
-}
-
-struct pace_log {
-    uint32_t hints;
-};
-
-// The rate is 100 a second and the clock stands: the n-th hint of a burst says n * 10 ms.
-static bool write_paced(void *ctx, struct gw_hint *hint, struct base_str text)
-{
-    struct pace_log *log = ctx;
-    char want[96];
-    uint32_t after_ms = log->hints * 10;
-    (void)hint;
-    if (after_ms == 0) {
-        (void)snprintf(want, sizeof(want), "event: hint\ndata: {\"spread_ms\":0}\n\n");
-    } else {
-        (void)snprintf(want, sizeof(want),
-                       "event: hint\ndata: {\"after_ms\":%u,\"spread_ms\":0}\n\n",
-                       (unsigned)after_ms);
-    }
-    if (!base_str_equal(text, base_str_of(want))) {
-        fail_msg("hint %u: '%.*s', not '%s'", log->hints, (int)text.size, text.data, want);
-    }
-    log->hints++;
-    return true;
-}
-
-#define PACED 300
-
-static void test_hints_are_paced(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct wire_sha256 v1;
-    struct gw_rollout_view view;
-    struct base_error error = {0};
-    struct pace_log log = {0};
-    static struct gw_hint hints[PACED + 1];
-    static const struct rig_stage all[] = {
-        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0},
-    };
-    rig_init(&rig);
-    rig.hint_rate_per_s = 100;
-    rig_start(&rig);
-    gw_worker_on_hint(rig.worker.worker, write_paced, NULL, &log);
-    rig_version(&rig, "t", "1.0.0", &v1);
-    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, NULL, NULL, all, 1, &view, &error), BASE_OK);
-    struct rig_device device;
-    for (uint32_t i = 0; i < PACED; i++) {
-        make_device(&device, i);
-        rig_subscribe(&rig, &device, &hints[i]);
-    }
-    rig_command(&rig, 9, POL_COMMAND_START, NULL);
-    rig_settle(&rig);
-    assert_int_equal(log.hints, PACED);
-    // One that comes now stands behind them; one that comes when they are through need not wait.
-    make_device(&device, PACED);
-    rig_subscribe(&rig, &device, &hints[PACED]);
-    assert_int_equal(log.hints, PACED + 1);
-    gw_worker_unsubscribe(rig.worker.worker, &hints[PACED]);
-    rig_advance_s(&rig, PACED / 100 + 1);
-    log = (struct pace_log){0};
-    rig_subscribe(&rig, &device, &hints[PACED]);
-    assert_int_equal(log.hints, 1);
-    for (uint32_t i = 0; i <= PACED; i++) {
-        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
-    }
-    rig_done(&rig);
-}
-
 static void test_offer_header(void **state)
 {
     (void)state;
@@ -838,10 +577,6 @@ int main(void)
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
         cmocka_unit_test(test_who_was_away_gets_the_latest),
-        cmocka_unit_test(test_hints_reach_those_with_news),
-        cmocka_unit_test(test_a_hint_waits_for_every_worker),
-        cmocka_unit_test(test_a_hint_after_a_pause),
-        cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),
         cmocka_unit_test(test_who_rides),
         cmocka_unit_test(test_many_offers_do_not_all_fit),

@@ -73,7 +73,8 @@ static void draw_expression(struct gw_release *release, struct pol_target *out)
     size_t bytes = 4096;
     void *memory = base_arena_alloc(&release->arena, bytes);
     assert_non_null(memory);
-    if (!pol_expr_compile(text_of(text), memory, bytes, &out->expr, &bytes, &error)) {
+    if (!pol_expr_compile(text_of(text), (struct pol_expr_space){memory, bytes}, &out->expr, &bytes,
+                          &error)) {
         fail_msg("%s: %s", text, error.message);
     }
 }
@@ -463,8 +464,8 @@ static void signatures_tell_what_concerns(void **state)
         void *memory = base_arena_alloc(&release->arena, bytes);
         release->target = (struct pol_target){0};
         release->arm = (struct pol_arm){0};
-        assert_true(pol_expr_compile(text_of(texts[i]), memory, bytes, &release->target.expr,
-                                     &bytes, &error));
+        assert_true(pol_expr_compile(text_of(texts[i]), (struct pol_expr_space){memory, bytes},
+                                     &release->target.expr, &bytes, &error));
         model.tasks[i].now.base_count = 0;
         model.tasks[i].now.open_count = 1;
         model.tasks[i].now.open[0] = (struct gw_plan_open){

@@ -36,8 +36,9 @@ static struct pol_target compile(const char *text, void *memory, size_t capacity
     struct pol_target target = {0};
     struct pol_expr_error error = {0};
     size_t bytes;
-    if (!pol_expr_compile((struct pol_text){text, (uint32_t)strlen(text)}, memory, capacity,
-                          &target.expr, &bytes, &error)) {
+    if (!pol_expr_compile((struct pol_text){text, (uint32_t)strlen(text)},
+                          (struct pol_expr_space){memory, capacity}, &target.expr, &bytes,
+                          &error)) {
         fail_msg("%s: %s", text, error.message);
     }
     return target;

@@ -222,8 +222,9 @@ static void test_preview_says_it(void **state)
     size_t bytes;
     assert_non_null(seen);
     open_rig(&rig, 20);
-    assert_true(pol_expr_compile((struct pol_text){text, (uint32_t)strlen(text)}, program,
-                                 sizeof(program), &spec.target.expr, &bytes, &wrong));
+    assert_true(pol_expr_compile((struct pol_text){text, (uint32_t)strlen(text)},
+                                 (struct pol_expr_space){program, sizeof(program)},
+                                 &spec.target.expr, &bytes, &wrong));
     assert_int_equal(gw_preview_run(rig.core, &spec, seen), BASE_OK);
     assert_int_equal(seen->matched, 0);
     assert_int_equal(seen->unknown_count, 1);

@@ -144,7 +144,11 @@ static bool admitted(uint64_t device_id, uint64_t salt, uint16_t share)
 {
     struct pol_stage stage = {.kind = POL_STAGE_GRAY, .max_bucket = share};
     struct pol_rollout rollout = {.state = POL_ROLLOUT_RUNNING};
-    return pol_rollout_admits(&rollout, &stage, 1, true, 1, pol_bucket(device_id, salt)).matched;
+    return pol_rollout_admits(&rollout, &stage, 1,
+                              (struct pol_candidate){.targeted = true,
+                                                     .audience_mask = 1,
+                                                     .bucket = pol_bucket(device_id, salt)})
+        .matched;
 }
 
 static double chi_square_of(uint64_t salt)

@@ -37,8 +37,10 @@ static const struct pol_expr *compile(struct pol_text source, struct pol_expr_er
     size_t bytes = 0;
     size_t measured = 0;
     struct pol_text given = {(const char *)copy, source.size};
-    bool ok = pol_expr_compile(given, memory, sizeof(memory), &expr, &bytes, error);
-    assert_int_equal(pol_expr_compile(given, NULL, 0, &none, &measured, &unused), ok);
+    bool ok = pol_expr_compile(given, (struct pol_expr_space){memory, sizeof(memory)}, &expr,
+                               &bytes, error);
+    assert_int_equal(
+        pol_expr_compile(given, (struct pol_expr_space){NULL, 0}, &none, &measured, &unused), ok);
     memset(copy, 0x5a, source.size);
     free(copy);
     assert_int_equal(ok, expr != NULL);
@@ -335,8 +337,9 @@ static void the_largest_program(void **state)
     uint8_t *small = malloc(4096);
     assert_non_null(small);
     for (size_t capacity = 1; capacity <= 4096; capacity += 97) {
-        assert_false(pol_expr_compile((struct pol_text){source, (uint32_t)size}, small, capacity,
-                                      &expr, &bytes, &error));
+        assert_false(pol_expr_compile((struct pol_text){source, (uint32_t)size},
+                                      (struct pol_expr_space){small, capacity}, &expr, &bytes,
+                                      &error));
         assert_string_equal(error.message, "the program does not fit the memory given");
     }
     free(small);

@@ -445,7 +445,8 @@ static void as_the_oracle_says(void **state)
         struct pol_expr_error error = {0};
         size_t bytes;
         struct pol_text given = {source, (uint32_t)source_size};
-        if (!pol_expr_compile(given, memory, sizeof(memory), &expr, &bytes, &error)) {
+        if (!pol_expr_compile(given, (struct pol_expr_space){memory, sizeof(memory)}, &expr, &bytes,
+                              &error)) {
             fail_msg("%.*s: %u: %s", (int)source_size, source, error.offset, error.message);
         }
         struct pol_anchor anchor;

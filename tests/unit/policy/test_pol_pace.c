@@ -31,7 +31,10 @@ static void no_pace_is_no_bound(void **state)
     struct pol_pace pace = {0};
     struct pol_pace_state pacing = {0};
     assert_true(pol_pace_check(&pace));
-    assert_true(pol_pace_grant(&pace, &pacing, 5, 0, 0, 1 << 20, 1) == POL_PACE_UNLIMITED);
+    assert_true(pol_pace_grant(&pace, &pacing,
+                               (struct pol_pace_counts){
+                                   .unused = 5, .offered = 0, .succeeded = 0, .in_flight = 1 << 20},
+                               1) == POL_PACE_UNLIMITED);
 }
 
 // Whatever the pattern of calls and use, no minute sees more than the rate and a second's worth.
@@ -50,7 +53,11 @@ static void never_faster_than_the_rate(void **state)
         uint64_t left = 0;
         bool greedy = base_prng_below(&prng, 2) == 0;
         while (now < begin + 5 * (uint64_t)MINUTE) {
-            uint64_t grant = pol_pace_grant(&pace, &pacing, left, offered, 0, 0, now);
+            uint64_t grant = pol_pace_grant(
+                &pace, &pacing,
+                (struct pol_pace_counts){
+                    .unused = left, .offered = offered, .succeeded = 0, .in_flight = 0},
+                now);
             uint64_t use = greedy ? grant : base_prng_below(&prng, grant + 1);
             offered += use;
             left = grant - use;
@@ -72,15 +79,39 @@ static void the_cap_keeps_back_what_is_under_way(void **state)
     (void)state;
     struct pol_pace pace = {.in_flight_max = 10};
     struct pol_pace_state pacing = {0};
-    assert_int_equal(pol_pace_grant(&pace, &pacing, 0, 0, 0, 0, 1), 10);
-    assert_int_equal(pol_pace_grant(&pace, &pacing, 3, 0, 0, 7, 2), 3);
-    assert_int_equal(pol_pace_grant(&pace, &pacing, 0, 0, 0, 10, 3), 0);
-    assert_int_equal(pol_pace_grant(&pace, &pacing, 0, 0, 0, 99, 4), 0);
+    assert_int_equal(
+        pol_pace_grant(
+            &pace, &pacing,
+            (struct pol_pace_counts){.unused = 0, .offered = 0, .succeeded = 0, .in_flight = 0}, 1),
+        10);
+    assert_int_equal(
+        pol_pace_grant(
+            &pace, &pacing,
+            (struct pol_pace_counts){.unused = 3, .offered = 0, .succeeded = 0, .in_flight = 7}, 2),
+        3);
+    assert_int_equal(pol_pace_grant(&pace, &pacing,
+                                    (struct pol_pace_counts){
+                                        .unused = 0, .offered = 0, .succeeded = 0, .in_flight = 10},
+                                    3),
+                     0);
+    assert_int_equal(pol_pace_grant(&pace, &pacing,
+                                    (struct pol_pace_counts){
+                                        .unused = 0, .offered = 0, .succeeded = 0, .in_flight = 99},
+                                    4),
+                     0);
     // With a rate beside it the smaller one counts, and nothing is lost to the cap.
     pace.per_minute = 600;
     pacing = (struct pol_pace_state){.updated_us = 1};
-    assert_int_equal(pol_pace_grant(&pace, &pacing, 0, 0, 0, 9, 1 + SECOND), 1);
-    assert_int_equal(pol_pace_grant(&pace, &pacing, 0, 0, 0, 0, 2 + SECOND), 9);
+    assert_int_equal(pol_pace_grant(&pace, &pacing,
+                                    (struct pol_pace_counts){
+                                        .unused = 0, .offered = 0, .succeeded = 0, .in_flight = 9},
+                                    1 + SECOND),
+                     1);
+    assert_int_equal(pol_pace_grant(&pace, &pacing,
+                                    (struct pol_pace_counts){
+                                        .unused = 0, .offered = 0, .succeeded = 0, .in_flight = 0},
+                                    2 + SECOND),
+                     9);
 }
 
 static void what_no_pace_may_be(void **state)

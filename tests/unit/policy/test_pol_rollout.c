@@ -5,6 +5,12 @@
 
 #define SECOND 1000000u
 
+static struct pol_candidate targeted(uint32_t audience_mask, uint16_t bucket)
+{
+    return (struct pol_candidate){
+        .targeted = true, .audience_mask = audience_mask, .bucket = bucket};
+}
+
 static const struct pol_gate gate = {
     .min_sample = 10, .max_failure_ppm = 100000, .min_dwell_us = SECOND};
 
@@ -369,12 +375,43 @@ static void admission(void **state)
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct pol_rollout rollout = {.state = rows[i].state, .stage_index = rows[i].index};
         struct pol_match match =
-            pol_rollout_admits(&rollout, stages, 4, rows[i].targeted, rows[i].mask, rows[i].bucket);
+            pol_rollout_admits(&rollout, stages, 4,
+                               (struct pol_candidate){.targeted = rows[i].targeted,
+                                                      .audience_mask = rows[i].mask,
+                                                      .bucket = rows[i].bucket});
         if (match.reason != rows[i].reason || match.cond_index != rows[i].stage) {
             fail_msg("row %zu: %s at %u", i, pol_reason_name(match.reason), match.cond_index);
         }
         assert_int_equal(match.matched, match.reason == POL_REASON_IN_STAGE);
     }
+}
+
+// What stages 1, a shadow, and 2, none, may say of how results are compared.
+static void shadow_settings(struct pol_stage *own)
+{
+    own[1].shadow_slow_percent = 99;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].shadow_slow_percent = 0;
+    own[2].shadow_memory_percent = 200; // of a stage that has no shadow
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[2].shadow_memory_percent = 0;
+    own[2].tolerance_count = 1; // nor results to compare
+    own[2].tolerances[0].relative = 0.5;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[2].tolerance_count = 0;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
+    own[1].tolerance_count = 1;
+    own[1].tolerances[0].relative = 1;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
+    own[1].tolerances[0].relative = 1.001;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].tolerances[0].relative = 0;
+    own[1].tolerances[0].absolute = -1;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].tolerances[0].absolute = 0;
+    own[1].tolerance_count = POL_TOLERANCES_MAX + 1;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].tolerance_count = 0;
 }
 
 // A shadow stage lets nobody in for good, and only the newest open stage lets shadows in.
@@ -404,8 +441,9 @@ static void shadow_stages(void **state)
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct pol_rollout rollout = {.state = rows[i].state, .stage_index = rows[i].index};
-        struct pol_match shadow = pol_rollout_shadows(&rollout, own, 4, true, 15, rows[i].bucket);
-        struct pol_match real = pol_rollout_admits(&rollout, own, 4, true, 15, rows[i].bucket);
+        struct pol_match shadow =
+            pol_rollout_shadows(&rollout, own, 4, targeted(15, rows[i].bucket));
+        struct pol_match real = pol_rollout_admits(&rollout, own, 4, targeted(15, rows[i].bucket));
         if (shadow.reason != rows[i].shadow || real.reason != rows[i].real) {
             fail_msg("row %zu: %s, %s", i, pol_reason_name(shadow.reason),
                      pol_reason_name(real.reason));
@@ -415,33 +453,14 @@ static void shadow_stages(void **state)
     }
     struct pol_rollout first = {.state = POL_ROLLOUT_RUNNING};
     own[0].kind = POL_STAGE_SHADOW;
-    assert_false(pol_rollout_admits(&first, own, 4, true, 15, 0).matched);
-    assert_true(pol_rollout_shadows(&first, own, 4, true, 15, 0).matched);
-    assert_false(pol_rollout_shadows(&first, own, 4, false, 15, 0).matched);
+    assert_false(pol_rollout_admits(&first, own, 4, targeted(15, 0)).matched);
+    assert_true(pol_rollout_shadows(&first, own, 4, targeted(15, 0)).matched);
+    assert_false(pol_rollout_shadows(
+                     &first, own, 4,
+                     (struct pol_candidate){.targeted = false, .audience_mask = 15, .bucket = 0})
+                     .matched);
     assert_int_equal(pol_stages_check(own, 2), POL_REASON_STAGES_INVALID); // a shadow stage last
-    own[1].shadow_slow_percent = 99;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
-    own[1].shadow_slow_percent = 0;
-    own[2].shadow_memory_percent = 200; // of a stage that has no shadow
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
-    own[2].shadow_memory_percent = 0;
-    own[2].tolerance_count = 1; // nor results to compare
-    own[2].tolerances[0].relative = 0.5;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
-    own[2].tolerance_count = 0;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
-    own[1].tolerance_count = 1;
-    own[1].tolerances[0].relative = 1;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
-    own[1].tolerances[0].relative = 1.001;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
-    own[1].tolerances[0].relative = 0;
-    own[1].tolerances[0].absolute = -1;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
-    own[1].tolerances[0].absolute = 0;
-    own[1].tolerance_count = POL_TOLERANCES_MAX + 1;
-    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
-    own[1].tolerance_count = 0;
+    shadow_settings(own);
     uint16_t from;
     uint16_t to;
     own[1].control_buckets = 100;
@@ -462,7 +481,8 @@ static void admission_only_grows(void **state)
         uint32_t stage = 0;
         for (uint16_t index = 0; index < 4; index++) {
             struct pol_rollout rollout = {.state = POL_ROLLOUT_RUNNING, .stage_index = index};
-            struct pol_match match = pol_rollout_admits(&rollout, stages, 4, true, mask, bucket);
+            struct pol_match match =
+                pol_rollout_admits(&rollout, stages, 4, targeted(mask, bucket));
             assert_true(match.matched || !before);
             assert_true(!before || match.cond_index == stage); // it stays counted where it entered
             before = match.matched;
@@ -533,7 +553,7 @@ static void stages_that_wait_for_another_person(void **state)
     rollout = decision.next;
     assert_true(rollout.before_first);
     // Nothing is open: nobody is let in, nothing is judged, nothing can be paused or promoted.
-    assert_int_equal(pol_rollout_admits(&rollout, guarded, 3, true, 7, 0).reason,
+    assert_int_equal(pol_rollout_admits(&rollout, guarded, 3, targeted(7, 0)).reason,
                      POL_REASON_ROLLOUT_NOT_STARTED);
     decision = pol_rollout_tick(&rollout, guarded, 3, &failing, 6);
     assert_int_equal(decision.action, POL_ACTION_HOLD);
@@ -557,7 +577,7 @@ static void stages_that_wait_for_another_person(void **state)
                      POL_ACTION_WAIT);
     rollout = decision.next;
     // The open stages go on meanwhile: bucket 499 is in, and a failure takes everything back.
-    assert_true(pol_rollout_admits(&rollout, guarded, 3, true, 2, 499).matched);
+    assert_true(pol_rollout_admits(&rollout, guarded, 3, targeted(2, 499)).matched);
     assert_int_equal(pol_rollout_tick(&rollout, guarded, 3, &failing, 3 * SECOND).action,
                      POL_ACTION_ROLL_BACK);
     struct pol_rollout paused =

@@ -396,8 +396,12 @@ static void power_as_simulated(void **state)
                  {20000, 50000, 1}, {5000, 200000, 4}, {2000, 5000, 4}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         uint64_t stage = 1000;
-        struct pol_power_plan plan = pol_power(&standard, stage, stage * cases[i].ratio,
-                                               cases[i].base_ppm, cases[i].rise_ppm, 3600);
+        struct pol_power_plan plan =
+            pol_power(&standard, (struct pol_power_ask){.stage_devices = stage,
+                                                        .control_devices = stage * cases[i].ratio,
+                                                        .base_ppm = cases[i].base_ppm,
+                                                        .rise_ppm = cases[i].rise_ppm,
+                                                        .completions_per_hour = 3600});
         double power = simulated_power(&prng, plan.devices, cases[i].ratio, cases[i].base_ppm / 1e6,
                                        cases[i].rise_ppm / 1e6);
         print_message(
@@ -409,8 +413,12 @@ static void power_as_simulated(void **state)
         assert_int_equal(plan.control, plan.devices * cases[i].ratio);
         assert_int_equal(plan.seconds, plan.devices);
         // What the stage can find with all its devices, it finds with all its devices.
-        struct pol_power_plan edge = pol_power(&standard, stage, stage * cases[i].ratio,
-                                               cases[i].base_ppm, plan.smallest_rise_ppm, 0);
+        struct pol_power_plan edge =
+            pol_power(&standard, (struct pol_power_ask){.stage_devices = stage,
+                                                        .control_devices = stage * cases[i].ratio,
+                                                        .base_ppm = cases[i].base_ppm,
+                                                        .rise_ppm = plan.smallest_rise_ppm,
+                                                        .completions_per_hour = 0});
         assert_true(edge.can_detect && edge.seconds == 0);
         assert_true((plan.smallest_rise_ppm <= cases[i].rise_ppm) == plan.can_detect);
     }
@@ -419,18 +427,41 @@ static void power_as_simulated(void **state)
 static void power_at_its_ends(void **state)
 {
     (void)state;
-    struct pol_power_plan plan = pol_power(&standard, 1000, 4000, 5000, 0, 100);
+    struct pol_power_plan plan =
+        pol_power(&standard, (struct pol_power_ask){.stage_devices = 1000,
+                                                    .control_devices = 4000,
+                                                    .base_ppm = 5000,
+                                                    .rise_ppm = 0,
+                                                    .completions_per_hour = 100});
     assert_true(!plan.can_detect);
-    plan = pol_power(&standard, 0, 0, 5000, 50000, 100);
+    plan = pol_power(&standard, (struct pol_power_ask){.stage_devices = 0,
+                                                       .control_devices = 0,
+                                                       .base_ppm = 5000,
+                                                       .rise_ppm = 50000,
+                                                       .completions_per_hour = 100});
     assert_true(!plan.can_detect);
-    plan = pol_power(&standard, UINT64_MAX, UINT64_MAX, 1000000, 1000000, 1);
+    plan = pol_power(&standard, (struct pol_power_ask){.stage_devices = UINT64_MAX,
+                                                       .control_devices = UINT64_MAX,
+                                                       .base_ppm = 1000000,
+                                                       .rise_ppm = 1000000,
+                                                       .completions_per_hour = 1});
     assert_true(plan.devices > 0);
     struct pol_test never = standard;
     never.alpha_ppm = 0;
-    assert_true(!pol_power(&never, 1000000, 1000000, 5000, 500000, 1).can_detect);
+    assert_true(!pol_power(&never, (struct pol_power_ask){.stage_devices = 1000000,
+                                                          .control_devices = 1000000,
+                                                          .base_ppm = 5000,
+                                                          .rise_ppm = 500000,
+                                                          .completions_per_hour = 1})
+                     .can_detect);
     never = standard;
     never.beta_ppm = 0;
-    assert_true(pol_power(&never, 1000000, 1000000, 5000, 500000, 1).can_detect);
+    assert_true(pol_power(&never, (struct pol_power_ask){.stage_devices = 1000000,
+                                                         .control_devices = 1000000,
+                                                         .base_ppm = 5000,
+                                                         .rise_ppm = 500000,
+                                                         .completions_per_hour = 1})
+                    .can_detect);
 }
 
 int main(void)

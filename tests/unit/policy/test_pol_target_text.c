@@ -17,7 +17,8 @@ static const struct pol_expr *compile(const char *data)
     const struct pol_expr *expr = NULL;
     struct pol_expr_error error = {0};
     size_t bytes = 0;
-    if (!pol_expr_compile(text(data), program, sizeof(program), &expr, &bytes, &error)) {
+    if (!pol_expr_compile(text(data), (struct pol_expr_space){program, sizeof(program)}, &expr,
+                          &bytes, &error)) {
         fail_msg("%s: column %u: %s", data, error.column, error.message);
     }
     return expr;
