@@ -166,7 +166,7 @@ enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint64_t now_us)
 // ---- Records in
 
 static enum base_status check_record(const struct dev_tunnel *t,
-                                     const struct dev_tunnel_record *record)
+                                     const struct wire_upload_record *record)
 {
     if (!t->booted || record->class_id >= WIRE_TUNNEL_CLASSES ||
         t->classes[record->class_id] == NULL || !wire_topic_ok(&record->topic) ||
@@ -178,7 +178,7 @@ static enum base_status check_record(const struct dev_tunnel *t,
 }
 
 static bool take_record(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                        const struct dev_tunnel_record *record)
+                        const struct wire_upload_record *record)
 {
     if (!tunnel_fits(t, c, record) && tunnel_close(t, c, now_us) != BASE_OK) {
         return false;
@@ -191,7 +191,7 @@ static bool take_record(struct dev_tunnel *t, struct tunnel_class *c, uint64_t n
 }
 
 enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
-                                  const struct dev_tunnel_record *record, uint64_t *out_seq)
+                                  const struct wire_upload_record *record, uint64_t *out_seq)
 {
     BASE_TRY(check_record(tunnel, record));
     struct tunnel_class *c = tunnel->classes[record->class_id];

@@ -257,15 +257,15 @@ BASE_NODISCARD enum base_status tunnel_close(struct dev_tunnel *t, struct tunnel
 // A batch of one record that is too large for an open batch.
 BASE_NODISCARD enum base_status tunnel_close_large(struct dev_tunnel *t, struct tunnel_class *c,
                                                    uint64_t now_us,
-                                                   const struct dev_tunnel_record *record);
+                                                   const struct wire_upload_record *record);
 // Promises the store that batches below `end`, and up to a window beyond send_next, may be sent.
 BASE_NODISCARD enum base_status tunnel_promise(struct dev_tunnel *t, struct tunnel_class *c,
                                                uint64_t now_us, uint64_t end);
 bool tunnel_is_stored(const struct dev_tunnel *t, uint64_t mark);
 void tunnel_append(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                   const struct dev_tunnel_record *record);
+                   const struct wire_upload_record *record);
 bool tunnel_fits(const struct dev_tunnel *t, const struct tunnel_class *c,
-                 const struct dev_tunnel_record *record);
+                 const struct wire_upload_record *record);
 
 // ---- tunnel_drop.c
 void tunnel_count_loss(struct tunnel_class *c, uint8_t reason, uint64_t count);

@@ -19,7 +19,7 @@ static const struct wire_topic *find_topic(const struct tunnel_open *open,
 }
 
 bool tunnel_fits(const struct dev_tunnel *t, const struct tunnel_class *c,
-                 const struct dev_tunnel_record *record)
+                 const struct wire_upload_record *record)
 {
     uint32_t index = 0;
     bool topic_fits = c->open.topic_count < DEV_TUNNEL_TOPICS ||
@@ -39,7 +39,7 @@ static struct base_str keep_text(struct tunnel_class *c, const struct dev_tunnel
 }
 
 void tunnel_append(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                   const struct dev_tunnel_record *record)
+                   const struct wire_upload_record *record)
 {
     struct tunnel_open *open = &c->open;
     uint32_t topic = open->topic_count;
@@ -221,7 +221,7 @@ enum base_status tunnel_close(struct dev_tunnel *t, struct tunnel_class *c, uint
 }
 
 enum base_status tunnel_close_large(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
-                                    const struct dev_tunnel_record *record)
+                                    const struct wire_upload_record *record)
 {
     const struct wire_record one = {
         .format = record->format,
