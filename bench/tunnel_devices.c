@@ -120,7 +120,7 @@ static void on_produce(evutil_socket_t fd, short what, void *arg)
     struct device *device = arg;
     const struct arguments *arguments = &device->run->arguments;
     uint64_t draw = base_prng_next(&device->prng);
-    const struct dev_tunnel_record record = {
+    const struct wire_upload_record record = {
         .class_id = (uint8_t)(draw % WIRE_TUNNEL_CLASSES),
         .topic = {BASE_STR("bench/tunnel"), BASE_STR("feature"), 1},
         .format = WIRE_RECORD_BYTES,

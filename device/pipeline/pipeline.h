@@ -30,6 +30,7 @@
 #include "pipeline/storage/feature_store.h"
 #include "pipeline/record/recorder.h"
 #include "pipeline/trigger/trigger.h"
+#include "wire/batch.h"
 #include "wire/declaration.h"
 
 #define DEV_PIPELINE_TASKS_MAX         16
@@ -64,16 +65,6 @@ struct dev_pipeline_start {
     size_t events_bytes; // until dev_pipeline_on_free
 };
 
-// One record for the tunnel. Borrowed during the call.
-struct dev_pipeline_upload {
-    struct base_str task;
-    const struct wire_upload *upload;
-    enum wire_record_format format;
-    uint64_t wall_ms;
-    const uint8_t *bytes;
-    size_t size;
-};
-
 // Matches of a task whose starts found no place to wait. Borrowed during the call.
 struct dev_pipeline_dropped {
     struct base_str task;
@@ -86,9 +77,9 @@ struct dev_pipeline_ports {
     // Runs the task. OK: dev_pipeline_on_end and then dev_pipeline_on_free will be called, later.
     // BUSY: again at the next step. NOT_FOUND: the task is gone.
     enum base_status (*start)(void *ctx, const struct dev_pipeline_start *start);
-    // Hands a record to the tunnel: dev_tunnel_offer's statuses. NULL: nothing leaves.
-    enum base_status (*upload)(void *ctx, uint64_t now_us,
-                               const struct dev_pipeline_upload *upload);
+    // Hands a record to the tunnel (borrowed during the call): dev_tunnel_offer's statuses. NULL:
+    // nothing leaves.
+    enum base_status (*upload)(void *ctx, uint64_t now_us, const struct wire_upload_record *upload);
     // Every event that is kept, and every end of a visit, in order; for stream functions and tests.
     // May be NULL.
     void (*on_event)(void *ctx, const struct dev_event *event);

@@ -4,25 +4,27 @@
 // run again. What is refused is counted and does not hold up the rest.
 #include "pipeline/pipeline_private.h"
 
+// `record` has all but what the declaration says.
 static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *task,
-                   const struct wire_upload *declared, uint64_t time_ms,
-                   enum wire_record_format format, const uint8_t *bytes, size_t size)
+                   const struct wire_upload *declared, struct wire_upload_record record)
 {
     const struct dev_pipeline_ports *ports = &pipeline->options.ports;
-    struct dev_pipeline_upload record = {
-        .task = {task->name, task->name_size},
-        .upload = declared,
-        .format = format,
-        .wall_ms = time_ms,
-        .bytes = bytes,
-        .size = size,
-    };
-    if (declared == NULL || ports->upload == NULL ||
-        ports->upload(ports->ctx, pipeline->now_us, &record) != BASE_OK) {
-        pipeline->stats.uploads_refused++;
-        return;
+    bool taken = declared != NULL && ports->upload != NULL && record.size <= WIRE_RECORD_BYTES_MAX;
+    if (taken) {
+        record.class_id = declared->class_id;
+        record.topic.task = (struct base_str){task->name, task->name_size};
+        record.topic.upload = declared->name;
+        record.topic.schema = declared->schema_version;
+        record.schema = declared->schema;
+        taken = ports->upload(ports->ctx, pipeline->now_us, &record) == BASE_OK;
     }
-    pipeline->stats.uploads++;
+    pipeline->stats.uploads += taken ? 1 : 0;
+    pipeline->stats.uploads_refused += taken ? 0 : 1;
+}
+
+static uint32_t size_of(size_t size)
+{
+    return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
 static void feature(struct dev_pipeline *pipeline, uint64_t time_ms,
@@ -49,12 +51,18 @@ void dev_pipeline_effects_take(struct dev_pipeline *pipeline, const struct pipel
         if (effect->kind == DEV_EFFECT_FEATURE) {
             feature(pipeline, at_ms, effect);
         } else {
-            upload(pipeline, task, wire_declaration_upload(&declaration, effect->name), time_ms,
-                   effect->format, effect->bytes, effect->size);
+            upload(pipeline, task, wire_declaration_upload(&declaration, effect->name),
+                   (struct wire_upload_record){.format = effect->format,
+                                               .wall_ms = time_ms,
+                                               .bytes = effect->bytes,
+                                               .size = size_of(effect->size)});
         }
     }
     if (end->result.size > 0 && declaration.result_upload != WIRE_DECLARATION_NO_UPLOAD) {
-        upload(pipeline, task, &declaration.uploads[declaration.result_upload], time_ms,
-               WIRE_RECORD_JSON, (const uint8_t *)end->result.data, end->result.size);
+        upload(pipeline, task, &declaration.uploads[declaration.result_upload],
+               (struct wire_upload_record){.format = WIRE_RECORD_JSON,
+                                           .wall_ms = time_ms,
+                                           .bytes = (const uint8_t *)end->result.data,
+                                           .size = size_of(end->result.size)});
     }
 }

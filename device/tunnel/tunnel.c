@@ -177,7 +177,7 @@ enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint64_t now_us)
 // ---- Records in
 
 static enum base_status check_record(const struct dev_tunnel *tunnel,
-                                     const struct dev_tunnel_record *record)
+                                     const struct wire_upload_record *record)
 {
     if (!tunnel->booted || record->class_id >= WIRE_TUNNEL_CLASSES ||
         tunnel->classes[record->class_id] == NULL || !wire_topic_ok(&record->topic) ||
@@ -190,7 +190,7 @@ static enum base_status check_record(const struct dev_tunnel *tunnel,
 }
 
 static bool take_record(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
-                        const struct dev_tunnel_record *record)
+                        const struct wire_upload_record *record)
 {
     if (!tunnel_fits(tunnel, class, record) && tunnel_close(tunnel, class, now_us) != BASE_OK) {
         return false;
@@ -203,7 +203,7 @@ static bool take_record(struct dev_tunnel *tunnel, struct tunnel_class *class, u
 }
 
 enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
-                                  const struct dev_tunnel_record *record, uint64_t *out_seq)
+                                  const struct wire_upload_record *record, uint64_t *out_seq)
 {
     BASE_TRY(check_record(tunnel, record));
     struct tunnel_class *class = tunnel->classes[record->class_id];

@@ -151,19 +151,11 @@ BASE_NODISCARD enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint6
 
 // ---- Records in
 
-struct dev_tunnel_record {
-    uint8_t class_id;
-    struct wire_topic topic;
-    enum wire_record_format format;
-    uint64_t wall_ms;
-    const uint8_t *bytes; // copied
-    uint32_t size;
-};
 // OK: it is produced (counted) and accounted for from here on, also when a quota then drops it.
 // *out_seq is its number in the epoch as it is now, UINT64_MAX when it was dropped at once;
 // out_seq may be NULL. INVALID, TOO_LARGE: not produced.
 BASE_NODISCARD enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
-                                                 const struct dev_tunnel_record *record,
+                                                 const struct wire_upload_record *record,
                                                  uint64_t *out_seq);
 // `count` records that were never made, for their task's run had no place to wait: produced, and
 // declared lost (WIRE_TUNNEL_LOSS_STARTS). INVALID: no such class here.

@@ -25,7 +25,7 @@ static const struct wire_topic *find_topic(const struct tunnel_open *open,
 }
 
 bool tunnel_fits(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
-                 const struct dev_tunnel_record *record)
+                 const struct wire_upload_record *record)
 {
     uint32_t index = 0;
     bool topic_fits = class->open.topic_count < DEV_TUNNEL_TOPICS ||
@@ -45,7 +45,7 @@ static struct base_str keep_text(struct tunnel_class *class, const struct dev_tu
 }
 
 void tunnel_append(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
-                   const struct dev_tunnel_record *record)
+                   const struct wire_upload_record *record)
 {
     struct tunnel_open *open = &class->open;
     uint32_t topic = open->topic_count;
@@ -246,7 +246,7 @@ enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *cl
 }
 
 enum base_status tunnel_close_large(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                    uint64_t now_us, const struct dev_tunnel_record *record)
+                                    uint64_t now_us, const struct wire_upload_record *record)
 {
     const struct wire_record one = {
         .format = record->format,

@@ -15,15 +15,15 @@ BASE_NODISCARD enum base_status tunnel_close(struct dev_tunnel *tunnel, struct t
 // A batch of one record that is too large for an open batch.
 BASE_NODISCARD enum base_status tunnel_close_large(struct dev_tunnel *tunnel,
                                                    struct tunnel_class *class, uint64_t now_us,
-                                                   const struct dev_tunnel_record *record);
+                                                   const struct wire_upload_record *record);
 // Promises the store that batches below `end`, and up to a window beyond send_next, may be sent.
 BASE_NODISCARD enum base_status tunnel_promise(struct dev_tunnel *tunnel,
                                                struct tunnel_class *class, uint64_t now_us,
                                                uint64_t end);
 bool tunnel_is_stored(const struct dev_tunnel *tunnel, uint64_t mark);
 void tunnel_append(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
-                   const struct dev_tunnel_record *record);
+                   const struct wire_upload_record *record);
 bool tunnel_fits(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
-                 const struct dev_tunnel_record *record);
+                 const struct wire_upload_record *record);
 
 #endif

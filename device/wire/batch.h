@@ -42,6 +42,18 @@ struct wire_record {
     uint32_t size;
 };
 
+// What a run sends: one record on its way into the tunnel, from the pipeline on
+// (pipeline/pipeline.h) until it lies in an open batch (tunnel/tunnel.h).
+struct wire_upload_record {
+    uint8_t class_id;
+    struct wire_topic topic;
+    struct base_str schema; // as declared, JSON; empty: anything goes. The tunnel does not ask it
+    enum wire_record_format format;
+    uint64_t wall_ms;
+    const uint8_t *bytes;
+    uint32_t size;
+};
+
 bool wire_topic_ok(const struct wire_topic *topic); // both names are well-formed
 bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b);
 

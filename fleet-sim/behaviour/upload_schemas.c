@@ -48,17 +48,16 @@ static void make_plain(char *text)
     }
 }
 
-bool sim_upload_taken(struct sim_upload_schemas *schemas, const struct dev_pipeline_upload *upload,
+bool sim_upload_taken(struct sim_upload_schemas *schemas, const struct wire_upload_record *upload,
                       char out_why[SIM_REFUSED_WHY_MAX])
 {
-    const struct wire_upload *declared = upload->upload;
     struct base_str record = {(const char *)upload->bytes, upload->size};
     char why[GW_SCHEMA_WHY_MAX + 1] = "its schema is none";
     bool own = false;
-    if (declared->schema.size == 0) {
+    if (upload->schema.size == 0) {
         return true;
     }
-    struct gw_schema *schema = schema_of(schemas, declared->schema, &own);
+    struct gw_schema *schema = schema_of(schemas, upload->schema, &own);
     bool is_json = upload->format == WIRE_RECORD_JSON;
     bool taken = schema != NULL && is_json && gw_schema_check(schema, record) == BASE_OK;
     if (!taken && schema != NULL && is_json) {
@@ -70,8 +69,9 @@ bool sim_upload_taken(struct sim_upload_schemas *schemas, const struct dev_pipel
         gw_schema_free(schema);
     }
     if (!taken && out_why != NULL) {
-        (void)snprintf(out_why, SIM_REFUSED_WHY_MAX, "%.*s, %.*s: %s", (int)upload->task.size,
-                       upload->task.data, (int)declared->name.size, declared->name.data, why);
+        (void)snprintf(out_why, SIM_REFUSED_WHY_MAX, "%.*s, %.*s: %s", (int)upload->topic.task.size,
+                       upload->topic.task.data, (int)upload->topic.upload.size,
+                       upload->topic.upload.data, why);
         make_plain(out_why);
     }
     return taken;

@@ -20,7 +20,7 @@ struct sim_upload_schemas {
 void sim_upload_schemas_done(struct sim_upload_schemas *schemas);
 // False: the gateway would refuse it, and `out_why` says what and why: "shop/spent: n is no
 // integer". NULL: nobody asks why.
-bool sim_upload_taken(struct sim_upload_schemas *schemas, const struct dev_pipeline_upload *upload,
+bool sim_upload_taken(struct sim_upload_schemas *schemas, const struct wire_upload_record *upload,
                       char out_why[SIM_REFUSED_WHY_MAX]);
 
 #endif

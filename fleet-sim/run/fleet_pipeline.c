@@ -44,27 +44,25 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
     return status;
 }
 
-static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
+static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upload_record *upload)
 {
     struct sim_active *active = ctx;
-    struct dev_tunnel_record record;
     (void)now_us; // the user's clock; the tunnel lives in the run's
-    BASE_TRY(posix_upload_record(upload, &record));
     struct sim_behaving *behaving = active->awake->shard->behaving;
     bool told = behaving->tally.against[0] != '\0';
     bool taken =
         sim_upload_taken(&behaving->schemas, upload, told ? NULL : behaving->tally.against);
     sums(active)->records_against += taken ? 0 : 1;
     if (active->tunnel != NULL) {
-        BASE_TRY(dev_tunnel_offer(active->tunnel, now_us_of(active), &record, NULL));
+        BASE_TRY(dev_tunnel_offer(active->tunnel, now_us_of(active), upload, NULL));
     }
     struct sim_task_tally *task =
-        sim_tally_task_find(&active->shard->behaving->tally, wire_task_id(upload->task));
+        sim_tally_task_find(&active->shard->behaving->tally, wire_task_id(upload->topic.task));
     if (task != NULL) {
         task->records++;
         task->record_bytes += upload->size;
     }
-    active->past->offered[record.class_id]++;
+    active->past->offered[upload->class_id]++;
     sums(active)->records++;
     sums(active)->record_bytes += upload->size;
     return BASE_OK;

@@ -306,7 +306,7 @@ static void offer_one(struct law_device *device)
     uint64_t token = law_offer(sim, phone, device->lineage, slot, poison);
     memset(body, 'x', sizeof(body));
     memcpy(body, &token, LAW_TOKEN);
-    const struct dev_tunnel_record record = {
+    const struct wire_upload_record record = {
         .class_id = phone->classes[slot],
         .topic = {BASE_STR("law"), BASE_STR("row"), 1},
         .format = poison ? WIRE_RECORD_JSON : WIRE_RECORD_BYTES, // which it is not

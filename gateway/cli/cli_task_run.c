@@ -367,15 +367,15 @@ static json_t *text_json(const char *text)
 }
 
 // Would the gateway refuse the record, and why? It checks each against the schema of its upload.
-static bool is_refused(const struct dev_pipeline_upload *upload, char why[GW_SCHEMA_WHY_MAX + 1])
+static bool is_refused(const struct wire_upload_record *upload, char why[GW_SCHEMA_WHY_MAX + 1])
 {
     struct gw_schema *schema = NULL;
     struct base_error error = {.status = BASE_OK};
     why[0] = '\0';
-    if (upload->upload->schema.size == 0) {
+    if (upload->schema.size == 0) {
         return false;
     }
-    if (gw_schema_parse(upload->upload->schema, &schema, &error) != BASE_OK) {
+    if (gw_schema_parse(upload->schema, &schema, &error) != BASE_OK) {
         (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1, "no schema: %.140s", error.text);
     } else if (upload->format != WIRE_RECORD_JSON) {
         (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1,
@@ -388,10 +388,10 @@ static bool is_refused(const struct dev_pipeline_upload *upload, char why[GW_SCH
     return why[0] != '\0';
 }
 
-static void on_upload(void *ctx, const struct dev_pipeline_upload *upload)
+static void on_upload(void *ctx, const struct wire_upload_record *upload)
 {
     struct playing *playing = ctx;
-    struct base_str name = upload->upload->name;
+    struct base_str name = upload->topic.upload;
     bool is_json = upload->format == WIRE_RECORD_JSON;
     struct base_str text = {(const char *)upload->bytes, is_json ? upload->size : 0};
     char why[GW_SCHEMA_WHY_MAX + 1];
@@ -414,7 +414,7 @@ static void on_upload(void *ctx, const struct dev_pipeline_upload *upload)
         base_terminal_text(stdout, text);
         putchar('\n');
     } else {
-        printf("%zu bytes\n", upload->size);
+        printf("%u bytes\n", upload->size);
     }
     if (refused) {
         printf("  the gateway would refuse it: ");

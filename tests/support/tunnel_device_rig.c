@@ -621,7 +621,7 @@ void rig_offer(struct rig_device *device, uint8_t class_id, uint32_t size)
     size = size < TOKEN ? TOKEN : size;
     memset(body, (int)(token & 0x7f), size);
     memcpy(body, &token, TOKEN);
-    const struct dev_tunnel_record record = {
+    const struct wire_upload_record record = {
         .class_id = class_id,
         .topic = {BASE_STR("ipv"), BASE_STR("feature"), (uint16_t)(token % 3)},
         .format = WIRE_RECORD_BYTES,

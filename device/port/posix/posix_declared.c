@@ -55,20 +55,3 @@ void posix_declared_close(struct posix_declared *declared, struct dev_runtime *r
     }
     declared->count = 0;
 }
-
-enum base_status posix_upload_record(const struct dev_pipeline_upload *upload,
-                                     struct dev_tunnel_record *out)
-{
-    if (upload->size > WIRE_RECORD_BYTES_MAX) {
-        return BASE_ERR_TOO_LARGE;
-    }
-    *out = (struct dev_tunnel_record){
-        .class_id = upload->upload->class_id,
-        .topic = {upload->task, upload->upload->name, upload->upload->schema_version},
-        .format = upload->format,
-        .wall_ms = upload->wall_ms,
-        .bytes = upload->bytes,
-        .size = (uint32_t)upload->size,
-    };
-    return BASE_OK;
-}

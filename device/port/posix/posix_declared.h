@@ -31,8 +31,4 @@ void posix_declared_open(struct posix_declared *declared, struct dev_runtime *ru
                          posix_dictionary_fn dictionary, void *ctx);
 void posix_declared_close(struct posix_declared *declared, struct dev_runtime *runtime);
 
-// An upload of the pipeline as a record of the tunnel, with the upload's bytes. TOO_LARGE.
-BASE_NODISCARD enum base_status posix_upload_record(const struct dev_pipeline_upload *upload,
-                                                    struct dev_tunnel_record *out);
-
 #endif

@@ -61,12 +61,10 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
     return status;
 }
 
-static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
+static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upload_record *upload)
 {
     struct posix_pipeline *self = ctx;
-    struct dev_tunnel_record record;
-    BASE_TRY(posix_upload_record(upload, &record));
-    return dev_tunnel_offer(self->tunnel, now_us, &record, NULL);
+    return dev_tunnel_offer(self->tunnel, now_us, upload, NULL);
 }
 
 static void left_out(void *ctx, uint64_t task_id, const char *why)

@@ -68,7 +68,7 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
     return BASE_OK;
 }
 
-static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
+static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upload_record *upload)
 {
     struct task_play *play = ctx;
     (void)now_us;

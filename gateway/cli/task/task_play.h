@@ -19,7 +19,7 @@
 #define TASK_PLAY_GAP_MS    500                // between lines that do not say their time
 
 // A record that would go up the tunnel; borrowed during the call.
-typedef void (*task_play_upload_fn)(void *ctx, const struct dev_pipeline_upload *upload);
+typedef void (*task_play_upload_fn)(void *ctx, const struct wire_upload_record *upload);
 
 struct task_play_options {
     const char *path;

@@ -95,7 +95,7 @@ static void boot(struct world *world)
 static void offer(struct world *world, uint8_t class_id, uint8_t size)
 {
     static const uint8_t body[256];
-    const struct dev_tunnel_record record = {
+    const struct wire_upload_record record = {
         .class_id = class_id % WIRE_TUNNEL_CLASSES,
         .topic = {BASE_STR("t"), BASE_STR("u"), (uint16_t)(size % 5)},
         .bytes = body,

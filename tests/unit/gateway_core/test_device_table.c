@@ -179,7 +179,7 @@ static void test_settled(void **state)
     assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     gw_device_table_touch(table, &touch, 1);
     assert_false(gw_device_table_settled(table, 7, 0, 0));
-    gw_device_table_settle(table, 7, 55, 3);
+    gw_device_table_settle(table, 7, 55, 3, false);
     assert_true(gw_device_table_settled(table, 7, 55, 3));
     assert_false(gw_device_table_settled(table, 7, 55, 4));
     assert_false(gw_device_table_settled(table, 7, 56, 3));
@@ -207,7 +207,7 @@ static void test_strangers_with_a_proven_id(void **state)
     assert_int_equal(gw_device_table_unproven(table), 0);
     assert_false(gw_device_table_has_report(table, 7, 1, 9, true));
     gw_device_table_reported(table, &own, 1, 4);
-    gw_device_table_settle(table, 7, 55, 3);
+    gw_device_table_settle(table, 7, 55, 3, false);
     assert_int_equal(gw_device_table_take_dirty(table, &before, 1), 1);
 
     gw_device_table_touch(table, &other, 1);

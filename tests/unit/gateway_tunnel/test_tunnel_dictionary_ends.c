@@ -206,7 +206,7 @@ static struct dev_tunnel *tunnel_make(struct dev_codec *codec, struct dev_collec
 static void offer_all(struct dev_tunnel *tunnel)
 {
     for (uint32_t i = 0; i < RECORDS; i++) {
-        struct dev_tunnel_record record = {
+        struct wire_upload_record record = {
             .class_id = CLASS_ID,
             .topic = {BASE_STR("shop"), BASE_STR("events"), 1},
             .format = WIRE_RECORD_JSON,

@@ -106,14 +106,14 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
     return BASE_OK;
 }
 
-static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
+static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upload_record *upload)
 {
     (void)ctx;
     (void)now_us;
     assert_true(upload->size < sizeof(rig.upload));
     memcpy(rig.upload, upload->bytes, upload->size);
     rig.upload[upload->size] = '\0';
-    rig.upload_class = upload->upload->class_id;
+    rig.upload_class = upload->class_id;
     rig.uploads++;
     return BASE_OK;
 }
