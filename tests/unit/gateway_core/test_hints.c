@@ -199,6 +199,7 @@ static void hint_after_a_pause(bool seen)
     assert_int_equal(log.hints, 2);
     assert_int_equal(rig_checkin(&rig, &devices[0], true, &exchange, &offers), 200);
     assert_int_equal(rig_device_take(&devices[0], &offers), 1);
+    rig_exchange_done(&exchange);
     (void)rig_report(&rig, &devices[0], &view,
                      (const enum wire_outcome_kind[]){WIRE_OUTCOME_ACTIVATED}, 1);
     rig_command(&rig, 9, POL_COMMAND_PAUSE, NULL);
@@ -207,6 +208,7 @@ static void hint_after_a_pause(bool seen)
         pump_out(&other);
     }
     assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
     rig_command(&rig, 9, POL_COMMAND_RESUME, NULL);
     rig_settle(&rig);
     pump_out(&other);
@@ -214,6 +216,7 @@ static void hint_after_a_pause(bool seen)
     pump_out(&other);
     assert_int_equal(log.hints, 3);
     assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 200);
+    rig_exchange_done(&exchange);
     for (uint32_t i = 0; i < 2; i++) {
         gw_worker_unsubscribe(other.worker, &hints[i]);
     }
