@@ -595,13 +595,19 @@ static json_t *state_list(uint16_t outcome_bits)
     return whole_take(states, state_count);
 }
 
+// A device may say anything.
+static json_int_t shown(uint64_t figure)
+{
+    return figure > INT64_MAX ? INT64_MAX : (json_int_t)figure;
+}
+
 // What is 0 is not known, and left out.
 static json_t *figures_object(const struct wire_figures *figures)
 {
     json_t *root = json_object();
 #define FIGURE_SHOW(name)                                                                          \
     if (figures->name != 0) {                                                                      \
-        (void)json_object_set_new(root, #name, json_integer((json_int_t)figures->name));           \
+        (void)json_object_set_new(root, #name, json_integer(shown(figures->name)));                \
     }
     WIRE_FIGURE_MAP(FIGURE_SHOW)
 #undef FIGURE_SHOW

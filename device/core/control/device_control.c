@@ -23,7 +23,7 @@
     (64 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10 + 10) + DEV_REFUSED_MAX * 8)
 #define PROFILE_TEXT_MAX BASE_B64_ENCODED(PROFILE_BYTES_MAX)
 
-#define REPORT_HEAD_BYTES    31 // of a report, and of an outcome without its detail: at most
+#define REPORT_HEAD_BYTES    31 // of a report, and of an outcome but for figures and detail: at most
 #define REPORT_ENTRY_BYTES   45
 #define MORE_OFFERS_PAUSE_US 1000000ull // a gateway that always has more is not asked in a loop
 
@@ -173,6 +173,17 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
 }
 
+static size_t outcome_bytes(const struct wire_outcome *outcome)
+{
+    uint8_t bytes[1 + WIRE_FIGURES_BYTES_MAX];
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    if (wire_figures_any(&outcome->figures)) {
+        wire_figures_write(&writer, &outcome->figures);
+    }
+    return REPORT_ENTRY_BYTES + base_writer_size(&writer) + outcome->detail.size;
+}
+
 enum base_status dev_report_encode(struct dev_runtime *runtime, uint8_t *out, size_t capacity,
                                    size_t *out_size)
 {
@@ -189,7 +200,7 @@ enum base_status dev_report_encode(struct dev_runtime *runtime, uint8_t *out, si
     dev_outcomes_reader(&runtime->outcomes, &reader);
     while (report.count < WIRE_REPORT_MAX &&
            dev_outcomes_next(&reader, &report.outcomes[report.count]) == BASE_OK) {
-        used += REPORT_ENTRY_BYTES + report.outcomes[report.count].detail.size;
+        used += outcome_bytes(&report.outcomes[report.count]);
         if (used > capacity) {
             break;
         }

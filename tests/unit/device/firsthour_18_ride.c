@@ -283,10 +283,9 @@ static void test_a_report_that_is_refused(void **state)
     assert_int_equal(stats()->dropped_outcomes, 3);
 }
 
-// More outcomes than a header holds go with one ride after the other.
-static void test_long_reports_are_cut(void **state)
+// More outcomes than a header holds go with one ride after the other, whatever they say of a run.
+static void long_reports_are_cut(const struct wire_figures *figures)
 {
-    (void)state;
     struct rig_statement statement = statement_of(0, 1);
     rig->config.outcomes_max = WIRE_REPORT_MAX;
     rig_kill(rig);
@@ -298,6 +297,8 @@ static void test_long_reports_are_cut(void **state)
     for (uint32_t i = 0; i < rig->config.outcomes_max; i++) {
         const struct wire_outcome outcome = {.kind = WIRE_OUTCOME_FAIL_LOAD,
                                              .task_id = wire_task_id(BASE_STR(TASK)),
+                                             .duration_us = 3000000,
+                                             .figures = *figures,
                                              .detail = BASE_STR("a few words")};
         dev_outcome(rig->runtime, &outcome);
     }
@@ -311,6 +312,18 @@ static void test_long_reports_are_cut(void **state)
     assert_int_equal(stats()->dropped_outcomes, 0);
     assert_int_equal(stats()->rides_cut, 1);
     expect_no_request();
+}
+
+static void test_long_reports_are_cut(void **state)
+{
+    (void)state;
+    long_reports_are_cut(&(struct wire_figures){0});
+}
+
+static void test_long_reports_with_figures_are_cut(void **state)
+{
+    (void)state;
+    long_reports_are_cut(&(struct wire_figures){.heap_peak_bytes = 3 << 20, .left_out = 20000});
 }
 
 // A device with a root asks its question with the ride, and the director answers on it.
@@ -406,6 +419,7 @@ int main(void)
         CASE(test_a_word_of_no_report),
         CASE(test_a_report_that_is_refused),
         CASE(test_long_reports_are_cut),
+        CASE(test_long_reports_with_figures_are_cut),
         ROOTED(test_with_a_root),
         ROOTED(test_a_lease_does_not_wait),
         CASE(test_retry_after),
