@@ -129,6 +129,7 @@ struct sim_awake {
 struct sim_job {
     struct dev_task_job job;
     struct wire_manifest manifest;
+    struct wire_attrs attrs;
     struct dev_task_file files[SIM_JOB_FILES_MAX];
 };
 

@@ -387,6 +387,9 @@ static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     awake->run_asked = false;
+    if (awake->active != NULL) { // a version's first run comes before the session's next turn
+        sim_active_declare(awake->active);
+    }
     const struct dev_task_job *job = &shard->job.job;
     uint8_t version = sim_shard_version(shard, &job->version);
     sim_shard_describe(shard, version, job->manifest);

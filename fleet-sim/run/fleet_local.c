@@ -9,8 +9,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define SIM_MIB (1024u * 1024u)
+#define SIM_MIB          (1024u * 1024u)
+#define FOLDER_SHOWN_MAX 40 // twice in one line
 
 static enum base_status add_file(struct sim_store *store, const char *path,
                                  const struct wire_sha256 *name, struct base_error *error)
@@ -75,10 +77,38 @@ static enum base_status add_files(struct sim_store *store, const struct wire_man
     return BASE_OK;
 }
 
+// The folder of --task is there, and what walle task build writes is not in it: says what the
+// folder is, and which command makes a build.
+static enum base_status check_build(const struct sim_options *options, struct base_error *error)
+{
+    char path[SIM_TEXT_MAX + 16];
+    struct base_str folder = base_str_of(options->manifest);
+    struct base_str name = BASE_STR("/manifest");
+    if (access(options->manifest, F_OK) == 0 || folder.size <= name.size ||
+        memcmp(folder.data + folder.size - name.size, name.data, name.size) != 0) {
+        return BASE_OK; // whatever else is wrong is found when it is read
+    }
+    folder.size -= name.size;
+    (void)snprintf(path, sizeof(path), "%.*s", (int)folder.size, folder.data);
+    if (access(path, F_OK) != 0) {
+        return BASE_OK;
+    }
+    (void)snprintf(path, sizeof(path), "%.*s/task.json", (int)folder.size, folder.data);
+    bool source = access(path, F_OK) == 0;
+    int size = folder.size < FOLDER_SHOWN_MAX ? (int)folder.size : FOLDER_SHOWN_MAX;
+    return base_error_set(error, BASE_ERR_INVALID,
+                          source ? "%.*s is a task's source, no build: walle task build %.*s "
+                                   "--out BUILD makes one of it"
+                                 : "%.*s is no build, it has no manifest: walle task build FOLDER "
+                                   "--out %.*s makes one",
+                          size, folder.data, size, folder.data);
+}
+
 enum base_status sim_local_load(struct sim_shard *shard, const struct sim_options *options,
                                 struct base_error *error)
 {
     struct base_buffer bytes;
+    BASE_TRY(check_build(options, error));
     BASE_TRY(sim_local_read(options->manifest, WIRE_MANIFEST_BYTES_MAX, &bytes, error));
     struct wire_sha256 digest = digest_of(&bytes);
     const struct sim_blob *blob;

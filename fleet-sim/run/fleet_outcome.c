@@ -260,6 +260,53 @@ static void rollouts_gather(struct sim_run_result *result, const struct sim_roll
     }
 }
 
+static bool is_offered(const struct sim_run_result *result, uint8_t version)
+{
+    return version != SIM_VERSION_NONE && result->counters.version[version].offered > 0;
+}
+
+// Was a version of this name, label or hash, offered to a device?
+static bool has_come(const struct sim_run_result *result, const char *name)
+{
+    uint8_t version = sim_versions_find(result->versions, sim_options_task_id(result->options),
+                                        base_str_of(name));
+    bool come = strcmp(name, "*") == 0 || is_offered(result, version);
+    for (uint32_t i = 0; i < result->rollout_count; i++) { // its label, where it never ran
+        const struct sim_rollout_told *told = &result->rollouts[i];
+        come = come || (strcmp(name, told->seen.version) == 0 && is_offered(result, told->version));
+    }
+    return come;
+}
+
+// A version that is to go back, and that no device was offered: nothing was shown of it.
+static bool bad_never_came(struct sim_run_result *result)
+{
+    const struct sim_options *options = result->options;
+    const char *missed = NULL;
+    for (uint32_t i = 0; i < options->bad_version_count && !options->local; i++) {
+        const char *name = options->bad_versions[i];
+        missed = missed == NULL && !has_come(result, name) ? name : missed;
+    }
+    if (missed == NULL) {
+        return false;
+    }
+    size_t used = (size_t)snprintf(
+        result->cause, SIM_CAUSE_MAX,
+        "--bad-version %.64s: never came to these devices, so it did not go back; those that came:",
+        missed);
+    const char *comma = " ";
+    for (uint8_t v = 1; v < SIM_VERSIONS_MAX; v++) {
+        char release[SIM_RELEASE_TEXT_MAX];
+        sim_release_text(result, v, release);
+        if (is_offered(result, v) && used + strlen(release) + 2 < SIM_CAUSE_MAX) {
+            used += (size_t)snprintf(result->cause + used, SIM_CAUSE_MAX - used, "%s%s", comma,
+                                     release);
+            comma = ", ";
+        }
+    }
+    return true;
+}
+
 // Of a simulation that failed by its figures: the limit, what was measured, how most devices
 // failed.
 static void tell_figures(struct sim_run_result *result)
@@ -354,7 +401,7 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     } else if (nobody_reached(result, ending->view)) {
         result->outcome = SIM_OUTCOME_UNREACHED;
     } else if (nobody_served(result) || goal_missed(result, ending) || against_schema(result) ||
-               taken_back(result)) {
+               taken_back(result) || bad_never_came(result)) {
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (no_release(result, ending->view)) {
         result->outcome = SIM_OUTCOME_NO_RELEASE;

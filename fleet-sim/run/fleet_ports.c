@@ -199,6 +199,10 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
     memcpy(copy->manifest.files, job->manifest->files,
            sizeof(copy->manifest.files[0]) * job->manifest->file_count);
     memcpy(copy->files, job->files, sizeof(copy->files[0]) * job->file_count);
+    if (job->attrs != NULL) {
+        copy->attrs = *job->attrs;
+        copy->job.attrs = &copy->attrs;
+    }
     copy->job.manifest = &copy->manifest;
     copy->job.files = copy->files;
     awake->run_asked = true;

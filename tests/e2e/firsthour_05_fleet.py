@@ -194,6 +194,14 @@ class Ends(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[0]} of shop/score 1\.0\.1: rolled back: .*; as --bad-version wants$")
         self.assertIn("as --bad-version wants", page)
 
+    def test_firsthour_a_bad_version_that_never_came(self):
+        """Who names a version that no rollout brings is told so, and which came instead: nothing was shown of its way back."""
+        self.stack.start_hasty_gateway()
+        self.release(more=("--trust-unproven",))
+        said = self.run_fleet("--task", "shop/score", "--until-coverage", "100%", "--duration", "100", "--bad-version", "9.9.9")
+        self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
+        self.assert_end(said.stdout, "failed", r"--bad-version 9\.9\.9: never came to these devices.*; those that came: shop/score 1\.0\.1")
+
     def test_firsthour_more_tasks_than_a_device_holds(self):
         """A device that holds as many tasks as it can is not offered another: the run says so while it lasts and at its end. --tasks is how many."""
         self.stack.start_hasty_gateway()

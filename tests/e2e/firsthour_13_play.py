@@ -51,6 +51,13 @@ class Play(unittest.TestCase):
             file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
         return self.stack.walle("task", "run", build, "--events", path, *more, check=False)
 
+    def simulate(self, build):
+        out = self.stack.path("fleet")
+        said = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--devices", "20", "--no-live", "--out", out],
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+            return said, json.load(file)
+
     def test_firsthour_records_against_their_schema(self):
         """What the gateway would refuse is an error here, and in a simulation: both hold a record against its upload's schema."""
         events = visit("item", 0, 5, 7)
@@ -64,13 +71,7 @@ class Play(unittest.TestCase):
         played = json.loads(self.play(build, visit("item", 0, 5), "-o", "json").stdout)
         self.assertEqual(played["runs"][0]["uploads"][0]["refused"], "total is no string")
 
-        def simulate(build):
-            out = self.stack.path("fleet")
-            said = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--devices", "20", "--no-live", "--out", out],
-                                  capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-            with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
-                return said, json.load(file)
-        said, result = simulate(build)
+        said, result = self.simulate(build)
         self.assertEqual((said.returncode, result["outcome"]), (1, "failed"), said.stdout)
         records = result["behaviour"]["totals"]["records"]
         self.assertEqual(result["behaviour"]["totals"]["records_against_schema"], records)
@@ -78,8 +79,22 @@ class Play(unittest.TestCase):
                          r"refuses them; the first: spent, spent: total is no string")
         good = self.build("good", script, uploads=[{"name": "spent", "class": "realtime", "schema": {"fields": {"total": "number"}, "extra": True}}])
         self.assertEqual(self.play(good, visit("item", 0, 5)).returncode, 0)
-        said, result = simulate(good)
+        said, result = self.simulate(good)
         self.assertEqual((said.returncode, result["behaviour"]["totals"]["records_against_schema"]), (0, 0), said.stdout)
+
+    def test_firsthour_records_of_a_task_without_triggers(self):
+        """It runs once, when a device gets it: that run's record is held against its schema as all others are."""
+        for value, status, against in (("'many'", 1, 20), ("3", 0, 0)):
+            with self.subTest(value):
+                schema = {"fields": {"ms": "integer"}}
+                build = self.build(f"without{status}", f"import walle\nwalle.result({{'ms': {value}}})\n", triggers=None, events=None,
+                                   uploads=[{"name": "spent", "class": "realtime", "schema": schema}])
+                said, result = self.simulate(build)
+                self.assertEqual(said.returncode, status, said.stdout)
+                totals = result["behaviour"]["totals"]
+                self.assertEqual((totals["records"], totals["records_against_schema"]), (20, against), said.stdout)
+                if against:
+                    self.assertRegex(said.stdout.strip().splitlines()[-1], r"^FAILED: 20 of 20 records are not as their schemas say.*: ms is no integer")
 
     def test_matches(self):
         """Three visits of the page, one of another: three runs, each with its visit; later runs find what earlier ones stored."""

@@ -78,6 +78,22 @@ class Report(unittest.TestCase):
             self.assertIn(f"--out {self.stack.path(name)}: Not a directory (a folder for the reports)", run.stdout + run.stderr)
             self.assertNotIn("passed", run.stdout)
 
+    def test_firsthour_a_folder_that_is_no_build(self):
+        """A task's source in place of its build: what it is, and the command that makes one, as walle task push says it."""
+        source = self.stack.path("source")
+        os.mkdir(source)
+        for file, words in ((None, f"{source} is no build, it has no manifest: walle task build FOLDER --out {source} makes one"),
+                            ("task.json", f"{source} is a task's source, no build: walle task build {source} --out BUILD makes one of it")):
+            if file:
+                self.stack.secret(os.path.join("source", file), "{}")
+            run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", source, "--devices", "5", "--no-live", "--out",
+                                  self.stack.path("fleet")], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(run.returncode, 4, run.stdout + run.stderr)
+            self.assertIn(words, run.stdout + run.stderr)
+        run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", self.stack.path("nowhere"), "--devices", "5", "--no-live", "--out",
+                              self.stack.path("fleet")], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        self.assertIn(f"{self.stack.path('nowhere')}/manifest: No such file", run.stdout + run.stderr)
+
     def test_a_simulation(self):
         self.stack.release("shop/score", 1, GOOD, FULL)
         with open(self.stack.path("build1", "build.json"), encoding="utf-8") as file:

@@ -88,7 +88,7 @@ class Business(unittest.TestCase):
         self.fleet = self.stack.spawn(
             "walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--business", "30", "--upstream", str(port),
             "--enroll-token", self.stack.enroll_token, "--task", "shop/score", "--per-carrier", "100", "--until-stopped", "--no-live",
-            "--bad-version", "1.0.2", "--out", self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
+            "--out", self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def log_text(self):
         with open(self.path("fleet.log"), encoding="utf-8", errors="replace") as file:
@@ -113,7 +113,7 @@ class Business(unittest.TestCase):
         port = free_ports(1)[0]
         self.stack.start_gateway("--set", "rollout.tick_ms=100", "--upstream", f"http://127.0.0.1:{port}")
         arguments, more = trust()
-        self.start_fleet(port, *arguments)
+        self.start_fleet(port, "--bad-version", "1.0.2", *arguments)
         one = self.stack.release("shop/score", 1, SCRIPT.format(1), [GRAY, FULL], more=more)
         self.await_state(one, "completed")
         wait_until(lambda: self.counts(one)["succeeded"] >= DEVICES, 240, "every device to have reported")

@@ -295,6 +295,47 @@ static void taken_back(void **state)
     assert_int_equal(world.result.rollout_count, 0);
 }
 
+// A version is named bad, by label or by hash: a run in which it never came shows nothing of it.
+static void with_a_bad_version_that_never_came(void **state)
+{
+    static const char *const names[] = {"9.9.9", "2.0.0", "0700", "*", "2.0"};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool came = i > 0 && i < 4;
+        remote();
+        world.options.bad_version_count = 2; // one that came, and this one
+        (void)snprintf(world.options.bad_versions[0], SIM_TEXT_MAX, "2.0.0");
+        (void)snprintf(world.options.bad_versions[1], SIM_TEXT_MAX, "%s", names[i]);
+        if (came) {
+            judged(SIM_OUTCOME_PASSED, "");
+            continue;
+        }
+        judged(SIM_OUTCOME_FAILED, "never came to these devices, so it did not go back");
+        assert_non_null(strstr(world.result.cause, names[i]));
+        assert_non_null(strstr(world.result.cause, "those that came: shop/score 2.0.0"));
+    }
+    remote(); // known, and offered to nobody; another one was
+    world.options.bad_version_count = 1;
+    (void)snprintf(world.options.bad_versions[0], SIM_TEXT_MAX, "2.0.0");
+    world.result.counters.version[world.version].offered = 0;
+    world.result.counters.version[SIM_VERSIONS_MAX - 1].offered = 5;
+    judged(SIM_OUTCOME_FAILED, "--bad-version 2.0.0: never came to these devices");
+    remote(); // its label is not known here, as it never ran; the gateway says which it is
+    static const struct wire_sha256 manifest = {.bytes = {8}};
+    uint8_t next = sim_versions_intern(&world.versions, &manifest);
+    sim_versions_describe(&world.versions, next, BASE_STR("shop/score"), BASE_STR(""));
+    world.result.counters.version[next].offered = 10;
+    world.options.bad_version_count = 1;
+    (void)snprintf(world.options.bad_versions[0], SIM_TEXT_MAX, "3.0.0");
+    wire_sha256_hex(&manifest, seen("3.0.0", "rolled_back")->manifest);
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // cut short, it might yet have come
+    world.options.bad_version_count = 1;
+    (void)snprintf(world.options.bad_versions[0], SIM_TEXT_MAX, "9.9.9");
+    world.ending.interrupted = true;
+    judged(SIM_OUTCOME_INTERRUPTED, "");
+}
+
 // A release that went back is the outcome, whatever came after it, unless it was to go back.
 static void taken_back_and_then_another(void **state)
 {
@@ -406,6 +447,7 @@ int main(void)
         cmocka_unit_test(with_devices_that_refuse),
         cmocka_unit_test(with_a_goal),
         cmocka_unit_test(taken_back),
+        cmocka_unit_test(with_a_bad_version_that_never_came),
         cmocka_unit_test(taken_back_and_then_another),
         cmocka_unit_test(rollouts_that_a_run_saw),
         cmocka_unit_test(with_a_broken_invariant),
