@@ -161,6 +161,35 @@ uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_rele
     return number;
 }
 
+static bool is_brought(const struct sim_versions *versions, uint64_t rollout_id)
+{
+    bool found = versions->brought_count > SIM_GRANTS_MAX;
+    for (uint32_t i = 0; !found && i < versions->brought_count; i++) {
+        found = versions->brought[i] == rollout_id;
+    }
+    return found;
+}
+
+void sim_versions_bring(struct sim_versions *versions, uint64_t rollout_id)
+{
+    pthread_mutex_lock(&versions->lock);
+    if (!is_brought(versions, rollout_id)) {
+        if (versions->brought_count < SIM_GRANTS_MAX) {
+            versions->brought[versions->brought_count] = rollout_id;
+        }
+        versions->brought_count++;
+    }
+    pthread_mutex_unlock(&versions->lock);
+}
+
+bool sim_versions_brought(struct sim_versions *versions, uint64_t rollout_id)
+{
+    pthread_mutex_lock(&versions->lock);
+    bool brought = is_brought(versions, rollout_id);
+    pthread_mutex_unlock(&versions->lock);
+    return brought;
+}
+
 bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id,
                           bool beta_device)
 {

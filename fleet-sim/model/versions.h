@@ -42,7 +42,9 @@ struct sim_versions {
     uint32_t count; // including number 0
     struct sim_grant grants[SIM_GRANTS_MAX];
     uint32_t grant_count;
-    _Atomic uint64_t followed; // the task that the run is of; 0: none was offered yet
+    uint64_t brought[SIM_GRANTS_MAX]; // rollouts that offered a device a version it did not have
+    uint32_t brought_count;           // more than there is place for: nothing is known of others
+    _Atomic uint64_t followed;        // the task that the run is of; 0: none was offered yet
 };
 
 void sim_versions_init(struct sim_versions *versions);
@@ -68,6 +70,10 @@ void sim_versions_describe(struct sim_versions *versions, uint8_t version, struc
 // Records a verified release, for everybody or for the beta channel alone; returns its version.
 uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release,
                            bool beta_only);
+// A device was offered a version that it does not run, by this rollout.
+void sim_versions_bring(struct sim_versions *versions, uint64_t rollout_id);
+// Was any? True also where there was no place to keep it.
+bool sim_versions_brought(struct sim_versions *versions, uint64_t rollout_id);
 // Does a verified statement allow this version on this device?
 bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id,
                           bool beta_device);

@@ -144,6 +144,7 @@ struct sim_statement {
     uint64_t hash;   // of the signed bytes
     uint8_t version; // SIM_VERSION_NONE: no INSTALL, or not of the task followed
     uint8_t reach;   // enum sim_reach
+    bool brought;    // its rollout offered a device a version it did not run
     struct sim_signers signers;
 };
 

@@ -248,6 +248,8 @@ static void rollouts_gather(struct sim_run_result *result, const struct sim_roll
         if (is_followed(result, &told.seen) && is_met(result, &told)) {
             bool back = sim_rollout_back(told.seen.state);
             told.meant = back && called_bad(result, &told);
+            // Not one of a version that an earlier rollout brought to all of them.
+            offered = offered && sim_versions_brought(result->versions, told.seen.id);
             told.wrong = back && offered && !told.meant;
             rollout_add(result, &told);
         }

@@ -118,6 +118,12 @@ void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBL
     }
     grant(shard, statement, &release, key);
     if (is_offered(awake, statement, &release, key)) {
+        const struct sim_ledger_entry *entry = &shard->ledger.entries[awake->device];
+        if (!statement->brought && statement->version != SIM_VERSION_NONE &&
+            entry->active != statement->version) {
+            statement->brought = true;
+            sim_versions_bring(shard->versions, release.rollout_id);
+        }
         uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
         sim_ledger_offered(&shard->ledger, awake->device, statement->version,
                            sim_shard_ms(shard, now_us));

@@ -194,6 +194,31 @@ class Ends(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^  rollout     {self.rollouts[0]} of shop/score 1\.0\.1: rolled back: .*; as --bad-version wants$")
         self.assertIn("as --bad-version wants", page)
 
+    def test_firsthour_aborted_before_it_offered_anything(self):
+        """Rollouts that end by an operator's hand: of the version these devices run already, and of one for none of them. Neither is a failure."""
+        self.stack.start_hasty_gateway()
+        first = self.release(more=("--trust-unproven",))
+        fleet = self.spawn_fleet(*self.words("--until-stopped", "--task", "shop/score"))
+
+        def state(rollout):
+            return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"]
+        wait_until(lambda: state(first) == "completed" and re.search(r"1\.0\.1: 20 run it", self.log()), timeout_s=120, what="the first everywhere")
+        slow = self.stack.path("slow.json")
+        with open(slow, "w", encoding="ascii") as file:
+            json.dump([{**FULL[0], "min_dwell_s": 600}], file)
+        again = json.loads(self.stack.walle("rollout", "start", "shop/score", "--build", self.stack.path("build1"), "--key", self.stack.path("release.key"),
+                                            "--stages", slow, "--trust-unproven", "-o", "json").stdout)["id"]
+        other = self.stack.release("shop/score", 2, SCRIPT, FULL, target='os == "amiga"', more=("--trust-unproven",))
+        for rollout in (again, other):
+            wait_until(lambda: re.search(rf"rollout {again}|rollout {other}", self.log()), what="the fleet to have seen them")
+            self.stack.walle("rollout", "abort", rollout, "--reason", "not wanted")
+            wait_until(lambda: state(rollout) == "rolled_back", timeout_s=120, what="the end")
+        seen = len(self.log())
+        wait_until(lambda: len(re.findall(r"(?m)^\d+ s: ", self.log()[seen:])) > 2, what="another look of the fleet")
+        fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(fleet.wait(60), 0, self.log())
+        self.assertRegex(self.log(), rf"(?m)^  rollout     {again} of shop/score 1\.0\.1: rolled back: .*; offered to none of these devices$")
+
     def test_firsthour_a_bad_version_that_never_came(self):
         """Who names a version that no rollout brings is told so, and which came instead: nothing was shown of its way back."""
         self.stack.start_hasty_gateway()

@@ -24,6 +24,7 @@ static struct sim_rollout_seen *seen(const char *version, const char *state)
     *item = (struct sim_rollout_seen){.id = 0x10 + world.rollouts.count,
                                       .created_s = 1000 + world.rollouts.count,
                                       .task = "shop/score"};
+    sim_versions_bring(&world.versions, item->id);
     (void)snprintf(item->version, sizeof(item->version), "%s", version);
     (void)snprintf(item->state, sizeof(item->state), "%s", state);
     (void)snprintf(item->reason, sizeof(item->reason), "%s", "a person");
@@ -288,6 +289,18 @@ static void taken_back(void **state)
     seen("2.0.0", "rolled_back")->old = true;
     judged(SIM_OUTCOME_PASSED, "");
     assert_int_equal(world.result.rollout_count, 0);
+    remote(); // a second one of a version that these devices had: it offered them nothing
+    (void)seen("2.0.0", "completed");
+    (void)seen("2.0.0", "rolled_back");
+    world.versions.brought_count = 1;
+    judged(SIM_OUTCOME_PASSED, "");
+    assert_false(world.result.rollouts[1].wrong);
+    assert_false(world.result.rollouts[1].meant);
+    remote(); // more rollouts than there is place for: the version decides
+    (void)seen("2.0.0", "rolled_back");
+    world.versions.brought_count = SIM_GRANTS_MAX + 1;
+    world.versions.brought[0] = 0;
+    judged(SIM_OUTCOME_FAILED, "the release of shop/score 2.0.0 was rolled back");
     remote(); // of another task than the one followed
     (void)snprintf(world.options.task, sizeof(world.options.task), "shop/other");
     (void)seen("2.0.0", "rolled_back");
