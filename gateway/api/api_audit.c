@@ -335,11 +335,12 @@ void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call)
     struct wire_sha256 head;
     uint64_t seq = 0;
     char hex[WIRE_SHA256_HEX + 1];
-    enum base_status status = gw_audit_list(core, call->after_id, add_entry, &page);
+    struct base_error error = {0};
+    enum base_status status = gw_audit_list(core, call->after_id, add_entry, &page, &error);
 
     if (status != BASE_OK || !page.whole) {
         json_decref(page.items);
-        gw_api_failed(core, call, status != BASE_OK ? status : BASE_ERR_NOMEM, NULL, "audit log");
+        gw_api_failed(core, call, status != BASE_OK ? status : BASE_ERR_NOMEM, &error, "audit log");
         return;
     }
     gw_audit_head(core, &seq, &head);

@@ -135,6 +135,11 @@ typedef bool (*gw_store_visit_fn)(void *ctx, struct base_span key, struct base_s
 BASE_NODISCARD enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
                                                    const struct gw_key *from,
                                                    gw_store_visit_fn visit, void *ctx);
+// The first key from `from` on, its value unread: also that of a damaged record. NOT_FOUND,
+// IO, CORRUPT.
+BASE_NODISCARD enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table table,
+                                                   const struct gw_key *from,
+                                                   struct gw_key *out_key);
 uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table);
 
 // ---- Writing

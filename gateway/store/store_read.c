@@ -151,6 +151,31 @@ enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table ta
                          (struct gw_store_visitor){visit, ctx});
 }
 
+enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table table,
+                                    const struct gw_key *from, struct gw_key *out_key)
+{
+    if (read->store->tables[table] == GW_STORE_NO_TABLE) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    MDB_cursor *cursor = NULL;
+    MDB_val unread;
+    MDB_val k = {from->size, (void *)(uintptr_t)from->bytes};
+    int rc = mdb_cursor_open(read->txn, read->store->tables[table], &cursor);
+    if (rc != 0) {
+        return gw_store_status(rc);
+    }
+    rc = mdb_cursor_get(cursor, &k, &unread, MDB_SET_RANGE);
+    enum base_status status = gw_store_status(rc);
+    if (rc == 0 && k.mv_size > sizeof(out_key->bytes)) {
+        status = BASE_ERR_CORRUPT;
+    } else if (rc == 0) {
+        memcpy(out_key->bytes, k.mv_data, k.mv_size);
+        out_key->size = k.mv_size;
+    }
+    mdb_cursor_close(cursor);
+    return status;
+}
+
 uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)
 {
     MDB_stat stat;

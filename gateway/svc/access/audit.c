@@ -11,6 +11,7 @@
 
 #include "base/cursor.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -273,27 +274,102 @@ void gw_audit_cancel(struct gw_core *core)
 
 // ---- Start
 
-struct last {
-    struct gw_audit_view view;
-    struct wire_sha256 before;
-    uint64_t count;
-    bool ok;
+#define WHAT_TO_DO                                                                                 \
+    "`walle-store check DIR` lists what is damaged; restore a copy of the folder, or "             \
+    "`walle-store salvage DIR`"
+
+// All entries are looked at: one that is damaged is read by nobody until somebody audits.
+struct walk {
+    uint64_t next;    // the number that comes next
+    uint64_t damaged; // the last that is; 0: none
+    uint64_t gone;    // damaged or missing
+    uint64_t first_gone;
 };
 
-static bool find_last(void *ctx, struct base_span key, struct base_span value)
+static void note_gone(struct walk *walk, uint64_t from, uint64_t count)
 {
-    struct last *last = ctx;
-    struct wire_sha256 before = last->view.hash;
-    struct wire_sha256 hash;
-    last->ok = gw_audit_decode(value.data, value.size, &last->view) == BASE_OK &&
-               gw_key_read_u64(key.data, key.size, 0, &last->view.seq);
-    last->view.text = (struct base_str){NULL, 0};
-    if (last->ok) {
-        gw_audit_chain(last->view.seq, last->view.tenant, &before, &last->view.text_hash, &hash);
-        last->ok = last->count == 0 || wire_sha256_equal(&hash, &last->view.hash);
+    walk->first_gone = walk->gone == 0 ? from : walk->first_gone;
+    walk->gone += count;
+}
+
+static bool walk_entry(void *ctx, struct base_span key, struct base_span value)
+{
+    struct walk *walk = ctx;
+    uint64_t seq = 0;
+    (void)value;
+    if (gw_key_read_u64(key.data, key.size, 0, &seq) && seq >= walk->next) {
+        if (seq > walk->next) {
+            note_gone(walk, walk->next, seq - walk->next);
+        }
+        walk->next = seq + 1;
     }
-    last->count++;
-    return last->ok;
+    return true;
+}
+
+// The number of the first entry from `from` on, whether it can be read or not.
+static enum base_status seek(struct gw_store_read *read, uint64_t from, uint64_t *out_seq)
+{
+    struct gw_key key = gw_key_u64(from);
+    struct gw_key found;
+    BASE_TRY(gw_store_read_seek(read, GW_TABLE_AUDIT, &key, &found));
+    return gw_key_read_u64(found.bytes, found.size, 0, out_seq) ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
+static enum base_status walk_all(struct gw_store_read *read, struct walk *walk)
+{
+    for (;;) {
+        struct gw_key from = gw_key_u64(walk->next);
+        enum base_status status = gw_store_read_scan(read, GW_TABLE_AUDIT, &from, walk_entry, walk);
+        if (status != BASE_ERR_CORRUPT) {
+            return status;
+        }
+        uint64_t seq = 0;
+        if (seek(read, walk->next, &seq) != BASE_OK) {
+            return status;
+        }
+        note_gone(walk, walk->next, seq + 1 - walk->next);
+        walk->damaged = seq;
+        walk->next = seq + 1;
+    }
+}
+
+// CORRUPT when the entry is malformed; its text is not kept.
+static enum base_status read_entry(struct gw_store_read *read, uint64_t seq,
+                                   struct gw_audit_view *out)
+{
+    struct gw_key key = gw_key_u64(seq);
+    struct base_span value;
+    BASE_TRY(gw_store_read_get(read, GW_TABLE_AUDIT, &key, &value));
+    BASE_TRY(gw_audit_decode(value.data, value.size, out));
+    out->seq = seq;
+    out->text = (struct base_str){NULL, 0};
+    return BASE_OK;
+}
+
+// The last entry and the one before it, where that can be read, are enough to know that a new one
+// will continue the chain.
+static enum base_status read_last(struct gw_store_read *read, const struct walk *walk,
+                                  struct gw_audit_view *out_last)
+{
+    struct gw_audit_view before = {0};
+    struct wire_sha256 hash;
+    uint64_t seq = walk->next - 1;
+    if (seq == 0) {
+        return BASE_OK;
+    }
+    if (seq == walk->damaged) {
+        return BASE_ERR_CORRUPT;
+    }
+    BASE_TRY(read_entry(read, seq, out_last));
+    enum base_status status = seq == 1                   ? BASE_OK
+                              : seq - 1 == walk->damaged ? BASE_ERR_NOT_FOUND
+                                                         : read_entry(read, seq - 1, &before);
+    if (status == BASE_ERR_NOT_FOUND) {
+        return BASE_OK;
+    }
+    BASE_TRY(status);
+    gw_audit_chain(seq, out_last->tenant, &before.hash, &out_last->text_hash, &hash);
+    return wire_sha256_equal(&hash, &out_last->hash) ? BASE_OK : BASE_ERR_CORRUPT;
 }
 
 static enum base_status load_open(struct gw_core *core, struct gw_store_read *read)
@@ -313,33 +389,42 @@ static enum base_status load_open(struct gw_core *core, struct gw_store_read *re
 enum base_status gw_audit_load(struct gw_core *core, struct base_error *error)
 {
     struct gw_audit *audit = core->audit;
-    struct last last = {.ok = true};
+    struct walk walk = {.next = 1};
+    struct gw_audit_view last = {0};
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
-    uint64_t count = gw_store_read_count(read, GW_TABLE_AUDIT);
-    // The last two are enough to know that a new entry will continue the chain.
-    struct gw_key from = gw_key_u64(count > 1 ? count - 1 : 1);
-    enum base_status status = gw_store_read_scan(read, GW_TABLE_AUDIT, &from, find_last, &last);
-    if (status == BASE_OK) {
-        status = load_open(core, read);
-    }
+    enum base_status status = walk_all(read, &walk);
+    bool walked = status == BASE_OK;
+    status = walked ? read_last(read, &walk, &last) : status;
+    bool last_wrong = walked && status == BASE_ERR_CORRUPT;
+    status = status == BASE_OK ? load_open(core, read) : status;
     gw_store_read_end(read);
-    if (status == BASE_OK && (!last.ok || last.view.seq != count)) {
-        status = BASE_ERR_CORRUPT;
+    if (last_wrong) {
+        return base_error_set(error, status,
+                              "cannot load the audit log: its last entry, %" PRIu64
+                              ", is damaged or altered; " WHAT_TO_DO,
+                              walk.next - 1);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "cannot load the audit log: %s",
                               base_status_text(status));
     }
-    audit->seq = last.view.seq;
-    audit->head = last.view.hash;
+    if (walk.gone > 0) {
+        base_log_error(core->log, "audit",
+                       "%" PRIu64 " of the audit log's %" PRIu64
+                       " entries are damaged or missing, the first is entry %" PRIu64
+                       "; " WHAT_TO_DO,
+                       walk.gone, last.seq, walk.first_gone);
+    }
+    audit->seq = last.seq;
+    audit->head = last.hash;
     return audit->open_stored ? append_open(core) : BASE_OK;
 }
 
 // ---- Reading
 
 struct list {
-    uint64_t after;
+    uint64_t after; // the last that was visited
     gw_audit_visit_fn visit;
     void *ctx;
     bool corrupt;
@@ -354,22 +439,29 @@ static bool list_entry(void *ctx, struct base_span key, struct base_span value)
         list->corrupt = true;
         return false;
     }
+    list->after = view.seq;
     return list->visit(list->ctx, &view);
 }
 
 enum base_status gw_audit_list(struct gw_core *core, uint64_t after, gw_audit_visit_fn visit,
-                               void *ctx)
+                               void *ctx, struct base_error *error)
 {
     struct list list = {.after = after, .visit = visit, .ctx = ctx};
     struct gw_key from = gw_key_u64(after < UINT64_MAX ? after + 1 : after);
     struct gw_store_read *read;
+    uint64_t damaged = 0;
     if (after == UINT64_MAX) {
         return BASE_OK;
     }
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_scan(read, GW_TABLE_AUDIT, &from, list_entry, &list);
+    status = list.corrupt ? BASE_ERR_CORRUPT : status;
+    bool known = status == BASE_ERR_CORRUPT && seek(read, list.after + 1, &damaged) == BASE_OK;
     gw_store_read_end(read);
-    return list.corrupt ? BASE_ERR_CORRUPT : status;
+    return known ? base_error_set(error, status,
+                                  "entry %" PRIu64 " of the audit log is damaged; " WHAT_TO_DO,
+                                  damaged)
+                 : status;
 }
 
 void gw_audit_head(struct gw_core *core, uint64_t *out_seq, struct wire_sha256 *out_hash)

@@ -36,7 +36,9 @@ struct gw_audit_open {
 
 BASE_NODISCARD enum base_status gw_audit_new(struct gw_audit **out_audit);
 void gw_audit_free(struct gw_audit *audit); // accepts NULL
-// The end of the chain; appends what was left open. CORRUPT: the last entry's hash does not fit.
+// The end of the chain; appends what was left open. An entry that is damaged or missing is said in
+// the log, and the chain goes on behind it. CORRUPT: the last entry cannot be read or does not fit,
+// so nothing can follow it.
 BASE_NODISCARD enum base_status gw_audit_load(struct gw_core *core, struct base_error *error);
 
 // From here on, until gw_audit_end, every change submitted below carries `open`, which is copied.
@@ -61,10 +63,12 @@ struct gw_audit_view {
     struct wire_sha256 text_hash;
     struct base_str text; // borrowed during the visit
 };
-// Entries behind `after`, in order, until `visit` returns false.
+// Entries behind `after`, in order, until `visit` returns false. CORRUPT: one is damaged; `error`
+// says which.
 typedef bool (*gw_audit_visit_fn)(void *ctx, const struct gw_audit_view *view);
 BASE_NODISCARD enum base_status gw_audit_list(struct gw_core *core, uint64_t after,
-                                              gw_audit_visit_fn visit, void *ctx);
+                                              gw_audit_visit_fn visit, void *ctx,
+                                              struct base_error *error);
 // The last entry: 0 and zero when there is none.
 void gw_audit_head(struct gw_core *core, uint64_t *out_seq, struct wire_sha256 *out_hash);
 

@@ -202,31 +202,123 @@ static void tamper_with(struct api_kit *kit, uint64_t seq, int what)
     assert_int_equal(gw_store_submit_wait(kit->core->store, &tamper.op), BASE_OK);
 }
 
+static void five_entries(struct api_kit *kit)
+{
+    char body[48];
+    api_kit_init(kit);
+    for (unsigned i = 0; i < 5; ++i) {
+        snprintf(body, sizeof(body), "{\"name\":\"t%u\"}", i);
+        json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
+    }
+}
+
+// The store of a core that stands, by hand.
+static void remove_folder(struct api_kit *kit)
+{
+    signing_key_free(kit->key);
+    pthread_mutex_destroy(&kit->lock);
+    (void)nftw(kit->folder, api_kit_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+struct said {
+    char text[4096]; // every line, one after another
+};
+
+static void hear(void *ctx, enum base_log_level level, const char *area, const char *text)
+{
+    struct said *said = ctx;
+    size_t used = strlen(said->text);
+    (void)level;
+    (void)snprintf(said->text + used, sizeof(said->text) - used, "%s: %s\n", area, text);
+}
+
+static enum base_status start_and_hear(struct api_kit *kit, struct said *said,
+                                       struct base_error *error)
+{
+    struct gw_core *core = NULL;
+    const struct base_log log = {said, BASE_LOG_ERROR, hear};
+    struct gw_core_options options = {.dir = kit->folder,
+                                      .map_bytes_max = 256u * 1024 * 1024,
+                                      .clock = *base_clock_real(),
+                                      .log = &log};
+    enum base_status status = gw_core_new(&options, &core, error);
+    if (status == BASE_OK) {
+        gw_core_free(core);
+    }
+    return status;
+}
+
+// The gateway does not go on behind an end that was altered. A hole, which is what a salvaged
+// store has, is said, and the chain goes on.
 static void test_tampering_shows(void **state)
 {
-    struct base_error error = {0};
-    struct gw_core *core = NULL;
-
     (void)state;
     for (int what = 0; what < 2; ++what) {
         struct api_kit kit;
-        char body[48];
-        api_kit_init(&kit);
-        for (unsigned i = 0; i < 5; ++i) {
-            snprintf(body, sizeof(body), "{\"name\":\"t%u\"}", i);
-            json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
-        }
-        // The gateway refuses to go on behind an end that was altered, or a log with a hole.
+        struct base_error error = {0};
+        struct said said = {""};
+        five_entries(&kit);
         tamper_with(&kit, what == 0 ? 5 : 2, what);
         api_kit_close(&kit);
-        struct gw_core_options options = {
-            .dir = kit.folder, .map_bytes_max = 256u * 1024 * 1024, .clock = *base_clock_real()};
-        assert_int_equal(gw_core_new(&options, &core, &error), BASE_ERR_CORRUPT);
-        assert_non_null(strstr(error.text, "audit log"));
-        signing_key_free(kit.key);
-        pthread_mutex_destroy(&kit.lock);
-        (void)nftw(kit.folder, api_kit_remove, 16, FTW_DEPTH | FTW_PHYS);
+        assert_int_equal(start_and_hear(&kit, &said, &error),
+                         what == 0 ? BASE_ERR_CORRUPT : BASE_OK);
+        if (what == 0) {
+            assert_non_null(strstr(error.text, "audit log: its last entry, 5,"));
+        } else {
+            assert_non_null(strstr(said.text, "audit: 1 of the audit log's 5 entries"));
+            assert_non_null(strstr(said.text, "entry 2"));
+        }
+        remove_folder(&kit);
     }
+}
+
+// A bit of the stored entry about `name` flips in the file of a store that nobody has open.
+static void flip_in_file(const struct api_kit *kit, const char *text)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "%s/store.mdb", kit->folder);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    static uint8_t bytes[1u << 20];
+    size_t size = fread(bytes, 1, sizeof(bytes), file);
+    unsigned found = 0;
+    for (uint8_t *at = bytes; (at = memmem(at, size - (size_t)(at - bytes), text, strlen(text)));
+         ++at) {
+        // A page of an older state may have it as well.
+        assert_int_equal(fseek(file, at - bytes, SEEK_SET), 0);
+        assert_int_equal(fputc(*at ^ 1, file), *at ^ 1);
+        found++;
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_true(found > 0);
+}
+
+// An entry whose record is damaged: said at the start, and by whoever reads the log; behind the
+// last one nothing can follow.
+static void test_damage_is_said(void **state)
+{
+    struct api_kit kit;
+    struct base_error error = {0};
+    struct said said = {""};
+
+    (void)state;
+    five_entries(&kit);
+    api_kit_close(&kit);
+    flip_in_file(&kit, "\"after\":{\"name\":\"t2\"");
+    assert_int_equal(start_and_hear(&kit, &said, &error), BASE_OK);
+    assert_non_null(strstr(said.text, "audit: 1 of the audit log's 5 entries"));
+    assert_non_null(strstr(said.text, "the first is entry 3; `walle-store check"));
+    assert_non_null(strstr(said.text, "salvage"));
+    api_kit_open(&kit);
+    api_refused(&kit, GW_METHOD_GET, "/api/v1/audit", NULL, 500, "entry 3 of the audit log is");
+    api_refused(&kit, GW_METHOD_GET, "/api/v1/audit", NULL, 500, "walle-store salvage");
+    json_decref(audit_page(&kit, "?after=3"));
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"t5\"}", 201));
+    api_kit_close(&kit);
+    flip_in_file(&kit, "\"after\":{\"name\":\"t5\"");
+    assert_int_equal(start_and_hear(&kit, &said, &error), BASE_ERR_CORRUPT);
+    assert_non_null(strstr(error.text, "its last entry, 6, is damaged"));
+    remove_folder(&kit);
 }
 
 // The change is on disk, the entry is not: the process ends there.
@@ -388,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_entries),
         cmocka_unit_test(test_chain_goes_on_over_restarts),
         cmocka_unit_test(test_tampering_shows),
+        cmocka_unit_test(test_damage_is_said),
         cmocka_unit_test(test_cut_off_between_change_and_entry),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_secrets_are_not_kept),
