@@ -475,11 +475,11 @@ static struct pol_decision pause(const struct pol_rollout *rollout)
 static struct pol_decision resume(const struct pol_rollout *rollout, const struct pol_stage *stages,
                                   uint32_t stage_count, uint64_t now_us, bool accept_risk)
 {
-    if (rollout->stage_failed && !accept_risk) {
-        return refuse(rollout, POL_REASON_STAGE_FAILED);
-    }
     if (rollout->state != POL_ROLLOUT_PAUSED) {
         return refuse(rollout, POL_REASON_WRONG_STATE);
+    }
+    if (rollout->stage_failed && !accept_risk) {
+        return refuse(rollout, POL_REASON_STAGE_FAILED);
     }
     if (rollout->stage_failed) {
         // Staying in the failed stage would fail it again at the next tick.
