@@ -112,10 +112,12 @@ static enum base_status make_topic(const struct gw_topics *topics, const struct 
     memcpy(topic->names, from->task.data, from->task.size);
     memcpy(topic->names + from->task.size, from->upload.data, from->upload.size);
     if (upload->schema.size > 0) {
-        enum base_status status = gw_schema_parse(upload->schema, &topic->schema, error);
+        struct base_error inner = {0};
+        enum base_status status = gw_schema_parse(upload->schema, &topic->schema, &inner);
         if (status != BASE_OK) {
             free(topic);
-            return status;
+            return base_error_set(error, status, "upload %.*s: %s", (int)from->upload.size,
+                                  from->upload.data, inner.text);
         }
     }
     *out = topic;

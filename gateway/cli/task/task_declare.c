@@ -8,6 +8,7 @@
 #include "cli/base/cli_json.h"
 #include "pipeline/declaration_check.h"
 #include "pipeline/pipeline.h"
+#include "tunnel/schema/schema.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdlib.h>
@@ -139,6 +140,19 @@ static enum base_status take_events(const json_t *document, struct wire_declarat
     return take_attributes(events, out, error);
 }
 
+// As the gateway will, when the version is pushed.
+static enum base_status check_schema(const struct wire_upload *upload, struct base_error *error)
+{
+    struct base_error inner = {0};
+    struct gw_schema *schema = NULL;
+    enum base_status status = gw_schema_parse(upload->schema, &schema, &inner);
+    gw_schema_free(schema);
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "task.json: upload %.*s: %s", (int)upload->name.size,
+                                upload->name.data, inner.text);
+}
+
 static enum base_status take_upload(struct work *work, const json_t *item, uint32_t index,
                                     struct base_error *error)
 {
@@ -172,7 +186,7 @@ static enum base_status take_upload(struct work *work, const json_t *item, uint3
     }
     upload->schema = base_str_of(work->schemas[index]);
     return upload->schema.size > 0 && upload->schema.size <= WIRE_DECLARATION_SCHEMA_MAX
-               ? BASE_OK
+               ? check_schema(upload, error)
                : base_error_set(error, BASE_ERR_INVALID,
                                 "%s: \"schema\" is no object, or has more than %d bytes", what,
                                 WIRE_DECLARATION_SCHEMA_MAX);

@@ -6,7 +6,7 @@
 //   visit, time
 //              "attributes": ["price", "depth"]},                     what is recorded; "*": all
 //   "uploads": [{"name": "ipv", "class": "realtime",                  what may leave the device
-//                "version": 1, "schema": {"item": "string"}}],
+//                "version": 1, "schema": {"fields": {"item": "string"}}}],
 //   "result": "ipv"                                                   the upload that takes
 //   walle.result
 //

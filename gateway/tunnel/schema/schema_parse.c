@@ -7,8 +7,11 @@
 #include "tunnel/schema/json_scan.h"
 #include "tunnel/schema/schema_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FIELD_SHOWN_MAX 32u // bytes of a name in an error
 
 static const struct {
     struct base_str name;
@@ -59,6 +62,46 @@ static bool type_of(struct base_str name, enum gw_schema_type *out)
     return false;
 }
 
+static bool is_shown(struct base_str name)
+{
+    bool shown = name.size <= FIELD_SHOWN_MAX;
+    for (size_t i = 0; i < name.size && shown; i++) {
+        shown = name.data[i] > ' ' && name.data[i] < 0x7f && name.data[i] != '"';
+    }
+    return shown;
+}
+
+// Which field a type is of, by way of the lists it is in. False: of none, or its name is not one to
+// be shown.
+static bool field_of(const struct gw_schema *schema, uint16_t node, struct base_str *out)
+{
+    for (uint16_t owner = node; owner-- > 0;) { // an owner is made before what it owns
+        node = schema->nodes[owner].items == node ? owner : node;
+    }
+    for (uint16_t i = 0; i < schema->field_count; i++) {
+        if (schema->fields[i].node == node) {
+            *out = gw_schema_name(schema, &schema->fields[i]);
+            return is_shown(*out);
+        }
+    }
+    return false;
+}
+
+static enum base_status no_type(struct parse *parse, uint16_t node)
+{
+    static const char one_of[] = "any, null, boolean, integer, number, string, list or object";
+    struct base_str field;
+    if (!field_of(parse->schema, node, &field)) {
+        char what[96];
+        (void)snprintf(what, sizeof(what), "a type is %s", one_of);
+        return wrong(parse, BASE_ERR_INVALID, what);
+    }
+    char what[128];
+    (void)snprintf(what, sizeof(what), "the type of %.*s is %s", (int)field.size, field.data,
+                   one_of);
+    return wrong(parse, BASE_ERR_INVALID, what);
+}
+
 static enum base_status add_node(struct parse *parse, uint16_t *out)
 {
     struct gw_schema *schema = parse->schema;
@@ -88,7 +131,7 @@ static enum base_status begin_type(struct parse *parse, enum gw_json_token token
     }
     enum gw_schema_type type;
     if (token != GW_JSON_STRING || !type_of(parse->scan.text, &type)) {
-        return wrong(parse, BASE_ERR_INVALID, "no type");
+        return no_type(parse, node);
     }
     parse->schema->nodes[node].type = type;
     parse->schema->nodes[node].extra = true; // an "object" without fields is any object
@@ -162,9 +205,12 @@ static enum base_status set_type(struct parse *parse, struct open *open)
 {
     enum gw_json_token token;
     BASE_TRY(next(parse, &token));
-    if (token != GW_JSON_STRING || open->has_type ||
+    if (open->has_type) {
+        return wrong(parse, BASE_ERR_INVALID, "type twice");
+    }
+    if (token != GW_JSON_STRING ||
         !type_of(parse->scan.text, &parse->schema->nodes[open->node].type)) {
-        return wrong(parse, BASE_ERR_INVALID, "no type, or twice");
+        return no_type(parse, open->node);
     }
     open->has_type = true;
     return BASE_OK;

@@ -292,13 +292,46 @@ static void test_explained(void **state)
     gw_schema_free(schema);
 }
 
+// What is no type is told by the field's name, with what there is.
+static void test_no_type_is_told_by_its_field(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *says;
+    } bad[] = {
+        {"{\"type\":\"int\"}",
+         ": a type is any, null, boolean, integer, number, string, list or object"},
+        {"{\"fields\":{\"at\":\"string\",\"price?\":\"int\"}}",
+         ": the type of price is any, null, "},
+        {"{\"fields\":{\"price\":{\"type\":\"int\"}}}", ": the type of price is any, null, "},
+        {"{\"fields\":{\"p\":{\"type\":\"list\",\"items\":{\"type\":\"list\",\"items\":\"int\"}}}}",
+         ": the type of p is any, null, "},
+        {"{\"fields\":{\"\xc3\xa9\":\"int\"}}", ": a type is any, null, "},
+        {"{\"type\":\"list\",\"type\":\"list\"}", ": type twice"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct gw_schema *schema = NULL;
+        struct base_error error = {0};
+        assert_int_equal(gw_schema_parse(base_str_of(bad[i].text), &schema, &error),
+                         BASE_ERR_INVALID);
+        if (strstr(error.text, bad[i].says) == NULL) {
+            fail_msg("%s: %s", bad[i].text, error.text);
+        }
+    }
+}
+
 int main(void)
 {
     json_object_seed(1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),    cmocka_unit_test(test_json_agrees),
-        cmocka_unit_test(test_records), cmocka_unit_test(test_bad_schemas),
-        cmocka_unit_test(test_topics),  cmocka_unit_test(test_explained),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_agrees),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_bad_schemas),
+        cmocka_unit_test(test_topics),
+        cmocka_unit_test(test_explained),
+        cmocka_unit_test(test_no_type_is_told_by_its_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
