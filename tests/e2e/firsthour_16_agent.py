@@ -47,6 +47,13 @@ class Agent(unittest.TestCase):
         child.terminate()
         child.communicate(timeout=60)
 
+    def test_a_certificate_that_is_not_there(self):
+        missing = self.stack.path("nope.pem")
+        said = self.agent("--id", "00000000000000d1", "--ca", missing, "--trust", self.key("key"), url=self.gateway.tls_url)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn(f"the gateway's certificate (CA) cannot be read: {missing}: No such file", said.stderr)
+        self.assertNotIn("isolation", said.stderr)
+
     def test_a_root_of_another(self):
         roots = {}
         for name in ("mine", "theirs"):

@@ -17,12 +17,18 @@ static bool any_tls(const struct posix_options *options)
 // The TLS library opens files by itself, and would wait for a pipe and read on for ever.
 static enum base_status look_at_files(const struct posix_options *options, struct base_error *error)
 {
-    const char *const paths[] = {options->ca_pem_path, options->certificate_path,
-                                 options->certificate_key_path};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        if (paths[i] != NULL &&
-            base_regular_holds(paths[i], BASE_PEM_BYTES_MAX, error) != BASE_OK) {
-            return BASE_ERR_INVALID;
+    const struct {
+        const char *what;
+        const char *path;
+    } files[] = {{"the gateway's certificate (CA)", options->ca_pem_path},
+                 {"the device's certificate", options->certificate_path},
+                 {"the device's certificate key", options->certificate_key_path}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        struct base_error inner = {0};
+        if (files[i].path != NULL &&
+            base_regular_holds(files[i].path, BASE_PEM_BYTES_MAX, &inner) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_INVALID, "%s cannot be read: %s", files[i].what,
+                                  inner.text);
         }
     }
     return BASE_OK;
