@@ -72,32 +72,34 @@ static bool guard_ok(const struct pol_stage *stage, bool last)
     return stage->guard_s <= (last ? POL_STAGE_GUARD_S_MAX : 0);
 }
 
-enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
+uint32_t pol_stages_reach_check(const struct pol_stage *stages, uint32_t count)
 {
-    if (count == 0 || count > POL_STAGES_MAX) {
-        return POL_REASON_STAGES_INVALID;
-    }
     uint16_t widest_gray = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct pol_stage *stage = &stages[i];
+        if (stage->max_bucket < 1 || stage->max_bucket > POL_BUCKET_COUNT ||
+            (stage->kind == POL_STAGE_FULL && stage->max_bucket != POL_BUCKET_COUNT) ||
+            (stage->kind == POL_STAGE_GRAY && stage->max_bucket < widest_gray)) {
+            return i;
+        }
+        widest_gray = stage->kind == POL_STAGE_GRAY ? stage->max_bucket : widest_gray;
+    }
+    return count;
+}
+
+enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
+{
+    if (count == 0 || count > POL_STAGES_MAX || pol_stages_reach_check(stages, count) != count) {
+        return POL_REASON_STAGES_INVALID;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pol_stage *stage = &stages[i];
         uint32_t cond_index;
-        bool bucket_ok = stage->max_bucket >= 1 && stage->max_bucket <= POL_BUCKET_COUNT;
-        if (!bucket_ok || (unsigned)stage->kind >= POL_STAGE_KIND_COUNT) {
-            return POL_REASON_STAGES_INVALID;
-        }
-        if (stage->kind == POL_STAGE_FULL && stage->max_bucket != POL_BUCKET_COUNT) {
-            return POL_REASON_STAGES_INVALID;
-        }
-        if (stage->kind == POL_STAGE_GRAY && stage->max_bucket < widest_gray) {
-            return POL_REASON_STAGES_INVALID;
-        }
-        if (pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED ||
+        if ((unsigned)stage->kind >= POL_STAGE_KIND_COUNT ||
+            pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED ||
             !conduct_ok(stage) || !shadow_ok(stage, i + 1 == count) ||
             !guard_ok(stage, i + 1 == count)) {
             return POL_REASON_STAGES_INVALID;
-        }
-        if (stage->kind == POL_STAGE_GRAY) {
-            widest_gray = stage->max_bucket;
         }
     }
     return POL_REASON_MATCHED;

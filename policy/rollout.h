@@ -175,6 +175,8 @@ struct pol_decision {
 // gray stage to the next, targets, gates, paces and windows well formed, no shadow stage last, a
 // guard in the last one alone. MATCHED or STAGES_INVALID.
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count);
+// The first stage whose reach is not as said above, of 1..POL_STAGES_MAX stages; `count`: none.
+uint32_t pol_stages_reach_check(const struct pol_stage *stages, uint32_t count);
 
 // What time and counts decide. Call it at any rate; equal inputs give equal answers. The verdict is
 // given whenever a stage is open or guarded, for people; it moves RUNNING, WAITING and GUARDING

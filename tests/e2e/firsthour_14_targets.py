@@ -66,6 +66,14 @@ class Targets(unittest.TestCase):
                 self.assertEqual((run.returncode, said in run.stderr), (2, True), run.stderr)
                 self.assertNotIn("\x1b", run.stderr)
 
+    def test_a_stage_that_shrinks(self):
+        for last, name in (({"name": "less", "kind": "gray", "percent": 1}, "less"), ({"name": "all", "kind": "full", "percent": 50}, "all")):
+            stages = self.stack.secret("shrinks.json", json.dumps([{"name": "wide", "kind": "gray", "percent": 50}, last]))
+            for command in (("plan",), ("start", "shop/score", "--build", self.stack.path("build1"), "--key", self.stack.path("release.key"))):
+                run = self.stack.walle("rollout", *command, "--stages", stages, check=False)
+                self.assertEqual((run.returncode, f"stages[1] ({name}): a full stage has 100 percent, and a gray one no fewer" in run.stderr),
+                                 (2, True), run.stderr)
+
     def test_an_export_of_a_task_that_nobody_has(self):
         for command in (("export", "--out", self.stack.path("records.jsonl")), ("export",), ("tail",)):
             run = self.stack.walle("tunnel", *command, "--task", "shop/scoer", check=False)

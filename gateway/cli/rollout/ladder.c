@@ -314,6 +314,26 @@ static enum cli_exit load_list(const char *path, const char *key, json_t **out)
     return CLI_EXIT_OK;
 }
 
+// The gateway refuses it as well, of a rollout that is signed by then.
+static enum cli_exit check_reach(const json_t *list)
+{
+    struct pol_stage stages[POL_STAGES_MAX];
+    uint32_t count = (uint32_t)json_array_size(list);
+
+    for (uint32_t i = 0; i < count; ++i) {
+        const json_t *stage = json_array_get(list, i);
+        stages[i] =
+            (struct pol_stage){.kind = ladder_kind(stage), .max_bucket = ladder_max_bucket(stage)};
+    }
+    uint32_t bad = pol_stages_reach_check(stages, count);
+    return bad == count
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE,
+                          "stages[%u] (%s): a full stage has 100 percent, and a gray one no fewer "
+                          "than the gray one before it",
+                          bad, cli_json_text(json_array_get(list, bad), "name", "?"));
+}
+
 enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
 {
     json_t *stages = NULL;
@@ -331,6 +351,9 @@ enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
     }
     if (code == CLI_EXIT_OK) {
         code = fill_stages(cli, stages);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = check_reach(stages);
     }
     if (code != CLI_EXIT_OK) {
         json_decref(stages);

@@ -414,6 +414,13 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
         return base_error_set(parse->error, BASE_ERR_INVALID, "rollout: malformed");
     }
     enum pol_reason reason = pol_stages_check(release->stages, release->stage_count);
+    uint32_t bad = pol_stages_reach_check(release->stages, release->stage_count);
+    if (bad < release->stage_count) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "stages[%u] (%s): a full stage has 100 percent, and a gray one no "
+                              "fewer than the gray one before it",
+                              bad, release->stage_names[bad]);
+    }
     if (reason != POL_REASON_MATCHED) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "stages: %s",
                               pol_reason_text(reason));
