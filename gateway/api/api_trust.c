@@ -281,7 +281,7 @@ void gw_api_unkill(struct gw_core *core, struct gw_api_call *call)
         (void)json_array_append_new(rollouts, gw_json_hex(back.rollouts[i]));
     }
     gw_api_answer_take(call, 200,
-                       json_pack("{s:s, s:o, s:I, s:I}", "manifest", hex, "rollouts", rollouts,
+                       json_pack("{s:s, s:o, s:I, s:I, s:I}", "manifest", hex, "rollouts", rollouts,
                                  "rollout_count", (json_int_t)back.rollout_count, "devices",
-                                 (json_int_t)back.devices));
+                                 (json_int_t)back.devices, "floored", (json_int_t)back.floored));
 }

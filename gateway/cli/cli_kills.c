@@ -88,6 +88,14 @@ enum cli_exit cli_release_kill(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+static void print_floored(uint64_t floored)
+{
+    if (floored > 0) {
+        printf("; %llu more do%s not: a release with a floor above it ran well there",
+               (unsigned long long)floored, floored == 1 ? "es" : "");
+    }
+}
+
 enum cli_exit cli_release_unkill(struct cli *cli)
 {
     char path[128];
@@ -107,6 +115,7 @@ enum cli_exit cli_release_unkill(struct cli *cli)
     if (cli_json_u64(back, "rollout_count") > 0) {
         printf(": %llu known device%s that had it go%s back to it", (unsigned long long)devices,
                devices == 1 ? "" : "s", devices == 1 ? "es" : "");
+        print_floored(cli_json_u64(back, "floored"));
     } else {
         fputs("; no device goes back to it", stdout);
     }

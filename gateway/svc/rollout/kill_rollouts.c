@@ -145,6 +145,30 @@ static bool comes_back(const struct gw_core *core, const struct gw_rollout *roll
            !gw_task_is_superseded(core, rollout->task, rollout);
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Of its `had` devices those that a later release's floor keeps from it. Releases that reached the
+// same devices are not counted twice: of all it is the one that ran well on the most.
+static uint64_t count_floored(struct gw_core *core, const struct gw_rollout *rollout, uint64_t had)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
+        const struct gw_rollout *later = core->catalog->rollouts[i];
+        struct gw_rollout_counts counts;
+        if (later->task == rollout->task &&
+            later->release->floor > rollout->release->release_counter &&
+            gw_tally_counts(core->tally, later->release->id, GW_TALLY_STAGE_ALL,
+                            gw_core_sure_s(core), &counts) &&
+            counts.ran > most) {
+            most = counts.ran;
+        }
+    }
+    return smaller(most, had);
+}
+
 void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
                   struct gw_kill_back *out)
 {
@@ -161,7 +185,10 @@ void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
         out->rollout_count++;
         (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
                               gw_core_sure_s(core), &all);
-        out->devices += all.succeeded; // who failed on it refuses it
+        // Who failed on it refuses it.
+        uint64_t floored = count_floored(core, rollout, all.succeeded);
+        out->floored += floored;
+        out->devices += all.succeeded - floored;
     }
 }
 

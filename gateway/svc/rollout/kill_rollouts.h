@@ -31,7 +31,8 @@ void gw_kill_finish(struct gw_core *core, struct gw_rollout *rollout, const stru
 struct gw_kill_back {
     uint32_t rollout_count;
     uint64_t rollouts[GW_KILL_ROLLOUTS_MAX]; // the others are counted
-    uint64_t devices;                        // known ones that had the version well from them
+    uint64_t devices; // known ones that had the version well from them, and may go back to it
+    uint64_t floored; // known ones that had it, too: what ran well there since names a floor above
 };
 void gw_kill_back(struct gw_core *core, const struct wire_sha256 *manifest,
                   struct gw_kill_back *out);

@@ -3,6 +3,7 @@
 #include "core_rig.h"
 
 #include "svc/device/checkin.h"
+#include "svc/rollout/kill_rollouts.h"
 #include "svc/view/floored.h"
 
 #include <setjmp.h>
@@ -116,6 +117,55 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     rig_done(&rig);
 }
 
+static void expect_back(struct rig *rig, const struct wire_sha256 *manifest, uint64_t devices,
+                        uint64_t floored)
+{
+    struct gw_kill_back back;
+    gw_kill_back(rig->core, manifest, &back);
+    assert_int_equal(back.rollout_count, 1);
+    assert_int_equal(back.devices, devices);
+    assert_int_equal(back.floored, floored);
+}
+
+// A version that comes off the kill list is nothing for devices that have passed it: their floor,
+// of a release that was taken back, is above it.
+static void test_whoever_has_passed_it_does_not_come_back(void **state)
+{
+    (void)state;
+    static const uint64_t floors[] = {2};
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct wire_sha256 v2;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_baseline(&rig, TASK, 0x11, NULL, NULL, &v1);
+    for (uint64_t id = 1; id <= 5; id++) {
+        says(&rig, 0x11, id, ran, 2);
+    }
+    rig_settle(&rig);
+    struct gw_kill_back all;
+    gw_kill_back(rig.core, &v1, &all);
+    assert_true(all.devices >= 5);
+    assert_int_equal(all.floored, 0);
+    rig.floors = floors;
+    rig_version(&rig, TASK, "2.0.0", &v2);
+    assert_int_equal(rig_rollout(&rig, 0x22, TASK, &v2, NULL, NULL, &full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 0x22, POL_COMMAND_START, NULL);
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct rig_device device;
+        rig_device_init(&device, id);
+        device.seq += 2; // behind what it said of the first
+        assert_int_equal(rig_report(&rig, &device, &view, ran, 2), 204);
+    }
+    rig_settle(&rig);
+    rig_command(&rig, 0x22, POL_COMMAND_ABORT, NULL);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    rig_done(&rig);
+}
+
 static void comes(struct rig *rig, uint64_t id, const char *tier)
 {
     struct rig_device device;
@@ -190,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whoever_ran_it_well_is_counted),
         cmocka_unit_test(test_nothing_is_left_without_a_baseline),
+        cmocka_unit_test(test_whoever_has_passed_it_does_not_come_back),
         cmocka_unit_test(test_whom_no_baseline_is_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
