@@ -37,7 +37,7 @@ bool model_gateway_audit_holds(struct model_gateway *gateway, char *why, size_t 
     struct chain chain = {.holds = true};
     uint64_t head_seq = 0;
     struct wire_sha256 head;
-    enum base_status status = gw_audit_list(gateway->core, 0, follow, &chain);
+    enum base_status status = gw_audit_list(gateway->core, 0, follow, &chain, NULL);
     gw_audit_head(gateway->core, &head_seq, &head);
     bool holds = status == BASE_OK && chain.holds && chain.seq == head_seq &&
                  wire_sha256_equal(&chain.hash, &head) && gw_audit_failures(gateway->core) == 0;
