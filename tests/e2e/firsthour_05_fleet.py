@@ -279,7 +279,7 @@ class Ends(unittest.TestCase):
         words[words.index("--trust") + 1] = other
         said = subprocess.run([program("walle-fleet-sim"), *words], capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
         self.assertEqual(said.returncode, UNREACHED, said.stdout + said.stderr)
-        self.assert_end(said.stdout, "nobody reached", "no device took a release: they refused 20 offers")
+        self.assert_end(said.stdout, "nobody reached", "no device took a release: they refused [1-9][0-9]* offers")
 
     def test_interrupted(self):
         """Neither passed nor failed, by either signal, in both commands; --until-stopped makes the signal the end of the run."""
