@@ -235,7 +235,8 @@ class Enrolment(unittest.TestCase):
         # Of all that was said, what no stage let in yet left no trace, and the rest is counted apart.
         counts, figures = self.counts(rollout), metrics(ports["h2c"])
         said = counts["unproven_completed"]
-        self.assertEqual(figures["walle_outcomes_unproven_total"], 3 * said)
+        # A stage that opens while a device's three outcomes are applied lets in what is left of them: the first or two are missing.
+        self.assertIn(3 * said - figures["walle_outcomes_unproven_total"], range(2 * len(STAGES[1:]) + 1))
         self.assertEqual(figures["walle_outcomes_unproven_total"] + figures["walle_outcomes_unoffered_total"], 3 * DEVICES)
         self.assertEqual((counts["failed"], counts["succeeded"]), (0, FLEET))
         self.assertTrue(DEVICES // 4 < said <= DEVICES and said // 3 < counts["unproven_failed"] < said, counts)
