@@ -309,15 +309,17 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         return BASE_OK;
     }
     tell_control(job, edit, said);
-    if (wire_outcome_is_failure(said->kind) && counts && !placebo) {
-        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
-    }
     outcome = entered(job, edit, key, &rollout, placebo);
     if (outcome == NULL) {
         job->unknown++;
         return BASE_OK;
     }
+    bool had_failed = (outcome->bits & GW_OUTCOME_FAILED) != 0;
     step(job, edit, &rollout, outcome, said);
+    if (wire_outcome_is_failure(said->kind) && counts && !placebo) {
+        bool failed = !had_failed && (outcome->bits & GW_OUTCOME_FAILED) != 0;
+        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said, failed));
+    }
     note_mark(job, &rollout, outcome);
     job->applied++;
     job->unproven += !counts;

@@ -29,8 +29,10 @@ void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
     out->downloaded = activated || (bits & GW_OUTCOME_DOWNLOADED) != 0;
     out->activated = activated;
     out->failed = failed;
-    out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed;
-    out->succeeded = ran && !failed && out->retrying == 0;
+    // Who ran it has succeeded until it fails for good: a device that says by turns that it failed
+    // and may try again, and that it is active, completes once.
+    out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed && !ran;
+    out->succeeded = ran && !failed;
     out->ran = ran && !shadow;
     out->not_applicable = gw_outcome_is_not_for_it(bits);
     out->rolled_back = back;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "svc/plan/cohort.h"
+#include "svc/tally/fingerprints.h"
 #include "svc/tally/offer_ring.h"
 #include "svc/tally/trial_blocks.h"
 #include "svc/tally/value_slices.h"
@@ -18,20 +19,12 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define FINGERPRINTS_MAX 32u // remembered per rollout; further ones are counted as failures only
-#define TIDY_ROLLOUTS    64u // looked at in a tick
+#define TIDY_ROLLOUTS 64u // looked at in a tick
 
 struct stage_tally {
     struct gw_rollout_counts counts;
     struct gw_tally_watch watch;
     struct gw_offer_ring waiting; // offered, not completed
-};
-
-struct fingerprint {
-    uint64_t value;
-    uint64_t devices;
-    uint8_t kind;
-    char detail[WIRE_REPORT_DETAIL_MAX + 1];
 };
 
 struct segment {
@@ -58,8 +51,7 @@ struct rollout_tally {
     struct stage_tally stages[POL_STAGES_MAX];
     struct stage_tally *unproven; // of devices that do not count, likewise; NULL: there were none
     bool unproven_lost;           // no memory for that: they are not shown
-    uint32_t fingerprint_count;
-    struct fingerprint *fingerprints;
+    struct gw_fingerprints fingerprints;
     uint32_t segment_count;
     struct segment *segments;       // GW_TALLY_SEGMENTS_MAX of them, or NULL
     struct gw_value_slices *slices; // NULL until somebody completed
@@ -110,7 +102,7 @@ void gw_tally_free(struct gw_tally *tally)
         struct rollout_tally *rollout = tally->by_index[i];
         each_ring(rollout, gw_offer_ring_tidy, UINT32_MAX);
         free(rollout->unproven);
-        free(rollout->fingerprints);
+        gw_fingerprints_done(&rollout->fingerprints);
         gw_value_slices_free(rollout->slices);
         free(rollout->segments);
         gw_trial_blocks_free(rollout->trial);
@@ -348,73 +340,36 @@ static bool is_pending(const struct gw_rollout_counts *one)
 
 // ---- Failures
 
-// NULL: it is not remembered, and there is no room for it.
-static struct fingerprint *find_fingerprint(struct rollout_tally *rollout, uint64_t value,
-                                            bool make)
-{
-    if (rollout->fingerprints == NULL) {
-        rollout->fingerprints = calloc(FINGERPRINTS_MAX, sizeof(rollout->fingerprints[0]));
-        if (rollout->fingerprints == NULL) {
-            return NULL;
-        }
-    }
-    for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
-        if (rollout->fingerprints[i].value == value) {
-            return &rollout->fingerprints[i];
-        }
-    }
-    if (!make || rollout->fingerprint_count == FINGERPRINTS_MAX) {
-        return NULL;
-    }
-    struct fingerprint *added = &rollout->fingerprints[rollout->fingerprint_count++];
-    added->value = value;
-    return added;
-}
-
-static void name_fingerprint(struct fingerprint *found, uint8_t kind, struct base_str detail)
-{
-    found->kind = kind != 0 ? kind : found->kind;
-    if (found->detail[0] == 0 && detail.size > 0) {
-        size_t size = detail.size < WIRE_REPORT_DETAIL_MAX ? detail.size : WIRE_REPORT_DETAIL_MAX;
-        memcpy(found->detail, detail.data, size);
-        found->detail[size] = 0;
-    }
-}
-
-static void note_fingerprint(struct rollout_tally *rollout, const struct gw_tally_change *change)
-{
-    struct fingerprint *found = find_fingerprint(rollout, change->fingerprint, true);
-    if (found != NULL) {
-        found->devices++;
-        name_fingerprint(found, change->kind, change->detail);
-    }
-}
-
 void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
                          uint8_t kind, struct base_str detail)
 {
     pthread_mutex_lock(&tally->lock);
     struct rollout_tally *rollout = find(tally, rollout_id);
-    struct fingerprint *found =
-        rollout != NULL ? find_fingerprint(rollout, fingerprint, true) : NULL;
-    if (found != NULL) {
-        name_fingerprint(found, kind, detail);
+    if (rollout != NULL) {
+        gw_fingerprints_name(&rollout->fingerprints, fingerprint, kind, detail);
     }
     pthread_mutex_unlock(&tally->lock);
 }
 
 bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint)
 {
-    bool known = true;
     pthread_mutex_lock(&tally->lock);
-    struct rollout_tally *rollout = find(tally, rollout_id);
-    if (rollout != NULL) {
-        const struct fingerprint *found = find_fingerprint(rollout, fingerprint, false);
-        known =
-            found != NULL ? found->detail[0] != 0 : rollout->fingerprint_count == FINGERPRINTS_MAX;
-    }
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    bool known = rollout == NULL || gw_fingerprints_know(&rollout->fingerprints, fingerprint);
     pthread_mutex_unlock(&tally->lock);
     return known;
+}
+
+bool gw_tally_keeps_aside(struct gw_tally *tally, uint64_t rollout_id)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    bool room = rollout != NULL && rollout->fingerprints.aside < GW_CAUSES_ASIDE_MAX;
+    if (room) {
+        rollout->fingerprints.aside++;
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return room;
 }
 
 static void note_segment(struct rollout_tally *rollout, const struct gw_tally_change *change,
@@ -474,7 +429,7 @@ static void note_failure(struct rollout_tally *rollout, const struct gw_tally_ch
 {
     struct rollout_tally *told = rollout->real != NULL ? rollout->real : rollout;
     if (failed) {
-        note_fingerprint(told, change);
+        gw_fingerprints_note(&told->fingerprints, change);
     }
     if (completed || failed) {
         gw_value_slices_note(&told->slices, told->key, change, completed, failed);
@@ -751,31 +706,6 @@ void gw_tally_trial_slices(struct gw_tally *tally, uint64_t rollout_id,
     pthread_mutex_unlock(&tally->lock);
 }
 
-static void view_fingerprints(const struct rollout_tally *rollout, struct gw_tally_view *view)
-{
-    bool taken[FINGERPRINTS_MAX] = {false};
-    view->fingerprint_count = 0;
-    while (view->fingerprint_count < GW_ROLLOUT_FINGERPRINTS) {
-        uint32_t best = FINGERPRINTS_MAX;
-        for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
-            if (!taken[i] && rollout->fingerprints[i].devices > 0 &&
-                (best == FINGERPRINTS_MAX ||
-                 rollout->fingerprints[i].devices > rollout->fingerprints[best].devices)) {
-                best = i;
-            }
-        }
-        if (best == FINGERPRINTS_MAX) {
-            break;
-        }
-        taken[best] = true;
-        struct gw_rollout_fingerprint *out = &view->fingerprints[view->fingerprint_count++];
-        out->fingerprint = rollout->fingerprints[best].value;
-        out->devices = rollout->fingerprints[best].devices;
-        out->kind = rollout->fingerprints[best].kind;
-        memcpy(out->detail, rollout->fingerprints[best].detail, sizeof(out->detail));
-    }
-}
-
 void gw_tally_view(struct gw_tally *tally, uint64_t rollout_id, uint32_t now_s,
                    struct gw_tally_view *out)
 {
@@ -791,7 +721,7 @@ void gw_tally_view(struct gw_tally *tally, uint64_t rollout_id, uint32_t now_s,
             whole_stage(rollout, i, now_s, &out->stages[i]);
             gw_counts_add_all(&out->counts, &out->stages[i]);
         }
-        view_fingerprints(rollout, out);
+        gw_fingerprints_view(&rollout->fingerprints, out);
         out->slice_count = gw_value_slices_worst(rollout->slices, out->slices);
     }
     pthread_mutex_unlock(&tally->lock);

@@ -134,6 +134,9 @@ void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t st
 void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
                          uint8_t kind, struct base_str detail);
 bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint);
+// One text more is kept of what no device failed for good with. False: there are
+// GW_CAUSES_ASIDE_MAX of them.
+bool gw_tally_keeps_aside(struct gw_tally *tally, uint64_t rollout_id);
 // Devices of the stage that are outstanding, when a walk that ended began after `since_us`;
 // otherwise 1, for nobody knows.
 uint64_t gw_tally_outstanding(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
