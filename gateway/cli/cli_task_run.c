@@ -8,6 +8,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/task/task_build.h"
 #include "cli/task/task_play.h"
+#include "cli/task/task_uploads.h"
 
 #include "base/text/terminal.h"
 #include "model/model_store.h"
@@ -338,6 +339,23 @@ static void print_result(const struct dev_vm_result *result)
            result->heap_peak_bytes);
 }
 
+// Of a build: of a source's literal names more was said when it was built.
+static void warn_of_uploads(const struct run *run, const struct dev_vm_result *result)
+{
+    struct base_str bytes = run->build.manifest.declaration;
+    struct wire_declaration declaration = {.upload_count = 0};
+    if (run->scratch[0] != '\0' ||
+        (bytes.size > 0 && wire_declaration_parse((const uint8_t *)bytes.data, bytes.size,
+                                                  &declaration) != BASE_OK)) {
+        return;
+    }
+    for (uint32_t i = 0; i < result->effect_count; i++) {
+        if (result->effects[i].kind == DEV_VM_EFFECT_UPLOAD) {
+            task_uploads_warn_of(&declaration, result->effects[i].name);
+        }
+    }
+}
+
 static void show_result(const struct cli *cli, const struct dev_vm_result *result)
 {
     if (cli->json) {
@@ -435,6 +453,7 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
         return base_error_set(error, status, "the VM refuses the job: %s",
                               base_status_text(status));
     }
+    warn_of_uploads(run, &result);
     if (!playing->json) {
         struct task_play_stats stats;
         task_play_stats(play, &stats);
@@ -539,6 +558,7 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
         code = cli_fail(CLI_EXIT_LOCAL, "the VM refuses the job: %s", base_status_text(status));
     } else {
         result.duration_us = best_us;
+        warn_of_uploads(run, &result);
         show_result(cli, &result);
         code = result.end == DEV_VM_FINISHED ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     }

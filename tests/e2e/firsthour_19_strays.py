@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""What somebody meets who leaves the tours: a name that nobody declared, a gateway without a root, a version that went back, a key of somebody else.
+`walle` says it where it is done, with the line, the rollout or the key, and not a device much later."""
+import json
+import os
+import subprocess
+import unittest
+
+from walle_stack import SOURCE, Stack, program
+
+FULL = [{"name": "all", "kind": "full", "percent": 100, "min_sample": 1000, "max_failure": 0.5}]
+SCRIPT = "import walle\nwalle.result({})\n"
+
+
+class Alone(unittest.TestCase):
+    """Without a gateway."""
+
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+
+    def folder(self, scripts, **fields):
+        folder = self.stack.path("task")
+        os.makedirs(folder, exist_ok=True)
+        document = {"name": "shop/score", "version": "1.0.0", "entry": "task", "files": list(scripts), **fields}
+        for name, text in {**scripts, "task.json": json.dumps(document)}.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        return folder
+
+    def walle(self, *arguments):
+        return subprocess.run([program("walle"), *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+
+    def build(self, scripts, **fields):
+        return self.walle("task", "build", self.folder(scripts, **fields), "--out", self.stack.path("build"))
+
+    # ---- Uploads
+
+    UPLOADS = [{"name": "spent", "class": "realtime"}, {"name": "visits", "class": "debug"}]
+
+    def test_an_upload_that_is_not_declared(self):
+        says = "walle: warning: task.py: line {}: upload '{}' is not declared: \"uploads\" of task.json does not have it, and a device drops what goes there"
+        for script, line, name in (("from walle import data\n\ndata.upload('spend', 1)\n", 3, "spend"),
+                                   ("import walle\nwalle.data.upload(\n    # what is left\n    \"left-over\", {})\n", 4, "left-over"),
+                                   ("import walle as w, math\nif 1:\n    w.data.upload('''others''', 1)\n", 3, "others"),
+                                   ("from walle import (nn,\n    data as d,)\nd . upload (u'others' , 1)\n", 3, "others"),
+                                   ("def f(g):\n    yield from g\nfrom walle import *\nx = '''\n#'''; data.upload('others', [\n1])\n", 5, "others")):
+            run = self.build({"task.py": script}, uploads=self.UPLOADS)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(run.stderr.count("warning"), 1, run.stderr)
+            self.assertIn(says.format(line, name), run.stderr, script)
+            self.assertEqual("did you mean 'spent'?" in run.stderr, name == "spend")
+            run = self.walle("task", "run", self.stack.path("task"), "-o", "json")
+            self.assertIn(says.format(line, name), run.stderr)
+        run = self.build({"task.py": "from walle import data\ndata.upload('a', 1)\nimport more\n", "more.py": "from walle import data\ndata.upload('b', 1)\n"})
+        self.assertIn("task.py: line 2: upload 'a' is not declared: \"uploads\" of task.json is missing", run.stderr)
+        self.assertIn("more.py: line 2: upload 'b'", run.stderr)
+
+    def test_a_build_says_it_when_it_runs(self):
+        self.build({"task.py": "from walle import data\nname = 'sp' + 'end'\ndata.upload(name, 1)\ndata.upload('spent', 1)\n"}, uploads=self.UPLOADS)
+        run = self.walle("task", "run", self.stack.path("build"))
+        self.assertEqual(run.stderr, "walle: warning: upload 'spend' is not declared: \"uploads\" of task.json does not have it, and a device drops what goes "
+                                     "there\n")
+
+    def test_names_that_are_declared_or_computed(self):
+        for script in ("from walle import data\ndata.upload('spent', 1)\ndata.upload(\"visits\", 2)\n",
+                       "from walle import data\nfor n in ('spent', 'visits'):\n    data.upload(n, 1)\n",
+                       "from walle import data\ndata.upload('spe' + 'nt', 1)\ndata.upload('spe' 'nt', 1)\ndata.upload('s%s' % 'pent', 1)\n",
+                       "from walle import data\ndata.upload('spe\\x6et', 1)\n# data.upload('not', 1)\nx = \"data.upload('not', 1)\"\n",
+                       "from walle import data as d\nclass Own:\n    def upload(self, *_): pass\ndata = Own()\ndata.upload('mine', 1)\n",
+                       "from walle import data\nclass Own: pass\nown = Own()\nown.data = Own()\nown.data.upload = print\nown.data.upload('mine', 1)\n"):
+            run = self.build({"task.py": script}, uploads=self.UPLOADS)
+            self.assertEqual((run.returncode, run.stderr), (0, ""), script)
+            run = self.walle("task", "run", self.stack.path("task"))
+            self.assertEqual((run.returncode, run.stderr), (0, ""), script + run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
