@@ -3,10 +3,11 @@
 `walle` says it where it is done, with the line, the rollout or the key, and not a device much later."""
 import json
 import os
+import re
 import subprocess
 import unittest
 
-from walle_stack import SOURCE, Stack, program
+from walle_stack import Stack, program
 
 FULL = [{"name": "all", "kind": "full", "percent": 100, "min_sample": 1000, "max_failure": 0.5}]
 SCRIPT = "import walle\nwalle.result({})\n"
@@ -73,6 +74,71 @@ class Alone(unittest.TestCase):
             self.assertEqual((run.returncode, run.stderr), (0, ""), script)
             run = self.walle("task", "run", self.stack.path("task"))
             self.assertEqual((run.returncode, run.stderr), (0, ""), script + run.stdout)
+
+
+class Gateway(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+        self.stack.start_gateway("--set", "rollout.tick_ms=50")
+        self.key = self.stack.path("release.key")
+        self.stack.walle("key", "new", "--out", self.key)
+        self.stages = self.stack.secret("stages.json", json.dumps(FULL))
+        self.version = 0
+
+    def push(self):
+        """The next version of the task."""
+        self.version += 1
+        source, build = self.stack.path(f"source{self.version}"), self.stack.path(f"build{self.version}")
+        os.mkdir(source)
+        document = {"name": "shop/score", "version": f"1.0.{self.version}", "entry": "task", "files": ["task.py"]}
+        for name, text in (("task.json", json.dumps(document)), ("task.py", SCRIPT)):
+            with open(os.path.join(source, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.stack.walle("task", "build", source, "--out", build)
+        self.stack.walle("task", "push", build)
+
+    def start(self, *more, **options):
+        return self.stack.walle("rollout", "start", "shop/score", "--version", f"1.0.{self.version}", "--key", self.key, "--stages", self.stages, *more,
+                                **options)
+
+    def start_made(self, rollout, *more):
+        return subprocess.run(
+            [program("walle"), "rollout", "start", rollout, "--gateway", self.stack.gateway.url, "--accept-empty", *more], capture_output=True, text=True,
+            timeout=120, stdin=subprocess.DEVNULL, check=True)
+
+    # ---- No root
+
+    def test_a_gateway_that_has_no_root(self):
+        """What devices take is not checked there: here they ask for two keys, and one signs."""
+        says = (r"walle: warning: \S+ serves no root: whether devices take what these keys sign is not checked\n  walle root init --out root\.1 --key ROOT\.key "
+                r"--release RELEASE\.key\.pub makes the one that devices are born with \(--root\), walle root push root\.1 serves it; with --trust none is "
+                r"needed\n")
+        self.push()
+        draft = self.stack.path("draft.json")
+        runs = [self.start("--dry-run"), self.start("--draft", draft), self.stack.walle("rollout", "submit", draft, "--no-start")]
+        made = runs[-1].stdout[:16]
+        runs += [self.start_made(made, "--dry-run"), self.start_made(made)]
+        self.push()
+        runs.append(self.start())
+        for run in runs:
+            self.assertEqual(len(re.findall(says, run.stderr)), 1, (run.args, run.stderr))
+            self.assertEqual(run.stderr.count("serves no root"), 1, run.stderr)
+        for name in ("root.key", "second.key"):
+            self.stack.walle("key", "new", "--out", self.stack.path(name))
+        self.stack.walle("root", "init", "--out", self.stack.path("root.1"), "--key", self.stack.path("root.key"), "--release", self.key + ".pub", "--release",
+                         self.stack.path("second.key.pub"), "--wide", "2")
+        subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), "--id", "00000000000000d1", "--root",
+                        self.stack.path("root.1"), "--enroll-token", self.stack.enroll_token, "--once"], capture_output=True, timeout=120,
+                       stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(self.stack.api(f"/api/v1/rollouts/{made}")[1]["counts"]["on_version"], 0)
+        self.stack.walle("root", "push", self.stack.path("root.1"))
+        self.push()
+        run = self.start(check=False)
+        self.assertEqual(run.returncode, 4, run.stderr)
+        self.assertNotIn("serves no root", run.stderr)
+        run = self.start("--key", self.stack.path("second.key"))
+        self.assertNotIn("root", run.stderr)
 
 
 if __name__ == "__main__":
