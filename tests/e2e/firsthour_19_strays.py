@@ -140,6 +140,33 @@ class Gateway(unittest.TestCase):
         run = self.start("--key", self.stack.path("second.key"))
         self.assertNotIn("root", run.stderr)
 
+    # ---- A version that went back
+
+    def test_a_version_that_went_back(self):
+        def says(rollout, why):
+            return (rf"walle: warning: rollout {rollout} took this version back: another one brings the same to devices again, and what is to change needs a "
+                    rf"version of its own \(walle task push\)\n  It went back 20\S+Z, in stage all: {why}\.\n")
+        self.push()
+        first = self.start()
+        self.assertNotIn("took this version back", first.stderr)
+        first = first.stdout[:16]
+        self.stack.walle("rollout", "abort", first, "--reason", "wrong model", "--by", "ana")
+        aborted = says(first, "an operator aborted it, by ana: wrong model")
+        draft = self.stack.path("draft.json")
+        runs = [self.stack.walle("rollout", "plan", "shop/score", "--version", "1.0.1"), self.start("--dry-run"), self.start("--draft", draft),
+                self.stack.walle("rollout", "submit", draft, "--no-start")]
+        runs.append(self.start_made(runs[-1].stdout[:16]))
+        for run in runs:
+            self.assertEqual(len(re.findall(aborted, run.stderr)), 1, (run.args, run.stderr))
+        second = runs[-1].stdout[:16]
+        self.stack.walle("rollout", "promote", second)
+        self.assertEqual(self.stack.api(f"/api/v1/rollouts/{second}")[1]["state"], "completed")
+        self.assertNotIn("took this version back", self.start("--dry-run").stderr, "it completed since")
+        self.stack.walle("rollout", "undo", second, "--reason", "sales fell", "--by", "ana")
+        self.assertEqual(len(re.findall(says(second, "an operator took it back, by ana: sales fell"), self.start("--dry-run").stderr)), 1)
+        self.push()
+        self.assertNotIn("took this version back", self.start("--dry-run").stderr, "another version")
+
 
 if __name__ == "__main__":
     unittest.main()
