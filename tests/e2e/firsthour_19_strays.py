@@ -167,6 +167,29 @@ class Gateway(unittest.TestCase):
         self.push()
         self.assertNotIn("took this version back", self.start("--dry-run").stderr, "another version")
 
+    # ---- A key of somebody else
+
+    def test_a_root_that_a_stranger_signs(self):
+        path = self.stack.path
+        public = {}
+        for name in ("a", "b", "new", "stranger"):
+            public[name] = self.stack.walle("key", "new", "--out", path(name + ".key")).stdout.strip()
+        self.stack.walle("root", "init", "--out", path("root.1"), "--key", path("a.key"), "--key", path("b.key"), "--release", self.key + ".pub")
+        roots = ", ".join(public[name][:16] + "..." for name in ("a", "b"))
+        other = ", ".join(public[name][:16] + "..." for name in ("b", "a"))
+
+        def rotate(*more, check=True):
+            return self.stack.walle("root", "rotate", path("root.1"), "--out", path("root.2"), *more, check=check)
+        for keys in (("stranger",), ("a", "stranger"), ("new",)):
+            run = rotate(*(word for key in keys for word in ("--key", path(key + ".key"))), check=False)
+            self.assertEqual((run.returncode, run.stdout), (5, ""), run.stderr)
+            self.assertRegex(run.stderr, rf"^walle: --key {public[keys[-1]][:16]}\.\.\. is none of the root's keys, which are ({roots}|{other}); a new one of "
+                                         r"them is named with --member, beside those that stay\n$")
+            self.assertFalse(os.path.exists(path("root.2")))
+        rotate("--key", path("a.key"))
+        rotate("--key", path("a.key"), "--key", path("b.key"), "--key", path("new.key"), "--member", path("a.key.pub"), "--member", path("new.key.pub"))
+        self.assertIn("signed by 2 of these keys", self.stack.walle("root", "show", path("root.2")).stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
