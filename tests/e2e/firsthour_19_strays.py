@@ -75,6 +75,14 @@ class Alone(unittest.TestCase):
             run = self.walle("task", "run", self.stack.path("task"))
             self.assertEqual((run.returncode, run.stderr), (0, ""), script + run.stdout)
 
+    # ---- Numbers of task.json
+
+    def test_the_least_heap(self):
+        for heap, fits in ((16, True), (0, True), (65536, True), (15, False), (1, False), (65537, False), ("64", False)):
+            run = self.build({"task.py": SCRIPT}, heap_kib=heap)
+            self.assertEqual(run.returncode, 0 if fits else 5, run.stderr)
+            self.assertEqual(run.stderr, "" if fits else "walle: task.json: \"heap_kib\" is a whole number from 16 to 65536, or 0 for 256\n")
+
 
 class Gateway(unittest.TestCase):
     def setUp(self):
