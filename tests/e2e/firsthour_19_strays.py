@@ -75,6 +75,51 @@ class Alone(unittest.TestCase):
             run = self.walle("task", "run", self.stack.path("task"))
             self.assertEqual((run.returncode, run.stderr), (0, ""), script + run.stdout)
 
+    # ---- A run
+
+    def test_an_input_that_is_no_json(self):
+        folder = self.folder({"task.py": "import walle\nwalle.result(walle.input)\n"})
+        path = self.stack.path("input.json")
+
+        def run(text):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return self.walle("task", "run", folder, "--input", path, "-o", "json")
+        for text, where in (('{"price": 3,\n "item": i-1}\n', "line 2, column 10"), ("[1, 2\n", "line 2, column 0"), ("nothing", "line 1, column 7"),
+                            ("{} {}", "line 1, column 4")):
+            said = run(text)
+            self.assertEqual((said.returncode, said.stdout), (5, ""), text)
+            self.assertIn(f"walle: {path}: {where}: ", said.stderr)
+        for text, value in (('{"a": [1, 2.5, null]}', {"a": [1, 2.5, None]}), ("3", 3), ('"\\u0000"', "\0"), ("", None),
+                            ("123456789012345678901", "123456789012345678901")):  # a number that the answer's JSON has no place for
+            said = run(text)
+            self.assertEqual((said.returncode, said.stderr), (0, ""), text)
+            self.assertEqual(json.loads(said.stdout)["result"], value)
+
+    def test_a_run_of_what_events_start(self):
+        hint = "walle: the version has triggers: a device runs it once without events, as here, and then for each match; --events FILE plays a recording\n"
+        folder = self.folder({"task.py": SCRIPT}, triggers=["enter(item) * exit(item) page"])
+        events = self.stack.path("events.jsonl")
+        with open(events, "w", encoding="utf-8") as file:
+            file.write('{"kind": "click", "page": "p"}\n')
+        self.assertEqual(self.walle("task", "run", folder).stderr, hint)
+        self.assertEqual(self.walle("task", "run", folder, "--events", events).stderr, "")
+        self.assertEqual(self.walle("task", "run", self.folder({"task.py": SCRIPT})).stderr, "")
+
+    # ---- Options
+
+    def test_a_list_of_none(self):
+        for most, *command in ((500, "rollout", "list"), (500, "rollout", "log", "0" * 16), (500, "task", "list"), (500, "device", "list"),
+                               (500, "release", "kills"), (500, "token", "list"), (500, "audit", "tail"), (1000, "tunnel", "tail")):
+            run = self.walle(*command, "--limit", "0", "--gateway", "http://127.0.0.1:1")
+            self.assertEqual((run.returncode, run.stderr), (2, f"walle: --limit takes a whole number from 1 to {most}, not '0'\n"), command)
+
+    def test_roles_of_a_token(self):
+        said = " ".join(self.walle("token", "new", "--help").stdout.split())
+        self.assertRegex(said, "viewer, releaser, approver, admin; enrol")
+        run = self.walle("token", "new", "--name", "x", "--gateway", "http://127.0.0.1:1")
+        self.assertIn("viewer, releaser, approver, admin or enrol", run.stderr)
+
     # ---- Numbers of task.json
 
     def test_the_least_heap(self):
