@@ -220,6 +220,16 @@ class Gateway(unittest.TestCase):
         self.push()
         self.assertNotIn("took this version back", self.start("--dry-run").stderr, "another version")
 
+    # ---- Words
+
+    def test_a_log_has_no_verdict_where_there_is_none(self):
+        self.push()
+        rollout = self.start().stdout[:16]
+        self.stack.walle("rollout", "abort", rollout, "--reason", "wrong model")
+        said = self.stack.walle("rollout", "log", rollout).stdout
+        self.assertRegex(said, "abort +-> rolling_back stage 0  none aborted")
+        self.assertNotIn("no_data", said)
+
     # ---- A key of somebody else
 
     def test_a_root_that_a_stranger_signs(self):
