@@ -225,7 +225,7 @@ static void find_names(struct base_str text, struct names *modules, struct names
 
 // ---- Calls
 
-// The word before which it stands is walle.data, by any of its names? Then all of it is taken.
+// Does walle.data stand here, by any of its names? Then it is taken, with what names it.
 static bool take_module(struct words *words, const struct names *modules, const struct names *datas)
 {
     if (has_name(datas, &words->token)) {
