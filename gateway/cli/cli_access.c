@@ -79,7 +79,7 @@ enum cli_exit cli_token_new(struct cli *cli)
     const char *role = cli->values[CLI_OPTION_ROLE];
     if (role == NULL) {
         return cli_fail(CLI_EXIT_USAGE,
-                        "--role ROLE is missing: viewer, releaser, approver or admin");
+                        "--role ROLE is missing: viewer, releaser, approver, admin or enrol");
     }
     return make_token(cli, role);
 }

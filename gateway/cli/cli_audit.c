@@ -107,7 +107,8 @@ enum cli_exit cli_audit_tail(struct cli *cli)
     uint64_t limit = 0;
     uint64_t after = 0;
     uint64_t timeout_s = 0;
-    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_LIMIT, TAIL_DEFAULT, PAGE_ITEMS, &limit);
+    const struct cli_range range = {1, PAGE_ITEMS, TAIL_DEFAULT, NULL};
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_LIMIT, &range, &limit);
 
     if (code == CLI_EXIT_OK) {
         code = cli_option_u64(cli, CLI_OPTION_TIMEOUT, TIMEOUT_S_MAX, TIMEOUT_S_MAX, &timeout_s);

@@ -568,6 +568,7 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
     present_warning(cli, cli_json_text(body, "task", NULL), cli_json_text(body, "manifest", NULL));
     followed_warning(cli, body);
     sample_warning(cli, body);
+    served_root_warning(cli);
     ladder_warn(json_object_get(body, "stages"));
     add_consent(cli, body);
     code = create_take(cli, body, evidence, &made);
@@ -643,6 +644,7 @@ static enum cli_exit try_start(const struct cli *cli)
     }
     if (code == CLI_EXIT_OK) {
         code = check_evidence(cli);
+        served_root_warning(cli);
     }
     if (code == CLI_EXIT_OK) {
         code = draw(cli, &draft, &body);
@@ -694,6 +696,7 @@ static enum cli_exit start(struct cli *cli, json_t **evidence)
             warn_of_present(cli, draft.task, &draft.manifest);
             followed_warning(cli, body);
             sample_warning(cli, body);
+            served_root_warning(cli);
             ladder_warn(json_object_get(body, "stages"));
         }
         if (cli_given(cli, CLI_OPTION_DRAFT)) {

@@ -164,12 +164,13 @@ static void print_log_line(const json_t *item)
 {
     const char *by = cli_json_text(item, "by", "");
     const char *comment = cli_json_text(item, "comment", "");
+    const char *verdict = cli_json_text(item, "verdict", "?");
 
     printf("%4llu %s %-10s %-16s -> %-12s stage %llu  %s %s (",
            (unsigned long long)cli_json_u64(item, "seq"), cli_json_text(item, "time", "?"),
            cli_json_text(item, "kind", "?"), cli_json_text(item, "what", "?"),
            cli_json_text(item, "state", "?"), (unsigned long long)cli_json_u64(item, "stage_index"),
-           cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"));
+           strcmp(verdict, "no_data") == 0 ? "none" : verdict, cli_json_text(item, "reason", "?"));
     rollout_show_failed(stdout, item);
     putchar(')');
     if (by[0] != '\0' || comment[0] != '\0') {

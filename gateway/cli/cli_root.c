@@ -25,6 +25,8 @@
 #define LEASE_S          3600
 #define WIDE_PERCENT     5.0
 #define DAY_S            86400u
+#define KEY_SHOWN        16 // hex digits
+#define KEYS_TEXT_MAX    (WIRE_ROOT_KEYS_MAX * (KEY_SHOWN + 8))
 
 // ---- Reading the options into an edit
 
@@ -271,14 +273,53 @@ static enum cli_exit load_keys(const struct cli *cli, struct signing_keys *keys)
 
 // ---- Commands
 
+// The beginning of each, as `root show` and the files .pub have them.
+static void list_keys(const struct root_keys *keys, char *out, size_t size)
+{
+    char hex[2 * WIRE_PUBLIC_KEY_BYTES + 1] = "";
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < keys->count; i++) {
+        size_t used = strlen(out);
+        base_hex_encode(keys->keys[i], WIRE_PUBLIC_KEY_BYTES, hex);
+        (void)snprintf(out + used, size - used, "%s%.*s...", i > 0 ? ", " : "", KEY_SHOWN, hex);
+    }
+}
+
+// What another key signs counts for nobody: root keys of the one before or of
+// the new one sign.
+static enum cli_exit check_signers(const struct signing_keys *keys, const struct root_keys *before,
+                                   const struct root_keys *after)
+{
+    for (uint32_t i = 0; i < keys->count; i++) {
+        char own[KEYS_TEXT_MAX];
+        char roots[KEYS_TEXT_MAX];
+        struct root_keys one = {.count = 1};
+        signing_key_public(keys->keys[i], one.keys[0]);
+        if (!root_keys_have(before, one.keys[0]) && !root_keys_have(after, one.keys[0])) {
+            list_keys(&one, own, sizeof(own));
+            list_keys(before, roots, sizeof(roots));
+            return cli_fail(CLI_EXIT_LOCAL,
+                            "--key %s is none of the root's keys, which are %s; a new one of them "
+                            "is named with --member, beside those that stay",
+                            own, roots);
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit make_root(struct cli *cli, struct root_edit *edit, bool is_first,
                                const char *path)
 {
+    const struct root_keys before = edit->roles[WIRE_ROLE_ROOT];
     struct signing_keys keys = {.count = 0};
     enum cli_exit code = load_keys(cli, &keys);
 
     if (code == CLI_EXIT_OK) {
         code = take_members(cli, &keys, is_first, edit);
+    }
+    if (code == CLI_EXIT_OK && !is_first) {
+        code = check_signers(&keys, &before, &edit->roles[WIRE_ROLE_ROOT]);
     }
     if (code == CLI_EXIT_OK) {
         code = take_releases(cli, edit);

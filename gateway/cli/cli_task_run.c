@@ -8,6 +8,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/task/task_build.h"
 #include "cli/task/task_play.h"
+#include "cli/task/task_uploads.h"
 
 #include "base/text/terminal.h"
 #include "model/model_store.h"
@@ -241,6 +242,9 @@ static enum base_status load_all(const struct cli *cli, struct run *run, struct 
                                &run->input_bytes, error));
         run->input = (char *)bytes;
         run->job.input = (struct base_str){run->input, run->input_bytes};
+        if (run->input_bytes > 0) { // without a byte there is no input
+            BASE_TRY(cli_json_check(cli->values[CLI_OPTION_INPUT], run->job.input, error));
+        }
     }
     return BASE_OK;
 }
@@ -289,6 +293,16 @@ static json_t *stack_json(const char *stack)
     return list;
 }
 
+// As it is; what jansson has no place for, as a number of more than 64 bits, as its text.
+static json_t *given_json(struct base_str given)
+{
+    json_t *json = given.size > 0
+                       ? json_loadb(given.data, given.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+                       : json_null();
+    json = json != NULL ? json : json_stringn(given.data, given.size);
+    return json != NULL ? json : json_null();
+}
+
 static json_t *result_json(const struct dev_vm_result *result)
 {
     const struct dev_vm_left_out *left_out = &result->left_out;
@@ -301,10 +315,7 @@ static json_t *result_json(const struct dev_vm_result *result)
         json_stringn(result->output.data != NULL ? result->output.data : "", result->output.size),
         "output_cut", (json_int_t)result->output_cut, "left_out", "late",
         (json_int_t)left_out->late, "evicted", (json_int_t)left_out->evicted, "dropped",
-        (json_int_t)left_out->dropped, "result",
-        result->result.size > 0
-            ? json_loadb(result->result.data, result->result.size, JSON_DECODE_ANY, NULL)
-            : json_null());
+        (json_int_t)left_out->dropped, "result", given_json(result->result));
 }
 
 // What joins and windows could not take in.
@@ -336,6 +347,39 @@ static void print_result(const struct dev_vm_result *result)
     print_left_out(&result->left_out);
     printf("%llu us, heap peak %u bytes\n", (unsigned long long)result->duration_us,
            result->heap_peak_bytes);
+}
+
+// What the version declares; nothing where it has no declaration.
+static struct wire_declaration declaration_of(const struct run *run)
+{
+    struct base_str bytes = run->build.manifest.declaration;
+    struct wire_declaration declaration = {.trigger_count = 0};
+    const uint8_t *at = (const uint8_t *)bytes.data;
+    if (bytes.size > 0 && wire_declaration_parse(at, bytes.size, &declaration) != BASE_OK) {
+        memset(&declaration, 0, sizeof(declaration));
+    }
+    return declaration;
+}
+
+// Of a build: of a source's literal names more was said when it was built.
+static void warn_of_uploads(const struct run *run, const struct dev_vm_result *result)
+{
+    const struct wire_declaration declaration = declaration_of(run);
+    for (uint32_t i = 0; i < result->effect_count && run->scratch[0] == '\0'; i++) {
+        if (result->effects[i].kind == DEV_VM_EFFECT_UPLOAD) {
+            task_uploads_warn_of(&declaration, result->effects[i].name);
+        }
+    }
+}
+
+// A run without events is not all that a device does with the version.
+static void hint_at_events(const struct run *run)
+{
+    if (declaration_of(run).trigger_count > 0) {
+        fputs("walle: the version has triggers: a device runs it once without events, as here, and "
+              "then for each match; --events FILE plays a recording\n",
+              stderr);
+    }
 }
 
 static void show_result(const struct cli *cli, const struct dev_vm_result *result)
@@ -435,6 +479,7 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
         return base_error_set(error, status, "the VM refuses the job: %s",
                               base_status_text(status));
     }
+    warn_of_uploads(run, &result);
     if (!playing->json) {
         struct task_play_stats stats;
         task_play_stats(play, &stats);
@@ -539,6 +584,8 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
         code = cli_fail(CLI_EXIT_LOCAL, "the VM refuses the job: %s", base_status_text(status));
     } else {
         result.duration_us = best_us;
+        warn_of_uploads(run, &result);
+        hint_at_events(run);
         show_result(cli, &result);
         code = result.end == DEV_VM_FINISHED ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     }

@@ -195,7 +195,8 @@ enum cli_exit cli_tunnel_tail(struct cli *cli)
     uint64_t timeout_s = 0;
     struct walk walk = {
         .to = stdout, .name = "standard output", .form = cli->json ? FORM_JSON : FORM_PEOPLE};
-    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_LIMIT, TAIL_DEFAULT, PAGE_RECORDS, &limit);
+    const struct cli_range range = {1, PAGE_RECORDS, TAIL_DEFAULT, NULL};
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_LIMIT, &range, &limit);
     if (code == CLI_EXIT_OK) {
         code = check_task(cli);
     }

@@ -20,12 +20,20 @@ const char *root_role_name(enum wire_root_role role)
     return (unsigned)role < WIRE_ROLE_COUNT ? names[role] : "unknown";
 }
 
-enum base_status root_keys_add(struct root_keys *keys, const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+bool root_keys_have(const struct root_keys *keys, const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
 {
     for (uint32_t i = 0; i < keys->count; i++) {
         if (memcmp(keys->keys[i], key, WIRE_PUBLIC_KEY_BYTES) == 0) {
-            return BASE_OK;
+            return true;
         }
+    }
+    return false;
+}
+
+enum base_status root_keys_add(struct root_keys *keys, const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    if (root_keys_have(keys, key)) {
+        return BASE_OK;
     }
     if (keys->count == WIRE_ROOT_KEYS_MAX) {
         return BASE_ERR_LIMIT;

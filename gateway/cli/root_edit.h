@@ -38,6 +38,7 @@ BASE_NODISCARD enum base_status root_edit_encode(const struct root_edit *edit, u
 // LIMIT; a key that is there already is not added again.
 BASE_NODISCARD enum base_status root_keys_add(struct root_keys *keys,
                                               const uint8_t key[WIRE_PUBLIC_KEY_BYTES]);
+bool root_keys_have(const struct root_keys *keys, const uint8_t key[WIRE_PUBLIC_KEY_BYTES]);
 // Reads public keys: files with 64 hex digits (or the digits themselves), one a line of `paths`.
 BASE_NODISCARD enum base_status root_keys_load(const char *paths, struct root_keys *out,
                                                struct base_error *error);

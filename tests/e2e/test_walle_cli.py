@@ -80,7 +80,7 @@ class Local(unittest.TestCase):
         self.refused(2, "--out FILE is missing", "key", "new")
         self.refused(2, "--key FILE is missing", "rollout", "start", "t")
         self.refused(2, "--limit takes a whole number", "task", "list", "--limit", "ten")
-        self.refused(2, "--limit takes a whole number from 0 to 500", "task", "list", "--limit", "501")
+        self.refused(2, "--limit takes a whole number from 1 to 500", "task", "list", "--limit", "501")
         self.refused(2, "--output is text or json", "task", "list", "-o", "xml")
         self.refused(2, "--gateway takes a URL", "task", "list", "--gateway", "127.0.0.1:1")
         self.refused(2, "--evidence FILE is needed", "rollout", "simulation", ID)

@@ -80,7 +80,7 @@ enum cli_exit {
     X(OVERRIDE, 0, "override", NULL, "Numbers in place of evidence; another person approves them") \
     X(COMPLETED, 0, "completed", "N", "Virtual devices that completed the run")                    \
     X(FAILED, 0, "failed", "N", "Virtual devices among them that failed")                          \
-    X(LIMIT, 0, "limit", "N", "At most this many (100)")                                           \
+    X(LIMIT, 0, "limit", "N", "At most this many (100; 500 at most)")                              \
     X(DEVICE, 0, "device", "ID", "Device id the script sees, 16 hex digits")                       \
     X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
@@ -109,7 +109,8 @@ enum cli_exit {
     X(NEWEST, 0, "newest", NULL, "The newest alone, of those the other options leave")             \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
     X(NAME, 0, "name", "NAME", "Whose the token is")                                               \
-    X(ROLE, 0, "role", "ROLE", "viewer, releaser, approver or admin")                              \
+    X(ROLE, 0, "role", "ROLE",                                                                     \
+      "viewer, releaser, approver, admin; enrol: as device enroll-token does")                     \
     X(OWNER, 0, "owner", "PERSON", "Whose token it is, when that is not its name")                 \
     X(SCOPES, 0, "scopes", "LIST", "Scenarios the token may touch, as in shop,ads-* (all)")        \
     X(EVERY_TENANT, 0, "every-tenant", NULL, "The token acts in any tenant")                       \

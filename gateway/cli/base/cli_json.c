@@ -46,6 +46,18 @@ static enum base_status read_text(const char *path, char **out_text, size_t *out
     return BASE_OK;
 }
 
+static enum base_status refuse_text(const char *path, const json_error_t *where,
+                                    struct base_error *error)
+{
+    (void)base_error_set(error, BASE_ERR_INVALID, "%s: line %d, column %d: %s", path, where->line,
+                         where->column, where->text);
+    if (error != NULL) {
+        error->line = where->line > 0 ? (uint32_t)where->line : 0;
+        error->column = where->column > 0 ? (uint32_t)where->column : 0;
+    }
+    return BASE_ERR_INVALID;
+}
+
 enum base_status cli_json_load(const char *path, json_t **out_root, struct base_error *error)
 {
     char *text = NULL;
@@ -56,15 +68,22 @@ enum base_status cli_json_load(const char *path, json_t **out_root, struct base_
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
     free(text);
     if (root == NULL) {
-        (void)base_error_set(error, BASE_ERR_INVALID, "%s: line %d, column %d: %s", path,
-                             where.line, where.column, where.text);
-        if (error != NULL) {
-            error->line = where.line > 0 ? (uint32_t)where.line : 0;
-            error->column = where.column > 0 ? (uint32_t)where.column : 0;
-        }
-        return BASE_ERR_INVALID;
+        return refuse_text(path, &where, error);
     }
     *out_root = root;
+    return BASE_OK;
+}
+
+enum base_status cli_json_check(const char *path, struct base_str text, struct base_error *error)
+{
+    json_error_t where;
+    json_t *root = json_loadb(text.data, text.size,
+                              JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &where);
+
+    if (root == NULL) {
+        return refuse_text(path, &where, error);
+    }
+    json_decref(root);
     return BASE_OK;
 }
 
@@ -192,7 +211,8 @@ enum cli_exit cli_api_page(const struct cli *cli, const char *path, json_t **out
 {
     char full[CLI_PATH_MAX];
     uint64_t limit = 0;
-    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_LIMIT, 100, PAGE_MAX, &limit);
+    const struct cli_range range = {1, PAGE_MAX, 100, NULL};
+    enum cli_exit code = cli_option_range(cli, CLI_OPTION_LIMIT, &range, &limit);
 
     if (code != CLI_EXIT_OK) {
         return code;

@@ -21,6 +21,10 @@ void cli_json_seed(void);
 // where. The caller owns *out_root.
 BASE_NODISCARD enum base_status cli_json_load(const char *path, json_t **out_root,
                                               struct base_error *error);
+// Is what was read of the file JSON, of any kind and with numbers of any size? INVALID; `error`
+// says where it is not.
+BASE_NODISCARD enum base_status cli_json_check(const char *path, struct base_str text,
+                                               struct base_error *error);
 // Every key of `object` must be among `names` (NULL ends the list): INVALID names the first that is
 // not.
 BASE_NODISCARD enum base_status cli_json_only(const json_t *object, const char *const *names,

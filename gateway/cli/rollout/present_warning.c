@@ -4,6 +4,7 @@
 #include "cli/rollout/present_warning.h"
 
 #include "cli/base/cli_json.h"
+#include "cli/rollout/went_back_warning.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,7 @@ void present_warning(const struct cli *cli, const char *task, const char *manife
         warn(present);
     }
     json_decref(version);
+    went_back_warning(cli, task, manifest);
 }
 
 void present_count(const struct cli *cli, json_t *rollout)

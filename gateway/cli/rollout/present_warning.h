@@ -8,7 +8,8 @@
 #include <jansson.h>
 
 // Says on standard error who has the version of the task (named by its manifest, in hex) and which
-// rollouts bring it; nothing where nobody has it, or where that cannot be found out.
+// rollouts bring it; nothing where nobody has it, or where that cannot be found out. And which one
+// took it back (went_back_warning.h).
 void present_warning(const struct cli *cli, const char *task, const char *manifest);
 // Adds to a rollout how many devices have its version by others: "present", as the gateway tells it
 // of the version (docs/API.md) without this rollout. Nothing where there are none, or where that

@@ -12,6 +12,7 @@
 #include "cli/rollout/rollout_show.h"
 #include "cli/rollout/rollout_watch.h"
 #include "cli/rollout/sample_warning.h"
+#include "cli/rollout/served_root.h"
 #include "cli/task/task_build.h"
 
 #include <stdio.h>
@@ -218,6 +219,7 @@ static void warn_of_present(const struct cli *cli, const char *id)
                         cli_json_text(rollout, "manifest", NULL));
         followed_warning(cli, rollout);
         sample_warning(cli, rollout);
+        served_root_warning(cli);
     }
     json_decref(rollout);
 }

@@ -63,6 +63,22 @@ enum cli_exit served_root_fetch(const struct cli *cli, uint8_t **out_bytes, size
     return CLI_EXIT_OK;
 }
 
+void served_root_warning(const struct cli *cli)
+{
+    json_t *trust = served_ask(cli, "GET", "/api/v1/trust", NULL);
+
+    if (trust != NULL && cli_json_u64(trust, "root_version") == 0) {
+        fprintf(stderr,
+                "walle: warning: %s serves no root: whether devices take what these keys sign is "
+                "not checked\n"
+                "  walle root init --out root.1 --key ROOT.key --release RELEASE.key.pub makes the "
+                "one that devices are born with (--root), walle root push root.1 serves it; with "
+                "--trust none is needed\n",
+                cli_http_gateway(cli));
+    }
+    json_decref(trust);
+}
+
 static enum base_status check_stage(const struct wire_root *root, const json_t *stage,
                                     struct base_error *error)
 {

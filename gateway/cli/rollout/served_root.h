@@ -17,6 +17,9 @@ enum cli_exit served_root_fetch(const struct cli *cli, uint8_t **out_bytes, size
 // Would devices take the statements of this rollout (a body of POST rollouts)? OK also when the
 // gateway does not tell. REFUSED: said with stage, key and role.
 enum cli_exit served_root_check(const struct cli *cli, const json_t *rollout);
+// Says, as a warning, that the gateway serves none, and which commands change that: then nobody
+// checks, before devices do, that they take what was signed.
+void served_root_warning(const struct cli *cli);
 // Is the rollout's counter above its task's? A draft may have lain about. As above.
 enum cli_exit served_counter_check(const struct cli *cli, const json_t *rollout);
 

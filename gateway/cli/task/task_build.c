@@ -8,6 +8,7 @@
 #include "cli/base/cli_files.h"
 #include "cli/base/cli_json.h"
 #include "cli/task/task_imports.h"
+#include "cli/task/task_uploads.h"
 #include "signing/signing.h"
 #include "policy/semver.h"
 
@@ -158,6 +159,7 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
         BASE_TRY(task_file_build(builder->out_folder, &from, &builder->files[i], error));
     }
     BASE_TRY(task_imports_check(&builder->source, error));
+    task_uploads_warn(&builder->source);
     BASE_TRY(make_manifest(builder, out, error));
     BASE_TRY(task_blob_write(builder->out_folder, &out->manifest_digest, out->manifest_bytes,
                              out->manifest_size, error));

@@ -7,12 +7,14 @@
 #include "cli/base/cli_json.h"
 #include "cli/task/task_declare.h"
 #include "policy/semver.h"
+#include "vm/vm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define VERSION_TEXT_MAX 48
+#define HEAP_KIB_MIN     16 // DEV_VM_HEAP_KIB_MIN: a device raises what is less
 #define HEAP_KIB_MAX     (64 * 1024)
 #define TIME_MS_MAX      (10 * 60 * 1000)
 #define EVERY_S_MAX      (30 * 24 * 3600)
@@ -75,6 +77,22 @@ static enum base_status take_number(const json_t *document, const char *key, uin
                               "task.json: \"%s\" is a whole number from 0 to %u", key, max);
     }
     *out = (uint32_t)number;
+    return BASE_OK;
+}
+
+static enum base_status take_heap(struct task_source *source, struct base_error *error)
+{
+    const json_t *value = json_object_get(source->document, "heap_kib");
+    json_int_t number = json_integer_value(value);
+    bool fits = number == 0 || (number >= HEAP_KIB_MIN && number <= HEAP_KIB_MAX);
+
+    if (value != NULL && (!json_is_integer(value) || !fits)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: \"heap_kib\" is a whole number from %d to %d, or 0 for "
+                              "%d",
+                              HEAP_KIB_MIN, HEAP_KIB_MAX, DEV_VM_HEAP_KIB_DEFAULT);
+    }
+    source->heap_kib = (uint32_t)number;
     return BASE_OK;
 }
 
@@ -277,7 +295,7 @@ static enum base_status take_identity(struct task_source *source, struct base_er
                               "task.json: version \"%.50s\" is no semantic version",
                               source->version);
     }
-    BASE_TRY(take_number(document, "heap_kib", HEAP_KIB_MAX, &source->heap_kib, error));
+    BASE_TRY(take_heap(source, error));
     BASE_TRY(take_number(document, "time_ms", TIME_MS_MAX, &source->time_ms, error));
     return take_number(document, "every_s", EVERY_S_MAX, &source->every_s, error);
 }

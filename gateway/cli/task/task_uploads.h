@@ -1,0 +1,16 @@
+// Names that a task's scripts upload to, against those that its task.json declares.
+#ifndef TASK_UPLOADS_H
+#define TASK_UPLOADS_H
+
+#include "cli/task/task_source.h"
+
+#include "wire/declaration.h"
+
+// Warns, on standard error, of each call of walle.data.upload in the source's scripts whose name
+// stands there as a literal and is not declared: a device drops what goes there, and its run ends
+// well. A name that is computed is not known here, and nothing is said of it.
+void task_uploads_warn(const struct task_source *source);
+// ... and of one name that a run has used.
+void task_uploads_warn_of(const struct wire_declaration *declaration, struct base_str name);
+
+#endif
