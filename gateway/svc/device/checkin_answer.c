@@ -83,8 +83,8 @@ bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin
         return false;
     }
     if (cohort->attrs_id == 0) {
-        cohort->attrs_id =
-            gw_attr_pool_intern(core->pool, cohort->attrs, cohort->attrs_size, checkin->proven);
+        const struct gw_attr_bringer by = {checkin->device_id, checkin->proven, now_s};
+        cohort->attrs_id = gw_attr_pool_intern(core->pool, cohort->attrs, cohort->attrs_size, &by);
     }
     *out = (struct gw_device_touch){checkin->device_id, cohort->attrs_id, now_s, checkin->proven,
                                     checkin->profile.interval_s};

@@ -217,8 +217,8 @@ static bool load_device(void *ctx, struct base_span key, struct base_span value)
     uint32_t now_s = gw_core_now_s(core); // the time may have gone back since
     snapshot.last_seen_s = record.last_seen_s < now_s ? record.last_seen_s : now_s;
     snapshot.interval_s = record.interval_s;
-    snapshot.attrs_id =
-        gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size, record.proven);
+    const struct gw_attr_bringer store = {.proven = record.proven};
+    snapshot.attrs_id = gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size, &store);
     snapshot.mark_count = 0;
     load_outcomes(core, &record, &snapshot);
     load->status = gw_device_table_load(core->table, &snapshot);

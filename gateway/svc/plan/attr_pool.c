@@ -1,8 +1,8 @@
 // The pool of attribute blocks: each distinct one once, found by a keyed hash with linear probing.
 // Any thread; the mutex guards the table, the blocks never change and never go, so a pointer to one
 // stays good. checkin_answer.c interns on a worker once for a new cohort, devices_store.c at start;
-// preview.c, reach.c, floored.c and watch.c read blocks on their walks. Past the limit a block gets
-// number 0, which means that its attributes are not known.
+// preview.c, reach.c, floored.c and watch.c read blocks on their walks. Past the limit, or from a
+// device that brings one after the other, a block gets number 0: its attributes are not known.
 #include "svc/plan/attr_pool.h"
 
 #include <pthread.h>
@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define SLOTS_FIRST 1024u
+#define BRINGERS    65536u // devices are counted by a hash of their ids
+#define HOUR_S      3600u
 
 struct block {
     uint64_t hash;
@@ -25,6 +27,8 @@ struct gw_attr_pool {
     uint32_t *slots; // numbers, 0: free
     uint32_t slot_count;
     uint64_t probes_long;
+    uint32_t hour;             // that `brought` is of
+    uint8_t brought[BRINGERS]; // new blocks of it
     struct base_hash_key key;
 };
 
@@ -124,8 +128,27 @@ static uint32_t add(struct gw_attr_pool *pool, uint64_t hash, const uint8_t *byt
     return pool->count;
 }
 
+// Counts one new block more of the device. False: it has brought its part of this hour.
+static bool may_bring(struct gw_attr_pool *pool, const struct gw_attr_bringer *by)
+{
+    if (pool->count >= (by->proven ? GW_ATTR_POOL_MAX : GW_ATTR_POOL_UNPROVEN)) {
+        return false;
+    }
+    if (by->device_id == 0) {
+        return true;
+    }
+    if (pool->hour != by->now_s / HOUR_S) {
+        pool->hour = by->now_s / HOUR_S;
+        memset(pool->brought, 0, sizeof(pool->brought));
+    }
+    uint8_t *brought = &pool->brought[base_keyed64_u64(&pool->key, by->device_id) % BRINGERS];
+    bool may = *brought < GW_ATTR_POOL_EACH_MAX;
+    *brought = (uint8_t)(*brought + may);
+    return may;
+}
+
 uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size,
-                             bool proven)
+                             const struct gw_attr_bringer *by)
 {
     if (size == 0) {
         return 0;
@@ -133,8 +156,7 @@ uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, si
     uint64_t hash = base_keyed64(&pool->key, block, size);
     pthread_mutex_lock(&pool->lock);
     uint32_t number = pool->slots[probe(pool, hash, block, size)];
-    uint32_t most = proven ? GW_ATTR_POOL_MAX : GW_ATTR_POOL_UNPROVEN;
-    if (number == 0 && pool->count < most) {
+    if (number == 0 && may_bring(pool, by)) {
         number = add(pool, hash, block, size);
     }
     pthread_mutex_unlock(&pool->lock);
