@@ -237,12 +237,16 @@ enum base_status gw_proxy_request_head(const struct gw_stream_work *work, const 
     return ok && add(out, BASE_STR("\r\n")) ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-static bool is_dropped_reply_field(struct base_str name)
+static bool is_dropped_reply_field(int status, struct base_str name)
 {
     static const struct base_str dropped[] = {
         {"connection", 10},       {"keep-alive", 10},        {"upgrade", 7},
         {"proxy-connection", 16}, {"transfer-encoding", 17}, {"trailer", 7},
     };
+    // Nothing comes: a length would be wrong, an error even to clients of HTTP/2 (RFC 9110 8.6).
+    if ((status == 204 || status == 304) && base_str_equal(name, BASE_STR("content-length"))) {
+        return true;
+    }
     // A device believes that what is called walle- is the gateway's word.
     return begins(name, BASE_STR("walle-"), false) ||
            is_one_of(name, dropped, sizeof(dropped) / sizeof(dropped[0]));
@@ -268,7 +272,7 @@ size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_
     out[count++] = field(BASE_STR(":status"), (struct base_str){status_text, 3});
     for (uint32_t i = 0; i < response->field_count; i++) {
         const struct gw_h1_field *from = &response->fields[i];
-        if (!is_dropped_reply_field(from->name) &&
+        if (!is_dropped_reply_field(response->status, from->name) &&
             !(says && base_str_equal(from->name, cache_control))) {
             out[count++] = field(from->name, from->value);
         }

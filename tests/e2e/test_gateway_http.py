@@ -500,6 +500,9 @@ class Upstream(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nuntil the end")
             self.close_connection = True
             return
+        if path in ("/up/204", "/up/304"):
+            self.wfile.write(b"HTTP/1.1 " + path[-3:].encode() + b" x\r\ncontent-length: 5\r\nx-case: kept\r\n\r\nhello")
+            return
         size = int(self.headers.get("content-length") or 0)
         body = b""
         if self.headers.get("transfer-encoding") == "chunked":
@@ -604,6 +607,17 @@ class Proxy(unittest.TestCase):
         self.assertEqual(len(curl(*CLEAR, self.gateway.url("/up/big/5000000"))), 5000000)
         self.assertIn("content-length: 5000000", curl(*CLEAR, "-I", self.gateway.url("/up/big/5000000")))
         self.assertEqual(curl(*CLEAR, self.gateway.url("/up/close")), "until the end")
+
+    def test_an_answer_without_a_body_has_no_length(self):
+        """RFC 9110 8.6: an HTTP/2 client ends the stream of a 204 with a length with an error."""
+        for status in ("204", "304"):
+            for flags, tls in ((CLEAR, False), (TLS, True)):
+                out = curl(*flags, "-i", self.gateway.url("/up/" + status, tls))
+                self.assertRegex(out, f"^HTTP/[0-9.]+ {status}")
+                self.assertIn("x-case: kept", out)
+                self.assertNotIn("content-length", out)
+                self.assertNotIn("hello", out)
+                self.assertIn("GET /up/x\n", curl(*flags, self.gateway.url("/up/x", tls)))  # what was too much is nobody's answer
 
     def test_connections_are_kept_and_shared(self):
         out = subprocess.run(["h2load", "-c", "5", "-m", "20", "-n", "1000", self.gateway.url("/up/x")],
