@@ -542,6 +542,12 @@ static json_t *attribute(const struct wire_attr *attr)
     return json_null();
 }
 
+// A device may say anything.
+static json_int_t shown(uint64_t figure)
+{
+    return figure > INT64_MAX ? INT64_MAX : (json_int_t)figure;
+}
+
 json_t *gw_view_device(const struct gw_device_view *view)
 {
     json_t *attrs = json_object();
@@ -562,7 +568,7 @@ json_t *gw_view_device(const struct gw_device_view *view)
                      gw_credential_state_name((enum gw_credential_state)view->credential), "proven",
                      (int)view->proven, "first_seen_s", (json_int_t)view->first_seen_s,
                      "last_seen_s", (json_int_t)view->last_seen_s, "epoch", (json_int_t)view->epoch,
-                     "report_seq", (json_int_t)view->report_seq, "attrs", attrs);
+                     "report_seq", shown(view->report_seq), "attrs", attrs);
 }
 
 static json_t *state_list(uint16_t outcome_bits)
@@ -593,12 +599,6 @@ static json_t *state_list(uint16_t outcome_bits)
         }
     }
     return whole_take(states, state_count);
-}
-
-// A device may say anything.
-static json_int_t shown(uint64_t figure)
-{
-    return figure > INT64_MAX ? INT64_MAX : (json_int_t)figure;
 }
 
 // What is 0 is not known, and left out.

@@ -2,6 +2,9 @@
 // rollout from its creation to its end, and what survives a restart.
 #include "api_kit.h"
 
+#include "api/api_views.h"
+#include "svc/device/devices.h"
+
 static const char stages[] =
     "[{\"name\":\"simulate\",\"kind\":\"simulate\",\"percent\":100,\"max_failure\":0.1,\"min_"
     "sample\":10},"
@@ -661,6 +664,21 @@ static void test_half_a_kill_kills_nothing(void **state)
     api_kit_done(&kit);
 }
 
+// A device numbers its reports as it likes; JSON's whole numbers have a sign.
+static void test_the_largest_report_number(void **state)
+{
+    static struct gw_device_view view;
+    (void)state;
+    view.report_seq = UINT64_MAX;
+    json_t *shown = gw_view_device(&view);
+    assert_true(json_integer_value(json_object_get(shown, "report_seq")) == INT64_MAX);
+    json_decref(shown);
+    view.report_seq = INT64_MAX - 1;
+    shown = gw_view_device(&view);
+    assert_true(json_integer_value(json_object_get(shown, "report_seq")) == INT64_MAX - 1);
+    json_decref(shown);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -677,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_largest_target),
         cmocka_unit_test(test_json_out_of_memory),
         cmocka_unit_test(test_console),
+        cmocka_unit_test(test_the_largest_report_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
