@@ -45,6 +45,7 @@
 #define DEV_TUNNEL_BATCH_AGE_MS     5000
 #define DEV_TUNNEL_BACKOFF_BASE_MS  1000
 #define DEV_TUNNEL_BACKOFF_CAP_MS   (5 * 60 * 1000) // reset by a durable acknowledgement alone
+#define DEV_TUNNEL_RETRY_MAX_S      86400 // longer wishes of a server (Retry-After) are cut to this
 #define DEV_TUNNEL_AGING_MS         60000
 #define DEV_TUNNEL_SILENCE_MS       30000 // nothing heard while something is due: the stream is given up
 #define DEV_TUNNEL_UNMOVED_MS       60000 // or nothing acknowledged of what is under way

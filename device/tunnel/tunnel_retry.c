@@ -73,7 +73,9 @@ void tunnel_drain(struct dev_tunnel *tunnel, uint64_t now_us, const struct wire_
 
 void tunnel_retry_after(struct dev_tunnel *tunnel, uint64_t now_us, uint32_t retry_after_s)
 {
-    uint64_t wait = retry_after_s * 1000 * TUNNEL_MS;
+    uint64_t wait_s =
+        retry_after_s < DEV_TUNNEL_RETRY_MAX_S ? retry_after_s : DEV_TUNNEL_RETRY_MAX_S;
+    uint64_t wait = wait_s * 1000 * TUNNEL_MS;
     uint64_t hold_us = base_sat_add_u64(now_us, wait + tunnel_draw(tunnel, wait / 8));
     struct tunnel_backoff *backoff = &tunnel->backoff;
     backoff->hold_us = backoff->hold_us > hold_us ? backoff->hold_us : hold_us;

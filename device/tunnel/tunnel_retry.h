@@ -20,7 +20,8 @@ void tunnel_throttle(struct dev_tunnel *tunnel, uint64_t now_us,
 // DRAIN: what it says holds from now on.
 void tunnel_drain(struct dev_tunnel *tunnel, uint64_t now_us,
                   const struct wire_tunnel_drain *drain);
-// An answer that is no tunnel asked for a wait; what was asked for before and ends later goes on.
+// An answer that is no tunnel asked for a wait, of which DEV_TUNNEL_RETRY_MAX_S are kept;
+// what was asked for before and ends later goes on.
 void tunnel_retry_after(struct dev_tunnel *tunnel, uint64_t now_us, uint32_t retry_after_s);
 // The network is back: nothing of the back-off is waited for.
 void tunnel_hurry(struct dev_tunnel *tunnel, uint64_t now_us);

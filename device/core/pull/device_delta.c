@@ -74,6 +74,20 @@ static bool blob_sealed(struct dev_runtime *runtime, const struct wire_sha256 *n
     return storage->blob_stat(storage->ctx, name, out_bytes, &sealed) == BASE_OK && sealed;
 }
 
+// Is all of the difference here? One that is longer than the content is damage, and dropped.
+static bool difference_here(struct dev_runtime *runtime)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    struct dev_delta *delta = &runtime->pull->delta;
+    bool sealed = blob_sealed(runtime, &delta->name, &delta->have);
+    if (delta->have > runtime->pull->expected) {
+        (void)storage->blob_delete(storage->ctx, &delta->name);
+        delta->have = 0;
+        return false;
+    }
+    return sealed;
+}
+
 void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_file *file)
 {
     struct dev_pull *pull = runtime->pull;
@@ -93,7 +107,7 @@ void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_fi
     delta_name(runtime, &delta->name);
     if (delta->codings == 0) {
         forget_dictionary(delta);
-    } else if (blob_sealed(runtime, &delta->name, &delta->have)) {
+    } else if (difference_here(runtime)) {
         pull->phase = DEV_PULL_DECODE; // all of it is here: what was decoded before a kill is not
     } else if (pull->have > 0) {
         forget_dictionary(delta); // a part of the content itself is here
@@ -170,7 +184,7 @@ enum base_status dev_delta_body(struct dev_runtime *runtime, const uint8_t *byte
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct dev_pull *pull = runtime->pull;
     struct dev_delta *delta = &pull->delta;
-    if (size > pull->expected - delta->have) {
+    if (size > pull->expected || delta->have > pull->expected - size) {
         return BASE_ERR_TOO_LARGE;
     }
     BASE_TRY(storage->blob_append(storage->ctx, &delta->name, delta->have, bytes, size));

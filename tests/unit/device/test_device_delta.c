@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -232,19 +233,71 @@ static void test_range_ignored(void **state)
     assert_int_equal(stats().deltas_failed, 0);
 }
 
-// The process dies while the difference comes in: what is here of it is not fetched again.
+// The process dies while the first difference comes in, before a timeout asks for the rest.
+static void killed_halfway(void)
+{
+    rig.stall_bodies = 1;
+    dev_checkin_now(rig.runtime);
+    rig_run(&rig, 1000000);
+    assert_int_equal(rig.delta_answers, 1);
+    assert_int_equal(rig.range_requests, 0);
+    rig_kill(&rig);
+}
+
+// What is here of it is not fetched again.
 static void test_killed_and_goes_on(void **state)
 {
     (void)state;
-    rig.stall_bodies = 1;
-    rig_checkin(&rig);
-    rig_kill(&rig);
-    rig.stall_bodies = 0;
+    killed_halfway();
     rig_boot(&rig);
     rig_checkin(&rig);
     assert_true(rig.range_requests >= 1);
     assert_int_equal(stats().deltas_failed, 0);
     assert_true(rig.blob_bytes < 2 * FILE_BYTES / 10);
+}
+
+// And then the storage grew what is here of it past the content.
+static void killed_and_grown(void)
+{
+    uint32_t grown = 0;
+    killed_halfway();
+    for (uint32_t i = 0; i < MEM_BLOBS_MAX; i++) {
+        struct mem_blob *blob = &rig.port.storage.blobs[i];
+        if (!blob->used || blob->sealed || blob->size == 0) { // or reserved alone
+            continue;
+        }
+        free(blob->bytes);
+        blob->size = FILE_BYTES + 10;
+        blob->bytes = calloc(1, blob->size);
+        assert_non_null(blob->bytes);
+        grown++;
+    }
+    assert_int_equal(grown, 1);
+    rig_boot(&rig);
+}
+
+// As with content: a part that is longer than the whole is dropped, and all of it comes anew.
+static void test_longer_than_the_content_here(void **state)
+{
+    (void)state;
+    killed_and_grown();
+    rig_checkin(&rig);
+    assert_int_equal(rig.range_requests, 0);
+    assert_int_equal(stats().deltas, 2);
+    assert_int_equal(stats().deltas_failed, 0);
+}
+
+// Nor does a gateway that goes on behind it, without a length, bring more than was signed.
+static void test_longer_here_and_there(void **state)
+{
+    (void)state;
+    killed_and_grown();
+    rig.large_deltas = 1;
+    rig.say_no_length = true;
+    rig_checkin(&rig);
+    assert_int_equal(rig.range_requests, 0);
+    assert_int_equal(stats().deltas, 1);
+    assert_int_equal(stats().deltas_failed, 1);
 }
 
 int main(void)
@@ -268,6 +321,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_range_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_range_ignored, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_and_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_longer_than_the_content_here, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_longer_here_and_there, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,6 +113,33 @@ static void retry_after_is_kept(void **state)
     rig_check(&device);
 }
 
+// However long the wish, weeks or what does not fit 32 bits of milliseconds: a day, and an eighth.
+static void retry_after_is_cut_to_a_day(void **state)
+{
+    static const uint32_t wishes_s[] = {86400, 86401, 4294967, 4294968, UINT32_MAX};
+    (void)state;
+    rig_boot(&device);
+    rig_offer(&device, 0, 10);
+    rig_step_only(&device);
+    assert_int_equal(device.opens, 1);
+    for (size_t i = 0; i < sizeof(wishes_s) / sizeof(wishes_s[0]); i++) {
+        uint64_t opens = device.opens;
+        rig_offer(&device, 0, 10);
+        device.streams[0].open = false;
+        dev_tunnel_on_closed(device.tunnel, 0, device.now_us, BASE_ERR_BUSY, wishes_s[i]);
+        rig_pass(&device, 86399 * 1000);
+        if (device.opens != opens) {
+            fail_msg("%u s: came back before a day was over", (unsigned)wishes_s[i]);
+        }
+        rig_pass(&device, 86400 / 8 * 1000 + 2000);
+        if (device.opens != opens + 1) {
+            fail_msg("%u s: not back after a day and an eighth", (unsigned)wishes_s[i]);
+        }
+    }
+    rig_drain(&device, 100);
+    rig_check(&device);
+}
+
 static void throttle_holds_and_samples(void **state)
 {
     (void)state;
@@ -437,6 +464,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waits_grow_until_something_is_durable, setup, teardown),
         cmocka_unit_test_setup_teardown(a_silent_gateway_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(retry_after_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(retry_after_is_cut_to_a_day, setup, teardown),
         cmocka_unit_test_setup_teardown(throttle_holds_and_samples, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sample_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_is_obeyed, setup, teardown),
