@@ -69,11 +69,12 @@ struct sim_run_result {
     uint64_t store_bytes;
     uint64_t completed; // devices that ran the version of the simulate stage, well or not
     uint64_t failed;
-    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how each failed first
-    struct sim_failures failures;
-    bool whole;                // every device went through the version
-    char ended[160];           // why the run ended
-    char cause[SIM_CAUSE_MAX]; // why it did not pass, where that is no oracle's
+    uint64_t failed_as[SIM_OUTCOMES];  // of those, by how each failed first
+    uint64_t refused_as[SIM_OUTCOMES]; // devices that did not run it, by why; 0: none said why
+    struct sim_failures failures;      // what devices refused for is of no version
+    bool whole;                        // a simulation came to its end
+    char ended[160];                   // why the run ended
+    char cause[SIM_CAUSE_MAX];         // why it did not pass, where that is no oracle's
     struct sim_about about;
     enum sim_outcome outcome;
     bool interrupted; // by a signal, before its end

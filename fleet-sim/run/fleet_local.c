@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "ports/sim_local_file.h"
+#include "wire/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,53 @@ static enum base_status check_build(const struct sim_options *options, struct ba
                           size, folder.data, size, folder.data);
 }
 
+// ---- Refusals
+
+#define FIGURES ": signed " // what a refusal says after it differs from device to device
+
+// Why a device that takes nothing takes nothing, in its own words. It is one that did not fail, so
+// its entry in the ledger has place for it in failed_as; the words are those of no version.
+static void note_refusal(struct sim_shard *shard, uint32_t device,
+                         const struct wire_outcome *outcome)
+{
+    struct sim_ledger_entry *entry = &shard->ledger.entries[device];
+    struct base_str words = outcome->detail;
+    bool refused =
+        outcome->kind == WIRE_OUTCOME_NOT_APPLICABLE || outcome->kind == WIRE_OUTCOME_FAIL_VERIFY ||
+        outcome->kind == WIRE_OUTCOME_FAIL_CLOCK || outcome->kind == WIRE_OUTCOME_FAIL_DOWNLOAD;
+    if (!refused || outcome->version_id != shard->local.version_id || entry->failed_as != 0) {
+        return;
+    }
+    const char *figures =
+        words.size > 0 ? memmem(words.data, words.size, FIGURES, sizeof(FIGURES) - 1) : NULL;
+    words.size = figures != NULL ? (size_t)(figures - words.data) : words.size;
+    entry->failed_as = (uint8_t)outcome->kind;
+    sim_failures_add(&shard->ledger.failures, SIM_VERSION_NONE, outcome->kind, words);
+}
+
+// What a device reports goes by here on its way to the responder, which only says that it has it.
+static enum base_status local_start(void *ctx, struct sim_exchange *exchange,
+                                    const struct dev_request *request)
+{
+    struct sim_shard *shard = ctx;
+    struct sim_transport inner = sim_local_transport(&shard->local);
+    struct wire_report report;
+    if (sim_exchange_kind_of(request->path) == SIM_EXCHANGE_REPORT &&
+        wire_report_parse(request->body, request->body_bytes, &report) == BASE_OK) {
+        for (uint32_t i = 0; i < report.count; i++) {
+            note_refusal(shard, exchange->device, &report.outcomes[i]);
+        }
+    }
+    return inner.start(inner.ctx, exchange, request);
+}
+
+static void local_cancel(void *ctx, struct sim_exchange *exchange)
+{
+    struct sim_shard *shard = ctx;
+    struct sim_transport inner = sim_local_transport(&shard->local);
+    inner.cancel(inner.ctx, exchange);
+}
+
 enum base_status sim_local_load(struct sim_shard *shard, const struct sim_options *options,
                                 struct base_error *error)
 {
@@ -131,7 +179,8 @@ enum base_status sim_local_load(struct sim_shard *shard, const struct sim_option
         return base_error_set(error, status, "%s: no manifest: %s", options->manifest,
                               base_status_text(status));
     }
-    shard->transport = sim_local_transport(&shard->local);
+    shard->transport =
+        (struct sim_transport){.ctx = shard, .start = local_start, .cancel = local_cancel};
     BASE_TRY(add_files(shard->store, &shard->local.manifest, options->blobs, error));
     shard->local.exclusive = &shard->exclusive;
     return sim_exclusive_load(shard, options, error);

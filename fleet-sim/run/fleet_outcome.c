@@ -309,33 +309,95 @@ static bool bad_never_came(struct sim_run_result *result)
     return true;
 }
 
-// Of a simulation that failed by its figures: the limit, what was measured, how most devices
-// failed.
-static void tell_figures(struct sim_run_result *result)
+// ---- Figures of a simulation
+
+// Devices that did not run the version, though it is for them.
+static uint64_t missing(const struct sim_run_result *result)
 {
-    double percent =
-        result->completed > 0 ? 100.0 * (double)result->failed / (double)result->completed : 0;
-    const struct sim_failure *top = NULL;
+    uint64_t others = result->completed + result->refused_as[WIRE_OUTCOME_NOT_APPLICABLE];
+    uint64_t devices = result->options->devices;
+    return result->options->local && devices > others ? devices - others : 0;
+}
+
+// The way that most devices went, from `first` on; 0: none did.
+static uint32_t most_frequent(const uint64_t counts[SIM_OUTCOMES], uint32_t first)
+{
     uint32_t most = 0;
-    if (result->completed == 0) {
-        (void)snprintf(result->cause, SIM_CAUSE_MAX, "no device ran the version");
+    for (uint32_t i = first; i < SIM_OUTCOMES; i++) {
+        most = counts[i] > 0 && (most == 0 || counts[i] > counts[most]) ? i : most;
+    }
+    return most;
+}
+
+// "; most often, on 96, WHO refused the offer: fail_clock: signed metadata ran out". Nothing where
+// no device said why.
+static void tell_refusals(const struct sim_run_result *result, uint32_t first, const char *who,
+                          char *out, size_t size)
+{
+    uint32_t most = most_frequent(result->refused_as, first);
+    if (most == 0 || size == 0) {
         return;
     }
-    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
-        if (wire_outcome_is_failure((enum wire_outcome_kind)i) &&
-            result->failed_as[i] > result->failed_as[most]) {
-            most = i;
-        }
-    }
-    top = sim_failures_top(&result->failures, result->focus, (enum wire_outcome_kind)most);
+    enum wire_outcome_kind kind = (enum wire_outcome_kind)most;
+    const struct sim_failure *top = sim_failures_top(&result->failures, SIM_VERSION_NONE, kind);
+    (void)snprintf(out, size, "; most often, on %llu, %s refused the offer: %s%s%s",
+                   (unsigned long long)result->refused_as[most], who, wire_outcome_name(kind),
+                   top != NULL && top->detail[0] != '\0' ? ": " : "",
+                   top != NULL ? top->detail : "");
+}
+
+static void tell_failures(const struct sim_run_result *result, char *out, size_t size)
+{
+    uint32_t most = most_frequent(result->failed_as, WIRE_OUTCOME_FIRST_FAILURE);
+    enum wire_outcome_kind kind = (enum wire_outcome_kind)most;
+    const struct sim_failure *top = sim_failures_top(&result->failures, result->focus, kind);
     (void)snprintf(
-        result->cause, SIM_CAUSE_MAX,
-        "%llu of %llu devices failed, %.2f %%: at most %.2f %% may (--max-failure); "
-        "most often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
-        (unsigned long long)result->failed, (unsigned long long)result->completed, percent,
-        (double)result->options->max_failure_ppm / 1e4, (unsigned long long)result->failed_as[most],
-        wire_outcome_name((enum wire_outcome_kind)most),
+        out, size, "; most often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
+        (unsigned long long)result->failed_as[most], wire_outcome_name(kind),
         top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+}
+
+// Of a simulation that failed by its figures: the limit, what was measured, how most devices
+// failed, and why those that did not run it did not.
+static void tell_figures(struct sim_run_result *result)
+{
+    uint64_t absent = missing(result);
+    uint64_t devices = result->completed + absent;
+    uint64_t bad = result->failed + absent;
+    const char *what = absent == 0           ? "failed"
+                       : result->failed == 0 ? "did not run the version"
+                                             : "failed or did not run the version";
+    if (result->completed == 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "no device ran the version");
+    } else {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "%llu of %llu devices %s, %.2f %%: at most %.2f %% may (--max-failure)",
+                       (unsigned long long)bad, (unsigned long long)devices, what,
+                       100.0 * (double)bad / (double)devices,
+                       (double)result->options->max_failure_ppm / 1e4);
+    }
+    size_t used = strlen(result->cause);
+    tell_refusals(result, result->completed > 0 ? WIRE_OUTCOME_FIRST_FAILURE : 1, "they",
+                  result->cause + used, SIM_CAUSE_MAX - used);
+    used = strlen(result->cause);
+    if (result->failed > 0) {
+        tell_failures(result, result->cause + used, SIM_CAUSE_MAX - used);
+    }
+}
+
+// A simulation came to its end: did each device go through the version?
+static void tell_whole(struct sim_run_result *result)
+{
+    if (!result->whole || result->completed >= result->options->devices) {
+        return;
+    }
+    (void)snprintf(result->ended, sizeof(result->ended),
+                   "%llu of %u devices went through the version",
+                   (unsigned long long)result->completed, result->options->devices);
+    size_t used = strlen(result->ended);
+    if (result->outcome == SIM_OUTCOME_PASSED) { // else the cause says it
+        tell_refusals(result, 1, "the others", result->ended + used, sizeof(result->ended) - used);
+    }
 }
 
 // Of a simulation: records that no gateway would take. (In a run the gateway is there to say so.)
@@ -357,8 +419,9 @@ static bool goal_missed(struct sim_run_result *result, const struct sim_ending *
 {
     const struct sim_options *options = result->options;
     if (options->local) {
-        double allowed = (double)result->completed * options->max_failure_ppm / 1e6;
-        bool missed = result->completed == 0 || (double)result->failed > allowed;
+        uint64_t absent = missing(result);
+        double allowed = (double)(result->completed + absent) * options->max_failure_ppm / 1e6;
+        bool missed = result->completed == 0 || (double)(result->failed + absent) > allowed;
         if (missed) {
             tell_figures(result);
         }
@@ -410,4 +473,5 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     } else {
         result->outcome = SIM_OUTCOME_PASSED;
     }
+    tell_whole(result);
 }

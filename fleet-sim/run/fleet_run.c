@@ -469,6 +469,8 @@ static void count_simulated(struct sim_fleet *fleet)
             result->failed += failed;
             if (failed && entry->failed_as < SIM_OUTCOMES) {
                 result->failed_as[entry->failed_as]++;
+            } else if (!ran && entry->failed_as < SIM_OUTCOMES) {
+                result->refused_as[entry->failed_as]++;
             }
         }
     }

@@ -449,6 +449,46 @@ static void without_a_gateway_by_figures(void **state)
     judged(SIM_OUTCOME_FAILED, "1 of 10 devices failed");
 }
 
+// Ten devices, of which `ran` ran the version; the others refused it, saying this.
+static void refused(uint64_t ran, enum wire_outcome_kind kind, const char *words)
+{
+    local();
+    world.result.whole = true;
+    world.result.failed = 0;
+    world.result.completed = ran;
+    world.result.refused_as[kind] = 10 - ran;
+    sim_failures_add(&world.result.failures, SIM_VERSION_NONE, kind, base_str_of(words));
+    (void)snprintf(world.result.ended, sizeof(world.result.ended), "%s", "every device");
+}
+
+static void without_a_gateway_by_refusals(void **state)
+{
+    (void)state;
+    refused(8, WIRE_OUTCOME_FAIL_CLOCK, "it ran out");
+    judged(SIM_OUTCOME_FAILED, "2 of 10 devices did not run the version, 20.00 %: at most 10.00 % "
+                               "may (--max-failure); most often, on 2, they refused the offer: "
+                               "fail_clock: it ran out");
+    assert_string_equal(world.result.ended, "8 of 10 devices went through the version");
+    refused(9, WIRE_OUTCOME_FAIL_CLOCK, "it ran out");
+    judged(SIM_OUTCOME_PASSED, "");
+    assert_string_equal(world.result.ended,
+                        "9 of 10 devices went through the version; most often, on 1, the others "
+                        "refused the offer: fail_clock: it ran out");
+    world.result.failed = 1; // with the one that refused these are too many
+    world.result.failed_as[WIRE_OUTCOME_FAIL_MEMORY] = 1;
+    judged(SIM_OUTCOME_FAILED, "2 of 10 devices failed or did not run the version, 20.00 %");
+    assert_non_null(strstr(world.result.cause, "they refused the offer: fail_clock"));
+    assert_non_null(strstr(world.result.cause, "most often, on 1, fail_memory; next"));
+    refused(4, WIRE_OUTCOME_NOT_APPLICABLE, "no files"); // it is not for them
+    judged(SIM_OUTCOME_PASSED, "");
+    assert_non_null(strstr(world.result.ended, "refused the offer: not_applicable: no files"));
+    refused(0, WIRE_OUTCOME_NOT_APPLICABLE, "no files");
+    judged(SIM_OUTCOME_FAILED, "no device ran the version; most often, on 10, they refused");
+    refused(8, WIRE_OUTCOME_FAIL_CLOCK, "");
+    memset(world.result.refused_as, 0, sizeof(world.result.refused_as)); // and nobody said why
+    judged(SIM_OUTCOME_FAILED, "2 of 10 devices did not run the version, 20.00 %");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +505,7 @@ int main(void)
         cmocka_unit_test(rollouts_that_a_run_saw),
         cmocka_unit_test(with_a_broken_invariant),
         cmocka_unit_test(without_a_gateway_by_figures),
+        cmocka_unit_test(without_a_gateway_by_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
