@@ -169,6 +169,25 @@ class EngineCli(unittest.TestCase):
         self.assertRegex(text, r"\d+\.\d% +\d+  Conv ")
         self.assertIn("1 segment", text)
 
+    def test_the_table_is_of_the_runs_that_were_measured(self):
+        """And says so: its sum is about what those runs took, whatever a single one did."""
+        for repeat, few, many in ((1, 1, 1), (2, 1, 1), (9, 5, 5), (2100, 200, 500)):  # of 2100, every third is in it
+            text = self.engine("bench", self.model, "--repeat", str(repeat), "--dim", "batch=64", "--no-search").stdout
+            said = re.search(r"\nby operator, the mean of (\d+) of these runs, those nearest to the median:\n", text)
+            self.assertTrue(said and few <= int(said[1]) <= many, text)
+            rows = [float(us) for us in re.findall(r"^ +(\d+\.\d) +\d+\.\d% +\d+  [A-Z]", text, re.M)]
+            total = float(re.search(r"^ +(\d+\.\d) +100\.0% +\d+  all$", text, re.M)[1])
+            self.assertAlmostEqual(sum(rows), total, delta=0.1 * len(rows), msg=text)
+            if repeat > 2:
+                median = 1000 * float(re.search(r"median (\d+\.\d+) ms", text)[1])
+                self.assertTrue(0.5 * median < total < 1.5 * median, text)
+        trace = self.path("bench.json")
+        self.assertNotIn("operator", self.engine("bench", self.model, "--top", "0", "--trace", trace).stdout)
+        self.assertTrue(os.path.exists(trace))
+        text = self.engine("bench", self.model, "--top", "1", "--repeat", "2").stdout
+        self.assertEqual(len(re.findall(r"\d% +\d+  [A-Z]", text)), 1, text)
+        self.assertRegex(text, r"100\.0% +\d+  all\n")
+
     def test_search_explains(self):
         text = self.engine("search", self.model, "--explain").stdout
         self.assertIn("measuring", text)
