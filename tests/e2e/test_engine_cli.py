@@ -123,6 +123,24 @@ class EngineCli(unittest.TestCase):
             self.assertTrue(any(event["args"]["op"] == "Conv" for event in events), events)
             self.assertTrue(all(event["ph"] == "X" and event["dur"] >= 0 for event in events))
 
+    def test_run_says_what_a_run_takes_and_what_planning_took(self):
+        """The search measures for far longer than one run takes; without a repeat there is no median."""
+        text = self.engine("run", self.model, "--random", "1", "--dim", "batch=64", "--repeat", "9").stderr
+        said = re.search(r"^9 runs: first (\d+\.\d+) ms, median (\d+\.\d+) ms \(\w+, planning took another (\d+\.\d+) ms, ", text)
+        self.assertTrue(said, text)
+        first, median, planned = map(float, said.groups())
+        self.assertTrue(0 < median < planned and first > 0, text)
+        text = self.engine("run", self.model, "--random", "1").stderr
+        self.assertRegex(text, r"^1 run: \d+\.\d+ ms \(\w+, planning took another \d+\.\d+ ms, \d+ commands in 1 segment\)$")
+
+    def test_planning_between_two_parts_is_not_the_first_runs(self):
+        """The shape of one part is known when another has run: planned in the middle of the first run, and counted as planning."""
+        nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]), helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+                 helper.make_node("Mul", ["f", "f"], ["y"])]
+        model = self.save_model("parts.onnx", nodes)
+        text = self.engine("run", model, "--random", "1", "--repeat", "3").stderr
+        self.assertRegex(text, r"^3 runs: first \d+\.\d+ ms, median \d+\.\d+ ms .* in [2-9] segments\)$")
+
     def test_run_stays_within_its_memory(self):
         """Said, or three quarters of what the machine has: an error in time, not the kernel's end of it."""
         self.engine("run", self.model, "--random", "1", "--memory", "64")
