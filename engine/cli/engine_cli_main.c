@@ -158,6 +158,20 @@ static error_t take_tolerance(struct argp_state *state, const char *text, float 
     return 0;
 }
 
+static error_t take_dim(struct argp_state *state, const char *text, struct eng_cli *cli)
+{
+    if (!eng_cli_dim_is_valid(text)) {
+        argp_error(state, "--dim: '%s' is not NAME=N with N from 0 to %lld", text,
+                   (long long)ENG_ELEMENTS_MAX);
+        return EINVAL;
+    }
+    if (eng_cli_dim_is_repeated(cli, text)) {
+        argp_error(state, "--dim: '%.*s' is there twice", (int)(strrchr(text, '=') - text), text);
+        return EINVAL;
+    }
+    return add_to_list(state, cli->dims, &cli->dim_count, text);
+}
+
 static error_t take_precision(struct argp_state *state, const char *text, struct eng_cli *cli)
 {
     if (strcmp(text, "high") != 0 && strcmp(text, "low") != 0) {
@@ -224,7 +238,7 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
     case KEY_INPUT:
         return add_to_list(state, cli->inputs, &cli->input_count, text);
     case KEY_DIM:
-        return add_to_list(state, cli->dims, &cli->dim_count, text);
+        return take_dim(state, text, cli);
     case KEY_RANDOM:
         cli->is_random = true;
         return take_number(state, text, UINT64_MAX, &cli->seed);

@@ -161,6 +161,30 @@ class EngineCli(unittest.TestCase):
         np.testing.assert_array_equal(b, c)
         self.assertFalse(np.array_equal(b, d))
 
+    def test_a_dimension_that_the_model_does_not_have(self):
+        for command in ("run", "bench", "check", "search", "dump --program"):
+            self.refused(1, "inputs: --dim m=4: the model has no dimension 'm', it has 'batch'", *command.split(), self.model,
+                         *(["--random", "1"] if command in ("run", "check") else []), "--dim", "m=4")
+        for wrong in ("batch", "batch=", "batch=many", "batch=-1", "=4", "batch=1099511627777", ""):
+            self.refused(2, f"--dim: '{wrong}' is not NAME=N with N from 0 to 1099511627776", "run", self.model, "--random", "1", "--dim", wrong)
+        self.refused(2, "--dim: 'batch' is there twice", "run", self.model, "--random", "1", "--dim", "batch=1", "--dim", "batch=2")
+        self.refused(2, "--dim: 'batch' is there twice", "run", self.model, "--random", "1", "--dim", "batch=1", "--dim", "batch=1")
+        fixed = self.path("fixed.onnx")
+        graph = helper.make_graph([helper.make_node("Mul", ["x", "z"], ["y"])], "net",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])] +
+                                  [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), fixed)
+        self.refused(1, "--dim n=4: the model has no dimension 'n': every dimension of its inputs is fixed", "run", fixed, "--random", "1", "--dim", "n=4")
+        graph.input[0].type.tensor_type.shape.dim[1].dim_param = "width=8"
+        graph.input[1].type.tensor_type.shape.dim[0].dim_param = "n"
+        graph.input[1].type.tensor_type.shape.dim[1].ClearField("dim_value")
+        graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), fixed)
+        self.refused(1, "it has 'n', 'width=8', '?'", "run", fixed, "--random", "1", "--dim", "m=4")
+        run = self.engine("run", fixed, "--random", "1", "--dim", "n=4", "--dim", "width=8=3", "--dim", "?=3")
+        self.assertIn("y: float[4,3]", run.stdout)
+
     def test_run_errors(self):
         self.refused(1, "input 'x' has no value", "run", self.model)
         self.refused(1, "no input 'z'", "run", self.model, "--input", "z=" + self.path("x.npy"))
