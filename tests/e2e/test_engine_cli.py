@@ -279,6 +279,40 @@ class EngineCli(unittest.TestCase):
                            code=1).stdout
         self.assertIn("first wrong node: 'probabilities' (Softmax", text)
 
+    def check_against(self, code, **values):
+        np.savez(self.path("in.npz"), x=self.x)
+        np.savez(self.path("some.npz"), **values)
+        return self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("some.npz"), code=code)
+
+    def test_check_refuses_a_reference_that_it_cannot_compare(self):
+        run = self.check_against(1, probability=self.oracle()["y"], x=self.x, w=self.w)
+        self.assertEqual(run.stdout, "")
+        self.assertEqual(run.stderr, f"walle-engine: {self.path('some.npz')}: nothing to compare: it has 'probability', 'x', 'w', and the model computes "
+                                     "'y', 'c', 'r', 'p', 'f'\n")
+        run = self.check_against(1)
+        self.assertIn("nothing to compare: it has no values, and the model computes 'y', 'c'", run.stderr)
+        run = self.check_against(1, **{f"value_{i:030}": self.x for i in range(100)})
+        self.assertRegex(run.stderr, r"it has 'value_0+', .* and others, and the model computes 'y', 'c'")
+
+    def test_check_against_intermediate_values_alone(self):
+        run = self.check_against(0, r=self.oracle()["r"], p=self.oracle()["p"], other=self.x)
+        self.assertEqual(run.stdout, "the reference names no output: its values are compared node by node\n2 values agree\n"
+                                     "not compared, no value that the model computes: 'other'\n")
+        run = self.check_against(1, p=self.oracle()["p"] + 1)
+        self.assertIn("first wrong node: 'pool' (GlobalAveragePool", run.stdout)
+
+    def test_check_says_what_of_the_reference_was_not_compared(self):
+        run = self.check_against(0, y=self.oracle()["y"], Y=self.oracle()["y"] + 1)
+        self.assertRegex(run.stdout, r"^y: agrees .*\nnot compared, no value that the model computes: 'Y'\n$")
+
+    def test_check_against_outputs_without_names(self):
+        np.savez(self.path("in.npz"), x=self.x)
+        for difference, code in ((0, 0), (1, 1)):
+            np.savez(self.path("plain.npz"), self.oracle()["y"] + np.float32(difference))
+            run = self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("plain.npz"), code=code)
+            self.assertEqual("first wrong node: 'probabilities'" in run.stdout, code == 1, run.stdout)
+            self.assertNotIn("not compared", run.stdout)
+
     def test_check_reads_case_folders(self):
         case = self.path("test_mine")
         os.makedirs(os.path.join(case, "test_data_set_0"))
