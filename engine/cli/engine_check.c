@@ -2,8 +2,9 @@
 // node whose results are wrong.
 //
 // The reference is a file of values by name (outputs, and any intermediate ones), or a run of the
-// plain reference backend. To find the node, two sessions that keep every value run the same
-// inputs, one as asked and one on the reference backend; nodes are compared in order.
+// plain reference backend. A file without a single value that the model computes is refused. To
+// find the node, two sessions that keep every value run the same inputs, one as asked and one on
+// the reference backend; nodes are compared in order.
 #include "cli/engine_cli.h"
 
 #include <string.h>
@@ -13,6 +14,9 @@ struct check {
     struct eng_cli *cli;
     struct eng_model *model;
     struct eng_tensor_list expected; // count 0: none given
+    struct eng_cli_names unknown;    // of those, what the model does not compute
+    uint32_t by_node;                // of those, how many were compared by bisect()
+    bool is_by_node;                 // none of them is an output
     struct eng_session *tested;
     struct eng_session *reference; // plain backend, every value kept
     struct base_error error;
@@ -28,18 +32,92 @@ static const struct eng_array *expected_value(const struct check *check, const c
     return NULL;
 }
 
-// Files without names (arr_0...) hold the outputs in order.
+// Whether item `i` of the file has a name; without one it is the output at that place.
+static bool is_nameless(const struct check *check, uint32_t i)
+{
+    const char *name = check->expected.names[i];
+    return name[0] == '\0' || strncmp(name, "arr_", 4) == 0;
+}
+
 static const struct eng_array *expected_output(const struct check *check, size_t index)
 {
     const struct eng_array *found =
         expected_value(check, eng_model_output(check->model, index)->name);
-    if (found == NULL && index < check->expected.count &&
-        (check->expected.names[index][0] == '\0' ||
-         strncmp(check->expected.names[index], "arr_", 4) == 0)) {
+    if (found == NULL && index < check->expected.count && is_nameless(check, (uint32_t)index)) {
         found = &check->expected.arrays[index];
     }
     return found;
 }
+
+// --- the file ------------------------------------------------------------------------------------
+
+// Whether the model computes a value of that name. Adds all names to `names` unless it is NULL.
+static bool find_computed(const struct eng_model *model, const char *name,
+                          struct eng_cli_names *names)
+{
+    bool is_found = false;
+    for (size_t i = 0; i < eng_model_output_count(model); i++) {
+        const char *output = eng_model_output(model, i)->name;
+        is_found = is_found || strcmp(output, name) == 0;
+        if (names != NULL) {
+            eng_cli_names_add(names, output);
+        }
+    }
+    const struct eng_graph *graph = model->graph;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct eng_node *node = &graph->nodes[n];
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            if (node->outputs[i] == ENG_NONE) {
+                continue;
+            }
+            const char *value = graph->values[node->outputs[i]].name;
+            is_found = is_found || strcmp(value, name) == 0;
+            if (names != NULL) {
+                eng_cli_names_add(names, value);
+            }
+        }
+    }
+    return is_found;
+}
+
+static void print_nothing_to_compare(const struct check *check)
+{
+    struct eng_cli_names computed = {0};
+    (void)find_computed(check->model, "", &computed);
+    fprintf(stderr, "walle-engine: %s: nothing to compare: it has ", check->cli->expected);
+    eng_cli_names_print(&check->unknown, stderr);
+    fprintf(stderr, "%s, and the model computes ", check->expected.count == 0 ? "no values" : "");
+    eng_cli_names_print(&computed, stderr);
+    fputs("\n", stderr);
+}
+
+// Reads the file; prints why when it cannot be read, or holds nothing to compare.
+static bool read_expected(struct check *check)
+{
+    const char *path = check->cli->expected;
+    struct eng_tensor_list *list = &check->expected;
+    check->error.status =
+        eng_tensor_file_read(path, ENG_VALUE_UNKNOWN, &check->cli->arena, list, &check->error);
+    if (check->error.status != BASE_OK) {
+        (void)eng_cli_complain(path, &check->error);
+        return false;
+    }
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        bool is_output = i < eng_model_output_count(check->model) && is_nameless(check, i);
+        if (is_output || find_computed(check->model, list->names[i], NULL)) {
+            known++;
+        } else {
+            eng_cli_names_add(&check->unknown, list->names[i]);
+        }
+    }
+    if (known == 0) {
+        print_nothing_to_compare(check);
+    }
+    return known > 0;
+}
+
+// --- node by node --------------------------------------------------------------------------------
 
 static struct eng_session *new_run(struct check *check, bool is_reference)
 {
@@ -92,9 +170,12 @@ static bool is_wrong(struct check *check, const struct eng_node *node, uint32_t 
     if (eng_session_value(check->tested, name, &got, NULL) != BASE_OK) {
         return false;
     }
-    const struct eng_array *given = expected_value(check, name);
+    int64_t output = eng_model_output_index(check->model, name);
+    const struct eng_array *given =
+        output >= 0 ? expected_output(check, (size_t)output) : expected_value(check, name);
     if (given != NULL) {
         want = *given;
+        check->by_node++;
     } else if (eng_session_value(check->reference, name, &want, NULL) != BASE_OK) {
         return false;
     }
@@ -124,10 +205,21 @@ static int bisect(struct check *check)
             }
         }
     }
+    if (check->is_by_node && check->by_node > 0) {
+        printf("%u value%s\n", check->by_node, check->by_node == 1 ? " agrees" : "s agree");
+        return ENG_CLI_OK;
+    }
+    if (check->is_by_node) {
+        fprintf(stderr, "walle-engine: %s: none of its values was computed in this run\n",
+                check->cli->expected);
+        return ENG_CLI_FAILED;
+    }
     printf("every node agrees with the reference backend when all values are kept: the difference "
            "comes from fusion or memory reuse\n");
     return ENG_CLI_FAILED;
 }
+
+// --- outputs -------------------------------------------------------------------------------------
 
 // Compares the outputs of a session; true when all agree.
 static bool outputs_agree(struct check *check, struct eng_session *session)
@@ -160,28 +252,19 @@ static bool outputs_agree(struct check *check, struct eng_session *session)
                difference.is_equal ? "agrees" : difference.text, difference.max_error);
     }
     if (compared == 0 && check->expected.count > 0 && agree) {
-        printf("the reference file names no output; its values are compared node by node\n");
+        printf("the reference names no output: its values are compared node by node\n");
+        check->is_by_node = true;
         return false;
     }
     return agree;
 }
 
-static enum base_status read_expected(struct check *check)
-{
-    if (check->cli->expected == NULL) {
-        return BASE_OK;
-    }
-    return eng_tensor_file_read(check->cli->expected, ENG_VALUE_UNKNOWN, &check->cli->arena,
-                                &check->expected, &check->error);
-}
-
 static int check_outputs(struct check *check)
 {
-    check->error.status = read_expected(check);
-    if (check->error.status != BASE_OK) {
-        return eng_cli_complain(check->cli->expected, &check->error);
+    if (check->cli->expected != NULL && !read_expected(check)) {
+        return ENG_CLI_FAILED;
     }
-    if (check->expected.count == 0) {
+    if (check->cli->expected == NULL) {
         check->reference = new_run(check, true);
         if (check->reference == NULL) {
             return ENG_CLI_FAILED;
@@ -201,12 +284,17 @@ static int check_outputs(struct check *check)
         agree = outputs_agree(check, session);
     }
     eng_session_free(session);
-    if (code != ENG_CLI_OK || agree) {
-        return code;
+    if (code == ENG_CLI_OK && !agree) {
+        eng_session_free(check->reference);
+        check->reference = NULL;
+        code = bisect(check);
     }
-    eng_session_free(check->reference);
-    check->reference = NULL;
-    return bisect(check);
+    if (check->unknown.bytes > 0 || check->unknown.is_cut) {
+        printf("not compared, no value that the model computes: ");
+        eng_cli_names_print(&check->unknown, stdout);
+        printf("\n");
+    }
+    return code;
 }
 
 int eng_cli_check(struct eng_cli *cli)

@@ -11,8 +11,9 @@
 
 enum eng_cli_exit { ENG_CLI_OK = 0, ENG_CLI_FAILED = 1, ENG_CLI_USAGE = 2 };
 
-#define ENG_CLI_LIST_MAX   256u // repeated options and positional arguments
-#define ENG_CLI_REPEAT_MAX 1000000u
+#define ENG_CLI_LIST_MAX    256u // repeated options and positional arguments
+#define ENG_CLI_REPEAT_MAX  1000000u
+#define ENG_CLI_NAMES_BYTES 400u
 
 // What the command line says. Text points into argv.
 struct eng_cli {
@@ -26,8 +27,8 @@ struct eng_cli {
     uint32_t skip_count;
     const char *output, *trace, *expected, *explain;
     uint64_t seed;
-    uint32_t repeat, warmup, top;
-    bool is_random; // inputs without a file are random
+    uint32_t repeat, warmup, top; // repeat 0: not said
+    bool is_random;               // inputs without a file are random
     bool onnx_cases, program, counts, help;
     bool is_verbose;
     float rtol, atol;
@@ -61,6 +62,14 @@ int eng_cli_complain(const char *what, const struct base_error *error);
 struct eng_model *eng_cli_model(const char *path, const struct eng_model_options *options);
 struct eng_session *eng_cli_session(struct eng_model *model,
                                     const struct eng_session_options *options);
+// Names for an error, each once: 'a', 'b' and others.
+struct eng_cli_names {
+    char text[ENG_CLI_NAMES_BYTES];
+    size_t bytes;
+    bool is_cut; // not all are in the text
+};
+void eng_cli_names_add(struct eng_cli_names *names, const char *name);
+void eng_cli_names_print(const struct eng_cli_names *names, FILE *file);
 // Sets every input of the session: from --input files, else random ones from the seed. Prints its
 // errors.
 BASE_NODISCARD enum base_status eng_cli_set_inputs(struct eng_cli *cli, struct eng_model *model,
@@ -74,6 +83,20 @@ BASE_NODISCARD enum base_status eng_cli_output(struct eng_cli *cli, struct eng_m
                                                struct eng_session *session, size_t index,
                                                struct eng_tensor_list *out_list,
                                                struct base_error *error);
+
+// --- times (engine_times.c) ----------------------------------------------------------------------
+uint64_t eng_cli_now_ns(void); // monotonic
+// Decimals of milliseconds that show three digits of a time, at least 3, at most 6.
+int eng_cli_ms_digits(uint64_t ns);
+
+// --- sizes of dimensions (engine_dims.c)
+// ---------------------------------------------------------- NAME=N, with N up to ENG_ELEMENTS_MAX.
+bool eng_cli_dim_is_valid(const char *dim);
+bool eng_cli_dim_is_repeated(const struct eng_cli *cli, const char *dim);
+// The number given for a symbolic dimension, or 1. NULL: it has no name.
+int64_t eng_cli_dim(const struct eng_cli *cli, const char *name);
+// Whether an input has each dimension that was given a number; prints the first that none has.
+bool eng_cli_dims_are_known(const struct eng_cli *cli, const struct eng_model *model);
 
 // --- comparison (engine_compare.c) ---------------------------------------------------------------
 struct eng_cli_difference {

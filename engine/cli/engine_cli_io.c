@@ -5,7 +5,6 @@
 #include "cli/engine_cli.h"
 
 #include "base/prng.h"
-#include "base/str.h"
 
 #include <string.h>
 
@@ -14,6 +13,30 @@ int eng_cli_complain(const char *what, const struct base_error *error)
     fprintf(stderr, "walle-engine: %s: %s\n", what,
             error->text[0] != '\0' ? error->text : base_status_text(error->status));
     return ENG_CLI_FAILED;
+}
+
+void eng_cli_names_add(struct eng_cli_names *names, const char *name)
+{
+    char quoted[ENG_CLI_NAMES_BYTES];
+    int length = snprintf(quoted, sizeof quoted, "'%s'", name);
+    if (strstr(names->text, quoted) != NULL) {
+        return;
+    }
+    if (length < 0 || names->is_cut || names->bytes + (size_t)length + 3 > sizeof names->text) {
+        names->is_cut = true;
+        return;
+    }
+    int added = snprintf(names->text + names->bytes, sizeof names->text - names->bytes, "%s%s",
+                         names->bytes > 0 ? ", " : "", quoted);
+    names->bytes += (size_t)added;
+}
+
+void eng_cli_names_print(const struct eng_cli_names *names, FILE *file)
+{
+    fprintf(file, "%s%s", names->text,
+            !names->is_cut     ? ""
+            : names->bytes > 0 ? " and others"
+                               : "others with longer names");
 }
 
 struct eng_model *eng_cli_model(const char *path, const struct eng_model_options *options)
@@ -94,22 +117,6 @@ static void fill_random(const struct eng_array *array, struct base_prng *prng)
     }
 }
 
-// The number given for a symbolic dimension with --dim, or 1.
-static int64_t dim_of(const struct eng_cli *cli, const char *name)
-{
-    size_t length = strlen(name);
-    for (uint32_t i = 0; i < cli->dim_count; i++) {
-        const char *dim = cli->dims[i];
-        uint64_t number = 0;
-        if (strncmp(dim, name, length) == 0 && dim[length] == '=' &&
-            base_str_u64(base_str_of(dim + length + 1), &number) == BASE_OK &&
-            number <= ENG_ELEMENTS_MAX) {
-            return (int64_t)number;
-        }
-    }
-    return 1;
-}
-
 // A random input is as large as the command line says.
 static enum base_status check_input(const struct eng_cli *cli, const char *name,
                                     const struct eng_desc *desc, struct base_error *error)
@@ -132,7 +139,7 @@ static enum base_status set_random(struct eng_cli *cli, struct eng_model *model,
     struct eng_desc desc = port->desc;
     for (uint32_t i = 0; i < desc.rank; i++) {
         if (desc.dims[i] < 0) {
-            desc.dims[i] = dim_of(cli, port->dim_names[i] != NULL ? port->dim_names[i] : "?");
+            desc.dims[i] = eng_cli_dim(cli, port->dim_names[i]);
         }
     }
     BASE_TRY(check_input(cli, port->name, &desc, error));
@@ -211,6 +218,9 @@ static enum base_status set_inputs(struct eng_cli *cli, struct eng_model *model,
 enum base_status eng_cli_set_inputs(struct eng_cli *cli, struct eng_model *model,
                                     struct eng_session *session)
 {
+    if (!eng_cli_dims_are_known(cli, model)) {
+        return BASE_ERR_INVALID;
+    }
     struct base_error error = {0};
     enum base_status status = set_inputs(cli, model, session, &error);
     if (status != BASE_OK) {

@@ -7,10 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "session/segment.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DUMP_BYTES_MAX ((size_t)1 << 30)
@@ -79,27 +79,71 @@ static enum base_status show_outputs(struct eng_cli *cli, struct eng_model *mode
     return eng_tensor_file_write(cli->output, &all, error);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static uint64_t planned_us(const struct eng_session *session)
+{
+    struct eng_session_stats stats;
+    eng_session_stats(session, &stats);
+    return stats.plan_us;
+}
+
+// Runs as often as asked for. What planning takes is not the runs': that of the later segments
+// falls into the first one.
+static enum base_status time_runs(struct eng_cli *cli, struct eng_session *session,
+                                  uint64_t *times_ns, struct base_error *error)
+{
+    BASE_TRY(eng_session_prepare(session, error));
+    for (uint32_t i = 0; i < cli->repeat; i++) {
+        uint64_t planned_before_us = planned_us(session);
+        uint64_t begin_ns = eng_cli_now_ns();
+        BASE_TRY(eng_session_run(session, NULL, error));
+        uint64_t passed_ns = eng_cli_now_ns() - begin_ns;
+        uint64_t plan_ns = (planned_us(session) - planned_before_us) * 1000;
+        times_ns[i] = passed_ns > plan_ns ? passed_ns - plan_ns : 0;
+    }
+    return BASE_OK;
+}
+
+static void print_times(const struct eng_cli *cli, const struct eng_session *session,
+                        uint64_t *times_ns)
+{
+    struct eng_session_stats stats;
+    eng_session_stats(session, &stats);
+    uint64_t first_ns = times_ns[0];
+    qsort(times_ns, cli->repeat, sizeof *times_ns, by_number);
+    uint64_t median_ns = times_ns[cli->repeat / 2];
+    int digits = eng_cli_ms_digits(median_ns);
+    if (cli->repeat == 1) {
+        fprintf(stderr, "1 run: %.*f ms", digits, (double)first_ns / 1e6);
+    } else {
+        fprintf(stderr, "%u runs: first %.*f ms, median %.*f ms", cli->repeat, digits,
+                (double)first_ns / 1e6, digits, (double)median_ns / 1e6);
+    }
+    fprintf(stderr, " (%s, planning took another %.3f ms, %u commands in %u segment%s)\n",
+            stats.isa, (double)stats.plan_us / 1000, stats.command_count, stats.segment_count,
+            stats.segment_count == 1 ? "" : "s");
+}
+
 static enum base_status run_all(struct eng_cli *cli, struct eng_model *model,
                                 struct eng_session *session, struct base_error *error)
 {
-    uint64_t total_us = 0;
-    for (uint32_t i = 0; i < cli->repeat; i++) {
-        uint64_t begin_us = base_clock_mono_us();
-        BASE_TRY(eng_session_run(session, NULL, error));
-        total_us += base_clock_mono_us() - begin_us;
+    cli->repeat = cli->repeat == 0 ? 1 : cli->repeat;
+    uint64_t *times_ns = base_arena_zalloc(&cli->arena, cli->repeat * sizeof *times_ns);
+    if (times_ns == NULL) {
+        return BASE_ERR_NOMEM;
     }
+    BASE_TRY(time_runs(cli, session, times_ns, error));
     BASE_TRY(show_outputs(cli, model, session, error));
     if (cli->trace != NULL) {
         BASE_TRY(eng_session_trace(session, cli->trace, error));
     }
-    struct eng_session_stats stats;
-    eng_session_stats(session, &stats);
-    fprintf(stderr,
-            "%u run%s, %.3f ms each (%s, planned in %.3f ms, %u commands in %u segment%s)\n",
-            cli->repeat, cli->repeat == 1 ? "" : "s",
-            cli->repeat == 0 ? 0.0 : (double)total_us / 1000 / cli->repeat, stats.isa,
-            (double)stats.plan_us / 1000, stats.command_count, stats.segment_count,
-            stats.segment_count == 1 ? "" : "s");
+    print_times(cli, session, times_ns);
     return BASE_OK;
 }
 

@@ -123,6 +123,24 @@ class EngineCli(unittest.TestCase):
             self.assertTrue(any(event["args"]["op"] == "Conv" for event in events), events)
             self.assertTrue(all(event["ph"] == "X" and event["dur"] >= 0 for event in events))
 
+    def test_run_says_what_a_run_takes_and_what_planning_took(self):
+        """The search measures for far longer than one run takes; without a repeat there is no median."""
+        text = self.engine("run", self.model, "--random", "1", "--dim", "batch=64", "--repeat", "9").stderr
+        said = re.search(r"^9 runs: first (\d+\.\d+) ms, median (\d+\.\d+) ms \(\w+, planning took another (\d+\.\d+) ms, ", text)
+        self.assertTrue(said, text)
+        first, median, planned = map(float, said.groups())
+        self.assertTrue(0 < median < planned and first > 0, text)
+        text = self.engine("run", self.model, "--random", "1").stderr
+        self.assertRegex(text, r"^1 run: \d+\.\d+ ms \(\w+, planning took another \d+\.\d+ ms, \d+ commands in 1 segment\)$")
+
+    def test_planning_between_two_parts_is_not_the_first_runs(self):
+        """The shape of one part is known when another has run: planned in the middle of the first run, and counted as planning."""
+        nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]), helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+                 helper.make_node("Mul", ["f", "f"], ["y"])]
+        model = self.save_model("parts.onnx", nodes)
+        text = self.engine("run", model, "--random", "1", "--repeat", "3").stderr
+        self.assertRegex(text, r"^3 runs: first \d+\.\d+ ms, median \d+\.\d+ ms .* in [2-9] segments\)$")
+
     def test_run_stays_within_its_memory(self):
         """Said, or three quarters of what the machine has: an error in time, not the kernel's end of it."""
         self.engine("run", self.model, "--random", "1", "--memory", "64")
@@ -142,6 +160,30 @@ class EngineCli(unittest.TestCase):
         self.assertEqual(b.shape, (3, 4))
         np.testing.assert_array_equal(b, c)
         self.assertFalse(np.array_equal(b, d))
+
+    def test_a_dimension_that_the_model_does_not_have(self):
+        for command in ("run", "bench", "check", "search", "dump --program"):
+            self.refused(1, "inputs: --dim m=4: the model has no dimension 'm', it has 'batch'", *command.split(), self.model,
+                         *(["--random", "1"] if command in ("run", "check") else []), "--dim", "m=4")
+        for wrong in ("batch", "batch=", "batch=many", "batch=-1", "=4", "batch=1099511627777", ""):
+            self.refused(2, f"--dim: '{wrong}' is not NAME=N with N from 0 to 1099511627776", "run", self.model, "--random", "1", "--dim", wrong)
+        self.refused(2, "--dim: 'batch' is there twice", "run", self.model, "--random", "1", "--dim", "batch=1", "--dim", "batch=2")
+        self.refused(2, "--dim: 'batch' is there twice", "run", self.model, "--random", "1", "--dim", "batch=1", "--dim", "batch=1")
+        fixed = self.path("fixed.onnx")
+        graph = helper.make_graph([helper.make_node("Mul", ["x", "z"], ["y"])], "net",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])] +
+                                  [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), fixed)
+        self.refused(1, "--dim n=4: the model has no dimension 'n': every dimension of its inputs is fixed", "run", fixed, "--random", "1", "--dim", "n=4")
+        graph.input[0].type.tensor_type.shape.dim[1].dim_param = "width=8"
+        graph.input[1].type.tensor_type.shape.dim[0].dim_param = "n"
+        graph.input[1].type.tensor_type.shape.dim[1].ClearField("dim_value")
+        graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), fixed)
+        self.refused(1, "it has 'n', 'width=8', '?'", "run", fixed, "--random", "1", "--dim", "m=4")
+        run = self.engine("run", fixed, "--random", "1", "--dim", "n=4", "--dim", "width=8=3", "--dim", "?=3")
+        self.assertIn("y: float[4,3]", run.stdout)
 
     def test_run_errors(self):
         self.refused(1, "input 'x' has no value", "run", self.model)
@@ -168,6 +210,44 @@ class EngineCli(unittest.TestCase):
         self.assertRegex(text, r"median \d+\.\d+ ms  p90 \d+\.\d+ ms")
         self.assertRegex(text, r"\d+\.\d% +\d+  Conv ")
         self.assertIn("1 segment", text)
+
+    def test_the_table_is_of_the_runs_that_were_measured(self):
+        """And says so: its sum is about what those runs took, whatever a single one did."""
+        for repeat, few, many in ((1, 1, 1), (2, 1, 1), (9, 5, 5), (2100, 200, 500)):  # of 2100, every third is in it
+            text = self.engine("bench", self.model, "--repeat", str(repeat), "--dim", "batch=64", "--no-search").stdout
+            said = re.search(r"\nby operator, the mean of (\d+) of these runs, those nearest to the median:\n", text)
+            self.assertTrue(said and few <= int(said[1]) <= many, text)
+            rows = [float(us) for us in re.findall(r"^ +(\d+\.\d+) +\d+\.\d% +\d+  [A-Z]", text, re.M)]
+            total = float(re.search(r"^ +(\d+\.\d+) +100\.0% +\d+  all$", text, re.M)[1])
+            self.assertAlmostEqual(sum(rows), total, delta=0.1 * len(rows), msg=text)
+            least, median, most = (1000 * float(re.search(name + r" (\d+\.\d+) ms", text)[1]) for name in ("min", "median", "max"))
+            self.assertTrue(0.5 * least < total < most + 5, text)
+            if repeat > 1000:  # so many are not all disturbed by what else the machine does
+                self.assertTrue(0.5 * median < total < 1.5 * median, text)
+        trace = self.path("bench.json")
+        self.assertNotIn("operator", self.engine("bench", self.model, "--top", "0", "--trace", trace).stdout)
+        self.assertTrue(os.path.exists(trace))
+        text = self.engine("bench", self.model, "--top", "1", "--repeat", "2", "--dim", "batch=64").stdout
+        self.assertEqual(len(re.findall(r"\d% +\d+  [A-Z]", text)), 1, text)
+        self.assertRegex(text, r"100\.0% +\d+  all\n")
+
+    def test_a_model_of_less_than_a_microsecond(self):
+        """Its times have as many digits as it takes, and more runs than others where nobody says how many."""
+        graph = helper.make_graph([helper.make_node("Sin", ["x"], ["y"])], "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), self.path("tiny.onnx"))
+        text = self.engine("bench", self.path("tiny.onnx")).stdout
+        runs = int(re.search(r", (\d+) runs\n", text)[1])
+        self.assertTrue(100 <= runs <= 1000, text)
+        times = re.search(r"^min (\S+) ms  median (\S+) ms  p90 (\S+) ms  max (\S+) ms$", text, re.M).groups()
+        self.assertTrue(all(re.fullmatch(r"\d+\.\d{4,6}", time) and float(time) > 0 for time in times), times)
+        self.assertTrue(0 < float(re.search(r"^ +(\d+\.\d{3}) 100\.0% +1  Sin ", text, re.M)[1]), text)
+        text = self.engine("bench", self.path("tiny.onnx"), "--repeat", "1").stdout
+        self.assertIn(", 1 run\n", text)
+        self.assertRegex(text, r"\n +(<1\.000      -|[1-9]\d*\.\d+ 100\.0%) +1  Sin .*\n +\1 +1  all\n$")
+        text = self.engine("run", self.path("tiny.onnx"), "--random", "1", "--repeat", "100").stderr
+        first, median = re.search(r"first (\S+) ms, median (\d+\.\d{4,6}) ms", text).groups()
+        self.assertTrue(float(first) > 0 and float(median) > 0, text)
 
     def test_search_explains(self):
         text = self.engine("search", self.model, "--explain").stdout
@@ -217,6 +297,40 @@ class EngineCli(unittest.TestCase):
         text = self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("bad.npz"),
                            code=1).stdout
         self.assertIn("first wrong node: 'probabilities' (Softmax", text)
+
+    def check_against(self, code, **values):
+        np.savez(self.path("in.npz"), x=self.x)
+        np.savez(self.path("some.npz"), **values)
+        return self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("some.npz"), code=code)
+
+    def test_check_refuses_a_reference_that_it_cannot_compare(self):
+        run = self.check_against(1, probability=self.oracle()["y"], x=self.x, w=self.w)
+        self.assertEqual(run.stdout, "")
+        self.assertEqual(run.stderr, f"walle-engine: {self.path('some.npz')}: nothing to compare: it has 'probability', 'x', 'w', and the model computes "
+                                     "'y', 'c', 'r', 'p', 'f'\n")
+        run = self.check_against(1)
+        self.assertIn("nothing to compare: it has no values, and the model computes 'y', 'c'", run.stderr)
+        run = self.check_against(1, **{f"value_{i:030}": self.x for i in range(100)})
+        self.assertRegex(run.stderr, r"it has 'value_0+', .* and others, and the model computes 'y', 'c'")
+
+    def test_check_against_intermediate_values_alone(self):
+        run = self.check_against(0, r=self.oracle()["r"], p=self.oracle()["p"], other=self.x)
+        self.assertEqual(run.stdout, "the reference names no output: its values are compared node by node\n2 values agree\n"
+                                     "not compared, no value that the model computes: 'other'\n")
+        run = self.check_against(1, p=self.oracle()["p"] + 1)
+        self.assertIn("first wrong node: 'pool' (GlobalAveragePool", run.stdout)
+
+    def test_check_says_what_of_the_reference_was_not_compared(self):
+        run = self.check_against(0, y=self.oracle()["y"], Y=self.oracle()["y"] + 1)
+        self.assertRegex(run.stdout, r"^y: agrees .*\nnot compared, no value that the model computes: 'Y'\n$")
+
+    def test_check_against_outputs_without_names(self):
+        np.savez(self.path("in.npz"), x=self.x)
+        for difference, code in ((0, 0), (1, 1)):
+            np.savez(self.path("plain.npz"), self.oracle()["y"] + np.float32(difference))
+            run = self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("plain.npz"), code=code)
+            self.assertEqual("first wrong node: 'probabilities'" in run.stdout, code == 1, run.stdout)
+            self.assertNotIn("not compared", run.stdout)
 
     def test_check_reads_case_folders(self):
         case = self.path("test_mine")
