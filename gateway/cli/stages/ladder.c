@@ -3,10 +3,10 @@
 // stage_json.c; one thread. A stage that a file leaves open in part is filled from the options, so
 // a plan shows what will be sent. Fields are checked here by name; the gateway checks them all
 // again.
-#include "cli/rollout/ladder.h"
+#include "cli/stages/ladder.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/rollout/tolerance_json.h"
+#include "cli/stages/tolerance_json.h"
 
 #include "base/text/likeness.h"
 #include "policy/expr.h"
