@@ -6,8 +6,9 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
+#include "cli/stages/evidence_gate.h"
 #include "cli/rollout/followed_warning.h"
-#include "cli/rollout/ladder.h"
+#include "cli/stages/ladder.h"
 #include "cli/rollout/plan_show.h"
 #include "cli/rollout/present_warning.h"
 #include "cli/rollout/rollout_begin.h"
@@ -398,6 +399,10 @@ static enum cli_exit create(const struct cli *cli, const json_t *body, json_t *e
     enum cli_exit code = evidence != NULL ? check_all(cli, body, evidence) : CLI_EXIT_OK;
 
     if (code == CLI_EXIT_OK) {
+        code = evidence_gate_check(json_object_get(body, "stages"), evidence, false);
+    }
+    // One of failures ends the rollout, for all to see why.
+    if (code == CLI_EXIT_OK || code == CLI_EXIT_FAILED) {
         code = cli_api_call(cli, "POST", "/api/v1/rollouts", body, out_rollout);
         *out_made = code == CLI_EXIT_OK;
     }
@@ -606,6 +611,9 @@ static enum cli_exit check_take(const struct cli *cli, json_t *body)
     }
     if (code == CLI_EXIT_OK) {
         code = check_all(cli, body, evidence);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = evidence_gate_check(json_object_get(body, "stages"), evidence, true);
     }
     json_decref(evidence);
     json_decref(body);

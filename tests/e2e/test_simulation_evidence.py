@@ -34,11 +34,11 @@ class Evidence(unittest.TestCase):
                          self.path("ci.key.pub"), "--narrow", "1", "--wide", "1")
         self.stack.walle("root", "push", self.path("root.1"))
 
-    def build(self, number, script=GOOD, task=TASK):
+    def build(self, number, script=GOOD, task=TASK, **fields):
         source, build = self.path(f"source{number}"), self.path(f"build{number}")
         os.mkdir(source)
         for name, text in (("task.py", script), ("task.json", json.dumps({"name": task, "version": f"1.0.{number}", "entry": "task",
-                                                                           "files": ["task.py"]}))):
+                                                                           "files": ["task.py"], **fields}))):
             with open(os.path.join(source, name), "w", encoding="utf-8") as file:
                 file.write(text)
         self.stack.walle("task", "build", source, "--out", build)
@@ -158,6 +158,62 @@ class Evidence(unittest.TestCase):
         self.stack.gateway.stop()
         self.stack.restart_gateway("--set", "rollout.tick_ms=50")
         self.assertEqual(self.view(rollout)["simulation"], simulation)
+
+    def stage_with(self, **fields):
+        with open(self.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump([{**STAGES[0], **fields}, STAGES[1]], file)
+
+    def test_a_simulation_has_the_limit_of_its_stage(self):
+        """More fail than the simulator allows by itself, and the stage's gate is asked for more or for less."""
+        self.root()
+        build = self.build(1, OLD_ANDROID_FAILS)
+        for fields, more, limit in (({"max_failure": 0.95}, (), None), ({"max_failure": 0.025}, (), "2.50"), ({}, ("--max-failure", "0.5"), "10.00")):
+            self.stage_with(**fields)
+            run = self.start(build, *more, check=False)
+            self.assertEqual((run.returncode, "FAILED" in run.stderr), (int(limit is not None), limit is not None), run.stderr)
+            simulation = self.view(run.stdout[:16])["simulation"]
+            share = f"{100 * simulation['failed'] / simulation['completed']:.2f}"
+            said = f"walle: stage simulate will not pass: {simulation['failed']} of 1000 virtual devices failed, {share} %, at most {limit} % may\n"
+            self.assertEqual(said in run.stderr, limit is not None, run.stderr)
+            self.assertEqual(f"{share} %: at most {limit} % may (--max-failure)" in run.stderr, limit is not None, run.stderr)
+        self.stage_with(name="virtual", on_fail="hold")  # and one that was made before
+        rollout = self.start(build, "--no-start").stdout[:16]
+        run = self.begin(rollout, "--key", self.path("ci.key"), "--accept-empty", "--build", build)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"walle: stage virtual will not pass: \d+ of 1000 virtual devices failed, \S+ %, at most 10.00 % may\n")
+
+    def test_a_simulation_that_fails_for_what_no_gate_asks(self):
+        self.root()
+        build = self.build(1, "import walle\nwalle.data.upload('spent', {'total': 1})\nwalle.result(1)\n",
+                           uploads=[{"name": "spent", "class": "realtime", "schema": {"fields": {"total": "string"}}}])
+        run = self.start(build)
+        self.assertIn("records are not as their schemas say", run.stderr)
+        self.assertIn("walle: warning: the simulation failed, and stage simulate asks for less: of 1000 virtual devices 0 failed, 10.00 % may\n", run.stderr)
+        self.await_stage(run.stdout[:16], "full")
+
+    def test_a_dry_run_says_what_evidence_comes_to(self):
+        self.root()
+        good, bad = self.build(1), self.build(2, OLD_ANDROID_FAILS)
+        evidence = self.simulate(bad)
+        run = self.start(bad, "--evidence", evidence, "--dry-run", check=False)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, rf"walle: stage simulate would not pass: \d+ of {DEVICES} virtual devices failed, \S+ %, at most 10.00 % may\n")
+        self.assertNotIn("the gateway would start it", run.stdout)
+        self.stage_with(min_sample=DEVICES + 1)
+        few = self.simulate(good)
+        draft = self.path("draft.json")
+        self.start(good, "--draft", draft)
+        says = (f"walle: stage simulate {{}} not pass: it asks for {DEVICES + 1} virtual devices and {DEVICES} completed; walle-fleet-sim simulate --devices "
+                f"{DEVICES + 1} --evidence FILE brings more\n")
+        runs = [(self.start(good, "--evidence", few, "--dry-run", check=False), "would"), (self.start(good, "--evidence", few, check=False), "will"),
+                (self.stack.walle("rollout", "submit", draft, "--evidence", few, check=False), "will")]
+        self.assertEqual(self.stack.api("/api/v1/rollouts")[1]["items"], [], "nothing is made")
+        rollout = self.start(good, "--no-start").stdout[:16]
+        runs += [(self.begin(rollout, "--evidence", few, "--accept-empty", *more), word) for more, word in ((("--dry-run",), "would"), ((), "will"))]
+        for run, word in runs:
+            self.assertEqual((run.returncode, run.stdout.count("would start")), (4, 0), run.stderr)
+            self.assertTrue(run.stderr.endswith(says.format(word)), run.stderr)
+        self.assertEqual(self.view(rollout)["state"], "draft")
 
     def test_what_does_not_agree_is_refused(self):
         self.root()

@@ -6,9 +6,9 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/base/duration.h"
-#include "cli/rollout/ladder.h"
-#include "cli/rollout/stage_json.h"
-#include "cli/rollout/tolerance_json.h"
+#include "cli/stages/ladder.h"
+#include "cli/stages/stage_json.h"
+#include "cli/stages/tolerance_json.h"
 
 #include <stdio.h>
 #include <string.h>

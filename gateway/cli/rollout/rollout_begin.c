@@ -6,6 +6,7 @@
 
 #include "cli/task/cli_id.h"
 #include "cli/base/cli_json.h"
+#include "cli/stages/evidence_gate.h"
 #include "cli/rollout/followed_warning.h"
 #include "cli/rollout/present_warning.h"
 #include "cli/rollout/rollout_evidence.h"
@@ -114,11 +115,27 @@ static enum cli_exit check(const struct cli *cli, const char *id, const json_t *
     return code;
 }
 
+// What the gate of its simulate stage will make of the evidence (NULL: none).
+static enum cli_exit check_gate(const struct cli *cli, const char *id, const json_t *evidence)
+{
+    char path[CLI_PATH_MAX];
+    bool would = cli_given(cli, CLI_OPTION_DRY_RUN);
+
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s", id);
+    json_t *rollout = evidence != NULL ? served_ask(cli, "GET", path, NULL) : NULL;
+    enum cli_exit code = evidence_gate_check(json_object_get(rollout, "stages"), evidence, would);
+    json_decref(rollout);
+    return code;
+}
+
 static enum cli_exit try_begin(const struct cli *cli, const char *id, const json_t *evidence)
 {
     json_t *answer = NULL;
     enum cli_exit code = check(cli, id, evidence, &answer);
 
+    if (code == CLI_EXIT_OK) {
+        code = check_gate(cli, id, evidence);
+    }
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, answer);
     }
@@ -138,9 +155,12 @@ static enum cli_exit begin(struct cli *cli, const char *id, json_t *evidence)
         json_decref(rollout);
         rollout = NULL;
     }
+    if (code == CLI_EXIT_OK) {
+        code = check_gate(cli, id, evidence);
+    }
     cli_add_who(cli, who);
     accept_what_is_accepted(cli, who);
-    if (code == CLI_EXIT_OK) {
+    if (code == CLI_EXIT_OK || code == CLI_EXIT_FAILED) { // failures end it, for all to see why
         code = post(cli, id, "start", who, &rollout);
     }
     json_decref(who);

@@ -4,8 +4,8 @@
 // stage has no statement: no device takes part in it.
 #include "cli/rollout/rollout_draft.h"
 
-#include "cli/rollout/ladder.h"
-#include "cli/rollout/tolerance_json.h"
+#include "cli/stages/ladder.h"
+#include "cli/stages/tolerance_json.h"
 
 static json_t *hex_text(uint64_t id)
 {

@@ -6,7 +6,8 @@
 #include "cli/rollout/rollout_evidence.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/rollout/ladder.h"
+#include "cli/stages/evidence_gate.h"
+#include "cli/stages/ladder.h"
 #include "cli/rollout/served_root.h"
 #include "signing/signing.h"
 
@@ -119,6 +120,8 @@ struct run {
     char evidence[96];
     char *target;
     uint64_t devices;
+    uint32_t max_failure_ppm;
+    bool failed; // by the simulator's own words
 };
 
 static enum cli_exit write_root(struct run *run, const uint8_t *bytes, size_t size)
@@ -145,7 +148,7 @@ static void pass_on(FILE *from)
     free(line);
 }
 
-static enum cli_exit wait_for(pid_t child, int from)
+static enum cli_exit wait_for(pid_t child, int from, bool *out_failed)
 {
     FILE *output = fdopen(from, "r");
     int status = 0;
@@ -158,29 +161,34 @@ static enum cli_exit wait_for(pid_t child, int from)
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    // 1: more devices failed than it likes; the gateway's gate decides that.
+    // 1: more devices failed than the stage allows, or what they sent is wrong; the gateway's gate
+    // decides that.
+    *out_failed = WIFEXITED(status) && WEXITSTATUS(status) == 1;
     return WIFEXITED(status) && WEXITSTATUS(status) <= 1
                ? CLI_EXIT_OK
                : cli_fail(CLI_EXIT_LOCAL, "the simulation failed: nothing was started");
 }
 
-static enum cli_exit spawn(const struct run *run)
+static enum cli_exit spawn(struct run *run)
 {
     char devices[24];
     char seed[24];
+    char limit[24];
     int ends[2];
     const char *words[WORDS_MAX] = {
-        run->program, "simulate",   "--task",      run->cli->values[CLI_OPTION_BUILD],
-        "--devices",  devices,      "--seed",      seed,
-        "--target",   run->target,  "--no-live",   "--out",
-        run->folder,  "--evidence", run->evidence, "--evidence-key",
-        run->key,     NULL};
+        run->program,  "simulate",       "--task",    run->cli->values[CLI_OPTION_BUILD],
+        "--devices",   devices,          "--seed",    seed,
+        "--target",    run->target,      "--no-live", "--max-failure",
+        limit,         "--out",          run->folder, "--evidence",
+        run->evidence, "--evidence-key", run->key,    NULL};
 
     (void)snprintf(devices, sizeof(devices), "%llu", (unsigned long long)run->devices);
     (void)snprintf(seed, sizeof(seed), "%u", 1 + (unsigned)getpid());
+    (void)snprintf(limit, sizeof(limit), "%u.%06u", run->max_failure_ppm / 1000000u,
+                   run->max_failure_ppm % 1000000u);
     if (run->root[0] != '\0') {
-        words[17] = "--root";
-        words[18] = run->root;
+        words[19] = "--root";
+        words[20] = run->root;
     }
     if (pipe(ends) != 0) {
         return cli_fail(CLI_EXIT_LOCAL, "pipe: %s", strerror(errno));
@@ -199,7 +207,7 @@ static enum cli_exit spawn(const struct run *run)
         (void)close(ends[0]);
         return cli_fail(CLI_EXIT_LOCAL, "fork: %s", strerror(errno));
     }
-    return wait_for(child, ends[0]);
+    return wait_for(child, ends[0], &run->failed);
 }
 
 static void clean_up(const struct run *run)
@@ -274,6 +282,7 @@ enum cli_exit rollout_evidence_get(const struct cli *cli, const json_t *stages,
         return CLI_EXIT_OK;
     }
     first_key(cli, run.key);
+    run.max_failure_ppm = evidence_gate_limit(first);
     run.devices = cli_json_u64(first, "min_sample");
     run.devices = run.devices > ROLLOUT_EVIDENCE_DEVICES ? run.devices : ROLLOUT_EVIDENCE_DEVICES;
     run.devices =
@@ -286,6 +295,9 @@ enum cli_exit rollout_evidence_get(const struct cli *cli, const json_t *stages,
     }
     if (run.target != NULL) {
         code = simulate(&run, root, root_bytes, out_body);
+    }
+    if (code == CLI_EXIT_OK && run.failed) {
+        evidence_gate_differs(stages, *out_body);
     }
     free(root);
     free(run.target);

@@ -6,7 +6,7 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/base/duration.h"
-#include "cli/rollout/ladder.h"
+#include "cli/stages/ladder.h"
 #include "cli/rollout/rollout_show.h"
 
 #include <string.h>

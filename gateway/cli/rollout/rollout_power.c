@@ -4,7 +4,7 @@
 #include "cli/rollout/rollout_power.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/rollout/stage_json.h"
+#include "cli/stages/stage_json.h"
 
 #include "policy/bucket.h"
 #include "policy/stage_power.h"

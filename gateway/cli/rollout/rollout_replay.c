@@ -5,7 +5,7 @@
 // difference and gives the exit code of a failure.
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
-#include "cli/rollout/stage_json.h"
+#include "cli/stages/stage_json.h"
 
 #include "policy/replay.h"
 #include "wire/digest.h"

@@ -4,7 +4,7 @@
 #include "cli/rollout/sample_warning.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/rollout/ladder.h"
+#include "cli/stages/ladder.h"
 #include "cli/rollout/served_root.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // A stage's JSON as the policy's stage: what a replay judges by is what the gateway judged by.
 #include "test_kit.h"
 
-#include "cli/rollout/stage_json.h"
+#include "cli/stages/stage_json.h"
 
 static struct pol_stage stage_of(const char *text)
 {

@@ -2,10 +2,10 @@
 // rollout_replay.c. One thread. It is no check: a stage came from ladder.c or from the gateway,
 // which looked at every field. What is missing takes the gateway's default, what calculations do
 // not need stays zero.
-#include "cli/rollout/stage_json.h"
+#include "cli/stages/stage_json.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/rollout/ladder.h"
+#include "cli/stages/ladder.h"
 
 #include <math.h>
 #include <string.h>

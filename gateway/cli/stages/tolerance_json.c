@@ -2,7 +2,7 @@
 // thread. Those are ladder.c, rollout_draft.c and plan_show.c. The gateway has a parser of its own
 // (api/tolerance_body.c); this one fills the form of the statement, since what is signed has to be
 // what the file says.
-#include "cli/rollout/tolerance_json.h"
+#include "cli/stages/tolerance_json.h"
 
 #include <stdio.h>
 #include <string.h>
