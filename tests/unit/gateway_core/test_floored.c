@@ -2,6 +2,8 @@
 // back later, whatever became of it there.
 #include "core_rig.h"
 
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
 #include "svc/device/checkin.h"
 #include "svc/rollout/kill_rollouts.h"
 #include "svc/view/floored.h"
@@ -186,6 +188,25 @@ static uint64_t untargeted(struct rig *rig, uint64_t rollout)
     return floored.untargeted;
 }
 
+static void comes_of(struct rig *rig, uint64_t id, const char *tier, const char *tenant)
+{
+    struct rig_exchange exchange;
+    struct rig_device device;
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    rig_device_init(&device, id);
+    rig_device_attr(&device, "tier", tier);
+    wire_device_hex(id, hex);
+    rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/checkin");
+    exchange.exchange.request.device = base_str_of(hex);
+    exchange.exchange.request.profile = rig_device_profile(&device, true, text);
+    exchange.exchange.request.has_certificate = true;
+    exchange.exchange.request.certificate_device = id;
+    exchange.exchange.request.certificate_tenant = base_str_of(tenant);
+    rig_run(rig, &exchange);
+    rig_exchange_done(&exchange);
+}
+
 // Known devices that a rollout is for, and that no baseline is for: counted when it is taken back,
 // if it ever ran, and only where it is asked for.
 static void test_whom_no_baseline_is_for(void **state)
@@ -201,8 +222,17 @@ static void test_whom_no_baseline_is_for(void **state)
     for (uint64_t id = 1; id <= 90; id++) {
         comes(&rig, id, id <= 40 ? "a" : id <= 70 ? "b" : "c");
     }
+    struct gw_tenant acme;
+    struct base_error error = {0};
+    bool created = false;
+    assert_int_equal(gw_tenant_create(rig.core, BASE_STR("acme"), &acme, &created, &error),
+                     BASE_OK);
+    for (uint64_t id = 91; id <= 97; id++) {
+        comes_of(&rig, id, "b", "acme"); // another tenant's: the task is none of theirs
+    }
     gw_worker_flush_touches(rig.worker.worker);
     rig_settle(&rig);
+    assert_int_equal(gw_device_tenant(rig.core, 97), acme.id);
     rig_baseline(&rig, TASK, 0x11, "tier == \"a\"", NULL, &v1);
     rig_baseline(&rig, TASK, 0x22, "tier", "b", &v1);
     says(&rig, 0x22, 41, ran, 2);
