@@ -119,6 +119,29 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     rig_done(&rig);
 }
 
+static void ran_on(struct rig *rig, uint64_t rollout, uint64_t first, uint64_t last)
+{
+    for (uint64_t id = first; id <= last; id++) {
+        says(rig, rollout, id, ran, 2);
+    }
+    rig_settle(rig);
+}
+
+// A rollout of a version, with the rig's floors, that is aborted after it ran.
+static void ran_and_went_back(struct rig *rig, uint64_t id, const char *version, uint64_t first,
+                              uint64_t last)
+{
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_version(rig, TASK, version, &manifest);
+    assert_int_equal(rig_rollout(rig, id, TASK, &manifest, NULL, NULL, &full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(rig, id, POL_COMMAND_START, NULL);
+    ran_on(rig, id, first, last);
+    rig_command(rig, id, POL_COMMAND_ABORT, NULL);
+}
+
 static void expect_back(struct rig *rig, const struct wire_sha256 *manifest, uint64_t devices,
                         uint64_t floored)
 {
@@ -165,6 +188,23 @@ static void test_whoever_has_passed_it_does_not_come_back(void **state)
     rig_settle(&rig);
     rig_command(&rig, 0x22, POL_COMMAND_ABORT, NULL);
     expect_back(&rig, &v1, all.devices - 3, 3);
+    // Not another task's, nor one whose floor is the version itself, nor the smaller of two.
+    static const uint64_t itself[] = {1};
+    struct wire_sha256 other;
+    rig.floors = NULL;
+    rig_baseline(&rig, "shop/other", 0x43, NULL, NULL, &other);
+    rig.floors = floors;
+    rig_baseline(&rig, "shop/other", 0x44, NULL, NULL, &other);
+    ran_on(&rig, 0x44, 21, 24);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    rig.floors = itself;
+    ran_and_went_back(&rig, 0x55, "5.0.0", 31, 34);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    rig.floors = floors;
+    ran_and_went_back(&rig, 0x66, "6.0.0", 41, 41);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    ran_and_went_back(&rig, 0x77, "7.0.0", 51, 51 + all.devices); // more than had it
+    expect_back(&rig, &v1, 0, all.devices);
     rig_done(&rig);
 }
 
