@@ -35,7 +35,7 @@ class Service(http.server.ThreadingHTTPServer):
 
         def do_GET(self):
             self.server.seen.append((self.path, dict(self.headers.items())))
-            self.send_response(200)
+            self.send_response(self.server.status)
             for name in ("walle-ride", "walle-offer", "Walle-Ride", "walle_offer", "walle-anything"):
                 self.send_header(name, "checkin, report")
             self.send_header("x-service", "answered")
@@ -47,9 +47,9 @@ class Service(http.server.ThreadingHTTPServer):
         def log_message(self, *_):
             pass
 
-    def __init__(self):
+    def __init__(self, status=200):
         super().__init__(("127.0.0.1", 0), self.Handler)
-        self.seen = []
+        self.seen, self.status = [], status
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, *_):
@@ -171,6 +171,21 @@ class Business(unittest.TestCase):
         self.assertEqual(self.fleet.wait(120), 1, self.log_text()[-3000:])
         self.assertRegex(self.log_text(), r"WARNING     \d+ of \d+ business requests failed")
         self.assertRegex(self.log_text().strip().splitlines()[-1], r"none of \d+ business requests was served: does the gateway's proxy\.upstream name a service")
+
+    def test_a_service_that_says_no(self):
+        """A 404 is an answer, and the app was at work; a 503 is none, and the run is no failure for one."""
+        service = Service(404)
+        self.addCleanup(service.server_close)
+        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--upstream", service.url)
+        self.start_fleet(free_ports(1)[0], "--trust", self.trusted(), "--devices", "3")
+        one = self.stack.release("shop/score", 1, SCRIPT.format(1), [{**FULL, "min_sample": 1}])
+        wait_until(lambda: self.counts(one)["succeeded"] >= 3, 240, "the release by rides")
+        said_no = len(service.seen)
+        service.status = 503
+        wait_until(lambda: len(service.seen) > said_no + 3, 240, "each app to be told so")  # one of each may have been under way
+        asked = self.stop_fleet()["requests"]
+        self.assertGreaterEqual(asked["rides"], 3, asked)
+        self.assertIn(asked["business_failed"], range(1, asked["business"] - said_no + 4), asked)
 
     # ---- An app
 

@@ -271,6 +271,10 @@ static void meta(struct rig *rig, struct mem_exchange *exchange)
         }
         size = make_snapshot(roles, bytes, sizeof(bytes));
         bytes[size / 2] ^= roles->other_bytes ? 1 : 0;
+        if (roles->longer_snapshots > 0) {
+            roles->longer_snapshots--;
+            bytes[size++] = 0;
+        }
     }
     answer(roles, exchange, 200, bytes, size);
 }

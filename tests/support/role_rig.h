@@ -40,6 +40,7 @@ struct role_rig {
     bool no_scenario;       // the timestamp lists none
     bool other_bytes;       // the snapshot has a flipped bit
     int older_timestamps;   // so many requests for one get one that was published before
+    int longer_snapshots;   // so many times a snapshot has more bytes than its timestamp says
     int publish_between;    // so many times a newer snapshot appears before it is fetched
     uint64_t said_version;  // of the snapshot itself; 0: as the timestamp says
     enum role_key meta_by;  // who signs timestamp and snapshot; ROLE_KEY_A (0): `online`

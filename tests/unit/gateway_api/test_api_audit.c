@@ -321,6 +321,30 @@ static void test_damage_is_said(void **state)
     remove_folder(&kit);
 }
 
+// The last but one: the chain cannot be looked at there, and goes on. All are counted, and the
+// first is named.
+static void test_damage_before_the_last(void **state)
+{
+    struct api_kit kit;
+    struct base_error error = {0};
+    struct said said = {""};
+
+    (void)state;
+    five_entries(&kit);
+    api_kit_close(&kit);
+    flip_in_file(&kit, "\"after\":{\"name\":\"t1\"");
+    flip_in_file(&kit, "\"after\":{\"name\":\"t3\"");
+    assert_int_equal(start_and_hear(&kit, &said, &error), BASE_OK);
+    assert_non_null(strstr(said.text, "audit: 2 of the audit log's 5 entries"));
+    assert_non_null(strstr(said.text, "the first is entry 2; "));
+    api_kit_open(&kit);
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"t5\"}", 201));
+    api_kit_close(&kit);
+    assert_int_equal(start_and_hear(&kit, &said, &error), BASE_OK);
+    assert_non_null(strstr(said.text, "audit: 2 of the audit log's 6 entries"));
+    remove_folder(&kit);
+}
+
 // The change is on disk, the entry is not: the process ends there.
 static void test_cut_off_between_change_and_entry(void **state)
 {
@@ -481,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_chain_goes_on_over_restarts),
         cmocka_unit_test(test_tampering_shows),
         cmocka_unit_test(test_damage_is_said),
+        cmocka_unit_test(test_damage_before_the_last),
         cmocka_unit_test(test_cut_off_between_change_and_entry),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_secrets_are_not_kept),

@@ -2,6 +2,8 @@
 // back later, whatever became of it there.
 #include "core_rig.h"
 
+#include "svc/access/credentials.h"
+#include "svc/access/operators.h"
 #include "svc/device/checkin.h"
 #include "svc/rollout/kill_rollouts.h"
 #include "svc/view/floored.h"
@@ -117,6 +119,29 @@ static void test_nothing_is_left_without_a_baseline(void **state)
     rig_done(&rig);
 }
 
+static void ran_on(struct rig *rig, uint64_t rollout, uint64_t first, uint64_t last)
+{
+    for (uint64_t id = first; id <= last; id++) {
+        says(rig, rollout, id, ran, 2);
+    }
+    rig_settle(rig);
+}
+
+// A rollout of a version, with the rig's floors, that is aborted after it ran.
+static void ran_and_went_back(struct rig *rig, uint64_t id, const char *version, uint64_t first,
+                              uint64_t last)
+{
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_version(rig, TASK, version, &manifest);
+    assert_int_equal(rig_rollout(rig, id, TASK, &manifest, NULL, NULL, &full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(rig, id, POL_COMMAND_START, NULL);
+    ran_on(rig, id, first, last);
+    rig_command(rig, id, POL_COMMAND_ABORT, NULL);
+}
+
 static void expect_back(struct rig *rig, const struct wire_sha256 *manifest, uint64_t devices,
                         uint64_t floored)
 {
@@ -163,6 +188,23 @@ static void test_whoever_has_passed_it_does_not_come_back(void **state)
     rig_settle(&rig);
     rig_command(&rig, 0x22, POL_COMMAND_ABORT, NULL);
     expect_back(&rig, &v1, all.devices - 3, 3);
+    // Not another task's, nor one whose floor is the version itself, nor the smaller of two.
+    static const uint64_t itself[] = {1};
+    struct wire_sha256 other;
+    rig.floors = NULL;
+    rig_baseline(&rig, "shop/other", 0x43, NULL, NULL, &other);
+    rig.floors = floors;
+    rig_baseline(&rig, "shop/other", 0x44, NULL, NULL, &other);
+    ran_on(&rig, 0x44, 21, 24);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    rig.floors = itself;
+    ran_and_went_back(&rig, 0x55, "5.0.0", 31, 34);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    rig.floors = floors;
+    ran_and_went_back(&rig, 0x66, "6.0.0", 41, 41);
+    expect_back(&rig, &v1, all.devices - 3, 3);
+    ran_and_went_back(&rig, 0x77, "7.0.0", 51, 51 + all.devices); // more than had it
+    expect_back(&rig, &v1, 0, all.devices);
     rig_done(&rig);
 }
 
@@ -186,6 +228,25 @@ static uint64_t untargeted(struct rig *rig, uint64_t rollout)
     return floored.untargeted;
 }
 
+static void comes_of(struct rig *rig, uint64_t id, const char *tier, const char *tenant)
+{
+    struct rig_exchange exchange;
+    struct rig_device device;
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    rig_device_init(&device, id);
+    rig_device_attr(&device, "tier", tier);
+    wire_device_hex(id, hex);
+    rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/checkin");
+    exchange.exchange.request.device = base_str_of(hex);
+    exchange.exchange.request.profile = rig_device_profile(&device, true, text);
+    exchange.exchange.request.has_certificate = true;
+    exchange.exchange.request.certificate_device = id;
+    exchange.exchange.request.certificate_tenant = base_str_of(tenant);
+    rig_run(rig, &exchange);
+    rig_exchange_done(&exchange);
+}
+
 // Known devices that a rollout is for, and that no baseline is for: counted when it is taken back,
 // if it ever ran, and only where it is asked for.
 static void test_whom_no_baseline_is_for(void **state)
@@ -201,8 +262,17 @@ static void test_whom_no_baseline_is_for(void **state)
     for (uint64_t id = 1; id <= 90; id++) {
         comes(&rig, id, id <= 40 ? "a" : id <= 70 ? "b" : "c");
     }
+    struct gw_tenant acme;
+    struct base_error error = {0};
+    bool created = false;
+    assert_int_equal(gw_tenant_create(rig.core, BASE_STR("acme"), &acme, &created, &error),
+                     BASE_OK);
+    for (uint64_t id = 91; id <= 97; id++) {
+        comes_of(&rig, id, "b", "acme"); // another tenant's: the task is none of theirs
+    }
     gw_worker_flush_touches(rig.worker.worker);
     rig_settle(&rig);
+    assert_int_equal(gw_device_tenant(rig.core, 97), acme.id);
     rig_baseline(&rig, TASK, 0x11, "tier == \"a\"", NULL, &v1);
     rig_baseline(&rig, TASK, 0x22, "tier", "b", &v1);
     says(&rig, 0x22, 41, ran, 2);

@@ -215,6 +215,13 @@ static void hint_after_a_pause(bool seen)
     assert_int_equal(log.hints, 3);
     pump_out(&other);
     assert_int_equal(log.hints, 3);
+    // Once: what changes for others is none of its affair.
+    assert_int_equal(rig_rollout(&rig, 10, "t", &v1, "os", "android", mixed + 2, 2, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 10, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    pump_out(&other);
+    assert_int_equal(log.hints, 3);
     assert_int_equal(rig_checkin(&rig, &devices[1], true, &exchange, &offers), 200);
     rig_exchange_done(&exchange);
     for (uint32_t i = 0; i < 2; i++) {
@@ -229,6 +236,52 @@ static void test_a_hint_after_a_pause(void **state)
     (void)state;
     hint_after_a_pause(true);
     hint_after_a_pause(false);
+}
+
+// Who is on its way to what is paused now is told, so that it asks and learns that the offer is
+// gone; who has it is not.
+static void test_a_pause_is_told_to_who_is_under_way(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct hint_log log = {0};
+    struct rig_device devices[2];
+    struct gw_hint hints[2];
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    rig_init(&rig);
+    rig.hint_spread_ms = 250;
+    rig_start(&rig);
+    gw_worker_on_hint(rig.worker.worker, write_hint, NULL, &log);
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
+                     BASE_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        make_device(&devices[i], 1 + 3 * i);
+        rig_subscribe(&rig, &devices[i], &hints[i]);
+    }
+    rig_command(&rig, 9, POL_COMMAND_START, NULL);
+    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(rig_checkin(&rig, &devices[i], true, &exchange, &offers), 200);
+        assert_int_equal(rig_device_take(&devices[i], &offers), 1);
+        rig_exchange_done(&exchange);
+    }
+    (void)rig_report(&rig, &devices[0], &view,
+                     (const enum wire_outcome_kind[]){WIRE_OUTCOME_ACTIVATED}, 1);
+    rig_settle(&rig);
+    rig_command(&rig, 9, POL_COMMAND_PAUSE, NULL);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+    }
+    rig_done(&rig);
 }
 
 struct pace_log {
@@ -305,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_hints_reach_those_with_news),
         cmocka_unit_test(test_a_hint_waits_for_every_worker),
         cmocka_unit_test(test_a_hint_after_a_pause),
+        cmocka_unit_test(test_a_pause_is_told_to_who_is_under_way),
         cmocka_unit_test(test_hints_are_paced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

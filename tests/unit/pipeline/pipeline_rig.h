@@ -47,6 +47,7 @@ struct rig {
     uint32_t uploads;
     char upload[64];
     uint8_t upload_class;
+    uint64_t upload_ms;
     uint64_t dropped;
     uint8_t dropped_class;
     uint32_t matches; // that were told
@@ -114,6 +115,7 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upl
     memcpy(rig.upload, upload->bytes, upload->size);
     rig.upload[upload->size] = '\0';
     rig.upload_class = upload->class_id;
+    rig.upload_ms = upload->wall_ms;
     rig.uploads++;
     return BASE_OK;
 }

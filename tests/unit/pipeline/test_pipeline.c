@@ -191,6 +191,61 @@ static void test_a_task_that_goes_takes_its_starts(void **state)
     assert_int_equal(stats().waiting, 0);
 }
 
+// A run that the runtime gave up has no effects; it is counted as lost, and the next one goes.
+static void test_a_run_that_was_given_up_is_lost(void **state)
+{
+    (void)state;
+    declare(&visits, 1);
+    visit_page("item");
+    visit_page("item");
+    step();
+    uint64_t token = rig.running.token;
+    assert_true(token != 0);
+    rig.running.token = 0;
+    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, 0, token, NULL);
+    dev_pipeline_on_free(rig.pipeline, token);
+    step();
+    assert_int_equal(stats().starts_lost, 1);
+    assert_int_equal(rig.uploads, 0);
+    assert_int_equal(rig.start_count, 2);
+}
+
+// One step takes all that are lost: who comes behind them waits for none of them.
+static void test_starts_of_unknown_tasks_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    declare(&visits, 1);
+    rig.start_status = BASE_ERR_BUSY;
+    for (int i = 0; i < 3; i++) {
+        visit_page("item");
+    }
+    step();
+    rig.start_status = BASE_ERR_NOT_FOUND;
+    step();
+    assert_int_equal(stats().starts_lost, 3);
+    step();
+    assert_int_equal(stats().waiting, 0);
+}
+
+// What a run brings is of the time of its start, whenever it ends; a token that nobody was given
+// brings nothing, whatever task it names.
+static void test_effects_are_of_the_start(void **state)
+{
+    (void)state;
+    declare(&visits, 1);
+    visit_page("item");
+    uint64_t matched_ms = rig.wall_ms;
+    step();
+    const struct dev_pipeline_end end = {.ok = true, .result = BASE_STR("{\"views\":2}")};
+    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, rig.running.task_id, 12345, &end);
+    assert_int_equal(rig.uploads, 0);
+    rig.wall_ms += 60000;
+    rig.now_us += 60 * S;
+    run_ends(true, "{\"views\":1}", NULL, 0);
+    assert_int_equal(rig.uploads, 1);
+    assert_in_range(rig.upload_ms, matched_ms - 1000, matched_ms);
+}
+
 static void test_bad_tasks_are_left_out(void **state)
 {
     (void)state;
@@ -493,6 +548,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_else_is_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_change_of_tasks_keeps_what_matched, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_task_that_goes_takes_its_starts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_run_that_was_given_up_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_starts_of_unknown_tasks_do_not_wait_for_each_other,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_effects_are_of_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_tasks_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kill_at_every_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_times_out, setup, teardown),
