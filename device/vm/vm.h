@@ -31,6 +31,7 @@
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
 #define DEV_VM_STACK_MAX        1024 // text of the calls that led to an exception
+#define DEV_VM_DIGITS_MAX       4096 // of a whole number in a source, with its prefix
 #define DEV_VM_IMPORTS_MAX      128  // names that the compiler tells of one file
 #define DEV_VM_ITEM_MAX         32   // of a name behind "import" that it tells
 #define DEV_VM_MODULES_MAX      272

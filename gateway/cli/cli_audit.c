@@ -213,6 +213,7 @@ static enum cli_exit verify_page(const struct cli *cli, struct chain *chain, boo
     size_t index;
     json_t *item;
     const char *wrong = NULL;
+    uint64_t before = chain->seq;
     enum cli_exit code = get_page(cli, chain->seq, PAGE_ITEMS, &page);
 
     json_array_foreach(json_object_get(page, "items"), index, item)
@@ -223,6 +224,9 @@ static enum cli_exit verify_page(const struct cli *cli, struct chain *chain, boo
         }
     }
     *out_more = json_is_integer(json_object_get(page, "next"));
+    if (*out_more && wrong == NULL && chain->seq == before) {
+        wrong = "the list goes on and does not have it";
+    }
     const json_t *head = json_object_get(page, "head");
     struct wire_sha256 told;
     if (code == CLI_EXIT_OK && wrong == NULL && !*out_more &&

@@ -3,6 +3,7 @@
 // An export goes on where it stopped (cli/export_file.h), and has each record once.
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_pages.h"
 #include "cli/export_file.h"
 #include "cli/otlp_line.h"
 
@@ -149,6 +150,7 @@ struct walk {
     enum form form;
     char place[EXPORT_PLACE_MAX];
     uint64_t records;
+    struct cli_pages pages;
     bool more;
 };
 
@@ -172,10 +174,13 @@ static enum cli_exit put_page(const struct cli *cli, struct walk *walk, uint64_t
     (void)snprintf(walk->place, sizeof(walk->place), "%s", cli_json_text(page, "next", ""));
     walk->more = json_is_true(json_object_get(page, "more"));
     json_decref(page);
+    if (walk->more) { // at the end the place stays, until there is more
+        code = cli_pages_next(cli, &walk->pages, walk->place);
+    }
     if (fflush(walk->to) != 0 || ferror(walk->to)) {
         return cli_fail(CLI_EXIT_LOCAL, "cannot write %s: %s", walk->name, strerror(errno));
     }
-    return CLI_EXIT_OK;
+    return code;
 }
 
 static enum cli_exit end_place(const struct cli *cli, char out[EXPORT_PLACE_MAX])

@@ -93,6 +93,32 @@ static enum base_status exception_report(mp_obj_t exception, struct base_error *
     return status;
 }
 
+// The line of a whole number with too many digits; 0: there is none. The compiler takes the square
+// of their count to read one. Its own lexer looks for it, so what is text or comment is neither
+// missed nor taken for one; what it cannot read is the parser's to say.
+static size_t long_number(struct base_str source, qstr name)
+{
+    mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
+    size_t line = 0;
+    while (line == 0 && lexer->tok_kind != MP_TOKEN_END && lexer->tok_kind != MP_TOKEN_INVALID) {
+        bool number = lexer->tok_kind == MP_TOKEN_INTEGER;
+        line = number && lexer->vstr.len > DEV_VM_DIGITS_MAX ? lexer->tok_line : 0;
+        mp_lexer_to_next(lexer);
+    }
+    mp_lexer_free(lexer);
+    return line;
+}
+
+static enum base_status number_report(size_t line, struct base_error *error)
+{
+    enum base_status status = base_error_set(error, BASE_ERR_TOO_LARGE,
+                                             "a whole number of over %d digits", DEV_VM_DIGITS_MAX);
+    if (error != NULL) {
+        error->line = (uint32_t)line;
+    }
+    return status;
+}
+
 static __attribute__((noinline)) enum base_status
 compile(struct base_str source, struct base_str file_name, struct compile_output *output,
         struct dev_vm_compiled *told, struct base_error *error)
@@ -101,6 +127,11 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
     if (nlr_push(&nlr) == 0) {
         mp_init();
         qstr name = qstr_from_strn(file_name.data, file_name.size);
+        size_t line = long_number(source, name);
+        if (line > 0) {
+            nlr_pop();
+            return number_report(line, error);
+        }
         mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
         mp_parse_tree_t tree = mp_parse(lexer, MP_PARSE_FILE_INPUT);
         dev_vm_imports_find(tree.root, told);

@@ -5,6 +5,7 @@
 // difference and gives the exit code of a failure.
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_pages.h"
 #include "cli/stages/stage_json.h"
 
 #include "policy/replay.h"
@@ -297,9 +298,11 @@ static enum cli_exit replay_pages(const struct cli *cli, struct replaying *repla
                 replay_record(replaying, item);
             }
         }
-        more = json_is_integer(json_object_get(page, "next"));
-        after = cli_json_u64(page, "next");
+        code = cli_pages_after(cli, page, &after, &more);
         json_decref(page);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
     }
     return CLI_EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include "cli/rollout/rollout_story.h"
 
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_pages.h"
 #include "cli/rollout/rollout_show.h"
 
 #include <inttypes.h>
@@ -65,8 +66,7 @@ static enum cli_exit find_turn(const struct cli *cli, const char *id, json_t **o
                        PAGE_LIMIT, after);
         code = cli_api_call(cli, "GET", path, NULL, &page);
         *out_turn = last_turn_take(*out_turn, state, json_object_get(page, "items"));
-        more = json_is_integer(json_object_get(page, "next"));
-        after = cli_json_u64(page, "next");
+        code = code == CLI_EXIT_OK ? cli_pages_after(cli, page, &after, &more) : code;
         json_decref(page);
     }
     return code;

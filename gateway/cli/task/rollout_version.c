@@ -6,6 +6,7 @@
 
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_pages.h"
 #include "cli/task/task_build.h"
 
 #include <stdio.h>
@@ -78,6 +79,7 @@ static enum cli_exit search_versions(const struct cli *cli, const char *task, st
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
     char after[WIRE_SHA256_HEX + 1] = "";
+    struct cli_pages pages = {0};
     bool more = true;
     enum cli_exit code = CLI_EXIT_OK;
 
@@ -99,6 +101,7 @@ static enum cli_exit search_versions(const struct cli *cli, const char *task, st
         (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
         more = after[0] != '\0';
         json_decref(page);
+        code = code == CLI_EXIT_OK && more ? cli_pages_next(cli, &pages, after) : code;
     }
     return code;
 }
@@ -146,6 +149,7 @@ static enum cli_exit search_tasks(const struct cli *cli, struct search *search)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks?limit=500";
     size_t prefix = strlen(path);
+    struct cli_pages pages = {0};
     bool more = true;
     enum cli_exit code = CLI_EXIT_OK;
 
@@ -163,6 +167,7 @@ static enum cli_exit search_tasks(const struct cli *cli, struct search *search)
         const char *after = cli_json_text(page, "next", "");
         more = after[0] != '\0';
         (void)snprintf(path + prefix, sizeof(path) - prefix, "&after=%.64s", after);
+        code = code == CLI_EXIT_OK && more ? cli_pages_next(cli, &pages, after) : code;
         json_decref(page);
     }
     return code;
@@ -272,6 +277,7 @@ enum cli_exit rollout_version_released(const struct cli *cli, const char *task, 
 {
     char path[CLI_PATH_MAX];
     char after[WIRE_DEVICE_HEX + 1] = "";
+    struct cli_pages pages = {0};
     bool more = true;
     enum cli_exit code = CLI_EXIT_OK;
 
@@ -292,6 +298,7 @@ enum cli_exit rollout_version_released(const struct cli *cli, const char *task, 
         (void)snprintf(after, sizeof(after), "%.16s", cli_json_text(page, "next", ""));
         more = after[0] != '\0';
         json_decref(page);
+        code = code == CLI_EXIT_OK && more ? cli_pages_next(cli, &pages, after) : code;
     }
     return code != CLI_EXIT_OK || *out_counter > 0
                ? code

@@ -93,6 +93,45 @@ static void test_hostile_source(void **state)
     free(long_source);
 }
 
+// Reading a whole number takes the square of its digits: long ones are refused before it begins,
+// and those in texts and comments are none.
+static void test_long_numbers(void **state)
+{
+    static const struct {
+        const char *head, *digit;
+        size_t digits;
+        const char *tail;
+        enum base_status status;
+        uint32_t line;
+    } cases[] = {
+        {"x = ", "1", DEV_VM_DIGITS_MAX, "\n", BASE_OK, 0},
+        {"\nx = ", "1", DEV_VM_DIGITS_MAX + 1, "\n", BASE_ERR_TOO_LARGE, 2},
+        {"a = 1\n\nx = 0x", "f", 400000, "\n", BASE_ERR_TOO_LARGE, 3},
+        {"x = 0b", "1", 400000, "\n", BASE_ERR_TOO_LARGE, 1},
+        {"x = 1", "_1", 400000, "", BASE_ERR_TOO_LARGE, 1},
+        {"def f():\n    return g(", "7", 400000, ")\n", BASE_ERR_TOO_LARGE, 2},
+        {"x = '", "7", 400000, "'\n", BASE_OK, 0},
+        {"x = 1 # '", "7", 400000, "'\n", BASE_OK, 0},
+        {"x = \"\"\"\n", "7", 400000, "\n\"\"\"\n", BASE_OK, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *digits = repeated(cases[i].digit, cases[i].digits, cases[i].tail);
+        char *source = malloc(strlen(cases[i].head) + strlen(digits) + 1);
+        struct base_error error;
+        assert_non_null(source);
+        (void)memcpy(source, cases[i].head, strlen(cases[i].head));
+        (void)memcpy(source + strlen(cases[i].head), digits, strlen(digits) + 1);
+        enum base_status status = compile(source, &error);
+        if (status != cases[i].status || error.line != cases[i].line) {
+            fail_msg("case %zu: %s (%s), line %u", i, base_status_text(status), error.text,
+                     error.line);
+        }
+        free(source);
+        free(digits);
+    }
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -127,9 +166,9 @@ static void test_same_source_same_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors_have_a_line),     cmocka_unit_test(test_what_compiles_loads),
-        cmocka_unit_test(test_hostile_source),         cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_same_source_same_bytes),
+        cmocka_unit_test(test_errors_have_a_line), cmocka_unit_test(test_what_compiles_loads),
+        cmocka_unit_test(test_hostile_source),     cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_arguments),          cmocka_unit_test(test_same_source_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
