@@ -7,14 +7,18 @@
 // make it: the mean is over that half of the runs whose times are nearest to the median.
 #include "cli/engine_cli.h"
 
-#include "base/clock.h"
 #include "session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_RUNS 1000u // of more runs the table takes every second, third...
-#define TABLE_ROWS 256u  // pairs of operator and kernel; what goes beyond counts in the last
+#define FEWEST_RUNS  20u   // when nobody said how many: so many, and more up to
+#define MOST_RUNS    1000u // while they are done within
+#define MOST_RUNS_NS 100000000u
+
+#define TABLE_RUNS    1000u // of more runs the table takes every second, third...
+#define TABLE_ROWS    256u  // pairs of operator and kernel; what goes beyond counts in the last
+#define TABLE_FINE_US 100.0 // a table of less has thousandths of microseconds
 
 struct row {
     const char *op;     // of the graph node
@@ -31,7 +35,7 @@ struct table {
 };
 
 struct sample {
-    uint64_t us;
+    uint64_t ns;
     uint32_t run;
 };
 
@@ -39,7 +43,7 @@ static int by_time(const void *a, const void *b)
 {
     const struct sample *x = a;
     const struct sample *y = b;
-    return x->us < y->us ? -1 : x->us > y->us;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 // The row of the step; a new one if it is the first of its kind.
@@ -82,6 +86,16 @@ static void note_steps(struct table *table, const struct eng_session *session, u
     }
 }
 
+// Whether run `run`, which comes next, is one too many.
+static bool is_enough(const struct eng_cli *cli, uint32_t run, uint64_t begin_ns)
+{
+    if (cli->repeat > 0) {
+        return run >= cli->repeat;
+    }
+    return run >= MOST_RUNS || (run >= FEWEST_RUNS && eng_cli_now_ns() - begin_ns >= MOST_RUNS_NS);
+}
+
+// Sets cli->repeat to the number of runs.
 static enum base_status measure(struct eng_cli *cli, struct eng_session *session,
                                 struct sample *samples, struct table *table,
                                 struct base_error *error)
@@ -90,13 +104,15 @@ static enum base_status measure(struct eng_cli *cli, struct eng_session *session
     for (uint32_t i = 0; i < cli->warmup; i++) {
         BASE_TRY(eng_session_run(session, NULL, error));
     }
-    for (uint32_t i = 0; i < cli->repeat; i++) {
-        uint64_t begin_us = base_clock_mono_us();
+    uint32_t run = 0;
+    for (uint64_t first_ns = eng_cli_now_ns(); !is_enough(cli, run, first_ns); run++) {
+        uint64_t begin_ns = eng_cli_now_ns();
         BASE_TRY(eng_session_run(session, NULL, error));
-        samples[i] = (struct sample){.us = base_clock_mono_us() - begin_us, .run = i};
-        note_steps(table, session, i);
+        samples[run] = (struct sample){.ns = eng_cli_now_ns() - begin_ns, .run = run};
+        note_steps(table, session, run);
     }
-    qsort(samples, cli->repeat, sizeof *samples, by_time);
+    cli->repeat = run;
+    qsort(samples, run, sizeof *samples, by_time);
     return BASE_OK;
 }
 
@@ -105,13 +121,14 @@ static void print_summary(const struct eng_cli *cli, const struct eng_session *s
 {
     struct eng_session_stats stats;
     eng_session_stats(session, &stats);
-    printf("isa %s, %u thread%s, %u runs\n", stats.isa,
+    printf("isa %s, %u thread%s, %u run%s\n", stats.isa,
            cli->session.threads == 0 ? 1 : cli->session.threads,
-           cli->session.threads > 1 ? "s" : "", cli->repeat);
-    printf("min %.3f ms  median %.3f ms  p90 %.3f ms  max %.3f ms\n", (double)samples[0].us / 1000,
-           (double)samples[cli->repeat / 2].us / 1000,
-           (double)samples[cli->repeat * 9 / 10].us / 1000,
-           (double)samples[cli->repeat - 1].us / 1000);
+           cli->session.threads > 1 ? "s" : "", cli->repeat, cli->repeat > 1 ? "s" : "");
+    int digits = eng_cli_ms_digits(samples[0].ns);
+    printf("min %.*f ms  median %.*f ms  p90 %.*f ms  max %.*f ms\n", digits,
+           (double)samples[0].ns / 1e6, digits, (double)samples[cli->repeat / 2].ns / 1e6, digits,
+           (double)samples[cli->repeat * 9 / 10].ns / 1e6, digits,
+           (double)samples[cli->repeat - 1].ns / 1e6);
     printf("plan %.3f ms (search %.3f ms), %u nodes, %u commands (%u rasters), %u segment%s\n",
            (double)stats.plan_us / 1000, (double)stats.search_us / 1000, stats.node_count,
            stats.command_count, stats.raster_count, stats.segment_count,
@@ -133,11 +150,11 @@ static int by_share(const void *a, const void *b)
 // Where the half of the sorted samples begins that is nearest to their median.
 static uint32_t near_median(const struct sample *samples, uint32_t count, uint32_t half)
 {
-    uint64_t median = samples[count / 2].us;
+    uint64_t median = samples[count / 2].ns;
     uint32_t first = count / 2;
     for (uint32_t size = 1; size < half; size++) {
-        bool is_above = first == 0 || (first + size < count && samples[first + size].us - median <
-                                                                   median - samples[first - 1].us);
+        bool is_above = first == 0 || (first + size < count && samples[first + size].ns - median <
+                                                                   median - samples[first - 1].ns);
         first -= is_above ? 0 : 1;
     }
     return first;
@@ -164,29 +181,45 @@ static uint32_t average(struct table *table, const struct sample *samples, uint3
     return runs;
 }
 
-static void print_row(const struct row *row, double total_us)
+// The total of a table and how it is printed.
+struct total {
+    double us;
+    double least_us; // one microsecond in one of the runs: what took less took none
+    int digits;
+};
+
+static void print_time(double us, const struct total *total)
 {
-    printf("%10.1f %5.1f%% %6u  %-22s %s\n", row->us,
-           total_us > 0 ? 100.0 * row->us / total_us : 0.0, row->count, row->op, row->kernel);
+    if (us > 0) {
+        printf("%10.*f %5.1f%%", total->digits, us, 100.0 * us / total->us);
+    } else {
+        char text[16];
+        (void)snprintf(text, sizeof text, "<%.*f", total->digits, total->least_us);
+        printf("%10s %6s", text, "-");
+    }
 }
 
 static void print_operators(const struct eng_cli *cli, struct table *table,
                             const struct sample *samples)
 {
     uint32_t runs = average(table, samples, cli->repeat);
-    double total_us = 0;
+    struct total total = {.least_us = runs > 0 ? 1.0 / runs : 0};
     uint32_t steps = 0;
     for (uint32_t i = 0; i < table->count; i++) {
-        total_us += table->rows[i].us;
+        total.us += table->rows[i].us;
         steps += table->rows[i].count;
     }
+    total.digits = total.us < TABLE_FINE_US ? 3 : 1;
     qsort(table->rows, table->count, sizeof table->rows[0], by_share);
     printf("\nby operator, the mean of %u of these runs, those nearest to the median:\n", runs);
     printf("%10s %6s %6s  %-22s %s\n", "us", "share", "count", "operator", "kernel");
     for (uint32_t i = 0; i < table->count && i < cli->top; i++) {
-        print_row(&table->rows[i], total_us);
+        const struct row *row = &table->rows[i];
+        print_time(row->us, &total);
+        printf(" %6u  %-22s %s\n", row->count, row->op, row->kernel);
     }
-    printf("%10.1f 100.0%% %6u  all\n", total_us, steps);
+    print_time(total.us, &total);
+    printf(" %6u  all\n", steps);
 }
 
 // --- the command ---------------------------------------------------------------------------------
@@ -194,14 +227,15 @@ static void print_operators(const struct eng_cli *cli, struct table *table,
 static enum base_status bench(struct eng_cli *cli, struct eng_session *session,
                               struct base_error *error)
 {
-    struct sample *samples = base_arena_zalloc(&cli->arena, cli->repeat * sizeof *samples);
+    size_t most = cli->repeat > 0 ? cli->repeat : MOST_RUNS;
+    struct sample *samples = base_arena_zalloc(&cli->arena, most * sizeof *samples);
     struct table *table = base_arena_zalloc(&cli->arena, sizeof *table);
     if (samples == NULL || table == NULL) {
         return BASE_ERR_NOMEM;
     }
-    table->stride = (cli->repeat - 1) / TABLE_RUNS + 1;
+    table->stride = (uint32_t)((most - 1) / TABLE_RUNS + 1);
     if (cli->top > 0) {
-        size_t kept = (cli->repeat - 1) / table->stride + 1;
+        size_t kept = (most - 1) / table->stride + 1;
         table->us = base_arena_zalloc(&cli->arena, kept * sizeof *table->us);
         if (table->us == NULL) {
             return BASE_ERR_NOMEM;

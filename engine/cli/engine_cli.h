@@ -27,8 +27,8 @@ struct eng_cli {
     uint32_t skip_count;
     const char *output, *trace, *expected, *explain;
     uint64_t seed;
-    uint32_t repeat, warmup, top;
-    bool is_random; // inputs without a file are random
+    uint32_t repeat, warmup, top; // repeat 0: not said
+    bool is_random;               // inputs without a file are random
     bool onnx_cases, program, counts, help;
     bool is_verbose;
     float rtol, atol;
@@ -83,6 +83,11 @@ BASE_NODISCARD enum base_status eng_cli_output(struct eng_cli *cli, struct eng_m
                                                struct eng_session *session, size_t index,
                                                struct eng_tensor_list *out_list,
                                                struct base_error *error);
+
+// --- times (engine_times.c) ----------------------------------------------------------------------
+uint64_t eng_cli_now_ns(void); // monotonic
+// Decimals of milliseconds that show three digits of a time, at least 3, at most 6.
+int eng_cli_ms_digits(uint64_t ns);
 
 // --- sizes of dimensions (engine_dims.c)
 // ---------------------------------------------------------- NAME=N, with N up to ENG_ELEMENTS_MAX.

@@ -16,14 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ARENA_CHUNK     ((size_t)256 << 10)
-#define DOC_BYTES       4096
-#define TOLERANCE_R     1e-3f
-#define TOLERANCE_A     1e-5f
-#define REPEATS_DEFAULT 20u
-#define WARMUP_DEFAULT  3u
-#define TOP_DEFAULT     15u
-#define MEMORY_MIB_MAX  (UINT64_C(1) << 32)
+#define ARENA_CHUNK    ((size_t)256 << 10)
+#define DOC_BYTES      4096
+#define TOLERANCE_R    1e-3f
+#define TOLERANCE_A    1e-5f
+#define WARMUP_DEFAULT 3u
+#define TOP_DEFAULT    15u
+#define MEMORY_MIB_MAX (UINT64_C(1) << 32)
 
 enum key {
     KEY_INPUT = 'i',
@@ -66,7 +65,8 @@ static const struct argp_option all_options[] = {
     {"isa", KEY_ISA, "NAME", 0, "generic, avx2, avx512, amx, or ref: the plain reference", 0},
     {"output", KEY_OUTPUT, "FILE", 0, "writes the outputs (.npz, or .npy and .pb for one)", 0},
     {"trace", KEY_TRACE, "FILE", 0, "writes the last run as Chrome trace JSON", 0},
-    {"repeat", KEY_REPEAT, "N", 0, "runs this many times", 0},
+    {"repeat", KEY_REPEAT, "N", 0,
+     "runs this many times (run: 1; bench: 20, or up to 1000 within 0.1 s)", 0},
     {"warmup", KEY_WARMUP, "N", 0, "runs before measuring (3)", 0},
     {"top", KEY_TOP, "N", 0, "rows of the table of operators (15)", 0},
     {"expected", KEY_EXPECTED, "FILE.npz", 0, "reference outputs, and any other values, by name",
@@ -391,9 +391,6 @@ int main(int argc, char **argv)
     const struct eng_cli_command *command = find_command(argc, argv);
     cli.session.memory_bytes_max = memory_default();
     parse_rest(command, argc - 1, argv + 1, &cli);
-    if (cli.repeat == 0) {
-        cli.repeat = command->run == eng_cli_bench ? REPEATS_DEFAULT : 1;
-    }
     base_arena_init(&cli.arena, base_alloc_heap(), ARENA_CHUNK, 0);
     int code = command->run(&cli);
     base_arena_done(&cli.arena);

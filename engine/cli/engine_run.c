@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "session/segment.h"
 
 #include <math.h>
@@ -97,32 +96,34 @@ static uint64_t planned_us(const struct eng_session *session)
 // Runs as often as asked for. What planning takes is not the runs': that of the later segments
 // falls into the first one.
 static enum base_status time_runs(struct eng_cli *cli, struct eng_session *session,
-                                  uint64_t *times_us, struct base_error *error)
+                                  uint64_t *times_ns, struct base_error *error)
 {
     BASE_TRY(eng_session_prepare(session, error));
     for (uint32_t i = 0; i < cli->repeat; i++) {
         uint64_t planned_before_us = planned_us(session);
-        uint64_t begin_us = base_clock_mono_us();
+        uint64_t begin_ns = eng_cli_now_ns();
         BASE_TRY(eng_session_run(session, NULL, error));
-        uint64_t passed_us = base_clock_mono_us() - begin_us;
-        uint64_t plan_us = planned_us(session) - planned_before_us;
-        times_us[i] = passed_us > plan_us ? passed_us - plan_us : 0;
+        uint64_t passed_ns = eng_cli_now_ns() - begin_ns;
+        uint64_t plan_ns = (planned_us(session) - planned_before_us) * 1000;
+        times_ns[i] = passed_ns > plan_ns ? passed_ns - plan_ns : 0;
     }
     return BASE_OK;
 }
 
 static void print_times(const struct eng_cli *cli, const struct eng_session *session,
-                        uint64_t *times_us)
+                        uint64_t *times_ns)
 {
     struct eng_session_stats stats;
     eng_session_stats(session, &stats);
-    double first_ms = (double)times_us[0] / 1000;
-    qsort(times_us, cli->repeat, sizeof *times_us, by_number);
+    uint64_t first_ns = times_ns[0];
+    qsort(times_ns, cli->repeat, sizeof *times_ns, by_number);
+    uint64_t median_ns = times_ns[cli->repeat / 2];
+    int digits = eng_cli_ms_digits(median_ns);
     if (cli->repeat == 1) {
-        fprintf(stderr, "1 run: %.3f ms", first_ms);
+        fprintf(stderr, "1 run: %.*f ms", digits, (double)first_ns / 1e6);
     } else {
-        fprintf(stderr, "%u runs: first %.3f ms, median %.3f ms", cli->repeat, first_ms,
-                (double)times_us[cli->repeat / 2] / 1000);
+        fprintf(stderr, "%u runs: first %.*f ms, median %.*f ms", cli->repeat, digits,
+                (double)first_ns / 1e6, digits, (double)median_ns / 1e6);
     }
     fprintf(stderr, " (%s, planning took another %.3f ms, %u commands in %u segment%s)\n",
             stats.isa, (double)stats.plan_us / 1000, stats.command_count, stats.segment_count,
@@ -132,16 +133,17 @@ static void print_times(const struct eng_cli *cli, const struct eng_session *ses
 static enum base_status run_all(struct eng_cli *cli, struct eng_model *model,
                                 struct eng_session *session, struct base_error *error)
 {
-    uint64_t *times_us = base_arena_zalloc(&cli->arena, cli->repeat * sizeof *times_us);
-    if (times_us == NULL) {
+    cli->repeat = cli->repeat == 0 ? 1 : cli->repeat;
+    uint64_t *times_ns = base_arena_zalloc(&cli->arena, cli->repeat * sizeof *times_ns);
+    if (times_ns == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(time_runs(cli, session, times_us, error));
+    BASE_TRY(time_runs(cli, session, times_ns, error));
     BASE_TRY(show_outputs(cli, model, session, error));
     if (cli->trace != NULL) {
         BASE_TRY(eng_session_trace(session, cli->trace, error));
     }
-    print_times(cli, session, times_us);
+    print_times(cli, session, times_ns);
     return BASE_OK;
 }
 
