@@ -236,9 +236,12 @@ class EngineCli(unittest.TestCase):
         graph = helper.make_graph([helper.make_node("Sin", ["x"], ["y"])], "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
                                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])])
         save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), self.path("tiny.onnx"))
-        text = self.engine("bench", self.path("tiny.onnx")).stdout
-        runs = int(re.search(r", (\d+) runs\n", text)[1])
-        self.assertTrue(100 <= runs <= 1000, text)
+        for _ in range(10):  # 0.1 s of a busy machine may be few runs
+            text = self.engine("bench", self.path("tiny.onnx")).stdout
+            runs = int(re.search(r", (\d+) runs\n", text)[1])
+            if runs > 500:
+                break
+        self.assertTrue(100 < runs <= 1000, text)
         times = re.search(r"^min (\S+) ms  median (\S+) ms  p90 (\S+) ms  max (\S+) ms$", text, re.M).groups()
         self.assertTrue(all(re.fullmatch(r"\d+\.\d{4,6}", time) and float(time) > 0 for time in times), times)
         self.assertTrue(0 < float(re.search(r"^ +(\d+\.\d{3}) 100\.0% +1  Sin ", text, re.M)[1]), text)
