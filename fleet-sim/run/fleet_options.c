@@ -6,6 +6,7 @@
 
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
+#include "run/option_checks.h"
 
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
@@ -188,7 +189,7 @@ struct parse {
     struct sim_options *out;
     struct base_error *error;
     const char *task;
-    const char *where;
+    struct sim_words words;
 };
 
 static error_t refuse(struct parse *parse, const char *option, const char *value, const char *what)
@@ -276,7 +277,7 @@ static error_t take_rule(struct parse *parse, const char *value)
                              inner.text);
         return EINVAL;
     }
-    bad->rule_count++;
+    parse->words.bad[bad->rule_count++] = value;
     return 0;
 }
 
@@ -387,6 +388,7 @@ static error_t take_root(struct parse *parse, const char *path)
         return EINVAL;
     }
     options->root_bytes = (uint32_t)size;
+    parse->words.root = path;
     return 0;
 }
 
@@ -552,7 +554,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         parse->task = value;
         return 0;
     case KEY_WHERE:
-        parse->where = value;
+        parse->words.where = value;
         return take_where(parse, value);
     case KEY_TARGET:
         return take_target(parse, value);
@@ -615,44 +617,6 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
     }
 }
 
-// Evidence is of the target and of nothing narrower.
-static enum base_status check_evidence(const struct parse *parse)
-{
-    const struct sim_options *options = parse->out;
-    if ((options->evidence[0] == '\0') != (options->evidence_key[0] == '\0')) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--evidence FILE and --evidence-key FILE go together");
-    }
-    if (options->evidence[0] != '\0' &&
-        access(options->evidence, F_OK) == 0) { // said before the run
-        return base_error_set(parse->error, BASE_ERR_EXISTS,
-                              "--evidence: %.100s is there already: evidence is a new file",
-                              options->evidence);
-    }
-    if (options->evidence[0] != '\0' &&
-        (options->where.cond_count > 0 || options->bad.rule_count > 0)) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--evidence is of the version as it is, on all that --target means: "
-                              "neither --where nor --bad goes with it");
-    }
-    return BASE_OK;
-}
-
-// A run of devices that nobody is shows nothing.
-static enum base_status check_somebody(const struct parse *parse)
-{
-    const struct sim_options *options = parse->out;
-    const struct sim_population population = {options->seed, options->beta_per_10000};
-    bool where = options->where.cond_count > 0;
-    if (sim_options_want(options, &population, sim_options_index(options, &population, 0))) {
-        return BASE_OK;
-    }
-    return base_error_set(
-        parse->error, BASE_ERR_NOT_FOUND, "--%s: no virtual device is like this: %.100s%s%.100s",
-        where ? "where" : "target", where ? parse->where : "",
-        where && options->target != NULL ? ", --target: " : "", options->target_text);
-}
-
 static enum base_status check_local(struct parse *parse)
 {
     struct sim_options *options = parse->out;
@@ -684,13 +648,13 @@ static enum base_status check_local(struct parse *parse)
         (void)snprintf(options->bad_versions[0], SIM_TEXT_MAX, "*");
         options->bad_version_count = 1;
     }
-    BASE_TRY(check_evidence(parse));
+    BASE_TRY(sim_check_evidence(options, &parse->words, parse->error));
     if (options->sessions == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --sessions N above 0, or --behaviour none");
     }
-    options->hints = false;
-    return check_somebody(parse);
+    BASE_TRY(sim_check_somebody(options, &parse->words, parse->error));
+    return sim_check_rules(options, &parse->words, parse->error);
 }
 
 static enum base_status check_run(struct parse *parse)
@@ -736,7 +700,7 @@ static enum base_status check_run(struct parse *parse)
     if (options->hints && options->per_carrier == PER_CARRIER_DEFAULT) {
         options->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
     }
-    return check_somebody(parse);
+    return sim_check_somebody(options, &parse->words, parse->error);
 }
 
 enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
@@ -769,13 +733,14 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "1 an invariant broke, the release failed, or a goal was missed; "
         "2 usage, 3 refused by the preflight, 4 files or memory, "
         "5 interrupted by a signal before its end: neither passed nor failed, "
-        "6 no device is like --where and --target, 7 no gateway answered, "
+        "6 no device is like --where and --target, or of a simulation like a rule of --bad, "
+        "7 no gateway answered, "
         "8 nobody came online, 9 no release reached anybody, "
         "10 there was no release: nothing was there to be judged.",
         NULL,
         NULL,
         NULL};
-    struct parse parse = {out, error, NULL, NULL};
+    struct parse parse = {.out = out, .error = error};
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
     static char run[] = "walle-fleet-sim run";

@@ -95,6 +95,28 @@ class Simulate(unittest.TestCase):
         self.assertIn(f"{DEVICES - result['completed']} did not come to run it, and count as failed", shown)
         self.assertIn("failures_over_limit", self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["cause"]["reason"])
 
+    # ---- Rules that meet nobody
+
+    def test_a_rule_that_meets_no_device(self):
+        rule = 'os == "iOS" => crash @ 1'
+        said, _, _, _ = self.simulate("--bad", rule, code=6)
+        self.assertIn(f"--bad: none of the {DEVICES} virtual devices is like this: {rule}", said)
+        said, _, _, _ = self.simulate("--bad", 'os == "ios" => crash @ 1', "--bad", rule, code=6)
+        self.assertIn(rule, said)
+        self.simulate("--where", "os == ios", "--bad", 'os == "android" => crash @ 1', code=6)
+        _, last, _, _ = self.simulate("--bad", 'os == "ios" => crash @ 1', code=1)
+        self.assertRegex(last, rf"^FAILED: \d+ of {DEVICES} devices failed")
+
+    def test_a_rule_that_meets_no_device_of_a_run(self):
+        """It is a warning at the end there."""
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--devices", "5", "--gateway", self.stack.gateway.url, *self.rooted(),
+                              "--enroll-token", self.stack.enroll_token, "--task", TASK, "--duration", "2", "--no-live", "--out", self.path("run"),
+                              "--bad-version", "1.0.0", "--bad", "all => crash", "--bad", "os == iOS => crash"], capture_output=True, text=True,
+                             timeout=120, stdin=subprocess.DEVNULL)
+        warnings = [line for line in run.stdout.splitlines() if "--bad, rule" in line]
+        self.assertEqual(len(warnings), 1, run.stdout + run.stderr)
+        self.assertIn("WARNING     --bad, rule 2 of 2: no device of this run is like its predicate", warnings[0])
+
 
 if __name__ == "__main__":
     unittest.main()
