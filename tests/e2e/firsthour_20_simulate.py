@@ -117,6 +117,22 @@ class Simulate(unittest.TestCase):
         self.assertEqual(len(warnings), 1, run.stdout + run.stderr)
         self.assertIn("WARNING     --bad, rule 2 of 2: no device of this run is like its predicate", warnings[0])
 
+    # ---- Evidence that no gateway takes
+
+    def test_a_key_that_is_no_release_key(self):
+        for name in ("stranger.key", "root.key"):
+            if not os.path.exists(self.path(name)):
+                self.stack.walle("key", "new", "--out", self.path(name))
+            file = self.path("never.json")
+            said, _, _, _ = self.simulate(*self.rooted(), "--evidence", file, "--evidence-key", self.path(name), code=2)
+            self.assertIn(f"--evidence-key {self.path(name)}: no release key of {TASK} in --root {self.path('root.1')}", said)
+            self.assertNotIn("passed", said)
+            self.assertFalse(os.path.exists(file))
+        said, _, _, _ = self.simulate("--evidence", file, "--evidence-key", self.path("nowhere.key"), code=2)
+        self.assertRegex(said, r"--evidence-key: .*nowhere\.key: No such file")
+        self.assertNotIn("passed", said)
+        self.simulate("--evidence", file, "--evidence-key", self.path("stranger.key"))  # without a root, a gateway's settings decide
+
 
 if __name__ == "__main__":
     unittest.main()
