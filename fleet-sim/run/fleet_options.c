@@ -82,106 +82,118 @@ enum key {
     KEY_DEVICES = 'n',
 };
 
+// Groups of the table: whose an option is. The other command refuses it.
+enum group { GROUP_BOTH = 1, GROUP_RUN, GROUP_SIMULATE };
+
 static const struct argp_option table[] = {
-    {0, 0, 0, 0, "Both commands:", 1},
-    {"devices", KEY_DEVICES, "N", 0, "Virtual devices (1000)", 1},
-    {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", 1},
-    {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", 1},
-    {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", 1},
-    {"where", KEY_WHERE, "PREDICATE", 0, "Draw only devices like this", 1},
+    {0, 0, 0, 0, "Both commands:", GROUP_BOTH},
+    {"devices", KEY_DEVICES, "N", 0, "Virtual devices (1000)", GROUP_BOTH},
+    {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", GROUP_BOTH},
+    {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", GROUP_BOTH},
+    {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", GROUP_BOTH},
+    {"where", KEY_WHERE, "PREDICATE", 0, "Draw only devices like this", GROUP_BOTH},
     {"task", KEY_TASK, "NAME|DIR", 0,
      "run: task the ledger follows (the first one offered); simulate: folder made by walle task "
      "build",
-     1},
+     GROUP_BOTH},
     {"bad", KEY_BAD, "RULE", 0,
      "'PREDICATE => BEHAVIOUR @ PROBABILITY [each]' on the bad versions; behaviours: crash, "
      "exception [N], hang, slow [MS], wrong; 'each' draws anew at each activation; may be given "
      "again",
-     1},
+     GROUP_BOTH},
     {"real-every", KEY_REAL_EVERY, "N", 0,
-     "One device in N does all work for real, nothing shared (10000; 0: none)", 1},
-    {"awake", KEY_AWAKE, "N", 0, "Devices in memory at once (4096)", 1},
-    {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", 1},
-    {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)", 1},
-    {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", 1},
+     "One device in N does all work for real, nothing shared (10000; 0: none)", GROUP_BOTH},
+    {"awake", KEY_AWAKE, "N", 0, "Devices in memory at once (4096)", GROUP_BOTH},
+    {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", GROUP_BOTH},
+    {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)",
+     GROUP_BOTH},
+    {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", GROUP_BOTH},
     {"behaviour", KEY_BEHAVIOUR, "none|ipv|triggers|FILE", 0,
      "What users do: nothing; item page views as generated; what the tasks' triggers ask for; or "
      "sessions of a log in the form of walle-device --events. Starts tasks and feeds the tunnel "
      "(run: none, simulate: triggers)",
-     1},
+     GROUP_BOTH},
     {"sessions", KEY_SESSIONS, "N", 0,
      "Sessions of each device; a run without another goal then ends (run: 0, no end; simulate: 10)",
-     1},
-    {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "run: mean time between two (60)", 1},
-    {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", 1},
+     GROUP_BOTH},
+    {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", GROUP_BOTH},
     {"wrong-clocks", KEY_WRONG_CLOCKS, "SHARE", 0,
      "Devices whose wall clock is wrong: a quarter of them was never set, it is 1970 there (0%)",
-     1},
+     GROUP_BOTH},
     {"clock-off", KEY_CLOCK_OFF, "DAYS", 0, "The others' are wrong by up to this, either way (400)",
-     1},
+     GROUP_BOTH},
     {"root", KEY_ROOT, "FILE", 0,
-     "Root that every device is born with (walle root init makes one): who may sign what", 1},
-    {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
-    {0, 0, 0, 0, "run, against a gateway:", 2},
-    {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", 2},
-    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections", 2},
-    {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", 2},
+     "Root that every device is born with (walle root init makes one): who may sign what",
+     GROUP_BOTH},
+    {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
+    {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
+    {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", GROUP_RUN},
+    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
+     GROUP_RUN},
+    {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", GROUP_RUN},
     {"tasks", KEY_TASKS, "N", 0,
      "Tasks that a device holds at most, 1 to 64: what goes beyond is not offered to it (32, as a "
      "device by itself; 2 where more than 10000 are in memory at once, as with --hints)",
-     2},
-    {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", 2},
+     GROUP_RUN},
+    {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", GROUP_RUN},
     {"trust", KEY_TRUST, "HEX", 0,
-     "Instead of a root: the one public key that releases are signed with", 2},
-    {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", 2},
-    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version", 2},
-    {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", 2},
-    {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", 2},
+     "Instead of a root: the one public key that releases are signed with", GROUP_RUN},
+    {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", GROUP_RUN},
+    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version",
+     GROUP_RUN},
+    {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", GROUP_RUN},
+    {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", GROUP_RUN},
     {"until-stopped", KEY_UNTIL_STOPPED, 0, 0,
-     "SIGTERM or SIGINT is the end of the run then, and no interruption", 2},
+     "SIGTERM or SIGINT is the end of the run then, and no interruption", GROUP_RUN},
     {"content-mib", KEY_CONTENT, "N", 0,
      "MiB of all that a device pulls, as the preflight counts it: each thread keeps it once, and "
      "so "
      "does each device that shares nothing (1; simulate knows)",
-     2},
-    {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", 2},
+     GROUP_RUN},
+    {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", GROUP_RUN},
+    {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "Mean time between two sessions (60)",
+     GROUP_RUN},
     {"bad-version", KEY_BAD_VERSION, "SHA|X.Y.Z", 0,
-     "Version that is bad: who ran it was harmed; may be given again", 2},
+     "Version that is bad: who ran it was harmed; may be given again", GROUP_RUN},
     {"max-exposed", KEY_MAX_EXPOSED, "SHARE", 0, "Fail when more devices ever ran a bad version",
-     2},
-    {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", 2},
+     GROUP_RUN},
+    {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", GROUP_RUN},
     {"business", KEY_BUSINESS, "RATE", 0,
      "Requests a minute that each device's app makes to its service, through the gateway's proxy: "
      "check-ins and reports ride on them (0: none, devices check in by themselves)",
-     2},
+     GROUP_RUN},
     {"upstream", KEY_UPSTREAM, "PORT", 0,
      "Be that service: answer at http://127.0.0.1:PORT, which the gateway's proxy.upstream names",
-     2},
-    {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", 2},
+     GROUP_RUN},
+    {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", GROUP_RUN},
     {"retry-base", KEY_RETRY, "MS", 0, "Least wait after a failed request (the runtime's default)",
-     2},
+     GROUP_RUN},
     {"enroll-token", KEY_ENROL, "FILE", 0,
-     "Enrolment token: devices without a credential enrol before anything else", 2},
+     "Enrolment token: devices without a credential enrol before anything else", GROUP_RUN},
     {"credentials", KEY_CREDENTIALS, "FILE", 0,
      "The devices' credentials, all in one file, which a next run finds again (with an enrolment "
      "token: credentials in the folder of --out)",
-     2},
+     GROUP_RUN},
     {"token-file", KEY_TOKEN_FILE, "FILE", 0,
-     "Operator's token (role viewer) to watch the rollout with, on a gateway that asks for one", 2},
+     "Operator's token (role viewer) to watch the rollout with, on a gateway that asks for one",
+     GROUP_RUN},
     {"checkin-interval", KEY_INTERVAL, "SECONDS", 0,
-     "Between check-ins, whatever the gateway says (as it says)", 2},
-    {0, 0, 0, 0, "simulate, in this process:", 3},
-    {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
-    {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", 3},
+     "Between check-ins, whatever the gateway says (as it says)", GROUP_RUN},
+    {0, 0, 0, 0, "simulate, in this process:", GROUP_SIMULATE},
+    {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", GROUP_SIMULATE},
+    {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", GROUP_SIMULATE},
     {"exclusive", KEY_EXCLUSIVE, "SHARE", 0,
-     "Devices that belong to a user with exclusive files, where the version has some (50%)", 3},
+     "Devices that belong to a user with exclusive files, where the version has some (50%)",
+     GROUP_SIMULATE},
     {"target", KEY_TARGET, "EXPR", 0,
-     "Draw only devices that this expression of a rollout's targeting language means", 3},
+     "Draw only devices that this expression of a rollout's targeting language means",
+     GROUP_SIMULATE},
     {"evidence", KEY_EVIDENCE, "FILE", 0,
-     "Write signed evidence of the run there (walle rollout start --evidence)", 3},
+     "Write signed evidence of the run there (walle rollout start --evidence)", GROUP_SIMULATE},
     {"evidence-key", KEY_EVIDENCE_KEY, "FILE", 0,
-     "Private key that signs it: a release key of the root (walle key new)", 3},
-    {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)", 3},
+     "Private key that signs it: a release key of the root (walle key new)", GROUP_SIMULATE},
+    {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)",
+     GROUP_SIMULATE},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -514,10 +526,29 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
     }
 }
 
+// An option of the other command would not be looked at.
+static error_t refuse_other(struct parse *parse, int key)
+{
+    const struct argp_option *row = table;
+    bool local = parse->out->local;
+    while (row->key != key && (row->name != NULL || row->doc != NULL)) {
+        row++;
+    }
+    if (row->name == NULL || row->group != (local ? GROUP_RUN : GROUP_SIMULATE)) {
+        return 0;
+    }
+    (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s is for %s", row->name,
+                         local ? "run: simulate has no gateway" : "simulate");
+    return EINVAL;
+}
+
 static error_t on_option(int key, char *value, struct argp_state *state)
 {
     struct parse *parse = state->input;
     struct sim_options *options = parse->out;
+    if (refuse_other(parse, key) != 0) {
+        return EINVAL;
+    }
     switch (key) {
     case KEY_GATEWAY:
         return take_url(parse, "gateway", value,
@@ -620,15 +651,6 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
 static enum base_status check_local(struct parse *parse)
 {
     struct sim_options *options = parse->out;
-    if (options->enrol_token[0] != '\0' || options->credentials[0] != '\0') {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--enroll-token and --credentials are for run: simulate has no "
-                              "gateway");
-    }
-    if (options->business_rate > 0 || options->upstream_port != 0) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--business and --upstream are for run: simulate has no gateway");
-    }
     if (parse->task != NULL) {
         int a = snprintf(options->manifest, sizeof(options->manifest), "%s/manifest", parse->task);
         int b = snprintf(options->blobs, sizeof(options->blobs), "%s/blobs", parse->task);
@@ -665,10 +687,6 @@ static enum base_status check_run(struct parse *parse)
     }
     if (options->host[0] == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
-    }
-    if (options->evidence[0] != '\0' || options->target != NULL) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--target and --evidence are for simulate");
     }
     if (options->has_key == (options->root_bytes > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,

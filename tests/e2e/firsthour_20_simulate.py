@@ -133,6 +133,23 @@ class Simulate(unittest.TestCase):
         self.assertNotIn("passed", said)
         self.simulate("--evidence", file, "--evidence-key", self.path("stranger.key"))  # without a root, a gateway's settings decide
 
+    # ---- Options of the other command
+
+    def test_options_of_run_alone(self):
+        for option, *value in (("--duration", "3"), ("--until-coverage", "50%"), ("--gateway", "http://127.0.0.1:1"), ("--trust", "00" * 32),
+                               ("--until-stopped",), ("--hints",), ("--dedicated", "1"), ("--tasks", "2"), ("--checkin-interval", "1"),
+                               ("--bad-version", "1.0.0"), ("--business", "1"), ("--credentials", "c"), ("--session-every", "5")):
+            said, _, _, _ = self.simulate(option, *value, code=2)
+            self.assertIn(f"{option} is for run: simulate has no gateway", said)
+
+    def test_options_of_simulate_alone(self):
+        for option, value in (("--max-failure", "5%"), ("--manifest", "m"), ("--blobs", "b"), ("--exclusive", "50%"), ("--target", 'os == "ios"'),
+                              ("--evidence", "e"), ("--evidence-key", "k")):
+            run = subprocess.run([program("walle-fleet-sim"), "run", "--gateway", "http://127.0.0.1:1", "--trust", "00" * 32, option, value],
+                                 capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+            self.assertIn(f"{option} is for simulate", run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
