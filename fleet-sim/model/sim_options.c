@@ -39,3 +39,19 @@ uint32_t sim_options_slots(const struct sim_options *options)
     bool all = options->hints || options->awake_max > options->devices;
     return all ? options->devices : options->awake_max;
 }
+
+bool sim_options_meet(const struct sim_options *options, const struct sim_predicate *predicate)
+{
+    const struct sim_population population = {options->seed, options->beta_per_10000};
+    for (uint32_t i = 0; i < options->devices; i++) {
+        struct sim_traits traits;
+        struct pol_attr items[SIM_ATTRS_COUNT];
+        struct pol_attrs attrs;
+        sim_population_draw(&population, sim_options_index(options, &population, i), &traits);
+        sim_traits_policy(&traits, items, &attrs);
+        if (sim_predicate_match(predicate, &attrs)) {
+            return true;
+        }
+    }
+    return false;
+}

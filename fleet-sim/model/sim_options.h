@@ -101,5 +101,7 @@ uint64_t sim_options_index(const struct sim_options *options,
 // Do `where` and `target` hold for the device with this index?
 bool sim_options_want(const struct sim_options *options, const struct sim_population *population,
                       uint64_t index);
+// Is a device of the fleet like this? Draws them all where none is.
+bool sim_options_meet(const struct sim_options *options, const struct sim_predicate *predicate);
 
 #endif

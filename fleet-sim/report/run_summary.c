@@ -73,6 +73,21 @@ static void print_room(const struct sim_run_result *result, FILE *log)
     }
 }
 
+// Rules of --bad that went wrong nowhere, as no device is like them. Of a simulation they are
+// refused.
+static void print_rules(const struct sim_run_result *result, FILE *log)
+{
+    const struct sim_bad_release *bad = &result->options->bad;
+    for (uint32_t i = 0; !result->options->local && i < bad->rule_count; i++) {
+        if (!sim_options_meet(result->options, &bad->rules[i].predicate)) {
+            (void)fprintf(log,
+                          "  WARNING     --bad, rule %u of %u: no device of this run is like its "
+                          "predicate, so it went wrong on none\n",
+                          i + 1, bad->rule_count);
+        }
+    }
+}
+
 // When, of what, where, by what.
 static void print_about(const struct sim_run_result *result, FILE *log)
 {
@@ -200,6 +215,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     }
     print_uncounted(result, log);
     print_room(result, log);
+    print_rules(result, log);
     print_own(result, log);
     print_business(result, log);
     if (view != NULL && view->denied) {

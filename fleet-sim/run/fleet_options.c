@@ -6,6 +6,7 @@
 
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
+#include "run/option_checks.h"
 
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
@@ -81,106 +82,118 @@ enum key {
     KEY_DEVICES = 'n',
 };
 
+// Groups of the table: whose an option is. The other command refuses it.
+enum group { GROUP_BOTH = 1, GROUP_RUN, GROUP_SIMULATE };
+
 static const struct argp_option table[] = {
-    {0, 0, 0, 0, "Both commands:", 1},
-    {"devices", KEY_DEVICES, "N", 0, "Virtual devices (1000)", 1},
-    {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", 1},
-    {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", 1},
-    {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", 1},
-    {"where", KEY_WHERE, "PREDICATE", 0, "Draw only devices like this", 1},
+    {0, 0, 0, 0, "Both commands:", GROUP_BOTH},
+    {"devices", KEY_DEVICES, "N", 0, "Virtual devices (1000)", GROUP_BOTH},
+    {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", GROUP_BOTH},
+    {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", GROUP_BOTH},
+    {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", GROUP_BOTH},
+    {"where", KEY_WHERE, "PREDICATE", 0, "Draw only devices like this", GROUP_BOTH},
     {"task", KEY_TASK, "NAME|DIR", 0,
      "run: task the ledger follows (the first one offered); simulate: folder made by walle task "
      "build",
-     1},
+     GROUP_BOTH},
     {"bad", KEY_BAD, "RULE", 0,
      "'PREDICATE => BEHAVIOUR @ PROBABILITY [each]' on the bad versions; behaviours: crash, "
      "exception [N], hang, slow [MS], wrong; 'each' draws anew at each activation; may be given "
      "again",
-     1},
+     GROUP_BOTH},
     {"real-every", KEY_REAL_EVERY, "N", 0,
-     "One device in N does all work for real, nothing shared (10000; 0: none)", 1},
-    {"awake", KEY_AWAKE, "N", 0, "Devices in memory at once (4096)", 1},
-    {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", 1},
-    {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)", 1},
-    {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", 1},
+     "One device in N does all work for real, nothing shared (10000; 0: none)", GROUP_BOTH},
+    {"awake", KEY_AWAKE, "N", 0, "Devices in memory at once (4096)", GROUP_BOTH},
+    {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", GROUP_BOTH},
+    {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)",
+     GROUP_BOTH},
+    {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", GROUP_BOTH},
     {"behaviour", KEY_BEHAVIOUR, "none|ipv|triggers|FILE", 0,
      "What users do: nothing; item page views as generated; what the tasks' triggers ask for; or "
      "sessions of a log in the form of walle-device --events. Starts tasks and feeds the tunnel "
      "(run: none, simulate: triggers)",
-     1},
+     GROUP_BOTH},
     {"sessions", KEY_SESSIONS, "N", 0,
      "Sessions of each device; a run without another goal then ends (run: 0, no end; simulate: 10)",
-     1},
-    {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "run: mean time between two (60)", 1},
-    {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", 1},
+     GROUP_BOTH},
+    {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", GROUP_BOTH},
     {"wrong-clocks", KEY_WRONG_CLOCKS, "SHARE", 0,
      "Devices whose wall clock is wrong: a quarter of them was never set, it is 1970 there (0%)",
-     1},
+     GROUP_BOTH},
     {"clock-off", KEY_CLOCK_OFF, "DAYS", 0, "The others' are wrong by up to this, either way (400)",
-     1},
+     GROUP_BOTH},
     {"root", KEY_ROOT, "FILE", 0,
-     "Root that every device is born with (walle root init makes one): who may sign what", 1},
-    {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
-    {0, 0, 0, 0, "run, against a gateway:", 2},
-    {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", 2},
-    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections", 2},
-    {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", 2},
+     "Root that every device is born with (walle root init makes one): who may sign what",
+     GROUP_BOTH},
+    {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
+    {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
+    {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", GROUP_RUN},
+    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
+     GROUP_RUN},
+    {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", GROUP_RUN},
     {"tasks", KEY_TASKS, "N", 0,
      "Tasks that a device holds at most, 1 to 64: what goes beyond is not offered to it (32, as a "
      "device by itself; 2 where more than 10000 are in memory at once, as with --hints)",
-     2},
-    {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", 2},
+     GROUP_RUN},
+    {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", GROUP_RUN},
     {"trust", KEY_TRUST, "HEX", 0,
-     "Instead of a root: the one public key that releases are signed with", 2},
-    {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", 2},
-    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version", 2},
-    {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", 2},
-    {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", 2},
+     "Instead of a root: the one public key that releases are signed with", GROUP_RUN},
+    {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", GROUP_RUN},
+    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version",
+     GROUP_RUN},
+    {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", GROUP_RUN},
+    {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", GROUP_RUN},
     {"until-stopped", KEY_UNTIL_STOPPED, 0, 0,
-     "SIGTERM or SIGINT is the end of the run then, and no interruption", 2},
+     "SIGTERM or SIGINT is the end of the run then, and no interruption", GROUP_RUN},
     {"content-mib", KEY_CONTENT, "N", 0,
      "MiB of all that a device pulls, as the preflight counts it: each thread keeps it once, and "
      "so "
      "does each device that shares nothing (1; simulate knows)",
-     2},
-    {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", 2},
+     GROUP_RUN},
+    {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", GROUP_RUN},
+    {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "Mean time between two sessions (60)",
+     GROUP_RUN},
     {"bad-version", KEY_BAD_VERSION, "SHA|X.Y.Z", 0,
-     "Version that is bad: who ran it was harmed; may be given again", 2},
+     "Version that is bad: who ran it was harmed; may be given again", GROUP_RUN},
     {"max-exposed", KEY_MAX_EXPOSED, "SHARE", 0, "Fail when more devices ever ran a bad version",
-     2},
-    {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", 2},
+     GROUP_RUN},
+    {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", GROUP_RUN},
     {"business", KEY_BUSINESS, "RATE", 0,
      "Requests a minute that each device's app makes to its service, through the gateway's proxy: "
      "check-ins and reports ride on them (0: none, devices check in by themselves)",
-     2},
+     GROUP_RUN},
     {"upstream", KEY_UPSTREAM, "PORT", 0,
      "Be that service: answer at http://127.0.0.1:PORT, which the gateway's proxy.upstream names",
-     2},
-    {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", 2},
+     GROUP_RUN},
+    {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", GROUP_RUN},
     {"retry-base", KEY_RETRY, "MS", 0, "Least wait after a failed request (the runtime's default)",
-     2},
+     GROUP_RUN},
     {"enroll-token", KEY_ENROL, "FILE", 0,
-     "Enrolment token: devices without a credential enrol before anything else", 2},
+     "Enrolment token: devices without a credential enrol before anything else", GROUP_RUN},
     {"credentials", KEY_CREDENTIALS, "FILE", 0,
      "The devices' credentials, all in one file, which a next run finds again (with an enrolment "
      "token: credentials in the folder of --out)",
-     2},
+     GROUP_RUN},
     {"token-file", KEY_TOKEN_FILE, "FILE", 0,
-     "Operator's token (role viewer) to watch the rollout with, on a gateway that asks for one", 2},
+     "Operator's token (role viewer) to watch the rollout with, on a gateway that asks for one",
+     GROUP_RUN},
     {"checkin-interval", KEY_INTERVAL, "SECONDS", 0,
-     "Between check-ins, whatever the gateway says (as it says)", 2},
-    {0, 0, 0, 0, "simulate, in this process:", 3},
-    {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
-    {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", 3},
+     "Between check-ins, whatever the gateway says (as it says)", GROUP_RUN},
+    {0, 0, 0, 0, "simulate, in this process:", GROUP_SIMULATE},
+    {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", GROUP_SIMULATE},
+    {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", GROUP_SIMULATE},
     {"exclusive", KEY_EXCLUSIVE, "SHARE", 0,
-     "Devices that belong to a user with exclusive files, where the version has some (50%)", 3},
+     "Devices that belong to a user with exclusive files, where the version has some (50%)",
+     GROUP_SIMULATE},
     {"target", KEY_TARGET, "EXPR", 0,
-     "Draw only devices that this expression of a rollout's targeting language means", 3},
+     "Draw only devices that this expression of a rollout's targeting language means",
+     GROUP_SIMULATE},
     {"evidence", KEY_EVIDENCE, "FILE", 0,
-     "Write signed evidence of the run there (walle rollout start --evidence)", 3},
+     "Write signed evidence of the run there (walle rollout start --evidence)", GROUP_SIMULATE},
     {"evidence-key", KEY_EVIDENCE_KEY, "FILE", 0,
-     "Private key that signs it: a release key of the root (walle key new)", 3},
-    {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)", 3},
+     "Private key that signs it: a release key of the root (walle key new)", GROUP_SIMULATE},
+    {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)",
+     GROUP_SIMULATE},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -188,7 +201,7 @@ struct parse {
     struct sim_options *out;
     struct base_error *error;
     const char *task;
-    const char *where;
+    struct sim_words words;
 };
 
 static error_t refuse(struct parse *parse, const char *option, const char *value, const char *what)
@@ -276,7 +289,7 @@ static error_t take_rule(struct parse *parse, const char *value)
                              inner.text);
         return EINVAL;
     }
-    bad->rule_count++;
+    parse->words.bad[bad->rule_count++] = value;
     return 0;
 }
 
@@ -387,6 +400,7 @@ static error_t take_root(struct parse *parse, const char *path)
         return EINVAL;
     }
     options->root_bytes = (uint32_t)size;
+    parse->words.root = path;
     return 0;
 }
 
@@ -512,10 +526,29 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
     }
 }
 
+// An option of the other command would not be looked at.
+static error_t refuse_other(struct parse *parse, int key)
+{
+    const struct argp_option *row = table;
+    bool local = parse->out->local;
+    while (row->key != key && (row->name != NULL || row->doc != NULL)) {
+        row++;
+    }
+    if (row->name == NULL || row->group != (local ? GROUP_RUN : GROUP_SIMULATE)) {
+        return 0;
+    }
+    (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s is for %s", row->name,
+                         local ? "run: simulate has no gateway" : "simulate");
+    return EINVAL;
+}
+
 static error_t on_option(int key, char *value, struct argp_state *state)
 {
     struct parse *parse = state->input;
     struct sim_options *options = parse->out;
+    if (refuse_other(parse, key) != 0) {
+        return EINVAL;
+    }
     switch (key) {
     case KEY_GATEWAY:
         return take_url(parse, "gateway", value,
@@ -552,7 +585,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         parse->task = value;
         return 0;
     case KEY_WHERE:
-        parse->where = value;
+        parse->words.where = value;
         return take_where(parse, value);
     case KEY_TARGET:
         return take_target(parse, value);
@@ -615,56 +648,9 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
     }
 }
 
-// Evidence is of the target and of nothing narrower.
-static enum base_status check_evidence(const struct parse *parse)
-{
-    const struct sim_options *options = parse->out;
-    if ((options->evidence[0] == '\0') != (options->evidence_key[0] == '\0')) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--evidence FILE and --evidence-key FILE go together");
-    }
-    if (options->evidence[0] != '\0' &&
-        access(options->evidence, F_OK) == 0) { // said before the run
-        return base_error_set(parse->error, BASE_ERR_EXISTS,
-                              "--evidence: %.100s is there already: evidence is a new file",
-                              options->evidence);
-    }
-    if (options->evidence[0] != '\0' &&
-        (options->where.cond_count > 0 || options->bad.rule_count > 0)) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--evidence is of the version as it is, on all that --target means: "
-                              "neither --where nor --bad goes with it");
-    }
-    return BASE_OK;
-}
-
-// A run of devices that nobody is shows nothing.
-static enum base_status check_somebody(const struct parse *parse)
-{
-    const struct sim_options *options = parse->out;
-    const struct sim_population population = {options->seed, options->beta_per_10000};
-    bool where = options->where.cond_count > 0;
-    if (sim_options_want(options, &population, sim_options_index(options, &population, 0))) {
-        return BASE_OK;
-    }
-    return base_error_set(
-        parse->error, BASE_ERR_NOT_FOUND, "--%s: no virtual device is like this: %.100s%s%.100s",
-        where ? "where" : "target", where ? parse->where : "",
-        where && options->target != NULL ? ", --target: " : "", options->target_text);
-}
-
 static enum base_status check_local(struct parse *parse)
 {
     struct sim_options *options = parse->out;
-    if (options->enrol_token[0] != '\0' || options->credentials[0] != '\0') {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--enroll-token and --credentials are for run: simulate has no "
-                              "gateway");
-    }
-    if (options->business_rate > 0 || options->upstream_port != 0) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--business and --upstream are for run: simulate has no gateway");
-    }
     if (parse->task != NULL) {
         int a = snprintf(options->manifest, sizeof(options->manifest), "%s/manifest", parse->task);
         int b = snprintf(options->blobs, sizeof(options->blobs), "%s/blobs", parse->task);
@@ -684,13 +670,13 @@ static enum base_status check_local(struct parse *parse)
         (void)snprintf(options->bad_versions[0], SIM_TEXT_MAX, "*");
         options->bad_version_count = 1;
     }
-    BASE_TRY(check_evidence(parse));
+    BASE_TRY(sim_check_evidence(options, &parse->words, parse->error));
     if (options->sessions == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --sessions N above 0, or --behaviour none");
     }
-    options->hints = false;
-    return check_somebody(parse);
+    BASE_TRY(sim_check_somebody(options, &parse->words, parse->error));
+    return sim_check_rules(options, &parse->words, parse->error);
 }
 
 static enum base_status check_run(struct parse *parse)
@@ -701,10 +687,6 @@ static enum base_status check_run(struct parse *parse)
     }
     if (options->host[0] == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
-    }
-    if (options->evidence[0] != '\0' || options->target != NULL) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "--target and --evidence are for simulate");
     }
     if (options->has_key == (options->root_bytes > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
@@ -736,7 +718,7 @@ static enum base_status check_run(struct parse *parse)
     if (options->hints && options->per_carrier == PER_CARRIER_DEFAULT) {
         options->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
     }
-    return check_somebody(parse);
+    return sim_check_somebody(options, &parse->words, parse->error);
 }
 
 enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
@@ -769,13 +751,14 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "1 an invariant broke, the release failed, or a goal was missed; "
         "2 usage, 3 refused by the preflight, 4 files or memory, "
         "5 interrupted by a signal before its end: neither passed nor failed, "
-        "6 no device is like --where and --target, 7 no gateway answered, "
+        "6 no device is like --where and --target, or of a simulation like a rule of --bad, "
+        "7 no gateway answered, "
         "8 nobody came online, 9 no release reached anybody, "
         "10 there was no release: nothing was there to be judged.",
         NULL,
         NULL,
         NULL};
-    struct parse parse = {out, error, NULL, NULL};
+    struct parse parse = {.out = out, .error = error};
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
     static char run[] = "walle-fleet-sim run";

@@ -95,6 +95,61 @@ class Simulate(unittest.TestCase):
         self.assertIn(f"{DEVICES - result['completed']} did not come to run it, and count as failed", shown)
         self.assertIn("failures_over_limit", self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["cause"]["reason"])
 
+    # ---- Rules that meet nobody
+
+    def test_a_rule_that_meets_no_device(self):
+        rule = 'os == "iOS" => crash @ 1'
+        said, _, _, _ = self.simulate("--bad", rule, code=6)
+        self.assertIn(f"--bad: none of the {DEVICES} virtual devices is like this: {rule}", said)
+        said, _, _, _ = self.simulate("--bad", 'os == "ios" => crash @ 1', "--bad", rule, code=6)
+        self.assertIn(rule, said)
+        self.simulate("--where", "os == ios", "--bad", 'os == "android" => crash @ 1', code=6)
+        _, last, _, _ = self.simulate("--bad", 'os == "ios" => crash @ 1', code=1)
+        self.assertRegex(last, rf"^FAILED: \d+ of {DEVICES} devices failed")
+
+    def test_a_rule_that_meets_no_device_of_a_run(self):
+        """It is a warning at the end there."""
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--devices", "5", "--gateway", self.stack.gateway.url, *self.rooted(),
+                              "--enroll-token", self.stack.enroll_token, "--task", TASK, "--duration", "2", "--no-live", "--out", self.path("run"),
+                              "--bad-version", "1.0.0", "--bad", "all => crash", "--bad", "os == iOS => crash"], capture_output=True, text=True,
+                             timeout=120, stdin=subprocess.DEVNULL)
+        warnings = [line for line in run.stdout.splitlines() if "--bad, rule" in line]
+        self.assertEqual(len(warnings), 1, run.stdout + run.stderr)
+        self.assertIn("WARNING     --bad, rule 2 of 2: no device of this run is like its predicate", warnings[0])
+
+    # ---- Evidence that no gateway takes
+
+    def test_a_key_that_is_no_release_key(self):
+        for name in ("stranger.key", "root.key"):
+            if not os.path.exists(self.path(name)):
+                self.stack.walle("key", "new", "--out", self.path(name))
+            file = self.path("never.json")
+            said, _, _, _ = self.simulate(*self.rooted(), "--evidence", file, "--evidence-key", self.path(name), code=2)
+            self.assertIn(f"--evidence-key {self.path(name)}: no release key of {TASK} in --root {self.path('root.1')}", said)
+            self.assertNotIn("passed", said)
+            self.assertFalse(os.path.exists(file))
+        said, _, _, _ = self.simulate("--evidence", file, "--evidence-key", self.path("nowhere.key"), code=2)
+        self.assertRegex(said, r"--evidence-key: .*nowhere\.key: No such file")
+        self.assertNotIn("passed", said)
+        self.simulate("--evidence", file, "--evidence-key", self.path("stranger.key"))  # without a root, a gateway's settings decide
+
+    # ---- Options of the other command
+
+    def test_options_of_run_alone(self):
+        for option, *value in (("--duration", "3"), ("--until-coverage", "50%"), ("--gateway", "http://127.0.0.1:1"), ("--trust", "00" * 32),
+                               ("--until-stopped",), ("--hints",), ("--dedicated", "1"), ("--tasks", "2"), ("--checkin-interval", "1"),
+                               ("--bad-version", "1.0.0"), ("--business", "1"), ("--credentials", "c"), ("--session-every", "5")):
+            said, _, _, _ = self.simulate(option, *value, code=2)
+            self.assertIn(f"{option} is for run: simulate has no gateway", said)
+
+    def test_options_of_simulate_alone(self):
+        for option, value in (("--max-failure", "5%"), ("--manifest", "m"), ("--blobs", "b"), ("--exclusive", "50%"), ("--target", 'os == "ios"'),
+                              ("--evidence", "e"), ("--evidence-key", "k")):
+            run = subprocess.run([program("walle-fleet-sim"), "run", "--gateway", "http://127.0.0.1:1", "--trust", "00" * 32, option, value],
+                                 capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+            self.assertIn(f"{option} is for simulate", run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -252,7 +252,7 @@ static void test_options(void **state)
     run[7] = "/nowhere";
     parse(run, 10, &options, "--enroll-token: /nowhere: No such file");
     const char *simulate[] = {"walle-fleet-sim", "simulate", "--task", "t", "--credentials", "c"};
-    parse(simulate, 6, &options, "are for run");
+    parse(simulate, 6, &options, "--credentials is for run");
 }
 
 int main(void)

@@ -1,0 +1,124 @@
+// Checks of options that look further than at one word: at the population, at the root and at
+// files. fleet_options.c calls them when all words were read, on the main thread. What they refuse
+// is refused before anything starts, in words that name the option.
+#include "run/option_checks.h"
+
+#include "ports/sim_local_file.h"
+#include "signing/signing.h"
+#include "wire/manifest.h"
+#include "wire/trust/root.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Is one of these keys a release key of the task?
+static bool may_release(const struct wire_root *root, const struct wire_delegation *delegation,
+                        const struct signing_keys *keys)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < keys->count; i++) {
+        uint8_t key[WIRE_PUBLIC_KEY_BYTES];
+        signing_key_public(keys->keys[i], key);
+        for (uint32_t k = 0; k < root->key_count; k++) {
+            bool of_role = (delegation->role.keys >> k & 1u) != 0;
+            found = found || (of_role && memcmp(root->keys[k], key, sizeof(key)) == 0);
+        }
+    }
+    return found;
+}
+
+// A root that lets nobody release the task is refused when the version is loaded.
+static enum base_status check_signer(const struct sim_options *options,
+                                     const struct sim_words *words, struct base_str task,
+                                     struct base_error *error)
+{
+    struct wire_verifier verifier = signing_verifier();
+    struct signing_keys keys;
+    struct wire_root root;
+    struct base_error inner = {0};
+    if (signing_keys_load(options->evidence_key, &keys, &inner) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "--evidence-key: %s", inner.text);
+    }
+    bool rooted = options->root_bytes > 0 &&
+                  wire_root_open(options->root, options->root_bytes, &verifier, &root) == BASE_OK;
+    const struct wire_delegation *delegation = rooted ? wire_root_delegation(&root, task) : NULL;
+    bool known = delegation == NULL || may_release(&root, delegation, &keys);
+    signing_keys_done(&keys);
+    return known ? BASE_OK
+                 : base_error_set(error, BASE_ERR_INVALID,
+                                  "--evidence-key %.50s: no release key of %.40s in --root %.50s: "
+                                  "gateways refuse what it signs",
+                                  options->evidence_key, task.data, words->root);
+}
+
+// The version's task says which keys may release it. Whatever is wrong with the manifest is found
+// when it is loaded.
+static enum base_status check_key(const struct sim_options *options, const struct sim_words *words,
+                                  struct base_error *error)
+{
+    struct base_buffer bytes;
+    char task[WIRE_TASK_NAME_MAX + 1] = "";
+    struct wire_manifest *manifest = malloc(sizeof(*manifest));
+    if (manifest != NULL &&
+        sim_local_read(options->manifest, WIRE_MANIFEST_BYTES_MAX, &bytes, NULL) == BASE_OK) {
+        if (wire_manifest_parse(bytes.data, bytes.size, manifest) == BASE_OK) {
+            (void)snprintf(task, sizeof(task), "%.*s", (int)manifest->task_name.size,
+                           manifest->task_name.data);
+        }
+        base_buffer_done(&bytes);
+    }
+    free(manifest);
+    return task[0] != '\0' ? check_signer(options, words, base_str_of(task), error) : BASE_OK;
+}
+
+enum base_status sim_check_evidence(const struct sim_options *options,
+                                    const struct sim_words *words, struct base_error *error)
+{
+    if ((options->evidence[0] == '\0') != (options->evidence_key[0] == '\0')) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--evidence FILE and --evidence-key FILE go together");
+    }
+    if (options->evidence[0] == '\0') {
+        return BASE_OK;
+    }
+    if (access(options->evidence, F_OK) == 0) { // said before the run
+        return base_error_set(error, BASE_ERR_EXISTS,
+                              "--evidence: %.100s is there already: evidence is a new file",
+                              options->evidence);
+    }
+    if (options->where.cond_count > 0 || options->bad.rule_count > 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--evidence is of the version as it is, on all that --target means: "
+                              "neither --where nor --bad goes with it");
+    }
+    return check_key(options, words, error);
+}
+
+enum base_status sim_check_somebody(const struct sim_options *options,
+                                    const struct sim_words *words, struct base_error *error)
+{
+    const struct sim_population population = {options->seed, options->beta_per_10000};
+    bool where = options->where.cond_count > 0;
+    if (sim_options_want(options, &population, sim_options_index(options, &population, 0))) {
+        return BASE_OK;
+    }
+    return base_error_set(
+        error, BASE_ERR_NOT_FOUND, "--%s: no virtual device is like this: %.100s%s%.100s",
+        where ? "where" : "target", where ? words->where : "",
+        where && options->target != NULL ? ", --target: " : "", options->target_text);
+}
+
+enum base_status sim_check_rules(const struct sim_options *options, const struct sim_words *words,
+                                 struct base_error *error)
+{
+    for (uint32_t i = 0; i < options->bad.rule_count; i++) {
+        if (!sim_options_meet(options, &options->bad.rules[i].predicate)) {
+            return base_error_set(error, BASE_ERR_NOT_FOUND,
+                                  "--bad: none of the %u virtual devices is like this: %.100s",
+                                  options->devices, words->bad[i]);
+        }
+    }
+    return BASE_OK;
+}
