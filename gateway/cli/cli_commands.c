@@ -44,6 +44,7 @@ static const struct {
     {"rollout", "list", CLI_OPTION_TASK, "Only rollouts of this task"},
     {"device", "why", CLI_OPTION_TASK, "The task to explain"},
     {"root", "show", CLI_OPTION_OUT, "With --served: keep it in this new file, as it was signed"},
+    {"root", "sign", CLI_OPTION_FROM, "The root that FILE follows, whose root keys sign as well"},
     {"root", NULL, CLI_OPTION_KEY, "Private root key that signs; repeat it when several sign"},
     {"root", NULL, CLI_OPTION_THRESHOLD, "Root keys that must sign (a majority)"},
     {"root", NULL, CLI_OPTION_EXPIRES, "The root is good this long (365)"},

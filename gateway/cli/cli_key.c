@@ -19,6 +19,10 @@ static enum cli_exit save_pair(const struct signing_key *key, const char *path, 
     if (snprintf(public_path, sizeof(public_path), "%s.pub", path) >= CLI_PATH_MAX) {
         return cli_fail(CLI_EXIT_USAGE, "--out: path too long");
     }
+    if (access(path, F_OK) != 0 && access(public_path, F_OK) == 0) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s exists already and is not replaced: name another file",
+                        public_path);
+    }
     int size = snprintf(line, sizeof(line), "%s\n", hex);
     if (signing_key_save(key, path, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);

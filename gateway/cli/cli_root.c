@@ -359,7 +359,10 @@ enum cli_exit cli_root_rotate(struct cli *cli)
     if (!cli_given(cli, CLI_OPTION_OUT)) {
         return cli_fail(CLI_EXIT_USAGE, "--out FILE is missing: where the new root goes");
     }
-    enum cli_exit code = read_root(cli->args[0], &file);
+    enum cli_exit code = check_is_new(cli->values[CLI_OPTION_OUT]);
+    if (code == CLI_EXIT_OK) {
+        code = read_root(cli->args[0], &file);
+    }
     if (code != CLI_EXIT_OK) {
         return code;
     }
@@ -369,8 +372,62 @@ enum cli_exit cli_root_rotate(struct cli *cli)
     return make_root(cli, &edit, false, cli->values[CLI_OPTION_OUT]);
 }
 
+static void root_members(const struct root_file *file, struct root_keys *out)
+{
+    struct root_edit edit;
+
+    root_edit_of(&file->root, &edit);
+    *out = edit.roles[WIRE_ROLE_ROOT];
+}
+
+// What another key signs counts for nobody. `before`: the root that it follows, without bytes where
+// none was named.
+static enum cli_exit check_cosigners(const struct signing_keys *keys, const struct root_file *file,
+                                     const struct root_file *before)
+{
+    struct root_keys members;
+    struct root_keys earlier = {.count = 0};
+
+    root_members(file, &members);
+    if (before->bytes != NULL) {
+        root_members(before, &earlier);
+    }
+    for (uint32_t i = 0; i < keys->count; i++) {
+        char own[KEYS_TEXT_MAX];
+        char roots[KEYS_TEXT_MAX];
+        struct root_keys one = {.count = 1};
+        signing_key_public(keys->keys[i], one.keys[0]);
+        if (!root_keys_have(&members, one.keys[0]) && !root_keys_have(&earlier, one.keys[0])) {
+            list_keys(&one, own, sizeof(own));
+            list_keys(&members, roots, sizeof(roots));
+            return cli_fail(CLI_EXIT_LOCAL, "--key %s is none of the root's keys, which are %s%s",
+                            own, roots,
+                            before->bytes == NULL && file->root.version > 1
+                                ? "; one of the root before it signs with --from FILE, that root"
+                                : "");
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+// The root that `file` follows.
+static enum cli_exit read_before(const struct cli *cli, const struct root_file *file,
+                                 struct root_file *out)
+{
+    if (!cli_given(cli, CLI_OPTION_FROM)) {
+        return CLI_EXIT_OK;
+    }
+    enum cli_exit code = read_root(cli->values[CLI_OPTION_FROM], out);
+    return code != CLI_EXIT_OK || out->root.version + 1 == file->root.version
+               ? code
+               : cli_fail(CLI_EXIT_LOCAL, "--from %s: root %llu, which root %llu does not follow",
+                          cli->values[CLI_OPTION_FROM], (unsigned long long)out->root.version,
+                          (unsigned long long)file->root.version);
+}
+
 enum cli_exit cli_root_sign(struct cli *cli)
 {
+    struct root_file before = {.bytes = NULL};
     struct root_file file = {.bytes = NULL};
     struct signing_keys keys = {.count = 0};
     struct base_error error = {0};
@@ -382,6 +439,12 @@ enum cli_exit cli_root_sign(struct cli *cli)
         code = read_root(cli->args[0], &file);
     }
     if (code == CLI_EXIT_OK) {
+        code = read_before(cli, &file, &before);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = check_cosigners(&keys, &file, &before);
+    }
+    if (code == CLI_EXIT_OK) {
         enum base_status status =
             signing_add(&keys, file.bytes, file.size, bytes, sizeof(bytes), &size);
         if (status != BASE_OK) {
@@ -390,6 +453,7 @@ enum cli_exit cli_root_sign(struct cli *cli)
             code = local(&error);
         }
     }
+    free(before.bytes);
     free(file.bytes);
     signing_keys_done(&keys);
     return code;
@@ -413,7 +477,7 @@ static json_t *keys_json(const struct root_keys *keys)
     return list;
 }
 
-// Which keys of the list signed.
+// Which of its root keys signed: what others sign counts for nobody.
 static json_t *signers_json(const struct root_file *file)
 {
     struct wire_verifier verifier = signing_verifier();
@@ -421,7 +485,8 @@ static json_t *signers_json(const struct root_file *file)
 
     for (uint32_t i = 0; i < file->root.key_count; i++) {
         struct wire_role one = {.threshold = 1, .keys = (uint16_t)(1u << i)};
-        if (wire_root_verify(&file->root, &one, 1, &file->envelope, &verifier) == BASE_OK) {
+        if ((file->root.roles[WIRE_ROLE_ROOT].keys & one.keys) != 0 &&
+            wire_root_verify(&file->root, &one, 1, &file->envelope, &verifier) == BASE_OK) {
             (void)json_array_append_new(list, hex_of(file->root.keys[i]));
         }
     }
@@ -487,7 +552,7 @@ static void print_root(const json_t *root)
                (unsigned long long)cli_json_u64(role, "wide"));
         print_keys(role);
     }
-    printf("signed by %zu of these keys\n", json_array_size(json_object_get(root, "signed_by")));
+    printf("signed by %zu of its root keys\n", json_array_size(json_object_get(root, "signed_by")));
 }
 
 // The file that is named, or with --served the gateway's.
@@ -557,13 +622,23 @@ static enum cli_exit push_path(const struct cli *cli, char out[CLI_PATH_MAX])
                : cli_fail(CLI_EXIT_USAGE, "--reason is too long");
 }
 
-static void say_pushed(const struct root_file *file, const struct cli_answer *answer)
+static void say_pushed(const struct cli *cli, const struct root_file *file,
+                       const struct cli_answer *answer)
 {
+    json_t *trust = served_ask(cli, "GET", "/api/v1/trust", NULL);
+    uint64_t served = cli_json_u64(trust, "root_version");
+
     json_t *said = answer->body_bytes > 0
                        ? json_loadb(answer->body, answer->body_bytes, JSON_REJECT_DUPLICATES, NULL)
                        : NULL;
 
-    printf("root %llu is served\n", (unsigned long long)file->root.version);
+    json_decref(trust);
+    if (served > file->root.version) {
+        printf("root %llu is known already, root %llu is the one that is served\n",
+               (unsigned long long)file->root.version, (unsigned long long)served);
+    } else {
+        printf("root %llu is served\n", (unsigned long long)file->root.version);
+    }
     if (json_is_false(json_object_get(said, "keys_match"))) {
         fputs("walle: warning: the newest root does not name this gateway's keys: devices take no "
               "release from it\n",
@@ -597,7 +672,7 @@ enum cli_exit cli_root_push(struct cli *cli)
         }
     }
     if (code == CLI_EXIT_OK && !cli->json) {
-        say_pushed(&file, &answer);
+        say_pushed(cli, &file, &answer);
     } else if (code == CLI_EXIT_OK) {
         printf("%s\n", answer.body != NULL ? answer.body : "{}");
     }

@@ -250,8 +250,9 @@ class Gateway(unittest.TestCase):
                                          r"them is named with --member, beside those that stay\n$")
             self.assertFalse(os.path.exists(path("root.2")))
         rotate("--key", path("a.key"))
+        os.remove(path("root.2"))
         rotate("--key", path("a.key"), "--key", path("b.key"), "--key", path("new.key"), "--member", path("a.key.pub"), "--member", path("new.key.pub"))
-        self.assertIn("signed by 2 of these keys", self.stack.walle("root", "show", path("root.2")).stdout)
+        self.assertIn("signed by 2 of its root keys", self.stack.walle("root", "show", path("root.2")).stdout)
 
 
 if __name__ == "__main__":

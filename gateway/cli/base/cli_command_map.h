@@ -22,7 +22,9 @@
      "  walle root rotate root.1 --out root.2 --key a.key --key b.key --release new-ci.key.pub", \
      ROOT_BITS, 1, 1, cli_root_rotate) \
     X("root", "sign", "FILE", "Add signatures to a root, where the keys are.", \
-     "  walle root sign root.2 --key c.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1, cli_root_sign) \
+     "  walle root sign root.2 --key c.key\n" \
+     "  walle root sign root.2 --key old.key --from root.1   with a key of the root before it", \
+     CLI_BIT(KEY) | CLI_BIT(FROM) | CLI_BIT(FORMAT), 1, 1, cli_root_sign) \
     X("root", "show", "[FILE]", "Show a root: roles, keys, thresholds, who signed.", \
      "  walle root show root.2\n" \
      "  walle root show --served --out root.2      the one that the gateway serves, kept as a file", \

@@ -15,9 +15,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *served_ask(const struct cli *cli, const char *method, const char *path, const json_t *body)
+// UNREACHABLE where there is no answer; *out NULL: it is no good one, and nothing is said of that.
+static enum cli_exit ask(const struct cli *cli, const struct cli_call *call, json_t **out)
 {
     struct cli_answer answer = {0};
+    enum cli_exit code = cli_http_call(cli, call, &answer);
+
+    *out = code == CLI_EXIT_OK && answer.status == 200
+               ? json_loadb(answer.body, answer.body_bytes, 0, NULL)
+               : NULL;
+    cli_answer_done(&answer);
+    return code;
+}
+
+json_t *served_ask(const struct cli *cli, const char *method, const char *path, const json_t *body)
+{
     char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
     struct cli_call call = {.method = method,
                             .path = path,
@@ -26,10 +38,7 @@ json_t *served_ask(const struct cli *cli, const char *method, const char *path, 
                             .body_bytes = text != NULL ? strlen(text) : 0};
     json_t *out = NULL;
 
-    if (cli_http_call(cli, &call, &answer) == CLI_EXIT_OK && answer.status == 200) {
-        out = json_loadb(answer.body, answer.body_bytes, 0, NULL);
-    }
-    cli_answer_done(&answer);
+    (void)ask(cli, &call, &out);
     free(text);
     return out;
 }
@@ -38,18 +47,20 @@ enum cli_exit served_root_fetch(const struct cli *cli, uint8_t **out_bytes, size
 {
     char path[64];
     struct cli_answer answer = {0};
-    struct cli_call call = {.method = "GET", .path = path};
-    json_t *trust = served_ask(cli, "GET", "/api/v1/trust", NULL);
+    struct cli_call call = {.method = "GET", .path = "/api/v1/trust"};
+    json_t *trust = NULL;
+    enum cli_exit code = ask(cli, &call, &trust);
     uint64_t version = cli_json_u64(trust, "root_version");
 
     json_decref(trust);
     *out_bytes = NULL;
     *out_size = 0;
     if (version == 0) {
-        return CLI_EXIT_OK;
+        return code;
     }
     (void)snprintf(path, sizeof(path), "/v1/meta/root/%llu", (unsigned long long)version);
-    enum cli_exit code = cli_http_call(cli, &call, &answer);
+    call.path = path;
+    code = cli_http_call(cli, &call, &answer);
     if (code == CLI_EXIT_OK && answer.status != 200) {
         code = cli_fail(CLI_EXIT_REFUSED, "root %llu: the gateway answered %ld",
                         (unsigned long long)version, answer.status);

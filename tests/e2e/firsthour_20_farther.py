@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""What somebody meets who goes on from the first rollout: stages of one's own, keys that change hands, a second root.
+`walle` refuses what would wait for ever or be lost, and says what is so."""
+import json
+import os
+import subprocess
+import unittest
+
+from walle_stack import Stack, program
+
+SCRIPT = "import walle\nwalle.result({})\n"
+DOWN = "http://127.0.0.1:1"
+
+
+def stage(name, kind, **fields):
+    return {"name": name, "kind": kind, "percent": 100, "min_sample": 1, "max_failure": 0.5, **fields}
+
+
+class Farther(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+
+    def path(self, name):
+        return self.stack.path(name)
+
+    def alone(self, *arguments):
+        """Without a gateway, or with one that --gateway names."""
+        return subprocess.run([program("walle"), *arguments], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+
+    def key(self, name):
+        run = self.alone("key", "new", "--out", self.path(name + ".key"))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout.strip()
+
+    def folder(self, **fields):
+        folder = self.path("task")
+        os.makedirs(folder, exist_ok=True)
+        document = {"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"], **fields}
+        for name, text in {"task.py": SCRIPT, "task.json": json.dumps(document)}.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        return folder
+
+    def pushed(self):
+        """A gateway with one version; the build's folder."""
+        self.stack.start_gateway("--set", "rollout.tick_ms=50")
+        self.key("release")
+        build = self.path("build")
+        self.stack.walle("task", "build", self.folder(), "--out", build)
+        self.stack.walle("task", "push", build)
+        return build
+
+    # ---- Files of keys and roots
+
+    def root(self, *keys):
+        words = [word for name in keys for word in ("--key", self.path(name + ".key"))]
+        return self.stack.walle("root", "init", "--out", self.path("root.1"), *words, "--release", self.path(keys[0] + ".key.pub"), check=False)
+
+    def test_what_lies_there_is_not_written_over(self):
+        self.stack.start_gateway()
+        for name in "ab":
+            self.key(name)
+        self.assertEqual(self.root("a", "b").returncode, 0)
+        for name in ("root.2", "c.key.pub"):
+            self.stack.secret(name, "kept")
+        rotate = self.stack.walle("root", "rotate", self.path("root.1"), "--out", self.path("root.2"), "--key", self.path("a.key"), check=False)
+        onto = self.stack.walle("root", "rotate", self.path("root.1"), "--out", self.path("root.1"), "--key", self.path("a.key"), check=False)
+        public = self.alone("key", "new", "--out", self.path("c.key"))
+        for run, name in ((rotate, "root.2"), (onto, "root.1"), (public, "c.key.pub"), (self.root("a"), "root.1")):
+            self.assertEqual((run.returncode, run.stdout, run.stderr), (5, "", f"walle: {self.path(name)} exists already and is not replaced: name another "
+                                                                               "file\n"))
+        for name in ("root.2", "c.key.pub"):
+            with open(self.path(name), encoding="ascii") as file:
+                self.assertEqual(file.read(), "kept\n")
+        self.assertFalse(os.path.exists(self.path("c.key")))
+
+    # ---- Which root is served
+
+    def test_a_root_that_is_known_already(self):
+        self.stack.start_gateway()
+        self.key("a")
+        self.root("a")
+        self.stack.walle("root", "rotate", self.path("root.1"), "--out", self.path("root.2"), "--key", self.path("a.key"))
+        for name, says in (("root.1", "root 1 is served"), ("root.1", "root 1 is served"), ("root.2", "root 2 is served"),
+                           ("root.1", "root 1 is known already, root 2 is the one that is served")):
+            self.assertEqual(self.stack.walle("root", "push", self.path(name)).stdout, says + "\n")
+
+    def test_no_gateway_to_ask_for_its_root(self):
+        run = self.alone("root", "show", "--served", "--gateway", DOWN)
+        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (3, "", 2), run.stderr)
+        self.assertIn("cannot reach", run.stderr)
+        self.assertNotIn("serves no root", run.stderr)
+
+    # ---- Who signs a root
+
+    def test_signatures_of_others(self):
+        self.stack.start_gateway()
+        public = {name: self.key(name) for name in ("a", "b", "release", "stranger")}
+        self.stack.walle("root", "init", "--out", self.path("root.1"), "--key", self.path("a.key"), "--release", self.path("release.key.pub"))
+        self.stack.walle("root", "rotate", self.path("root.1"), "--out", self.path("root.2"), "--key", self.path("b.key"), "--member", self.path("b.key.pub"))
+
+        def sign(name, *more):
+            return self.alone("root", "sign", self.path("root.2"), "--key", self.path(name + ".key"), *more)
+
+        def signed():
+            return json.loads(self.alone("root", "show", self.path("root.2"), "-o", "json").stdout)["signed_by"]
+        before = ("--from", self.path("root.1"))
+        for name, more in (("stranger", ()), ("stranger", before), ("release", ()), ("release", before), ("a", ())):
+            run = sign(name, *more)
+            self.assertEqual((run.returncode, run.stdout), (5, ""), run.stderr)
+            self.assertEqual(run.stderr, f"walle: --key {public[name][:16]}... is none of the root's keys, which are {public['b'][:16]}..." +
+                             ("" if more else "; one of the root before it signs with --from FILE, that root") + "\n")
+        run = sign("a", "--from", self.path("root.2"))
+        self.assertEqual((run.returncode, run.stderr), (5, f"walle: --from {self.path('root.2')}: root 2, which root 2 does not follow\n"))
+        self.assertEqual(signed(), [public["b"]])
+        for name, more in (("a", before), ("b", ())):
+            self.assertEqual(sign(name, *more).returncode, 0)
+        self.stack.walle("root", "push", self.path("root.1"))
+        self.stack.walle("root", "push", self.path("root.2"))
+        self.assertEqual(self.stack.walle("root", "show", "--served").stdout.splitlines()[-1], "signed by 1 of its root keys")
+
+
+if __name__ == "__main__":
+    unittest.main()
