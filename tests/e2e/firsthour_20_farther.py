@@ -51,6 +51,22 @@ class Farther(unittest.TestCase):
         self.stack.walle("task", "push", build)
         return build
 
+    # ---- Stages that nobody can come to
+
+    def test_stages_behind_everybody(self):
+        self.pushed()
+        everybody, some = stage("all", "full"), stage("wide", "full", audience='os == "ios"')
+        for stages, said in (([everybody, stage("again", "full")], "stages[1] (again)"), ([everybody, some], "stages[1] (wide)"),
+                             ([some, everybody, stage("tenth", "gray", percent=10)], "stages[2] (tenth)"),
+                             ([stage("few", "gray", percent=1), everybody, stage("ours", "beta", audience='channel == "beta"')], "stages[2] (ours)"),
+                             ([some, everybody], None), ([some, stage("tenth", "gray", percent=10), everybody], None)):
+            file = self.stack.secret("stages.json", json.dumps(stages))
+            for command in (("plan",), ("start", "--key", self.path("release.key"), "--dry-run"), ("start", "--key", self.path("release.key"), "--no-start")):
+                run = self.stack.walle("rollout", command[0], "shop/score", "--version", "1.0.0", "--stages", file, *command[1:], check=False)
+                self.assertEqual(run.returncode, 0 if said is None else 2, run.stderr)
+                self.assertEqual(f"walle: {said}: nobody is left to come to it, the full stage all before it takes everybody" in run.stderr, said is not None,
+                                 run.stderr)
+
     # ---- Files of keys and roots
 
     def root(self, *keys):

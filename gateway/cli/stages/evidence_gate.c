@@ -93,9 +93,8 @@ enum cli_exit evidence_gate_check(const json_t *stages, const json_t *evidence, 
         fprintf(stderr,
                 "walle: stage %s %s not pass: %llu of %llu virtual devices failed, %.2f %%, at "
                 "most %.2f %% may\n",
-                cli_shown(of.stage), word, (unsigned long long)of.failed,
-                (unsigned long long)of.completed, of.judgement.failure_ppm / PPM_OF_PERCENT,
-                of.max_failure_ppm / PPM_OF_PERCENT);
+                of.stage, word, (unsigned long long)of.failed, (unsigned long long)of.completed,
+                of.judgement.failure_ppm / PPM_OF_PERCENT, of.max_failure_ppm / PPM_OF_PERCENT);
         return CLI_EXIT_FAILED;
     }
     return of.completed >= of.min_sample
@@ -104,8 +103,8 @@ enum cli_exit evidence_gate_check(const json_t *stages, const json_t *evidence, 
                           "stage %s %s not pass: it asks for %u virtual devices and %llu "
                           "completed; walle-fleet-sim simulate --devices %u --evidence FILE "
                           "brings more",
-                          cli_shown(of.stage), word, of.min_sample,
-                          (unsigned long long)of.completed, of.min_sample);
+                          of.stage, word, of.min_sample, (unsigned long long)of.completed,
+                          of.min_sample);
 }
 
 void evidence_gate_differs(const json_t *stages, const json_t *evidence)
@@ -116,7 +115,7 @@ void evidence_gate_differs(const json_t *stages, const json_t *evidence)
         fprintf(stderr,
                 "walle: warning: the simulation failed, and stage %s asks for less: of %llu "
                 "virtual devices %llu failed, %.2f %% may\n",
-                cli_shown(of.stage), (unsigned long long)of.completed,
-                (unsigned long long)of.failed, of.max_failure_ppm / PPM_OF_PERCENT);
+                of.stage, (unsigned long long)of.completed, (unsigned long long)of.failed,
+                of.max_failure_ppm / PPM_OF_PERCENT);
     }
 }

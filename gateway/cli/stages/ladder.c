@@ -334,6 +334,40 @@ static enum cli_exit check_reach(const json_t *list)
                           bad, cli_json_text(json_array_get(list, bad), "name", "?"));
 }
 
+static bool is_for_everybody(const json_t *stage)
+{
+    const json_t *audience = json_object_get(stage, "audience");
+
+    return json_array_size(audience) == 0 &&
+           (json_string_value(audience) == NULL || json_string_length(audience) == 0);
+}
+
+// Behind a full stage for everybody nobody is left, and a stage that devices enter would wait for
+// ever.
+static enum cli_exit check_followers(const json_t *stages)
+{
+    const json_t *full = NULL;
+    size_t index;
+    json_t *stage;
+
+    json_array_foreach((json_t *)(uintptr_t)stages, index, stage)
+    {
+        enum pol_stage_kind kind = ladder_kind(stage);
+        if (full != NULL && kind != POL_STAGE_SIMULATE && kind != POL_STAGE_SHADOW) {
+            return cli_fail(CLI_EXIT_USAGE,
+                            "stages[%zu] (%s): nobody is left to come to it, the full stage %s "
+                            "before it takes everybody; an \"audience\" there leaves others, or "
+                            "it comes last",
+                            index, cli_json_text(stage, "name", "?"),
+                            cli_json_text(full, "name", "?"));
+        }
+        if (full == NULL && kind == POL_STAGE_FULL && is_for_everybody(stage)) {
+            full = stage;
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
 enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
 {
     json_t *stages = NULL;
@@ -355,6 +389,9 @@ enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
     if (code == CLI_EXIT_OK) {
         code = check_reach(stages);
     }
+    if (code == CLI_EXIT_OK) {
+        code = check_followers(stages);
+    }
     if (code != CLI_EXIT_OK) {
         json_decref(stages);
         return code;
@@ -370,10 +407,7 @@ void ladder_warn(const json_t *stages)
 
     json_array_foreach((json_t *)(uintptr_t)stages, index, stage)
     {
-        const json_t *audience = json_object_get(stage, "audience");
-        bool everybody = json_array_size(audience) == 0 &&
-                         (json_string_value(audience) == NULL || json_string_length(audience) == 0);
-        if (everybody && ladder_kind(stage) == POL_STAGE_BETA) {
+        if (is_for_everybody(stage) && ladder_kind(stage) == POL_STAGE_BETA) {
             fprintf(stderr,
                     "walle: warning: stages[%zu]: the beta stage %s has no audience: it is for the "
                     "whole target at once; \"audience\": \"channel == \\\"beta\\\"\" in it says "
