@@ -67,6 +67,25 @@ class Farther(unittest.TestCase):
                 self.assertEqual(f"walle: {said}: nobody is left to come to it, the full stage all before it takes everybody" in run.stderr, said is not None,
                                  run.stderr)
 
+    # ---- A start that would be refused
+
+    def test_a_dry_run_ends_with_what_is_wrong(self):
+        self.pushed()
+        file = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        for words, code, why in ((("--key", self.path("release.key")), 4, "target: no device is known yet"),
+                                 (("--key", self.path("nofile"), "--accept-empty"), 5, f"{self.path('nofile')}: No such file"),
+                                 ((), 2, "--key FILE is missing"),
+                                 (("--key", self.path("release.key"), "--accept-empty", "--evidence", file), 5, "no evidence in it"),
+                                 (("--key", self.path("release.key"), "--accept-empty"), 0, None)):
+            run = self.alone("rollout", "start", "shop/score", "--version", "1.0.0", "--stages", file, "--dry-run", "--gateway", self.stack.gateway.url, *words)
+            self.assertEqual(run.returncode, code, run.stderr)
+            last = run.stdout.splitlines()[-1]
+            if why:
+                self.assertTrue(last.startswith("it would not start; nothing was made: "), run.stdout)
+                self.assertIn(why, last)
+            else:
+                self.assertTrue(last.startswith("the gateway would start it"), run.stdout)
+
     # ---- Files of keys and roots
 
     def root(self, *keys):
