@@ -86,6 +86,26 @@ class Farther(unittest.TestCase):
             else:
                 self.assertTrue(last.startswith("the gateway would start it"), run.stdout)
 
+    # ---- Versions
+
+    def test_versions_as_they_are_typed(self):
+        self.pushed()
+        file = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        for number, typed in enumerate(("1", "01.2.3", "1.0.0.0", "v1.2.3", "2026.01")):
+            build = self.path(f"typed{number}")
+            run = self.stack.walle("task", "build", self.folder(), "--out", build, "--version", typed)
+            self.assertEqual(run.stderr, "walle: the version is 1.2.3: versions have no 'v'\n" if typed[0] == "v" else "")
+            with open(os.path.join(build, "build.json"), encoding="utf-8") as about:
+                self.assertEqual(json.load(about)["version"], typed.lstrip("v"))
+            self.stack.walle("task", "push", build)
+            for version in {typed, typed.lstrip("v")}:
+                self.stack.walle("rollout", "plan", "shop/score", "--version", version)
+                self.stack.walle("rollout", "start", "shop/score", "--version", version, "--stages", file, "--key", self.path("release.key"), "--no-start")
+        for typed in ("v", "va", "1.", "1.2.3.4.5", "vv1", ""):
+            run = self.alone("task", "build", self.folder(), "--out", self.path("wrong"), "--version", typed)
+            self.assertEqual((run.returncode, "is no semantic version" in run.stderr), (5, True), run.stderr)
+        self.assertIn("2026.01", self.alone("task", "build", "--help").stdout)
+
     # ---- Files of keys and roots
 
     def root(self, *keys):
