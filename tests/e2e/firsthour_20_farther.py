@@ -106,6 +106,36 @@ class Farther(unittest.TestCase):
             self.assertEqual((run.returncode, "is no semantic version" in run.stderr), (5, True), run.stderr)
         self.assertIn("2026.01", self.alone("task", "build", "--help").stdout)
 
+    # ---- Words
+
+    def test_what_is_not_there(self):
+        run = self.alone("task", "run", self.path("nodir"))
+        self.assertEqual((run.returncode, run.stderr), (5, f"walle: {self.path('nodir')}: no such folder, neither a task's nor a build's\n"))
+        run = self.alone("console", "open", "--gateway", DOWN)
+        self.assertEqual((run.returncode, "cannot reach" in run.stderr, "TLS" in run.stderr), (3, True, False), run.stderr)
+        self.stack.start_gateway()
+        build = self.path("build")
+        self.stack.walle("task", "build", self.folder(), "--out", build)
+        run = self.stack.walle("rollout", "start", "shop/score", "--build", build, "--key", self.path("nokey"), check=False)
+        self.assertEqual((run.returncode, f"  walle task push {build} " in run.stderr), (4, True), run.stderr)
+
+    def test_a_draft_is_explained_and_made_once(self):
+        self.pushed()
+        file = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        draft = self.path("draft.json")
+        self.stack.walle("rollout", "start", "shop/score", "--version", "1.0.0", "--stages", file, "--key", self.path("release.key"), "--draft", draft)
+        rollout = self.stack.walle("rollout", "submit", draft, "--no-start").stdout[:16]
+        said = self.stack.walle("rollout", "explain", rollout).stdout
+        self.assertIn("Stage all (full, 100 % of the target) is the first; it opens with the start.\n", said)
+        run = self.stack.walle("rollout", "submit", draft, check=False)
+        self.assertEqual((run.returncode, run.stderr), (4, f"walle: the draft was submitted already: rollout {rollout} is draft\n"))
+
+    def test_rises_as_people_write_them(self):
+        said = self.alone("rollout", "plan", "--stages", self.stack.secret("stages.json", json.dumps([stage("few", "gray", percent=1, max_rise=0.01,
+                          rule="sequential"), stage("all", "full")])), "--fleet", "100").stdout
+        self.assertRegex(said, r"stage few cannot see \+1 points: its \d+ devices show \+100 at best")
+        self.assertNotIn("e+", said)
+
     # ---- Files of keys and roots
 
     def root(self, *keys):
