@@ -58,7 +58,8 @@ static const struct {
     {"release", NULL, CLI_OPTION_BY, "Who; kept in the audit log and those of its rollouts (USER)"},
     {"clock", NULL, CLI_OPTION_REASON, "Why; kept in the audit log"},
     {"clock", NULL, CLI_OPTION_BY, "Who; kept in the audit log (USER)"},
-    {"task", "build", CLI_OPTION_VERSION, "Instead of task.json's"},
+    {"task", "build", CLI_OPTION_VERSION,
+     "Instead of task.json's; 9, 9.2, 2026.01 and 1.2.3.4 are versions too"},
 };
 
 const char *cli_option_doc(const struct cli_command *command, enum cli_option option)

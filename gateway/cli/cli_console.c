@@ -73,8 +73,15 @@ enum cli_exit cli_console_open(struct cli *cli)
     char link[LINK_BYTES];
     json_t *answer = NULL;
     if (!cli_token_browse(cli, cli_http_gateway(cli), browse)) {
-        return cli_fail(CLI_EXIT_USAGE,
-                        "a browser needs the gateway's TLS address: --gateway https://HOST:PORT");
+        struct cli_answer seen = {0}; // one that is down is the first thing to know
+        struct cli_call call = {.method = "GET", .path = "/api/v1/trust"};
+        enum cli_exit there = cli_http_call(cli, &call, &seen);
+        cli_answer_done(&seen);
+        return there != CLI_EXIT_OK
+                   ? there
+                   : cli_fail(
+                         CLI_EXIT_USAGE,
+                         "a browser needs the gateway's TLS address: --gateway https://HOST:PORT");
     }
     json_t *body = json_object();
     enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/console/code", body, &answer);

@@ -83,8 +83,8 @@ static enum cli_exit put_user(const struct cli *cli, json_t *body)
         return cli_show_take(code, device);
     }
     const char *user = cli_json_text(device, "user", NULL);
-    printf("device %s is %s%s\n", cli_json_text(device, "id", "?"), user != NULL ? "" : "nobody's",
-           user != NULL ? user : "");
+    printf("device %s belongs to %s%s\n", cli_json_text(device, "id", "?"),
+           user != NULL ? "user " : "nobody", user != NULL ? user : "");
     json_decref(device);
     return CLI_EXIT_OK;
 }

@@ -19,7 +19,7 @@ static enum cli_exit save_pair(const struct signing_key *key, const char *path, 
     if (snprintf(public_path, sizeof(public_path), "%s.pub", path) >= CLI_PATH_MAX) {
         return cli_fail(CLI_EXIT_USAGE, "--out: path too long");
     }
-    if (access(public_path, F_OK) == 0) {
+    if (access(path, F_OK) != 0 && access(public_path, F_OK) == 0) {
         return cli_fail(CLI_EXIT_LOCAL, "%s exists already and is not replaced: name another file",
                         public_path);
     }

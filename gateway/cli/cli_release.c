@@ -23,6 +23,7 @@
 #include "cli/rollout/served_root.h"
 
 #include "base/os/output_file.h"
+#include "base/text/terminal.h"
 #include "base/clock.h"
 #include "base/prng.h"
 
@@ -631,6 +632,16 @@ static void print_checked(const struct cli *cli, const json_t *stages)
                : "");
 }
 
+// The last line, below a plan that reads as if all were well.
+static void print_refused(enum cli_exit code)
+{
+    fputs(code == CLI_EXIT_FAILED ? "\nit would start, and go back: "
+                                  : "\nit would not start; nothing was made: ",
+          stdout);
+    base_terminal_text(stdout, base_str_of(cli_why()));
+    putchar('\n');
+}
+
 // --dry-run: what a start would do and cost, and whether it would be refused: drawn up and signed
 // as a start is, checked by the gateway as a start is, and thrown away.
 static enum cli_exit try_start(const struct cli *cli)
@@ -666,6 +677,8 @@ static enum cli_exit try_start(const struct cli *cli)
         show_json(&plan, json_boolean(code == CLI_EXIT_OK));
     } else if (code == CLI_EXIT_OK) {
         print_checked(cli, plan.stages);
+    } else if (planned) {
+        print_refused(code);
     }
     plan_done(&plan);
     return code;

@@ -187,6 +187,18 @@ static enum cli_exit git_options_fit(const struct cli *cli)
                : cli_fail(CLI_EXIT_USAGE, "--branch, --scenario and --folder go with --tag");
 }
 
+// Git tags have a 'v', versions do not.
+static const char *version_typed(const struct cli *cli)
+{
+    const char *version = cli->values[CLI_OPTION_VERSION];
+
+    if (version == NULL || version[0] != 'v' || version[1] < '0' || version[1] > '9') {
+        return version;
+    }
+    fprintf(stderr, "walle: the version is %s: versions have no 'v'\n", cli_shown(version + 1));
+    return version + 1;
+}
+
 static enum cli_exit origin_open(const struct cli *cli, const char *out_folder, struct origin *out)
 {
     struct base_error error = {0};
@@ -200,7 +212,7 @@ static enum cli_exit origin_open(const struct cli *cli, const char *out_folder, 
 
     out->options.folder = cli->args[0];
     out->options.out_folder = out_folder;
-    out->options.version = cli->values[CLI_OPTION_VERSION];
+    out->options.version = version_typed(cli);
     enum cli_exit code = git_options_fit(cli);
     if (code != CLI_EXIT_OK || git.tag == NULL) {
         return code;

@@ -67,6 +67,75 @@ class Farther(unittest.TestCase):
                 self.assertEqual(f"walle: {said}: nobody is left to come to it, the full stage all before it takes everybody" in run.stderr, said is not None,
                                  run.stderr)
 
+    # ---- A start that would be refused
+
+    def test_a_dry_run_ends_with_what_is_wrong(self):
+        self.pushed()
+        file = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        for words, code, why in ((("--key", self.path("release.key")), 4, "target: no device is known yet"),
+                                 (("--key", self.path("nofile"), "--accept-empty"), 5, f"{self.path('nofile')}: No such file"),
+                                 ((), 2, "--key FILE is missing"),
+                                 (("--key", self.path("release.key"), "--accept-empty", "--evidence", file), 5, "no evidence in it"),
+                                 (("--key", self.path("release.key"), "--accept-empty"), 0, None)):
+            run = self.alone("rollout", "start", "shop/score", "--version", "1.0.0", "--stages", file, "--dry-run", "--gateway", self.stack.gateway.url, *words)
+            self.assertEqual(run.returncode, code, run.stderr)
+            last = run.stdout.splitlines()[-1]
+            if why:
+                self.assertTrue(last.startswith("it would not start; nothing was made: "), run.stdout)
+                self.assertIn(why, last)
+            else:
+                self.assertTrue(last.startswith("the gateway would start it"), run.stdout)
+
+    # ---- Versions
+
+    def test_versions_as_they_are_typed(self):
+        self.pushed()
+        file = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        for number, typed in enumerate(("1", "01.2.3", "1.0.0.0", "v1.2.3", "2026.01")):
+            build = self.path(f"typed{number}")
+            run = self.stack.walle("task", "build", self.folder(), "--out", build, "--version", typed)
+            self.assertEqual(run.stderr, "walle: the version is 1.2.3: versions have no 'v'\n" if typed[0] == "v" else "")
+            with open(os.path.join(build, "build.json"), encoding="utf-8") as about:
+                self.assertEqual(json.load(about)["version"], typed.lstrip("v"))
+            self.stack.walle("task", "push", build)
+            for version in {typed, typed.lstrip("v")}:
+                self.stack.walle("rollout", "plan", "shop/score", "--version", version)
+                self.stack.walle("rollout", "start", "shop/score", "--version", version, "--stages", file, "--key", self.path("release.key"), "--no-start")
+        for typed in ("v", "va", "1.", "1.2.3.4.5", "vv1", ""):
+            run = self.alone("task", "build", self.folder(), "--out", self.path("wrong"), "--version", typed)
+            self.assertEqual((run.returncode, "is no semantic version" in run.stderr), (5, True), run.stderr)
+        self.assertIn("2026.01", self.alone("task", "build", "--help").stdout)
+
+    # ---- Words
+
+    def test_what_is_not_there(self):
+        run = self.alone("task", "run", self.path("nodir"))
+        self.assertEqual((run.returncode, run.stderr), (5, f"walle: {self.path('nodir')}: no such folder, neither a task's nor a build's\n"))
+        run = self.alone("console", "open", "--gateway", DOWN)
+        self.assertEqual((run.returncode, "cannot reach" in run.stderr, "TLS" in run.stderr), (3, True, False), run.stderr)
+        self.stack.start_gateway()
+        build = self.path("build")
+        self.stack.walle("task", "build", self.folder(), "--out", build)
+        run = self.stack.walle("rollout", "start", "shop/score", "--build", build, "--key", self.path("nokey"), check=False)
+        self.assertEqual((run.returncode, f"  walle task push {build} " in run.stderr), (4, True), run.stderr)
+
+    def test_a_draft_is_explained_and_made_once(self):
+        self.pushed()
+        file = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        draft = self.path("draft.json")
+        self.stack.walle("rollout", "start", "shop/score", "--version", "1.0.0", "--stages", file, "--key", self.path("release.key"), "--draft", draft)
+        rollout = self.stack.walle("rollout", "submit", draft, "--no-start").stdout[:16]
+        said = self.stack.walle("rollout", "explain", rollout).stdout
+        self.assertIn("Stage all (full, 100 % of the target) is the first; it opens with the start.\n", said)
+        run = self.stack.walle("rollout", "submit", draft, check=False)
+        self.assertEqual((run.returncode, run.stderr), (4, f"walle: the draft was submitted already: rollout {rollout} is draft\n"))
+
+    def test_rises_as_people_write_them(self):
+        said = self.alone("rollout", "plan", "--stages", self.stack.secret("stages.json", json.dumps([stage("few", "gray", percent=1, max_rise=0.01,
+                          rule="sequential"), stage("all", "full")])), "--fleet", "100").stdout
+        self.assertRegex(said, r"stage few cannot see \+1 points: its \d+ devices show \+100 at best")
+        self.assertNotIn("e+", said)
+
     # ---- Files of keys and roots
 
     def root(self, *keys):

@@ -102,7 +102,7 @@ class Exclusive(unittest.TestCase):
         self.assertEqual(self.device(THREE), "0")
         self.assertEqual(self.device(FOUR, enrol=False), "0")
         # Whose three is, an operator says; it counts from the next version on.
-        self.assertIn("is ana", self.walle("device", "bind", THREE, "--user", "ana").stdout)
+        self.assertIn("belongs to user ana", self.walle("device", "bind", THREE, "--user", "ana").stdout)
         self.assertEqual(self.json("device", "get", THREE)["user"], "ana")
         self.release("1.1.0", {"device/" + ONE: 12, "user/ana": 34, "user/ben": 45})
         self.assertEqual(self.device(ONE), "12")

@@ -55,15 +55,16 @@ class Newcomers(unittest.TestCase):
         self.assertEqual(self.stack.api("/api/v1/tasks", "POST", {"name": "a/b.c/-d"})[0], 201)
 
     def test_a_version_with_v(self):
+        """Git tags have it; it is found all the same."""
         rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
         self.assertTrue(rollout)
 
         def start(version):
             run = self.stack.walle("rollout", "start", "shop/score", "--version", version, "--key", self.stack.path("release.key"),
                                    "--stages", self.stack.path("stages.json"), check=False)
-            self.assertNotEqual(run.returncode, 0)
+            self.assertEqual(run.returncode, 0 if version == "v1.0.1" else 4, run.stderr)
             return run.stderr
-        self.assertIn("versions have no 'v', it has --version 1.0.1", start("v1.0.1"))
+        self.assertNotIn("push it first", start("v1.0.1"))
         self.assertIn("push it first", start("v1.0.2"))
         self.assertIn("push it first", start("1.0.2"))
 

@@ -191,7 +191,7 @@ class Local(unittest.TestCase):
         self.refused(5, "task.json: No such file", "task", "build", self.path("nowhere"), "--out", self.path("b"))
         self.refused(5, "no semantic version", "task", "build", self.task(TASK), "--out", self.path("b"), "--version", "x")
         self.refused(2, "--out DIR is missing", "task", "build", self.task(TASK))
-        self.refused(5, "manifest: No such file", "task", "push", self.path("nowhere"))
+        self.refused(5, "no such folder", "task", "push", self.path("nowhere"))
 
     def test_failed_run_is_exit_1(self):
         folder = self.task(TASK, "def f():\n    return 1 // 0\nf()\n")

@@ -21,6 +21,13 @@ static const char *const option_names[CLI_OPTION_COUNT] = {
 #undef CLI_OPTION_NAME
 };
 
+static char why[MESSAGE_MAX]; // of the last failure
+
+const char *cli_why(void)
+{
+    return why;
+}
+
 enum cli_exit cli_fail(enum cli_exit code, const char *format, ...)
 {
     char text[MESSAGE_MAX];
@@ -29,6 +36,7 @@ enum cli_exit cli_fail(enum cli_exit code, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(text, sizeof(text), format, list);
     va_end(list);
+    (void)snprintf(why, sizeof(why), "%s", text);
     fputs("walle: ", stderr);
     base_terminal_text(stderr, base_str_of(text));
     fputc('\n', stderr);

@@ -171,6 +171,8 @@ extern const unsigned cli_command_count;
 
 // Prints "walle: text" on standard error and returns `code`.
 enum cli_exit cli_fail(enum cli_exit code, const char *format, ...) BASE_PRINTF(2, 3);
+// What it said last; empty: nothing. Valid until it is called again.
+const char *cli_why(void);
 
 bool cli_given(const struct cli *cli, enum cli_option option);
 // --reason, with something in it?

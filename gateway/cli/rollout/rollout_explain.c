@@ -108,7 +108,8 @@ unsigned rollout_explain_guard(FILE *file, const json_t *rollout)
 static void print_sees(FILE *file, const json_t *rise)
 {
     if (json_is_number(rise)) {
-        fprintf(file, "show a rise of +%.2g points or more", 100 * json_number_value(rise));
+        double points = 100 * json_number_value(rise);
+        fprintf(file, "show a rise of +%.*g points or more", points < 99.5 ? 2 : 3, points);
     } else {
         fputs("show no rise", file);
     }
@@ -578,7 +579,9 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
     fprintf(file, "Stage %s (%s, %g %% of %s) %s.\n", cli_json_text(stage, "name", "?"),
             cli_json_text(stage, "kind", "?"), real(stage, "percent"),
             cli_json_text(stage, "audience", "?")[0] == '\0' ? "the target" : "its audience",
-            strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
+            strcmp(state, "running") == 0 ? "is open"
+            : strcmp(state, "draft") == 0 ? "is the first; it opens with the start"
+                                          : "is the last that was open");
     say_gate(file, stage);
     say_counts(file, rollout, stage);
     fputs("Verdict ", file);

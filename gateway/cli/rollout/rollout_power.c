@@ -124,8 +124,9 @@ static bool show_stage(FILE *file, const struct power *power, const char *name,
         fputc('\n', file);
         return true;
     }
-    fprintf(file, "stage %s cannot see +%g points: its %llu devices show +%.2g at best\n", name,
-            rise, have, plan.smallest_rise_ppm / 1e4);
+    double smallest = plan.smallest_rise_ppm / 1e4;
+    fprintf(file, "stage %s cannot see +%g points: its %llu devices show +%.*g at best\n", name,
+            rise, have, smallest < 99.5 ? 2 : 3, smallest);
     return false;
 }
 

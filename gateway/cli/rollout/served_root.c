@@ -134,6 +134,21 @@ enum cli_exit served_counter_check(const struct cli *cli, const json_t *rollout)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
 
+    const char *id = cli_json_text(rollout, "id", "");
+    json_t *made = NULL;
+
+    if (id[0] != '\0' && strspn(id, "0123456789abcdef") == strlen(id)) {
+        char own_path[CLI_PATH_MAX];
+        (void)snprintf(own_path, sizeof(own_path), "/api/v1/rollouts/%.16s", id);
+        made = served_ask(cli, "GET", own_path, NULL);
+    }
+    if (made != NULL) {
+        enum cli_exit code =
+            cli_fail(CLI_EXIT_REFUSED, "the draft was submitted already: rollout %s is %s", id,
+                     cli_json_text(made, "state", "?"));
+        json_decref(made);
+        return code;
+    }
     if (!cli_path_add(path, sizeof(path), cli_json_text(rollout, "task", "?"))) {
         return CLI_EXIT_OK; // the gateway says it
     }

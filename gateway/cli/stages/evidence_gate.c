@@ -90,12 +90,12 @@ enum cli_exit evidence_gate_check(const json_t *stages, const json_t *evidence, 
         return CLI_EXIT_OK;
     }
     if (of.judgement.verdict == POL_VERDICT_FAIL) {
-        fprintf(stderr,
-                "walle: stage %s %s not pass: %llu of %llu virtual devices failed, %.2f %%, at "
-                "most %.2f %% may\n",
-                of.stage, word, (unsigned long long)of.failed, (unsigned long long)of.completed,
-                of.judgement.failure_ppm / PPM_OF_PERCENT, of.max_failure_ppm / PPM_OF_PERCENT);
-        return CLI_EXIT_FAILED;
+        return cli_fail(CLI_EXIT_FAILED,
+                        "stage %s %s not pass: %llu of %llu virtual devices failed, %.2f %%, at "
+                        "most %.2f %% may",
+                        of.stage, word, (unsigned long long)of.failed,
+                        (unsigned long long)of.completed, of.judgement.failure_ppm / PPM_OF_PERCENT,
+                        of.max_failure_ppm / PPM_OF_PERCENT);
     }
     return of.completed >= of.min_sample
                ? CLI_EXIT_OK

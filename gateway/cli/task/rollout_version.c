@@ -34,17 +34,6 @@ static enum cli_exit read_registered(const struct cli *cli, const char *task,
     return code;
 }
 
-// `without_v`: it is there but for the 'v', which git tags have and versions do not.
-static enum cli_exit no_version(const char *task, const char *version, bool without_v)
-{
-    if (without_v) {
-        return cli_fail(CLI_EXIT_REFUSED,
-                        "task %s has no version %s: versions have no 'v', it has --version %s",
-                        task, version, version + 1);
-    }
-    return cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task, version);
-}
-
 // Which of a task's versions is looked for, and what was found.
 struct search {
     const char *text; // its number, or how its manifest begins
@@ -113,8 +102,12 @@ static enum cli_exit find_version(const struct cli *cli, const char *task, const
     struct search search = {.text = version};
     enum cli_exit code = search_versions(cli, task, &search);
 
+    if (code == CLI_EXIT_OK && search.found == 0 && search.without_v) {
+        return find_version(cli, task, version + 1, out);
+    }
     if (code == CLI_EXIT_OK && search.found == 0) {
-        return no_version(task, version, search.without_v);
+        return cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task,
+                        version);
     }
     if (code == CLI_EXIT_OK && search.found > 1) { // which one is meant is not for us to guess
         return cli_fail(CLI_EXIT_USAGE,
@@ -260,7 +253,14 @@ enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
     } else {
         code = find_manifest(cli, task, manifest, &out->manifest);
     }
-    return code == CLI_EXIT_OK ? read_registered(cli, task, out) : code;
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    code = read_registered(cli, task, out);
+    if (code == CLI_EXIT_REFUSED && folder != NULL) {
+        fprintf(stderr, "  walle task push %s hands the gateway what is built there\n", folder);
+    }
+    return code;
 }
 
 // Is it a rollout by which this version reached everybody it was for?

@@ -208,7 +208,11 @@ enum base_status task_build_load(const char *folder, struct task_build *out,
     if (snprintf(path, sizeof(path), "%s/manifest", folder) >= CLI_PATH_MAX) {
         return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
     }
-    if (access(folder, F_OK) == 0 && access(path, F_OK) != 0) {
+    if (access(folder, F_OK) != 0) {
+        return base_error_set(error, BASE_ERR_IO,
+                              "%.100s: no such folder, neither a task's nor a build's", folder);
+    }
+    if (access(path, F_OK) != 0) {
         return no_build(folder, error);
     }
     BASE_TRY(cli_file_read(path, WIRE_MANIFEST_BYTES_MAX, &out->manifest_bytes, &out->manifest_size,
