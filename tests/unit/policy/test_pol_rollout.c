@@ -414,36 +414,6 @@ static void shadow_settings(struct pol_stage *own)
     own[1].tolerance_count = 0;
 }
 
-// How far stages reach: the first that reaches less than it must, else their number.
-static void reach_of_stages(void **state)
-{
-    enum { BETA = POL_STAGE_BETA, GRAY = POL_STAGE_GRAY, FULL = POL_STAGE_FULL };
-    static const struct {
-        struct {
-            int kind;
-            uint16_t max_bucket;
-        } stages[3];
-        uint32_t bad; // 3: none
-    } rows[] = {
-        {{{GRAY, 100}, {GRAY, 100}, {FULL, 10000}}, 3},
-        {{{GRAY, 5000}, {GRAY, 1000}, {FULL, 10000}}, 1},
-        {{{GRAY, 100}, {GRAY, 5000}, {FULL, 9999}}, 2},
-        {{{BETA, 10000}, {GRAY, 100}, {FULL, 10000}}, 3}, // a beta stage is of its audience
-        {{{GRAY, 5000}, {BETA, 10000}, {GRAY, 4999}}, 2},
-        {{{GRAY, 0}, {GRAY, 100}, {FULL, 10000}}, 0},
-        {{{BETA, 10001}, {GRAY, 100}, {FULL, 10000}}, 0},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct pol_stage of[3] = {{0}};
-        for (size_t k = 0; k < 3; k++) {
-            of[k].kind = (enum pol_stage_kind)rows[i].stages[k].kind;
-            of[k].max_bucket = rows[i].stages[k].max_bucket;
-        }
-        assert_int_equal(pol_stages_reach_check(of, 3), rows[i].bad);
-    }
-}
-
 // A shadow stage lets nobody in for good, and only the newest open stage lets shadows in.
 static void shadow_stages(void **state)
 {
@@ -793,7 +763,6 @@ int main(void)
         cmocka_unit_test(the_last_stage_has_nothing_behind_it),
         cmocka_unit_test(every_kind_of_tick),
         cmocka_unit_test(admission),
-        cmocka_unit_test(reach_of_stages),
         cmocka_unit_test(shadow_stages),
         cmocka_unit_test(admission_only_grows),
         cmocka_unit_test(a_life_to_the_end),
