@@ -339,7 +339,9 @@ static void test_with_a_root(void **state)
     }
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_RAN), 1);
-    assert_true(roles.meta_requests > 0); // pulled, like content
+    assert_true(roles.meta_requests > 0);   // pulled, like content
+    assert_true(stats()->ride_reports > 0); // beside the question, which they leave as it is
+    assert_int_equal(stats()->refused_metadata, 0);
     expect_no_request();
     // A director's answer to an earlier question is none.
     assert_int_equal(dev_ride_start(rig->runtime, &ride), BASE_OK);

@@ -226,87 +226,6 @@ static void test_snapshot_was_changed(void **state)
     expect_refused(BASE_ERR_HASH);
 }
 
-static void test_snapshot_published_in_between(void **state)
-{
-    (void)state;
-    settled();
-    roles.publish_between = DEV_CROSSED_MAX;
-    rig_checkin(rig);
-    assert_int_equal(rig_active(rig, TASK), 1);
-    assert_int_equal(stats()->refused_metadata, 0);
-}
-
-static void test_snapshot_that_is_never_the_one_named(void **state)
-{
-    (void)state;
-    settled();
-    roles.publish_between = DEV_CROSSED_MAX + 1;
-    expect_refused(BASE_ERR_HASH);
-}
-
-// Nothing of what is too long is waited for: it is given up, and asked for again at once.
-static void test_snapshot_longer_than_named(void **state)
-{
-    (void)state;
-    settled();
-    uint32_t cancelled = rig->port.http.cancelled;
-    roles.longer_snapshots = 1;
-    dev_checkin_now(rig->runtime);
-    rig_run(rig, 900 * 1000ull);
-    assert_int_equal(rig_active(rig, TASK), 1);
-    assert_int_equal(rig->port.http.cancelled, cancelled + 1);
-    assert_int_equal(stats()->refused_metadata, 0);
-    settled();
-    roles.longer_snapshots = DEV_CROSSED_MAX + 1;
-    expect_refused(BASE_ERR_HASH);
-}
-
-// How often it crossed is counted anew in each cycle.
-static void test_each_cycle_may_cross_again(void **state)
-{
-    (void)state;
-    settled();
-    for (uint32_t i = 0; i < 3; i++) {
-        roles.publish_between = DEV_CROSSED_MAX;
-        rig_checkin(rig);
-        assert_int_equal(rig_active(rig, TASK), (i + 1) % 2);
-        assert_int_equal(stats()->refused_metadata, 0);
-        release(i % 2, i + 3, STAGE_FULL);
-    }
-}
-
-// So many times what came crossed what is published, until the device has the version: it asked at
-// once, then after pauses of 1 to 3 s.
-static void expect_pauses(int times)
-{
-    uint64_t pauses_s = times > 1 ? (uint64_t)times - 1 : 0;
-    uint64_t took_us = 0;
-    dev_checkin_now(rig->runtime);
-    for (uint64_t before_us = rig->port.clock.mono_us; rig_active(rig, TASK) != 1;
-         took_us = rig->port.clock.mono_us - before_us) {
-        assert_true(took_us < 120 * 1000000ull);
-        rig_run(rig, 100 * 1000ull);
-    }
-    assert_in_range(took_us, pauses_s * 1000000, pauses_s * 3000000 + 999999);
-    assert_int_equal(stats()->refused_metadata, 0);
-    role_rig_done(&roles);
-}
-
-// Published again and again between two requests; served by a worker that is behind another one.
-static void test_crossed_metadata_is_asked_for_later(void **state)
-{
-    (void)state;
-    for (int times = 0; times <= DEV_CROSSED_MAX; times++) {
-        settled();
-        roles.publish_between = times;
-        expect_pauses(times);
-        settled();
-        roles.older_timestamps = times;
-        expect_pauses(times);
-    }
-    begin(0);
-}
-
 static void test_snapshot_of_another_version(void **state)
 {
     (void)state;
@@ -801,11 +720,6 @@ int main(void)
         CASE(test_timestamp_by_another_key),
         CASE(test_scenario_vanishes),
         CASE(test_snapshot_was_changed),
-        CASE(test_snapshot_published_in_between),
-        CASE(test_snapshot_that_is_never_the_one_named),
-        CASE(test_snapshot_longer_than_named),
-        CASE(test_each_cycle_may_cross_again),
-        CASE(test_crossed_metadata_is_asked_for_later),
         CASE(test_snapshot_of_another_version),
         CASE(test_snapshot_forgets_a_task),
         CASE(test_a_frozen_device_takes_nothing_and_runs_on),
