@@ -1,6 +1,6 @@
 // Tolerances of a shadow stage in JSON, both ways. Called by stage_body.c, which is why parsing
 // runs on a worker's thread and the view on the control thread; there is no state. The command has
-// a reader of the same form of its own (cli/rollout/tolerance_json.c), since it signs what it read.
+// a reader of the same form of its own (cli/stages/tolerance_json.c), since it signs what it read.
 #include "api/tolerance_body.h"
 
 #include "svc/plan/stage_codec.h"
