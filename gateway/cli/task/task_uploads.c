@@ -280,7 +280,8 @@ static bool check_name(const struct task_source *source, const char *file, const
     return true;
 }
 
-static void check_script(const struct task_source *source, const char *file, struct base_str text)
+void task_uploads_warn_script(const struct task_source *source, const char *file,
+                              struct base_str text)
 {
     struct names modules = {.count = 0};
     struct names datas = {.count = 0};
@@ -314,7 +315,8 @@ void task_uploads_warn(const struct task_source *source)
         size_t size = 0;
         if (file->kind == WIRE_FILE_SCRIPT &&
             cli_file_read(file->path, TASK_BUILD_SOURCE_MAX, &text, &size, NULL) == BASE_OK) {
-            check_script(source, file->name, (struct base_str){(const char *)text, size});
+            task_uploads_warn_script(source, file->name,
+                                     (struct base_str){(const char *)text, size});
             free(text);
         }
     }
