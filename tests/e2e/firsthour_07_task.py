@@ -94,7 +94,7 @@ class Task(unittest.TestCase):
             said = self.walle(*words, empty)
             self.assertEqual(said.returncode, 5, said.stderr)
             self.assertIn(f"{empty} is no build, it has no manifest: walle task build FOLDER --out {empty} makes one", said.stderr)
-            self.assertIn("No such file", self.walle(*words, self.stack.path("nowhere")).stderr)
+            self.assertIn("no such folder", self.walle(*words, self.stack.path("nowhere")).stderr)
 
     def test_imports_that_are_there(self):
         for scripts in ({"task.py": "import walle, json, math, re\nfrom walle import nn\nimport features\n", "features.py": "x = 1\n"},
