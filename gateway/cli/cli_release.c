@@ -9,6 +9,7 @@
 #include "cli/stages/evidence_gate.h"
 #include "cli/rollout/followed_warning.h"
 #include "cli/stages/ladder.h"
+#include "cli/stages/stage_check.h"
 #include "cli/rollout/plan_show.h"
 #include "cli/rollout/present_warning.h"
 #include "cli/rollout/rollout_begin.h"
@@ -558,6 +559,9 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     enum cli_exit code = check_evidence(cli);
+    if (code == CLI_EXIT_OK) {
+        code = stage_check(json_object_get(body, "stages"), true); // people may have changed it
+    }
     if (code == CLI_EXIT_OK) {
         code = served_root_check(cli, body);
     }
