@@ -86,6 +86,15 @@ class Farther(unittest.TestCase):
             else:
                 self.assertTrue(last.startswith("the gateway would start it"), run.stdout)
 
+    # ---- Roots and tokens
+
+    def test_any_number_of_devices(self):
+        self.assertIn("0, or without it, any number", self.alone("device", "enroll-token", "--help").stdout)
+        self.stack.start_gateway()
+        self.stack.walle("device", "enroll-token", "--name", "factory", "--uses", "0")
+        tokens = self.stack.api("/api/v1/tokens")[1]
+        self.assertIn(0, [token["uses_max"] for token in tokens["items"] if token["name"] == "factory"], tokens)
+
     # ---- Versions
 
     def test_versions_as_they_are_typed(self):
