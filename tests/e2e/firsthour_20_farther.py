@@ -88,6 +88,23 @@ class Farther(unittest.TestCase):
 
     # ---- Roots and tokens
 
+    def test_an_older_root_is_not_the_one_that_is_served(self):
+        self.stack.start_rooted_gateway()
+        self.key("other")
+        self.stack.walle("root", "init", "--out", self.path("other.1"), "--key", self.path("other.key"), "--release", self.path("release.key.pub"))
+        for number in (2, 3):
+            self.stack.walle("root", "rotate", self.path(f"root.{number - 1}"), "--out", self.path(f"root.{number}"), "--key", self.path("root.key"))
+            self.stack.walle("root", "push", self.path(f"root.{number}"))
+        self.stack.walle("root", "rotate", self.path("other.1"), "--out", self.path("other.2"), "--key", self.path("other.key"))
+        self.stack.walle("root", "rotate", self.path("other.2"), "--out", self.path("other.3"), "--key", self.path("other.key"))
+        self.stack.walle("root", "rotate", self.path("other.3"), "--out", self.path("other.4"), "--key", self.path("other.key"))
+        for number, said in ((1, "root 1, and not the root 1 that it served before"), (3, "another root 3"),
+                             (4, "root 4; what follows is root 4, signed by root keys of root 3 (walle root rotate)")):
+            run = self.stack.walle("root", "push", self.path(f"other.{number}"), check=False)
+            self.assertEqual((run.returncode, run.stdout), (4, ""))
+            self.assertIn(f"  {self.stack.gateway.url} serves root 3; {self.path('other')}.{number} is {said}\n", run.stderr)
+        self.assertEqual(self.stack.walle("root", "push", self.path("root.1")).stdout, "root 1 is known already, root 3 is the one that is served\n")
+
     def test_any_number_of_devices(self):
         self.assertIn("0, or without it, any number", self.alone("device", "enroll-token", "--help").stdout)
         self.stack.start_gateway()
