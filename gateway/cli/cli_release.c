@@ -636,12 +636,12 @@ static void print_checked(const struct cli *cli, const json_t *stages)
                : "");
 }
 
-// The last line, below a plan that reads as if all were well.
-static void print_refused(enum cli_exit code)
+// The last line, below a plan (`planned`) that reads as if all were well.
+static void print_refused(enum cli_exit code, bool planned)
 {
-    fputs(code == CLI_EXIT_FAILED ? "\nit would start, and go back: "
-                                  : "\nit would not start; nothing was made: ",
-          stdout);
+    printf("%s%s", planned ? "\n" : "",
+           code == CLI_EXIT_FAILED ? "it would start, and go back: "
+                                   : "it would not start; nothing was made: ");
     base_terminal_text(stdout, base_str_of(cli_why()));
     putchar('\n');
 }
@@ -681,8 +681,8 @@ static enum cli_exit try_start(const struct cli *cli)
         show_json(&plan, json_boolean(code == CLI_EXIT_OK));
     } else if (code == CLI_EXIT_OK) {
         print_checked(cli, plan.stages);
-    } else if (planned) {
-        print_refused(code);
+    } else if (!cli->json) {
+        print_refused(code, planned);
     }
     plan_done(&plan);
     return code;

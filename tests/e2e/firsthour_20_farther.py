@@ -86,6 +86,20 @@ class Farther(unittest.TestCase):
             else:
                 self.assertTrue(last.startswith("the gateway would start it"), run.stdout)
 
+    def test_a_dry_run_that_has_no_plan_ends_so_too(self):
+        self.pushed()
+        key = ("--key", self.path("release.key"), "--gateway", self.stack.gateway.url, "--dry-run")
+        good = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        odd = self.stack.secret("odd.json", json.dumps([stage("all", "full", audience="os =")]))
+        for version, file, code, why in (("9.9.9", good, 4, "9.9.9"), ("1.0.0", odd, 2, "stages[0].audience: line 1, column 4")):
+            run = self.alone("rollout", "start", "shop/score", "--version", version, "--stages", file, *key)
+            self.assertEqual(run.returncode, code, run.stderr)
+            last = run.stdout.splitlines()[-1]
+            self.assertTrue(last.startswith("it would not start; nothing was made: ") and why in last, run.stdout)
+            self.assertIn(last.partition("made: ")[2], run.stderr)
+        run = self.alone("rollout", "start", "shop/score", "--version", "1.0.0", "--stages", odd, *key, "-o", "json")
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+
     # ---- Roots and tokens
 
     def test_an_older_root_is_not_the_one_that_is_served(self):
