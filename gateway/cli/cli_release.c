@@ -9,6 +9,7 @@
 #include "cli/stages/evidence_gate.h"
 #include "cli/rollout/followed_warning.h"
 #include "cli/stages/ladder.h"
+#include "cli/stages/stage_check.h"
 #include "cli/rollout/plan_show.h"
 #include "cli/rollout/present_warning.h"
 #include "cli/rollout/rollout_begin.h"
@@ -559,6 +560,9 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
     }
     enum cli_exit code = check_evidence(cli);
     if (code == CLI_EXIT_OK) {
+        code = stage_check(json_object_get(body, "stages"), true); // people may have changed it
+    }
+    if (code == CLI_EXIT_OK) {
         code = served_root_check(cli, body);
     }
     if (code == CLI_EXIT_OK) {
@@ -632,12 +636,12 @@ static void print_checked(const struct cli *cli, const json_t *stages)
                : "");
 }
 
-// The last line, below a plan that reads as if all were well.
-static void print_refused(enum cli_exit code)
+// The last line, below a plan (`planned`) that reads as if all were well.
+static void print_refused(enum cli_exit code, bool planned)
 {
-    fputs(code == CLI_EXIT_FAILED ? "\nit would start, and go back: "
-                                  : "\nit would not start; nothing was made: ",
-          stdout);
+    printf("%s%s", planned ? "\n" : "",
+           code == CLI_EXIT_FAILED ? "it would start, and go back: "
+                                   : "it would not start; nothing was made: ");
     base_terminal_text(stdout, base_str_of(cli_why()));
     putchar('\n');
 }
@@ -677,8 +681,8 @@ static enum cli_exit try_start(const struct cli *cli)
         show_json(&plan, json_boolean(code == CLI_EXIT_OK));
     } else if (code == CLI_EXIT_OK) {
         print_checked(cli, plan.stages);
-    } else if (planned) {
-        print_refused(code);
+    } else if (!cli->json) {
+        print_refused(code, planned);
     }
     plan_done(&plan);
     return code;

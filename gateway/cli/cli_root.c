@@ -647,6 +647,30 @@ static void say_pushed(const struct cli *cli, const struct root_file *file,
     json_decref(said);
 }
 
+// Which root the gateway has, and which it was handed: its refusal says neither.
+static void say_served(const struct cli *cli, const struct root_file *file)
+{
+    json_t *trust = served_ask(cli, "GET", "/api/v1/trust", NULL);
+    unsigned long long served = cli_json_u64(trust, "root_version");
+    unsigned long long own = file->root.version;
+
+    json_decref(trust);
+    if (served == 0) {
+        return;
+    }
+    fprintf(stderr, "  %s serves root %llu; %s is ", cli_http_gateway(cli), served, cli->args[0]);
+    if (own < served) {
+        fprintf(stderr, "root %llu, and not the root %llu that it served before\n", own, own);
+    } else if (own == served) {
+        fprintf(stderr, "another root %llu\n", own);
+    } else {
+        fprintf(stderr,
+                "root %llu; what follows is root %llu, signed by root keys of root %llu (walle "
+                "root rotate)\n",
+                own, served + 1, served);
+    }
+}
+
 enum cli_exit cli_root_push(struct cli *cli)
 {
     struct root_file file = {.bytes = NULL};
@@ -663,6 +687,9 @@ enum cli_exit cli_root_push(struct cli *cli)
     }
     if (code == CLI_EXIT_OK && answer.status >= 400) {
         code = cli_refused(cli, &answer);
+        if (answer.status == 403 && strstr(cli_why(), ": root: ") != NULL) { // not of who asks
+            say_served(cli, &file);
+        }
         if (answer.status == 409) {
             fputs(
                 "  devices would take no release from it. Make a root that names them: walle root "

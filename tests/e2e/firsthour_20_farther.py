@@ -86,6 +86,46 @@ class Farther(unittest.TestCase):
             else:
                 self.assertTrue(last.startswith("the gateway would start it"), run.stdout)
 
+    def test_a_dry_run_that_has_no_plan_ends_so_too(self):
+        self.pushed()
+        key = ("--key", self.path("release.key"), "--gateway", self.stack.gateway.url, "--dry-run")
+        good = self.stack.secret("stages.json", json.dumps([stage("all", "full")]))
+        odd = self.stack.secret("odd.json", json.dumps([stage("all", "full", audience="os =")]))
+        for version, file, code, why in (("9.9.9", good, 4, "9.9.9"), ("1.0.0", odd, 2, "stages[0].audience: line 1, column 4")):
+            run = self.alone("rollout", "start", "shop/score", "--version", version, "--stages", file, *key)
+            self.assertEqual(run.returncode, code, run.stderr)
+            last = run.stdout.splitlines()[-1]
+            self.assertTrue(last.startswith("it would not start; nothing was made: ") and why in last, run.stdout)
+            self.assertIn(last.partition("made: ")[2], run.stderr)
+        run = self.alone("rollout", "start", "shop/score", "--version", "1.0.0", "--stages", odd, *key, "-o", "json")
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+
+    # ---- Roots and tokens
+
+    def test_an_older_root_is_not_the_one_that_is_served(self):
+        self.stack.start_rooted_gateway()
+        self.key("other")
+        self.stack.walle("root", "init", "--out", self.path("other.1"), "--key", self.path("other.key"), "--release", self.path("release.key.pub"))
+        for number in (2, 3):
+            self.stack.walle("root", "rotate", self.path(f"root.{number - 1}"), "--out", self.path(f"root.{number}"), "--key", self.path("root.key"))
+            self.stack.walle("root", "push", self.path(f"root.{number}"))
+        self.stack.walle("root", "rotate", self.path("other.1"), "--out", self.path("other.2"), "--key", self.path("other.key"))
+        self.stack.walle("root", "rotate", self.path("other.2"), "--out", self.path("other.3"), "--key", self.path("other.key"))
+        self.stack.walle("root", "rotate", self.path("other.3"), "--out", self.path("other.4"), "--key", self.path("other.key"))
+        for number, said in ((1, "root 1, and not the root 1 that it served before"), (3, "another root 3"),
+                             (4, "root 4; what follows is root 4, signed by root keys of root 3 (walle root rotate)")):
+            run = self.stack.walle("root", "push", self.path(f"other.{number}"), check=False)
+            self.assertEqual((run.returncode, run.stdout), (4, ""))
+            self.assertIn(f"  {self.stack.gateway.url} serves root 3; {self.path('other')}.{number} is {said}\n", run.stderr)
+        self.assertEqual(self.stack.walle("root", "push", self.path("root.1")).stdout, "root 1 is known already, root 3 is the one that is served\n")
+
+    def test_any_number_of_devices(self):
+        self.assertIn("0, or without it, any number", self.alone("device", "enroll-token", "--help").stdout)
+        self.stack.start_gateway()
+        self.stack.walle("device", "enroll-token", "--name", "factory", "--uses", "0")
+        tokens = self.stack.api("/api/v1/tokens")[1]
+        self.assertIn(0, [token["uses_max"] for token in tokens["items"] if token["name"] == "factory"], tokens)
+
     # ---- Versions
 
     def test_versions_as_they_are_typed(self):

@@ -101,12 +101,12 @@ class ShadowTolerance(unittest.TestCase):
         folder = self.build("1.0.0", "0.31")
         for stage, text in ((dict(FULL, tolerance={"relative": 0.1}), "shadow stage"),
                             (dict(SHADOW, tolerance={"relative": 1.5}), "0 to 1"),
-                            (dict(SHADOW, tolerance={"absolute": -1}), "0 or more"),
-                            (dict(SHADOW, tolerance={"absolut": 1}), "an object of"),
+                            (dict(SHADOW, tolerance={"absolute": -1}), "tolerance.absolute: not a number from 0 to"),
+                            (dict(SHADOW, tolerance={"absolut": 1}), "tolerance.absolut: unknown field, did you mean absolute?"),
                             (dict(SHADOW, tolerance={"fields": {"a" * 25: {"absolute": 1}}}), "24 bytes"),
-                            (dict(SHADOW, tolerance={"fields": {name: {} for name in "abcde"}}), "at most 4"),
+                            (dict(SHADOW, tolerance={"fields": {name: {} for name in "abcde"}}), "4 names with the rest"),
                             (dict(SHADOW, tolerance={"fields": {'a"b': {"absolute": 1}}}), "no quote"),
-                            (dict(SHADOW, tolerance=1e-6), "an object of")):
+                            (dict(SHADOW, tolerance=1e-6), "tolerance: not an object")):
             run = self.start(folder, stage, FULL, check=False)
             self.assertNotEqual(run.returncode, 0, stage)
             self.assertIn(text, run.stderr)

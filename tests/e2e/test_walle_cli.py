@@ -226,7 +226,7 @@ class Local(unittest.TestCase):
         self.refused(5, "fleet.json: No such file", "rollout", "plan", "--target", "fleet.json")
         self.refused(2, "--min-dwell takes a number from 0 to 2592000", "rollout", "plan", "--min-dwell", "x")
         self.refused(2, "line 1, column 4: '==' is meant", "rollout", "plan", "--target", 'os = "ios"')
-        for stages, text in (([{"name": "x", "kind": "gray"}], 'needs "percent"'), ([{"name": "x"}], '"kind" is'),
+        for stages, text in (([{"name": "x", "kind": "gray"}], "stages[0].percent: missing"), ([{"name": "x"}], "stages[0].kind: missing"),
                              ([{"name": "x", "kind": "gray", "percent": 0}], "0.01 to 100"), ([], "1 to 16 stages"),
                              ({"steps": []}, "neither a list")):
             with open(self.path("s.json"), "w", encoding="utf-8") as file:

@@ -114,7 +114,8 @@ enum cli_exit {
     X(OWNER, 0, "owner", "PERSON", "Whose token it is, when that is not its name")                 \
     X(SCOPES, 0, "scopes", "LIST", "Scenarios the token may touch, as in shop,ads-* (all)")        \
     X(EVERY_TENANT, 0, "every-tenant", NULL, "The token acts in any tenant")                       \
-    X(USES, 0, "uses", "N", "Devices that may enrol with the token (any number)")                  \
+    X(USES, 0, "uses", "N",                                                                        \
+      "Devices that may enrol with the token (0, or without it, any number)")                      \
     X(FOLLOW, 'f', "follow", NULL, "Stay and show what is added")                                  \
     X(HEAD, 0, "head", "SEQ:HASH", "An entry noted earlier, which must still be so")               \
     X(TAG, 0, "tag", "TAG", "Version out of git: v1.2.0, or BRANCH/v1.2.0")                        \

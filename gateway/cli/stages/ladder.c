@@ -1,16 +1,14 @@
 // Stages of a rollout. Called by `rollout plan` and `rollout start` (cli_release.c); what a stage
 // is for signing and showing is asked by rollout_draft.c, plan_show.c, rollout_evidence.c and
 // stage_json.c; one thread. A stage that a file leaves open in part is filled from the options, so
-// a plan shows what will be sent. Fields are checked here by name; the gateway checks them all
-// again.
+// a plan shows what will be sent. Fields are checked by stage_check.c, and by the gateway again.
 #include "cli/stages/ladder.h"
 
 #include "cli/base/cli_json.h"
-#include "cli/stages/tolerance_json.h"
+#include "cli/stages/stage_check.h"
+#include "cli/stages/stage_json.h"
 
-#include "base/text/likeness.h"
 #include "policy/expr.h"
-#include "policy/stage_fields.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,88 +50,6 @@ uint16_t ladder_times(const json_t *stage, const char *key)
     double times = json_number_value(json_object_get(stage, key));
 
     return times > 0 && times <= POL_SHADOW_PERCENT_MAX / 100.0 ? (uint16_t)lround(times * 100) : 0;
-}
-
-static enum cli_exit check_times(const json_t *stage, const char *key, size_t index)
-{
-    const json_t *value = json_object_get(stage, key);
-    uint16_t percent = ladder_times(stage, key);
-
-    if (value == NULL || (json_is_number(value) && json_number_value(value) == 0)) {
-        return CLI_EXIT_OK;
-    }
-    if (ladder_kind(stage) != POL_STAGE_SHADOW) {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"%s\" is for a shadow stage", index, key);
-    }
-    return percent >= POL_SHADOW_PERCENT_MIN
-               ? CLI_EXIT_OK
-               : cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"%s\" is 1 to %u, or 0", index, key,
-                          POL_SHADOW_PERCENT_MAX / 100);
-}
-
-static enum cli_exit check_tolerance(const json_t *stage, size_t index)
-{
-    struct wire_tolerances tolerances;
-    const char *wrong = NULL;
-
-    if (!tolerance_json_read(stage, &tolerances, &wrong)) {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"tolerance\": %s", index, wrong);
-    }
-    return tolerances.count == 0 || ladder_kind(stage) == POL_STAGE_SHADOW
-               ? CLI_EXIT_OK
-               : cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"tolerance\" is for a shadow stage",
-                          index);
-}
-
-// A word that nobody knows would change nothing, and nobody would hear of it.
-static enum cli_exit check_fields(const json_t *stage, size_t index)
-{
-    static const char *const names[] = {POL_STAGE_FIELDS_HEAD, POL_STAGE_FIELDS_BODY};
-    const size_t count = sizeof(names) / sizeof(names[0]);
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *)(uintptr_t)stage, key, value)
-    {
-        struct base_nearest nearest = base_nearest_to(base_str_of(key));
-        size_t i = 0;
-        while (i < count && strcmp(names[i], key) != 0) {
-            base_nearest_offer(&nearest, names[i++]);
-        }
-        if (i == count) {
-            return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: unknown field \"%s\"%s%s%s", index,
-                            cli_shown(key), nearest.found != NULL ? ", did you mean " : "",
-                            nearest.found != NULL ? nearest.found : "",
-                            nearest.found != NULL ? "?" : "");
-        }
-    }
-    return CLI_EXIT_OK;
-}
-
-static enum cli_exit check_stage(const json_t *stage, size_t index)
-{
-    const json_t *percent = json_object_get(stage, "percent");
-    double number = json_number_value(percent);
-
-    if (cli_json_text(stage, "name", "")[0] == '\0') {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"name\" is missing", index);
-    }
-    if (ladder_kind(stage) == POL_STAGE_KIND_COUNT) {
-        return cli_fail(CLI_EXIT_USAGE,
-                        "stages[%zu]: \"kind\" is simulate, shadow, beta, gray or full", index);
-    }
-    bool share = ladder_kind(stage) == POL_STAGE_GRAY || ladder_kind(stage) == POL_STAGE_SHADOW;
-    if (percent == NULL && share) {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: a %s stage needs \"percent\"", index,
-                        pol_stage_kind_name(ladder_kind(stage)));
-    }
-    if (percent != NULL && !(json_is_number(percent) && number >= 0.01 && number <= 100)) {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"percent\" is 0.01 to 100", index);
-    }
-    enum cli_exit code = check_fields(stage, index);
-    code = code == CLI_EXIT_OK ? check_times(stage, "max_slowdown", index) : code;
-    code = code == CLI_EXIT_OK ? check_times(stage, "max_memory", index) : code;
-    return code == CLI_EXIT_OK ? check_tolerance(stage, index) : code;
 }
 
 static enum cli_exit add_missing(json_t *stage, const char *key, json_t *value)
@@ -271,10 +187,6 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
     }
     json_array_foreach(stages, index, stage)
     {
-        code = check_stage(stage, index);
-        if (code != CLI_EXIT_OK) {
-            return code;
-        }
         json_t *defaults =
             json_pack("{s:I, s:f, s:f, s:f}", "min_sample", (json_int_t)min_sample, "min_dwell_s",
                       ladder_kind(stage) == POL_STAGE_SIMULATE ? 0 : min_dwell, "max_failure",
@@ -314,24 +226,27 @@ static enum cli_exit load_list(const char *path, const char *key, json_t **out)
     return CLI_EXIT_OK;
 }
 
-// The gateway refuses it as well, of a rollout that is signed by then.
-static enum cli_exit check_reach(const json_t *list)
+// What each stage may be for itself, but not in this list. The gateway refuses it as well, of a
+// rollout that is signed by then.
+static enum cli_exit check_order(const json_t *list)
 {
     struct pol_stage stages[POL_STAGES_MAX];
     uint32_t count = (uint32_t)json_array_size(list);
 
     for (uint32_t i = 0; i < count; ++i) {
-        const json_t *stage = json_array_get(list, i);
-        stages[i] =
-            (struct pol_stage){.kind = ladder_kind(stage), .max_bucket = ladder_max_bucket(stage)};
+        stage_json_read(json_array_get(list, i), &stages[i]);
     }
     uint32_t bad = pol_stages_reach_check(stages, count);
-    return bad == count
-               ? CLI_EXIT_OK
-               : cli_fail(CLI_EXIT_USAGE,
-                          "stages[%u] (%s): a full stage has 100 percent, and a gray one no fewer "
-                          "than the gray one before it",
-                          bad, cli_json_text(json_array_get(list, bad), "name", "?"));
+    if (bad == count) {
+        enum pol_reason reason = pol_stages_check(stages, count);
+        return reason == POL_REASON_MATCHED
+                   ? CLI_EXIT_OK
+                   : cli_fail(CLI_EXIT_USAGE, "stages: %s", pol_reason_text(reason));
+    }
+    return cli_fail(CLI_EXIT_USAGE,
+                    "stages[%u] (%s): a full stage has 100 percent, and a gray one no fewer "
+                    "than the gray one before it",
+                    bad, cli_json_text(json_array_get(list, bad), "name", "?"));
 }
 
 static bool is_for_everybody(const json_t *stage)
@@ -384,10 +299,17 @@ enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
                         json_array_size(stages));
     }
     if (code == CLI_EXIT_OK) {
+        code = stage_check(stages, false);
+        stage_check_forget_nulls(stages); // options fill what they leave open
+    }
+    if (code == CLI_EXIT_OK) {
         code = fill_stages(cli, stages);
     }
     if (code == CLI_EXIT_OK) {
-        code = check_reach(stages);
+        code = stage_check(stages, true); // with what options say
+    }
+    if (code == CLI_EXIT_OK) {
+        code = check_order(stages);
     }
     if (code == CLI_EXIT_OK) {
         code = check_followers(stages);

@@ -14,7 +14,7 @@ static bool read_two(const json_t *object, struct wire_tolerance *out, const cha
 
     for (size_t i = 0; i < 2; ++i) {
         const json_t *value = json_object_get(object, keys[i]);
-        if (value != NULL && !json_is_number(value)) {
+        if (value != NULL && !json_is_null(value) && !json_is_number(value)) {
             *out_wrong = "\"absolute\" and \"relative\" are numbers";
             return false;
         }
@@ -34,13 +34,14 @@ static bool add_field(struct wire_tolerances *out, const char *name, const json_
     struct base_str field = base_str_of(name);
     uint32_t index = 0;
 
-    if (!json_is_object(value) || !read_two(value, &item, out_wrong)) {
-        *out_wrong = json_is_object(value) ? *out_wrong : "a field has an object of two numbers";
+    bool is_read = json_is_object(value) || json_is_null(value); // null: exactly
+    if (!is_read || !read_two(value, &item, out_wrong)) {
+        *out_wrong = is_read ? *out_wrong : "a field has an object of two numbers";
         return false;
     }
     if (field.size == 0 || field.size > WIRE_TOLERANCE_FIELD_MAX ||
         out->count == WIRE_TOLERANCES_MAX || !wire_tolerances_place(out, field, &index)) {
-        *out_wrong = "at most 4 tolerances, for fields with names of 1 to 24 bytes";
+        *out_wrong = "4 names with the rest's, of 1 to 24 bytes";
         return false;
     }
     item.field_size = (uint8_t)field.size;
@@ -78,7 +79,8 @@ bool tolerance_json_read(const json_t *stage, struct wire_tolerances *out, const
     if (own == NULL || json_is_null(own)) {
         return true;
     }
-    if (!json_is_object(own) || (fields != NULL && !json_is_object(fields)) || !keys_known(own)) {
+    if (!json_is_object(own) ||
+        (fields != NULL && !json_is_null(fields) && !json_is_object(fields)) || !keys_known(own)) {
         *out_wrong = "an object of \"absolute\", \"relative\" and \"fields\"";
         return false;
     }
@@ -93,7 +95,7 @@ bool tolerance_json_read(const json_t *stage, struct wire_tolerances *out, const
         }
     }
     if (!wire_tolerances_ok(out)) {
-        *out_wrong = "a field's name has no quote, backslash or control character";
+        *out_wrong = "a name has no quote, backslash or control character";
         return false;
     }
     return true;
