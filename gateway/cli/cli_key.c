@@ -8,7 +8,14 @@
 #include "base/os/output_file.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static bool is_file(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
 
 static enum cli_exit save_pair(const struct signing_key *key, const char *path, const char *hex)
 {
@@ -19,7 +26,7 @@ static enum cli_exit save_pair(const struct signing_key *key, const char *path, 
     if (snprintf(public_path, sizeof(public_path), "%s.pub", path) >= CLI_PATH_MAX) {
         return cli_fail(CLI_EXIT_USAGE, "--out: path too long");
     }
-    if (access(path, F_OK) != 0 && access(public_path, F_OK) == 0) {
+    if (access(path, F_OK) != 0 && is_file(public_path)) {
         return cli_fail(CLI_EXIT_LOCAL, "%s exists already and is not replaced: name another file",
                         public_path);
     }
