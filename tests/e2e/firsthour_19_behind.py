@@ -86,7 +86,9 @@ class Behind(unittest.TestCase):
         stages = [{**FULL[0], "name": "some", "kind": "gray", "percent": 99.99, "min_sample": 4}, {**FULL[0], "min_sample": 1}]
         says = (r"walle: warning: of the known devices fewer enter than their sample asks for in these stages: some \(3 of 4\), all \(0 of 1\); such a stage "
                 r"waits for more devices or for walle rollout promote, unless --min-sample is smaller\n")
-        draft = self.start(1, "--no-start", stages=stages)
+        # A worker tells of who came a moment later.
+        draft = wait_until(lambda: (lambda run: run if "some (3 of 4)" in run.stderr else None)(self.start(1, "--no-start", stages=stages)),
+                           what="all three to be known")
         run = subprocess.run([program("walle"), "rollout", "start", draft.stdout[:16], "--gateway", self.stack.gateway.url], capture_output=True, text=True,
                              timeout=120, stdin=subprocess.DEVNULL, check=True)
         for said in (draft, run):
