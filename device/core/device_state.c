@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #include <string.h>
 
@@ -29,13 +29,13 @@
 //             accepted_stage, u8 crashes, varint lease_until_s, varint listed, varint floor,
 //             approvals newest (with its manifest[32] when there is one), accepted, active, kept,
 //             u64 blocked, varint last_run_s, varint every_s, varint runs, u8
-//             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), u8 again (1: a mark
+//             exclusive (1: active, 2: kept, 4: accepted, 8: accepted asked), u8 again (1: a mark
 //             was followed, 2: it is of the active version, 4: one is to be followed; 8: the
 //             accepted statement names a floor, 16: that of the active version does), [1: u64
 //             rollout, u8 attempt], [4: likewise], [8: varint], [16: varint], [shadow: u16
 //             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us, tolerances
 //             (wire/tolerance.h)], [active[32], u64 rollout], [kept[32], u64 rollout],
-//             [accepted[32], varint manifest_bytes], personal manifests of active, kept and
+//             [accepted[32], varint manifest_bytes], exclusive manifests of active, kept and
 //             accepted as told: sha256[32], the last with varint bytes
 //   approval := varint counter, [not 0: u64 rollout, u8 kind (1; records of before also have 2 and
 //   3:
@@ -71,11 +71,11 @@
 
 #define APPROVAL_KIND 1u
 
-#define PERSONAL_ACTIVE   1u
-#define PERSONAL_KEPT     2u
-#define PERSONAL_ACCEPTED 4u
-#define PERSONAL_ASKED    8u
-#define PERSONAL_FLAGS    15u
+#define EXCLUSIVE_ACTIVE   1u
+#define EXCLUSIVE_KEPT     2u
+#define EXCLUSIVE_ACCEPTED 4u
+#define EXCLUSIVE_ASKED    8u
+#define EXCLUSIVE_FLAGS    15u
 
 #define AGAIN_FOLLOWED 1u
 #define AGAIN_PLACEBO  2u
@@ -85,13 +85,13 @@
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
-static uint8_t personal_flags(const struct dev_task *task)
+static uint8_t exclusive_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
-    flags |= wire_sha256_is_zero(&task->active_personal) ? 0 : PERSONAL_ACTIVE;
-    flags |= wire_sha256_is_zero(&task->kept_personal) ? 0 : PERSONAL_KEPT;
-    flags |= wire_sha256_is_zero(&task->accepted_personal) ? 0 : PERSONAL_ACCEPTED;
-    flags |= task->accepted_asked ? PERSONAL_ASKED : 0;
+    flags |= wire_sha256_is_zero(&task->active_exclusive) ? 0 : EXCLUSIVE_ACTIVE;
+    flags |= wire_sha256_is_zero(&task->kept_exclusive) ? 0 : EXCLUSIVE_KEPT;
+    flags |= wire_sha256_is_zero(&task->accepted_exclusive) ? 0 : EXCLUSIVE_ACCEPTED;
+    flags |= task->accepted_asked ? EXCLUSIVE_ASKED : 0;
     return (uint8_t)flags;
 }
 
@@ -109,18 +109,18 @@ static uint8_t task_flags(const struct dev_task *task)
     return (uint8_t)flags;
 }
 
-static void personal_write(struct base_writer *writer, const struct dev_task *task)
+static void exclusive_write(struct base_writer *writer, const struct dev_task *task)
 {
-    uint8_t flags = personal_flags(task);
-    if ((flags & PERSONAL_ACTIVE) != 0) {
-        base_writer_bytes(writer, task->active_personal.bytes, WIRE_SHA256_BYTES);
+    uint8_t flags = exclusive_flags(task);
+    if ((flags & EXCLUSIVE_ACTIVE) != 0) {
+        base_writer_bytes(writer, task->active_exclusive.bytes, WIRE_SHA256_BYTES);
     }
-    if ((flags & PERSONAL_KEPT) != 0) {
-        base_writer_bytes(writer, task->kept_personal.bytes, WIRE_SHA256_BYTES);
+    if ((flags & EXCLUSIVE_KEPT) != 0) {
+        base_writer_bytes(writer, task->kept_exclusive.bytes, WIRE_SHA256_BYTES);
     }
-    if ((flags & PERSONAL_ACCEPTED) != 0) {
-        base_writer_bytes(writer, task->accepted_personal.bytes, WIRE_SHA256_BYTES);
-        base_writer_varint(writer, task->accepted_personal_bytes);
+    if ((flags & EXCLUSIVE_ACCEPTED) != 0) {
+        base_writer_bytes(writer, task->accepted_exclusive.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(writer, task->accepted_exclusive_bytes);
     }
 }
 
@@ -181,7 +181,7 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_varint(writer, task->last_run_s);
     base_writer_varint(writer, task->every_s);
     base_writer_varint(writer, task->runs);
-    base_writer_u8(writer, personal_flags(task));
+    base_writer_u8(writer, exclusive_flags(task));
     base_writer_u8(writer, again_flags(task));
     again_write(writer, &task->again);
     again_write(writer, &task->again_next);
@@ -210,7 +210,7 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
         base_writer_bytes(writer, task->accepted.bytes, WIRE_SHA256_BYTES);
         base_writer_varint(writer, task->accepted_bytes);
     }
-    personal_write(writer, task);
+    exclusive_write(writer, task);
 }
 
 enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out, size_t capacity,
@@ -248,21 +248,21 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     return BASE_OK;
 }
 
-static void personal_read(struct base_reader *reader, struct dev_task *task, uint8_t flags)
+static void exclusive_read(struct base_reader *reader, struct dev_task *task, uint8_t flags)
 {
-    if ((flags & PERSONAL_ACTIVE) != 0) {
-        base_reader_copy(reader, task->active_personal.bytes, WIRE_SHA256_BYTES);
+    if ((flags & EXCLUSIVE_ACTIVE) != 0) {
+        base_reader_copy(reader, task->active_exclusive.bytes, WIRE_SHA256_BYTES);
     }
-    if ((flags & PERSONAL_KEPT) != 0) {
-        base_reader_copy(reader, task->kept_personal.bytes, WIRE_SHA256_BYTES);
+    if ((flags & EXCLUSIVE_KEPT) != 0) {
+        base_reader_copy(reader, task->kept_exclusive.bytes, WIRE_SHA256_BYTES);
     }
-    if ((flags & PERSONAL_ACCEPTED) != 0) {
-        base_reader_copy(reader, task->accepted_personal.bytes, WIRE_SHA256_BYTES);
-        task->accepted_personal_bytes =
-            (uint32_t)base_reader_varint_max(reader, WIRE_PERSONAL_BYTES_MAX);
+    if ((flags & EXCLUSIVE_ACCEPTED) != 0) {
+        base_reader_copy(reader, task->accepted_exclusive.bytes, WIRE_SHA256_BYTES);
+        task->accepted_exclusive_bytes =
+            (uint32_t)base_reader_varint_max(reader, WIRE_EXCLUSIVE_BYTES_MAX);
     }
-    task->accepted_asked = (flags & PERSONAL_ASKED) != 0;
-    if ((flags & ~PERSONAL_FLAGS) != 0 || flags != personal_flags(task)) {
+    task->accepted_asked = (flags & EXCLUSIVE_ASKED) != 0;
+    if ((flags & ~EXCLUSIVE_FLAGS) != 0 || flags != exclusive_flags(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
 }
@@ -374,7 +374,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     task->last_run_s = base_reader_varint(reader);
     task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
-    uint8_t personal = base_reader_u8(reader);
+    uint8_t exclusive = base_reader_u8(reader);
     if (version >= VERSION_AGAIN) {
         marks_read(reader, task, version);
     }
@@ -407,7 +407,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     if (!approved) {
         approvals_guess(task, kind);
     }
-    personal_read(reader, task, personal);
+    exclusive_read(reader, task, exclusive);
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
     task->id = task->shadow ? wire_shadow_task_id(task->id) : task->id;
     task->run_due_us = UINT64_MAX;
@@ -427,18 +427,18 @@ static bool approvals_valid(const struct dev_task *task)
            task->active_by.counter <= newest && task->kept_by.counter <= newest;
 }
 
-static bool personal_valid(const struct dev_task *task, bool active, bool kept)
+static bool exclusive_valid(const struct dev_task *task, bool active, bool kept)
 {
-    bool accepted = !wire_sha256_is_zero(&task->accepted_personal);
-    if ((!active && !wire_sha256_is_zero(&task->active_personal)) ||
-        (!kept && !wire_sha256_is_zero(&task->kept_personal))) {
+    bool accepted = !wire_sha256_is_zero(&task->accepted_exclusive);
+    if ((!active && !wire_sha256_is_zero(&task->active_exclusive)) ||
+        (!kept && !wire_sha256_is_zero(&task->kept_exclusive))) {
         return false;
     }
     if (task->accepted_asked && !dev_update_is_pulling((enum dev_update_state)task->state)) {
         return false;
     }
-    return accepted ? task->accepted_asked && task->accepted_personal_bytes > 0
-                    : task->accepted_personal_bytes == 0;
+    return accepted ? task->accepted_asked && task->accepted_exclusive_bytes > 0
+                    : task->accepted_exclusive_bytes == 0;
 }
 
 bool dev_task_valid(const struct dev_task *task)
@@ -467,7 +467,7 @@ bool dev_task_valid(const struct dev_task *task)
                                          wire_sha256_equal(&task->accepted, &task->active))) {
         return false;
     }
-    if (!personal_valid(task, active, kept) || !approvals_valid(task)) {
+    if (!exclusive_valid(task, active, kept) || !approvals_valid(task)) {
         return false;
     }
     return !kept || !wire_sha256_equal(&task->kept, &task->active);

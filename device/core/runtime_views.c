@@ -48,7 +48,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .name = dev_task_name(task),
         .active = task->active,
         .previous = task->kept,
-        .personal = task->active_personal,
+        .exclusive = task->active_exclusive,
         .blocked_version_id = task->blocked,
         .release_counter = task->newest.counter,
         .placebo_rollout = task->placebo ? task->again.rollout_id : 0,

@@ -1,8 +1,8 @@
 // The tree behind exclusive files: the build command, the gateway and the simulator make it,
-// devices verify one leaf (personal.c). Nothing is allocated; any thread. All levels lie one behind
-// the other in the caller's memory, the leaves first, so that a way up is a walk through one array.
-// A node's hash begins with NODE_MARK, which no leaf's does: an inner node can never pass for a
-// leaf.
+// devices verify one leaf (exclusive_files.c). Nothing is allocated; any thread. All levels lie one
+// behind the other in the caller's memory, the leaves first, so that a way up is a walk through one
+// array. A node's hash begins with NODE_MARK, which no leaf's does: an inner node can never pass
+// for a leaf.
 #include "wire/hash_tree.h"
 
 #include "base/check.h"

@@ -29,7 +29,7 @@ enum wire_file_kind {
     WIRE_FILE_DATA = 3,
 };
 
-// Does a version hold files for single devices or users (wire/trust/personal.h)?
+// Does a version hold files for single devices or users (wire/trust/exclusive_files.h)?
 enum wire_exclusive {
     WIRE_EXCLUSIVE_NONE = 0,
     WIRE_EXCLUSIVE_OPTIONAL = 1, // it runs without, where nobody made any
@@ -53,7 +53,7 @@ struct wire_manifest {
     uint32_t time_ms;      // wall budget of a run; 0: default
     uint32_t every_s;      // run again this often; 0: once after activation
     enum wire_exclusive exclusive;
-    struct wire_sha256 exclusive_root; // of the tree over all personal manifests; zero: none
+    struct wire_sha256 exclusive_root; // of the tree over all exclusive manifests; zero: none
     struct base_str config;            // JSON object given to the script; may be empty
     struct base_str declaration;       // bytes of a valid wire_declaration, or empty
     uint32_t file_count;

@@ -10,7 +10,7 @@
 
 #include "ports/content_store.h"
 #include "ports/sim_transport.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #define SIM_SUBJECTS_MAX 500 // of each kind that devices stand in for; of more, evenly chosen ones
 
@@ -19,7 +19,8 @@ struct sim_subject {
     uint8_t proof[WIRE_PROOF_BYTES_MAX];
     uint32_t proof_bytes;
     uint32_t name_count;
-    struct wire_sha256 names[1 + WIRE_PERSONAL_FILES_MAX]; // its personal manifest, then its files
+    struct wire_sha256
+        names[1 + WIRE_EXCLUSIVE_FILES_MAX]; // its exclusive manifest, then its files
 };
 
 struct sim_exclusive {

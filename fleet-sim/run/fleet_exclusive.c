@@ -1,12 +1,12 @@
 // Loads the exclusive files of a built version for the simulate stage: the list beside the
 // manifest, the tree over it, and for the subjects that virtual devices stand in for the proof, the
-// personal manifest and its files. Coordinator's thread, before the shards run.
+// exclusive manifest and its files. Coordinator's thread, before the shards run.
 #include "run/fleet_run.h"
 
 #include "ports/sim_local_file.h"
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static enum base_status subject_load(struct loader *loader, const struct wire_en
                                      uint32_t index, struct sim_subject *out)
 {
     const struct sim_blob *blob;
-    struct wire_personal personal;
+    struct wire_exclusive_files exclusive;
     struct wire_proof proof = {.entry = *entry, .leaf_count = loader->count, .index = index};
     size_t size = 0;
     proof.path_count = wire_tree_path(loader->nodes, loader->count, index, proof.path);
@@ -92,12 +92,12 @@ static enum base_status subject_load(struct loader *loader, const struct wire_en
             out->device_id = out->device_id << 8 | id[i];
         }
     }
-    BASE_TRY(blob_load(loader, &entry->personal, &blob));
-    BASE_TRY(wire_personal_parse(blob->bytes, blob->size, &personal));
-    out->names[out->name_count++] = entry->personal;
-    for (uint32_t i = 0; i < personal.file_count; i++) {
-        BASE_TRY(blob_load(loader, &personal.files[i].digest, &blob));
-        out->names[out->name_count++] = personal.files[i].digest;
+    BASE_TRY(blob_load(loader, &entry->exclusive, &blob));
+    BASE_TRY(wire_exclusive_parse(blob->bytes, blob->size, &exclusive));
+    out->names[out->name_count++] = entry->exclusive;
+    for (uint32_t i = 0; i < exclusive.file_count; i++) {
+        BASE_TRY(blob_load(loader, &exclusive.files[i].digest, &blob));
+        out->names[out->name_count++] = exclusive.files[i].digest;
     }
     return BASE_OK;
 }

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 // What lacks is learned step by step: the manifest, its files, the list of exclusive files,
-// personal manifests, their files. More rounds mean that somebody deletes; but of exclusive files
+// exclusive manifests, their files. More rounds mean that somebody deletes; but of exclusive files
 // the gateway names only so many at a time.
 #define PUSH_ROUNDS_MAX  7
 #define PUSH_ROUND_BLOBS 1000
@@ -348,15 +348,16 @@ static void ask_lacking(struct lacking *lacking, const char *door, const struct 
 }
 
 static enum base_status ask_subject(void *ctx, const struct wire_entry *entry,
-                                    const struct wire_personal *personal, struct base_error *error)
+                                    const struct wire_exclusive_files *exclusive,
+                                    struct base_error *error)
 {
     struct lacking *lacking = ctx;
     const char *kind = entry->kind == WIRE_SUBJECT_DEVICE ? "device" : "user";
 
-    ask_lacking(lacking, EXCLUSIVE_DOOR, &entry->personal, entry->bytes,
+    ask_lacking(lacking, EXCLUSIVE_DOOR, &entry->exclusive, entry->bytes,
                 json_sprintf("%s %.*s", kind, (int)entry->subject.size, entry->subject.data));
-    for (uint32_t i = 0; i < personal->file_count; ++i) {
-        const struct wire_manifest_file *file = &personal->files[i];
+    for (uint32_t i = 0; i < exclusive->file_count; ++i) {
+        const struct wire_manifest_file *file = &exclusive->files[i];
         ask_lacking(lacking, EXCLUSIVE_DOOR, &file->digest, file->bytes,
                     json_sprintf("%s %.*s: %.*s", kind, (int)entry->subject.size,
                                  entry->subject.data, (int)file->name.size, file->name.data));

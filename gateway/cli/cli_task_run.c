@@ -24,7 +24,7 @@
 
 #define RUN_REPEAT_MAX 1000000
 #define SCRATCH_FILES  16 // open at once while they are removed
-#define RUN_FILES_MAX  (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
+#define RUN_FILES_MAX  (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
 
 struct run {
     struct task_build build;
@@ -82,7 +82,8 @@ struct wanted {
 };
 
 static enum base_status load_subject(void *ctx, const struct wire_entry *entry,
-                                     const struct wire_personal *personal, struct base_error *error)
+                                     const struct wire_exclusive_files *exclusive,
+                                     struct base_error *error)
 {
     struct wanted *wanted = ctx;
 
@@ -90,8 +91,8 @@ static enum base_status load_subject(void *ctx, const struct wire_entry *entry,
         return BASE_OK;
     }
     wanted->found = true;
-    for (uint32_t i = 0; i < personal->file_count; ++i) {
-        BASE_TRY(load_file(wanted->run, wanted->folder, &personal->files[i], error));
+    for (uint32_t i = 0; i < exclusive->file_count; ++i) {
+        BASE_TRY(load_file(wanted->run, wanted->folder, &exclusive->files[i], error));
     }
     return BASE_OK;
 }

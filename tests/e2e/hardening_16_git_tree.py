@@ -226,11 +226,11 @@ class Build(unittest.TestCase):
         self.assertIn("not a regular file", run.stderr)
 
     def test_a_link_for_an_exclusive_file_is_refused(self):
-        folder = os.path.join(self.source, "personal", "user", "ana")
+        folder = os.path.join(self.source, "exclusive", "user", "ana")
         os.makedirs(folder)
         os.symlink("/etc/hostname", os.path.join(folder, "words.bin"))
         with open(os.path.join(self.source, "task.json"), "wb") as file:
-            file.write(TASK_JSON[:-1] + b', "name": "t", "version": "1.0.0", "exclusive": {"path": "personal"}}')
+            file.write(TASK_JSON[:-1] + b', "name": "t", "version": "1.0.0", "exclusive": {"path": "exclusive"}}')
         run = self.stack.walle("task", "build", self.source, "--out", self.out, check=False)
         self.assertEqual(run.returncode, 5, run.stdout + run.stderr)
         self.assertIn("symbolic link", run.stderr)

@@ -47,16 +47,16 @@ class Exclusive(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
 
-    def source(self, folder, version, personal, required=False, script=SCRIPT):
+    def source(self, folder, version, exclusive, required=False, script=SCRIPT):
         """A task whose exclusive files say {"device/ID" or "user/NAME": number}."""
         document = {"name": TASK, "version": version, "entry": "task", "files": ["task.py"],
-                    "exclusive": {"path": "personal", "required": required}}
+                    "exclusive": {"path": "exclusive", "required": required}}
         self.write(folder, {"task.json": json.dumps(document), "task.py": script,
-                            **{f"personal/{subject}/own.py": f"value = {number}\n" for subject, number in personal.items()}})
+                            **{f"exclusive/{subject}/own.py": f"value = {number}\n" for subject, number in exclusive.items()}})
         return self.stack.path(folder)
 
-    def release(self, version, personal, **options):
-        source, build = self.source("source" + version, version, personal, **options), self.stack.path("build" + version)
+    def release(self, version, exclusive, **options):
+        source, build = self.source("source" + version, version, exclusive, **options), self.stack.path("build" + version)
         built = json.loads(self.walle("task", "build", source, "--out", build, "-o", "json", token=None).stdout)
         self.walle("task", "verify", build, token=None)
         pushed = self.json("task", "push", build)
@@ -128,19 +128,19 @@ class Exclusive(unittest.TestCase):
         self.assertIn("cache-control: private, no-store", headers)
         self.assertIn(ONE.encode(), proof)
         self.assertNotIn(TWO.encode(), proof)
-        personal = proof[19:51].hex()
-        status, manifest, _ = self.get(f"/v1/exclusive/{root}/{personal}", ONE, one)
+        exclusive = proof[19:51].hex()
+        status, manifest, _ = self.get(f"/v1/exclusive/{root}/{exclusive}", ONE, one)
         self.assertEqual((status, manifest[:4]), (200, b"WLX1"))
         file = manifest[-32:].hex()
         status, content, headers = self.get(f"/v1/exclusive/{root}/{file}", ONE, one)
         self.assertEqual((status, hashlib.sha256(content).hexdigest()), (200, file))
         self.assertIn(f'etag: "{file}"', headers)
-        for path in (f"{root}/{personal}", f"{root}/{file}"):
+        for path in (f"{root}/{exclusive}", f"{root}/{file}"):
             self.assertEqual(self.get("/v1/exclusive/" + path, TWO, two)[0], 404)
             self.assertEqual(self.get("/v1/exclusive/" + path, TWO, one)[0], 401)
             self.assertEqual(self.get("/v1/exclusive/" + path, ONE, None)[0], 401)
             self.assertEqual(self.get("/v1/exclusive/" + path, FOUR, None)[0], 401)
-        for name in (personal, file):
+        for name in (exclusive, file):
             self.assertEqual(self.get("/v1/blob/" + name, ONE, one)[0], 404)
             self.assertEqual(self.stack.api("/v1/blob/" + name)[0], 404)
         self.walle("device", "revoke", ONE)
@@ -166,30 +166,30 @@ class Exclusive(unittest.TestCase):
         wait_until(lambda: any("not_applicable" in outcome["states"] for outcome in outcomes()), what="the report on disk")
 
     def test_builds_say_what_is_wrong(self):
-        def refused(text, files, personal=None, folder=None):
+        def refused(text, files, exclusive=None, folder=None):
             self.refusals += 1
-            source = self.source(f"bad{self.refusals}", "1.0.0", {"device/" + ONE: 1} if personal is None else personal)
+            source = self.source(f"bad{self.refusals}", "1.0.0", {"device/" + ONE: 1} if exclusive is None else exclusive)
             self.write(f"bad{self.refusals}", files)
             run = self.walle("task", "build", folder or source, "--out", self.stack.path("bad"), code=5, token=None)
             self.assertIn(text, run.stderr)
 
         self.refusals = 0
-        refused("device xyz: a device is 16 lower-case hex digits", {"personal/device/xyz/own.py": ""})
-        refused("user -x: a user is", {"personal/user/-x/own.py": ""})
-        refused("lie in device/ID/ and user/NAME/", {"personal/group/a/own.py": ""})
-        refused("user ana: the version has a file of this name, too: task.mpy", {"personal/user/ana/task.py": ""})
-        refused("user ana: ", {"personal/user/ana/own.py": "no python ("})
-        refused("own.py: line 1", {"personal/user/ana/own.py": "no python ("})
-        refused("user ana: more than 16 files", {f"personal/user/ana/{number}.txt": "x" for number in range(17)})
-        refused("user ana: file names are", {"personal/user/ana/a b.txt": "x"})
-        refused("user ana: own.onnx: ", {"personal/user/ana/own.onnx": "this is no model"})
-        refused("no such folder", {}, personal={})
-        os.makedirs(self.stack.path("bad11", "personal", "user", "ana"))
+        refused("device xyz: a device is 16 lower-case hex digits", {"exclusive/device/xyz/own.py": ""})
+        refused("user -x: a user is", {"exclusive/user/-x/own.py": ""})
+        refused("lie in device/ID/ and user/NAME/", {"exclusive/group/a/own.py": ""})
+        refused("user ana: the version has a file of this name, too: task.mpy", {"exclusive/user/ana/task.py": ""})
+        refused("user ana: ", {"exclusive/user/ana/own.py": "no python ("})
+        refused("own.py: line 1", {"exclusive/user/ana/own.py": "no python ("})
+        refused("user ana: more than 16 files", {f"exclusive/user/ana/{number}.txt": "x" for number in range(17)})
+        refused("user ana: file names are", {"exclusive/user/ana/a b.txt": "x"})
+        refused("user ana: own.onnx: ", {"exclusive/user/ana/own.onnx": "this is no model"})
+        refused("no such folder", {}, exclusive={})
+        os.makedirs(self.stack.path("bad11", "exclusive", "user", "ana"))
         self.source("bad11", "1.0.0", {})
         run = self.walle("task", "build", self.stack.path("bad11"), "--out", self.stack.path("bad"), code=5, token=None)
         self.assertIn("user ana: there is none", run.stderr)
         refused("is {\"path\": FOLDER", {"task.json": json.dumps({"name": TASK, "version": "1.0.0", "entry": "task", "files": ["task.py"],
-                                                                  "exclusive": "personal"})})
+                                                                  "exclusive": "exclusive"})})
 
     def test_a_build_is_pushed_once_and_checked(self):
         source = self.source("source", "1.0.0", {"device/" + ONE: 11, "user/ana": 33})
@@ -202,7 +202,7 @@ class Exclusive(unittest.TestCase):
         self.assertEqual(self.json("task", "push", build)["uploaded"], 0)
         self.assertEqual(self.json("task", "push", build, "--dry-run")["lacking"], [])
         self.assertEqual(self.json("task", "get", TASK)["versions"][0]["exclusive_subjects"], 2)
-        # The next version brings one new file and its personal manifest; what is the same is there.
+        # The next version brings one new file and its exclusive manifest; what is the same is there.
         self.source("source", "1.0.1", {"device/" + ONE: 11, "user/ana": 34})
         self.walle("task", "build", source, "--out", build, token=None)
         self.assertEqual(self.json("task", "push", build)["uploaded"], 1 + 1 + 2)
@@ -218,8 +218,8 @@ class Exclusive(unittest.TestCase):
         self.assertIn("not the exclusive files the manifest names", self.walle("task", "verify", build, code=5, token=None).stderr)
         self.walle("task", "build", source, "--out", build, token=None)
         with open(os.path.join(build, "exclusive"), "rb") as file:
-            personal = file.read()[-36:-4].hex()
-        with open(os.path.join(build, "blobs", personal), "rb") as file:
+            exclusive = file.read()[-36:-4].hex()
+        with open(os.path.join(build, "blobs", exclusive), "rb") as file:
             name = file.read()[-32:].hex()
         with open(os.path.join(build, "blobs", name), "ab") as file:
             file.write(b"x")
@@ -229,7 +229,7 @@ class Exclusive(unittest.TestCase):
         environment = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "ana",
                        "GIT_AUTHOR_EMAIL": "ana@example.com", "GIT_COMMITTER_NAME": "ana", "GIT_COMMITTER_EMAIL": "ana@example.com"}
         shop = self.source("shop", "1.0.0", {"device/" + ONE: 11, "user/ana": 33})
-        document = {"entry": "task", "files": ["task.py"], "exclusive": {"path": "personal"}}
+        document = {"entry": "task", "files": ["task.py"], "exclusive": {"path": "exclusive"}}
         self.write("shop", {"task.json": json.dumps(document)})
 
         def git(*arguments):

@@ -66,11 +66,11 @@ class Credentials(unittest.TestCase):
     def release(self, version, numbers, stages=STAGES, script=SCRIPT):
         """A version with exclusive files: device id -> number."""
         source, build = self.stack.path("source" + version), self.stack.path("build" + version)
-        more = {"exclusive": {"path": "personal"}} if numbers else {}
+        more = {"exclusive": {"path": "exclusive"}} if numbers else {}
         files = {"task.py": script, "task.json": json.dumps(
             {"name": TASK, "version": version, "entry": "task", "files": ["task.py"], **more})}
         for device, number in numbers.items():
-            files[f"personal/device/{device}/own.py"] = "\n" * number + "def tell():\n    raise RuntimeError('mine')\n"
+            files[f"exclusive/device/{device}/own.py"] = "\n" * number + "def tell():\n    raise RuntimeError('mine')\n"
         for name, text in files.items():
             path = os.path.join(source, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)

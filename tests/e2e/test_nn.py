@@ -135,8 +135,8 @@ class Models(unittest.TestCase):
             return model.SerializeToString()
         script = ("import walle\nfrom walle import nn\ntry:\n    own = nn.load('own.onnx')\nexcept OSError:\n    own = None\n"
                   "walle.result(own([1, 2]).tolist() if own else None)\n")
-        build = self.build(script=script, exclusive={"path": "personal"},
-                           files={f"personal/device/{DEVICE}/own.onnx": scale(3), "personal/user/ana/own.onnx": scale(5)})
+        build = self.build(script=script, exclusive={"path": "exclusive"},
+                           files={f"exclusive/device/{DEVICE}/own.onnx": scale(3), "exclusive/user/ana/own.onnx": scale(5)})
 
         def result(*arguments):
             return json.loads(self.stack.walle("task", "run", build, "-o", "json", *arguments).stdout)["result"]

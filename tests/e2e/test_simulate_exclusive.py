@@ -24,13 +24,13 @@ class SimulateExclusive(unittest.TestCase):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
 
-    def build(self, personal, required=False, script=SCRIPT):
+    def build(self, exclusive, required=False, script=SCRIPT):
         source, build = self.stack.path("source"), self.stack.path("build")
         for folder in (source, build):
             shutil.rmtree(folder, ignore_errors=True)
         files = {"task.json": json.dumps({"name": "taste", "version": "1.0.0", "entry": "task", "files": ["task.py"],
-                                          "exclusive": {"path": "personal", "required": required}}),
-                 "task.py": script, **{f"personal/{subject}/own.py": text for subject, text in personal.items()}}
+                                          "exclusive": {"path": "exclusive", "required": required}}),
+                 "task.py": script, **{f"exclusive/{subject}/own.py": text for subject, text in exclusive.items()}}
         for name, text in files.items():
             path = os.path.join(source, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -82,7 +82,7 @@ class SimulateExclusive(unittest.TestCase):
         with open(os.path.join(build, "build.json"), encoding="utf-8") as file:
             shared = {item["sha256"] for item in json.load(file)["files"]}
         own = sorted(set(os.listdir(blobs)) - shared)
-        self.assertGreaterEqual(len(own), 4)  # two personal manifests, two files
+        self.assertGreaterEqual(len(own), 4)  # two exclusive manifests, two files
         for name in own:
             path = os.path.join(blobs, name)
             with open(path, "rb") as file:

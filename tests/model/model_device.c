@@ -39,9 +39,9 @@ static void make_content(uint64_t seed, uint32_t devices, int task, int version,
     manifest->file_count = 1;
     manifest->files[0] = (struct wire_manifest_file){WIRE_FILE_SCRIPT, BASE_STR("run.mpy"),
                                                      out->script_size, out->script};
-    manifest->exclusive = model_personal_of(version);
+    manifest->exclusive = model_exclusive_of(version);
     if (manifest->exclusive != WIRE_EXCLUSIVE_NONE) {
-        out->personal = model_personal_new(seed, devices, manifest);
+        out->exclusive = model_exclusive_new(seed, devices, manifest);
     }
     base_check(wire_manifest_encode(manifest, out->manifest_bytes, sizeof(out->manifest_bytes),
                                     &out->manifest_size) == BASE_OK);
@@ -62,7 +62,7 @@ void model_ground_done(struct model_ground *ground)
 {
     for (int task = 0; task < (int)MODEL_TASKS; task++) {
         for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
-            model_personal_free(ground->content[task][version].personal);
+            model_exclusive_free(ground->content[task][version].exclusive);
         }
     }
 }
@@ -273,9 +273,10 @@ static bool has_bytes(const struct dev_task_job *job, uint32_t file, const char 
 static bool is_proven(const struct model_device *device, const struct model_content *content,
                       const struct dev_task_job *job)
 {
-    const struct model_personal_leaf *own = content->personal != NULL && device->certified
-                                                ? model_personal_leaf(content->personal, device->id)
-                                                : NULL;
+    const struct model_exclusive_leaf *own =
+        content->exclusive != NULL && device->certified
+            ? model_exclusive_leaf(content->exclusive, device->id)
+            : NULL;
     bool alone = job->file_count == 1 && (own == NULL || device->ground->restored);
     return has_bytes(job, 0, content->script_text, content->script_size) &&
            (alone ||
@@ -337,9 +338,9 @@ void model_device_init(struct model_device *device, struct model_ground *ground,
     device->rooted = rooted;
     for (int task = 0; task < (int)MODEL_TASKS; task++) { // it refuses what is not for it
         for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
-            bool needs = model_personal_of(version) == WIRE_EXCLUSIVE_REQUIRED;
+            bool needs = model_exclusive_of(version) == WIRE_EXCLUSIVE_REQUIRED;
             device->failed[task] |=
-                needs && !model_personal_has(number) ? UINT32_C(1) << version : 0;
+                needs && !model_exclusive_has(number) ? UINT32_C(1) << version : 0;
         }
     }
     device->storage = (struct sim_storage){

@@ -5,7 +5,7 @@
 #define MODEL_DEVICE_H
 
 #include "model_gateway.h"
-#include "model_personal.h"
+#include "model_exclusive.h"
 #include "model_record.h"
 
 #include "device/device.h"
@@ -25,7 +25,7 @@ struct model_content {
     char script_text[48];
     size_t script_size;
     uint32_t every_s;
-    struct model_personal *personal; // NULL: nothing for single devices
+    struct model_exclusive *exclusive; // NULL: nothing for single devices
 };
 
 struct model_device;

@@ -64,13 +64,13 @@ static void put_blob(struct model_world *world, const struct wire_sha256 *name, 
 }
 
 // What is for single devices, all at once. `hex`: of the list that names it.
-static void put_personal(struct model_world *world, const struct model_personal *personal,
-                         char hex[WIRE_SHA256_HEX + 1])
+static void put_exclusive(struct model_world *world, const struct model_exclusive *exclusive,
+                          char hex[WIRE_SHA256_HEX + 1])
 {
     bool again;
-    wire_sha256_hex(&personal->list, hex);
-    int status = model_call(world, GW_METHOD_PUT, "/api/v1/exclusive", personal->pack,
-                            personal->pack_size, MODEL_ADMIN, &again);
+    wire_sha256_hex(&exclusive->list, hex);
+    int status = model_call(world, GW_METHOD_PUT, "/api/v1/exclusive", exclusive->pack,
+                            exclusive->pack_size, MODEL_ADMIN, &again);
     if (status != 201 && status != 200 && !again) {
         model_world_fail(world, "answer", "exclusive content is answered with %d", status);
     }
@@ -104,8 +104,8 @@ static void need_version(struct model_world *world, int task, int version)
     (void)snprintf(path, sizeof(path), "/api/v1/tasks/%s/versions", name);
     wire_sha256_hex(&content->manifest, hex);
     size_t size = (size_t)snprintf(body, sizeof(body), "{\"manifest\":\"%s\"}", hex);
-    if (content->personal != NULL) {
-        put_personal(world, content->personal, hex);
+    if (content->exclusive != NULL) {
+        put_exclusive(world, content->exclusive, hex);
         (void)snprintf(body + size - 1, sizeof(body) - size + 1, ",\"exclusive\":\"%s\"}", hex);
     }
     int status = model_call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);

@@ -94,8 +94,8 @@ struct rig {
     void (*direct)(struct rig *rig, const struct mem_exchange *exchange,
                    struct wire_offers *offers); // puts its answer in front
     void (*meta)(struct rig *rig, struct mem_exchange *exchange);
-    // Exclusive files (personal_rig.h). NULL: versions have none, nobody is asked.
-    void *personal;
+    // Exclusive files (exclusive_rig.h). NULL: versions have none, nobody is asked.
+    void *exclusive_rig;
     void (*version_extra)(struct rig *rig, uint32_t index, struct wire_manifest *manifest);
     void (*exclusive)(struct rig *rig, struct mem_exchange *exchange);
     bool (*own_content)(const struct rig *rig, const struct wire_sha256 *name,

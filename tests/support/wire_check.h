@@ -15,7 +15,7 @@
 #include "wire/manifest.h"
 #include "wire/trust/meta.h"
 #include "wire/trust/offer.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 #include "wire/profile.h"
 #include "wire/report.h"
 #include "wire/trust/root.h"
@@ -223,17 +223,17 @@ static inline enum base_status wire_check_manifest(const uint8_t *bytes, size_t 
     return BASE_OK;
 }
 
-static inline enum base_status wire_check_personal(const uint8_t *bytes, size_t size)
+static inline enum base_status wire_check_exclusive(const uint8_t *bytes, size_t size)
 {
-    struct wire_personal personal;
-    enum base_status status = wire_personal_parse(bytes, size, &personal);
+    struct wire_exclusive_files exclusive;
+    enum base_status status = wire_exclusive_parse(bytes, size, &exclusive);
     if (status != BASE_OK) {
-        base_check(personal.file_count == 0);
+        base_check(exclusive.file_count == 0);
         return status;
     }
-    uint8_t again[WIRE_PERSONAL_BYTES_MAX];
+    uint8_t again[WIRE_EXCLUSIVE_BYTES_MAX];
     size_t again_size = 0;
-    base_check(wire_personal_encode(&personal, again, sizeof again, &again_size) == BASE_OK);
+    base_check(wire_exclusive_encode(&exclusive, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }

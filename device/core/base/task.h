@@ -49,18 +49,18 @@ struct dev_task {
     struct dev_approval accepted_by;
     struct dev_approval newest;
     struct wire_sha256 newest_manifest;
-    // Personal manifests of the three; zero: no exclusive files. The last one is known once
+    // Exclusive manifests of the three; zero: no exclusive files. The last one is known once
     // accepted_asked is set, which is only while it is pulled.
-    struct wire_sha256 active_personal;
-    struct wire_sha256 kept_personal;
-    struct wire_sha256 accepted_personal;
+    struct wire_sha256 active_exclusive;
+    struct wire_sha256 kept_exclusive;
+    struct wire_sha256 accepted_exclusive;
     uint64_t active_rollout;
     uint64_t kept_rollout;
     uint64_t blocked; // version id this device refuses, because it failed here last; those before
                       // it are among the refusals
     uint64_t last_run_s;
     uint32_t accepted_bytes; // of the manifest
-    uint32_t accepted_personal_bytes;
+    uint32_t accepted_exclusive_bytes;
     bool accepted_asked;
     uint32_t every_s;       // of the active version
     uint32_t runs;          // of the active version since its activation

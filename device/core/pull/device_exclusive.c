@@ -60,8 +60,8 @@ enum base_status dev_proof_take(struct dev_runtime *runtime)
     }
     BASE_TRY(wire_proof_verify(&proof, &hasher, &pull->root));
     task->accepted_asked = true;
-    task->accepted_personal = proof.entry.personal;
-    task->accepted_personal_bytes = proof.entry.bytes;
+    task->accepted_exclusive = proof.entry.exclusive;
+    task->accepted_exclusive_bytes = proof.entry.bytes;
     runtime->dirty = true;
     return BASE_OK;
 }
@@ -77,7 +77,7 @@ void dev_proof_forget(struct dev_runtime *runtime)
 {
     struct dev_task *task = &runtime->tasks[runtime->pull->task];
     task->accepted_asked = false;
-    memset(&task->accepted_personal, 0, sizeof(task->accepted_personal));
-    task->accepted_personal_bytes = 0;
+    memset(&task->accepted_exclusive, 0, sizeof(task->accepted_exclusive));
+    task->accepted_exclusive_bytes = 0;
     dev_garbage_made(runtime);
 }

@@ -49,9 +49,9 @@ bool dev_pull_repairing(const struct dev_runtime *runtime)
 // What is brought. Of an accepted version the sizes were told.
 struct target {
     const struct wire_sha256 *version;
-    const struct wire_sha256 *personal;
+    const struct wire_sha256 *exclusive;
     uint64_t version_bytes;
-    uint64_t personal_bytes;
+    uint64_t exclusive_bytes;
 };
 
 static struct target target_of(struct dev_runtime *runtime)
@@ -59,14 +59,14 @@ static struct target target_of(struct dev_runtime *runtime)
     const struct dev_task *task = task_of(runtime);
     switch ((enum dev_pull_copy)runtime->pull->copy) {
     case DEV_COPY_ACTIVE:
-        return (struct target){&task->active, &task->active_personal, ANY_SIZE, ANY_SIZE};
+        return (struct target){&task->active, &task->active_exclusive, ANY_SIZE, ANY_SIZE};
     case DEV_COPY_KEPT:
-        return (struct target){&task->kept, &task->kept_personal, ANY_SIZE, ANY_SIZE};
+        return (struct target){&task->kept, &task->kept_exclusive, ANY_SIZE, ANY_SIZE};
     case DEV_COPY_ACCEPTED:
         break;
     }
-    return (struct target){&task->accepted, &task->accepted_personal, task->accepted_bytes,
-                           task->accepted_personal_bytes};
+    return (struct target){&task->accepted, &task->accepted_exclusive, task->accepted_bytes,
+                           task->accepted_exclusive_bytes};
 }
 
 static void damage_tell(struct dev_runtime *runtime, struct base_str file)
@@ -238,7 +238,7 @@ static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *
     pull->expected = bytes;
     if (pull->any_size) { // only manifests: started anew, for their whole length is asked for
         pull->expected =
-            kind == DEV_PULL_PERSONAL ? WIRE_PERSONAL_BYTES_MAX : WIRE_MANIFEST_BYTES_MAX;
+            kind == DEV_PULL_EXCLUSIVE ? WIRE_EXCLUSIVE_BYTES_MAX : WIRE_MANIFEST_BYTES_MAX;
         (void)storage->blob_delete(storage->ctx, name);
         have = 0;
     }
@@ -281,7 +281,7 @@ static bool file_pick(struct dev_runtime *runtime, const struct wire_manifest_fi
 }
 
 static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest,
-                       const struct wire_personal *personal)
+                       const struct wire_exclusive_files *exclusive)
 {
     struct dev_pull *pull = runtime->pull;
     struct dev_task *task = task_of(runtime);
@@ -295,9 +295,9 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
             return;
         }
     }
-    for (; pull->file - manifest->file_count < personal->file_count; pull->file++) {
-        if (file_pick(runtime, &personal->files[pull->file - manifest->file_count],
-                      DEV_PULL_PERSONAL)) {
+    for (; pull->file - manifest->file_count < exclusive->file_count; pull->file++) {
+        if (file_pick(runtime, &exclusive->files[pull->file - manifest->file_count],
+                      DEV_PULL_EXCLUSIVE)) {
             return;
         }
     }
@@ -314,7 +314,7 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
 }
 
 // True: there is something to bring before it is known which files are this device's.
-static bool personal_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
+static bool exclusive_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
 {
     struct target target = target_of(runtime);
     if (manifest->exclusive == WIRE_EXCLUSIVE_NONE) {
@@ -325,8 +325,9 @@ static bool personal_pick(struct dev_runtime *runtime, const struct wire_manifes
         dev_proof_ask(runtime, manifest);
         return true;
     }
-    bool missing = !wire_sha256_is_zero(target.personal) &&
-                   blob_missing(runtime, target.personal, target.personal_bytes, DEV_PULL_PERSONAL);
+    bool missing =
+        !wire_sha256_is_zero(target.exclusive) &&
+        blob_missing(runtime, target.exclusive, target.exclusive_bytes, DEV_PULL_EXCLUSIVE);
     if (missing) {
         damage_tell(runtime, EXCLUSIVE_FILES);
     }
@@ -350,13 +351,13 @@ static void damaged(struct dev_runtime *runtime, const struct wire_sha256 *name,
 
 // False: the pull is over, or tries again.
 static bool space_ready(struct dev_runtime *runtime, const struct wire_manifest *manifest,
-                        const struct wire_personal *personal)
+                        const struct wire_exclusive_files *exclusive)
 {
     struct dev_pull_space space;
     if (runtime->pull->reserved || dev_pull_repairing(runtime)) {
         return true;
     }
-    enum base_status status = dev_pull_space_take(runtime, manifest, personal, &space);
+    enum base_status status = dev_pull_space_take(runtime, manifest, exclusive, &space);
     runtime->pull->reserved = status == BASE_OK;
     if (status == BASE_ERR_FULL) {
         too_large(runtime, &space);
@@ -368,29 +369,29 @@ static bool space_ready(struct dev_runtime *runtime, const struct wire_manifest 
 
 static void content_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
 {
-    struct dev_personal personal;
-    if (personal_pick(runtime, manifest)) {
+    struct dev_exclusive exclusive;
+    if (exclusive_pick(runtime, manifest)) {
         return;
     }
-    const struct wire_sha256 *name = target_of(runtime).personal;
-    enum base_status status = dev_personal_open(runtime, name, &personal);
+    const struct wire_sha256 *name = target_of(runtime).exclusive;
+    enum base_status status = dev_exclusive_open(runtime, name, &exclusive);
     if (status == BASE_ERR_CORRUPT) {
         damaged(runtime, name, EXCLUSIVE_FILES);
         return;
     }
     if (base_status_is_input(status) ||
-        (status == BASE_OK && wire_personal_clash(&personal.parsed, manifest) != NULL)) {
+        (status == BASE_OK && wire_exclusive_clash(&exclusive.parsed, manifest) != NULL)) {
         dev_pull_refuse(runtime, WIRE_OUTCOME_FAIL_VERIFY,
                         status != BASE_OK ? status : BASE_ERR_INVALID,
                         "exclusive files are malformed");
     } else if (status != BASE_OK) {
         dev_pull_storage_failed(runtime, status);
         return;
-    } else if (space_ready(runtime, manifest, &personal.parsed)) {
-        files_pick(runtime, manifest, &personal.parsed);
+    } else if (space_ready(runtime, manifest, &exclusive.parsed)) {
+        files_pick(runtime, manifest, &exclusive.parsed);
     }
     if (status == BASE_OK) {
-        dev_personal_close(runtime, &personal);
+        dev_exclusive_close(runtime, &exclusive);
     }
 }
 
@@ -564,7 +565,7 @@ static struct base_str path_make(const struct dev_pull *pull, char path[PATH_MAX
         size = path_add(path, 0, SHARED_PREFIX, &pull->blob);
     } else {
         size = path_add(path, 0, EXCLUSIVE_PREFIX, &pull->root);
-        if (pull->kind == DEV_PULL_PERSONAL) {
+        if (pull->kind == DEV_PULL_EXCLUSIVE) {
             size = path_add(path, size, BASE_STR("/"), &pull->blob);
         }
     }

@@ -189,7 +189,7 @@ void dev_pull_end(struct dev_runtime *runtime, enum base_status status)
     if (pull->any_size && pull->status == 200 && !pull->refused && status == BASE_OK) {
         pull->expected = pull->have; // its hash decides
     }
-    if (pull->status == 404 && pull->kind == DEV_PULL_PERSONAL && !dev_pull_repairing(runtime)) {
+    if (pull->status == 404 && pull->kind == DEV_PULL_EXCLUSIVE && !dev_pull_repairing(runtime)) {
         dev_proof_forget(runtime); // no longer this device's: ask anew whose it is
         pull->file = 0;
     }

@@ -49,16 +49,16 @@ struct dev_pull_space {
 // reserved until then is given back with the rest.
 BASE_NODISCARD enum base_status dev_pull_space_take(struct dev_runtime *runtime,
                                                     const struct wire_manifest *manifest,
-                                                    const struct wire_personal *personal,
+                                                    const struct wire_exclusive_files *exclusive,
                                                     struct dev_pull_space *out);
 // The pull of the accepted version ended without success; what is there of it stays.
 void dev_pull_space_give(struct dev_runtime *runtime, const struct dev_task *task);
 
 // ---- device_exclusive.c
-// The pull asks next which personal manifest this device gets in the tree of `manifest`.
+// The pull asks next which exclusive manifest this device gets in the tree of `manifest`.
 void dev_proof_ask(struct dev_runtime *runtime, const struct wire_manifest *manifest);
 void dev_proof_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
-// The answer came whole: the task knows its personal manifest, when it leads to the root. HASH,
+// The answer came whole: the task knows its exclusive manifest, when it leads to the root. HASH,
 // TARGET (somebody else's leaf), INVALID and other input codes.
 BASE_NODISCARD enum base_status dev_proof_take(struct dev_runtime *runtime);
 // The question is answered with no; or it is to be asked again.

@@ -44,13 +44,13 @@ static enum base_status reserve(struct dev_runtime *runtime, const struct wire_m
 
 enum base_status dev_pull_space_take(struct dev_runtime *runtime,
                                      const struct wire_manifest *manifest,
-                                     const struct wire_personal *personal,
+                                     const struct wire_exclusive_files *exclusive,
                                      struct dev_pull_space *out)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     out->free = UINT64_MAX;
     out->needed = all_missing(runtime, manifest->files, manifest->file_count) +
-                  all_missing(runtime, personal->files, personal->file_count);
+                  all_missing(runtime, exclusive->files, exclusive->file_count);
     if (storage->space != NULL) {
         BASE_TRY(storage->space(storage->ctx, &out->free));
     }
@@ -58,7 +58,7 @@ enum base_status dev_pull_space_take(struct dev_runtime *runtime,
         return BASE_ERR_FULL;
     }
     BASE_TRY(reserve(runtime, manifest->files, manifest->file_count));
-    return reserve(runtime, personal->files, personal->file_count);
+    return reserve(runtime, exclusive->files, exclusive->file_count);
 }
 
 static void give(struct dev_runtime *runtime, const struct wire_manifest_file *files,
@@ -75,15 +75,15 @@ static void give(struct dev_runtime *runtime, const struct wire_manifest_file *f
 void dev_pull_space_give(struct dev_runtime *runtime, const struct dev_task *task)
 {
     struct dev_manifest manifest;
-    struct dev_personal personal;
+    struct dev_exclusive exclusive;
     if (runtime->ports->storage.blob_reserve == NULL ||
         dev_manifest_open(runtime, &task->accepted, &manifest) != BASE_OK) {
         return;
     }
     give(runtime, manifest.parsed.files, manifest.parsed.file_count);
-    if (dev_personal_open(runtime, &task->accepted_personal, &personal) == BASE_OK) {
-        give(runtime, personal.parsed.files, personal.parsed.file_count);
-        dev_personal_close(runtime, &personal);
+    if (dev_exclusive_open(runtime, &task->accepted_exclusive, &exclusive) == BASE_OK) {
+        give(runtime, exclusive.parsed.files, exclusive.parsed.file_count);
+        dev_exclusive_close(runtime, &exclusive);
     }
     dev_manifest_close(runtime, &manifest);
 }

@@ -4,7 +4,7 @@
 
 #include "core/pull/device_pull.h"
 #include "core/slots/device_repair.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
 #define DEV_PULL_GAIN_BYTES    256           // that were never here before: progress
@@ -25,8 +25,8 @@ enum dev_pull_phase {
 // What the pull brings now.
 enum dev_pull_kind {
     DEV_PULL_SHARED,
-    DEV_PULL_PROOF,    // which exclusive files there are for this device
-    DEV_PULL_PERSONAL, // their manifest, or one of them
+    DEV_PULL_PROOF,     // which exclusive files there are for this device
+    DEV_PULL_EXCLUSIVE, // their manifest, or one of them
 };
 
 // The difference that brings the blob of the pull.

@@ -122,17 +122,17 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
 // The shared files, and behind them the exclusive ones.
 static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
                                    const struct wire_manifest *manifest,
-                                   const struct wire_personal *personal)
+                                   const struct wire_exclusive_files *exclusive)
 {
     struct dev_task_file files[DEV_RUN_FILES_MAX];
     uint32_t shared = manifest->file_count;
     BASE_TRY(files_map(runtime, manifest->files, shared, files));
     enum base_status status =
-        files_map(runtime, personal->files, personal->file_count, files + shared);
+        files_map(runtime, exclusive->files, exclusive->file_count, files + shared);
     if (status == BASE_OK) {
-        status = job_start(runtime, task, manifest, files, shared + personal->file_count);
+        status = job_start(runtime, task, manifest, files, shared + exclusive->file_count);
         if (status != BASE_OK) {
-            files_unmap(runtime, personal->files, personal->file_count);
+            files_unmap(runtime, exclusive->files, exclusive->file_count);
         }
     }
     if (status != BASE_OK) {
@@ -146,7 +146,7 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
 {
     struct dev_run *run = runtime->run;
     struct dev_manifest manifest;
-    struct dev_personal personal;
+    struct dev_exclusive exclusive;
     base_assert(run->run == 0); // one at a time
     base_assert(dev_update_has_active((enum dev_update_state)task->state));
     run->task = (uint32_t)(task - runtime->tasks);
@@ -156,7 +156,7 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
         return BASE_ERR_CORRUPT;
     }
     BASE_TRY(status);
-    status = dev_personal_open(runtime, &task->active_personal, &personal);
+    status = dev_exclusive_open(runtime, &task->active_exclusive, &exclusive);
     if (status != BASE_OK) {
         dev_manifest_close(runtime, &manifest);
         if (!base_status_is_resource(status)) {
@@ -171,17 +171,17 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     run->rollout = dev_told_rollout(task);
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
-    run->personal = task->active_personal;
-    run->personal_manifest = personal.bytes;
-    run->personal_bytes = personal.size;
+    run->exclusive = task->active_exclusive;
+    run->exclusive_manifest = exclusive.bytes;
+    run->exclusive_bytes = exclusive.size;
     run->started_us = dev_now_us(runtime);
     run->reference = task->reference;
     run->triggered = dev_triggered_for(runtime, task);
-    status = port_start(runtime, task, &manifest.parsed, &personal.parsed);
+    status = port_start(runtime, task, &manifest.parsed, &exclusive.parsed);
     if (status != BASE_OK) {
         run->run = 0;
         run->triggered = false;
-        dev_personal_close(runtime, &personal);
+        dev_exclusive_close(runtime, &exclusive);
         dev_manifest_close(runtime, &manifest);
     }
     return status;
@@ -192,18 +192,18 @@ static void run_unmap(struct dev_runtime *runtime)
     struct dev_run *run = runtime->run;
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct wire_manifest manifest;
-    struct wire_personal personal;
+    struct wire_exclusive_files exclusive;
     base_assert(run->run != 0);
     if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
         files_unmap(runtime, manifest.files, manifest.file_count);
     }
-    if (run->personal_manifest != NULL) {
-        if (wire_personal_parse(run->personal_manifest, run->personal_bytes, &personal) ==
+    if (run->exclusive_manifest != NULL) {
+        if (wire_exclusive_parse(run->exclusive_manifest, run->exclusive_bytes, &exclusive) ==
             BASE_OK) {
-            files_unmap(runtime, personal.files, personal.file_count);
+            files_unmap(runtime, exclusive.files, exclusive.file_count);
         }
-        storage->blob_unmap(storage->ctx, &run->personal, run->personal_manifest,
-                            run->personal_bytes);
+        storage->blob_unmap(storage->ctx, &run->exclusive, run->exclusive_manifest,
+                            run->exclusive_bytes);
     }
     storage->blob_unmap(storage->ctx, &run->version, run->manifest, run->manifest_bytes);
     run->run = 0;

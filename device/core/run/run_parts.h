@@ -8,7 +8,7 @@
 #include "core/run/result_compare.h"
 
 #define DEV_RUN_RETRY_US  (1000 * 1000ull) // when the task port was busy
-#define DEV_RUN_FILES_MAX (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
+#define DEV_RUN_FILES_MAX (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
 
 // Comparisons of a shadow with the active version: so many; of a task that runs only once so many
 // as it takes to judge the time, which a single run says too little about.
@@ -23,9 +23,9 @@ struct dev_run {
     struct wire_sha256 version;
     const uint8_t *manifest; // mapped
     size_t manifest_bytes;
-    struct wire_sha256 personal;
-    const uint8_t *personal_manifest; // mapped; NULL: no exclusive files
-    size_t personal_bytes;
+    struct wire_sha256 exclusive;
+    const uint8_t *exclusive_manifest; // mapped; NULL: no exclusive files
+    size_t exclusive_bytes;
     uint64_t rollout;
     uint64_t started_us;
     uint32_t run; // 0: none

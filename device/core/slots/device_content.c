@@ -67,27 +67,27 @@ void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manife
     dev_content_close(runtime, &manifest->name, manifest->bytes, manifest->size);
 }
 
-enum base_status dev_personal_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
-                                   struct dev_personal *out)
+enum base_status dev_exclusive_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
+                                    struct dev_exclusive *out)
 {
     out->bytes = NULL;
     out->parsed.file_count = 0;
     if (wire_sha256_is_zero(name)) {
         return BASE_OK;
     }
-    BASE_TRY(dev_content_open(runtime, name, WIRE_PERSONAL_BYTES_MAX, &out->bytes, &out->size));
+    BASE_TRY(dev_content_open(runtime, name, WIRE_EXCLUSIVE_BYTES_MAX, &out->bytes, &out->size));
     out->name = *name;
-    enum base_status status = wire_personal_parse(out->bytes, out->size, &out->parsed);
+    enum base_status status = wire_exclusive_parse(out->bytes, out->size, &out->parsed);
     if (status != BASE_OK) {
-        dev_personal_close(runtime, out);
+        dev_exclusive_close(runtime, out);
     }
     return status;
 }
 
-void dev_personal_close(struct dev_runtime *runtime, struct dev_personal *personal)
+void dev_exclusive_close(struct dev_runtime *runtime, struct dev_exclusive *exclusive)
 {
-    if (personal->bytes != NULL) {
-        dev_content_close(runtime, &personal->name, personal->bytes, personal->size);
-        personal->bytes = NULL;
+    if (exclusive->bytes != NULL) {
+        dev_content_close(runtime, &exclusive->name, exclusive->bytes, exclusive->size);
+        exclusive->bytes = NULL;
     }
 }

@@ -20,8 +20,8 @@ enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event eve
     // Whose exclusive files these are is asked anew for every pull.
     if (event == DEV_UPDATE_ON_ACCEPT || !dev_update_is_pulling(next)) {
         task->accepted_asked = false;
-        task->accepted_personal_bytes = 0;
-        memset(&task->accepted_personal, 0, sizeof(task->accepted_personal));
+        task->accepted_exclusive_bytes = 0;
+        memset(&task->accepted_exclusive, 0, sizeof(task->accepted_exclusive));
     }
     return BASE_OK;
 }
@@ -68,10 +68,10 @@ static void active_begin(struct dev_task *task)
 }
 
 static void active_set(struct dev_task *task, const struct wire_sha256 *version,
-                       const struct wire_sha256 *personal, uint64_t rollout_id)
+                       const struct wire_sha256 *exclusive, uint64_t rollout_id)
 {
     task->active = *version;
-    task->active_personal = *personal;
+    task->active_exclusive = *exclusive;
     task->active_rollout = rollout_id;
     task->active_by = (struct dev_approval){0};
     task->active_floor = 0;
@@ -84,7 +84,7 @@ static void kept_clear(struct dev_task *task)
 {
     task->kept_by = (struct dev_approval){0};
     memset(&task->kept, 0, sizeof(task->kept));
-    memset(&task->kept_personal, 0, sizeof(task->kept_personal));
+    memset(&task->kept_exclusive, 0, sizeof(task->kept_exclusive));
     task->kept_rollout = 0;
     task->unproven &= (uint8_t)~DEV_UNPROVEN_KEPT;
     task->damaged &= (uint8_t)~DEV_UNPROVEN_KEPT;
@@ -106,13 +106,13 @@ static void schedule_learn(struct dev_task *task, const struct wire_manifest *ma
 static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
 {
     struct wire_sha256 version = task->kept;
-    struct wire_sha256 personal = task->kept_personal;
+    struct wire_sha256 exclusive = task->kept_exclusive;
     uint64_t rollout_id = task->kept_rollout;
     bool unproven = (task->unproven & DEV_UNPROVEN_KEPT) != 0;
     bool damaged = (task->damaged & DEV_UNPROVEN_KEPT) != 0;
     struct dev_approval by = task->kept_by;
     kept_clear(task);
-    active_set(task, &version, &personal, rollout_id);
+    active_set(task, &version, &exclusive, rollout_id);
     task->active_by = by;
     task->unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
     task->damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
@@ -164,7 +164,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     bool trial = dev_update_on_trial((enum dev_update_state)task->state) && !task->placebo;
     bool settled = !task->shadow && !trial;
     struct wire_sha256 before = task->active;
-    struct wire_sha256 personal = task->accepted_personal;
+    struct wire_sha256 exclusive = task->accepted_exclusive;
     bool back = dev_slot_leads_back(task);
     uint64_t left = task->active_rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
@@ -175,7 +175,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         task->unproven = (task->unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
         task->damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
         task->kept = task->active;
-        task->kept_personal = task->active_personal;
+        task->kept_exclusive = task->active_exclusive;
         task->kept_rollout = task->active_rollout;
         task->kept_by = task->active_by;
     }
@@ -186,7 +186,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
         runtime->stats.rollbacks++;
     }
-    active_set(task, &task->accepted, &personal, task->accepted_by.rollout_id);
+    active_set(task, &task->accepted, &exclusive, task->accepted_by.rollout_id);
     say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     task->active_by = task->accepted_by;

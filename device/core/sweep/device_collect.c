@@ -43,33 +43,33 @@ static void batch_need_told(void *ctx, const struct wire_sha256 *name)
     batch_need(ctx, name);
 }
 
-static void batch_need_personal(struct dev_runtime *runtime, struct batch *batch,
-                                const struct wire_sha256 *name, bool pulled)
+static void batch_need_exclusive(struct dev_runtime *runtime, struct batch *batch,
+                                 const struct wire_sha256 *name, bool pulled)
 {
-    struct dev_personal personal;
+    struct dev_exclusive exclusive;
     batch_need(batch, name);
-    enum base_status status = dev_personal_open(runtime, name, &personal);
+    enum base_status status = dev_exclusive_open(runtime, name, &exclusive);
     if (status != BASE_OK) {
         batch->unsure = batch->unsure || !pulled || status != BASE_ERR_NOT_FOUND;
         return;
     }
-    for (uint32_t i = 0; i < personal.parsed.file_count; i++) {
-        batch_need(batch, &personal.parsed.files[i].digest);
+    for (uint32_t i = 0; i < exclusive.parsed.file_count; i++) {
+        batch_need(batch, &exclusive.parsed.files[i].digest);
     }
-    dev_personal_close(runtime, &personal);
+    dev_exclusive_close(runtime, &exclusive);
 }
 
 // `pulled`: the version is being brought.
 static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
                                const struct wire_sha256 *version,
-                               const struct wire_sha256 *personal, bool pulled, bool unasked)
+                               const struct wire_sha256 *exclusive, bool pulled, bool unasked)
 {
     struct dev_manifest manifest;
     if (wire_sha256_is_zero(version)) {
         return;
     }
     batch_need(batch, version);
-    batch_need_personal(runtime, batch, personal, pulled);
+    batch_need_exclusive(runtime, batch, exclusive, pulled);
     enum base_status status = dev_manifest_open(runtime, version, &manifest);
     if (status != BASE_OK) {
         // Not there yet: then it has no files here either. Otherwise nobody knows what it needs.
@@ -93,10 +93,10 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
     (void)dev_tell(runtime, &(struct dev_part_event){.kind = DEV_PART_EVENT_NEEDED, .need = &need});
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        batch_need_version(runtime, batch, &task->active, &task->active_personal, false, false);
-        batch_need_version(runtime, batch, &task->kept, &task->kept_personal, false, false);
+        batch_need_version(runtime, batch, &task->active, &task->active_exclusive, false, false);
+        batch_need_version(runtime, batch, &task->kept, &task->kept_exclusive, false, false);
         if (dev_update_is_pulling((enum dev_update_state)task->state)) {
-            batch_need_version(runtime, batch, &task->accepted, &task->accepted_personal, true,
+            batch_need_version(runtime, batch, &task->accepted, &task->accepted_exclusive, true,
                                !task->accepted_asked);
         }
     }

@@ -90,10 +90,10 @@ struct dev_run_input; // device/port.h
 // Counters since boot and a view of the tasks; for the embedding app, tests and the simulator's
 // ledger.
 struct dev_task_view {
-    struct base_str name;        // valid until the next call into the runtime
-    struct wire_sha256 active;   // zero: none
-    struct wire_sha256 previous; // the last good one kept; zero: none
-    struct wire_sha256 personal; // manifest of the exclusive files of `active`; zero: none
+    struct base_str name;         // valid until the next call into the runtime
+    struct wire_sha256 active;    // zero: none
+    struct wire_sha256 previous;  // the last good one kept; zero: none
+    struct wire_sha256 exclusive; // manifest of the exclusive files of `active`; zero: none
     uint64_t blocked_version_id;
     uint64_t release_counter;
     uint64_t placebo_rollout; // whose control it is: what `active` comes to is told for it; 0: none

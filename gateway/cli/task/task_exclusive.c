@@ -112,7 +112,7 @@ struct subject {
     // Folders in it that are still to be read, relative; "" is the subject's own.
     char waiting[FOLDERS_MAX][WIRE_FILE_NAME_MAX + 1];
     uint32_t waiting_count;
-    char names[WIRE_PERSONAL_FILES_MAX][WIRE_FILE_NAME_MAX + 1]; // as they lie there
+    char names[WIRE_EXCLUSIVE_FILES_MAX][WIRE_FILE_NAME_MAX + 1]; // as they lie there
     uint32_t count;
 };
 
@@ -151,13 +151,13 @@ static enum base_status take_entry(struct subject *subject, const char *relative
     if (!S_ISREG(about.st_mode)) {
         return fault(subject, BASE_ERR_INVALID, "neither a file nor a folder", relative, error);
     }
-    if (subject->count == WIRE_PERSONAL_FILES_MAX) {
+    if (subject->count == WIRE_EXCLUSIVE_FILES_MAX) {
         return fault(subject, BASE_ERR_TOO_LARGE, "more than 16 files", relative, error);
     }
     (void)snprintf(subject->names[subject->count++], WIRE_FILE_NAME_MAX + 1, "%s", relative);
     return BASE_OK;
 }
-_Static_assert(WIRE_PERSONAL_FILES_MAX == 16, "the text above says so");
+_Static_assert(WIRE_EXCLUSIVE_FILES_MAX == 16, "the text above says so");
 
 static enum base_status walk_subject(struct subject *subject, struct base_error *error)
 {
@@ -174,7 +174,7 @@ static enum base_status walk_subject(struct subject *subject, struct base_error 
             return fault(subject, BASE_ERR_TOO_LARGE, "path too long", inside, error);
         }
         enum base_status status =
-            list_folder(path, FOLDERS_MAX + WIRE_PERSONAL_FILES_MAX, &names, error);
+            list_folder(path, FOLDERS_MAX + WIRE_EXCLUSIVE_FILES_MAX, &names, error);
         for (uint32_t i = 0; i < names.count && status == BASE_OK; ++i) {
             (void)snprintf(relative, sizeof(relative), "%s%s%.96s", inside,
                            inside[0] != '\0' ? "/" : "", names.items[i]);
@@ -210,35 +210,35 @@ struct maker {
     enum base_status hash_status;
 };
 
-// The personal manifest over built files, as a blob, and its entry.
-static enum base_status add_personal(struct maker *maker, const struct subject *subject,
-                                     const struct task_built_file *files, struct base_error *error)
+// The exclusive manifest over built files, as a blob, and its entry.
+static enum base_status add_exclusive(struct maker *maker, const struct subject *subject,
+                                      const struct task_built_file *files, struct base_error *error)
 {
-    struct wire_personal personal = {.file_count = subject->count};
+    struct wire_exclusive_files exclusive = {.file_count = subject->count};
     struct wire_entry entry = {.kind = subject->kind, .subject = base_str_of(subject->name)};
     struct wire_hasher hasher = {.ctx = &maker->hash_status, .sha256 = hash};
-    uint8_t bytes[WIRE_PERSONAL_BYTES_MAX];
+    uint8_t bytes[WIRE_EXCLUSIVE_BYTES_MAX];
     size_t size = 0;
 
     for (uint32_t i = 0; i < subject->count; ++i) {
-        personal.files[i] = (struct wire_manifest_file){.kind = files[i].kind,
-                                                        .name = base_str_of(files[i].name),
-                                                        .bytes = files[i].size,
-                                                        .digest = files[i].digest};
+        exclusive.files[i] = (struct wire_manifest_file){.kind = files[i].kind,
+                                                         .name = base_str_of(files[i].name),
+                                                         .bytes = files[i].size,
+                                                         .digest = files[i].digest};
         maker->out->files_bytes += files[i].size;
     }
-    const struct wire_manifest_file *clash = wire_personal_clash(&personal, maker->manifest);
+    const struct wire_manifest_file *clash = wire_exclusive_clash(&exclusive, maker->manifest);
     if (clash != NULL) {
         return fault(subject, BASE_ERR_INVALID, "the version has a file of this name, too",
                      clash->name.data, error);
     }
-    if (wire_personal_encode(&personal, bytes, sizeof(bytes), &size) != BASE_OK) {
+    if (wire_exclusive_encode(&exclusive, bytes, sizeof(bytes), &size) != BASE_OK) {
         return fault(subject, BASE_ERR_INVALID,
                      "file names are relative paths of A-Z a-z 0-9 . _ / -", NULL, error);
     }
-    BASE_TRY(signing_sha256(bytes, size, &entry.personal));
+    BASE_TRY(signing_sha256(bytes, size, &entry.exclusive));
     entry.bytes = (uint32_t)size;
-    BASE_TRY(task_blob_write(maker->out_folder, &entry.personal, bytes, size, error));
+    BASE_TRY(task_blob_write(maker->out_folder, &entry.exclusive, bytes, size, error));
     wire_entry_write(&maker->writer, &entry);
     wire_entry_leaf(&hasher, &entry, &maker->nodes[maker->count++]);
     maker->out->file_count += subject->count;
@@ -248,7 +248,7 @@ static enum base_status add_personal(struct maker *maker, const struct subject *
 static enum base_status make_subject(struct maker *maker, struct subject *subject,
                                      struct base_error *error)
 {
-    struct task_built_file files[WIRE_PERSONAL_FILES_MAX];
+    struct task_built_file files[WIRE_EXCLUSIVE_FILES_MAX];
     struct base_error inner = {0};
 
     if (!wire_subject_ok(subject->kind, base_str_of(subject->name))) {
@@ -274,7 +274,7 @@ static enum base_status make_subject(struct maker *maker, struct subject *subjec
         }
     }
     qsort(files, subject->count, sizeof(files[0]), by_name);
-    return add_personal(maker, subject, files, error);
+    return add_exclusive(maker, subject, files, error);
 }
 
 // ---- All of them
@@ -435,16 +435,16 @@ static enum base_status check_root(struct task_exclusive *exclusive,
 }
 
 static enum base_status count_subject(void *ctx, const struct wire_entry *entry,
-                                      const struct wire_personal *personal,
+                                      const struct wire_exclusive_files *list,
                                       struct base_error *error)
 {
     struct task_exclusive *exclusive = ctx;
 
     (void)entry;
     (void)error;
-    exclusive->file_count += personal->file_count;
-    for (uint32_t i = 0; i < personal->file_count; ++i) {
-        exclusive->files_bytes += personal->files[i].bytes;
+    exclusive->file_count += list->file_count;
+    for (uint32_t i = 0; i < list->file_count; ++i) {
+        exclusive->files_bytes += list->files[i].bytes;
     }
     return BASE_OK;
 }
@@ -473,18 +473,18 @@ enum base_status task_exclusive_load(const char *folder, const struct wire_manif
 static enum base_status each_entry(const char *folder, const struct wire_entry *entry,
                                    task_subject_fn visit, void *ctx, struct base_error *error)
 {
-    struct wire_personal personal;
+    struct wire_exclusive_files exclusive;
     struct base_error inner = {0};
     uint8_t *bytes = NULL;
     size_t size = 0;
-    enum base_status status = task_blob_read(folder, &entry->personal, &bytes, &size, &inner);
+    enum base_status status = task_blob_read(folder, &entry->exclusive, &bytes, &size, &inner);
 
     if (status == BASE_OK) {
         status =
-            size == entry->bytes ? wire_personal_parse(bytes, size, &personal) : BASE_ERR_INVALID;
+            size == entry->bytes ? wire_exclusive_parse(bytes, size, &exclusive) : BASE_ERR_INVALID;
     }
     if (status == BASE_OK) {
-        status = visit(ctx, entry, &personal, &inner);
+        status = visit(ctx, entry, &exclusive, &inner);
     }
     free(bytes);
     if (status == BASE_OK) {
@@ -518,19 +518,19 @@ struct verify {
 };
 
 static enum base_status verify_subject(void *ctx, const struct wire_entry *entry,
-                                       const struct wire_personal *personal,
+                                       const struct wire_exclusive_files *exclusive,
                                        struct base_error *error)
 {
     const struct verify *verify = ctx;
-    const struct wire_manifest_file *clash = wire_personal_clash(personal, verify->manifest);
+    const struct wire_manifest_file *clash = wire_exclusive_clash(exclusive, verify->manifest);
 
     (void)entry;
     if (clash != NULL) {
         return base_error_set(error, BASE_ERR_INVALID, "%.*s is one of the version's, too",
                               (int)clash->name.size, clash->name.data);
     }
-    for (uint32_t i = 0; i < personal->file_count; ++i) {
-        BASE_TRY(task_file_verify(verify->folder, &personal->files[i], error));
+    for (uint32_t i = 0; i < exclusive->file_count; ++i) {
+        BASE_TRY(task_file_verify(verify->folder, &exclusive->files[i], error));
     }
     return BASE_OK;
 }

@@ -1,9 +1,10 @@
-// Exclusive files of a build: what single devices and users get (device/wire/trust/personal.h).
+// Exclusive files of a build: what single devices and users get
+// (device/wire/trust/exclusive_files.h).
 //
 //   FOLDER/device/0123456789abcdef/...     files of one device
 //   FOLDER/user/ana/...                    files of one user
 //
-// FOLDER is named by "exclusive" in task.json. Each subject's files become blobs and a personal
+// FOLDER is named by "exclusive" in task.json. Each subject's files become blobs and a exclusive
 // manifest; the list of all of them is BUILD/exclusive, and a blob as well. Names that begin with a
 // dot are left out.
 #ifndef TASK_EXCLUSIVE_H
@@ -11,7 +12,7 @@
 
 #include "base/error.h"
 #include "cli/task/task_source.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 struct task_exclusive {
     uint8_t *list; // malloc; NULL: there are none
@@ -34,9 +35,9 @@ BASE_NODISCARD enum base_status task_exclusive_load(const char *folder,
                                                     const struct wire_manifest *manifest,
                                                     struct task_exclusive *out,
                                                     struct base_error *error);
-// Calls `visit` for each subject with its personal manifest, until one does not give OK.
+// Calls `visit` for each subject with its exclusive manifest, until one does not give OK.
 typedef enum base_status (*task_subject_fn)(void *ctx, const struct wire_entry *entry,
-                                            const struct wire_personal *personal,
+                                            const struct wire_exclusive_files *exclusive,
                                             struct base_error *error);
 BASE_NODISCARD enum base_status task_exclusive_each(const char *folder,
                                                     const struct task_exclusive *exclusive,

@@ -6,7 +6,8 @@
 //     "heap_kib": 64, "time_ms": 200, "every_s": 0,               limits of a run, and how often
 //     "config": { ... },                                          given to the script as it is
 //     "files": [ "ipv.py", {"name": "model.onnx", "path": "../models/a.onnx", "kind": "model"} ],
-//     "exclusive": {"path": "personal", "required": false} }      files of single devices and users
+//     "exclusive": {"path": "exclusive", "required": false} }      files of single devices and
+//     users
 //
 // A .py file becomes bytecode and is imported under its name without suffix. Kinds: script (.py),
 // model (.onnx), data (anything else). `path` is relative to the folder. In git a file may come

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 struct gw_core;
 struct gw_store_txn;

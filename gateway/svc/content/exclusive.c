@@ -99,16 +99,17 @@ static enum base_status load_held(struct gw_core *core, const struct gw_exclusiv
 
 static enum base_status check_files(struct gw_core *core, struct gw_exclusive_new *wish,
                                     const struct wire_entry *entry,
-                                    const struct wire_personal *personal, struct base_error *error)
+                                    const struct wire_exclusive_files *exclusive,
+                                    struct base_error *error)
 {
-    const struct wire_manifest_file *clash = wire_personal_clash(personal, wish->manifest);
+    const struct wire_manifest_file *clash = wire_exclusive_clash(exclusive, wish->manifest);
     if (clash != NULL) {
         return base_error_set(error, BASE_ERR_INVALID,
                               SUBJECT_FORMAT "file %.*s is one of the version's, too",
                               SUBJECT_ARGS(entry), (int)clash->name.size, clash->name.data);
     }
-    for (uint32_t i = 0; i < personal->file_count; i++) {
-        const struct wire_manifest_file *file = &personal->files[i];
+    for (uint32_t i = 0; i < exclusive->file_count; i++) {
+        const struct wire_manifest_file *file = &exclusive->files[i];
         uint64_t size = 0;
         enum base_status status =
             gw_store_blob_held(core->store, wish->tenant, &file->digest, &size);
@@ -125,24 +126,24 @@ static enum base_status check_files(struct gw_core *core, struct gw_exclusive_ne
     return BASE_OK;
 }
 
-// The personal manifest of one subject, and its files. LIMIT: no more missing blobs can be named.
+// The exclusive manifest of one subject, and its files. LIMIT: no more missing blobs can be named.
 static enum base_status check_entry(struct gw_core *core, struct gw_exclusive_new *wish,
                                     const struct wire_entry *entry, struct base_error *error)
 {
     struct gw_store_bytes bytes;
-    enum base_status status = load_held(core, wish, &entry->personal, &bytes);
+    enum base_status status = load_held(core, wish, &entry->exclusive, &bytes);
     if (status == BASE_ERR_NOT_FOUND) {
-        return miss(wish, &entry->personal);
+        return miss(wish, &entry->exclusive);
     }
     BASE_TRY(status);
-    struct wire_personal personal;
+    struct wire_exclusive_files exclusive;
     if (bytes.size != entry->bytes ||
-        wire_personal_parse(bytes.data, bytes.size, &personal) != BASE_OK) {
+        wire_exclusive_parse(bytes.data, bytes.size, &exclusive) != BASE_OK) {
         status = base_error_set(error, BASE_ERR_INVALID,
-                                SUBJECT_FORMAT "what the list names is no personal manifest",
+                                SUBJECT_FORMAT "what the list names is no exclusive manifest",
                                 SUBJECT_ARGS(entry));
     } else {
-        status = check_files(core, wish, entry, &personal, error);
+        status = check_files(core, wish, entry, &exclusive, error);
     }
     gw_store_bytes_done(&bytes);
     return status;

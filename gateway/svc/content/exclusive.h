@@ -1,5 +1,5 @@
 // Exclusive files: what a version holds for single devices and users
-// (device/wire/trust/personal.h).
+// (device/wire/trust/exclusive_files.h).
 //
 // With a version comes the list of its leaves, a blob like any other. When the version is
 // registered the list is checked, its tree is computed, and an index of both is stored as one more
@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "store/store.h"
 #include "svc/exchange.h"
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #define GW_EXCLUSIVE_CACHING "private, no-store"
 

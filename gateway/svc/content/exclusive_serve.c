@@ -58,25 +58,25 @@ static void reply_proof(struct gw_exchange *exchange, const struct wire_proof *p
     gw_reply_header(&exchange->reply, BASE_STR("cache-control"), BASE_STR(GW_EXCLUSIVE_CACHING));
 }
 
-// Is it the leaf's personal manifest, or one of the files that lists?
+// Is it the leaf's exclusive manifest, or one of the files that lists?
 static enum base_status lists(struct gw_core *core, const struct wire_entry *entry,
                               const struct wire_sha256 *content)
 {
     struct gw_blob *blob;
-    struct wire_personal personal;
+    struct wire_exclusive_files exclusive;
     size_t size = 0;
-    if (wire_sha256_equal(content, &entry->personal)) {
+    if (wire_sha256_equal(content, &entry->exclusive)) {
         return BASE_OK;
     }
-    enum base_status status = gw_blob_open(core, &entry->personal, &blob);
+    enum base_status status = gw_blob_open(core, &entry->exclusive, &blob);
     if (status != BASE_OK) {
         return status == BASE_ERR_NOT_FOUND ? BASE_ERR_CORRUPT : status;
     }
     const uint8_t *bytes = gw_blob_bytes(blob, 0, &size);
-    status = wire_personal_parse(bytes, size, &personal) == BASE_OK ? BASE_ERR_NOT_FOUND
-                                                                    : BASE_ERR_CORRUPT;
-    for (uint32_t i = 0; i < personal.file_count; i++) {
-        if (wire_sha256_equal(content, &personal.files[i].digest)) {
+    status = wire_exclusive_parse(bytes, size, &exclusive) == BASE_OK ? BASE_ERR_NOT_FOUND
+                                                                      : BASE_ERR_CORRUPT;
+    for (uint32_t i = 0; i < exclusive.file_count; i++) {
+        if (wire_sha256_equal(content, &exclusive.files[i].digest)) {
             status = BASE_OK;
         }
     }

@@ -1,7 +1,7 @@
 // Exclusive files on the device: they come and run beside the shared ones, only when the proof
 // leads from this device's leaf to the signed root; who has none runs without, or not at all; they
 // go and come back with their version.
-#include "personal_rig.h"
+#include "exclusive_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,20 +14,20 @@
 #define TASK "demo/score"
 
 static struct rig rig;
-static struct personal_rig personal;
+static struct exclusive_rig exclusive;
 
 // Version 0 has no exclusive files, 1 and 2 have optional ones, 3 and 4 require them.
 static int setup(void **state)
 {
     (void)state;
     rig_init(&rig);
-    personal_rig_init(&personal, &rig);
-    personal.exclusive = WIRE_EXCLUSIVE_NONE;
+    exclusive_rig_init(&exclusive, &rig);
+    exclusive.exclusive = WIRE_EXCLUSIVE_NONE;
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
-    personal.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
+    exclusive.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
-    personal.exclusive = WIRE_EXCLUSIVE_REQUIRED;
+    exclusive.exclusive = WIRE_EXCLUSIVE_REQUIRED;
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
@@ -38,7 +38,7 @@ static int teardown(void **state)
 {
     (void)state;
     assert_false(rig.ran_unverified);
-    assert_false(personal.asked_for_more);
+    assert_false(exclusive.asked_for_more);
     rig_done(&rig);
     return 0;
 }
@@ -52,15 +52,15 @@ static void install(uint32_t version, uint64_t counter)
 }
 
 // The last run had the files of this leaf beside the two shared ones.
-static void expect_ran_with(uint32_t version, enum personal_leaf leaf)
+static void expect_ran_with(uint32_t version, enum exclusive_leaf leaf)
 {
-    const struct personal_subject *subject = &personal.versions[version].subjects[leaf];
+    const struct exclusive_subject *subject = &exclusive.versions[version].subjects[leaf];
     struct dev_task_view view;
     assert_int_equal(rig_active(&rig, TASK), (int)version);
-    assert_int_equal(rig.last_run_files, 2 + PERSONAL_FILES);
-    assert_memory_equal(rig.last_run_file.bytes, subject->digests[PERSONAL_FILES - 1].bytes, 32);
+    assert_int_equal(rig.last_run_files, 2 + EXCLUSIVE_FILES);
+    assert_memory_equal(rig.last_run_file.bytes, subject->digests[EXCLUSIVE_FILES - 1].bytes, 32);
     assert_int_equal(dev_task_view(rig.runtime, 0, &view), BASE_OK);
-    assert_memory_equal(view.personal.bytes, subject->digest.bytes, 32);
+    assert_memory_equal(view.exclusive.bytes, subject->digest.bytes, 32);
 }
 
 static void expect_ran_without(uint32_t version)
@@ -73,26 +73,26 @@ static void test_own_files_run_beside_the_shared(void **state)
 {
     (void)state;
     install(1, 1);
-    expect_ran_with(1, PERSONAL_OWN);
-    assert_int_equal(personal.proofs, 1);
-    assert_int_equal(personal.contents, 1 + PERSONAL_FILES);
-    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
+    expect_ran_with(1, EXCLUSIVE_OWN);
+    assert_int_equal(exclusive.proofs, 1);
+    assert_int_equal(exclusive.contents, 1 + EXCLUSIVE_FILES);
+    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + EXCLUSIVE_FILES);
     install(2, 2);
-    expect_ran_with(2, PERSONAL_OWN);
-    assert_int_equal(mem_blob_count(&rig.port), 2 * (3 + 1 + PERSONAL_FILES)); // one is kept
+    expect_ran_with(2, EXCLUSIVE_OWN);
+    assert_int_equal(mem_blob_count(&rig.port), 2 * (3 + 1 + EXCLUSIVE_FILES)); // one is kept
     install(0, 3);
     expect_ran_without(0);
-    assert_int_equal(mem_blob_count(&rig.port), 3 + (3 + 1 + PERSONAL_FILES));
-    assert_int_equal(personal.proofs, 2); // a version without is not asked for
+    assert_int_equal(mem_blob_count(&rig.port), 3 + (3 + 1 + EXCLUSIVE_FILES));
+    assert_int_equal(exclusive.proofs, 2); // a version without is not asked for
 }
 
 static void test_a_user_leaf_is_taken(void **state)
 {
     (void)state;
-    personal.leaf = PERSONAL_ANA;
+    exclusive.leaf = EXCLUSIVE_ANA;
     install(1, 1);
-    expect_ran_with(1, PERSONAL_ANA);
-    personal.proof_status = 404; // unbound: the next version does not bring it
+    expect_ran_with(1, EXCLUSIVE_ANA);
+    exclusive.proof_status = 404; // unbound: the next version does not bring it
     install(2, 2);
     expect_ran_without(2);
 }
@@ -102,18 +102,18 @@ static void test_nobody_made_any(void **state)
     static const int statuses[] = {404, 401};
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
-        personal.proof_status = statuses[i];
+        exclusive.proof_status = statuses[i];
         install(1 + i, 1 + i);
         expect_ran_without(1 + i);
     }
-    assert_int_equal(personal.contents, 0);
+    assert_int_equal(exclusive.contents, 0);
 }
 
 static void test_required_and_not_there(void **state)
 {
     (void)state;
     install(0, 1);
-    personal.proof_status = 404;
+    exclusive.proof_status = 404;
     install(3, 2);
     assert_int_equal(rig_active(&rig, TASK), 0);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
@@ -124,14 +124,14 @@ static void test_required_and_not_there(void **state)
         rig_checkin(&rig);
     }
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1); // once
-    assert_int_equal(personal.proofs, 1);
+    assert_int_equal(exclusive.proofs, 1);
     assert_int_equal(mem_blob_count(&rig.port), 3);
-    personal.proof_status = 0;
+    exclusive.proof_status = 0;
     struct rig_statement statement = {.task = TASK, .version = 3, .counter = 2, .rollout_id = 2};
     rig.offer_flags = WIRE_OFFER_FLAG_RETRY; // an operator lets it try again
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
-    expect_ran_with(3, PERSONAL_OWN);
+    expect_ran_with(3, EXCLUSIVE_OWN);
 }
 
 // What was not for it leaves no floor, also over a restart before that is known; what ran does.
@@ -141,25 +141,25 @@ static void test_required_and_not_there_raises_no_floor(void **state)
     install(0, 1);
     struct rig_statement statement = {
         .task = TASK, .version = 3, .counter = 3, .floor = 2, .rollout_id = 3};
-    personal.proof_status = 503; // not known yet: that is told, and once is enough
+    exclusive.proof_status = 503; // not known yet: that is told, and once is enough
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
     assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
     rig_kill(&rig);
     rig_boot(&rig);
-    personal.proof_status = 404;
+    exclusive.proof_status = 404;
     rig_checkin(&rig);
     assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
     rig_checkin(&rig); // offered again, and not tried again
     assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
-    personal.proof_status = 0;
+    exclusive.proof_status = 0;
     rig.offer_flags = WIRE_OFFER_FLAG_RETRY;
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
-    expect_ran_with(3, PERSONAL_OWN);
+    expect_ran_with(3, EXCLUSIVE_OWN);
     assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 2);
     rig.offer_flags = 0;
-    personal.proof_status = 404; // the same floor, by another: that it had it before stays
+    exclusive.proof_status = 404; // the same floor, by another: that it had it before stays
     statement = (struct rig_statement){
         .task = TASK, .version = 4, .counter = 4, .floor = 2, .rollout_id = 4};
     rig_offer(&rig, &statement);
@@ -175,11 +175,11 @@ static void test_two_that_are_not_for_it_raise_no_floor(void **state)
     install(0, 1);
     struct rig_statement statement = {
         .task = TASK, .version = 3, .counter = 3, .floor = 2, .rollout_id = 3};
-    personal.proof_status = 503;
+    exclusive.proof_status = 503;
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
     assert_true(dev_floor(rig.runtime, BASE_STR(TASK)) == 0);
-    personal.proof_status = 404;
+    exclusive.proof_status = 404;
     statement = (struct rig_statement){
         .task = TASK, .version = 4, .counter = 4, .floor = 3, .rollout_id = 4};
     rig_offer(&rig, &statement);
@@ -192,54 +192,54 @@ static void test_somebody_elses_leaf_is_refused(void **state)
 {
     (void)state;
     install(0, 1);
-    personal.leaf = PERSONAL_OTHER;
+    exclusive.leaf = EXCLUSIVE_OTHER;
     install(1, 2);
     assert_int_equal(rig_active(&rig, TASK), 0);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
     assert_string_equal(rig_last(&rig, WIRE_OUTCOME_FAIL_VERIFY)->detail,
                         "exclusive files are not the signed ones");
-    assert_int_equal(personal.contents, 0);
+    assert_int_equal(exclusive.contents, 0);
 }
 
 static void test_bent_and_endless_proofs(void **state)
 {
     (void)state;
-    personal.bent_proofs = 1;
+    exclusive.bent_proofs = 1;
     install(1, 1);
-    expect_ran_with(1, PERSONAL_OWN); // one is asked for again
-    personal.bent_proofs = 100;
+    expect_ran_with(1, EXCLUSIVE_OWN); // one is asked for again
+    exclusive.bent_proofs = 100;
     install(2, 2);
     assert_int_equal(rig_active(&rig, TASK), 1);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
-    personal.bent_proofs = 0;
-    personal.long_proofs = 100;
+    exclusive.bent_proofs = 0;
+    exclusive.long_proofs = 100;
     install(3, 3);
     assert_int_equal(rig_active(&rig, TASK), 1);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 2);
-    personal.long_proofs = 0;
+    exclusive.long_proofs = 0;
     rig_checkin(&rig); // offered again
-    expect_ran_with(3, PERSONAL_OWN);
+    expect_ran_with(3, EXCLUSIVE_OWN);
 }
 
 static void test_a_gateway_in_trouble_is_asked_again(void **state)
 {
     (void)state;
-    personal.proof_status = 503;
+    exclusive.proof_status = 503;
     install(1, 1);
     assert_int_equal(rig_active(&rig, TASK), -1);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 1);
-    personal.proof_status = 0;
+    exclusive.proof_status = 0;
     rig_checkin(&rig);
-    expect_ran_with(1, PERSONAL_OWN);
+    expect_ran_with(1, EXCLUSIVE_OWN);
 }
 
 static void test_content_lost_on_the_way_asks_anew(void **state)
 {
     (void)state;
-    personal.lost_files = 2;
+    exclusive.lost_files = 2;
     install(1, 1);
-    expect_ran_with(1, PERSONAL_OWN);
-    assert_int_equal(personal.proofs, 3);
+    expect_ran_with(1, EXCLUSIVE_OWN);
+    assert_int_equal(exclusive.proofs, 3);
 }
 
 static void test_damaged_content(void **state)
@@ -250,14 +250,14 @@ static void test_damaged_content(void **state)
     rig.corrupt_bodies = 1;
     rig.break_bodies = 2;
     install(1, 2);
-    expect_ran_with(1, PERSONAL_OWN);
+    expect_ran_with(1, EXCLUSIVE_OWN);
 }
 
 static void test_a_name_of_the_version_is_refused(void **state)
 {
     (void)state;
-    personal.clash = "main.mpy"; // script kinds and data alike
-    personal.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
+    exclusive.clash = "main.mpy"; // script kinds and data alike
+    exclusive.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
     uint32_t version = rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
     install(0, 1);
     install(version, 2);
@@ -272,17 +272,17 @@ static void test_back_to_the_kept_one(void **state)
     (void)state;
     install(1, 1);
     install(2, 2);
-    expect_ran_with(2, PERSONAL_OWN);
-    uint32_t contents = personal.contents;
+    expect_ran_with(2, EXCLUSIVE_OWN);
+    uint32_t contents = exclusive.contents;
     install(1, 1); // the approval of before
     rig_checkin(&rig);
     struct dev_task_view view;
     assert_int_equal(rig_active(&rig, TASK), 1);
     assert_int_equal(dev_task_view(rig.runtime, 0, &view), BASE_OK);
-    assert_memory_equal(view.personal.bytes,
-                        personal.versions[1].subjects[PERSONAL_OWN].digest.bytes, 32);
-    assert_int_equal(personal.contents, contents); // nothing is brought again
-    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
+    assert_memory_equal(view.exclusive.bytes,
+                        exclusive.versions[1].subjects[EXCLUSIVE_OWN].digest.bytes, 32);
+    assert_int_equal(exclusive.contents, contents); // nothing is brought again
+    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + EXCLUSIVE_FILES);
     rig_offer_stop(&rig, TASK);
     rig_checkin(&rig);
     assert_int_equal(mem_blob_count(&rig.port), 0);
@@ -295,14 +295,14 @@ static void test_a_version_that_fails_goes_with_its_files(void **state)
     rig.versions[2].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     install(2, 2);
     assert_int_equal(rig_active(&rig, TASK), 1);
-    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
+    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + EXCLUSIVE_FILES);
     rig_kill(&rig);
     rig_boot(&rig);
     rig_checkin(&rig);
     struct dev_task_view view;
     assert_int_equal(dev_task_view(rig.runtime, 0, &view), BASE_OK);
-    assert_memory_equal(view.personal.bytes,
-                        personal.versions[1].subjects[PERSONAL_OWN].digest.bytes, 32);
+    assert_memory_equal(view.exclusive.bytes,
+                        exclusive.versions[1].subjects[EXCLUSIVE_OWN].digest.bytes, 32);
 }
 
 static void test_a_shadow_has_its_own(void **state)
@@ -315,11 +315,11 @@ static void test_a_shadow_has_its_own(void **state)
     rig_checkin(&rig);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
     assert_int_equal(rig_active(&rig, TASK), 1);
-    assert_int_equal(mem_blob_count(&rig.port), 2 * (3 + 1 + PERSONAL_FILES));
+    assert_int_equal(mem_blob_count(&rig.port), 2 * (3 + 1 + EXCLUSIVE_FILES));
     install(2, 3); // its content is here already; whose it is is asked anew
-    expect_ran_with(2, PERSONAL_OWN);
-    assert_int_equal(personal.contents, 2 * (1 + PERSONAL_FILES));
-    assert_int_equal(personal.proofs, 3);
+    expect_ran_with(2, EXCLUSIVE_OWN);
+    assert_int_equal(exclusive.contents, 2 * (1 + EXCLUSIVE_FILES));
+    assert_int_equal(exclusive.proofs, 3);
 }
 
 int main(void)

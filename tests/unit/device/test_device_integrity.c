@@ -1,7 +1,7 @@
 // Stored content that is damaged: it is never run, told once, brought again while the version stays
 // where it is; whatever the file, the version, the moment.
 #include "device_rig.h"
-#include "personal_rig.h"
+#include "exclusive_rig.h"
 
 #include "base/prng.h"
 

@@ -1,7 +1,7 @@
 // Killed at every call that acts on the outside, in turn, and failed at every storage operation, in
 // turn: after a reboot the device must converge to the right version, run nothing that was not
 // verified, number its outcomes right and leave no garbage.
-#include "personal_rig.h"
+#include "exclusive_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ enum scenario {
 };
 
 static struct rig rig;
-static struct personal_rig personal;
+static struct exclusive_rig exclusive;
 
 static void offer(uint32_t version, uint64_t counter)
 {
@@ -73,7 +73,7 @@ static void prepare(enum scenario scenario, bool lose_partials)
 {
     rig_init(&rig);
     if (scenario == UPDATE_EXCLUSIVE) {
-        personal_rig_init(&personal, &rig);
+        exclusive_rig_init(&exclusive, &rig);
     }
     rig.chunk = scenario == UPDATE_BY_DELTA ? 60 : 700;
     rig.deltas = scenario == UPDATE_BY_DELTA;
@@ -133,7 +133,7 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
                  rig.ran_unverified);
     }
     assert_true(dev_is_idle(rig.runtime));
-    assert_false(personal.asked_for_more);
+    assert_false(exclusive.asked_for_more);
     enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == GO_BACK
                                       ? WIRE_OUTCOME_ROLLED_BACK
                                   : scenario == REPAIR      ? WIRE_OUTCOME_FAIL_INTEGRITY
@@ -160,7 +160,7 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
         [GO_BACK] = 3,         [STOP] = 0,
         [SHADOW] = 7,          [SHADOW_THEN_UPDATE] = 7,
         [AGAIN] = 3,           [AGAIN_FAILS] = 3,
-        [REPAIR] = 7,          [UPDATE_EXCLUSIVE] = 7 + 2 * (1 + PERSONAL_FILES)};
+        [REPAIR] = 7,          [UPDATE_EXCLUSIVE] = 7 + 2 * (1 + EXCLUSIVE_FILES)};
     uint32_t left = shadow_crashed ? blobs[UPDATE_FAILS] : blobs[scenario];
     if (mem_blob_count(&rig.port) != left) {
         fail_msg("scenario %d, %s %llu: %u blobs, wanted %u", (int)scenario, what,

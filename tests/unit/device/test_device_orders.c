@@ -610,7 +610,7 @@ static size_t ordered_record(uint8_t kind, enum dev_update_state state, uint32_t
         base_writer_u64(&writer, 0x10 + active);
         base_writer_u8(&writer, KIND_INSTALL);
     }
-    write_zeros(&writer, 1 + 8 + 3 + 1); // kept, blocked, runs, personal
+    write_zeros(&writer, 1 + 8 + 3 + 1); // kept, blocked, runs, exclusive
     if (has_active) {
         base_writer_bytes(&writer, rig->versions[active].manifest.bytes, WIRE_SHA256_BYTES);
         base_writer_u64(&writer, 0x10 + active);

@@ -2,7 +2,7 @@
 // nobody is told what others brought.
 #include "api_kit.h"
 
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #define SECRET "the secret of ann"
 
@@ -15,11 +15,11 @@ struct world {
     struct bearer one; // releasers of two tenants
     struct bearer two;
     struct wire_sha256 secret; // tenant one brought them
-    struct wire_sha256 personal;
+    struct wire_sha256 exclusive;
     struct wire_sha256 list;
     struct wire_sha256 root;
-    uint8_t personal_bytes[256];
-    size_t personal_size;
+    uint8_t exclusive_bytes[256];
+    size_t exclusive_size;
     uint8_t list_bytes[512];
     size_t list_size;
 };
@@ -77,10 +77,10 @@ static int ask(struct api_kit *kit, const char *door, const struct wire_sha256 *
     return blob_call(kit, GW_METHOD_GET, door, digest, NULL, 0);
 }
 
-// A file of one user, with its personal manifest and its list, brought by tenant one.
+// A file of one user, with its exclusive manifest and its list, brought by tenant one.
 static void world_init(struct world *world)
 {
-    struct wire_personal personal = {.file_count = 1};
+    struct wire_exclusive_files exclusive = {.file_count = 1};
     struct wire_entry entry = {.kind = WIRE_SUBJECT_USER, .subject = BASE_STR("ann")};
     struct base_writer writer;
     memset(world, 0, sizeof(*world));
@@ -89,18 +89,18 @@ static void world_init(struct world *world)
     world->two = tenant_new(&world->kit, "two");
     world->kit.bearer = world->one.text;
     assert_int_equal(put(&world->kit, EXCLUSIVE, SECRET, strlen(SECRET), &world->secret), 201);
-    personal.files[0] = (struct wire_manifest_file){.kind = WIRE_FILE_DATA,
-                                                    .name = BASE_STR("w.bin"),
-                                                    .bytes = strlen(SECRET),
-                                                    .digest = world->secret};
-    assert_int_equal(wire_personal_encode(&personal, world->personal_bytes,
-                                          sizeof(world->personal_bytes), &world->personal_size),
+    exclusive.files[0] = (struct wire_manifest_file){.kind = WIRE_FILE_DATA,
+                                                     .name = BASE_STR("w.bin"),
+                                                     .bytes = strlen(SECRET),
+                                                     .digest = world->secret};
+    assert_int_equal(wire_exclusive_encode(&exclusive, world->exclusive_bytes,
+                                           sizeof(world->exclusive_bytes), &world->exclusive_size),
                      BASE_OK);
-    assert_int_equal(
-        put(&world->kit, EXCLUSIVE, world->personal_bytes, world->personal_size, &world->personal),
-        201);
-    entry.personal = world->personal;
-    entry.bytes = (uint32_t)world->personal_size;
+    assert_int_equal(put(&world->kit, EXCLUSIVE, world->exclusive_bytes, world->exclusive_size,
+                         &world->exclusive),
+                     201);
+    entry.exclusive = world->exclusive;
+    entry.bytes = (uint32_t)world->exclusive_size;
     base_writer_init(&writer, world->list_bytes, sizeof(world->list_bytes));
     wire_entry_list_head(&writer, 1);
     wire_entry_write(&writer, &entry);
@@ -207,8 +207,9 @@ static void test_a_hash_makes_nothing_ones_own(void **state)
     kit->bearer = world.two.text;
     expect_missing_take(version(&world, "evil", NULL, true, 409), &world.list);
     assert_int_equal(put(kit, EXCLUSIVE, world.list_bytes, world.list_size, &digest), 201);
-    expect_missing_take(version(&world, "evil", NULL, true, 409), &world.personal);
-    assert_int_equal(put(kit, EXCLUSIVE, world.personal_bytes, world.personal_size, &digest), 201);
+    expect_missing_take(version(&world, "evil", NULL, true, 409), &world.exclusive);
+    assert_int_equal(put(kit, EXCLUSIVE, world.exclusive_bytes, world.exclusive_size, &digest),
+                     201);
     expect_missing_take(version(&world, "evil", NULL, true, 409), &world.secret);
     // Who has all the bytes brings all of them, and it is theirs as well; over a restart, too.
     assert_int_equal(put(kit, EXCLUSIVE, SECRET, strlen(SECRET), &digest), 201);

@@ -67,22 +67,22 @@ static void add_subject(struct rig *rig, enum wire_subject_kind kind, const char
 {
     uint32_t at = version.count++;
     char content[64];
-    uint8_t bytes[WIRE_PERSONAL_BYTES_MAX];
+    uint8_t bytes[WIRE_EXCLUSIVE_BYTES_MAX];
     size_t size = 0;
     int content_size = snprintf(content, sizeof(content), "the model of %s", subject);
     version.files[at] = put(rig, true, content, (size_t)content_size);
-    struct wire_personal personal = {.file_count = 1};
-    personal.files[0] = (struct wire_manifest_file){
+    struct wire_exclusive_files exclusive = {.file_count = 1};
+    exclusive.files[0] = (struct wire_manifest_file){
         .kind = WIRE_FILE_DATA,
         .name = base_str_of(version.file_name != NULL ? version.file_name : "me.bin"),
         .bytes = (uint64_t)content_size,
         .digest = version.files[at],
     };
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof(bytes), &size), BASE_OK);
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof(bytes), &size), BASE_OK);
     (void)snprintf(version.subjects[at], sizeof(version.subjects[at]), "%s", subject);
     version.entries[at] = (struct wire_entry){.kind = kind,
                                               .subject = base_str_of(version.subjects[at]),
-                                              .personal = put(rig, true, bytes, size),
+                                              .exclusive = put(rig, true, bytes, size),
                                               .bytes = (uint32_t)size};
 }
 
@@ -271,7 +271,7 @@ static void test_devices_get_their_own(void **state)
     const char *three = credential_of(&rig, 3);
     struct answer answer = ask(&rig, 1, one, NULL);
     expect_proof(&answer, "0000000000000001");
-    answer = ask(&rig, 1, one, &version.entries[0].personal);
+    answer = ask(&rig, 1, one, &version.entries[0].exclusive);
     assert_int_equal(answer.status, 200);
     assert_int_equal(answer.size, version.entries[0].bytes);
     answer = ask(&rig, 1, one, &version.files[0]);
@@ -280,7 +280,7 @@ static void test_devices_get_their_own(void **state)
     assert_memory_equal(answer.body, "the model of 0000000000000001", 29);
     // Nothing of anybody else's, nothing that is not in the tree, nothing for who has no leaf.
     assert_int_equal(ask(&rig, 1, one, &version.files[1]).status, 404);
-    assert_int_equal(ask(&rig, 1, one, &version.entries[1].personal).status, 404);
+    assert_int_equal(ask(&rig, 1, one, &version.entries[1].exclusive).status, 404);
     assert_int_equal(ask(&rig, 1, one, &version.files[2]).status, 404);
     assert_int_equal(ask(&rig, 1, one, &version.shared).status, 404);
     assert_int_equal(ask(&rig, 1, one, &version.list).status, 404);
@@ -292,7 +292,7 @@ static void test_devices_get_their_own(void **state)
     assert_int_equal(ask(&rig, 77, NULL, NULL).status, 401); // a stranger, served elsewhere
     // Content of single devices is at no public door, the shared is.
     assert_int_equal(blob_status(&rig, &version.files[0]), 404);
-    assert_int_equal(blob_status(&rig, &version.entries[0].personal), 404);
+    assert_int_equal(blob_status(&rig, &version.entries[0].exclusive), 404);
     assert_int_equal(blob_status(&rig, &version.list), 404);
     assert_int_equal(blob_status(&rig, &version.shared), 200);
     assert_int_equal(blob_status(&rig, &version.manifest), 200);
@@ -458,15 +458,15 @@ static void test_versions_are_checked_by_subject(void **state)
     expect_refused(&rig, &version.list, "not the one whose root");
     version.count = 2;
     version.manifest = manifest;
-    // A list that names what is no personal manifest, and one of another size.
-    struct wire_sha256 kept = version.entries[1].personal;
-    version.entries[1].personal = version.shared;
+    // A list that names what is no exclusive manifest, and one of another size.
+    struct wire_sha256 kept = version.entries[1].exclusive;
+    version.entries[1].exclusive = version.shared;
     finish(&rig);
-    expect_refused(&rig, &version.list, "user ana: what the list names is no personal manifest");
-    version.entries[1].personal = kept;
+    expect_refused(&rig, &version.list, "user ana: what the list names is no exclusive manifest");
+    version.entries[1].exclusive = kept;
     version.entries[1].bytes++;
     finish(&rig);
-    expect_refused(&rig, &version.list, "user ana: what the list names is no personal manifest");
+    expect_refused(&rig, &version.list, "user ana: what the list names is no exclusive manifest");
     version.entries[1].bytes--;
     // A file of the version's name.
     version.file_name = "run.mpy";
@@ -475,14 +475,14 @@ static void test_versions_are_checked_by_subject(void **state)
     expect_refused(&rig, &version.list, "user ben: file run.mpy is one of the version's, too");
     // What is missing is named, as far as there is room, and in rounds.
     version.count = 2;
-    version.entries[0].personal.bytes[0] ^= 1;
-    version.entries[1].personal.bytes[0] ^= 1;
+    version.entries[0].exclusive.bytes[0] ^= 1;
+    version.entries[1].exclusive.bytes[0] ^= 1;
     finish(&rig);
     struct wire_sha256 missing[2];
     uint32_t count = 0;
     assert_int_equal(add(&rig, &version.list, missing, 2, &count, &error), BASE_ERR_CONFLICT);
     assert_int_equal(count, 2);
-    assert_memory_equal(missing[0].bytes, version.entries[0].personal.bytes, 32);
+    assert_memory_equal(missing[0].bytes, version.entries[0].exclusive.bytes, 32);
     assert_int_equal(add(&rig, &version.list, missing, 1, &count, &error), BASE_ERR_CONFLICT);
     assert_int_equal(count, 1);
     list.bytes[0] ^= 1;

@@ -48,17 +48,17 @@ static void hash(void *ctx, const void *bytes, size_t size, struct wire_sha256 *
 
 static const struct wire_hasher hasher = {.sha256 = hash};
 
-static size_t make_personal(const char *content, uint8_t *out)
+static size_t make_exclusive(const char *content, uint8_t *out)
 {
-    struct wire_personal personal = {.file_count = 1};
-    personal.files[0] = (struct wire_manifest_file){
+    struct wire_exclusive_files exclusive = {.file_count = 1};
+    exclusive.files[0] = (struct wire_manifest_file){
         .kind = WIRE_FILE_MODEL,
         .name = BASE_STR("taste.onnx"),
         .bytes = 1200,
         .digest = sha256(content, strlen(content)),
     };
     size_t size = 0;
-    assert_int_equal(wire_personal_encode(&personal, out, BLOCK_MAX, &size), BASE_OK);
+    assert_int_equal(wire_exclusive_encode(&exclusive, out, BLOCK_MAX, &size), BASE_OK);
     return size;
 }
 
@@ -76,11 +76,11 @@ static void make_tree(struct tree *tree)
     assert_int_equal(wire_tree_nodes(3), TEST_COUNT(tree->nodes));
     for (uint32_t i = 0; i < 3; i++) {
         uint8_t bytes[BLOCK_MAX];
-        size_t size = make_personal(contents[i], bytes);
+        size_t size = make_exclusive(contents[i], bytes);
         tree->entries[i] = (struct wire_entry){
             .kind = i < 2 ? WIRE_SUBJECT_DEVICE : WIRE_SUBJECT_USER,
             .subject = base_str_of(subjects[i]),
-            .personal = sha256(bytes, size),
+            .exclusive = sha256(bytes, size),
             .bytes = (uint32_t)size,
         };
         wire_entry_leaf(&hasher, &tree->entries[i], &tree->nodes[i]);
@@ -94,8 +94,8 @@ static void exclusive_files_are_what_the_codecs_write(void **state)
     struct tree tree;
     uint8_t bytes[BLOCK_MAX];
     make_tree(&tree);
-    size_t size = make_personal("the bytes of 4d2's taste.onnx", bytes);
-    expect("personal", bytes, size);
+    size_t size = make_exclusive("the bytes of 4d2's taste.onnx", bytes);
+    expect("exclusive", bytes, size);
     struct wire_proof proof = {.entry = tree.entries[1], .leaf_count = 3, .index = 1};
     proof.path_count = wire_tree_path(tree.nodes, 3, 1, proof.path);
     assert_int_equal(wire_proof_encode(&proof, bytes, sizeof bytes, &size), BASE_OK);
@@ -469,7 +469,7 @@ static void every_example_parses(void **state)
                 {"offers", wire_check_offers},     {"enrolment", wire_check_enrolment},
                 {"report", wire_check_report},     {"root", wire_check_root},
                 {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
-                {"director", wire_check_director}, {"personal", wire_check_personal},
+                {"director", wire_check_director}, {"exclusive", wire_check_exclusive},
                 {"proof", wire_check_proof},       {"stop", wire_check_envelope}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
@@ -572,8 +572,8 @@ static const struct limit limits[] = {
     LIMIT(WIRE_DECLARATION_SCHEMA_MAX),
     LIMIT(WIRE_DECLARATION_EVENTS_MAX),
     LIMIT(WIRE_DECLARATION_EVENTS_S_MAX),
-    LIMIT(WIRE_PERSONAL_FILES_MAX),
-    LIMIT(WIRE_PERSONAL_BYTES_MAX),
+    LIMIT(WIRE_EXCLUSIVE_FILES_MAX),
+    LIMIT(WIRE_EXCLUSIVE_BYTES_MAX),
     LIMIT(WIRE_SUBJECTS_MAX),
     LIMIT(WIRE_SUBJECT_MAX),
     LIMIT(WIRE_PROOF_BYTES_MAX),

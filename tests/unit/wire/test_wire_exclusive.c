@@ -1,4 +1,4 @@
-// Exclusive files: personal manifests, the tree over them, proofs and lists. The tree is compared
+// Exclusive files: exclusive manifests, the tree over them, proofs and lists. The tree is compared
 // with its recursive definition in RFC 6962 (2.1), written here anew over OpenSSL's SHA-256.
 #include "wire_damage.h"
 #include "wire_samples.h"
@@ -124,73 +124,77 @@ static void nothing_else_verifies(void **state)
     assert_int_equal(wire_tree_path(NULL, WIRE_TREE_LEAVES_MAX, 0, NULL), WIRE_TREE_PATH_MAX);
 }
 
-// ---- Personal manifests
+// ---- Exclusive manifests
 
-static struct wire_personal plain(void)
+static struct wire_exclusive_files plain(void)
 {
-    struct wire_personal personal = {.file_count = 2};
-    personal.files[0] = (struct wire_manifest_file){
+    struct wire_exclusive_files exclusive = {.file_count = 2};
+    exclusive.files[0] = (struct wire_manifest_file){
         .kind = WIRE_FILE_SCRIPT, .name = BASE_STR("a/me.mpy"), .bytes = 7};
-    personal.files[1] =
+    exclusive.files[1] =
         (struct wire_manifest_file){.kind = WIRE_FILE_MODEL, .name = BASE_STR("me.onnx")};
-    return personal;
+    return exclusive;
 }
 
-static void personal_manifests_have_rules(void **state)
+static void exclusive_manifests_have_rules(void **state)
 {
     (void)state;
-    uint8_t bytes[WIRE_PERSONAL_BYTES_MAX];
+    uint8_t bytes[WIRE_EXCLUSIVE_BYTES_MAX];
     size_t size = 0;
-    struct wire_personal personal = plain();
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size), BASE_OK);
+    struct wire_exclusive_files exclusive = plain();
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size), BASE_OK);
     assert_int_equal(size, 5 + (1 + 9 + 1 + 32) + (1 + 8 + 1 + 32));
-    struct wire_personal back;
-    assert_int_equal(wire_personal_parse(bytes, size, &back), BASE_OK);
+    struct wire_exclusive_files back;
+    assert_int_equal(wire_exclusive_parse(bytes, size, &back), BASE_OK);
     assert_int_equal(back.file_count, 2);
     assert_true(base_str_equal(back.files[1].name, BASE_STR("me.onnx")));
-    personal.files[1].name = BASE_STR("a/me.mpy"); // doubled
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
-    personal.files[1].name = BASE_STR("a/me"); // order
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
-    personal.files[1].name = BASE_STR("b/../c");
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
-    personal.file_count = 0;
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
-    personal.file_count = WIRE_PERSONAL_FILES_MAX + 1;
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size),
+    exclusive.files[1].name = BASE_STR("a/me.mpy"); // doubled
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size),
+                     BASE_ERR_INVALID);
+    exclusive.files[1].name = BASE_STR("a/me"); // order
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size),
+                     BASE_ERR_INVALID);
+    exclusive.files[1].name = BASE_STR("b/../c");
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size),
+                     BASE_ERR_INVALID);
+    exclusive.file_count = 0;
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size),
+                     BASE_ERR_INVALID);
+    exclusive.file_count = WIRE_EXCLUSIVE_FILES_MAX + 1;
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size),
                      BASE_ERR_TOO_LARGE);
-    static const uint8_t many[] = {'W', 'L', 'X', '1', WIRE_PERSONAL_FILES_MAX + 1};
-    assert_int_equal(wire_personal_parse(many, sizeof many, &back), BASE_ERR_TOO_LARGE);
+    static const uint8_t many[] = {'W', 'L', 'X', '1', WIRE_EXCLUSIVE_FILES_MAX + 1};
+    assert_int_equal(wire_exclusive_parse(many, sizeof many, &back), BASE_ERR_TOO_LARGE);
     static const uint8_t other[] = {'W', 'L', 'M', '2', 1};
-    assert_int_equal(wire_personal_parse(other, sizeof other, &back), BASE_ERR_UNSUPPORTED);
+    assert_int_equal(wire_exclusive_parse(other, sizeof other, &back), BASE_ERR_UNSUPPORTED);
 }
 
-static void the_largest_personal_manifest_fits(void **state)
+static void the_largest_exclusive_manifest_fits(void **state)
 {
     (void)state;
-    static uint8_t bytes[WIRE_PERSONAL_BYTES_MAX];
-    static char names[WIRE_PERSONAL_FILES_MAX][WIRE_FILE_NAME_MAX];
-    struct wire_personal personal = {.file_count = WIRE_PERSONAL_FILES_MAX};
+    static uint8_t bytes[WIRE_EXCLUSIVE_BYTES_MAX];
+    static char names[WIRE_EXCLUSIVE_FILES_MAX][WIRE_FILE_NAME_MAX];
+    struct wire_exclusive_files exclusive = {.file_count = WIRE_EXCLUSIVE_FILES_MAX};
     size_t size = 0;
-    for (uint32_t i = 0; i < WIRE_PERSONAL_FILES_MAX; i++) {
+    for (uint32_t i = 0; i < WIRE_EXCLUSIVE_FILES_MAX; i++) {
         memset(names[i], 'x', sizeof names[i]);
         names[i][0] = (char)('a' + i);
-        personal.files[i] = (struct wire_manifest_file){
+        exclusive.files[i] = (struct wire_manifest_file){
             .kind = WIRE_FILE_DATA, .name = {names[i], sizeof names[i]}, .bytes = 1u << 30};
     }
-    assert_int_equal(wire_personal_encode(&personal, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(wire_exclusive_encode(&exclusive, bytes, sizeof bytes, &size), BASE_OK);
 }
 
 static void names_clash_with_the_manifest(void **state)
 {
     (void)state;
     static struct wire_manifest manifest;
-    struct wire_personal personal = plain();
+    struct wire_exclusive_files exclusive = plain();
     manifest.file_count = 1;
     manifest.files[0].name = BASE_STR("me.mpy");
-    assert_null(wire_personal_clash(&personal, &manifest));
+    assert_null(wire_exclusive_clash(&exclusive, &manifest));
     manifest.files[0].name = BASE_STR("me.onnx");
-    assert_ptr_equal(wire_personal_clash(&personal, &manifest), &personal.files[1]);
+    assert_ptr_equal(wire_exclusive_clash(&exclusive, &manifest), &exclusive.files[1]);
 }
 
 static void subjects(void **state)
@@ -246,8 +250,8 @@ static void make_tree(struct base_prng *prng, struct tree *tree, uint32_t count)
         tree->entries[i] = (struct wire_entry){
             .kind = device ? WIRE_SUBJECT_DEVICE : WIRE_SUBJECT_USER,
             .subject = {tree->subjects[i], (size_t)size},
-            .personal = wire_sample_sha(prng),
-            .bytes = 1 + (uint32_t)base_prng_below(prng, WIRE_PERSONAL_BYTES_MAX),
+            .exclusive = wire_sample_sha(prng),
+            .bytes = 1 + (uint32_t)base_prng_below(prng, WIRE_EXCLUSIVE_BYTES_MAX),
         };
         wire_entry_leaf(&hasher, &tree->entries[i], &tree->nodes[i]);
     }
@@ -287,7 +291,7 @@ static void proofs_round_trip_and_survive_damage(void **state)
             if (wire_proof_parse(bytes, size, &back) == BASE_OK &&
                 wire_proof_verify(&back, &hasher, root) == BASE_OK) {
                 assert_int_equal(wire_entry_order(&back.entry, &proof.entry), 0);
-                assert_memory_equal(back.entry.personal.bytes, proof.entry.personal.bytes, 32);
+                assert_memory_equal(back.entry.exclusive.bytes, proof.entry.exclusive.bytes, 32);
                 assert_int_equal(back.entry.bytes, proof.entry.bytes);
                 assert_memory_equal(back.path, proof.path, proof.path_count * sizeof(back.path[0]));
             }
@@ -338,8 +342,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tree_is_the_definition),
         cmocka_unit_test(nothing_else_verifies),
-        cmocka_unit_test(personal_manifests_have_rules),
-        cmocka_unit_test(the_largest_personal_manifest_fits),
+        cmocka_unit_test(exclusive_manifests_have_rules),
+        cmocka_unit_test(the_largest_exclusive_manifest_fits),
         cmocka_unit_test(names_clash_with_the_manifest),
         cmocka_unit_test(subjects),
         cmocka_unit_test(proofs_round_trip_and_survive_damage),

@@ -1,16 +1,16 @@
-// Codecs of exclusive files: personal manifests, leaves and their proofs, lists of them.
+// Codecs of exclusive files: exclusive manifests, leaves and their proofs, lists of them.
 //
 // The build command and the gateway write, devices and the gateway parse. Pure; any thread.
-#include "wire/trust/personal.h"
+#include "wire/trust/exclusive_files.h"
 
 #include "wire/wiretext.h"
 
 #include <string.h>
 
-#define PERSONAL_MAGIC "WLX1"
-#define LIST_MAGIC     "WLXL"
-#define MAGIC_SIZE     4
-#define LEAF_MARK      0x00
+#define EXCLUSIVE_MAGIC "WLX1"
+#define LIST_MAGIC      "WLXL"
+#define MAGIC_SIZE      4
+#define LEAF_MARK       0x00
 
 // ---- Subjects
 
@@ -40,7 +40,7 @@ bool wire_subject_ok(enum wire_subject_kind kind, struct base_str subject)
                                        : kind == WIRE_SUBJECT_USER && wire_user_ok(subject);
 }
 
-// ---- Personal manifests
+// ---- Exclusive manifests
 
 static int text_order(struct base_str a, struct base_str b)
 {
@@ -49,32 +49,32 @@ static int text_order(struct base_str a, struct base_str b)
     return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
 }
 
-static enum base_status personal_check(const struct wire_personal *personal)
+static enum base_status exclusive_check(const struct wire_exclusive_files *exclusive)
 {
-    if (personal->file_count > WIRE_PERSONAL_FILES_MAX) {
+    if (exclusive->file_count > WIRE_EXCLUSIVE_FILES_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    for (uint32_t i = 0; i < personal->file_count; i++) {
-        const struct wire_manifest_file *file = &personal->files[i];
+    for (uint32_t i = 0; i < exclusive->file_count; i++) {
+        const struct wire_manifest_file *file = &exclusive->files[i];
         if (!wire_manifest_file_ok(file) ||
-            (i > 0 && text_order(personal->files[i - 1].name, file->name) >= 0)) {
+            (i > 0 && text_order(exclusive->files[i - 1].name, file->name) >= 0)) {
             return BASE_ERR_INVALID;
         }
     }
-    return personal->file_count > 0 ? BASE_OK : BASE_ERR_INVALID;
+    return exclusive->file_count > 0 ? BASE_OK : BASE_ERR_INVALID;
 }
 
-enum base_status wire_personal_encode(const struct wire_personal *personal, uint8_t *out,
-                                      size_t capacity, size_t *out_size)
+enum base_status wire_exclusive_encode(const struct wire_exclusive_files *exclusive, uint8_t *out,
+                                       size_t capacity, size_t *out_size)
 {
-    BASE_TRY(personal_check(personal));
+    BASE_TRY(exclusive_check(exclusive));
     struct base_writer writer;
     base_writer_init(&writer, out,
-                     capacity < WIRE_PERSONAL_BYTES_MAX ? capacity : WIRE_PERSONAL_BYTES_MAX);
-    base_writer_bytes(&writer, PERSONAL_MAGIC, MAGIC_SIZE);
-    base_writer_varint(&writer, personal->file_count);
-    for (uint32_t i = 0; i < personal->file_count; i++) {
-        wire_manifest_file_write(&writer, &personal->files[i]);
+                     capacity < WIRE_EXCLUSIVE_BYTES_MAX ? capacity : WIRE_EXCLUSIVE_BYTES_MAX);
+    base_writer_bytes(&writer, EXCLUSIVE_MAGIC, MAGIC_SIZE);
+    base_writer_varint(&writer, exclusive->file_count);
+    for (uint32_t i = 0; i < exclusive->file_count; i++) {
+        wire_manifest_file_write(&writer, &exclusive->files[i]);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
@@ -88,12 +88,12 @@ static enum base_status magic_check(struct base_reader *reader, const char *magi
     return memcmp(bytes, magic, MAGIC_SIZE) == 0 ? BASE_OK : BASE_ERR_UNSUPPORTED;
 }
 
-static enum base_status personal_read(struct base_reader *reader, struct wire_personal *out)
+static enum base_status exclusive_read(struct base_reader *reader, struct wire_exclusive_files *out)
 {
-    BASE_TRY(magic_check(reader, PERSONAL_MAGIC));
+    BASE_TRY(magic_check(reader, EXCLUSIVE_MAGIC));
     uint64_t count = base_reader_varint(reader);
     BASE_TRY(reader->status);
-    if (count > WIRE_PERSONAL_FILES_MAX) {
+    if (count > WIRE_EXCLUSIVE_FILES_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
     out->file_count = (uint32_t)count;
@@ -101,31 +101,32 @@ static enum base_status personal_read(struct base_reader *reader, struct wire_pe
         wire_manifest_file_read(reader, &out->files[i]);
     }
     BASE_TRY(base_reader_finish(reader));
-    return personal_check(out);
+    return exclusive_check(out);
 }
 
-enum base_status wire_personal_parse(const uint8_t *bytes, size_t size, struct wire_personal *out)
+enum base_status wire_exclusive_parse(const uint8_t *bytes, size_t size,
+                                      struct wire_exclusive_files *out)
 {
     struct base_reader reader;
     out->file_count = 0;
-    if (size > WIRE_PERSONAL_BYTES_MAX) {
+    if (size > WIRE_EXCLUSIVE_BYTES_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
     base_reader_init(&reader, bytes, size);
-    enum base_status status = personal_read(&reader, out);
+    enum base_status status = exclusive_read(&reader, out);
     if (status != BASE_OK) {
         out->file_count = 0;
     }
     return status;
 }
 
-const struct wire_manifest_file *wire_personal_clash(const struct wire_personal *personal,
-                                                     const struct wire_manifest *manifest)
+const struct wire_manifest_file *wire_exclusive_clash(const struct wire_exclusive_files *exclusive,
+                                                      const struct wire_manifest *manifest)
 {
-    for (uint32_t i = 0; i < personal->file_count; i++) {
+    for (uint32_t i = 0; i < exclusive->file_count; i++) {
         for (uint32_t j = 0; j < manifest->file_count; j++) {
-            if (base_str_equal(personal->files[i].name, manifest->files[j].name)) {
-                return &personal->files[i];
+            if (base_str_equal(exclusive->files[i].name, manifest->files[j].name)) {
+                return &exclusive->files[i];
             }
         }
     }
@@ -137,7 +138,7 @@ const struct wire_manifest_file *wire_personal_clash(const struct wire_personal 
 static bool entry_ok(const struct wire_entry *entry)
 {
     return wire_subject_ok(entry->kind, entry->subject) && entry->bytes > 0 &&
-           entry->bytes <= WIRE_PERSONAL_BYTES_MAX;
+           entry->bytes <= WIRE_EXCLUSIVE_BYTES_MAX;
 }
 
 void wire_entry_write(struct base_writer *writer, const struct wire_entry *entry)
@@ -148,7 +149,7 @@ void wire_entry_write(struct base_writer *writer, const struct wire_entry *entry
     }
     base_writer_u8(writer, (uint8_t)entry->kind);
     wire_text_write(writer, entry->subject, WIRE_SUBJECT_MAX);
-    base_writer_bytes(writer, entry->personal.bytes, WIRE_SHA256_BYTES);
+    base_writer_bytes(writer, entry->exclusive.bytes, WIRE_SHA256_BYTES);
     base_writer_u32(writer, entry->bytes);
 }
 
@@ -156,7 +157,7 @@ void wire_entry_read(struct base_reader *reader, struct wire_entry *out)
 {
     out->kind = (enum wire_subject_kind)base_reader_u8(reader);
     out->subject = wire_text_read(reader, WIRE_SUBJECT_MAX);
-    base_reader_copy(reader, out->personal.bytes, WIRE_SHA256_BYTES);
+    base_reader_copy(reader, out->exclusive.bytes, WIRE_SHA256_BYTES);
     out->bytes = base_reader_u32(reader);
     if (reader->status == BASE_OK && !entry_ok(out)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
