@@ -1,6 +1,6 @@
 # Functions every module uses to declare its targets: one place for warnings, sanitizers and layout.
 #
-#   walle_library(NAME wire DIR wire USES base INCLUDE ..)   -> target walle-wire from DIR/*.c
+#   walle_library(NAME wire DIR wire USES base INCLUDE ..)   -> target walle-device-wire from DIR/*.c
 #   walle_program(NAME walle-gateway SOURCES ... USES ...)   -> bin/walle-gateway
 #   walle_tests(DIR unit/wire USES wire)                     -> one ctest per test_*.c
 

@@ -188,10 +188,10 @@ const char *dev_vm_offered(uint32_t index);
 // The same of what is in one of them: "log" of "walle". NULL too where there is no such module.
 const char *dev_vm_offered_in(struct base_str module, uint32_t index);
 
-// Build tool only (walle-vm-compiler library, never linked into a device): compiles source to .mpy
-// bytes, which the caller frees. What compiles also loads: the output has passed the device's
-// check. INVALID (with line and text in `error`), TOO_LARGE, NOMEM. Any thread, but not inside a
-// run.
+// Build tool only (walle-device-vm-compiler library, never linked into a device): compiles source
+// to .mpy bytes, which the caller frees. What compiles also loads: the output has passed the
+// device's check. INVALID (with line and text in `error`), TOO_LARGE, NOMEM. Any thread, but not
+// inside a run.
 struct base_error;
 BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
                                                uint8_t **out_mpy, size_t *out_size,

@@ -17,7 +17,7 @@
 
 #include "base/prng.h"
 #include "mem/mem_kv.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 #include "tunnel/tunnel.h"
 
 #include <stdio.h>
@@ -203,8 +203,8 @@ struct law_sim {
     uint32_t heap_count;
     uint32_t heap_capacity;
     uint64_t order;
-    struct gw_ingest *ingest;
-    struct gw_ingest_worker *worker;
+    struct gw_tunnel *tunnel;
+    struct gw_tunnel_worker *worker;
     struct gw_message *messages;
     struct gw_message **messages_end;
     struct gw_sink_batch *landing;

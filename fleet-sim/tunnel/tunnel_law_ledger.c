@@ -307,8 +307,8 @@ void law_check_epochs(struct law_sim *sim, struct law_phone *phone)
                 }
             }
         }
-        bool known = gw_ingest_high_water(
-            sim->ingest,
+        bool known = gw_tunnel_high_water(
+            sim->tunnel,
             &(struct gw_mark_key){phone->index + 1, phone->classes[epoch->slot], epoch->epoch},
             &high_water, &hash);
         if (!known || high_water != epoch->next) {

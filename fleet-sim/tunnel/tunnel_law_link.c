@@ -284,7 +284,7 @@ static void post(void *ctx, struct gw_message *message)
 
 void law_gateway_settle(struct law_sim *sim)
 {
-    gw_ingest_worker_flush(sim->worker);
+    gw_tunnel_worker_flush(sim->worker);
     while (sim->messages != NULL) {
         struct gw_message *message = sim->messages;
         sim->messages = message->next;
@@ -339,7 +339,7 @@ static uint64_t clock_us(void *ctx)
 enum base_status law_gateway_start(struct law_sim *sim)
 {
     struct base_error error = {.status = BASE_OK};
-    const struct gw_ingest_options options = {
+    const struct gw_tunnel_options options = {
         .sink = {sim, submit},
         .clock = {sim, clock_us, clock_us},
         .memory_bytes = MEMORY_BYTES + sim->options.devices * MEMORY_DEVICE,
@@ -350,14 +350,14 @@ enum base_status law_gateway_start(struct law_sim *sim)
     sim->landing_end = &sim->landing;
     BASE_TRY(gw_tunnel_zstd_new(&sim->zstd));
     BASE_TRY(dev_codec_new(1, &sim->codec));
-    BASE_TRY(gw_ingest_new(&options, &sim->ingest, &error));
-    return gw_ingest_worker_new(sim->ingest, sim, post, &sim->worker);
+    BASE_TRY(gw_tunnel_new(&options, &sim->tunnel, &error));
+    return gw_tunnel_worker_new(sim->tunnel, sim, post, &sim->worker);
 }
 
 void law_gateway_stop(struct law_sim *sim)
 {
-    gw_ingest_worker_free(sim->worker);
-    gw_ingest_free(sim->ingest);
+    gw_tunnel_worker_free(sim->worker);
+    gw_tunnel_free(sim->tunnel);
     gw_tunnel_zstd_free(sim->zstd);
     dev_codec_free(sim->codec);
 }

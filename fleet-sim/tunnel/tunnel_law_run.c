@@ -170,13 +170,13 @@ static void check_all(struct law_sim *sim)
     for (uint32_t i = 0; i < sim->options.devices; i++) {
         law_check_epochs(sim, &sim->phones[i]);
     }
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(sim->ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(sim->tunnel, &stats);
     if (stats.violations_total > 0) {
         law_problem(sim, NULL, "%llu streams of honest devices were taken for attacks",
                     (unsigned long long)stats.violations_total);
     }
-    if (!gw_ingest_validate(sim->ingest)) {
+    if (!gw_tunnel_validate(sim->tunnel)) {
         law_problem(sim, NULL, "the gateway's marks are not valid");
     }
 }
@@ -206,8 +206,8 @@ static void free_fleet(struct law_sim *sim)
 static void report(const struct law_sim *sim, double wall_s, FILE *out)
 {
     const struct law_counts *c = &sim->counts;
-    struct gw_ingest_stats gw;
-    gw_ingest_stats(sim->ingest, &gw);
+    struct gw_tunnel_stats gw;
+    gw_tunnel_stats(sim->tunnel, &gw);
 #define N(name) (unsigned long long)(name)
     (void)fprintf(out,
                   "{\"run\":\"tunnel-law\",\"seed\":%llu,\"devices\":%u,\"minutes\":%u,"

@@ -90,13 +90,13 @@ static void release(void *ctx)
 }
 
 // {"items": [...], "next": place, "more": ..., "skipped": ...}
-static enum base_status write_page(struct gw_ingest *ingest, const struct gw_record_query *query,
+static enum base_status write_page(struct gw_tunnel *tunnel, const struct gw_record_query *query,
                                    struct base_buffer *out)
 {
     struct gw_record_page page;
     char next[GW_RECORD_PLACE_MAX];
     BASE_TRY(base_buffer_printf(out, "{\"items\":["));
-    BASE_TRY(gw_record_read(ingest, query, out, &page));
+    BASE_TRY(gw_record_read(tunnel, query, out, &page));
     gw_record_place_text(&page.next, next);
     return base_buffer_printf(out, "],\"next\":\"%s\",\"more\":%s,\"skipped\":%s}", next,
                               page.more ? "true" : "false", page.skipped ? "true" : "false");
@@ -106,9 +106,9 @@ void gw_api_records(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_exchange *exchange = gw_api_exchange(call);
     struct gw_record_query *query = &call->records->query;
-    struct gw_ingest *ingest = gw_core_tunnel(core);
+    struct gw_tunnel *tunnel = gw_core_tunnel(core);
     struct base_buffer out;
-    if (ingest == NULL) {
+    if (tunnel == NULL) {
         gw_reply_problem(exchange, 404, "the tunnel is not part of this program");
         return;
     }
@@ -116,7 +116,7 @@ void gw_api_records(struct gw_core *core, struct gw_api_call *call)
     query->covers = call->actor.scope_count > 0 ? covers : NULL;
     query->ctx = &call->actor;
     base_buffer_init(&out, base_alloc_heap(), 0);
-    enum base_status status = write_page(ingest, query, &out);
+    enum base_status status = write_page(tunnel, query, &out);
     size_t size = 0;
     uint8_t *text = base_buffer_steal(&out, &size);
     if (status == BASE_OK && base_arena_on_done(exchange->arena, release, text) != BASE_OK) {
@@ -190,27 +190,27 @@ bool gw_api_tunnel_prepare(struct gw_api_call *call)
 // Counters of the process are shown to operators of all tenants; uploads to their own tenant.
 void gw_api_tunnel(struct gw_core *core, struct gw_api_call *call)
 {
-    struct gw_ingest *ingest = gw_core_tunnel(core);
-    struct gw_ingest_stats stats;
+    struct gw_tunnel *tunnel = gw_core_tunnel(core);
+    struct gw_tunnel_stats stats;
     char first[GW_RECORD_PLACE_MAX];
     char end[GW_RECORD_PLACE_MAX];
-    if (ingest == NULL) {
+    if (tunnel == NULL) {
         gw_reply_problem(gw_api_exchange(call), 404, "the tunnel is not part of this program");
         return;
     }
-    gw_ingest_stats(ingest, &stats);
+    gw_tunnel_stats(tunnel, &stats);
     gw_record_place_text(&(struct gw_record_place){.position = stats.segments.first}, first);
     gw_record_place_text(&(struct gw_record_place){.position = stats.segments.end}, end);
     json_t *root = json_pack("{s:s, s:s, s:b}", "first", first, "end", end, "refusing",
                              (int)stats.segments.shut);
     struct uploads uploads = {json_array(), &call->actor};
-    gw_topics_walk(gw_ingest_topics(ingest), call->actor.tenant, add_topic, &uploads);
+    gw_topics_walk(gw_tunnel_topics(tunnel), call->actor.tenant, add_topic, &uploads);
     (void)json_object_set_new(root, "uploads", uploads.list);
     if (call->actor.every_tenant) {
         json_t *counters = json_object();
 #define ADD(name, help)                                                                            \
     (void)json_object_set_new(counters, #name, json_integer((json_int_t)stats.name));
-        GW_INGEST_COUNTERS(ADD)
+        GW_TUNNEL_COUNTERS(ADD)
 #undef ADD
         (void)json_object_set_new(counters, "sessions", json_integer((json_int_t)stats.sessions));
         (void)json_object_set_new(counters, "devices_and_classes",

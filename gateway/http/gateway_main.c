@@ -16,7 +16,7 @@
 #include "http/secret/secret_file.h"
 #include "http/server.h"
 #include "svc/core.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -255,7 +255,7 @@ struct gateway {
     char ddi_token[TOKEN_BYTES_MAX];
     struct gw_online_keys *keys;
     struct gw_core *core;
-    struct gw_ingest *ingest;
+    struct gw_tunnel *tunnel;
     struct gw_server *server;
     int signals;
 };
@@ -314,12 +314,12 @@ static void tell_disk(void *ctx, enum gw_disk_level level)
     gw_core_set_disk(ctx, level);
 }
 
-static enum base_status open_ingest(struct gateway *gateway, struct base_error *error)
+static enum base_status open_tunnel(struct gateway *gateway, struct base_error *error)
 {
     const struct gw_http_config *config = gateway->config;
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/tunnel", gateway->arguments->dir);
-    const struct gw_ingest_options ingest_options = {
+    const struct gw_tunnel_options tunnel_options = {
         .dir = path,
         .commit_delay_us = (uint32_t)config->tunnel_commit_delay_us,
         .segment_bytes = config->tunnel_segment_bytes,
@@ -340,9 +340,9 @@ static enum base_status open_ingest(struct gateway *gateway, struct base_error *
         .clock = *base_clock_real(),
         .log = gateway->log,
     };
-    BASE_TRY(gw_ingest_new(&ingest_options, &gateway->ingest, error));
+    BASE_TRY(gw_tunnel_new(&tunnel_options, &gateway->tunnel, error));
     const struct gw_tunnel_seam seam = {
-        .ingest = gateway->ingest, .declare = gw_ingest_declare, .figures = gw_ingest_figures};
+        .self = gateway->tunnel, .declare = gw_tunnel_declare, .figures = gw_tunnel_figures};
     gw_core_set_tunnel(gateway->core, &seam);
     return BASE_OK;
 }
@@ -476,13 +476,13 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     struct base_error error = {0};
     int status = EXIT_FAILURE;
     if (gw_online_keys_open(arguments->dir, &gateway.keys, &error) != BASE_OK ||
-        open_core(&gateway, &error) != BASE_OK || open_ingest(&gateway, &error) != BASE_OK) {
+        open_core(&gateway, &error) != BASE_OK || open_tunnel(&gateway, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
         const struct gw_server_options server_options = {.dir = arguments->dir,
                                                          .config = config,
                                                          .core = gateway.core,
-                                                         .ingest = gateway.ingest,
+                                                         .tunnel = gateway.tunnel,
                                                          .log = log};
         if (gw_server_new(&server_options, &gateway.server, &error) != BASE_OK) {
             fprintf(stderr, "%s\n", error.text);
@@ -497,7 +497,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     }
     gw_own_tokens_done(&gateway.tokens);
     gw_server_free(gateway.server);
-    gw_ingest_free(gateway.ingest);
+    gw_tunnel_free(gateway.tunnel);
     gw_core_free(gateway.core);
     gw_online_keys_free(gateway.keys);
     close(gateway.signals);

@@ -35,7 +35,7 @@ struct gw_server {
     struct gw_http_config config;
     char dir[PATH_MAX];
     struct gw_core *core;
-    struct gw_ingest *ingest;
+    struct gw_tunnel *tunnel;
     const struct base_log *log;
     SSL_CTX *tls;
     struct gw_early_guard *early_guard;
@@ -197,7 +197,7 @@ static enum base_status make_workers(struct gw_server *server, struct base_error
         const struct gw_http_worker_options options = {
             .index = i,
             .core = server->core,
-            .ingest = server->ingest,
+            .tunnel = server->tunnel,
             .peers = server->peers,
             .rates = server->rates,
             .overload = server->overload,
@@ -372,7 +372,7 @@ enum base_status gw_server_new(const struct gw_server_options *options,
     memcpy(server->dir, options->dir, size + 1);
     server->config = *options->config;
     server->core = options->core;
-    server->ingest = options->ingest;
+    server->tunnel = options->tunnel;
     server->log = options->log;
     server->stopped_fd = -1;
     atomic_init(&server->stopped_count, 0);

@@ -10,14 +10,14 @@
 #include "http/http_config.h"
 #include "svc/core.h"
 
-struct gw_ingest;
+struct gw_tunnel;
 struct gw_server;
 
 struct gw_server_options {
     const char *dir;                     // certificates and the ticket key lie here by default
     const struct gw_http_config *config; // copied
     struct gw_core *core;
-    struct gw_ingest *ingest; // of the tunnel, outlives the server; NULL: there is none
+    struct gw_tunnel *tunnel; // of the tunnel, outlives the server; NULL: there is none
     const struct base_log *log;
 };
 

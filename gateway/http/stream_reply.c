@@ -209,7 +209,7 @@ static size_t fill_fields(struct gw_stream *stream, const struct gw_reply *reply
 static void commit_tunnel(struct gw_stream *stream, nghttp2_nv *fields, size_t count)
 {
     const struct gw_http_worker *worker = stream->conn->worker;
-    if (worker->ingest == NULL || gw_tunnel_stream_open(stream) != BASE_OK) {
+    if (worker->tunnel == NULL || gw_tunnel_stream_open(stream) != BASE_OK) {
         gw_stream_problem(stream, 503, "no more tunnel streams now");
         return;
     }

@@ -1,4 +1,4 @@
-// Tunnel streams: exchanges whose two bodies stay open. Input goes to the ingest's session as it
+// Tunnel streams: exchanges whose two bodies stay open. Input goes to the tunnel's session as it
 // comes, all of it; what the session writes waits here until nghttp2 has room for it. The buffer is
 // there only while something waits, so an idle stream costs its small struct. Worker's thread.
 //
@@ -11,7 +11,7 @@
 #include "base/fifo.h"
 #include "http/conn.h"
 #include "http/worker.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 #include "wire/tunnel_frame.h"
 
 #include <stddef.h>
@@ -114,7 +114,7 @@ enum base_status gw_tunnel_stream_open(struct gw_stream *stream)
     tunnel->stream = stream;
     const struct gw_session_port port = {
         .ctx = tunnel, .write = on_write, .end = on_end, .unproven = !exchange->reply.proven};
-    enum base_status status = gw_session_open(worker->ingest, exchange->reply.device,
+    enum base_status status = gw_session_open(worker->tunnel, exchange->reply.device,
                                               exchange->reply.tenant, &port, &tunnel->session);
     if (status != BASE_OK) {
         free(tunnel);

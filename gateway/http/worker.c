@@ -15,7 +15,7 @@
 #include "http/proxy.h"
 #include "http/shed.h"
 #include "http/stream.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -52,8 +52,8 @@ void gw_http_worker_now(struct gw_http_worker *worker)
 
 void gw_http_worker_flush(struct gw_http_worker *worker)
 {
-    if (worker->ingest != NULL) {
-        gw_ingest_worker_flush(worker->ingest);
+    if (worker->tunnel != NULL) {
+        gw_tunnel_worker_flush(worker->tunnel);
     }
     while (worker->dirty != NULL) {
         struct gw_conn *conn = worker->dirty;
@@ -124,8 +124,8 @@ static void drain(struct gw_http_worker *worker, uint64_t drain_ms)
         for (struct gw_conn *conn = worker->conns; conn != NULL; conn = conn->next) {
             gw_conn_drain(conn);
         }
-        if (worker->ingest != NULL) {
-            gw_ingest_worker_drain(worker->ingest, TUNNEL_RECONNECT_MS, TUNNEL_SPREAD_MS);
+        if (worker->tunnel != NULL) {
+            gw_tunnel_worker_drain(worker->tunnel, TUNNEL_RECONNECT_MS, TUNNEL_SPREAD_MS);
         }
         worker->drain_from_ms = worker->now_ms;
     }
@@ -438,8 +438,8 @@ static enum base_status set_up(struct gw_http_worker *worker,
         return base_error_set(error, status, "worker %u: %s", options->index,
                               base_status_text(status));
     }
-    if (options->ingest != NULL) {
-        status = gw_ingest_worker_new(options->ingest, worker, post, &worker->ingest);
+    if (options->tunnel != NULL) {
+        status = gw_tunnel_worker_new(options->tunnel, worker, post, &worker->tunnel);
         if (status != BASE_OK) {
             return base_error_set(error, status, "worker %u: no tunnel: %s", options->index,
                                   base_status_text(status));
@@ -554,8 +554,8 @@ void gw_http_worker_free(struct gw_http_worker *worker)
     if (worker->mailbox.wake_fd >= 0) {
         (void)gw_mailbox_run(&worker->mailbox); // a reload that came last
     }
-    if (worker->ingest != NULL) {
-        gw_ingest_worker_free(worker->ingest);
+    if (worker->tunnel != NULL) {
+        gw_tunnel_worker_free(worker->tunnel);
     }
     gw_worker_free(worker->core);
     if (worker->mailbox_event != NULL) {

@@ -26,8 +26,8 @@ struct gw_body_budget;
 struct gw_conn;
 struct gw_host_list;
 struct gw_hint_text;
-struct gw_ingest;
-struct gw_ingest_worker;
+struct gw_tunnel;
+struct gw_tunnel_worker;
 struct gw_listener;
 struct gw_overload;
 struct gw_proxy;
@@ -64,7 +64,7 @@ struct gw_http_worker {
     bool started; // the thread was; it is joined in free
     bool has_tls;
     struct gw_worker *core;
-    struct gw_ingest_worker *ingest; // NULL: no tunnel
+    struct gw_tunnel_worker *tunnel; // NULL: no tunnel
     struct gw_transport_stats *stats;
     struct gw_peer_table *peers;   // shared by all workers
     struct gw_peer_rates *rates;   // as well
@@ -130,7 +130,7 @@ struct gw_http_worker {
 struct gw_http_worker_options {
     uint32_t index;
     struct gw_core *core;
-    struct gw_ingest *ingest; // NULL: no tunnel
+    struct gw_tunnel *tunnel; // NULL: no tunnel
     struct gw_peer_table *peers;
     struct gw_peer_rates *rates;
     struct gw_overload *overload; // NULL: nobody measures

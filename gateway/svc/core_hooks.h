@@ -1,5 +1,5 @@
 // What is set into the core from outside before the first worker is made: the operator API,
-// hawkBit's device API, and the ingest of the tunnel.
+// hawkBit's device API, and the tunnel.
 #ifndef GW_CORE_HOOKS_H
 #define GW_CORE_HOOKS_H
 
@@ -12,7 +12,7 @@ struct gw_core_hooks {
     void (*console)(struct gw_exchange *exchange); // NULL: no page
     gw_ddi_fn ddi;                                 // NULL: its paths belong to the upstream
     gw_ddi_head_fn ddi_head;
-    struct gw_tunnel_seam tunnel; // ingest NULL: none
+    struct gw_tunnel_seam tunnel; // self NULL: none
 };
 
 #endif

@@ -9,7 +9,8 @@
 //
 // Two-way streams. A request whose route is GW_ROUTE_DUPLEX is handed over when its headers are
 // complete, its body open, and answered before gw_core_handle returns. With GW_REPLY_DUPLEX
-// both bodies stay open and carry frames of the tunnel (tunnel/ingest.h); any other answer ends it.
+// both bodies stay open and carry frames of the tunnel (tunnel/gw_tunnel.h); any other answer ends
+// it.
 #ifndef GW_EXCHANGE_H
 #define GW_EXCHANGE_H
 

@@ -419,8 +419,8 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         add_store(&text, worker->core);
         add_access(&text, worker->core);
         const struct gw_tunnel_seam *tunnel = &worker->core->hooks.tunnel;
-        if (tunnel->ingest != NULL) {
-            tunnel->figures(tunnel->ingest, add_figure, &text);
+        if (tunnel->self != NULL) {
+            tunnel->figures(tunnel->self, add_figure, &text);
         }
         if (whom != GW_METRICS_FOR_STRANGER) {
             gw_rollout_figures_write(worker->core, whom == GW_METRICS_FOR_ACTOR ? &actor : NULL,

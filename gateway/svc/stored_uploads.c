@@ -1,4 +1,4 @@
-// What all versions of the catalog declare to upload is said to the ingest of the tunnel when it is
+// What all versions of the catalog declare to upload is said to the tunnel when it is
 // set. Main thread, before the first worker is made; catalog.c says the same of each version that
 // comes later.
 #include "svc/core_private.h"

@@ -1,5 +1,5 @@
 // POST /v1/tunnel: who may open a tunnel stream, and which streams end when devices are revoked.
-// What a stream carries is the ingest's (gateway/tunnel), the bytes are the transport's
+// What a stream carries is the tunnel's (gateway/tunnel), the bytes are the transport's
 // (gateway/http). Worker's thread.
 #include "svc/tunnel_admit.h"
 

@@ -1,7 +1,7 @@
-// What versions declare to upload, on its way to the ingest of the tunnel: at start from the
+// What versions declare to upload, on its way to the tunnel: at start from the
 // catalog, then with each version that is registered. Main and control thread. gateway_main.c sets
 // the seam before workers start, catalog.c calls for a new version, api_tunnel.c asks for the
-// ingest. The core knows a pointer and two functions and no header of gateway/tunnel, so it is
+// tunnel. The core knows a pointer and two functions and no header of gateway/tunnel, so it is
 // tested and simulated without a tunnel.
 #include "svc/tunnel_seam.h"
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct gw_ingest *gw_core_tunnel(const struct gw_core *core)
+struct gw_tunnel *gw_core_tunnel(const struct gw_core *core)
 {
-    return core->hooks.tunnel.ingest;
+    return core->hooks.tunnel.self;
 }
 
 enum base_status gw_core_declare_uploads(struct gw_core *core, uint16_t tenant,
@@ -22,7 +22,7 @@ enum base_status gw_core_declare_uploads(struct gw_core *core, uint16_t tenant,
                                          struct base_error *error)
 {
     struct wire_declaration declaration;
-    if (core->hooks.tunnel.ingest == NULL || manifest->declaration.size == 0) {
+    if (core->hooks.tunnel.self == NULL || manifest->declaration.size == 0) {
         return BASE_OK;
     }
     enum base_status status = wire_declaration_parse((const uint8_t *)manifest->declaration.data,
@@ -38,7 +38,7 @@ enum base_status gw_core_declare_uploads(struct gw_core *core, uint16_t tenant,
             .class_id = declared->class_id,
             .schema = declared->schema,
         };
-        BASE_TRY(core->hooks.tunnel.declare(core->hooks.tunnel.ingest, &upload, error));
+        BASE_TRY(core->hooks.tunnel.declare(core->hooks.tunnel.self, &upload, error));
     }
     return BASE_OK;
 }

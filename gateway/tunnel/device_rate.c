@@ -1,7 +1,7 @@
 // Rates of devices, as device_rate.h says. Entries nobody uses and that owe nothing are freed when
 // their bucket is looked at. Workers' threads. session_input.c finds a device's entry, charges it
-// for what comes and lets go of it with the session; ingest.c makes the table. The shards' mutexes
-// are for finding and leaving; a charge moves one atomic number and takes no lock.
+// for what comes and lets go of it with the session; gw_tunnel.c makes the table. The shards'
+// mutexes are for finding and leaving; a charge moves one atomic number and takes no lock.
 #include "tunnel/device_rate.h"
 
 #include "base/check.h"

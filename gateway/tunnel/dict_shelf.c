@@ -1,5 +1,5 @@
 // The shelf of dict_shelf.h: dictionaries made ready for decompressing, by the number that frames
-// name. Workers look through ingest.c and never wait; keeper.c fetches on its thread what they
+// name. Workers look through gw_tunnel.c and never wait; keeper.c fetches on its thread what they
 // asked for, and the operators' API on its background thread what it needs now. One mutex, not held
 // while a dictionary is loaded. What is on the shelf stays until the end, so a worker may keep the
 // pointer.

@@ -1,6 +1,6 @@
 // The one place that asks the file system how full it is. At start on the main thread, then on the
-// keeper's. ingest.c begins the watch, and takes from it how large the log may become; keeper.c has
-// it look at each of its looks. Others only read the level, an atomic: it is as old as the last
+// keeper's. gw_tunnel.c begins the watch, and takes from it how large the log may become; keeper.c
+// has it look at each of its looks. Others only read the level, an atomic: it is as old as the last
 // look, so devices are stopped well before the disk is full.
 #include "tunnel/disk_guard.h"
 

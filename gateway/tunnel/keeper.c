@@ -1,7 +1,7 @@
 // The keeper's thread. What it writes is a convenience: after a crash the log alone says what is
-// durable. ingest.c starts, wakes and stops it. A look comes every `look_us` or when it is woken,
-// and does a bounded part: some shards of the marks, one checkpoint, the segments that are too old.
-// The last look is on the thread that stops it.
+// durable. gw_tunnel.c starts, wakes and stops it. A look comes every `look_us` or when it is
+// woken, and does a bounded part: some shards of the marks, one checkpoint, the segments that are
+// too old. The last look is on the thread that stops it.
 #include "tunnel/keeper.h"
 
 #include "store/bell.h"

@@ -18,7 +18,7 @@
 #define B64_CHUNK  768u // bytes, a multiple of 3
 
 struct reading {
-    struct gw_ingest *ingest;
+    struct gw_tunnel *tunnel;
     const struct gw_record_query *query;
     struct gw_segment_reader *reader;
     struct gw_tunnel_zstd *zstd;
@@ -136,7 +136,7 @@ static enum base_status open_batch(struct reading *reading, const struct wire_tu
         return BASE_OK;
     }
     if (batch->codec == WIRE_TUNNEL_ZSTD_DICT) {
-        dict = gw_ingest_dict_wait(reading->ingest, batch->dict);
+        dict = gw_tunnel_dict_wait(reading->tunnel, batch->dict);
         if (dict == NULL) {
             return BASE_ERR_NOT_FOUND;
         }
@@ -229,7 +229,7 @@ static enum base_status seek(struct reading *reading, struct gw_record_place *pl
 {
     const struct gw_record_query *query = reading->query;
     struct gw_segment_stats stats;
-    gw_segment_log_stats(gw_ingest_log(reading->ingest), &stats);
+    gw_segment_log_stats(gw_tunnel_log(reading->tunnel), &stats);
     if (query->from_start) {
         *place = (struct gw_record_place){.position = stats.first};
         return query->since_ms > 0 ? gw_segment_reader_seek_time(reading->reader, query->since_ms)
@@ -247,7 +247,7 @@ static enum base_status read_page(struct reading *reading)
 {
     struct gw_record_place place;
     struct gw_segment_stats stats;
-    gw_segment_log_stats(gw_ingest_log(reading->ingest), &stats);
+    gw_segment_log_stats(gw_tunnel_log(reading->tunnel), &stats);
     BASE_TRY(seek(reading, &place));
     uint64_t limit = UINT64_MAX;
     enum base_status status = BASE_OK;
@@ -265,15 +265,15 @@ static enum base_status read_page(struct reading *reading)
     return status == BASE_ERR_LIMIT || status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
 }
 
-enum base_status gw_record_read(struct gw_ingest *ingest, const struct gw_record_query *query,
+enum base_status gw_record_read(struct gw_tunnel *tunnel, const struct gw_record_query *query,
                                 struct base_buffer *out, struct gw_record_page *out_page)
 {
-    struct reading reading = {.ingest = ingest, .query = query, .out = out, .page = out_page};
+    struct reading reading = {.tunnel = tunnel, .query = query, .out = out, .page = out_page};
     *out_page = (struct gw_record_page){0};
-    if (gw_ingest_log(ingest) == NULL) {
+    if (gw_tunnel_log(tunnel) == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
-    enum base_status status = gw_segment_reader_open(gw_ingest_log(ingest), &reading.reader);
+    enum base_status status = gw_segment_reader_open(gw_tunnel_log(tunnel), &reading.reader);
     if (status == BASE_OK) {
         status = gw_tunnel_zstd_new(&reading.zstd);
     }

@@ -4,7 +4,7 @@
 #define GW_RECORD_TEXT_H
 
 #include "base/buffer.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 #define GW_RECORD_PAGE_MAX   1000u                // records of one page
 #define GW_RECORD_PAGE_BYTES (2u * 1024 * 1024)   // of its text, but for the last record
@@ -44,7 +44,7 @@ struct gw_record_page {
 };
 
 // Appends objects, separated by commas, to `out`. NOT_FOUND: the place is none. IO, NOMEM.
-BASE_NODISCARD enum base_status gw_record_read(struct gw_ingest *ingest,
+BASE_NODISCARD enum base_status gw_record_read(struct gw_tunnel *tunnel,
                                                const struct gw_record_query *query,
                                                struct base_buffer *out,
                                                struct gw_record_page *out_page);

@@ -26,7 +26,7 @@ static enum gw_verdict judge(struct gw_session_class *class, const struct gw_bat
                              struct gw_mark *out_mark)
 {
     const struct gw_session *session = class->session;
-    struct gw_mark_shard *shard = gw_marks_lock(session->worker->ingest->marks, session->device);
+    struct gw_mark_shard *shard = gw_marks_lock(session->worker->tunnel->marks, session->device);
     enum gw_verdict verdict =
         class->lane->owner == class ? gw_lane_judge(class->lane, id) : GW_VERDICT_GAP;
     if (verdict == GW_VERDICT_FORK) {
@@ -40,7 +40,7 @@ static enum gw_verdict judge(struct gw_session_class *class, const struct gw_bat
 static bool is_new(struct gw_session_class *class, const struct gw_batch_id *id)
 {
     struct gw_session *session = class->session;
-    struct gw_ingest_counters *counters = &session->worker->counters;
+    struct gw_tunnel_counters *counters = &session->worker->counters;
     struct gw_mark mark;
     if (class->forked) {
         return false;
@@ -71,7 +71,7 @@ static void drop_partial(struct gw_session_class *class)
 {
     if (class->partial != NULL) {
         drop(class, class->partial_got, class->partial->sink.batch.count);
-        gw_ingest_batch_free(class->partial);
+        gw_tunnel_batch_free(class->partial);
         class->partial = NULL;
         class->partial_got = 0;
     }
@@ -87,33 +87,33 @@ static enum base_status charge(struct gw_session_class *class, uint64_t bytes, u
     return BASE_OK;
 }
 
-static bool is_overloaded(const struct gw_ingest *ingest)
+static bool is_overloaded(const struct gw_tunnel *tunnel)
 {
     // A half more than where credit ends: what was granted before may still come.
-    return atomic_load_explicit(&ingest->memory, memory_order_relaxed) >
-           ingest->memory_max + ingest->memory_max / 2;
+    return atomic_load_explicit(&tunnel->memory, memory_order_relaxed) >
+           tunnel->memory_max + tunnel->memory_max / 2;
 }
 
 static void send_away(struct gw_session *session)
 {
-    gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+    gw_session_away(session, GW_TUNNEL_AWAY_MS, GW_TUNNEL_AWAY_SPREAD_MS);
 }
 
 // ---- To the sink
 
 // Hands a batch that is whole and good over. Takes it.
-static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *batch)
+static void submit_take(struct gw_session_class *class, struct gw_tunnel_batch *batch)
 {
     struct gw_session *session = class->session;
-    struct gw_ingest *ingest = session->worker->ingest;
-    struct gw_ingest_counters *counters = &session->worker->counters;
-    if (!gw_ingest_has_room(ingest, session->port.unproven, batch->memory)) {
+    struct gw_tunnel *tunnel = session->worker->tunnel;
+    struct gw_tunnel_counters *counters = &session->worker->counters;
+    if (!gw_tunnel_has_room(tunnel, session->port.unproven, batch->memory)) {
         gw_count(&counters->no_room_total, 1);
-        gw_ingest_batch_free(batch);
-        gw_session_away(session, GW_INGEST_NO_ROOM_MS, GW_INGEST_NO_ROOM_SPREAD_MS);
+        gw_tunnel_batch_free(batch);
+        gw_session_away(session, GW_TUNNEL_NO_ROOM_MS, GW_TUNNEL_NO_ROOM_SPREAD_MS);
         return;
     }
-    batch->sink.received_ms = ingest->clock.wall_us(ingest->clock.ctx) / 1000;
+    batch->sink.received_ms = tunnel->clock.wall_us(tunnel->clock.ctx) / 1000;
     batch->lane = class->lane;
     // The batch may be gone when submit returns.
     const struct gw_batch_id id = batch->id;
@@ -121,20 +121,20 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     uint64_t lost = batch->sink.loss.count;
     uint8_t reason = is_loss ? batch->sink.loss.reason : 0;
     struct wire_tunnel_batch sent = batch->sink.batch;
-    struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, session->device);
+    struct gw_mark_shard *shard = gw_marks_lock(tunnel->marks, session->device);
     bool still = class->lane->owner == class && gw_lane_judge(class->lane, &id) == GW_VERDICT_NEW;
     enum base_status status =
         still ? gw_lane_prepare(shard, class->lane, session->port.unproven) : BASE_ERR_CONFLICT;
     batch->owners = class->lane->owners;
     if (status == BASE_OK) {
-        status = ingest->sink.submit(ingest->sink.ctx, &batch->sink);
+        status = tunnel->sink.submit(tunnel->sink.ctx, &batch->sink);
     }
     if (status == BASE_OK) {
         gw_lane_take(class->lane, &id);
     }
     gw_marks_unlock(shard);
     if (status != BASE_OK) {
-        gw_ingest_batch_free(batch);
+        gw_tunnel_batch_free(batch);
         if (status != BASE_ERR_CONFLICT) {
             send_away(session);
         }
@@ -169,7 +169,7 @@ static enum base_status reject(struct gw_session_class *class,
     if (wire_tunnel_reject_encode(refusal, frame, sizeof(frame), &size) == BASE_OK) {
         (void)gw_session_send(session, frame, size);
     }
-    if (refusal->record == WIRE_TUNNEL_NO_RECORD && ++session->strikes > GW_INGEST_STRIKES_MAX) {
+    if (refusal->record == WIRE_TUNNEL_NO_RECORD && ++session->strikes > GW_TUNNEL_STRIKES_MAX) {
         return gw_session_violation(session, BASE_ERR_LIMIT, "batches refused");
     }
     return BASE_OK;
@@ -185,28 +185,28 @@ static enum base_status need_full(struct gw_session_class *class, uint64_t numbe
     if (wire_tunnel_needfull_encode(&need, frame, sizeof(frame), &size) == BASE_OK) {
         (void)gw_session_send(session, frame, size);
     }
-    if (++session->strikes > GW_INGEST_STRIKES_MAX) {
+    if (++session->strikes > GW_TUNNEL_STRIKES_MAX) {
         return gw_session_violation(session, BASE_ERR_LIMIT, "batches refused");
     }
     return BASE_OK;
 }
 
 // All bytes are there. Takes the batch.
-static enum base_status finish_take(struct gw_session_class *class, struct gw_ingest_batch *batch)
+static enum base_status finish_take(struct gw_session_class *class, struct gw_tunnel_batch *batch)
 {
     const struct wire_tunnel_batch *sent = &batch->sink.batch;
     struct wire_tunnel_reject refusal;
     enum base_status why = gw_session_check(class, sent, true, &refusal);
     if (why == BASE_OK) {
         submit_take(class, batch);
-        (void)gw_ingest_worker_thin_step(class->session->worker);
+        (void)gw_tunnel_worker_thin_step(class->session->worker);
         gw_session_thin(class->session);
         return BASE_OK;
     }
     uint64_t number = sent->number;
     bool with_dict = sent->codec == WIRE_TUNNEL_ZSTD_DICT;
     drop(class, sent->sent_bytes, sent->count);
-    gw_ingest_batch_free(batch);
+    gw_tunnel_batch_free(batch);
     if (why == BASE_ERR_NOMEM) {
         send_away(class->session);
         return BASE_OK;
@@ -241,10 +241,10 @@ static enum base_status look_behind(struct gw_session_class *class,
 
 // ---- Frames
 
-static struct gw_ingest_batch *copy_batch(struct gw_session_class *class,
+static struct gw_tunnel_batch *copy_batch(struct gw_session_class *class,
                                           const struct wire_tunnel_batch *from)
 {
-    struct gw_ingest_batch *batch = gw_ingest_batch_new(class->session, from->sent_bytes);
+    struct gw_tunnel_batch *batch = gw_tunnel_batch_new(class->session, from->sent_bytes);
     if (batch != NULL) {
         batch->id = (struct gw_batch_id){from->number, 1, from->prev_hash, from->hash};
         batch->sink.batch = *from;
@@ -274,8 +274,8 @@ enum base_status gw_session_on_batch(struct gw_session *session, const uint8_t *
         drop(class, sent.part_bytes, sent.count);
         return look_behind(class, &sent);
     }
-    struct gw_ingest_batch *batch =
-        is_overloaded(session->worker->ingest) ? NULL : copy_batch(class, &sent);
+    struct gw_tunnel_batch *batch =
+        is_overloaded(session->worker->tunnel) ? NULL : copy_batch(class, &sent);
     if (batch == NULL) {
         send_away(session);
         return BASE_OK;
@@ -301,7 +301,7 @@ enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *
         return gw_session_violation(session, status, "CHUNK");
     }
     BASE_TRY(charge(class, chunk.size, 0));
-    struct gw_ingest_batch *batch = class->partial;
+    struct gw_tunnel_batch *batch = class->partial;
     if (batch == NULL || batch->id.number != chunk.number || class->forked) {
         drop(class, chunk.size, 0); // of a batch that was not taken
         return BASE_OK;
@@ -337,8 +337,8 @@ enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *p
     if (!is_new(class, &id)) {
         return BASE_OK;
     }
-    struct gw_ingest_batch *batch =
-        is_overloaded(session->worker->ingest) ? NULL : gw_ingest_batch_new(session, 0);
+    struct gw_tunnel_batch *batch =
+        is_overloaded(session->worker->tunnel) ? NULL : gw_tunnel_batch_new(session, 0);
     if (batch == NULL) {
         send_away(session);
         return BASE_OK;

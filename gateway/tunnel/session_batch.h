@@ -2,7 +2,7 @@
 #ifndef GW_SESSION_BATCH_H
 #define GW_SESSION_BATCH_H
 
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 enum base_status gw_session_on_batch(struct gw_session *session, const uint8_t *payload,
                                      size_t size);

@@ -17,7 +17,7 @@
 static enum base_status open_payload(struct gw_session *session,
                                      const struct wire_tunnel_batch *batch, const uint8_t **out)
 {
-    struct gw_ingest_worker *worker = session->worker;
+    struct gw_tunnel_worker *worker = session->worker;
     const struct gw_zstd_dict *dict = NULL;
     worker->turn_bytes += batch->raw_bytes;
     if (batch->codec == WIRE_TUNNEL_PLAIN) {
@@ -25,7 +25,7 @@ static enum base_status open_payload(struct gw_session *session,
         return BASE_OK;
     }
     if (batch->codec == WIRE_TUNNEL_ZSTD_DICT &&
-        (dict = gw_ingest_dict(worker->ingest, batch->dict)) == NULL) {
+        (dict = gw_tunnel_zstd_dict(worker->tunnel, batch->dict)) == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
     return gw_tunnel_zstd_open(worker->zstd, dict,
@@ -37,10 +37,10 @@ static enum base_status open_payload(struct gw_session *session,
 static enum base_status admit(struct gw_session *session, const struct wire_topic *topic,
                               uint8_t class_id, struct gw_topic **out)
 {
-    struct gw_ingest *ingest = session->worker->ingest;
-    *out = gw_topics_find(ingest->topics, topic);
+    struct gw_tunnel *tunnel = session->worker->tunnel;
+    *out = gw_topics_find(tunnel->topics, topic);
     if (*out == NULL) {
-        return ingest->refuse_unknown ? BASE_ERR_DENIED : BASE_OK;
+        return tunnel->refuse_unknown ? BASE_ERR_DENIED : BASE_OK;
     }
     if ((*out)->tenant != session->tenant) {
         *out = NULL;
@@ -63,13 +63,13 @@ static enum base_status check_record(const struct gw_topic *topic, const struct 
 static void note_unknown(struct gw_session *session, const struct wire_topic *name,
                          const struct gw_topic *topic, enum base_status status)
 {
-    struct gw_ingest_worker *worker = session->worker;
+    struct gw_tunnel_worker *worker = session->worker;
     if (topic != NULL || status != BASE_ERR_DENIED) {
         return;
     }
     gw_count(&worker->counters.unknown_total, 1);
-    if (gw_ingest_worker_may_log(worker)) {
-        base_log_warn(worker->ingest->log_port, "tunnel",
+    if (gw_tunnel_worker_may_log(worker)) {
+        base_log_warn(worker->tunnel->log_port, "tunnel",
                       "device %016" PRIx64
                       ": its tenant declares no upload %.*s/%.*s of version %u; refused",
                       session->device, (int)name->task.size, name->task.data,
@@ -94,7 +94,7 @@ static bool note_refused(struct gw_session *session, uint32_t index, enum base_s
 static void count_refused(struct gw_session *session, struct gw_topic *topic,
                           const struct wire_record *record, enum base_status status)
 {
-    const struct base_clock_port *clock = &session->worker->ingest->clock;
+    const struct base_clock_port *clock = &session->worker->tunnel->clock;
     gw_count(&session->worker->counters.schema_rejects_total, 1);
     if (topic == NULL) {
         return;
@@ -155,7 +155,7 @@ static void count_topics(struct gw_session *session, struct wire_batch *view)
     struct wire_record record;
     while (view->topic_count > 1 && wire_batch_next(view, &record)) {
         struct gw_topic *topic =
-            gw_topics_find(session->worker->ingest->topics, &view->topics[record.topic]);
+            gw_topics_find(session->worker->tunnel->topics, &view->topics[record.topic]);
         if (topic != NULL) {
             atomic_fetch_add_explicit(&topic->records, 1, memory_order_relaxed);
         }

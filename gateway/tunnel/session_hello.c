@@ -1,8 +1,8 @@
 // HELLO and WELCOME: who speaks, which lanes the session takes over, and whether device and gateway
 // agree on what is durable. Worker's thread. session_input.c calls for HELLO and at the end of a
-// session, ingest.c when something has landed that a session waited for. WELCOME is sent only when
-// nothing of the lanes is on its way to disk, since it says what is durable. A device that says
-// otherwise is a copy or was restored: it is told FORK.
+// session, gw_tunnel.c when something has landed that a session waited for. WELCOME is sent only
+// when nothing of the lanes is on its way to disk, since it says what is durable. A device that
+// says otherwise is a copy or was restored: it is told FORK.
 #include "tunnel/session_hello.h"
 
 #include "tunnel/session_input.h"
@@ -19,7 +19,7 @@
 static enum base_status attach(struct gw_session *session, struct gw_session_class *class,
                                const struct wire_tunnel_hello_class *hello)
 {
-    struct gw_mark_shard *shard = gw_marks_lock(session->worker->ingest->marks, session->device);
+    struct gw_mark_shard *shard = gw_marks_lock(session->worker->tunnel->marks, session->device);
     struct gw_lane *lane = gw_lane_get(shard, session->device, hello->class_id, hello->epoch);
     if (lane != NULL) {
         lane->users++;
@@ -38,7 +38,7 @@ static enum base_status attach(struct gw_session *session, struct gw_session_cla
 // Leaves the lanes, and what of a batch came on the shelf.
 void gw_session_detach(struct gw_session *session)
 {
-    struct gw_ingest *ingest = session->worker->ingest;
+    struct gw_tunnel *tunnel = session->worker->tunnel;
     for (uint32_t i = 0; i < session->class_count; i++) {
         struct gw_session_class *class = &session->classes[i];
         if (class->lane == NULL) {
@@ -49,7 +49,7 @@ void gw_session_detach(struct gw_session *session)
                                            .class_id = class->class_id,
                                            .got = class->partial_got,
                                            .batch = class->partial};
-        struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, session->device);
+        struct gw_mark_shard *shard = gw_marks_lock(tunnel->marks, session->device);
         struct gw_lane *lane = class->lane;
         bool owner = lane->owner == class;
         if (owner) {
@@ -60,9 +60,9 @@ void gw_session_detach(struct gw_session *session)
         gw_lane_release(shard, lane);
         gw_marks_unlock(shard);
         if (partial.batch != NULL && owner) {
-            gw_tunnel_partials_leave(ingest->partials, &partial, partial.batch->memory);
+            gw_tunnel_partials_leave(tunnel->partials, &partial, partial.batch->memory);
         } else {
-            gw_ingest_batch_free(partial.batch);
+            gw_tunnel_batch_free(partial.batch);
         }
         class->partial = NULL;
     }
@@ -102,13 +102,13 @@ enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *
     session->device_ms = hello.wall_ms;
     session->single_reject = hello.single_reject;
     for (uint32_t i = 0; i < hello.dict_count; i++) { // newest first; asks for what is not at hand
-        bool known = gw_ingest_dict(session->worker->ingest, hello.dicts[i]) != NULL;
+        bool known = gw_tunnel_zstd_dict(session->worker->tunnel, hello.dicts[i]) != NULL;
         session->dict = known && session->dict == 0 ? hello.dicts[i] : session->dict;
     }
     gw_count(&session->worker->counters.sessions_total, 1);
     session->state = GW_SESSION_WAITING;
     if (make_classes(session, &hello) != BASE_OK) {
-        gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+        gw_session_away(session, GW_TUNNEL_AWAY_MS, GW_TUNNEL_AWAY_SPREAD_MS);
         return BASE_OK;
     }
     gw_session_try_welcome(session);
@@ -120,7 +120,7 @@ enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *
 static bool all_idle(struct gw_session *session)
 {
     bool idle = true;
-    struct gw_mark_shard *shard = gw_marks_lock(session->worker->ingest->marks, session->device);
+    struct gw_mark_shard *shard = gw_marks_lock(session->worker->tunnel->marks, session->device);
     for (uint32_t i = 0; i < session->class_count; i++) {
         const struct gw_session_class *class = &session->classes[i];
         idle = idle && class->lane->owner == class && class->lane->under_way == 0;
@@ -133,15 +133,15 @@ static void take_partial(struct gw_session *session, struct gw_session_class *cl
                          const struct gw_mark *mark)
 {
     struct gw_partial partial;
-    struct gw_ingest *ingest = session->worker->ingest;
-    if (!gw_tunnel_partials_take(ingest->partials, session->device, class->class_id, mark->epoch,
+    struct gw_tunnel *tunnel = session->worker->tunnel;
+    if (!gw_tunnel_partials_take(tunnel->partials, session->device, class->class_id, mark->epoch,
                                  &partial)) {
         return;
     }
     const struct gw_batch_id *id = &partial.batch->id;
     if (id->number != mark->high_water || id->prev_hash != mark->hash ||
         partial.batch->sink.tenant != session->tenant) {
-        gw_ingest_batch_free(partial.batch);
+        gw_tunnel_batch_free(partial.batch);
         return;
     }
     class->partial = partial.batch;
@@ -158,12 +158,12 @@ static struct wire_tunnel_welcome_class welcome_class(struct gw_session *session
                                                       struct gw_session_class *class,
                                                       const struct gw_mark *mark)
 {
-    struct gw_ingest *ingest = session->worker->ingest;
+    struct gw_tunnel *tunnel = session->worker->tunnel;
     uint32_t credit =
-        gw_ingest_is_crowded(ingest) ? WIRE_TUNNEL_FIRST_CREDIT : ingest->credit_bytes;
+        gw_tunnel_is_crowded(tunnel) ? WIRE_TUNNEL_FIRST_CREDIT : tunnel->credit_bytes;
     class->acked = mark->high_water;
     class->granted_bytes += credit;
-    class->granted_records += GW_INGEST_CREDIT_RECORDS;
+    class->granted_records += GW_TUNNEL_CREDIT_RECORDS;
     take_partial(session, class, mark);
     return (struct wire_tunnel_welcome_class){
         .class_id = class->class_id,
@@ -171,7 +171,7 @@ static struct wire_tunnel_welcome_class welcome_class(struct gw_session *session
         .high_water = mark->high_water,
         .hash = mark->hash,
         .credit_bytes = credit,
-        .credit_records = GW_INGEST_CREDIT_RECORDS,
+        .credit_records = GW_TUNNEL_CREDIT_RECORDS,
         .partial_batch = class->partial != NULL ? class->partial->id.number : 0,
         .partial_bytes = class->partial_got,
     };
@@ -182,7 +182,7 @@ static bool is_fork(struct gw_session *session, const struct wire_tunnel_hello_c
                     const struct gw_mark *mark)
 {
     if (hello->tail > mark->high_water) {
-        base_log_warn(session->worker->ingest->log_port, "tunnel",
+        base_log_warn(session->worker->tunnel->log_port, "tunnel",
                       "device %016" PRIx64 " class %u: it says that %" PRIu64
                       " batches are durable, here are %" PRIu64,
                       session->device, hello->class_id, hello->tail, mark->high_water);
@@ -198,14 +198,14 @@ void gw_session_try_welcome(struct gw_session *session)
         return; // what lands tells
     }
     struct gw_mark marks[WIRE_TUNNEL_CLASSES];
-    struct gw_mark_shard *shard = gw_marks_lock(session->worker->ingest->marks, session->device);
+    struct gw_mark_shard *shard = gw_marks_lock(session->worker->tunnel->marks, session->device);
     for (uint32_t i = 0; i < session->class_count; i++) {
         marks[i] = gw_lane_mark(shard, session->classes[i].lane);
     }
     gw_marks_unlock(shard);
     struct wire_tunnel_welcome welcome = {
         .wall_ms =
-            session->worker->ingest->clock.wall_us(session->worker->ingest->clock.ctx) / 1000,
+            session->worker->tunnel->clock.wall_us(session->worker->tunnel->clock.ctx) / 1000,
         .dict = session->dict,
         .class_count = session->class_count,
     };
@@ -215,7 +215,7 @@ void gw_session_try_welcome(struct gw_session *session)
     uint8_t frame[WELCOME_MAX];
     size_t size;
     if (wire_tunnel_welcome_encode(&welcome, frame, sizeof(frame), &size) != BASE_OK) {
-        gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+        gw_session_away(session, GW_TUNNEL_AWAY_MS, GW_TUNNEL_AWAY_SPREAD_MS);
         return;
     }
     session->state = GW_SESSION_OPEN;

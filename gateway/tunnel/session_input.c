@@ -1,6 +1,6 @@
 // Sessions: opening, frames out of the byte stream, closing. http/tunnel_stream.c brings the bytes
 // and fleet-sim's tunnel_law_link.c stands in for it; worker's thread. Whole frames are handled
-// where they lie, only the rest is copied and kept, up to GW_INGEST_INPUT_MAX. A session stops at
+// where they lie, only the rest is copied and kept, up to GW_TUNNEL_INPUT_MAX. A session stops at
 // the end of the worker's turn and goes on in the next, so one that sends much does not hold up the
 // others.
 #include "tunnel/session_input.h"
@@ -21,7 +21,7 @@
 #define RATE_WAIT_MS     1000u
 #define FRAME_TURN_BYTES 512u // a frame costs as much as so many bytes
 
-enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t device, uint32_t tenant,
+enum base_status gw_session_open(struct gw_tunnel_worker *worker, uint64_t device, uint32_t tenant,
                                  const struct gw_session_port *port, struct gw_session **out)
 {
     struct gw_session *session = calloc(1, sizeof(*session));
@@ -33,7 +33,7 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
     session->device = device;
     session->tenant = tenant;
     session->rate =
-        gw_device_rate_get(worker->ingest->rates, device, gw_ingest_now_us(worker->ingest));
+        gw_device_rate_get(worker->tunnel->rates, device, gw_tunnel_now_us(worker->tunnel));
     if (session->rate == NULL) {
         free(session);
         return BASE_ERR_NOMEM;
@@ -51,7 +51,7 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
 
 static void leave_inbox(struct gw_session *session)
 {
-    struct gw_ingest_worker *worker = session->worker;
+    struct gw_tunnel_worker *worker = session->worker;
     pthread_mutex_lock(&worker->inbox_lock);
     if (session->queue_prev != NULL) {
         *session->queue_prev = session->queue_next;
@@ -65,9 +65,9 @@ static void leave_inbox(struct gw_session *session)
 
 static void set_input_capacity(struct gw_session *session, uint32_t capacity)
 {
-    struct gw_ingest *ingest = session->worker->ingest;
-    atomic_fetch_add_explicit(&ingest->memory, capacity, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&ingest->memory, session->input_capacity, memory_order_relaxed);
+    struct gw_tunnel *tunnel = session->worker->tunnel;
+    atomic_fetch_add_explicit(&tunnel->memory, capacity, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&tunnel->memory, session->input_capacity, memory_order_relaxed);
     session->input_capacity = capacity;
 }
 
@@ -84,9 +84,9 @@ void gw_session_close(struct gw_session *session)
     if (session == NULL) {
         return;
     }
-    struct gw_ingest_worker *worker = session->worker;
+    struct gw_tunnel_worker *worker = session->worker;
     gw_session_detach(session); // from here on nobody else knows it
-    gw_device_rate_release(worker->ingest->rates, session->rate);
+    gw_device_rate_release(worker->tunnel->rates, session->rate);
     leave_inbox(session);
     drop_input(session);
     *session->prev = session->next;
@@ -103,8 +103,8 @@ enum base_status gw_session_violation(struct gw_session *session, enum base_stat
                                       const char *what)
 {
     gw_count(&session->worker->counters.violations_total, 1);
-    if (gw_ingest_worker_may_log(session->worker)) {
-        base_log_warn(session->worker->ingest->log_port, "tunnel",
+    if (gw_tunnel_worker_may_log(session->worker)) {
+        base_log_warn(session->worker->tunnel->log_port, "tunnel",
                       "device %016" PRIx64 ": %s: %s; its stream is reset", session->device, what,
                       base_status_text(status));
     }
@@ -117,9 +117,9 @@ enum base_status gw_session_violation(struct gw_session *session, enum base_stat
 
 static enum base_status count_frame(struct gw_session *session)
 {
-    struct gw_ingest *ingest = session->worker->ingest;
-    uint64_t now_us = gw_ingest_now_us(ingest);
-    uint64_t ahead_us = gw_device_rate_take(session->rate, ingest->rate, now_us);
+    struct gw_tunnel *tunnel = session->worker->tunnel;
+    uint64_t now_us = gw_tunnel_now_us(tunnel);
+    uint64_t ahead_us = gw_device_rate_take(session->rate, tunnel->rate, now_us);
     if (ahead_us <= GW_RATE_BURST_US) {
         return BASE_OK;
     }
@@ -196,7 +196,7 @@ static enum base_status handle_frames(struct gw_session *session, const uint8_t 
         if (size - *out_used < WIRE_TUNNEL_HEAD + payload) {
             break;
         }
-        if (session->worker->turn_bytes > GW_INGEST_TURN_BYTES) {
+        if (session->worker->turn_bytes > GW_TUNNEL_TURN_BYTES) {
             gw_session_notify(session, 0, true);
             break;
         }
@@ -213,7 +213,7 @@ static enum base_status keep_input(struct gw_session *session, const uint8_t *by
     if (size == 0) {
         return BASE_OK;
     }
-    if (!base_ckd_add(session->input_size, size, &whole) || whole > GW_INGEST_INPUT_MAX) {
+    if (!base_ckd_add(session->input_size, size, &whole) || whole > GW_TUNNEL_INPUT_MAX) {
         return gw_session_violation(session, BASE_ERR_LIMIT, "bytes beyond all credit");
     }
     if (whole > session->input_capacity) {
@@ -224,7 +224,7 @@ static enum base_status keep_input(struct gw_session *session, const uint8_t *by
         }
         uint8_t *input = realloc(session->input, capacity);
         if (input == NULL) {
-            gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+            gw_session_away(session, GW_TUNNEL_AWAY_MS, GW_TUNNEL_AWAY_SPREAD_MS);
             return BASE_OK;
         }
         session->input = input;

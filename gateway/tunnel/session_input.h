@@ -2,7 +2,7 @@
 #ifndef GW_SESSION_INPUT_H
 #define GW_SESSION_INPUT_H
 
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 // Looks at what waits in `input`.
 enum base_status gw_session_process(struct gw_session *session);

@@ -1,7 +1,7 @@
 // Frames to the device: acknowledgements, credit, and all ways to say no. The other session files
-// send through it, and ingest.c settles a session when something of it has landed; worker's thread.
-// ACK says DURABLE, which is on disk. Credit comes in quarters of the whole and none while memory
-// is short: then devices are asked to wait, those with records that can wait first.
+// send through it, and gw_tunnel.c settles a session when something of it has landed; worker's
+// thread. ACK says DURABLE, which is on disk. Credit comes in quarters of the whole and none while
+// memory is short: then devices are asked to wait, those with records that can wait first.
 #include "tunnel/session_output.h"
 
 #include "tunnel/session_private.h"
@@ -115,11 +115,11 @@ void gw_session_throttle(struct gw_session *session, uint32_t not_before_ms, uin
 
 void gw_session_thin(struct gw_session *session)
 {
-    struct gw_ingest_worker *worker = session->worker;
+    struct gw_tunnel_worker *worker = session->worker;
     if ((worker->thin_step == 0 && !session->thinned) || session->state != GW_SESSION_OPEN) {
         return;
     }
-    uint64_t now_us = gw_ingest_now_us(worker->ingest);
+    uint64_t now_us = gw_tunnel_now_us(worker->tunnel);
     bool again = now_us - session->thinned_us >= THIN_AGAIN_US;
     uint32_t mask = 0;
     session->thinned = false;
@@ -153,7 +153,7 @@ struct owed {
 static bool look(struct gw_session_class *class, struct owed *out)
 {
     struct gw_session *session = class->session;
-    struct gw_mark_shard *shard = gw_marks_lock(session->worker->ingest->marks, session->device);
+    struct gw_mark_shard *shard = gw_marks_lock(session->worker->tunnel->marks, session->device);
     bool owner = class->lane->owner == class;
     if (owner) {
         out->high_water = gw_lane_mark(shard, class->lane).high_water;
@@ -184,15 +184,15 @@ static size_t add_ack(struct gw_session_class *class, const struct owed *owed, u
 static size_t add_credit(struct gw_session_class *class, const struct owed *owed, uint8_t *out,
                          size_t capacity)
 {
-    const struct gw_ingest *ingest = class->session->worker->ingest;
+    const struct gw_tunnel *tunnel = class->session->worker->tunnel;
     // Negative while a batch is under way that was begun on an earlier stream (session_hello.c).
-    int64_t bytes = (int64_t)(owed->free_bytes + ingest->credit_bytes - class->granted_bytes);
+    int64_t bytes = (int64_t)(owed->free_bytes + tunnel->credit_bytes - class->granted_bytes);
     int64_t records =
-        (int64_t)(owed->free_records + GW_INGEST_CREDIT_RECORDS - class->granted_records);
+        (int64_t)(owed->free_records + GW_TUNNEL_CREDIT_RECORDS - class->granted_records);
     bytes = bytes > 0 ? bytes : 0;
     records = records > 0 ? records : 0;
     size_t size = 0;
-    if (bytes < ingest->credit_bytes / 4 && records < GW_INGEST_CREDIT_RECORDS / 4) {
+    if (bytes < tunnel->credit_bytes / 4 && records < GW_TUNNEL_CREDIT_RECORDS / 4) {
         return 0;
     }
     const struct wire_tunnel_credit credit = {
@@ -209,7 +209,7 @@ static void hold_back(struct gw_session *session)
 {
     session->starving = true;
     session->worker->starving = true;
-    uint64_t now_us = gw_ingest_now_us(session->worker->ingest);
+    uint64_t now_us = gw_tunnel_now_us(session->worker->tunnel);
     if (session->throttled_us == 0 || now_us - session->throttled_us >= OVERLOAD_US) {
         session->throttled_us = now_us;
         uint32_t mask = class_mask(session) & LATER_CLASSES;
@@ -221,7 +221,7 @@ void gw_session_settle(struct gw_session *session)
 {
     uint8_t frames[2 * WIRE_TUNNEL_CLASSES * FRAME_MAX];
     size_t size = 0;
-    bool crowded = gw_ingest_is_crowded(session->worker->ingest);
+    bool crowded = gw_tunnel_is_crowded(session->worker->tunnel);
     for (uint32_t i = 0; i < session->class_count && session->state == GW_SESSION_OPEN; i++) {
         struct owed owed;
         if (!look(&session->classes[i], &owed)) {

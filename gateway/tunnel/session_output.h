@@ -2,7 +2,7 @@
 #ifndef GW_SESSION_OUTPUT_H
 #define GW_SESSION_OUTPUT_H
 
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 struct gw_mark;
 struct gw_session_class;

@@ -4,9 +4,9 @@
 #define GW_SESSION_PRIVATE_H
 
 #include "tunnel/device_rate.h"
-#include "tunnel/ingest_batch.h"
-#include "tunnel/ingest_private.h"
-#include "tunnel/ingest_worker.h"
+#include "tunnel/tunnel_batch.h"
+#include "tunnel/gw_tunnel_private.h"
+#include "tunnel/tunnel_worker.h"
 #include "tunnel/mark/mark_lane.h"
 
 struct gw_session_class {
@@ -27,7 +27,7 @@ struct gw_session_class {
     uint64_t dropped_records;
     uint64_t landed_bytes; // came back from the sink; by the shard's mutex
     uint64_t landed_records;
-    struct gw_ingest_batch *partial; // its chunks are coming
+    struct gw_tunnel_batch *partial; // its chunks are coming
     uint32_t partial_got;
 };
 
@@ -45,7 +45,7 @@ enum gw_session_flag { // set by other threads
 };
 
 struct gw_session {
-    struct gw_ingest_worker *worker;
+    struct gw_tunnel_worker *worker;
     struct gw_session_port port;
     uint64_t device;
     uint64_t device_ms;

@@ -1,6 +1,6 @@
 // The ladder of thinning.h: at how many bytes of memory a step begins, and what share of a class is
 // kept in it. Pure; session_output.c asks on a worker's thread, each worker with a step of its own,
-// and ingest.c lays out the ladder at start. A step is left only at three quarters of where it
+// and gw_tunnel.c lays out the ladder at start. A step is left only at three quarters of where it
 // began, so that it does not flutter.
 #include "tunnel/thinning.h"
 

@@ -1,7 +1,7 @@
 // The table of topics.h: chains of immutable entries. Declared by the control thread and at start,
-// looked up by workers for each batch. ingest.c declares, session_content.c looks up, api_tunnel.c
-// walks for the operators. Of an entry only counters (atomic) and the ring of refused records
-// change: a worker may use one after it let go of the lock.
+// looked up by workers for each batch. gw_tunnel.c declares, session_content.c looks up,
+// api_tunnel.c walks for the operators. Of an entry only counters (atomic) and the ring of refused
+// records change: a worker may use one after it let go of the lock.
 #include "tunnel/topics.h"
 
 #include <pthread.h>

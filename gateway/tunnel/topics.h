@@ -1,6 +1,6 @@
 // What tasks declared that they upload: task, upload and schema version to tenant, class and
 // schema. A batch's topics are looked up here; what is not declared is refused or let through, as
-// the operator wishes (gw_ingest_options.refuse_unknown).
+// the operator wishes (gw_tunnel_options.refuse_unknown).
 //
 // SHARED: a read-write lock over the index. Topics live as long as the table; one that is declared
 // again with another schema is replaced, and the old one stays for who looks at it just now.

@@ -4,7 +4,7 @@
 // left first goes first. Memory is given back outside the lock.
 #include "tunnel/tunnel_partials.h"
 
-#include "tunnel/ingest_batch.h"
+#include "tunnel/tunnel_batch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ void gw_tunnel_partials_free(struct gw_tunnel_partials *partials)
         return;
     }
     for (uint32_t i = 0; i < partials->count; i++) {
-        gw_ingest_batch_free(partials->items[i].partial.batch);
+        gw_tunnel_batch_free(partials->items[i].partial.batch);
     }
     pthread_mutex_destroy(&partials->lock);
     free(partials);
@@ -58,7 +58,7 @@ static struct gw_partial remove_at(struct gw_tunnel_partials *partials, uint32_t
 void gw_tunnel_partials_leave(struct gw_tunnel_partials *partials, const struct gw_partial *partial,
                               uint32_t bytes)
 {
-    struct gw_ingest_batch *gone[GW_PARTIALS_MAX];
+    struct gw_tunnel_batch *gone[GW_PARTIALS_MAX];
     uint32_t gone_count = 0;
     pthread_mutex_lock(&partials->lock);
     while (partials->count > 0 &&
@@ -69,7 +69,7 @@ void gw_tunnel_partials_leave(struct gw_tunnel_partials *partials, const struct 
     partials->bytes += bytes;
     pthread_mutex_unlock(&partials->lock);
     for (uint32_t i = 0; i < gone_count; i++) {
-        gw_ingest_batch_free(gone[i]);
+        gw_tunnel_batch_free(gone[i]);
     }
 }
 

@@ -11,7 +11,7 @@
 #define GW_PARTIALS_BYTES (UINT64_C(16) << 20)
 #define GW_PARTIALS_MAX   1024u // kept at once
 
-struct gw_ingest_batch;
+struct gw_tunnel_batch;
 struct gw_tunnel_partials;
 
 struct gw_partial {
@@ -19,7 +19,7 @@ struct gw_partial {
     uint32_t epoch;
     uint8_t class_id;
     uint32_t got; // bytes of it that came
-    struct gw_ingest_batch *batch;
+    struct gw_tunnel_batch *batch;
 };
 
 BASE_NODISCARD enum base_status gw_tunnel_partials_new(struct gw_tunnel_partials **out);

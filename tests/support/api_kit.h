@@ -11,7 +11,7 @@
 #include "base/prng.h"
 #include "cli/rollout/rollout_draft.h"
 #include "svc/core.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 #include "wire/manifest.h"
 
 #include <jansson.h>
@@ -28,7 +28,7 @@ struct api_kit {
     char folder[64];
     struct gw_core *core;
     struct gw_worker *worker;
-    struct gw_ingest *ingest; // of the tunnel
+    struct gw_tunnel *tunnel; // of the tunnel
     pthread_mutex_t lock;
     struct gw_message *first;
     struct gw_message **last;
@@ -103,11 +103,11 @@ static inline void api_kit_open(struct api_kit *kit)
     gw_api_install(kit->core);
     char tunnel[80];
     snprintf(tunnel, sizeof(tunnel), "%s/tunnel", kit->folder);
-    const struct gw_ingest_options ingest_options = {.dir = tunnel, .clock = options.clock};
-    if (gw_ingest_new(&ingest_options, &kit->ingest, &error) != BASE_OK) {
-        fail_msg("ingest: %s", error.text);
+    const struct gw_tunnel_options tunnel_options = {.dir = tunnel, .clock = options.clock};
+    if (gw_tunnel_new(&tunnel_options, &kit->tunnel, &error) != BASE_OK) {
+        fail_msg("tunnel: %s", error.text);
     }
-    const struct gw_tunnel_seam seam = {kit->ingest, gw_ingest_declare, gw_ingest_figures};
+    const struct gw_tunnel_seam seam = {kit->tunnel, gw_tunnel_declare, gw_tunnel_figures};
     gw_core_set_tunnel(kit->core, &seam);
     kit->first = NULL;
     kit->last = &kit->first;
@@ -119,7 +119,7 @@ static inline void api_kit_close(struct api_kit *kit)
     api_kit_drain(kit);
     gw_worker_free(kit->worker);
     gw_core_free(kit->core);
-    gw_ingest_free(kit->ingest);
+    gw_tunnel_free(kit->tunnel);
 }
 
 static inline void api_kit_init(struct api_kit *kit)

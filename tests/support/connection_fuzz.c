@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "stub_core.h"
-#include "stub_ingest.h"
+#include "stub_tunnel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@ static void set_up(void)
     static struct gw_peer_table *peers;
     static struct gw_peer_rates *rates;
     static struct gw_core *core;
-    static struct gw_ingest *ingest;
-    const struct gw_ingest_options ingest_options = {0};
+    static struct gw_tunnel *tunnel;
+    const struct gw_tunnel_options tunnel_options = {0};
     struct gw_core_options core_options = {0};
     struct base_error error;
     gw_http_config_defaults(&config);
@@ -40,9 +40,9 @@ static void set_up(void)
     base_check(gw_core_new(&core_options, &core, &error) == BASE_OK);
     base_check(gw_peer_table_new(16, &peers) == BASE_OK);
     base_check(gw_peer_rates_new(4, &rates) == BASE_OK);
-    base_check(gw_ingest_new(&ingest_options, &ingest, &error) == BASE_OK);
+    base_check(gw_tunnel_new(&tunnel_options, &tunnel, &error) == BASE_OK);
     const struct gw_http_worker_options options = {.core = core,
-                                                   .ingest = ingest,
+                                                   .tunnel = tunnel,
                                                    .peers = peers,
                                                    .rates = rates,
                                                    .config = &config,
@@ -91,6 +91,6 @@ void connection_fuzz_run(const uint8_t *data, size_t size)
     }
     (void)stub_core_let_go(worker->core);
     base_check(worker->conns == NULL && worker->unfinished == 0);
-    base_check(stub_ingest_counts.open == 0);
+    base_check(stub_tunnel_counts.open == 0);
     base_check(gw_peer_table_total(worker->peers) == 0);
 }

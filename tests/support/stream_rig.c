@@ -79,10 +79,10 @@ static int set_up(void **state, bool upstream)
     assert_int_equal(gw_core_new(&core_options, &rig->core, &error), BASE_OK);
     assert_int_equal(gw_peer_table_new(8, &rig->peers), BASE_OK);
     assert_int_equal(gw_peer_rates_new(4, &rig->rates), BASE_OK);
-    const struct gw_ingest_options ingest_options = {0};
-    assert_int_equal(gw_ingest_new(&ingest_options, &rig->ingest, &error), BASE_OK);
+    const struct gw_tunnel_options tunnel_options = {0};
+    assert_int_equal(gw_tunnel_new(&tunnel_options, &rig->tunnel, &error), BASE_OK);
     const struct gw_http_worker_options options = {.core = rig->core,
-                                                   .ingest = rig->ingest,
+                                                   .tunnel = rig->tunnel,
                                                    .peers = rig->peers,
                                                    .rates = rig->rates,
                                                    .config = &rig->config,
@@ -113,9 +113,9 @@ int stream_rig_tear_down(void **state)
     assert_int_equal(rig->worker->body_bytes, 0);
     assert_int_equal(rig->worker->stats->streams_open, 0);
     assert_int_equal(gw_worker_hint_count(rig->worker->core), 0);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
     gw_http_worker_free(rig->worker);
-    gw_ingest_free(rig->ingest);
+    gw_tunnel_free(rig->tunnel);
     gw_peer_table_free(rig->peers);
     gw_peer_rates_free(rig->rates);
     gw_core_free(rig->core);

@@ -1,4 +1,4 @@
-// A worker of the gateway's transport on a socket pair, with the stub core and the stub ingest,
+// A worker of the gateway's transport on a socket pair, with the stub core and the stub tunnel,
 // driven turn by turn: no threads, no ports.
 #ifndef STREAM_RIG_H
 #define STREAM_RIG_H
@@ -7,7 +7,7 @@
 #include "http/stream.h"
 #include "http/worker.h"
 #include "stub_core.h"
-#include "stub_ingest.h"
+#include "stub_tunnel.h"
 #include "test_kit.h"
 
 #define FRAME_HEAD  9u
@@ -16,7 +16,7 @@
 
 struct stream_rig {
     struct gw_core *core;
-    struct gw_ingest *ingest;
+    struct gw_tunnel *tunnel;
     struct gw_peer_table *peers;
     struct gw_peer_rates *rates;
     struct gw_http_config config;

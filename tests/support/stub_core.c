@@ -1,5 +1,5 @@
 // A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
-// blob on /v1/blob/SIZE, a tunnel stream on /v1/tunnel (the stub ingest's), an echo of the body's
+// blob on /v1/blob/SIZE, a tunnel stream on /v1/tunnel (the stub tunnel's), an echo of the body's
 // size elsewhere. Paths under /up/ belong to the upstream. Answers to /v1/later come from a thread
 // of their own, as the store's do; those to /test/held and /api/v1/held when
 // stub_core_let_go is called.

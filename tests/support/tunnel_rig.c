@@ -63,9 +63,9 @@ void tunnel_rig_start(struct tunnel_rig *rig, bool on_disk)
     rig->sink.last = &rig->sink.first;
     rig->options.dir = on_disk ? rig->dir : NULL;
     rig->options.sink = (struct gw_sink_port){&rig->sink, rig_submit};
-    enum base_status status = gw_ingest_new(&rig->options, &rig->ingest, &error);
+    enum base_status status = gw_tunnel_new(&rig->options, &rig->tunnel, &error);
     if (status != BASE_OK) {
-        fprintf(stderr, "gw_ingest_new: %s\n", error.text);
+        fprintf(stderr, "gw_tunnel_new: %s\n", error.text);
     }
     base_check(status == BASE_OK);
     for (uint32_t i = 0; i < RIG_WORKERS; i++) {
@@ -74,23 +74,23 @@ void tunnel_rig_start(struct tunnel_rig *rig, bool on_disk)
         pthread_cond_init(&worker->posted, NULL);
         worker->first = NULL;
         worker->last = &worker->first;
-        base_check(gw_ingest_worker_new(rig->ingest, worker, rig_post, &worker->worker) == BASE_OK);
+        base_check(gw_tunnel_worker_new(rig->tunnel, worker, rig_post, &worker->worker) == BASE_OK);
     }
 }
 
 void tunnel_rig_stop(struct tunnel_rig *rig)
 {
-    if (rig->ingest == NULL) {
+    if (rig->tunnel == NULL) {
         return;
     }
     (void)tunnel_rig_land(rig, UINT32_MAX, BASE_OK);
     for (uint32_t i = 0; i < RIG_WORKERS; i++) {
         while (tunnel_rig_pump(rig, i)) {
         }
-        gw_ingest_worker_free(rig->workers[i].worker);
+        gw_tunnel_worker_free(rig->workers[i].worker);
     }
-    gw_ingest_free(rig->ingest);
-    rig->ingest = NULL;
+    gw_tunnel_free(rig->tunnel);
+    rig->tunnel = NULL;
     for (uint32_t i = 0; i < RIG_WORKERS; i++) {
         pthread_mutex_destroy(&rig->workers[i].lock);
         pthread_cond_destroy(&rig->workers[i].posted);
@@ -219,7 +219,7 @@ void tunnel_rig_close(struct tunnel_rig_stream *stream)
 void tunnel_rig_send(struct tunnel_rig_stream *stream, const uint8_t *bytes, size_t size)
 {
     stream->status = gw_session_receive(stream->session, bytes, size);
-    gw_ingest_worker_flush(stream->rig->workers[stream->worker].worker);
+    gw_tunnel_worker_flush(stream->rig->workers[stream->worker].worker);
 }
 
 bool tunnel_rig_next(struct tunnel_rig_stream *stream, enum wire_tunnel_type *out_type,

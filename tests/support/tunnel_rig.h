@@ -1,10 +1,10 @@
-// The gateway's ingest without sockets for tests: workers whose messages wait until the test pumps
+// The gateway's tunnel without sockets for tests: workers whose messages wait until the test pumps
 // them, streams that keep what the gateway wrote, builders of a device's frames, and a sink that
 // keeps batches in memory until the test lets them land.
 #ifndef TUNNEL_RIG_H
 #define TUNNEL_RIG_H
 
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ struct tunnel_rig_worker {
     pthread_cond_t posted;
     struct gw_message *first;
     struct gw_message **last;
-    struct gw_ingest_worker *worker;
+    struct gw_tunnel_worker *worker;
 };
 
 // A sink in memory: batches wait in order until let go.
@@ -36,8 +36,8 @@ struct tunnel_rig {
     char dir[64]; // "": none yet
     _Atomic uint64_t mono_us;
     _Atomic uint64_t wall_us;
-    struct gw_ingest_options options; // may be changed before start
-    struct gw_ingest *ingest;
+    struct gw_tunnel_options options; // may be changed before start
+    struct gw_tunnel *tunnel;
     struct tunnel_rig_worker workers[RIG_WORKERS];
     struct tunnel_rig_sink sink;
 };

@@ -56,7 +56,7 @@ MODULES = {
     "device/examples": "agent",
     "gateway/store": "store",
     "gateway/svc": "svc",
-    "gateway/tunnel": "ingest",
+    "gateway/tunnel": "gateway-tunnel",
     "gateway/api": "api",
     "gateway/ddi": "ddi",
     "gateway/http": "http",
@@ -87,13 +87,13 @@ USES = {
     "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "lines", "mem"],
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
-    "ingest": ["base", "wire", "store", "svc"],
-    "api": ["base", "wire", "policy", "store", "svc", "ingest", "pipeline"],
+    "gateway-tunnel": ["base", "wire", "store", "svc"],
+    "api": ["base", "wire", "policy", "store", "svc", "gateway-tunnel", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
-    "http": ["base", "wire", "signing", "policy", "svc", "ingest", "api", "ddi"],
+    "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi"],
     "signing": ["base", "wire"],
-    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "ingest"],
-    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "store", "svc", "ingest", "api"],
+    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "gateway-tunnel"],
+    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "store", "svc", "gateway-tunnel", "api"],
     "bench": None,  # anything
     "tests": None,
 }
@@ -205,11 +205,11 @@ FORBIDDEN_EXEMPT = ("tests/tidy/tidy.py",)
 # Core archives: no I/O, no clocks, no threads. Archive -> (file of allowed symbols, other archives whose symbols are fine)
 CORES = {
     "libwalle-policy.a": [],
-    "libwalle-wire.a": ["libwalle-base.a"],
-    "libwalle-device-pipeline.a": ["libwalle-base.a", "libwalle-wire.a"],
-    "libwalle-device-tunnel.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-device-pipeline.a"],
-    "libwalle-device-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a"],
-    "libwalle-gateway-core.a": ["libwalle-device-pipeline.a", "libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a", "libwalle-store.a"],
+    "libwalle-device-wire.a": ["libwalle-base.a"],
+    "libwalle-device-pipeline.a": ["libwalle-base.a", "libwalle-device-wire.a"],
+    "libwalle-device-tunnel.a": ["libwalle-base.a", "libwalle-device-wire.a", "libwalle-device-pipeline.a"],
+    "libwalle-device-core.a": ["libwalle-base.a", "libwalle-device-wire.a", "libwalle-policy.a"],
+    "libwalle-gateway-svc.a": ["libwalle-device-pipeline.a", "libwalle-base.a", "libwalle-device-wire.a", "libwalle-policy.a", "libwalle-gateway-store.a"],
 }
 # Pieces of base that are the outside world: a core may not reach for them.
 REAL_WORLD = re.compile(r"^base_(clock_mono_us|clock_wall_us|clock_real|entropy_u64|alloc_heap|log_stderr)$")
@@ -419,9 +419,9 @@ class Tidy:
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
-        names = {"device-core": "device", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "mem", "device-posix": "port", "device-zstd": "port", "device-lines": "lines",
-                 "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
-                 "gateway-ddi": "ddi", "schemas": "ingest"}
+        names = {"device-core": "device", "device-wire": "wire", "device-vm": "vm", "device-runner": "runner", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "fleet-tunnel": "fleet", "device-crypto": "port", "device-mem": "mem", "device-posix": "port", "device-zstd": "port", "device-lines": "lines",
+                 "device-h2": "h2", "gateway-svc": "svc", "gateway-store": "store", "gateway-signing": "signing", "gateway-cli": "cli", "gateway-api": "api", "gateway-http": "http",
+                 "gateway-ddi": "ddi", "gateway-schema": "gateway-tunnel"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
             module = names.get(found.group(1), found.group(1))
             uses = re.search(r"USES\s+([^)]*?)(?:INCLUDE|SOURCES|DIR|$)", found.group(2), re.S)
@@ -642,7 +642,7 @@ class Tidy:
             if not os.path.isfile(path):
                 self.report(path, 0, "symbols", "archive is missing: build it first")
                 continue
-            if archive == "libwalle-gateway-core.a":
+            if archive == "libwalle-gateway-svc.a":
                 self.check_calls(path)
             own = symbols(path, "--defined-only")
             known = set().union(*(symbols(os.path.join(lib, f), "--defined-only") for f in friends)) if friends else set()

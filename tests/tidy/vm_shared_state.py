@@ -2,7 +2,7 @@
 """The script VM keeps no state that two threads share: its archive has no writable data but thread-local. And it does not
 bring the tensor engine with it: models are run through a table the host gives (device/model/model_port.h).
 
-    vm_shared_state.py --lib libwalle-vm.a
+    vm_shared_state.py --lib libwalle-device-vm.a
 
 Constant tables that hold addresses (.data.rel.ro) become read-only when the program starts and are fine. Of the engine only
 what describes tensors is used (engine/model/dtype.c).

@@ -56,7 +56,7 @@ bool gw_task_is_begun(const struct gw_task *task);
 // In its place among the open ones; false when there are GW_PLAN_OPEN_MAX that do not go back.
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);
-// What a version declares to upload is said to the ingest of the tunnel, if there is one.
+// What a version declares to upload is said to the tunnel, if there is one.
 BASE_NODISCARD enum base_status gw_catalog_declare(struct gw_core *core,
                                                    const struct wire_manifest *manifest,
                                                    struct base_error *error);

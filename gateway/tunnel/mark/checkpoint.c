@@ -1,5 +1,5 @@
 // Writing and reading checkpoints of the marks, and reading the log back behind one. keeper.c
-// writes on its thread, while sessions go on; ingest.c reads on the main thread at start, before
+// writes on its thread, while sessions go on; gw_tunnel.c reads on the main thread at start, before
 // there are any. A checkpoint is a short cut and no truth: if the newest is damaged the one before
 // is read, if both are the whole log is. Reading a batch twice changes nothing, so marks that were
 // ahead of the position do no harm.

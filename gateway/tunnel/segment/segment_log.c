@@ -1,5 +1,5 @@
 // The segment log: life, queue, the writer thread, retention. submit and stats on any thread; the
-// functions below "Writer" on the writer's. ingest.c opens and closes it and hands sessions its
+// functions below "Writer" on the writer's. gw_tunnel.c opens and closes it and hands sessions its
 // port; keeper.c lets old segments go. A batch's `done` is called by the writer after the sync.
 // When a group cannot be written the log shuts: it fails what it has, cuts what it wrote in part
 // and opens again when that works, so no torn record stands in the middle.

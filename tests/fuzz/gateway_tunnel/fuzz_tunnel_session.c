@@ -156,12 +156,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     tunnel_rig_close(&stream);
     (void)tunnel_rig_land(&rig, UINT32_MAX, BASE_OK);
-    struct gw_ingest_stats stats;
+    struct gw_tunnel_stats stats;
     if (inputs % 64 == 0) {
-        gw_ingest_stats(rig.ingest, &stats);
+        gw_tunnel_stats(rig.tunnel, &stats);
         // What is left are interrupted batches on their shelf.
         if (stats.sessions != 0 || stats.memory_bytes > GW_PARTIALS_BYTES + 65536 ||
-            !gw_ingest_validate(rig.ingest)) {
+            !gw_tunnel_validate(rig.tunnel)) {
             abort();
         }
     }

@@ -29,7 +29,7 @@ static void post(void *ctx, struct gw_message *message)
 // `count` batches of two records, and a LOSS, from a device of a tenant; durable when it returns.
 static void upload(struct api_kit *kit, uint64_t id, uint32_t tenant, uint32_t count)
 {
-    struct gw_ingest_worker *worker;
+    struct gw_tunnel_worker *worker;
     struct gw_session *session;
     struct tunnel_rig_device device;
     uint8_t frame[4096];
@@ -37,7 +37,7 @@ static void upload(struct api_kit *kit, uint64_t id, uint32_t tenant, uint32_t c
     uint64_t high_water = 0;
     uint64_t hash;
     const struct gw_session_port port = {.write = swallow, .end = end};
-    assert_int_equal(gw_ingest_worker_new(kit->ingest, NULL, post, &worker), BASE_OK);
+    assert_int_equal(gw_tunnel_worker_new(kit->tunnel, NULL, post, &worker), BASE_OK);
     assert_int_equal(gw_session_open(worker, id, tenant, &port, &session), BASE_OK);
     tunnel_rig_device(&device, id, 1, 9);
     assert_int_equal(gw_session_receive(session, frame, tunnel_rig_hello(&device, frame)), BASE_OK);
@@ -49,12 +49,12 @@ static void upload(struct api_kit *kit, uint64_t id, uint32_t tenant, uint32_t c
     size_t size = tunnel_rig_loss(&device, 1, 5, WIRE_TUNNEL_LOSS_QUOTA, frame);
     assert_int_equal(gw_session_receive(session, frame, size), BASE_OK);
     while (
-        !gw_ingest_high_water(kit->ingest, &(struct gw_mark_key){id, 1, 9}, &high_water, &hash) ||
+        !gw_tunnel_high_water(kit->tunnel, &(struct gw_mark_key){id, 1, 9}, &high_water, &hash) ||
         high_water < count + 1) {
         sched_yield();
     }
     gw_session_close(session);
-    gw_ingest_worker_free(worker);
+    gw_tunnel_worker_free(worker);
 }
 
 static uint32_t walk(struct api_kit *kit, const char *filter, uint32_t limit, uint32_t *out_lost)
@@ -140,8 +140,8 @@ static void test_uploads(void **state)
     const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     api_kit_init(&kit);
     assert_int_equal(
-        gw_ingest_declare(
-            kit.ingest,
+        gw_tunnel_declare(
+            kit.tunnel,
             &(struct gw_upload){0, topic, 1, BASE_STR("{\"type\":\"string\",\"max\":64}")}, &error),
         BASE_OK);
     upload(&kit, 0x11, 0, 5);
@@ -194,14 +194,14 @@ static void test_refused_records_are_shown(void **state)
     const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     api_kit_init(&kit);
     assert_int_equal(
-        gw_ingest_declare(kit.ingest,
+        gw_tunnel_declare(kit.tunnel,
                           &(struct gw_upload){0, topic, 1, BASE_STR("{\"type\":\"integer\"}")},
                           &error),
         BASE_OK);
     json_t *root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
     assert_null(refused_at(root, 0));
     json_decref(root);
-    struct gw_topic *found = gw_topics_find(gw_ingest_topics(kit.ingest), &topic);
+    struct gw_topic *found = gw_topics_find(gw_tunnel_topics(kit.tunnel), &topic);
     for (uint32_t i = 0; i < GW_REFUSED_KEPT + 2; i++) {
         const struct gw_refused_record like = {.device = 0x11 + i,
                                                .received_ms = 5,

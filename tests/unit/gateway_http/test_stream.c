@@ -135,13 +135,13 @@ static void test_a_tunnel_stream_carries_both_ways(void **state)
     struct stream_rig *rig = *state;
     stream_rig_tunnel(rig, 1, 0);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 1); // before the body has begun
-    assert_int_equal(stub_ingest_counts.open, 1);
-    assert_int_equal(stub_ingest_counts.device, 1234);
-    assert_int_equal(stub_ingest_counts.tenant, 5);
+    assert_int_equal(stub_tunnel_counts.open, 1);
+    assert_int_equal(stub_tunnel_counts.device, 1234);
+    assert_int_equal(stub_tunnel_counts.tenant, 5);
     assert_int_equal(rig->worker->work_pool_count, 1); // nothing of the request is kept
-    uint64_t flushes = stub_ingest_counts.flushes;
+    uint64_t flushes = stub_tunnel_counts.flushes;
     stream_rig_frame(rig, NGHTTP2_DATA, 0, 1, "abcd", 4);
-    assert_true(stub_ingest_counts.flushes > flushes);
+    assert_true(stub_tunnel_counts.flushes > flushes);
     stream_rig_frame(rig, NGHTTP2_DATA, 0, 1, "ef", 2);
     assert_int_equal(stream_rig_body(rig, 1), 6);
     assert_int_equal(stream_rig_flags(rig, NGHTTP2_DATA, 1), 0);
@@ -149,7 +149,7 @@ static void test_a_tunnel_stream_carries_both_ways(void **state)
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 3), 1);
     stream_rig_frame(rig, NGHTTP2_DATA, END_STREAM, 1, NULL, 0);
     assert_int_equal(stream_rig_flags(rig, NGHTTP2_DATA, 1), END_STREAM);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
     assert_int_equal(rig->worker->stats->streams_open, 0);
 }
 
@@ -159,7 +159,7 @@ static void test_a_tunnel_that_is_refused(void **state)
     stream_rig_request(rig, 1, "/v1/tunnel", 0); // no walle-device
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 1);
     stream_rig_frame(rig, NGHTTP2_DATA, END_STREAM, 1, "abcd", 4);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
     assert_int_equal(rig->worker->stats->streams_open, 0);
     stream_rig_tunnel(rig, 3, END_STREAM); // nothing to come: it ends at once
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 3), 1);
@@ -172,15 +172,15 @@ static void test_a_tunnel_ends_by_either_side(void **state)
     struct stream_rig *rig = *state;
     stream_rig_tunnel(rig, 1, 0);
     stream_rig_frame(rig, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\x08", 4);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
     stream_rig_tunnel(rig, 3, 0);
     stream_rig_frame(rig, NGHTTP2_DATA, 0, 3, "\xf0", 1); // breaks the protocol
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_RST_STREAM, 3), 1);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
     stream_rig_tunnel(rig, 5, 0);
     stream_rig_frame(rig, NGHTTP2_DATA, 0, 5, "\xf1", 1); // the session ends it
     assert_int_equal(stream_rig_flags(rig, NGHTTP2_DATA, 5), END_STREAM);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
     stream_rig_tunnel(rig, 7, 0);
     stream_rig_request(rig, 9, "/test/revoke", END_STREAM);
     assert_int_equal(stream_rig_flags(rig, NGHTTP2_DATA, 7), END_STREAM);
@@ -191,24 +191,24 @@ static void test_a_tunnel_ends_by_either_side(void **state)
 static void test_a_tunnel_that_does_not_read_is_ended(void **state)
 {
     struct stream_rig *rig = *state;
-    uint64_t refused = stub_ingest_counts.refused;
+    uint64_t refused = stub_tunnel_counts.refused;
     stream_rig_tunnel(rig, 1, 0);
     stream_rig_frame(rig, NGHTTP2_DATA, 0, 1, "\xf2", 1);
-    assert_int_equal(stub_ingest_counts.refused, refused + 1);
+    assert_int_equal(stub_tunnel_counts.refused, refused + 1);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_RST_STREAM, 1), 1);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
 }
 
 static void test_a_long_tunnel_gets_its_windows_back(void **state)
 {
     struct stream_rig *rig = *state;
-    static uint8_t piece[8192] = {STUB_INGEST_SWALLOW};
+    static uint8_t piece[8192] = {STUB_TUNNEL_SWALLOW};
     stream_rig_tunnel(rig, 1, 0);
-    uint64_t before = stub_ingest_counts.bytes;
+    uint64_t before = stub_tunnel_counts.bytes;
     for (int i = 0; i < 1000; i++) {
         stream_rig_frame(rig, NGHTTP2_DATA, 0, 1, piece, sizeof(piece));
     }
-    assert_int_equal(stub_ingest_counts.bytes - before, 1000 * sizeof(piece));
+    assert_int_equal(stub_tunnel_counts.bytes - before, 1000 * sizeof(piece));
     assert_true(stream_rig_frames(rig, NGHTTP2_WINDOW_UPDATE, 1) >= 8192 * 1000 / (384 * 1024));
     assert_true(stream_rig_frames(rig, NGHTTP2_WINDOW_UPDATE, 0) >= 8);
     assert_int_equal(rig->worker->body_bytes, 0);
@@ -223,13 +223,13 @@ static void test_a_drain_tells_tunnels_and_ends_them(void **state)
     assert_int_equal(gw_http_worker_stop(rig->worker, 60000), BASE_OK);
     stream_rig_turn(rig);
     assert_int_equal(stream_rig_body(rig, 1), 5); // told, and still there
-    assert_int_equal(stub_ingest_counts.open, 1);
+    assert_int_equal(stub_tunnel_counts.open, 1);
     assert_int_equal(gw_worker_hint_count(rig->worker->core), 0);
     rig->worker->drain_from_ms -= 5000; // its time is over
     assert_int_equal(event_base_loop(rig->worker->base, EVLOOP_ONCE), 0);
     stream_rig_turn(rig);
     assert_int_equal(stream_rig_flags(rig, NGHTTP2_DATA, 1), END_STREAM);
-    assert_int_equal(stub_ingest_counts.open, 0);
+    assert_int_equal(stub_tunnel_counts.open, 0);
 }
 
 #define RIG_TEST(name)                                                                             \

@@ -43,7 +43,7 @@ static void fail_each(struct stream_rig *rig, bool once)
         (void)failing_heap_disarm();
         rig->may_fail = false;
         assert_null(rig->worker->conns);
-        assert_int_equal(stub_ingest_counts.open, 0);
+        assert_int_equal(stub_tunnel_counts.open, 0);
         assert_int_equal(rig->worker->stats->streams_open, 0);
         assert_int_equal(rig->worker->body_bytes, 0);
     }

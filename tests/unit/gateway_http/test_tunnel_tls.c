@@ -1,11 +1,11 @@
 // Tunnel streams over real TLS sockets, between the gateway's transport (a server with its own
-// threads, on the stub ingest) and the device's HTTP/2 client: resumption, early data, what is held
+// threads, on the stub tunnel) and the device's HTTP/2 client: resumption, early data, what is held
 // back until the handshake is complete, and somebody who plays a first flight back.
 #include "http/server.h"
 
 #include "h2/h2_client.h"
 #include "stub_core.h"
-#include "stub_ingest.h"
+#include "stub_tunnel.h"
 #include "test_kit.h"
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ struct peer {
 
 struct rig {
     struct gw_core *core;
-    struct gw_ingest *ingest;
+    struct gw_tunnel *tunnel;
     struct gw_server *server;
     struct gw_http_config config;
     char dir[64];
@@ -113,7 +113,7 @@ static void start_server(struct rig *rig)
 {
     struct base_error error = {0};
     const struct gw_server_options options = {
-        .dir = rig->dir, .config = &rig->config, .core = rig->core, .ingest = rig->ingest};
+        .dir = rig->dir, .config = &rig->config, .core = rig->core, .tunnel = rig->tunnel};
     if (gw_server_new(&options, &rig->server, &error) != BASE_OK) {
         fail_msg("%s", error.text);
     }
@@ -127,7 +127,7 @@ static int set_up(void **state)
 {
     struct rig *rig = calloc(1, sizeof(*rig));
     struct gw_core_options core_options = {0};
-    struct gw_ingest_options ingest_options = {0};
+    struct gw_tunnel_options tunnel_options = {0};
     struct base_error error = {0};
     assert_non_null(rig);
     memcpy(rig->dir, "/tmp/walle-tunnel-XXXXXX", 25);
@@ -138,7 +138,7 @@ static int set_up(void **state)
     rig->config.workers = 1;
     rig->config.limits.connections = 64;
     assert_int_equal(gw_core_new(&core_options, &rig->core, &error), BASE_OK);
-    assert_int_equal(gw_ingest_new(&ingest_options, &rig->ingest, &error), BASE_OK);
+    assert_int_equal(gw_tunnel_new(&tunnel_options, &rig->tunnel, &error), BASE_OK);
     start_server(rig);
     assert_int_equal(h2_tls_new(NULL, &rig->tls), BASE_OK);
     rig->base = event_base_new();
@@ -151,8 +151,8 @@ static int tear_down(void **state)
 {
     struct rig *rig = *state;
     gw_server_free(rig->server);
-    assert_int_equal(stub_ingest_counts.open, 0);
-    gw_ingest_free(rig->ingest);
+    assert_int_equal(stub_tunnel_counts.open, 0);
+    gw_tunnel_free(rig->tunnel);
     gw_core_free(rig->core);
     h2_tls_free(rig->tls);
     event_base_free(rig->base);
@@ -224,7 +224,7 @@ static void get_ticket(struct rig *rig)
     write_frame(&first, WIRE_TUNNEL_HELLO, 100, true);
     WAIT_FOR(rig, first.got_bytes == 104);
     h2_client_free(first.client);
-    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+    WAIT_FOR(rig, stub_tunnel_counts.open == 0);
 }
 
 static void test_resumed_and_early(void **state)
@@ -404,8 +404,8 @@ static void test_a_first_flight_played_back_does_nothing(void **state)
         close(proxy.server);
     }
     assert_true(early);
-    WAIT_FOR(rig, stub_ingest_counts.open == 0);
-    uint64_t bytes_before = stub_ingest_counts.bytes;
+    WAIT_FOR(rig, stub_tunnel_counts.open == 0);
+    uint64_t bytes_before = stub_tunnel_counts.bytes;
     for (int i = 0; i < 5; i++) {
         int fd = connect_to(rig->port);
         assert_int_equal(send(fd, proxy.flight, proxy.flight_bytes, MSG_NOSIGNAL),
@@ -417,7 +417,7 @@ static void test_a_first_flight_played_back_does_nothing(void **state)
         }
         close(fd);
     }
-    assert_int_equal(stub_ingest_counts.bytes, bytes_before);
+    assert_int_equal(stub_tunnel_counts.bytes, bytes_before);
     get_ticket(rig); // and the server is well
     close(proxy.listener);
 }
@@ -455,7 +455,7 @@ static void test_resumed_after_a_cut(void **state)
         h2_client_free(peer.client);
     }
     close(proxy.listener);
-    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+    WAIT_FOR(rig, stub_tunnel_counts.open == 0);
 }
 
 static void test_switched_off(void **state)
@@ -512,13 +512,13 @@ static void test_much_at_once(void **state)
 {
     struct rig *rig = *state;
     struct peer peer;
-    static uint8_t piece[8192] = {STUB_INGEST_SWALLOW};
+    static uint8_t piece[8192] = {STUB_TUNNEL_SWALLOW};
     size_t sent = 0;
-    uint64_t before = stub_ingest_counts.bytes;
+    uint64_t before = stub_tunnel_counts.bytes;
     connect_peer(rig, &peer, rig->port);
     request(&peer, "/v1/tunnel", true);
     while (sent < 500 * sizeof(piece)) {
-        memset(piece, STUB_INGEST_SWALLOW, sizeof(piece)); // pieces are cut anywhere
+        memset(piece, STUB_TUNNEL_SWALLOW, sizeof(piece)); // pieces are cut anywhere
         enum base_status status =
             h2_client_write(peer.client, peer.stream, piece, sizeof(piece), false);
         if (status == BASE_OK) {
@@ -529,10 +529,10 @@ static void test_much_at_once(void **state)
         int told = peer.writable;
         WAIT_FOR(rig, peer.writable > told);
     }
-    WAIT_FOR(rig, stub_ingest_counts.bytes - before == sent);
+    WAIT_FOR(rig, stub_tunnel_counts.bytes - before == sent);
     assert_true(peer.writable > 10);
     h2_client_cancel(peer.client, peer.stream);
-    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+    WAIT_FOR(rig, stub_tunnel_counts.open == 0);
     assert_int_equal(h2_client_write(peer.client, peer.stream, piece, 1, false), BASE_ERR_CLOSED);
     h2_client_free(peer.client);
 }
@@ -582,7 +582,7 @@ static void test_beside_a_hint_stream_and_a_pull(void **state)
     assert_int_equal(h2_client_new(rig->base, &options, &events, &shared.peer.client), BASE_OK);
     shared_get(&shared, "/v1/push", &shared.push);
     request(&shared.peer, "/v1/tunnel", true);
-    WAIT_FOR(rig, shared.hinted > 0 && stub_ingest_counts.open == 1);
+    WAIT_FOR(rig, shared.hinted > 0 && stub_tunnel_counts.open == 1);
     shared_get(&shared, "/v1/blob/9000000000000000", &shared.pull);
     WAIT_FOR(rig, shared.pulled > 0);
     for (int round = 0; round < 50; round++) {
@@ -593,7 +593,7 @@ static void test_beside_a_hint_stream_and_a_pull(void **state)
         WAIT_FOR(rig, shared.pulled > before); // nor do they hold it up
     }
     h2_client_free(shared.peer.client);
-    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+    WAIT_FOR(rig, stub_tunnel_counts.open == 0);
 }
 
 struct ranked {
@@ -623,13 +623,13 @@ static void race(struct rig *rig, int heavy)
                              .open_body = true};
     struct h2_client *client;
     int32_t streams[2];
-    memset(piece, STUB_INGEST_SWALLOW, sizeof(piece));
+    memset(piece, STUB_TUNNEL_SWALLOW, sizeof(piece));
     assert_int_equal(h2_client_new(rig->base, &options, &events, &client), BASE_OK);
     for (int i = 0; i < 2; i++) {
         out.weight = i == heavy ? 256 : 4;
         assert_int_equal(h2_client_request(client, &out, &ranked.places[i], &streams[i]), BASE_OK);
     }
-    WAIT_FOR(rig, stub_ingest_counts.open == 2);
+    WAIT_FOR(rig, stub_tunnel_counts.open == 2);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(h2_client_write(client, streams[i], piece, sizeof(piece), false), BASE_OK);
         h2_client_finish(client, streams[i]);
@@ -657,7 +657,7 @@ static void test_clients_that_go(void **state)
         request(&peers[i], "/v1/tunnel", true);
         write_frame(&peers[i], WIRE_TUNNEL_BATCH, 2000, false);
     }
-    WAIT_FOR(rig, stub_ingest_counts.open == TEST_COUNT(peers));
+    WAIT_FOR(rig, stub_tunnel_counts.open == TEST_COUNT(peers));
     for (size_t i = 0; i < TEST_COUNT(peers); i++) {
         if (i % 2 == 0) {
             h2_client_cancel(peers[i].client, peers[i].stream);
@@ -665,7 +665,7 @@ static void test_clients_that_go(void **state)
         }
         h2_client_free(peers[i].client);
     }
-    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+    WAIT_FOR(rig, stub_tunnel_counts.open == 0);
 }
 
 static void test_ends(void **state)
@@ -678,11 +678,11 @@ static void test_ends(void **state)
     assert_int_equal(
         h2_client_write(peer.client, peer.stream, too_large, H2_CLIENT_BODY_MAX + 1, false),
         BASE_ERR_TOO_LARGE);
-    write_frame(&peer, STUB_INGEST_END, 10, false); // the server ends it
+    write_frame(&peer, STUB_TUNNEL_END, 10, false); // the server ends it
     WAIT_FOR(rig, peer.ended == 1);
     assert_int_equal(peer.end_status, BASE_OK);
     request(&peer, "/v1/tunnel", true);
-    write_frame(&peer, STUB_INGEST_BAD, 10, false); // the server resets it
+    write_frame(&peer, STUB_TUNNEL_BAD, 10, false); // the server resets it
     WAIT_FOR(rig, peer.ended == 2);
     assert_int_equal(peer.end_status, BASE_ERR_IO);
     peer.status = 0;

@@ -19,10 +19,10 @@ static struct tunnel_rig rig;
 static struct tunnel_rig_stream stream;
 static struct tunnel_rig_device device;
 
-static struct gw_ingest_stats stats_now(void)
+static struct gw_tunnel_stats stats_now(void)
 {
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     return stats;
 }
 
@@ -38,7 +38,7 @@ static bool is_known(uint64_t id, uint64_t batches)
 {
     uint64_t high_water = 0;
     uint64_t hash;
-    return gw_ingest_high_water(rig.ingest, &(struct gw_mark_key){id, CLASS, 1}, &high_water,
+    return gw_tunnel_high_water(rig.tunnel, &(struct gw_mark_key){id, CLASS, 1}, &high_water,
                                 &hash) &&
            high_water == batches;
 }
@@ -100,7 +100,7 @@ static void test_bounded(void **state)
     assert_true(send_next(&first, false)); // shows who it is now: a place is free
     assert_int_equal(stats_now().unproven_marks, BOUND - 1);
     assert_true(send_one(STRANGERS + BOUND, true));
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     tunnel_rig_done(&rig);
 }
 
@@ -125,7 +125,7 @@ static void test_ended(void **state)
     wait_for_marks(BOUND);
     assert_int_equal(stats_now().unproven_marks, 0);
     assert_int_equal(stats_now().expired_marks, BOUND - 1);
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     assert_true(is_known(STRANGERS, 2));
     for (uint64_t i = 1; i < BOUND; i++) {
         assert_true(is_known(PROVEN + i, 1));
@@ -221,7 +221,7 @@ static void test_used_ones_stay(void **state)
     tunnel_rig_send_batch(&stream, &device, 2);
     assert_true(settles(STRANGERS + 1, 2));
     tunnel_rig_close(&stream);
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     tunnel_rig_done(&rig);
 }
 

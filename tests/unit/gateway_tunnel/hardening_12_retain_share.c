@@ -16,8 +16,8 @@ static struct wire_tunnel_welcome_class welcome;
 
 static uint64_t refused(void)
 {
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     return stats.no_room_total;
 }
 
@@ -62,7 +62,7 @@ static void test_share(void **state)
     assert_true(stranger.ended); // told to come back later
     assert_int_equal(send_many(&proven, &other, 100), 100);
     tunnel_rig_close(&stranger);
-    rig.mono_us += GW_INGEST_DAY_US;
+    rig.mono_us += GW_TUNNEL_DAY_US;
     greet(&stranger, &again, STRANGER, 2, true);
     assert_int_equal(send_many(&stranger, &again, 1000), taken);
     tunnel_rig_close(&stranger);
@@ -74,13 +74,13 @@ static void test_floor(void **state)
 {
     (void)state;
     struct tunnel_rig_device device;
-    struct gw_ingest_stats stats;
+    struct gw_tunnel_stats stats;
     tunnel_rig_init(&rig);
     rig.options.keep_free_bytes = UINT64_C(1) << 60;
     tunnel_rig_start(&rig, true);
     greet(&proven, &device, PROVEN, 1, false);
     assert_int_equal(send_many(&proven, &device, 10), 0);
-    gw_ingest_stats(rig.ingest, &stats);
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.batches_total, 0);
     assert_true(stats.retain_bytes > 0 && stats.disk_free > 0);
     tunnel_rig_close(&proven);

@@ -124,15 +124,15 @@ static void test_schemas(void **state)
     rig.options.refuse_unknown = true;
     start();
     assert_int_equal(
-        gw_ingest_declare(
-            rig.ingest,
+        gw_tunnel_declare(
+            rig.tunnel,
             &(struct gw_upload){7, topic, 2,
                                 BASE_STR("{\"fields\":{\"a\":\"integer\",\"b?\":{\"type\":"
                                          "\"string\",\"max\":4}}}")},
             &error),
         BASE_OK);
     assert_int_equal(
-        gw_ingest_declare(rig.ingest, &(struct gw_upload){8, foreign, 2, BASE_STR("")}, &error),
+        gw_tunnel_declare(rig.tunnel, &(struct gw_upload){8, foreign, 2, BASE_STR("")}, &error),
         BASE_OK);
     send_records(topic, good, 3, true);
     assert_int_equal(rig.sink.waiting, 1);
@@ -146,18 +146,18 @@ static void test_schemas(void **state)
     expect_reject(BASE_ERR_DENIED, 0);
     send_records(unknown, good, 1, false);
     expect_reject(BASE_ERR_DENIED, 0);
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.unknown_total, 2);
     send_records(topic, good, 1, true);
     assert_int_equal(rig.sink.waiting, 2);
     // Of another class than it was declared for.
     assert_int_equal(
-        gw_ingest_declare(rig.ingest, &(struct gw_upload){7, topic, 1, BASE_STR("")}, &error),
+        gw_tunnel_declare(rig.tunnel, &(struct gw_upload){7, topic, 1, BASE_STR("")}, &error),
         BASE_OK);
     send_records(topic, good, 1, false);
     expect_reject(BASE_ERR_INVALID, 0);
-    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
     assert_int_equal(found->records, 4);
     assert_int_equal(found->rejected, 4);
 }
@@ -175,8 +175,8 @@ static void test_refused_records_are_told_together(void **state)
     size_t size;
     start();
     assert_int_equal(
-        gw_ingest_declare(
-            rig.ingest,
+        gw_tunnel_declare(
+            rig.tunnel,
             &(struct gw_upload){7, topic, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")}, &error),
         BASE_OK);
     struct tunnel_rig_device first = device;
@@ -191,7 +191,7 @@ static void test_refused_records_are_told_together(void **state)
         assert_int_equal(told.more, i == 0 ? 6 : 0);
     }
     assert_int_equal(rig.sink.waiting, 0);
-    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
     assert_int_equal(found->rejected, 4);
     assert_int_equal(found->records, 0);
     // The second comes again: it is refused again, and counted once.
@@ -199,7 +199,7 @@ static void test_refused_records_are_told_together(void **state)
     size = tunnel_rig_loss(&device, 1, 5, WIRE_TUNNEL_LOSS_SPLIT, frame);
     tunnel_rig_send(&stream, frame, size);
     const struct tunnel_rig_device second = device;
-    for (uint32_t i = 0; i < 3 * GW_INGEST_STRIKES_MAX; i++) {
+    for (uint32_t i = 0; i < 3 * GW_TUNNEL_STRIKES_MAX; i++) {
         device = second;
         rig.mono_us += 1000000;
         send_records(topic, mixed, 3, false);
@@ -215,8 +215,8 @@ static void declare_integers(const struct wire_topic *topic)
 {
     struct base_error error = {0};
     assert_int_equal(
-        gw_ingest_declare(
-            rig.ingest,
+        gw_tunnel_declare(
+            rig.tunnel,
             &(struct gw_upload){7, *topic, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")},
             &error),
         BASE_OK);
@@ -252,7 +252,7 @@ static void test_a_refusal_names_65_records(void **state)
     read_reject(&told);
     assert_int_equal(told.record, 1);
     assert_true(told.more == mask);
-    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
     assert_int_equal(found->rejected, 6);
     // All bad: the mask is full.
     for (uint32_t i = 0; i < TEST_COUNT(bodies); i++) {
@@ -303,10 +303,10 @@ static void test_an_older_device_hears_of_one_record(void **state)
     size = tunnel_rig_loss(&device, 1, 1, WIRE_TUNNEL_LOSS_REJECTED, frame);
     tunnel_rig_send(&stream, frame, size);
     send_records(topic, rest, 2, true);
-    const struct gw_topic *found = gw_topics_find(gw_ingest_topics(rig.ingest), &topic);
+    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
     assert_int_equal(found->records, 2);
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.splits_total, 1);
     assert_int_equal(stats.losses_total, 1); // the five that were sent anew are not lost
     assert_int_equal(stats.lost_records_total, 1);
@@ -368,7 +368,7 @@ static void test_dictionaries(void **state)
     // It turns up; the keeper fetches it when it is asked for again.
     dict_is_there = true;
     for (uint32_t i = 0; i < 60 && rig.sink.waiting == 1; i++) {
-        assert_non_null(gw_ingest_dict_wait(rig.ingest, DICT));
+        assert_non_null(gw_tunnel_dict_wait(rig.tunnel, DICT));
         tunnel_rig_send(&stream, frame, compressed_batch(DICT, true, size, 0));
     }
     assert_int_equal(rig.sink.waiting, 2);
@@ -409,22 +409,22 @@ static void test_bombs(void **state)
         assert_int_equal(status, BASE_OK);
         sent++;
     }
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     uint64_t first = stats.rejects_total;
     assert_true(first < sent);
     while (tunnel_rig_pump(&rig, 0)) { // turn after turn
     }
-    gw_ingest_worker_flush(rig.workers[0].worker);
+    gw_tunnel_worker_flush(rig.workers[0].worker);
     while (tunnel_rig_pump(&rig, 0)) {
     }
-    gw_ingest_stats(rig.ingest, &stats);
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_true(stats.rejects_total >= first + sent - 8);
     // Too many refusals, and it is over.
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < 200 && status == BASE_OK && !stream.ended; i++) {
         status = gw_session_receive(stream.session, frame, size);
-        gw_ingest_worker_flush(rig.workers[0].worker);
+        gw_tunnel_worker_flush(rig.workers[0].worker);
     }
     assert_true(status == BASE_ERR_LIMIT || stream.ended);
     assert_int_equal(rig.sink.waiting, 0);
@@ -551,10 +551,10 @@ static void test_memory(void **state)
     // Far beyond: sent away, and nothing is lost by it.
     rig.options.memory_bytes = 0;
     tunnel_rig_close(&late);
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.memory_bytes, 0);
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
 }
 
 int main(void)

@@ -61,7 +61,7 @@ static enum base_status library_load(void *ctx, uint32_t id, uint8_t **out_bytes
 // Until the keeper has fetched it.
 static void await_dict(uint32_t id)
 {
-    while (gw_ingest_dict(rig.ingest, id) == NULL) {
+    while (gw_tunnel_zstd_dict(rig.tunnel, id) == NULL) {
         (void)sched_yield();
     }
 }
@@ -202,7 +202,7 @@ static void send_as(const struct tunnel_rig_device *device, const uint8_t *paylo
     };
     assert_int_equal(wire_tunnel_batch_encode(&batch, frame, sizeof(frame), &wrote), BASE_OK);
     tunnel_rig_send(&stream, frame, wrote);
-    gw_ingest_worker_flush(rig.workers[0].worker);
+    gw_tunnel_worker_flush(rig.workers[0].worker);
 }
 
 static void go_on(struct tunnel_rig_device *device, const uint8_t *payload, size_t size)
@@ -224,7 +224,7 @@ static void expect(enum wire_tunnel_type wanted)
 static void land(void)
 {
     assert_int_equal(tunnel_rig_land(&rig, 1, BASE_OK), 1);
-    gw_ingest_worker_flush(rig.workers[0].worker);
+    gw_tunnel_worker_flush(rig.workers[0].worker);
     expect(WIRE_TUNNEL_ACK);
 }
 
@@ -329,15 +329,15 @@ static void test_bombs(void **state)
     size_t size = event_payload(500000, payload);
     size_t sent = ZSTD_compress(bomb, sizeof(bomb), zeros, sizeof(zeros), 3);
     assert_false(ZSTD_isError(sent));
-    struct gw_ingest_stats before;
-    struct gw_ingest_stats after;
-    gw_ingest_stats(rig.ingest, &before);
+    struct gw_tunnel_stats before;
+    struct gw_tunnel_stats after;
+    gw_tunnel_stats(rig.tunnel, &before);
     for (int with = 0; with < 2; with++) {
         send_as(&device, payload, size, with != 0 ? WIRE_TUNNEL_ZSTD_DICT : WIRE_TUNNEL_ZSTD,
                 (uint32_t)with, bomb, sent, WIRE_TUNNEL_RAW_MAX);
         expect(WIRE_TUNNEL_REJECT);
     }
-    gw_ingest_stats(rig.ingest, &after);
+    gw_tunnel_stats(rig.tunnel, &after);
     assert_int_equal(after.rejects_total, before.rejects_total + 2);
     assert_int_equal(after.memory_bytes, before.memory_bytes);
     assert_int_equal(tunnel_rig_land(&rig, 1, BASE_OK), 0);

@@ -1,5 +1,5 @@
 // Dictionaries from end to end: a device's real tunnel with the real codec against the real
-// ingest. Whatever the gateway has under the dictionary's id, every record arrives once, in order.
+// tunnel. Whatever the gateway has under the dictionary's id, every record arrives once, in order.
 #include "tunnel_rig.h"
 
 #include "ipv_world.h"
@@ -170,7 +170,7 @@ static void turn(struct dev_tunnel *tunnel)
         assert_int_equal(stream.status, BASE_OK);
     }
     (void)tunnel_rig_land(&rig, 1000, BASE_OK);
-    gw_ingest_worker_flush(rig.workers[0].worker);
+    gw_tunnel_worker_flush(rig.workers[0].worker);
     if (stream.out_size > 0) {
         static uint8_t down[RIG_OUT_MAX];
         size_t size = stream.out_size;
@@ -249,7 +249,7 @@ static void play(enum holding holding)
     assert_int_equal(dev_codec_dict_add(codec, &world.digest, world.dict, world.dict_size),
                      BASE_OK);
     if (holding != HAS_NONE) {
-        while (gw_ingest_dict(rig.ingest, 9) == NULL) {
+        while (gw_tunnel_zstd_dict(rig.tunnel, 9) == NULL) {
             (void)sched_yield();
         }
     }

@@ -1,4 +1,4 @@
-// Random lives of devices against the ingest: streams that break anywhere, come back on the other
+// Random lives of devices against the tunnel: streams that break anywhere, come back on the other
 // worker while the old one still seems open, groups that fail, backups restored, clones that live
 // on. Whatever happens: no number of an epoch is in the sink twice, what a device was told to be
 // durable is there with its own content, and nothing is out of order. The devices here are a model
@@ -367,17 +367,17 @@ static void live(uint64_t seed, uint32_t steps)
     for (uint32_t step = 0; step < steps; step++) {
         act(step);
         if (step % 500 == 0) {
-            assert_true(gw_ingest_validate(rig.ingest));
+            assert_true(gw_tunnel_validate(rig.tunnel));
         }
     }
     settle_all();
     check_rows();
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     for (uint32_t i = 0; i < MODELS_MAX; i++) {
         disconnect(&models[i]);
     }
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.violations_total, 0);
     assert_int_equal(stats.memory_bytes, 0);
     tunnel_rig_done(&rig);
@@ -436,15 +436,15 @@ static void test_restart(void **state)
             uint64_t hash;
             while (devices[i].next > 0 && high_water < devices[i].next) {
                 (void)tunnel_rig_pump(&rig, i % 2);
-                (void)gw_ingest_high_water(
-                    rig.ingest, &(struct gw_mark_key){devices[i].device, devices[i].class_id, 7},
+                (void)gw_tunnel_high_water(
+                    rig.tunnel, &(struct gw_mark_key){devices[i].device, devices[i].class_id, 7},
                     &high_water, &hash);
             }
             devices[i].tail = devices[i].next;
             devices[i].tail_hash = devices[i].next_hash;
             tunnel_rig_close(stream);
         }
-        assert_true(gw_ingest_validate(rig.ingest));
+        assert_true(gw_tunnel_validate(rig.tunnel));
         tunnel_rig_stop(&rig);
         char path[128];
         (void)snprintf(path, sizeof(path), "%s/checkpoint", rig.dir);
@@ -484,13 +484,13 @@ static void test_mark_bytes(void **state)
             tunnel_rig_close(stream);
         }
     }
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.marks, 2 * count);
     double each = (double)stats.mark_bytes / (double)stats.marks;
     print_message("%.1f bytes a device and class, tables and free slots included\n", each);
     assert_true(each < 52); // 24 of mark, 8 of key, at least 68 % full; the shards themselves
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     tunnel_rig_done(&rig);
 }
 

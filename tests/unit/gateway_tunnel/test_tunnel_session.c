@@ -89,11 +89,11 @@ static void test_acknowledged_when_durable(void **state)
     expect_nothing(&stream);
     uint64_t high_water;
     uint64_t hash;
-    assert_true(gw_ingest_high_water(rig.ingest, &(struct gw_mark_key){DEVICE, 1, EPOCH},
+    assert_true(gw_tunnel_high_water(rig.tunnel, &(struct gw_mark_key){DEVICE, 1, EPOCH},
                                      &high_water, &hash));
     assert_int_equal(high_water, 3);
     assert_int_equal(hash, device.next_hash);
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
 }
 
 static void test_duplicates_are_dropped(void **state)
@@ -209,8 +209,8 @@ static void test_forks(void **state)
     tunnel_rig_send_batch(&other, &clone, 1);
     (void)expect(&other, WIRE_TUNNEL_FORK, &size);
     assert_int_equal(rig.sink.waiting, 0);
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.forks_total, 4);
 }
 
@@ -237,7 +237,7 @@ static void test_epochs_stay(void **state)
         device->tail_hash = device->next_hash;
         tunnel_rig_close(&stream);
     }
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
 }
 
 static void test_large_batch_resumes(void **state)
@@ -363,7 +363,7 @@ static void test_a_failed_sink_sends_away(void **state)
     (void)expect(&stream, WIRE_TUNNEL_DRAIN, &size);
     assert_true(stream.ended && !stream.reset);
     tunnel_rig_close(&stream);
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     // It comes again, all of it.
     device = before;
     tunnel_rig_open(&rig, &stream, 0, DEVICE);
@@ -380,7 +380,7 @@ static void test_a_failed_sink_sends_away(void **state)
     tunnel_rig_send_batch(&stream, &device, 0);
     assert_int_equal(tunnel_rig_land(&rig, 2, BASE_OK), 1);
     expect_ack(&stream, 1);
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
 }
 
 static void test_credit(void **state)
@@ -393,7 +393,7 @@ static void test_credit(void **state)
     tunnel_rig_device(&device, DEVICE, 2, EPOCH);
     tunnel_rig_open(&rig, &stream, 0, DEVICE);
     tunnel_rig_greet(&stream, &device, &welcome);
-    assert_int_equal(welcome.credit_bytes, GW_INGEST_CREDIT_BYTES);
+    assert_int_equal(welcome.credit_bytes, GW_TUNNEL_CREDIT_BYTES);
     uint64_t used = 0;
     uint64_t granted = welcome.credit_bytes;
     while (used + 20100 <= granted) { // honest to the last byte
@@ -466,8 +466,8 @@ static void test_hostile_frames(void **state)
     tunnel_rig_send(&stream, frame, tunnel_rig_hello(&device, frame));
     assert_true(stream.ended && stream.reset);
     tunnel_rig_close(&stream);
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(rig.ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.violations_total, 5);
     assert_int_equal(stats.sessions, 0);
     assert_int_equal(stats.memory_bytes, 0);

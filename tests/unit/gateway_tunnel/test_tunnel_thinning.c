@@ -116,16 +116,16 @@ static void send(uint32_t class_id)
     assert_int_equal(streams[class_id].status, BASE_OK);
 }
 
-static uint64_t memory_bytes(struct gw_ingest_stats *out)
+static uint64_t memory_bytes(struct gw_tunnel_stats *out)
 {
-    gw_ingest_stats(rig.ingest, out);
+    gw_tunnel_stats(rig.tunnel, out);
     return out->memory_bytes;
 }
 
 // Batches of all classes, one device each, until so much waits for the disk.
 static void fill(uint64_t until)
 {
-    struct gw_ingest_stats stats;
+    struct gw_tunnel_stats stats;
     for (uint32_t i = 0; memory_bytes(&stats) <= until; i++) {
         assert_true(i < 1000);
         send(i % WIRE_TUNNEL_CLASSES);
@@ -134,11 +134,11 @@ static void fill(uint64_t until)
 
 static void empty(uint64_t until)
 {
-    struct gw_ingest_stats stats;
+    struct gw_tunnel_stats stats;
     while (memory_bytes(&stats) > until && tunnel_rig_land(&rig, 1, BASE_OK) > 0) {
     }
     for (uint32_t i = 0; i < RIG_WORKERS; i++) {
-        gw_ingest_worker_flush(rig.workers[i].worker);
+        gw_tunnel_worker_flush(rig.workers[i].worker);
     }
 }
 
@@ -173,7 +173,7 @@ static int teardown(void **state)
 static void test_bulk_is_thinned_first(void **state)
 {
     (void)state;
-    struct gw_ingest_stats stats;
+    struct gw_tunnel_stats stats;
     fill(MEMORY / 2 - 2 * RECORD);
     for (uint32_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
         assert_int_equal(asked(i, NULL), UINT32_MAX);
@@ -199,7 +199,7 @@ static void test_bulk_is_thinned_first(void **state)
 static void test_it_is_lifted_step_by_step(void **state)
 {
     (void)state;
-    struct gw_ingest_stats stats;
+    struct gw_tunnel_stats stats;
     fill(MEMORY / 4 * 3 + 5 * RECORD);
     (void)asked(2, NULL);
     (void)asked(3, NULL);

@@ -80,7 +80,7 @@ static void check_log(void)
 {
     uint64_t next[DEVICES] = {0};
     struct gw_segment_reader *reader;
-    assert_int_equal(gw_segment_reader_open(gw_ingest_log(rig.ingest), &reader), BASE_OK);
+    assert_int_equal(gw_segment_reader_open(gw_tunnel_log(rig.tunnel), &reader), BASE_OK);
     for (;;) {
         struct gw_sink_batch batch;
         uint64_t position;
@@ -129,12 +129,12 @@ static void test_two_workers(void **state)
     for (uint32_t i = 0; i < DEVICES; i++) {
         uint64_t high_water = 0;
         uint64_t hash = 0;
-        (void)gw_ingest_high_water(rig.ingest, &(struct gw_mark_key){i + 1, 2, 1}, &high_water,
+        (void)gw_tunnel_high_water(rig.tunnel, &(struct gw_mark_key){i + 1, 2, 1}, &high_water,
                                    &hash);
         assert_int_equal(high_water, devices[i].state.next);
         assert_int_equal(hash, devices[i].hashes[high_water]);
     }
-    assert_true(gw_ingest_validate(rig.ingest));
+    assert_true(gw_tunnel_validate(rig.tunnel));
     tunnel_rig_done(&rig);
 }
 

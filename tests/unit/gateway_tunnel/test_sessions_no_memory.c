@@ -1,4 +1,4 @@
-// Every allocation of the ingest and its sessions fails in its turn: nothing breaks, nothing leaks,
+// Every allocation of the tunnel and its sessions fails in its turn: nothing breaks, nothing leaks,
 // nothing is acknowledged that is not there, and with memory again the device delivers everything.
 #include "tunnel_rig.h"
 
@@ -66,7 +66,7 @@ static void try_to_deliver(const uint8_t *hello, size_t hello_size, size_t size)
     enum base_status status = gw_session_receive(session, hello, hello_size);
     for (size_t at = 0; at < size && status == BASE_OK && !ended; at += 1000) {
         status = gw_session_receive(session, frame + at, size - at < 1000 ? size - at : 1000);
-        gw_ingest_worker_flush(rig.workers[0].worker);
+        gw_tunnel_worker_flush(rig.workers[0].worker);
     }
     assert_int_equal(status, BASE_OK); // it is not the peer's fault
     gw_session_close(session);
@@ -111,9 +111,9 @@ static void test_sessions(void **state)
             (void)failing_heap_disarm();
             failures += failed;
             (void)tunnel_rig_land(&rig, UINT32_MAX, BASE_OK);
-            assert_true(gw_ingest_validate(rig.ingest));
+            assert_true(gw_tunnel_validate(rig.tunnel));
             deliver_rest(&device, ends);
-            assert_true(gw_ingest_validate(rig.ingest));
+            assert_true(gw_tunnel_validate(rig.tunnel));
             tunnel_rig_done(&rig);
             assert_int_equal(failing_heap_live(), live);
         }

@@ -1,9 +1,9 @@
-// What a batch costs the gateway's ingest, without sockets: one thread feeds the sessions of many
+// What a batch costs the gateway's tunnel, without sockets: one thread feeds the sessions of many
 // devices with prepared frames of about one kilobyte, the log's thread writes and syncs, and all
 // are acknowledged in the end. Prints one line of JSON.
 //
-//   ingest_cost [--devices N] [--batches N per device] [--bytes N] [--dir DIR] [--schema]
-#include "tunnel/ingest.h"
+//   tunnel_cost [--devices N] [--batches N per device] [--bytes N] [--dir DIR] [--schema]
+#include "tunnel/gw_tunnel.h"
 
 #include "base/clock.h"
 
@@ -38,7 +38,7 @@ struct inbox {
     struct gw_message **last;
 };
 
-static struct settings settings = {2000, 60, 1000, "/tmp/walle-ingest-cost", false};
+static struct settings settings = {2000, 60, 1000, "/tmp/walle-tunnel-cost", false};
 static struct inbox inbox;
 
 static void post(void *ctx, struct gw_message *message)
@@ -99,7 +99,7 @@ static void on_end(void *ctx, bool reset)
 static void need(bool good, const char *what)
 {
     if (!good) {
-        fprintf(stderr, "ingest_cost: %s\n", what);
+        fprintf(stderr, "tunnel_cost: %s\n", what);
         exit(1);
     }
 }
@@ -159,7 +159,7 @@ static void prepare(struct peer *peer, uint64_t device)
     }
 }
 
-static void open_peer(struct gw_ingest_worker *worker, struct peer *peer, uint64_t device)
+static void open_peer(struct gw_tunnel_worker *worker, struct peer *peer, uint64_t device)
 {
     uint8_t frame[512];
     size_t size = 0;
@@ -186,7 +186,7 @@ static double cpu_s(int who)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static void feed(struct gw_ingest_worker *worker, struct peer *peers)
+static void feed(struct gw_tunnel_worker *worker, struct peer *peers)
 {
     for (uint64_t n = 0; n < settings.batches; n++) {
         for (uint64_t d = 0; d < settings.devices; d++) {
@@ -196,7 +196,7 @@ static void feed(struct gw_ingest_worker *worker, struct peer *peers)
                      BASE_OK,
                  "BATCH");
             if (d % 16 == 15) { // as often as a loop turns
-                gw_ingest_worker_flush(worker);
+                gw_tunnel_worker_flush(worker);
                 pump(false);
             }
         }
@@ -231,25 +231,25 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     parse(argc, argv);
-    struct gw_ingest *ingest = NULL;
-    struct gw_ingest_worker *worker = NULL;
+    struct gw_tunnel *tunnel = NULL;
+    struct gw_tunnel_worker *worker = NULL;
     struct base_error error = {0};
-    const struct gw_ingest_options options = {.dir = settings.dir,
+    const struct gw_tunnel_options options = {.dir = settings.dir,
                                               .device_batches_per_s = 1000000,
                                               .memory_bytes = UINT64_C(1) << 30,
                                               .clock = *base_clock_real()};
     inbox.last = &inbox.first;
     pthread_mutex_init(&inbox.lock, NULL);
     pthread_cond_init(&inbox.posted, NULL);
-    need(gw_ingest_new(&options, &ingest, &error) == BASE_OK, error.text);
-    need(gw_ingest_worker_new(ingest, &inbox, post, &worker) == BASE_OK, "worker");
+    need(gw_tunnel_new(&options, &tunnel, &error) == BASE_OK, error.text);
+    need(gw_tunnel_worker_new(tunnel, &inbox, post, &worker) == BASE_OK, "worker");
     const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     static const char schema[] =
         "{\"fields\":{\"item\":\"string\",\"dwell\":{\"type\":\"number\",\"min\":0},\"clicks\":"
         "\"integer\",\"log\":{\"type\":\"list\",\"items\":{\"fields\":{\"k\":\"string\",\"v\":"
         "\"integer\"}}}}}";
     need(!settings.schema ||
-             gw_ingest_declare(ingest, &(struct gw_upload){0, topic, 1, base_str_of(schema)},
+             gw_tunnel_declare(tunnel, &(struct gw_upload){0, topic, 1, base_str_of(schema)},
                                &error) == BASE_OK,
          error.text);
     struct peer *peers = calloc(settings.devices, sizeof(*peers));
@@ -266,8 +266,8 @@ int main(int argc, char **argv)
     double wall_s = (double)(base_clock_mono_us() - start_us) / 1e6;
     double own_s = cpu_s(RUSAGE_THREAD) - own_before;
     double all_s = cpu_s(RUSAGE_SELF) - all_before;
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(tunnel, &stats);
     double count = (double)(settings.devices * settings.batches);
     printf("{\"batches\":%.0f,\"wall_s\":%.3f,\"batches_per_s\":%.0f,\"worker_us\":%.2f,"
            "\"writer_us\":%.2f,\"batches_per_core_s\":%.0f,\"syncs\":%llu,\"sync_ms\":%.2f,"
@@ -282,8 +282,8 @@ int main(int argc, char **argv)
         free(peers[d].ends);
     }
     free(peers);
-    gw_ingest_worker_free(worker);
+    gw_tunnel_worker_free(worker);
     pump(false);
-    gw_ingest_free(ingest);
+    gw_tunnel_free(tunnel);
     return 0;
 }

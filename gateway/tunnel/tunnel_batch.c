@@ -1,10 +1,10 @@
 // Batches in memory: made on the worker's thread for what comes, by session_batch.c; `landed` is
 // called by the sink's thread when it gives one back. Where memory was short and is not any more,
 // all workers are woken.
-#include "tunnel/ingest_batch.h"
+#include "tunnel/tunnel_batch.h"
 
-#include "tunnel/ingest_private.h"
-#include "tunnel/ingest_worker.h"
+#include "tunnel/gw_tunnel_private.h"
+#include "tunnel/tunnel_worker.h"
 #include "tunnel/session_private.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 // the lane now.
 static void landed(struct gw_sink_batch *self, enum base_status status)
 {
-    struct gw_ingest_batch *batch = (struct gw_ingest_batch *)self;
-    struct gw_ingest *ingest = batch->ingest;
+    struct gw_tunnel_batch *batch = (struct gw_tunnel_batch *)self;
+    struct gw_tunnel *tunnel = batch->tunnel;
     bool ok = status == BASE_OK;
-    struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, self->device);
+    struct gw_mark_shard *shard = gw_marks_lock(tunnel->marks, self->device);
     struct gw_lane *lane = batch->lane;
     gw_lane_landed(shard, lane, &batch->id, self->tenant, ok);
     struct gw_session_class *owner = lane->owner;
@@ -31,56 +31,56 @@ static void landed(struct gw_sink_batch *self, enum base_status status)
     gw_lane_release(shard, lane);
     gw_marks_unlock(shard);
     if (!ok) {
-        atomic_fetch_add_explicit(&ingest->failed, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&tunnel->failed, 1, memory_order_relaxed);
     }
-    gw_ingest_batch_free(batch);
+    gw_tunnel_batch_free(batch);
 }
 
-struct gw_ingest_batch *gw_ingest_batch_new(struct gw_session *session, uint32_t payload_bytes)
+struct gw_tunnel_batch *gw_tunnel_batch_new(struct gw_session *session, uint32_t payload_bytes)
 {
-    struct gw_ingest *ingest = session->worker->ingest;
-    uint32_t bytes = (uint32_t)sizeof(struct gw_ingest_batch) + payload_bytes;
-    struct gw_ingest_batch *batch = malloc(bytes);
+    struct gw_tunnel *tunnel = session->worker->tunnel;
+    uint32_t bytes = (uint32_t)sizeof(struct gw_tunnel_batch) + payload_bytes;
+    struct gw_tunnel_batch *batch = malloc(bytes);
     if (batch == NULL) {
         return NULL;
     }
     memset(batch, 0, sizeof(*batch));
-    batch->ingest = ingest;
+    batch->tunnel = tunnel;
     batch->memory = bytes;
     batch->sink.device = session->device;
     batch->sink.tenant = session->tenant;
     batch->sink.device_ms = session->device_ms;
     batch->sink.done = landed;
-    atomic_fetch_add_explicit(&ingest->memory, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tunnel->memory, bytes, memory_order_relaxed);
     return batch;
 }
 
-static void wake_workers(struct gw_ingest *ingest)
+static void wake_workers(struct gw_tunnel *tunnel)
 {
-    pthread_mutex_lock(&ingest->workers_lock);
-    for (struct gw_ingest_worker *worker = ingest->workers; worker != NULL; worker = worker->next) {
-        gw_ingest_worker_wake(worker);
+    pthread_mutex_lock(&tunnel->workers_lock);
+    for (struct gw_tunnel_worker *worker = tunnel->workers; worker != NULL; worker = worker->next) {
+        gw_tunnel_worker_wake(worker);
     }
-    pthread_mutex_unlock(&ingest->workers_lock);
+    pthread_mutex_unlock(&tunnel->workers_lock);
 }
 
 // True: with this there was just enough again.
-static bool release_memory(struct gw_ingest_batch *batch)
+static bool release_memory(struct gw_tunnel_batch *batch)
 {
-    struct gw_ingest *ingest = batch->ingest;
+    struct gw_tunnel *tunnel = batch->tunnel;
     uint64_t before =
-        atomic_fetch_sub_explicit(&ingest->memory, batch->memory, memory_order_relaxed);
-    bool crossed = before > ingest->memory_max && before - batch->memory <= ingest->memory_max;
+        atomic_fetch_sub_explicit(&tunnel->memory, batch->memory, memory_order_relaxed);
+    bool crossed = before > tunnel->memory_max && before - batch->memory <= tunnel->memory_max;
     free(batch);
     return crossed;
 }
 
-void gw_ingest_batch_free(struct gw_ingest_batch *batch)
+void gw_tunnel_batch_free(struct gw_tunnel_batch *batch)
 {
     if (batch != NULL) {
-        struct gw_ingest *ingest = batch->ingest;
+        struct gw_tunnel *tunnel = batch->tunnel;
         if (release_memory(batch)) {
-            wake_workers(ingest);
+            wake_workers(tunnel);
         }
     }
 }

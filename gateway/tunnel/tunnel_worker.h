@@ -1,25 +1,25 @@
-// What a worker thread has of the ingest: its sessions, its counters, its inbox, the buffer it
+// What a worker thread has of the tunnel: its sessions, its counters, its inbox, the buffer it
 // decompresses into.
-#ifndef GW_INGEST_WORKER_H
-#define GW_INGEST_WORKER_H
+#ifndef GW_TUNNEL_WORKER_H
+#define GW_TUNNEL_WORKER_H
 
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 #include "tunnel/tunnel_zstd.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct gw_ingest_counters {
-#define GW_INGEST_ATOMIC(name, help) _Atomic uint64_t name;
-    GW_INGEST_COUNTERS(GW_INGEST_ATOMIC)
-#undef GW_INGEST_ATOMIC
+struct gw_tunnel_counters {
+#define GW_TUNNEL_ATOMIC(name, help) _Atomic uint64_t name;
+    GW_TUNNEL_COUNTERS(GW_TUNNEL_ATOMIC)
+#undef GW_TUNNEL_ATOMIC
     _Atomic uint64_t sessions;
     _Atomic uint64_t thin_step;
 };
 
-struct gw_ingest_worker {
+struct gw_tunnel_worker {
     struct gw_message wake; // first
-    struct gw_ingest *ingest;
+    struct gw_tunnel *tunnel;
     void *post_ctx;
     void (*post)(void *post_ctx, struct gw_message *message);
     struct gw_session *sessions;
@@ -31,12 +31,12 @@ struct gw_ingest_worker {
     uint64_t turn_bytes; // decompressed since the last flush
     uint64_t log_us;     // of the second in which log_count lines were written
     uint32_t log_count;
-    struct gw_ingest_counters counters;
+    struct gw_tunnel_counters counters;
     pthread_mutex_t inbox_lock;
     struct gw_session *inbox;
     bool wake_pending;
     bool dead;
-    struct gw_ingest_worker *next; // of the ingest
+    struct gw_tunnel_worker *next; // of the tunnel
 };
 
 static inline void gw_count(_Atomic uint64_t *counter, uint64_t add)
@@ -47,14 +47,14 @@ static inline void gw_count(_Atomic uint64_t *counter, uint64_t add)
 }
 
 // When nobody needs it any more, its counters included.
-void gw_ingest_worker_destroy(struct gw_ingest_worker *worker);
-void gw_ingest_worker_wake(struct gw_ingest_worker *worker); // any thread
+void gw_tunnel_worker_destroy(struct gw_tunnel_worker *worker);
+void gw_tunnel_worker_wake(struct gw_tunnel_worker *worker); // any thread
 // Puts the session on its worker's list and wakes the worker. With the shard's mutex held, or on
 // the session's worker.
 void gw_session_notify(struct gw_session *session, unsigned flags, bool wake);
 // Hostile peers must not fill the log: so many lines a second and worker.
-bool gw_ingest_worker_may_log(struct gw_ingest_worker *worker);
+bool gw_tunnel_worker_may_log(struct gw_tunnel_worker *worker);
 // The worker's step, brought up to date. True: it was lowered, and who was thinned is to be told.
-bool gw_ingest_worker_thin_step(struct gw_ingest_worker *worker);
+bool gw_tunnel_worker_thin_step(struct gw_tunnel_worker *worker);
 
 #endif

@@ -1,13 +1,13 @@
-// The ingest as its own files and the sessions see it. Nobody else includes this.
+// The tunnel as its own files and the sessions see it. Nobody else includes this.
 //
 // Locks, in the order they are taken: a shard of the marks, then a worker's inbox or the sink's
 // queue. Nothing of the transport is called with a lock held.
-#ifndef GW_INGEST_PRIVATE_H
-#define GW_INGEST_PRIVATE_H
+#ifndef GW_TUNNEL_PRIVATE_H
+#define GW_TUNNEL_PRIVATE_H
 
 #include "tunnel/disk_guard.h"
 #include "tunnel/device_rate.h"
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 #include "tunnel/mark/marks.h"
 #include "tunnel/thinning.h"
 #include "tunnel/tunnel_partials.h"
@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct gw_ingest {
+struct gw_tunnel {
     struct gw_marks *marks;
     struct gw_segment_log *log;
     struct gw_sink_port sink;
@@ -38,14 +38,14 @@ struct gw_ingest {
     _Atomic uint64_t memory;
     _Atomic uint64_t failed;
     pthread_mutex_t workers_lock;
-    struct gw_ingest_worker *workers; // also those that are gone
+    struct gw_tunnel_worker *workers; // also those that are gone
     struct gw_keeper *keeper;
 };
 
-uint64_t gw_ingest_now_us(const struct gw_ingest *ingest);
-bool gw_ingest_is_crowded(const struct gw_ingest *ingest);
+uint64_t gw_tunnel_now_us(const struct gw_tunnel *tunnel);
+bool gw_tunnel_is_crowded(const struct gw_tunnel *tunnel);
 // Is there room on the disk for so many bytes, and in the share of those that did not show who they
 // are? Takes of the share.
-bool gw_ingest_has_room(struct gw_ingest *ingest, bool unproven, uint32_t bytes);
+bool gw_tunnel_has_room(struct gw_tunnel *tunnel, bool unproven, uint32_t bytes);
 
 #endif

@@ -1,17 +1,17 @@
 // Figures of the tunnel for /metrics. gateway_main.c gives it to the core as part of the seam
 // (gw_tunnel_seam), and the core's metrics_text.c calls it on the worker that answers. Counters
-// come from one list (GW_INGEST_COUNTERS), gauges from the table here; all of them are read from
+// come from one list (GW_TUNNEL_COUNTERS), gauges from the table here; all of them are read from
 // atomics or under short locks, so a look costs the sessions nothing.
-#include "tunnel/ingest.h"
+#include "tunnel/gw_tunnel.h"
 
 #define FIGURE(name) "tunnel_" #name
 
-void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
+void gw_tunnel_figures(struct gw_tunnel *tunnel, gw_figure_fn add, void *ctx)
 {
-    struct gw_ingest_stats stats;
-    gw_ingest_stats(ingest, &stats);
+    struct gw_tunnel_stats stats;
+    gw_tunnel_stats(tunnel, &stats);
 #define ADD(name, help) add(ctx, FIGURE(name), "counter", help, stats.name);
-    GW_INGEST_COUNTERS(ADD)
+    GW_TUNNEL_COUNTERS(ADD)
 #undef ADD
     const struct gw_segment_stats *log = &stats.segments;
     const struct {

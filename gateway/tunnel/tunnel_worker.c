@@ -1,7 +1,7 @@
-// A worker's part of the ingest: its inbox, to which other threads put sessions that have something
-// to do, its turn over them, and what all its sessions share. The transport calls it (ingest.h), on
-// the worker's thread; gw_session_notify and gw_ingest_worker_wake come from the sink's too.
-#include "tunnel/ingest_worker.h"
+// A worker's part of the tunnel: its inbox, to which other threads put sessions that have something
+// to do, its turn over them, and what all its sessions share. The transport calls it (gw_tunnel.h),
+// on the worker's thread; gw_session_notify and gw_tunnel_worker_wake come from the sink's too.
+#include "tunnel/tunnel_worker.h"
 
 #include "tunnel/session_hello.h"
 #include "tunnel/session_input.h"
@@ -16,7 +16,7 @@
 #define US_PER_S        UINT64_C(1000000)
 #define THIN_STEP_US    UINT64_C(1000000)
 
-void gw_ingest_worker_destroy(struct gw_ingest_worker *worker)
+void gw_tunnel_worker_destroy(struct gw_tunnel_worker *worker)
 {
     gw_tunnel_zstd_free(worker->zstd);
     pthread_mutex_destroy(&worker->inbox_lock);
@@ -25,44 +25,44 @@ void gw_ingest_worker_destroy(struct gw_ingest_worker *worker)
 
 static void run_wake(struct gw_message *message)
 {
-    struct gw_ingest_worker *worker = (struct gw_ingest_worker *)message;
+    struct gw_tunnel_worker *worker = (struct gw_tunnel_worker *)message;
     pthread_mutex_lock(&worker->inbox_lock);
     worker->wake_pending = false;
     bool dead = worker->dead;
     pthread_mutex_unlock(&worker->inbox_lock);
     if (!dead) {
-        gw_ingest_worker_flush(worker);
+        gw_tunnel_worker_flush(worker);
     }
 }
 
-enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
+enum base_status gw_tunnel_worker_new(struct gw_tunnel *tunnel, void *post_ctx,
                                       void (*post)(void *post_ctx, struct gw_message *message),
-                                      struct gw_ingest_worker **out)
+                                      struct gw_tunnel_worker **out)
 {
-    struct gw_ingest_worker *worker = calloc(1, sizeof(*worker));
+    struct gw_tunnel_worker *worker = calloc(1, sizeof(*worker));
     if (worker == NULL) {
         return BASE_ERR_NOMEM;
     }
     worker->wake.run = run_wake;
-    worker->ingest = ingest;
+    worker->tunnel = tunnel;
     worker->post_ctx = post_ctx;
     worker->post = post;
     pthread_mutex_init(&worker->inbox_lock, NULL);
     enum base_status status = gw_tunnel_zstd_new(&worker->zstd);
     if (status != BASE_OK) {
-        gw_ingest_worker_destroy(worker);
+        gw_tunnel_worker_destroy(worker);
         return status;
     }
-    pthread_mutex_lock(&ingest->workers_lock);
-    worker->next = ingest->workers;
-    ingest->workers = worker;
-    pthread_mutex_unlock(&ingest->workers_lock);
+    pthread_mutex_lock(&tunnel->workers_lock);
+    worker->next = tunnel->workers;
+    tunnel->workers = worker;
+    pthread_mutex_unlock(&tunnel->workers_lock);
     *out = worker;
     return BASE_OK;
 }
 
-// Its counters stay, and its memory: a message may be pending. gw_ingest_free has the rest.
-void gw_ingest_worker_free(struct gw_ingest_worker *worker)
+// Its counters stay, and its memory: a message may be pending. gw_tunnel_free has the rest.
+void gw_tunnel_worker_free(struct gw_tunnel_worker *worker)
 {
     if (worker == NULL) {
         return;
@@ -77,7 +77,7 @@ void gw_ingest_worker_free(struct gw_ingest_worker *worker)
 
 void gw_session_notify(struct gw_session *session, unsigned flags, bool wake)
 {
-    struct gw_ingest_worker *worker = session->worker;
+    struct gw_tunnel_worker *worker = session->worker;
     if (flags != 0) {
         atomic_fetch_or_explicit(&session->flags, flags, memory_order_relaxed);
     }
@@ -98,7 +98,7 @@ void gw_session_notify(struct gw_session *session, unsigned flags, bool wake)
     }
 }
 
-void gw_ingest_worker_wake(struct gw_ingest_worker *worker)
+void gw_tunnel_worker_wake(struct gw_tunnel_worker *worker)
 {
     pthread_mutex_lock(&worker->inbox_lock);
     bool post = !worker->wake_pending && !worker->dead;
@@ -109,7 +109,7 @@ void gw_ingest_worker_wake(struct gw_ingest_worker *worker)
     }
 }
 
-static struct gw_session *pop_inbox(struct gw_ingest_worker *worker)
+static struct gw_session *pop_inbox(struct gw_tunnel_worker *worker)
 {
     pthread_mutex_lock(&worker->inbox_lock);
     struct gw_session *session = worker->inbox;
@@ -132,11 +132,11 @@ static void serve(struct gw_session *session)
     }
     if ((flags & GW_SESSION_SUPERSEDED) != 0) {
         gw_count(&session->worker->counters.superseded_total, 1);
-        gw_session_away(session, GW_INGEST_SUPERSEDED_MS, GW_INGEST_SUPERSEDED_SPREAD_MS);
+        gw_session_away(session, GW_TUNNEL_SUPERSEDED_MS, GW_TUNNEL_SUPERSEDED_SPREAD_MS);
         return;
     }
     if ((flags & GW_SESSION_FAILED) != 0) {
-        gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+        gw_session_away(session, GW_TUNNEL_AWAY_MS, GW_TUNNEL_AWAY_SPREAD_MS);
         return;
     }
     if (session->state == GW_SESSION_WAITING) {
@@ -152,7 +152,7 @@ static void serve(struct gw_session *session)
 }
 
 // Memory is back: who got no credit for want of it gets it now.
-static void feed_starving(struct gw_ingest_worker *worker)
+static void feed_starving(struct gw_tunnel_worker *worker)
 {
     worker->starving = false;
     for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
@@ -164,7 +164,7 @@ static void feed_starving(struct gw_ingest_worker *worker)
 }
 
 // Fewer are asked to thin, or less: told at once, so that nothing is lost for nothing.
-static void lift_samples(struct gw_ingest_worker *worker)
+static void lift_samples(struct gw_tunnel_worker *worker)
 {
     worker->thinned = false;
     for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
@@ -175,13 +175,13 @@ static void lift_samples(struct gw_ingest_worker *worker)
     }
 }
 
-void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
+void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker)
 {
     worker->turn_bytes = 0;
-    if (gw_ingest_worker_thin_step(worker) && worker->thinned) {
+    if (gw_tunnel_worker_thin_step(worker) && worker->thinned) {
         lift_samples(worker);
     }
-    if (worker->starving && !gw_ingest_is_crowded(worker->ingest)) {
+    if (worker->starving && !gw_tunnel_is_crowded(worker->tunnel)) {
         feed_starving(worker);
     }
     // What comes back on the list meanwhile is for the next turn: it was told of by a message.
@@ -200,7 +200,7 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
     }
 }
 
-void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_after_ms,
+void gw_tunnel_worker_drain(struct gw_tunnel_worker *worker, uint32_t reconnect_after_ms,
                             uint32_t spread_ms)
 {
     for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
@@ -211,9 +211,9 @@ void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_
     }
 }
 
-bool gw_ingest_worker_may_log(struct gw_ingest_worker *worker)
+bool gw_tunnel_worker_may_log(struct gw_tunnel_worker *worker)
 {
-    uint64_t now_us = gw_ingest_now_us(worker->ingest);
+    uint64_t now_us = gw_tunnel_now_us(worker->tunnel);
     if (now_us - worker->log_us >= US_PER_S) {
         worker->log_us = now_us;
         worker->log_count = 0;
@@ -221,15 +221,15 @@ bool gw_ingest_worker_may_log(struct gw_ingest_worker *worker)
     return worker->log_count++ < LOG_LINES_PER_S;
 }
 
-bool gw_ingest_worker_thin_step(struct gw_ingest_worker *worker)
+bool gw_tunnel_worker_thin_step(struct gw_tunnel_worker *worker)
 {
-    const struct gw_ingest *ingest = worker->ingest;
-    uint64_t bytes = atomic_load_explicit(&ingest->memory, memory_order_relaxed);
-    uint32_t next = gw_thin_next(&ingest->thin, worker->thin_step, bytes);
+    const struct gw_tunnel *tunnel = worker->tunnel;
+    uint64_t bytes = atomic_load_explicit(&tunnel->memory, memory_order_relaxed);
+    uint32_t next = gw_thin_next(&tunnel->thin, worker->thin_step, bytes);
     if (next == worker->thin_step) {
         return false;
     }
-    uint64_t now_us = gw_ingest_now_us(ingest);
+    uint64_t now_us = gw_tunnel_now_us(tunnel);
     bool lower = next < worker->thin_step;
     if (lower && now_us - worker->thin_us < THIN_STEP_US) {
         return false; // up at once, down step by step

@@ -1,17 +1,17 @@
-// An ingest for tests of the transport: every session sends back what it gets, but for frames whose
-// type asks for something else (stub_ingest.h). Counts what a test wants to know.
-#include "stub_ingest.h"
+// a tunnel for tests of the transport: every session sends back what it gets, but for frames whose
+// type asks for something else (stub_tunnel.h). Counts what a test wants to know.
+#include "stub_tunnel.h"
 
 #include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct gw_ingest {
+struct gw_tunnel {
     int unused;
 };
 
-struct gw_ingest_worker {
+struct gw_tunnel_worker {
     struct gw_session *sessions;
 };
 
@@ -21,9 +21,9 @@ struct gw_session {
     struct gw_session_port port;
 };
 
-struct stub_ingest_counts stub_ingest_counts;
+struct stub_tunnel_counts stub_tunnel_counts;
 
-enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct gw_ingest **out,
+enum base_status gw_tunnel_new(const struct gw_tunnel_options *options, struct gw_tunnel **out,
                                struct base_error *error)
 {
     (void)options;
@@ -32,45 +32,45 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-enum base_status gw_ingest_declare(struct gw_ingest *ingest, const struct gw_upload *upload,
+enum base_status gw_tunnel_declare(struct gw_tunnel *tunnel, const struct gw_upload *upload,
                                    struct base_error *error)
 {
-    (void)ingest;
+    (void)tunnel;
     (void)upload;
     (void)error;
     return BASE_OK;
 }
 
-void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
+void gw_tunnel_figures(struct gw_tunnel *tunnel, gw_figure_fn add, void *ctx)
 {
-    (void)ingest;
+    (void)tunnel;
     (void)add;
     (void)ctx;
 }
 
-void gw_ingest_free(struct gw_ingest *ingest)
+void gw_tunnel_free(struct gw_tunnel *tunnel)
 {
-    free(ingest);
+    free(tunnel);
 }
 
-enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
+enum base_status gw_tunnel_worker_new(struct gw_tunnel *tunnel, void *post_ctx,
                                       void (*post)(void *post_ctx, struct gw_message *message),
-                                      struct gw_ingest_worker **out)
+                                      struct gw_tunnel_worker **out)
 {
-    (void)ingest;
+    (void)tunnel;
     (void)post_ctx;
     (void)post;
     *out = calloc(1, sizeof(**out));
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-void gw_ingest_worker_free(struct gw_ingest_worker *worker)
+void gw_tunnel_worker_free(struct gw_tunnel_worker *worker)
 {
     base_check(worker == NULL || worker->sessions == NULL);
     free(worker);
 }
 
-enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t device, uint32_t tenant,
+enum base_status gw_session_open(struct gw_tunnel_worker *worker, uint64_t device, uint32_t tenant,
                                  const struct gw_session_port *port, struct gw_session **out)
 {
     struct gw_session *session = calloc(1, sizeof(*session));
@@ -78,15 +78,15 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
         return BASE_ERR_NOMEM;
     }
     session->port = *port;
-    stub_ingest_counts.device = device;
-    stub_ingest_counts.tenant = tenant;
+    stub_tunnel_counts.device = device;
+    stub_tunnel_counts.tenant = tenant;
     session->next = worker->sessions;
     session->prev = &worker->sessions;
     if (session->next != NULL) {
         session->next->prev = &session->next;
     }
     worker->sessions = session;
-    atomic_fetch_add(&stub_ingest_counts.open, 1);
+    atomic_fetch_add(&stub_tunnel_counts.open, 1);
     *out = session;
     return BASE_OK;
 }
@@ -96,29 +96,29 @@ static bool answer(struct gw_session *session, const uint8_t *bytes, size_t size
     if (session->port.write(session->port.ctx, bytes, size)) {
         return true;
     }
-    atomic_fetch_add(&stub_ingest_counts.refused, 1);
+    atomic_fetch_add(&stub_tunnel_counts.refused, 1);
     session->port.end(session->port.ctx, true);
     return false;
 }
 
 enum base_status gw_session_receive(struct gw_session *session, const uint8_t *bytes, size_t size)
 {
-    atomic_fetch_add(&stub_ingest_counts.bytes, size);
+    atomic_fetch_add(&stub_tunnel_counts.bytes, size);
     switch (bytes[0]) {
-    case STUB_INGEST_BAD:
+    case STUB_TUNNEL_BAD:
         return BASE_ERR_INVALID;
-    case STUB_INGEST_END:
+    case STUB_TUNNEL_END:
         session->port.end(session->port.ctx, false);
         return BASE_OK;
-    case STUB_INGEST_FLOOD:
-        for (int i = 0; i < STUB_INGEST_FLOOD_WRITES; i++) {
+    case STUB_TUNNEL_FLOOD:
+        for (int i = 0; i < STUB_TUNNEL_FLOOD_WRITES; i++) {
             static const uint8_t piece[4096];
             if (!answer(session, piece, sizeof(piece))) {
                 break;
             }
         }
         return BASE_OK;
-    case STUB_INGEST_SWALLOW:
+    case STUB_TUNNEL_SWALLOW:
         return BASE_OK;
     default:
         (void)answer(session, bytes, size);
@@ -135,11 +135,11 @@ void gw_session_close(struct gw_session *session)
     if (session->next != NULL) {
         session->next->prev = session->prev;
     }
-    atomic_fetch_sub(&stub_ingest_counts.open, 1);
+    atomic_fetch_sub(&stub_tunnel_counts.open, 1);
     free(session);
 }
 
-void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_after_ms,
+void gw_tunnel_worker_drain(struct gw_tunnel_worker *worker, uint32_t reconnect_after_ms,
                             uint32_t spread_ms)
 {
     (void)reconnect_after_ms;
@@ -149,8 +149,8 @@ void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_
     }
 }
 
-void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
+void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker)
 {
     (void)worker;
-    atomic_fetch_add(&stub_ingest_counts.flushes, 1);
+    atomic_fetch_add(&stub_tunnel_counts.flushes, 1);
 }

@@ -2,7 +2,7 @@
 // it has already, checks batches, hands them to a sink, and acknowledges them when they are
 // durable.
 //
-// Threads. A `gw_ingest` is the process's. A `gw_ingest_worker` belongs to one worker thread and
+// Threads. A `gw_tunnel` is the process's. A `gw_tunnel_worker` belongs to one worker thread and
 // owns the sessions of its streams; nothing it does blocks. The sink has a writer thread, which
 // writes and syncs batches in groups and calls them back; the outcome reaches the session's worker
 // by message. A keeper thread writes checkpoints and lets old segments go.
@@ -18,8 +18,8 @@
 // memory by a process-wide sum: as it fills, bulk classes are thinned (thinning.h), beyond it no
 // credit is given and then streams are sent away (DRAIN); decompression by the declared size, which
 // must be the zstd frame's own and at most WIRE_TUNNEL_RAW_MAX.
-#ifndef GW_INGEST_H
-#define GW_INGEST_H
+#ifndef GW_TUNNEL_H
+#define GW_TUNNEL_H
 
 #include "base/error.h"
 #include "base/keyed_hash.h"
@@ -35,32 +35,32 @@
 #include "wire/batch.h"
 #include "wire/tunnel_frame.h"
 
-#define GW_INGEST_CREDIT_BYTES   (256u * 1024)
-#define GW_INGEST_CREDIT_RECORDS (4u * WIRE_TUNNEL_RECORDS_MAX)
-#define GW_INGEST_MEMORY_BYTES   (UINT64_C(256) << 20)
-#define GW_INGEST_RATE           200u               // batches a second and device
-#define GW_INGEST_INPUT_MAX      (2u * 1024 * 1024) // bytes of a session that wait to be looked at
-#define GW_INGEST_TURN_BYTES     (4u * 1024 * 1024) // decompressed between two flushes of a worker
-#define GW_INGEST_AWAY_MS        1000u              // DRAIN of a stream whose batches failed
-#define GW_INGEST_AWAY_SPREAD_MS 4000u
+#define GW_TUNNEL_CREDIT_BYTES   (256u * 1024)
+#define GW_TUNNEL_CREDIT_RECORDS (4u * WIRE_TUNNEL_RECORDS_MAX)
+#define GW_TUNNEL_MEMORY_BYTES   (UINT64_C(256) << 20)
+#define GW_TUNNEL_RATE           200u               // batches a second and device
+#define GW_TUNNEL_INPUT_MAX      (2u * 1024 * 1024) // bytes of a session that wait to be looked at
+#define GW_TUNNEL_TURN_BYTES     (4u * 1024 * 1024) // decompressed between two flushes of a worker
+#define GW_TUNNEL_AWAY_MS        1000u              // DRAIN of a stream whose batches failed
+#define GW_TUNNEL_AWAY_SPREAD_MS 4000u
 // DRAIN of a stream that a newer one of the device took over from: two copies of a device that are
 // connected at once must not chase each other.
-#define GW_INGEST_SUPERSEDED_MS        5000u
-#define GW_INGEST_SUPERSEDED_SPREAD_MS 10000u
-#define GW_INGEST_UNPROVEN_EXPIRE_S    2592000u // 30 days
-#define GW_INGEST_UNPROVEN_PERCENT     10u      // of the log, unproven devices may write in a day
-#define GW_INGEST_DAY_US               UINT64_C(86400000000)
-#define GW_INGEST_NO_ROOM_MS           30000u // DRAIN of a stream for which there is no room
-#define GW_INGEST_NO_ROOM_SPREAD_MS    60000u
-#define GW_INGEST_STRIKES_MAX          64u // batches of a stream that cannot be read, then it ends
+#define GW_TUNNEL_SUPERSEDED_MS        5000u
+#define GW_TUNNEL_SUPERSEDED_SPREAD_MS 10000u
+#define GW_TUNNEL_UNPROVEN_EXPIRE_S    2592000u // 30 days
+#define GW_TUNNEL_UNPROVEN_PERCENT     10u      // of the log, unproven devices may write in a day
+#define GW_TUNNEL_DAY_US               UINT64_C(86400000000)
+#define GW_TUNNEL_NO_ROOM_MS           30000u // DRAIN of a stream for which there is no room
+#define GW_TUNNEL_NO_ROOM_SPREAD_MS    60000u
+#define GW_TUNNEL_STRIKES_MAX          64u // batches of a stream that cannot be read, then it ends
 
-struct gw_ingest;
-struct gw_ingest_worker;
+struct gw_tunnel;
+struct gw_tunnel_worker;
 struct gw_session; // of one tunnel stream
 
 // ---- Life
 
-struct gw_ingest_options {
+struct gw_tunnel_options {
     const char *dir;          // DATA/tunnel: segments and checkpoint. NULL: `sink` is used
     struct gw_sink_port sink; // in place of the segment log, when dir is NULL; must outlive this
     uint32_t commit_delay_us; // how long a crowd gathers; 0: takes 1,000, at most 5,000
@@ -85,21 +85,21 @@ struct gw_ingest_options {
 };
 
 // Opens the sink, rebuilds the marks, starts the threads. On failure `error` says what and where.
-BASE_NODISCARD enum base_status gw_ingest_new(const struct gw_ingest_options *options,
-                                              struct gw_ingest **out, struct base_error *error);
-void gw_ingest_free(struct gw_ingest *ingest); // workers must be gone. Accepts NULL
+BASE_NODISCARD enum base_status gw_tunnel_new(const struct gw_tunnel_options *options,
+                                              struct gw_tunnel **out, struct base_error *error);
+void gw_tunnel_free(struct gw_tunnel *tunnel); // workers must be gone. Accepts NULL
 
 // `post` as in svc/core.h.
-BASE_NODISCARD enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
+BASE_NODISCARD enum base_status gw_tunnel_worker_new(struct gw_tunnel *tunnel, void *post_ctx,
                                                      void (*post)(void *post_ctx,
                                                                   struct gw_message *message),
-                                                     struct gw_ingest_worker **out);
-void gw_ingest_worker_free(
-    struct gw_ingest_worker *worker); // no session open; messages may be pending
+                                                     struct gw_tunnel_worker **out);
+void gw_tunnel_worker_free(
+    struct gw_tunnel_worker *worker); // no session open; messages may be pending
 
 // What a task's version declares to upload (wire/declaration.h); from now on its records are
 // checked against it. Any thread. As gw_topics_declare.
-BASE_NODISCARD enum base_status gw_ingest_declare(struct gw_ingest *ingest,
+BASE_NODISCARD enum base_status gw_tunnel_declare(struct gw_tunnel *tunnel,
                                                   const struct gw_upload *upload,
                                                   struct base_error *error);
 
@@ -107,7 +107,7 @@ BASE_NODISCARD enum base_status gw_ingest_declare(struct gw_ingest *ingest,
 
 // The transport's side of a session. `write` takes all the bytes (copied or queued) or, when it
 // already holds more than it wants for a peer that does not read, returns false: the session is
-// then ended by the ingest.
+// then ended by the tunnel.
 struct gw_session_port {
     void *ctx; // the transport's stream
     bool (*write)(void *ctx, const uint8_t *bytes, size_t size);
@@ -119,7 +119,7 @@ struct gw_session_port {
 
 // After the core accepted the exchange (GW_REPLY_DUPLEX): who the device is was checked there.
 // NOMEM, LIMIT.
-BASE_NODISCARD enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t device,
+BASE_NODISCARD enum base_status gw_session_open(struct gw_tunnel_worker *worker, uint64_t device,
                                                 uint32_t tenant, const struct gw_session_port *port,
                                                 struct gw_session **out);
 // Bytes of the request body as they come; all of them are taken. Any negative status: the peer
@@ -130,16 +130,16 @@ BASE_NODISCARD enum base_status gw_session_receive(struct gw_session *session, c
 // NULL.
 void gw_session_close(struct gw_session *session);
 // Tells every session of the worker to come back later (DRAIN), and ends them.
-void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_after_ms,
+void gw_tunnel_worker_drain(struct gw_tunnel_worker *worker, uint32_t reconnect_after_ms,
                             uint32_t spread_ms);
 // Acknowledgements gather while input is handled; the transport calls this at the end of every
 // event of its loop.
-void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
+void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker);
 
 // ---- Introspection
 
 // X(name, help): counters of all workers
-#define GW_INGEST_COUNTERS(X)                                                                      \
+#define GW_TUNNEL_COUNTERS(X)                                                                      \
     X(sessions_total, "Tunnel streams that said HELLO.")                                           \
     X(batches_total, "Batches handed to the sink.")                                                \
     X(records_total, "Records in them.")                                                           \
@@ -165,10 +165,10 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
     X(resumed_total, "Batches resumed within their chunks.")                                       \
     X(no_room_total, "Batches refused for want of disk, or of the unproven devices' share.")
 
-struct gw_ingest_stats {
-#define GW_INGEST_FIELD(name, help) uint64_t name;
-    GW_INGEST_COUNTERS(GW_INGEST_FIELD)
-#undef GW_INGEST_FIELD
+struct gw_tunnel_stats {
+#define GW_TUNNEL_FIELD(name, help) uint64_t name;
+    GW_TUNNEL_COUNTERS(GW_TUNNEL_FIELD)
+#undef GW_TUNNEL_FIELD
     uint64_t sessions;       // open
     uint64_t memory_bytes;   // of batches and input
     uint64_t thin_step;      // of the worker that thins most
@@ -184,18 +184,18 @@ struct gw_ingest_stats {
     uint64_t disk_free;
     struct gw_segment_stats segments;
 };
-void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out); // any thread
+void gw_tunnel_stats(struct gw_tunnel *tunnel, struct gw_tunnel_stats *out); // any thread
 // The log, for readers. NULL: another sink.
-struct gw_segment_log *gw_ingest_log(struct gw_ingest *ingest);
-struct gw_topics *gw_ingest_topics(struct gw_ingest *ingest);
+struct gw_segment_log *gw_tunnel_log(struct gw_tunnel *tunnel);
+struct gw_topics *gw_tunnel_topics(struct gw_tunnel *tunnel);
 // A dictionary, for readers of the log. NULL: not at hand; ask again in a while.
-const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id);
+const struct gw_zstd_dict *gw_tunnel_zstd_dict(struct gw_tunnel *tunnel, uint32_t id);
 // The same, and it is fetched here and now: for threads that may wait.
-const struct gw_zstd_dict *gw_ingest_dict_wait(struct gw_ingest *ingest, uint32_t id);
-void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx);
+const struct gw_zstd_dict *gw_tunnel_dict_wait(struct gw_tunnel *tunnel, uint32_t id);
+void gw_tunnel_figures(struct gw_tunnel *tunnel, gw_figure_fn add, void *ctx);
 // What is durable of an epoch. False: nothing. Any thread.
-bool gw_ingest_high_water(struct gw_ingest *ingest, const struct gw_mark_key *key,
+bool gw_tunnel_high_water(struct gw_tunnel *tunnel, const struct gw_mark_key *key,
                           uint64_t *out_high_water, uint64_t *out_hash);
-bool gw_ingest_validate(struct gw_ingest *ingest); // any thread, slow
+bool gw_tunnel_validate(struct gw_tunnel *tunnel); // any thread, slow
 
 #endif
