@@ -108,7 +108,7 @@ static void need(bool good, const char *what)
 static size_t make_payload(uint64_t device, uint64_t number, uint8_t *out)
 {
     char body[FRAME_MAX];
-    struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
+    struct wire_upload_key upload = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     size_t size = (size_t)snprintf(
         body, sizeof(body), "{\"item\":\"i-%llu\",\"dwell\":%llu.25,\"clicks\":%llu,\"log\":[",
         (unsigned long long)(device * 31 + number), (unsigned long long)(number % 600),
@@ -124,7 +124,7 @@ static size_t make_payload(uint64_t device, uint64_t number, uint8_t *out)
                                        .bytes = (const uint8_t *)body,
                                        .size = (uint32_t)size};
     size_t wrote = 0;
-    need(wire_batch_encode(&topic, 1, &record, 1, out, FRAME_MAX, &wrote) == BASE_OK, "encode");
+    need(wire_batch_encode(&upload, 1, &record, 1, out, FRAME_MAX, &wrote) == BASE_OK, "encode");
     return wrote;
 }
 
@@ -243,13 +243,13 @@ int main(int argc, char **argv)
     pthread_cond_init(&inbox.posted, NULL);
     need(gw_tunnel_new(&options, &tunnel, &error) == BASE_OK, error.text);
     need(gw_tunnel_worker_new(tunnel, &inbox, post, &worker) == BASE_OK, "worker");
-    const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key upload = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     static const char schema[] =
         "{\"fields\":{\"item\":\"string\",\"dwell\":{\"type\":\"number\",\"min\":0},\"clicks\":"
         "\"integer\",\"log\":{\"type\":\"list\",\"items\":{\"fields\":{\"k\":\"string\",\"v\":"
         "\"integer\"}}}}}";
     need(!settings.schema ||
-             gw_tunnel_declare(tunnel, &(struct gw_upload){0, topic, 1, base_str_of(schema)},
+             gw_tunnel_declare(tunnel, &(struct gw_upload){0, upload, 1, base_str_of(schema)},
                                &error) == BASE_OK,
          error.text);
     struct peer *peers = calloc(settings.devices, sizeof(*peers));

@@ -122,7 +122,7 @@ static void on_produce(evutil_socket_t fd, short what, void *arg)
     uint64_t draw = base_prng_next(&device->prng);
     const struct wire_upload_record record = {
         .class_id = (uint8_t)(draw % WIRE_TUNNEL_CLASSES),
-        .topic = {BASE_STR("bench/tunnel"), BASE_STR("feature"), 1},
+        .key = {BASE_STR("bench/tunnel"), BASE_STR("feature"), 1},
         .format = WIRE_RECORD_BYTES,
         .wall_ms = base_clock_wall_us() / 1000,
         .bytes = device->run->record,

@@ -373,7 +373,7 @@ static void open_device(struct device *device)
 static void make_payload(struct load *load)
 {
     static uint8_t body[PAYLOAD_MAX];
-    const struct wire_topic topic = {BASE_STR("bench/tunnel"), BASE_STR("feature"), 1};
+    const struct wire_upload_key upload = {BASE_STR("bench/tunnel"), BASE_STR("feature"), 1};
     struct wire_record record = {
         .format = WIRE_RECORD_BYTES, .wall_ms = base_clock_wall_us() / 1000, .bytes = body};
     for (size_t i = 0; i < sizeof(body); i++) {
@@ -381,7 +381,7 @@ static void make_payload(struct load *load)
     }
     for (size_t less = 0; less < 200; less++) {
         record.size = (uint32_t)(load->arguments.bytes - less);
-        if (wire_batch_encode(&topic, 1, &record, 1, load->payload, load->arguments.bytes,
+        if (wire_batch_encode(&upload, 1, &record, 1, load->payload, load->arguments.bytes,
                               &load->payload_bytes) == BASE_OK) {
             return;
         }

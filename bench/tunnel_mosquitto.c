@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOPIC    "walle/up"
+#define UPLOAD   "walle/up"
 #define RETRIES  200
 #define RETRY_US 50000
 #define KEEP_S   60
@@ -77,7 +77,7 @@ static void *link_open(uint64_t index)
 
 static void publish(struct link *link)
 {
-    must(mosquitto_publish(link->client, NULL, TOPIC, (int)arguments->bytes, arguments->payload, 1,
+    must(mosquitto_publish(link->client, NULL, UPLOAD, (int)arguments->bytes, arguments->payload, 1,
                            false),
          "publish");
 }
@@ -119,7 +119,7 @@ static void keep_messages(void)
     }
     mosquitto_subscribe_callback_set(keeper.client, on_subscribe);
     link_connect(&keeper);
-    must(mosquitto_subscribe(keeper.client, NULL, TOPIC, 1), "subscribe");
+    must(mosquitto_subscribe(keeper.client, NULL, UPLOAD, 1), "subscribe");
     (void)sem_wait(&keeper.room);
     must(mosquitto_disconnect(keeper.client), "disconnect");
     must(mosquitto_loop_stop(keeper.client, false), "thread");

@@ -143,7 +143,7 @@ static size_t payload_make(const struct source *source, enum form form, uint8_t 
 {
     static uint8_t block[WIRE_EVENT_BLOCK_BYTES_MAX];
     static struct wire_record records[EVENTS_MAX];
-    struct wire_topic topic = {BASE_STR("shop/behaviour"), BASE_STR("events"), 1};
+    struct wire_upload_key upload = {BASE_STR("shop/behaviour"), BASE_STR("events"), 1};
     uint32_t count = 1;
     size_t size = 0;
     if (form == FORM_BLOCK) {
@@ -161,7 +161,7 @@ static size_t payload_make(const struct source *source, enum form form, uint8_t 
             at += source->json_sizes[count];
         }
     }
-    ipv_need(wire_batch_encode(&topic, 1, records, count, out, PAYLOAD_MAX, &size) == BASE_OK,
+    ipv_need(wire_batch_encode(&upload, 1, records, count, out, PAYLOAD_MAX, &size) == BASE_OK,
              "a batch does not encode");
     return size;
 }

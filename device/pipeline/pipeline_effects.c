@@ -12,9 +12,9 @@ static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *ta
     bool taken = declared != NULL && ports->upload != NULL && record.size <= WIRE_RECORD_BYTES_MAX;
     if (taken) {
         record.class_id = declared->class_id;
-        record.topic.task = (struct base_str){task->name, task->name_size};
-        record.topic.upload = declared->name;
-        record.topic.schema = declared->schema_version;
+        record.key.task = (struct base_str){task->name, task->name_size};
+        record.key.name = declared->name;
+        record.key.schema = declared->schema_version;
         record.schema = declared->schema;
         taken = ports->upload(ports->ctx, pipeline->now_us, &record) == BASE_OK;
     }

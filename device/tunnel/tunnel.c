@@ -180,7 +180,7 @@ static enum base_status check_record(const struct dev_tunnel *tunnel,
                                      const struct wire_upload_record *record)
 {
     if (!tunnel->booted || record->class_id >= WIRE_TUNNEL_CLASSES ||
-        tunnel->classes[record->class_id] == NULL || !wire_topic_ok(&record->topic) ||
+        tunnel->classes[record->class_id] == NULL || !wire_upload_key_ok(&record->key) ||
         (unsigned)record->format >= WIRE_RECORD_FORMAT_END || record->wall_ms > WIRE_WALL_MS_MAX) {
         return BASE_ERR_INVALID;
     }
@@ -435,7 +435,7 @@ static bool class_ok(const struct dev_tunnel *tunnel, const struct tunnel_class 
     bool flight = class->flight_count <= tunnel->config.window && at == class->send_next;
     bool open = class->open.count <= tunnel->config.open_records &&
                 class->open.body_bytes <= tunnel->config.open_bytes &&
-                class->open.topic_count <= DEV_TUNNEL_TOPICS;
+                class->open.upload_count <= DEV_TUNNEL_UPLOADS;
     // What may be there is promised in the store, unless it is acknowledged already.
     bool promised =
         class->state.bound >= class->maybe_sent || class->maybe_sent == class->state.tail;

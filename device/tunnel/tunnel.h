@@ -52,7 +52,7 @@
 #define DEV_TUNNEL_QUARANTINE_MAX   16 // refused records kept for `walle-device tunnel quarantine`
 #define DEV_TUNNEL_QUARANTINE_BYTES (4 * 1024)  // of a record in quarantine; the rest is cut off
 #define DEV_TUNNEL_BATCH_MAX        (32 * 1024) // default of batch_bytes_max
-#define DEV_TUNNEL_TOPICS           8           // of an open batch
+#define DEV_TUNNEL_UPLOADS          8           // of an open batch
 #define DEV_TUNNEL_ANSWER_MAX       512         // of a frame from the gateway
 #define DEV_TUNNEL_SENDS_MAX        256         // frames sent in one step
 

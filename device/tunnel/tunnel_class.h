@@ -19,10 +19,10 @@ struct tunnel_flight; // tunnel_chain.h
 
 // Records that are not in a batch yet.
 struct tunnel_open {
-    struct wire_record *records;                 // bodies in bytes
-    struct wire_topic topics[DEV_TUNNEL_TOPICS]; // texts in bytes
+    struct wire_record *records;                        // bodies in bytes
+    struct wire_upload_key uploads[DEV_TUNNEL_UPLOADS]; // texts in bytes
     uint8_t *bytes;
-    uint32_t topic_count;
+    uint32_t upload_count;
     uint32_t count;
     uint32_t text_bytes; // behind the bodies' area
     uint32_t body_bytes;

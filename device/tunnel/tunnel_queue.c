@@ -12,13 +12,14 @@
 
 #include <string.h>
 
-static const struct wire_topic *find_topic(const struct tunnel_open *open,
-                                           const struct wire_topic *topic, uint32_t *out_index)
+static const struct wire_upload_key *find_upload(const struct tunnel_open *open,
+                                                 const struct wire_upload_key *upload,
+                                                 uint32_t *out_index)
 {
-    for (uint32_t i = 0; i < open->topic_count; i++) {
-        if (wire_topic_equal(&open->topics[i], topic)) {
+    for (uint32_t i = 0; i < open->upload_count; i++) {
+        if (wire_upload_key_equal(&open->uploads[i], upload)) {
             *out_index = i;
-            return &open->topics[i];
+            return &open->uploads[i];
         }
     }
     return NULL;
@@ -28,9 +29,9 @@ bool tunnel_fits(const struct dev_tunnel *tunnel, const struct tunnel_class *cla
                  const struct wire_upload_record *record)
 {
     uint32_t index = 0;
-    bool topic_fits = class->open.topic_count < DEV_TUNNEL_TOPICS ||
-                      find_topic(&class->open, &record->topic, &index) != NULL;
-    return topic_fits && class->open.count < tunnel->config.open_records &&
+    bool upload_fits = class->open.upload_count < DEV_TUNNEL_UPLOADS ||
+                       find_upload(&class->open, &record->key, &index) != NULL;
+    return upload_fits && class->open.count < tunnel->config.open_records &&
            record->size <= tunnel->config.open_bytes - class->open.body_bytes;
 }
 
@@ -48,19 +49,19 @@ void tunnel_append(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64
                    const struct wire_upload_record *record)
 {
     struct tunnel_open *open = &class->open;
-    uint32_t topic = open->topic_count;
-    if (find_topic(open, &record->topic, &topic) == NULL) {
-        open->topics[topic].schema = record->topic.schema;
-        open->topics[topic].task = keep_text(class, tunnel, record->topic.task);
-        open->topics[topic].upload = keep_text(class, tunnel, record->topic.upload);
-        open->topic_count++;
+    uint32_t upload = open->upload_count;
+    if (find_upload(open, &record->key, &upload) == NULL) {
+        open->uploads[upload].schema = record->key.schema;
+        open->uploads[upload].task = keep_text(class, tunnel, record->key.task);
+        open->uploads[upload].name = keep_text(class, tunnel, record->key.name);
+        open->upload_count++;
     }
     uint8_t *body = open->bytes + open->body_bytes;
     if (record->size > 0) {
         memcpy(body, record->bytes, record->size);
     }
     open->records[open->count] = (struct wire_record){
-        .topic = topic,
+        .upload = upload,
         .format = record->format,
         .wall_ms = record->wall_ms,
         .bytes = body,
@@ -74,7 +75,7 @@ void tunnel_append(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64
 static void empty_open(struct tunnel_class *class)
 {
     class->open.count = 0;
-    class->open.topic_count = 0;
+    class->open.upload_count = 0;
     class->open.body_bytes = 0;
     class->open.text_bytes = 0;
 }
@@ -210,8 +211,8 @@ static bool sampled_away(const struct dev_tunnel *tunnel, const struct tunnel_cl
 
 // What a batch is made of.
 struct content {
-    const struct wire_topic *topics;
-    uint32_t topic_count;
+    const struct wire_upload_key *uploads;
+    uint32_t upload_count;
     const struct wire_record *records;
     uint32_t count;
 };
@@ -225,7 +226,7 @@ static enum base_status close_records(struct dev_tunnel *tunnel, struct tunnel_c
     }
     size_t size = 0;
     tunnel_unload(tunnel);
-    BASE_TRY(wire_batch_encode(content->topics, content->topic_count, content->records,
+    BASE_TRY(wire_batch_encode(content->uploads, content->upload_count, content->records,
                                content->count, tunnel->buffers.raw, tunnel->buffers.raw_capacity,
                                &size));
     return enqueue(tunnel, class, now_us, content->count, size);
@@ -236,7 +237,7 @@ enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *cl
 {
     const struct tunnel_open *open = &class->open;
     if (open->count > 0) {
-        const struct content content = {open->topics, open->topic_count, open->records,
+        const struct content content = {open->uploads, open->upload_count, open->records,
                                         open->count};
         BASE_TRY(close_records(tunnel, class, now_us, &content));
         empty_open(class);
@@ -254,7 +255,7 @@ enum base_status tunnel_close_large(struct dev_tunnel *tunnel, struct tunnel_cla
         .bytes = record->bytes,
         .size = record->size,
     };
-    const struct content content = {&record->topic, 1, &one, 1};
+    const struct content content = {&record->key, 1, &one, 1};
     BASE_TRY(close_records(tunnel, class, now_us, &content));
     tunnel_place_pending(tunnel, class, now_us);
     return BASE_OK;

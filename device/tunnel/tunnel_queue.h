@@ -4,7 +4,7 @@
 
 #include "tunnel/tunnel_class.h"
 
-#define TUNNEL_TEXT_SLACK 1024 // topics of an open batch, and of the second half of a split
+#define TUNNEL_TEXT_SLACK 1024 // uploads of an open batch, and of the second half of a split
 
 bool tunnel_is_due(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
                    uint64_t now_us, uint64_t *out_when_us);

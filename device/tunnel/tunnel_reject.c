@@ -77,13 +77,13 @@ static enum base_status put_quarantine(struct dev_tunnel *tunnel, const struct t
 {
     uint8_t value[3 + DEV_TUNNEL_QUARANTINE_BYTES];
     struct wire_record record = split->records[index];
-    const struct wire_topic topic = split->batch.topics[record.topic];
-    record.topic = 0;
+    const struct wire_upload_key upload = split->batch.uploads[record.upload];
+    record.upload = 0;
     uint32_t room = DEV_TUNNEL_QUARANTINE_BYTES - 256; // the columns and names of one record
     record.size = record.size < room ? record.size : room;
     size_t size = 0;
     BASE_TRY(
-        wire_batch_encode(&topic, 1, &record, 1, value + 3, DEV_TUNNEL_QUARANTINE_BYTES, &size));
+        wire_batch_encode(&upload, 1, &record, 1, value + 3, DEV_TUNNEL_QUARANTINE_BYTES, &size));
     value[0] = class->id;
     value[1] = (uint8_t)-split->status;
     value[2] = (uint8_t)(-split->status >> 8);
@@ -142,8 +142,8 @@ static enum base_status make_piece(struct dev_tunnel *tunnel, const struct split
     }
     size_t capacity = (size_t)(tunnel->buffers.pack + tunnel->buffers.pack_capacity - at);
     size_t size = 0;
-    BASE_TRY(wire_batch_encode(split->batch.topics, split->batch.topic_count, split->records + from,
-                               count, at, capacity, &size));
+    BASE_TRY(wire_batch_encode(split->batch.uploads, split->batch.upload_count,
+                               split->records + from, count, at, capacity, &size));
     pieces->payloads[pieces->count] = at;
     pieces->batches[pieces->count] = (struct tunnel_entry){
         .numbers = 1,

@@ -9,26 +9,26 @@
 #include "wire/tunnel_frame.h"
 #include "wire/wiretext.h"
 
-bool wire_topic_ok(const struct wire_topic *topic)
+bool wire_upload_key_ok(const struct wire_upload_key *key)
 {
-    return wire_task_name_ok(topic->task) && wire_upload_name_ok(topic->upload);
+    return wire_task_name_ok(key->task) && wire_upload_name_ok(key->name);
 }
 
-bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b)
+bool wire_upload_key_equal(const struct wire_upload_key *a, const struct wire_upload_key *b)
 {
     return a->schema == b->schema && base_str_equal(a->task, b->task) &&
-           base_str_equal(a->upload, b->upload);
+           base_str_equal(a->name, b->name);
 }
 
-static bool topics_ok(const struct wire_topic *topics, uint32_t count)
+static bool keys_ok(const struct wire_upload_key *uploads, uint32_t count)
 {
-    base_assert(count <= WIRE_BATCH_TOPICS_MAX);
+    base_assert(count <= WIRE_BATCH_UPLOADS_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        if (!wire_topic_ok(&topics[i])) {
+        if (!wire_upload_key_ok(&uploads[i])) {
             return false;
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (wire_topic_equal(&topics[i], &topics[j])) {
+            if (wire_upload_key_equal(&uploads[i], &uploads[j])) {
                 return false;
             }
         }
@@ -36,49 +36,49 @@ static bool topics_ok(const struct wire_topic *topics, uint32_t count)
     return true;
 }
 
-static enum base_status check_record(const struct wire_record *record, uint32_t topic_count)
+static enum base_status check_record(const struct wire_record *record, uint32_t upload_count)
 {
-    base_assert(topic_count > 0 && topic_count <= WIRE_BATCH_TOPICS_MAX);
-    if (record->topic >= topic_count || record->wall_ms > WIRE_WALL_MS_MAX ||
+    base_assert(upload_count > 0 && upload_count <= WIRE_BATCH_UPLOADS_MAX);
+    if (record->upload >= upload_count || record->wall_ms > WIRE_WALL_MS_MAX ||
         (unsigned)record->format >= WIRE_RECORD_FORMAT_END) {
         return BASE_ERR_INVALID;
     }
     return record->size > WIRE_RECORD_BYTES_MAX ? BASE_ERR_TOO_LARGE : BASE_OK;
 }
 
-static enum base_status check_input(const struct wire_topic *topics, uint32_t topic_count,
+static enum base_status check_input(const struct wire_upload_key *uploads, uint32_t upload_count,
                                     const struct wire_record *records, uint32_t record_count)
 {
-    if (topic_count > WIRE_BATCH_TOPICS_MAX || record_count > WIRE_TUNNEL_RECORDS_MAX) {
+    if (upload_count > WIRE_BATCH_UPLOADS_MAX || record_count > WIRE_TUNNEL_RECORDS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    if (topic_count == 0 || record_count == 0 || !topics_ok(topics, topic_count)) {
+    if (upload_count == 0 || record_count == 0 || !keys_ok(uploads, upload_count)) {
         return BASE_ERR_INVALID;
     }
     for (uint32_t i = 0; i < record_count; i++) {
-        BASE_TRY(check_record(&records[i], topic_count));
+        BASE_TRY(check_record(&records[i], upload_count));
     }
     return BASE_OK;
 }
 
-enum base_status wire_batch_encode(const struct wire_topic *topics, uint32_t topic_count,
+enum base_status wire_batch_encode(const struct wire_upload_key *uploads, uint32_t upload_count,
                                    const struct wire_record *records, uint32_t record_count,
                                    uint8_t *out, size_t capacity, size_t *out_size)
 {
-    BASE_TRY(check_input(topics, topic_count, records, record_count));
+    BASE_TRY(check_input(uploads, upload_count, records, record_count));
     struct base_writer writer;
     base_writer_init(&writer, out, capacity < WIRE_TUNNEL_RAW_MAX ? capacity : WIRE_TUNNEL_RAW_MAX);
     base_writer_u8(&writer, WIRE_BATCH_VERSION);
-    base_writer_varint(&writer, topic_count);
-    for (uint32_t i = 0; i < topic_count; i++) {
-        wire_text_write(&writer, topics[i].task, WIRE_TASK_NAME_MAX);
-        wire_text_write(&writer, topics[i].upload, WIRE_UPLOAD_NAME_MAX);
-        base_writer_u16(&writer, topics[i].schema);
+    base_writer_varint(&writer, upload_count);
+    for (uint32_t i = 0; i < upload_count; i++) {
+        wire_text_write(&writer, uploads[i].task, WIRE_TASK_NAME_MAX);
+        wire_text_write(&writer, uploads[i].name, WIRE_UPLOAD_NAME_MAX);
+        base_writer_u16(&writer, uploads[i].schema);
     }
     base_writer_varint(&writer, record_count);
     base_writer_varint(&writer, records[0].wall_ms);
     for (uint32_t i = 0; i < record_count; i++) {
-        base_writer_varint(&writer, records[i].topic);
+        base_writer_varint(&writer, records[i].upload);
     }
     for (uint32_t i = 0; i < record_count; i++) {
         base_writer_u8(&writer, (uint8_t)records[i].format);
@@ -99,21 +99,21 @@ enum base_status wire_batch_encode(const struct wire_topic *topics, uint32_t top
 
 // ---- Parsing: every column once over, then a walk that cannot fail.
 
-static enum base_status read_topics(struct base_reader *reader, struct wire_batch *out)
+static enum base_status read_keys(struct base_reader *reader, struct wire_batch *out)
 {
     uint64_t count = base_reader_varint(reader);
     BASE_TRY(reader->status);
-    if (count > WIRE_BATCH_TOPICS_MAX) {
+    if (count > WIRE_BATCH_UPLOADS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
     for (uint32_t i = 0; i < count; i++) {
-        out->topics[i].task = wire_text_read(reader, WIRE_TASK_NAME_MAX);
-        out->topics[i].upload = wire_text_read(reader, WIRE_UPLOAD_NAME_MAX);
-        out->topics[i].schema = base_reader_u16(reader);
+        out->uploads[i].task = wire_text_read(reader, WIRE_TASK_NAME_MAX);
+        out->uploads[i].name = wire_text_read(reader, WIRE_UPLOAD_NAME_MAX);
+        out->uploads[i].schema = base_reader_u16(reader);
     }
     BASE_TRY(reader->status);
-    out->topic_count = (uint32_t)count;
-    return count > 0 && topics_ok(out->topics, out->topic_count) ? BASE_OK : BASE_ERR_INVALID;
+    out->upload_count = (uint32_t)count;
+    return count > 0 && keys_ok(out->uploads, out->upload_count) ? BASE_OK : BASE_ERR_INVALID;
 }
 
 // The part of `reader` between its place now and where it stood, as a reader of its own.
@@ -125,17 +125,17 @@ static struct base_reader column_from(const struct base_reader *reader, const ui
     return column;
 }
 
-static enum base_status check_topics_and_formats(struct base_reader *reader, struct wire_batch *out,
-                                                 uint32_t *out_record)
+static enum base_status check_uploads_and_formats(struct base_reader *reader,
+                                                  struct wire_batch *out, uint32_t *out_record)
 {
-    base_assert(out->topic_count > 0);
+    base_assert(out->upload_count > 0);
     const uint8_t *start = reader->at;
     for (uint32_t i = 0; i < out->record_count; i++) {
         *out_record = i;
-        (void)base_reader_varint_max(reader, out->topic_count - 1);
+        (void)base_reader_varint_max(reader, out->upload_count - 1);
         BASE_TRY(reader->status);
     }
-    out->topic_column = column_from(reader, start);
+    out->upload_column = column_from(reader, start);
     start = reader->at;
     for (uint32_t i = 0; i < out->record_count; i++) {
         *out_record = i;
@@ -205,7 +205,7 @@ enum base_status wire_batch_parse(const uint8_t *bytes, size_t size, struct wire
     if (version != WIRE_BATCH_VERSION) {
         return BASE_ERR_UNSUPPORTED;
     }
-    BASE_TRY(read_topics(&reader, out));
+    BASE_TRY(read_keys(&reader, out));
     uint64_t count = base_reader_varint(&reader);
     out->wall_ms = base_reader_varint_max(&reader, WIRE_WALL_MS_MAX);
     BASE_TRY(reader.status);
@@ -216,7 +216,7 @@ enum base_status wire_batch_parse(const uint8_t *bytes, size_t size, struct wire
         return BASE_ERR_INVALID;
     }
     out->record_count = (uint32_t)count;
-    enum base_status status = check_topics_and_formats(&reader, out, out_record);
+    enum base_status status = check_uploads_and_formats(&reader, out, out_record);
     status = status == BASE_OK ? check_times(&reader, out, out_record) : status;
     status = status == BASE_OK ? check_sizes(&reader, out, out_record) : status;
     if (status != BASE_OK) {
@@ -237,11 +237,11 @@ bool wire_batch_next(struct wire_batch *batch, struct wire_record *out)
     if (base_reader_offset(&batch->format_column) > 0) {
         batch->wall_ms += (uint64_t)base_reader_zigzag(&batch->time_column);
     }
-    out->topic = (uint32_t)base_reader_varint(&batch->topic_column);
+    out->upload = (uint32_t)base_reader_varint(&batch->upload_column);
     out->format = (enum wire_record_format)base_reader_u8(&batch->format_column);
     out->wall_ms = batch->wall_ms;
     out->size = (uint32_t)base_reader_varint(&batch->size_column);
-    base_assert(out->topic < batch->topic_count && out->size <= WIRE_RECORD_BYTES_MAX);
+    base_assert(out->upload < batch->upload_count && out->size <= WIRE_RECORD_BYTES_MAX);
     out->bytes = base_reader_bytes(&batch->bodies, out->size);
     base_assert(out->bytes != NULL || out->size == 0);
     return true;

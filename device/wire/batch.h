@@ -1,13 +1,14 @@
 // The uncompressed payload of a tunnel batch: records of tasks, in columns, because columns
 // compress better than rows.
 //
-//   batch := u8 version (1), varint topic_count, topics x { text8 task, text8 upload, u16 schema },
+//   batch := u8 version (1), varint upload_count, uploads x { text8 task, text8 upload, u16 schema
+//   },
 //            varint record_count, varint first wall_ms,
-//            record_count x varint topic, record_count x u8 format,
+//            record_count x varint upload, record_count x u8 format,
 //            (record_count - 1) x zigzag wall_ms - the one before, record_count x varint size,
 //            bodies
 //
-// A topic is an upload a task declares in task.json: its name, class and schema. Record i has the
+// An upload is what a task declares in task.json: name, class and schema. Record i has the
 // id (device, class, epoch, first_seq + i).
 #ifndef WIRE_BATCH_H
 #define WIRE_BATCH_H
@@ -15,11 +16,11 @@
 #include "base/cursor.h"
 #include "wire/digest.h"
 
-#define WIRE_BATCH_VERSION    1
-#define WIRE_BATCH_TOPICS_MAX 64
-#define WIRE_UPLOAD_NAME_MAX  32            // [a-z][a-z0-9_-]*
-#define WIRE_RECORD_BYTES_MAX (1000 * 1000) // of one record's body
-#define WIRE_WALL_MS_MAX      ((UINT64_C(1) << 48) - 1)
+#define WIRE_BATCH_VERSION     1
+#define WIRE_BATCH_UPLOADS_MAX 64
+#define WIRE_UPLOAD_NAME_MAX   32            // [a-z][a-z0-9_-]*
+#define WIRE_RECORD_BYTES_MAX  (1000 * 1000) // of one record's body
+#define WIRE_WALL_MS_MAX       ((UINT64_C(1) << 48) - 1)
 
 enum wire_record_format {
     WIRE_RECORD_BYTES,
@@ -28,14 +29,15 @@ enum wire_record_format {
     WIRE_RECORD_FORMAT_END
 };
 
-struct wire_topic {
+// Which upload of which task, in which version of its schema.
+struct wire_upload_key {
     struct base_str task;
-    struct base_str upload;
+    struct base_str name;
     uint16_t schema;
 };
 
 struct wire_record {
-    uint32_t topic; // index
+    uint32_t upload; // index
     enum wire_record_format format;
     uint64_t wall_ms;
     const uint8_t *bytes;
@@ -46,7 +48,7 @@ struct wire_record {
 // (pipeline/pipeline.h) until it lies in an open batch (tunnel/tunnel.h).
 struct wire_upload_record {
     uint8_t class_id;
-    struct wire_topic topic;
+    struct wire_upload_key key;
     struct base_str schema; // as declared, JSON; empty: anything goes. The tunnel does not ask it
     enum wire_record_format format;
     uint64_t wall_ms;
@@ -54,23 +56,23 @@ struct wire_upload_record {
     uint32_t size;
 };
 
-bool wire_topic_ok(const struct wire_topic *topic); // both names are well-formed
-bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b);
+bool wire_upload_key_ok(const struct wire_upload_key *key); // both names are well-formed
+bool wire_upload_key_equal(const struct wire_upload_key *a, const struct wire_upload_key *b);
 
-// Builds in the caller's buffer without copying bodies twice: topics and records are given whole.
+// Builds in the caller's buffer without copying bodies twice: uploads and records are given whole.
 // INVALID, TOO_LARGE.
-BASE_NODISCARD enum base_status wire_batch_encode(const struct wire_topic *topics,
-                                                  uint32_t topic_count,
+BASE_NODISCARD enum base_status wire_batch_encode(const struct wire_upload_key *uploads,
+                                                  uint32_t upload_count,
                                                   const struct wire_record *records,
                                                   uint32_t record_count, uint8_t *out,
                                                   size_t capacity, size_t *out_size);
 
 // A checked view of a payload: every size and column was validated; nothing is copied.
 struct wire_batch {
-    uint32_t topic_count;
-    struct wire_topic topics[WIRE_BATCH_TOPICS_MAX];
+    uint32_t upload_count;
+    struct wire_upload_key uploads[WIRE_BATCH_UPLOADS_MAX];
     uint32_t record_count;
-    struct base_reader topic_column; // the walk's own
+    struct base_reader upload_column; // the walk's own
     struct base_reader format_column;
     struct base_reader time_column;
     struct base_reader size_column;

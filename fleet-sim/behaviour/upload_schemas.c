@@ -69,9 +69,9 @@ bool sim_upload_taken(struct sim_upload_schemas *schemas, const struct wire_uplo
         gw_schema_free(schema);
     }
     if (!taken && out_why != NULL) {
-        (void)snprintf(out_why, SIM_REFUSED_WHY_MAX, "%.*s, %.*s: %s", (int)upload->topic.task.size,
-                       upload->topic.task.data, (int)upload->topic.upload.size,
-                       upload->topic.upload.data, why);
+        (void)snprintf(out_why, SIM_REFUSED_WHY_MAX, "%.*s, %.*s: %s", (int)upload->key.task.size,
+                       upload->key.task.data, (int)upload->key.name.size, upload->key.name.data,
+                       why);
         make_plain(out_why);
     }
     return taken;

@@ -57,7 +57,7 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upl
         BASE_TRY(dev_tunnel_offer(active->tunnel, now_us_of(active), upload, NULL));
     }
     struct sim_task_tally *task =
-        sim_tally_task_find(&active->shard->behaving->tally, wire_task_id(upload->topic.task));
+        sim_tally_task_find(&active->shard->behaving->tally, wire_task_id(upload->key.task));
     if (task != NULL) {
         task->records++;
         task->record_bytes += upload->size;

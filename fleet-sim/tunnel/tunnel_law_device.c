@@ -308,7 +308,7 @@ static void offer_one(struct law_device *device)
     memcpy(body, &token, LAW_TOKEN);
     const struct wire_upload_record record = {
         .class_id = phone->classes[slot],
-        .topic = {BASE_STR("law"), BASE_STR("row"), 1},
+        .key = {BASE_STR("law"), BASE_STR("row"), 1},
         .format = poison ? WIRE_RECORD_JSON : WIRE_RECORD_BYTES, // which it is not
         .wall_ms = sim->now_us / MS,
         .bytes = body,

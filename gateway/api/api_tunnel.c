@@ -162,23 +162,23 @@ struct uploads {
     const struct gw_actor *actor;
 };
 
-static void add_topic(void *ctx, const struct gw_topic *topic)
+static void add_upload(void *ctx, const struct gw_upload_entry *upload)
 {
     const struct uploads *uploads = ctx;
-    struct base_str task = gw_topic_task(topic);
-    struct base_str upload = gw_topic_upload(topic);
+    struct base_str task = gw_upload_entry_task(upload);
+    struct base_str name = gw_upload_entry_name(upload);
     json_t *refused = json_array();
     if (gw_actor_covers(uploads->actor, task)) { // what is in records is for who may read them
-        gw_refused_walk(topic->refused, add_refused, refused);
+        gw_refused_walk(upload->refused, add_refused, refused);
     }
     (void)json_array_append_new(
         uploads->list,
         json_pack("{s:s%, s:s%, s:i, s:i, s:b, s:I, s:I, s:o}", "task", task.data, task.size,
-                  "upload", upload.data, upload.size, "version", (int)topic->version, "class",
-                  (int)topic->class_id, "schema", topic->schema != NULL, "records",
-                  (json_int_t)atomic_load_explicit(&topic->records, memory_order_relaxed),
+                  "upload", name.data, name.size, "version", (int)upload->version, "class",
+                  (int)upload->class_id, "schema", upload->schema != NULL, "records",
+                  (json_int_t)atomic_load_explicit(&upload->records, memory_order_relaxed),
                   "rejected",
-                  (json_int_t)atomic_load_explicit(&topic->rejected, memory_order_relaxed),
+                  (json_int_t)atomic_load_explicit(&upload->rejected, memory_order_relaxed),
                   "refused", refused));
 }
 
@@ -204,7 +204,7 @@ void gw_api_tunnel(struct gw_core *core, struct gw_api_call *call)
     json_t *root = json_pack("{s:s, s:s, s:b}", "first", first, "end", end, "refusing",
                              (int)stats.segments.shut);
     struct uploads uploads = {json_array(), &call->actor};
-    gw_topics_walk(gw_tunnel_topics(tunnel), call->actor.tenant, add_topic, &uploads);
+    gw_uploads_walk(gw_tunnel_uploads(tunnel), call->actor.tenant, add_upload, &uploads);
     (void)json_object_set_new(root, "uploads", uploads.list);
     if (call->actor.every_tenant) {
         json_t *counters = json_object();

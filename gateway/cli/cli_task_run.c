@@ -436,7 +436,7 @@ static bool is_refused(const struct wire_upload_record *upload, char why[GW_SCHE
 static void on_upload(void *ctx, const struct wire_upload_record *upload)
 {
     struct playing *playing = ctx;
-    struct base_str name = upload->topic.upload;
+    struct base_str name = upload->key.name;
     bool is_json = upload->format == WIRE_RECORD_JSON;
     struct base_str text = {(const char *)upload->bytes, is_json ? upload->size : 0};
     char why[GW_SCHEMA_WHY_MAX + 1];

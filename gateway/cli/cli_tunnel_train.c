@@ -103,13 +103,14 @@ static enum base_status record_add(struct gather *gather, const json_t *line, co
     if (text == NULL) {
         return BASE_ERR_NOMEM;
     }
-    struct wire_topic topic = {base_str_of(task), base_str_of(upload != NULL ? upload : "events"),
-                               schema > 0 && schema <= UINT16_MAX ? (uint16_t)schema : 1};
+    struct wire_upload_key key = {base_str_of(task),
+                                  base_str_of(upload != NULL ? upload : "events"),
+                                  schema > 0 && schema <= UINT16_MAX ? (uint16_t)schema : 1};
     struct wire_record out = {.format = WIRE_RECORD_JSON,
                               .wall_ms = 1,
                               .bytes = (const uint8_t *)text,
                               .size = (uint32_t)strlen(text)};
-    enum base_status status = wire_batch_encode(&topic, 1, &out, 1, batch, sizeof(batch), &size);
+    enum base_status status = wire_batch_encode(&key, 1, &out, 1, batch, sizeof(batch), &size);
     free(text);
     // What is too large for a sample, or no record, teaches nothing.
     gather->large += status == BASE_ERR_TOO_LARGE;

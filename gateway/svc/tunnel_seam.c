@@ -34,7 +34,7 @@ enum base_status gw_core_declare_uploads(struct gw_core *core, uint16_t tenant,
         const struct wire_upload *declared = &declaration.uploads[i];
         const struct gw_upload upload = {
             .tenant = tenant,
-            .topic = {manifest->task_name, declared->name, declared->schema_version},
+            .key = {manifest->task_name, declared->name, declared->schema_version},
             .class_id = declared->class_id,
             .schema = declared->schema,
         };

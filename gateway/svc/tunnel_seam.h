@@ -18,7 +18,7 @@ typedef void (*gw_figure_fn)(void *ctx, const char *name, const char *type, cons
 // An upload that a version of a tenant's task declares.
 struct gw_upload {
     uint32_t tenant;
-    struct wire_topic topic;
+    struct wire_upload_key key;
     uint8_t class_id;
     struct base_str schema; // empty: every record is fine
 };

@@ -124,7 +124,7 @@ static enum base_status make_tables(struct gw_tunnel *tunnel,
         gw_marks_bound(tunnel->marks, options->unproven_marks);
     }
     BASE_TRY(gw_tunnel_partials_new(&tunnel->partials));
-    BASE_TRY(gw_topics_new(&options->hash_key, &tunnel->topics));
+    BASE_TRY(gw_uploads_new(&options->hash_key, &tunnel->uploads));
     BASE_TRY(gw_device_rates_new(&options->hash_key, &tunnel->rates));
     return gw_dict_shelf_new(&options->dicts, &tunnel->dicts);
 }
@@ -162,7 +162,7 @@ void gw_tunnel_free(struct gw_tunnel *tunnel)
     gw_segment_log_close(tunnel->log);
     gw_tunnel_partials_free(tunnel->partials);
     gw_marks_free(tunnel->marks);
-    gw_topics_free(tunnel->topics);
+    gw_uploads_free(tunnel->uploads);
     gw_device_rates_free(tunnel->rates);
     gw_dict_shelf_free(tunnel->dicts);
     while (tunnel->workers != NULL) {
@@ -240,9 +240,9 @@ struct gw_segment_log *gw_tunnel_log(struct gw_tunnel *tunnel)
     return tunnel->log;
 }
 
-struct gw_topics *gw_tunnel_topics(struct gw_tunnel *tunnel)
+struct gw_uploads *gw_tunnel_uploads(struct gw_tunnel *tunnel)
 {
-    return tunnel->topics;
+    return tunnel->uploads;
 }
 
 const struct gw_zstd_dict *gw_tunnel_zstd_dict(struct gw_tunnel *tunnel, uint32_t id)
@@ -269,7 +269,7 @@ const struct gw_zstd_dict *gw_tunnel_dict_wait(struct gw_tunnel *tunnel, uint32_
 enum base_status gw_tunnel_declare(struct gw_tunnel *tunnel, const struct gw_upload *upload,
                                    struct base_error *error)
 {
-    return gw_topics_declare(tunnel->topics, upload, error);
+    return gw_uploads_declare(tunnel->uploads, upload, error);
 }
 
 bool gw_tunnel_high_water(struct gw_tunnel *tunnel, const struct gw_mark_key *key,

@@ -31,7 +31,7 @@
 #include "tunnel/dict_shelf.h"
 #include "tunnel/mark/marks.h"
 #include "tunnel/segment/sink.h"
-#include "tunnel/topics.h"
+#include "tunnel/uploads.h"
 #include "wire/batch.h"
 #include "wire/tunnel_frame.h"
 
@@ -98,7 +98,7 @@ void gw_tunnel_worker_free(
     struct gw_tunnel_worker *worker); // no session open; messages may be pending
 
 // What a task's version declares to upload (wire/declaration.h); from now on its records are
-// checked against it. Any thread. As gw_topics_declare.
+// checked against it. Any thread. As gw_uploads_declare.
 BASE_NODISCARD enum base_status gw_tunnel_declare(struct gw_tunnel *tunnel,
                                                   const struct gw_upload *upload,
                                                   struct base_error *error);
@@ -187,7 +187,7 @@ struct gw_tunnel_stats {
 void gw_tunnel_stats(struct gw_tunnel *tunnel, struct gw_tunnel_stats *out); // any thread
 // The log, for readers. NULL: another sink.
 struct gw_segment_log *gw_tunnel_log(struct gw_tunnel *tunnel);
-struct gw_topics *gw_tunnel_topics(struct gw_tunnel *tunnel);
+struct gw_uploads *gw_tunnel_uploads(struct gw_tunnel *tunnel);
 // A dictionary, for readers of the log. NULL: not at hand; ask again in a while.
 const struct gw_zstd_dict *gw_tunnel_zstd_dict(struct gw_tunnel *tunnel, uint32_t id);
 // The same, and it is fetched here and now: for threads that may wait.

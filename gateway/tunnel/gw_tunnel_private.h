@@ -20,7 +20,7 @@ struct gw_tunnel {
     struct gw_segment_log *log;
     struct gw_sink_port sink;
     struct gw_tunnel_partials *partials;
-    struct gw_topics *topics;
+    struct gw_uploads *uploads;
     struct gw_device_rates *rates;
     struct gw_dict_shelf *dicts;
     bool refuse_unknown;

@@ -96,13 +96,13 @@ static enum base_status add_head(const struct reading *reading, const struct gw_
 static enum base_status add_record(const struct reading *reading, const struct wire_batch *view,
                                    const struct wire_record *record)
 {
-    const struct wire_topic *topic = &view->topics[record->topic];
+    const struct wire_upload_key *upload = &view->uploads[record->upload];
     BASE_TRY(base_buffer_printf(
         reading->out,
         ",\"task\":\"%.*s\",\"upload\":\"%.*s\",\"schema\":%u,\"wall_ms\":%" PRIu64
         ",\"format\":\"%s\",\"record\":",
-        (int)topic->task.size, topic->task.data, (int)topic->upload.size, topic->upload.data,
-        topic->schema, record->wall_ms, formats[record->format]));
+        (int)upload->task.size, upload->task.data, (int)upload->name.size, upload->name.data,
+        upload->schema, record->wall_ms, formats[record->format]));
     if (record->format == WIRE_RECORD_JSON) {
         BASE_TRY(base_buffer_add(reading->out, record->bytes, record->size));
         return base_buffer_add(reading->out, "}", 1);
@@ -166,7 +166,7 @@ static enum base_status add_batch(struct reading *reading, const struct gw_sink_
         return BASE_OK;
     }
     for (uint32_t index = 0; wire_batch_next(&view, &record); index++) {
-        if (index < place->record || !is_wanted(reading, view.topics[record.topic].task)) {
+        if (index < place->record || !is_wanted(reading, view.uploads[record.upload].task)) {
             continue;
         }
         place->record = index;

@@ -1,7 +1,7 @@
 // Rings of refused records, one for each upload that had any. Called by the workers, for records
-// they refuse, and by the operators' API. Those are session_content.c and api_tunnel.c; topics.c
-// frees a ring with its topic. One mutex for a ring. A record is kept in part when it is large: it
-// is there to show what is wrong, the count is the topic's.
+// they refuse, and by the operators' API. Those are session_content.c and api_tunnel.c; uploads.c
+// frees a ring with its upload. One mutex for a ring. A record is kept in part when it is large: it
+// is there to show what is wrong, the count is the upload's.
 #include "tunnel/refused.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 // The latest records of an upload that were refused, so that an operator sees what is wrong with
-// them. Kept in memory, a few of each upload: what is gone is still counted (struct gw_topic).
+// them. Kept in memory, a few of each upload: what is gone is still counted (struct
+// gw_upload_entry).
 //
 // SHARED: one mutex; taken for a refused record and by readers, never for one that is taken.
 #ifndef GW_REFUSED_H

@@ -34,11 +34,11 @@ static enum base_status open_payload(struct gw_session *session,
 }
 
 // May this upload come from this device, in this class? *out NULL: nobody declared it.
-static enum base_status admit(struct gw_session *session, const struct wire_topic *topic,
-                              uint8_t class_id, struct gw_topic **out)
+static enum base_status admit(struct gw_session *session, const struct wire_upload_key *upload,
+                              uint8_t class_id, struct gw_upload_entry **out)
 {
     struct gw_tunnel *tunnel = session->worker->tunnel;
-    *out = gw_topics_find(tunnel->topics, topic);
+    *out = gw_uploads_find(tunnel->uploads, upload);
     if (*out == NULL) {
         return tunnel->refuse_unknown ? BASE_ERR_DENIED : BASE_OK;
     }
@@ -49,22 +49,23 @@ static enum base_status admit(struct gw_session *session, const struct wire_topi
     return (*out)->class_id == class_id ? BASE_OK : BASE_ERR_INVALID;
 }
 
-static enum base_status check_record(const struct gw_topic *topic, const struct wire_record *record)
+static enum base_status check_record(const struct gw_upload_entry *upload,
+                                     const struct wire_record *record)
 {
     struct base_str text = {(const char *)record->bytes, record->size};
-    bool wants_json = topic != NULL && topic->schema != NULL;
+    bool wants_json = upload != NULL && upload->schema != NULL;
     if (record->format != WIRE_RECORD_JSON) {
         return wants_json ? BASE_ERR_INVALID : BASE_OK;
     }
-    return wants_json ? gw_schema_check(topic->schema, text) : gw_scan_check(text);
+    return wants_json ? gw_schema_check(upload->schema, text) : gw_scan_check(text);
 }
 
 // An upload no task declared: the operator should see whose.
-static void note_unknown(struct gw_session *session, const struct wire_topic *name,
-                         const struct gw_topic *topic, enum base_status status)
+static void note_unknown(struct gw_session *session, const struct wire_upload_key *key,
+                         const struct gw_upload_entry *upload, enum base_status status)
 {
     struct gw_tunnel_worker *worker = session->worker;
-    if (topic != NULL || status != BASE_ERR_DENIED) {
+    if (upload != NULL || status != BASE_ERR_DENIED) {
         return;
     }
     gw_count(&worker->counters.unknown_total, 1);
@@ -72,8 +73,8 @@ static void note_unknown(struct gw_session *session, const struct wire_topic *na
         base_log_warn(worker->tunnel->log_port, "tunnel",
                       "device %016" PRIx64
                       ": its tenant declares no upload %.*s/%.*s of version %u; refused",
-                      session->device, (int)name->task.size, name->task.data,
-                      (int)name->upload.size, name->upload.data, name->schema);
+                      session->device, (int)key->task.size, key->task.data, (int)key->name.size,
+                      key->name.data, key->schema);
     }
 }
 
@@ -91,51 +92,51 @@ static bool note_refused(struct gw_session *session, uint32_t index, enum base_s
 }
 
 // For operators: how many, and what they look like.
-static void count_refused(struct gw_session *session, struct gw_topic *topic,
+static void count_refused(struct gw_session *session, struct gw_upload_entry *upload,
                           const struct wire_record *record, enum base_status status)
 {
     const struct base_clock_port *clock = &session->worker->tunnel->clock;
     gw_count(&session->worker->counters.schema_rejects_total, 1);
-    if (topic == NULL) {
+    if (upload == NULL) {
         return;
     }
     struct gw_refused_record like = {.device = session->device,
                                      .received_ms = clock->wall_us(clock->ctx) / 1000,
                                      .status = status,
                                      .format = record->format};
-    if (topic->schema != NULL && record->format == WIRE_RECORD_JSON) {
-        gw_schema_explain(topic->schema,
+    if (upload->schema != NULL && record->format == WIRE_RECORD_JSON) {
+        gw_schema_explain(upload->schema,
                           (struct base_str){(const char *)record->bytes, record->size}, like.why);
     }
-    atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
-    gw_refused_keep(&topic->refused, &like, record->bytes, record->size);
+    atomic_fetch_add_explicit(&upload->rejected, 1, memory_order_relaxed);
+    gw_refused_keep(&upload->refused, &like, record->bytes, record->size);
 }
 
 // All records that are refused, as far as one REJECT can name them; the rest comes again.
 static enum base_status check_records(struct gw_session_class *class, struct wire_batch *view,
                                       bool counts, struct wire_tunnel_reject *reject)
 {
-    struct gw_topic *topics[WIRE_BATCH_TOPICS_MAX];
-    enum base_status admitted[WIRE_BATCH_TOPICS_MAX];
+    struct gw_upload_entry *uploads[WIRE_BATCH_UPLOADS_MAX];
+    enum base_status admitted[WIRE_BATCH_UPLOADS_MAX];
     struct wire_record record;
-    for (uint32_t i = 0; i < view->topic_count; i++) {
-        admitted[i] = admit(class->session, &view->topics[i], class->class_id, &topics[i]);
+    for (uint32_t i = 0; i < view->upload_count; i++) {
+        admitted[i] = admit(class->session, &view->uploads[i], class->class_id, &uploads[i]);
     }
     // Counted already, when it came behind a refused one.
     bool again = reject->number < class->looked_end && reject->number != class->refused_at;
     uint32_t index = 0;
     bool on = true;
     for (; on && wire_batch_next(view, &record); index++) {
-        struct gw_topic *topic = topics[record.topic];
-        enum base_status status = admitted[record.topic];
+        struct gw_upload_entry *upload = uploads[record.upload];
+        enum base_status status = admitted[record.upload];
         if (status == BASE_OK) {
-            status = check_record(topic, &record);
+            status = check_record(upload, &record);
         }
         if (status != BASE_OK) {
             on = note_refused(class->session, index, status, reject);
             if (!again) {
-                count_refused(class->session, topic, &record, status);
-                note_unknown(class->session, &view->topics[record.topic], topic, status);
+                count_refused(class->session, upload, &record, status);
+                note_unknown(class->session, &view->uploads[record.upload], upload, status);
             }
         }
         on = on && (reject->status == BASE_OK || index - reject->record < MORE_BITS);
@@ -143,21 +144,21 @@ static enum base_status check_records(struct gw_session_class *class, struct wir
     if (reject->status != BASE_OK) {
         return (enum base_status)reject->status;
     }
-    if (counts && view->topic_count == 1 && topics[0] != NULL) {
-        atomic_fetch_add_explicit(&topics[0]->records, index, memory_order_relaxed);
+    if (counts && view->upload_count == 1 && uploads[0] != NULL) {
+        atomic_fetch_add_explicit(&uploads[0]->records, index, memory_order_relaxed);
     }
     return BASE_OK;
 }
 
-// Batches of several topics: counted a second time through, which is rare.
-static void count_topics(struct gw_session *session, struct wire_batch *view)
+// Batches of several uploads: counted a second time through, which is rare.
+static void count_uploads(struct gw_session *session, struct wire_batch *view)
 {
     struct wire_record record;
-    while (view->topic_count > 1 && wire_batch_next(view, &record)) {
-        struct gw_topic *topic =
-            gw_topics_find(session->worker->tunnel->topics, &view->topics[record.topic]);
-        if (topic != NULL) {
-            atomic_fetch_add_explicit(&topic->records, 1, memory_order_relaxed);
+    while (view->upload_count > 1 && wire_batch_next(view, &record)) {
+        struct gw_upload_entry *upload =
+            gw_uploads_find(session->worker->tunnel->uploads, &view->uploads[record.upload]);
+        if (upload != NULL) {
+            atomic_fetch_add_explicit(&upload->records, 1, memory_order_relaxed);
         }
     }
 }
@@ -179,7 +180,7 @@ static enum base_status check_whole(struct gw_session_class *class,
     struct wire_batch walk = view;
     BASE_TRY(check_records(class, &walk, counts, reject));
     if (counts) {
-        count_topics(class->session, &view);
+        count_uploads(class->session, &view);
     }
     return BASE_OK;
 }

@@ -623,7 +623,7 @@ void rig_offer(struct rig_device *device, uint8_t class_id, uint32_t size)
     memcpy(body, &token, TOKEN);
     const struct wire_upload_record record = {
         .class_id = class_id,
-        .topic = {BASE_STR("ipv"), BASE_STR("feature"), (uint16_t)(token % 3)},
+        .key = {BASE_STR("ipv"), BASE_STR("feature"), (uint16_t)(token % 3)},
         .format = WIRE_RECORD_BYTES,
         .wall_ms = device->now_us / 1000,
         .bytes = body,

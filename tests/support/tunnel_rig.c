@@ -273,7 +273,7 @@ size_t tunnel_rig_hello(const struct tunnel_rig_device *device, uint8_t *out)
 size_t tunnel_rig_payload(uint32_t records, size_t body_bytes, uint64_t mark, uint8_t *out,
                           size_t capacity)
 {
-    struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
+    struct wire_upload_key upload = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     struct wire_record *list = calloc(records, sizeof(*list));
     char *bodies = malloc(records * (body_bytes + 1));
     base_check(list != NULL && bodies != NULL && body_bytes >= 2);
@@ -290,7 +290,7 @@ size_t tunnel_rig_payload(uint32_t records, size_t body_bytes, uint64_t mark, ui
                                        .size = (uint32_t)body_bytes};
     }
     size_t size = 0;
-    base_check(wire_batch_encode(&topic, 1, list, records, out, capacity, &size) == BASE_OK);
+    base_check(wire_batch_encode(&upload, 1, list, records, out, capacity, &size) == BASE_OK);
     free(list);
     free(bodies);
     return size;

@@ -1,5 +1,5 @@
 // Reading schemas: the JSON of json_scan.h into the flat nodes of schema_private.h, with a stack of
-// what is open. Main and control thread. topics.c calls it: at start for what the store has, later
+// what is open. Main and control thread. uploads.c calls it: at start for what the store has, later
 // when a version is declared. A schema is bounded in fields and depth; the error says where it is
 // wrong. It is read once and checked against millions of times, hence the flat form.
 #include "tunnel/schema/schema.h"

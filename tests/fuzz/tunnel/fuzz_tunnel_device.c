@@ -97,7 +97,7 @@ static void offer(struct world *world, uint8_t class_id, uint8_t size)
     static const uint8_t body[256];
     const struct wire_upload_record record = {
         .class_id = class_id % WIRE_TUNNEL_CLASSES,
-        .topic = {BASE_STR("t"), BASE_STR("u"), (uint16_t)(size % 5)},
+        .key = {BASE_STR("t"), BASE_STR("u"), (uint16_t)(size % 5)},
         .bytes = body,
         .size = size,
     };

@@ -137,12 +137,12 @@ static void test_uploads(void **state)
     (void)state;
     struct api_kit kit;
     struct base_error error = {0};
-    const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key key = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     api_kit_init(&kit);
     assert_int_equal(
         gw_tunnel_declare(
             kit.tunnel,
-            &(struct gw_upload){0, topic, 1, BASE_STR("{\"type\":\"string\",\"max\":64}")}, &error),
+            &(struct gw_upload){0, key, 1, BASE_STR("{\"type\":\"string\",\"max\":64}")}, &error),
         BASE_OK);
     upload(&kit, 0x11, 0, 5);
     json_t *root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
@@ -191,17 +191,16 @@ static void test_refused_records_are_shown(void **state)
     (void)state;
     struct api_kit kit;
     struct base_error error = {0};
-    const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key key = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
     api_kit_init(&kit);
     assert_int_equal(
-        gw_tunnel_declare(kit.tunnel,
-                          &(struct gw_upload){0, topic, 1, BASE_STR("{\"type\":\"integer\"}")},
-                          &error),
+        gw_tunnel_declare(
+            kit.tunnel, &(struct gw_upload){0, key, 1, BASE_STR("{\"type\":\"integer\"}")}, &error),
         BASE_OK);
     json_t *root = api_call(&kit, GW_METHOD_GET, "/api/v1/tunnel", NULL, 200);
     assert_null(refused_at(root, 0));
     json_decref(root);
-    struct gw_topic *found = gw_topics_find(gw_tunnel_topics(kit.tunnel), &topic);
+    struct gw_upload_entry *found = gw_uploads_find(gw_tunnel_uploads(kit.tunnel), &key);
     for (uint32_t i = 0; i < GW_REFUSED_KEPT + 2; i++) {
         const struct gw_refused_record like = {.device = 0x11 + i,
                                                .received_ms = 5,

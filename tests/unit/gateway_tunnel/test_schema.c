@@ -2,7 +2,7 @@
 // may be, and where an error is.
 #include "tunnel/schema/json_scan.h"
 #include "tunnel/schema/schema.h"
-#include "tunnel/topics.h"
+#include "tunnel/uploads.h"
 
 #include "base/prng.h"
 
@@ -216,39 +216,41 @@ static void test_bad_schemas(void **state)
         BASE_ERR_TOO_LARGE);
 }
 
-static void test_topics(void **state)
+static void test_uploads_declared(void **state)
 {
     (void)state;
-    struct gw_topics *topics = NULL;
+    struct gw_uploads *uploads = NULL;
     struct base_error error = {0};
-    struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
-    assert_int_equal(gw_topics_new(&(struct base_hash_key){1, 2}, &topics), BASE_OK);
-    assert_null(gw_topics_find(topics, &topic));
+    struct wire_upload_key upload = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    assert_int_equal(gw_uploads_new(&(struct base_hash_key){1, 2}, &uploads), BASE_OK);
+    assert_null(gw_uploads_find(uploads, &upload));
     assert_int_equal(
-        gw_topics_declare(topics, &(struct gw_upload){3, topic, 1, base_str_of(ipv)}, &error),
+        gw_uploads_declare(uploads, &(struct gw_upload){3, upload, 1, base_str_of(ipv)}, &error),
         BASE_OK);
-    struct gw_topic *found = gw_topics_find(topics, &topic);
+    struct gw_upload_entry *found = gw_uploads_find(uploads, &upload);
     assert_non_null(found);
     assert_int_equal(found->tenant, 3);
     assert_non_null(found->schema);
     // Another tenant cannot take it; its own may replace it, and another version stands beside.
     assert_int_equal(
-        gw_topics_declare(topics, &(struct gw_upload){4, topic, 1, BASE_STR("")}, &error),
+        gw_uploads_declare(uploads, &(struct gw_upload){4, upload, 1, BASE_STR("")}, &error),
         BASE_ERR_CONFLICT);
     assert_int_equal(
-        gw_topics_declare(topics, &(struct gw_upload){3, topic, 2, BASE_STR("")}, &error), BASE_OK);
-    assert_int_equal(gw_topics_find(topics, &topic)->class_id, 2);
+        gw_uploads_declare(uploads, &(struct gw_upload){3, upload, 2, BASE_STR("")}, &error),
+        BASE_OK);
+    assert_int_equal(gw_uploads_find(uploads, &upload)->class_id, 2);
     assert_non_null(found->schema); // who holds it may go on
-    topic.schema = 2;
-    assert_null(gw_topics_find(topics, &topic));
-    assert_int_equal(gw_topics_declare(
-                         topics, &(struct gw_upload){3, topic, 1, BASE_STR("\"nothing\"")}, &error),
+    upload.schema = 2;
+    assert_null(gw_uploads_find(uploads, &upload));
+    assert_int_equal(gw_uploads_declare(uploads,
+                                        &(struct gw_upload){3, upload, 1, BASE_STR("\"nothing\"")},
+                                        &error),
                      BASE_ERR_INVALID);
-    topic.upload = BASE_STR("Not a name");
+    upload.name = BASE_STR("Not a name");
     assert_int_equal(
-        gw_topics_declare(topics, &(struct gw_upload){3, topic, 1, BASE_STR("")}, &error),
+        gw_uploads_declare(uploads, &(struct gw_upload){3, upload, 1, BASE_STR("")}, &error),
         BASE_ERR_INVALID);
-    gw_topics_free(topics);
+    gw_uploads_free(uploads);
 }
 
 static void test_explained(void **state)
@@ -329,7 +331,7 @@ int main(void)
         cmocka_unit_test(test_json_agrees),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_bad_schemas),
-        cmocka_unit_test(test_topics),
+        cmocka_unit_test(test_uploads_declared),
         cmocka_unit_test(test_explained),
         cmocka_unit_test(test_no_type_is_told_by_its_field),
     };

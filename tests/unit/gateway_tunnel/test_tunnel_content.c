@@ -90,7 +90,7 @@ static void expect_reject(enum base_status status, uint32_t record)
 }
 
 // Records of one upload; the device goes on only when they are to be taken.
-static void send_records(struct wire_topic topic, const char *const *bodies, uint32_t count,
+static void send_records(struct wire_upload_key upload, const char *const *bodies, uint32_t count,
                          bool taken)
 {
     struct wire_record records[80];
@@ -101,7 +101,7 @@ static void send_records(struct wire_topic topic, const char *const *bodies, uin
                                           .bytes = (const uint8_t *)bodies[i],
                                           .size = (uint32_t)strlen(bodies[i])};
     }
-    assert_int_equal(wire_batch_encode(&topic, 1, records, count, payload, sizeof(payload), &size),
+    assert_int_equal(wire_batch_encode(&upload, 1, records, count, payload, sizeof(payload), &size),
                      BASE_OK);
     struct tunnel_rig_device before = device;
     size = tunnel_rig_batch(&device, payload, size, count, frame, sizeof(frame));
@@ -113,9 +113,9 @@ static void send_records(struct wire_topic topic, const char *const *bodies, uin
 static void test_schemas(void **state)
 {
     (void)state;
-    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
-    const struct wire_topic foreign = {BASE_STR("bank/ipv"), BASE_STR("feature"), 1};
-    const struct wire_topic unknown = {BASE_STR("shop/ipv"), BASE_STR("other"), 1};
+    const struct wire_upload_key upload = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key foreign = {BASE_STR("bank/ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key unknown = {BASE_STR("shop/ipv"), BASE_STR("other"), 1};
     static const char *const good[] = {"{\"a\":1}", "{\"a\":2,\"b\":\"x\"}", "{\"a\":3}"};
     static const char *const third[] = {"{\"a\":1}", "{\"a\":2}", "{\"a\":\"3\"}"};
     static const char *const broken[] = {"{\"a\":1}", "{\"a\":"};
@@ -126,7 +126,7 @@ static void test_schemas(void **state)
     assert_int_equal(
         gw_tunnel_declare(
             rig.tunnel,
-            &(struct gw_upload){7, topic, 2,
+            &(struct gw_upload){7, upload, 2,
                                 BASE_STR("{\"fields\":{\"a\":\"integer\",\"b?\":{\"type\":"
                                          "\"string\",\"max\":4}}}")},
             &error),
@@ -134,13 +134,13 @@ static void test_schemas(void **state)
     assert_int_equal(
         gw_tunnel_declare(rig.tunnel, &(struct gw_upload){8, foreign, 2, BASE_STR("")}, &error),
         BASE_OK);
-    send_records(topic, good, 3, true);
+    send_records(upload, good, 3, true);
     assert_int_equal(rig.sink.waiting, 1);
-    send_records(topic, third, 3, false);
+    send_records(upload, third, 3, false);
     expect_reject(BASE_ERR_INVALID, 2);
-    send_records(topic, broken, 2, false);
+    send_records(upload, broken, 2, false);
     expect_reject(BASE_ERR_INVALID, 1);
-    send_records(topic, large, 1, false);
+    send_records(upload, large, 1, false);
     expect_reject(BASE_ERR_TOO_LARGE, 0);
     send_records(foreign, good, 1, false);
     expect_reject(BASE_ERR_DENIED, 0);
@@ -149,15 +149,15 @@ static void test_schemas(void **state)
     struct gw_tunnel_stats stats;
     gw_tunnel_stats(rig.tunnel, &stats);
     assert_int_equal(stats.unknown_total, 2);
-    send_records(topic, good, 1, true);
+    send_records(upload, good, 1, true);
     assert_int_equal(rig.sink.waiting, 2);
     // Of another class than it was declared for.
     assert_int_equal(
-        gw_tunnel_declare(rig.tunnel, &(struct gw_upload){7, topic, 1, BASE_STR("")}, &error),
+        gw_tunnel_declare(rig.tunnel, &(struct gw_upload){7, upload, 1, BASE_STR("")}, &error),
         BASE_OK);
-    send_records(topic, good, 1, false);
+    send_records(upload, good, 1, false);
     expect_reject(BASE_ERR_INVALID, 0);
-    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
+    const struct gw_upload_entry *found = gw_uploads_find(gw_tunnel_uploads(rig.tunnel), &upload);
     assert_int_equal(found->records, 4);
     assert_int_equal(found->rejected, 4);
 }
@@ -167,7 +167,7 @@ static void test_schemas(void **state)
 static void test_refused_records_are_told_together(void **state)
 {
     (void)state;
-    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key upload = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
     static const char *const mixed[] = {"{\"a\":1}", "{\"a\":\"x\"}", "{\"a\":2}", "{}", "[]"};
     static const char *const good[] = {"{\"a\":1}"};
     struct base_error error = {0};
@@ -177,12 +177,13 @@ static void test_refused_records_are_told_together(void **state)
     assert_int_equal(
         gw_tunnel_declare(
             rig.tunnel,
-            &(struct gw_upload){7, topic, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")}, &error),
+            &(struct gw_upload){7, upload, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")},
+            &error),
         BASE_OK);
     struct tunnel_rig_device first = device;
-    send_records(topic, mixed, 5, true);
-    send_records(topic, mixed, 3, true);
-    send_records(topic, good, 1, true);
+    send_records(upload, mixed, 5, true);
+    send_records(upload, mixed, 3, true);
+    send_records(upload, good, 1, true);
     for (uint32_t i = 0; i < 2; i++) {
         const uint8_t *bytes = expect(WIRE_TUNNEL_REJECT, &size);
         assert_int_equal(wire_tunnel_reject_parse(bytes, size, &told), BASE_OK);
@@ -191,7 +192,7 @@ static void test_refused_records_are_told_together(void **state)
         assert_int_equal(told.more, i == 0 ? 6 : 0);
     }
     assert_int_equal(rig.sink.waiting, 0);
-    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
+    const struct gw_upload_entry *found = gw_uploads_find(gw_tunnel_uploads(rig.tunnel), &upload);
     assert_int_equal(found->rejected, 4);
     assert_int_equal(found->records, 0);
     // The second comes again: it is refused again, and counted once.
@@ -202,22 +203,22 @@ static void test_refused_records_are_told_together(void **state)
     for (uint32_t i = 0; i < 3 * GW_TUNNEL_STRIKES_MAX; i++) {
         device = second;
         rig.mono_us += 1000000;
-        send_records(topic, mixed, 3, false);
+        send_records(upload, mixed, 3, false);
     }
     assert_int_equal(stream.status, BASE_OK);
     assert_false(stream.ended);
     assert_int_equal(found->rejected, 4);
-    send_records(topic, good, 1, true);
+    send_records(upload, good, 1, true);
     assert_int_equal(found->records, 1);
 }
 
-static void declare_integers(const struct wire_topic *topic)
+static void declare_integers(const struct wire_upload_key *upload)
 {
     struct base_error error = {0};
     assert_int_equal(
         gw_tunnel_declare(
             rig.tunnel,
-            &(struct gw_upload){7, *topic, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")},
+            &(struct gw_upload){7, *upload, 2, BASE_STR("{\"fields\":{\"a\":\"integer\"}}")},
             &error),
         BASE_OK);
 }
@@ -234,7 +235,7 @@ static void read_reject(struct wire_tunnel_reject *out)
 static void test_a_refusal_names_65_records(void **state)
 {
     (void)state;
-    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key upload = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
     static const uint32_t bad[] = {1, 2, 7, 40, 64, 65, 66, 70};
     const char *bodies[72];
     struct wire_tunnel_reject told;
@@ -247,24 +248,24 @@ static void test_a_refusal_names_65_records(void **state)
         mask |= bad[i] >= 2 && bad[i] <= 65 ? UINT64_C(1) << (bad[i] - 2) : 0;
     }
     start();
-    declare_integers(&topic);
-    send_records(topic, bodies, TEST_COUNT(bodies), false);
+    declare_integers(&upload);
+    send_records(upload, bodies, TEST_COUNT(bodies), false);
     read_reject(&told);
     assert_int_equal(told.record, 1);
     assert_true(told.more == mask);
-    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
+    const struct gw_upload_entry *found = gw_uploads_find(gw_tunnel_uploads(rig.tunnel), &upload);
     assert_int_equal(found->rejected, 6);
     // All bad: the mask is full.
     for (uint32_t i = 0; i < TEST_COUNT(bodies); i++) {
         bodies[i] = "{}";
     }
-    send_records(topic, bodies, TEST_COUNT(bodies), false);
+    send_records(upload, bodies, TEST_COUNT(bodies), false);
     read_reject(&told);
     assert_int_equal(told.record, 0);
     assert_true(told.more == UINT64_MAX);
     // Its very last record.
     bodies[0] = bodies[1] = "{\"a\":1}";
-    send_records(topic, bodies, 3, false);
+    send_records(upload, bodies, 3, false);
     read_reject(&told);
     assert_int_equal(told.record, 2);
     assert_true(told.more == 0);
@@ -276,7 +277,7 @@ static void test_a_refusal_names_65_records(void **state)
 static void test_an_older_device_hears_of_one_record(void **state)
 {
     (void)state;
-    const struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
+    const struct wire_upload_key upload = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
     static const char *const mixed[] = {"{\"a\":1}", "{}", "{\"a\":2}", "{}", "[]"};
     static const char *const rest[] = {"{\"a\":1}", "{\"a\":2}"};
     struct wire_tunnel_reject told;
@@ -288,10 +289,10 @@ static void test_an_older_device_hears_of_one_record(void **state)
     device.older = true;
     tunnel_rig_open(&rig, &stream, 0, DEVICE);
     tunnel_rig_greet(&stream, &device, &welcome);
-    declare_integers(&topic);
+    declare_integers(&upload);
     struct tunnel_rig_device first = device;
-    send_records(topic, mixed, 5, true);
-    send_records(topic, mixed, 5, true); // dropped without a word
+    send_records(upload, mixed, 5, true);
+    send_records(upload, mixed, 5, true); // dropped without a word
     read_reject(&told);
     assert_int_equal(told.number, first.next);
     assert_int_equal(told.record, 1);
@@ -302,8 +303,8 @@ static void test_an_older_device_hears_of_one_record(void **state)
     tunnel_rig_send(&stream, frame, size);
     size = tunnel_rig_loss(&device, 1, 1, WIRE_TUNNEL_LOSS_REJECTED, frame);
     tunnel_rig_send(&stream, frame, size);
-    send_records(topic, rest, 2, true);
-    const struct gw_topic *found = gw_topics_find(gw_tunnel_topics(rig.tunnel), &topic);
+    send_records(upload, rest, 2, true);
+    const struct gw_upload_entry *found = gw_uploads_find(gw_tunnel_uploads(rig.tunnel), &upload);
     assert_int_equal(found->records, 2);
     struct gw_tunnel_stats stats;
     gw_tunnel_stats(rig.tunnel, &stats);

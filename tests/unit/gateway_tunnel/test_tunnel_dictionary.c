@@ -89,13 +89,13 @@ static size_t event_payload(uint64_t person, uint8_t *out)
     while (left > 0 && ipv_device_next(&device, &event)) {
         left--;
     }
-    struct wire_topic topic = {BASE_STR("shop/behaviour"), BASE_STR("events"), 1};
+    struct wire_upload_key upload = {BASE_STR("shop/behaviour"), BASE_STR("events"), 1};
     struct wire_record record = {.format = WIRE_RECORD_JSON,
                                  .wall_ms = event.wall_ms,
                                  .bytes = (const uint8_t *)json,
                                  .size =
                                      (uint32_t)ipv_raw_json(device.id, &event, json, sizeof(json))};
-    assert_int_equal(wire_batch_encode(&topic, 1, &record, 1, out, PAYLOAD_MAX, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(&upload, 1, &record, 1, out, PAYLOAD_MAX, &size), BASE_OK);
     return size;
 }
 

@@ -208,7 +208,7 @@ static void offer_all(struct dev_tunnel *tunnel)
     for (uint32_t i = 0; i < RECORDS; i++) {
         struct wire_upload_record record = {
             .class_id = CLASS_ID,
-            .topic = {BASE_STR("shop"), BASE_STR("events"), 1},
+            .key = {BASE_STR("shop"), BASE_STR("events"), 1},
             .format = WIRE_RECORD_JSON,
             .wall_ms = 1795000000000 + i,
             .bytes = (const uint8_t *)world.expected[i],

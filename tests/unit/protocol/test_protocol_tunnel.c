@@ -9,13 +9,13 @@
 // The examples' batch: two records of one upload.
 static size_t make_payload(uint8_t *out)
 {
-    const struct wire_topic topic = {BASE_STR("shop/page-view"), BASE_STR("feature"), 3};
+    const struct wire_upload_key upload = {BASE_STR("shop/page-view"), BASE_STR("feature"), 3};
     const struct wire_record records[2] = {
         {0, WIRE_RECORD_JSON, 1790000000000, (const uint8_t *)"{\"dwell\":4}", 11},
         {0, WIRE_RECORD_JSON, 1790000001500, (const uint8_t *)"{\"dwell\":9}", 11},
     };
     size_t size = 0;
-    assert_int_equal(wire_batch_encode(&topic, 1, records, 2, out, BLOCK_MAX, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(&upload, 1, records, 2, out, BLOCK_MAX, &size), BASE_OK);
     return size;
 }
 
@@ -155,7 +155,7 @@ static const struct limit limits[] = {
     LIMIT(WIRE_TUNNEL_CHUNK_MAX),  LIMIT(WIRE_TUNNEL_RAW_MAX),    LIMIT(WIRE_TUNNEL_RECORDS_MAX),
     LIMIT(WIRE_TUNNEL_DICTS_MAX),  LIMIT(WIRE_TUNNEL_TEXT_MAX),   LIMIT(WIRE_TUNNEL_FIRST_CREDIT),
     LIMIT(WIRE_TUNNEL_NUMBER_MAX), LIMIT(WIRE_TUNNEL_CREDIT_MAX), LIMIT(WIRE_TUNNEL_DELAY_MS_MAX),
-    LIMIT(WIRE_BATCH_TOPICS_MAX),  LIMIT(WIRE_UPLOAD_NAME_MAX),   LIMIT(WIRE_RECORD_BYTES_MAX),
+    LIMIT(WIRE_BATCH_UPLOADS_MAX), LIMIT(WIRE_UPLOAD_NAME_MAX),   LIMIT(WIRE_RECORD_BYTES_MAX),
     LIMIT(WIRE_WALL_MS_MAX),
 };
 #undef LIMIT

@@ -306,11 +306,11 @@ static void records_out_of_bounds_are_not_produced(void **state)
     rig_boot(&device);
     static uint8_t body[DEV_TUNNEL_BATCH_MAX + 1];
     const struct wire_upload_record good = {
-        .class_id = 1, .topic = {BASE_STR("t"), BASE_STR("u"), 0}, .bytes = body, .size = 1};
+        .class_id = 1, .key = {BASE_STR("t"), BASE_STR("u"), 0}, .bytes = body, .size = 1};
     struct wire_upload_record rows[6] = {good, good, good, good, good, good};
     rows[0].class_id = WIRE_TUNNEL_CLASSES;
-    rows[1].topic.task = BASE_STR("T");
-    rows[2].topic.upload = BASE_STR("");
+    rows[1].key.task = BASE_STR("T");
+    rows[2].key.name = BASE_STR("");
     rows[3].format = WIRE_RECORD_FORMAT_END;
     rows[4].wall_ms = WIRE_WALL_MS_MAX + 1;
     rows[5].size = sizeof body;

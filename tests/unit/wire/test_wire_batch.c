@@ -10,8 +10,8 @@ static struct wire_record records[WIRE_TUNNEL_RECORDS_MAX + 1];
 static void bytes_are_as_documented(void **state)
 {
     (void)state;
-    const struct wire_topic topics[2] = {{BASE_STR("ipv"), BASE_STR("feature"), 3},
-                                         {BASE_STR("ui"), BASE_STR("e"), 258}};
+    const struct wire_upload_key uploads[2] = {{BASE_STR("ipv"), BASE_STR("feature"), 3},
+                                               {BASE_STR("ui"), BASE_STR("e"), 258}};
     const struct wire_record two[2] = {
         {1, WIRE_RECORD_JSON, 300, (const uint8_t *)"[]", 2},
         {0, WIRE_RECORD_EVENTS, 299, (const uint8_t *)"abc", 3},
@@ -20,19 +20,19 @@ static void bytes_are_as_documented(void **state)
                                      'e', 3, 0, 2,   'u', 'i', 1, 'e', 2,   1,   2,   0xac, 2,
                                      1,   0, 1, 2,   1,   2,   3, '[', ']', 'a', 'b', 'c'};
     size_t size = 0;
-    assert_int_equal(wire_batch_encode(topics, 2, two, 2, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(uploads, 2, two, 2, bytes, sizeof bytes, &size), BASE_OK);
     assert_int_equal(size, sizeof wanted);
     assert_memory_equal(bytes, wanted, sizeof wanted);
-    assert_int_equal(wire_batch_encode(topics, 2, two, 2, bytes, size - 1, &size),
+    assert_int_equal(wire_batch_encode(uploads, 2, two, 2, bytes, size - 1, &size),
                      BASE_ERR_TOO_LARGE);
     struct wire_batch batch;
     uint32_t bad = 0;
     assert_int_equal(wire_batch_parse(wanted, sizeof wanted, &batch, &bad), BASE_OK);
     struct wire_record record;
     assert_true(wire_batch_next(&batch, &record));
-    assert_true(record.topic == 1 && record.wall_ms == 300 && record.size == 2);
+    assert_true(record.upload == 1 && record.wall_ms == 300 && record.size == 2);
     assert_true(wire_batch_next(&batch, &record));
-    assert_true(record.topic == 0 && record.wall_ms == 299 && record.size == 3);
+    assert_true(record.upload == 0 && record.wall_ms == 299 && record.size == 3);
     assert_memory_equal(record.bytes, "abc", 3);
     assert_false(wire_batch_next(&batch, &record));
 }
@@ -41,7 +41,7 @@ static void inputs_are_checked(void **state)
 {
     (void)state;
     static const struct {
-        struct wire_topic topic;
+        struct wire_upload_key upload;
         struct wire_record record;
         enum base_status status;
     } rows[] = {
@@ -70,13 +70,13 @@ static void inputs_are_checked(void **state)
     size_t size = 0;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         enum base_status status =
-            wire_batch_encode(&rows[i].topic, 1, &rows[i].record, 1, bytes, sizeof bytes, &size);
+            wire_batch_encode(&rows[i].upload, 1, &rows[i].record, 1, bytes, sizeof bytes, &size);
         if (status != rows[i].status) {
             fail_msg("row %zu: %s instead of %s", i, base_status_name(status),
                      base_status_name(rows[i].status));
         }
     }
-    const struct wire_topic same[2] = {rows[0].topic, rows[0].topic};
+    const struct wire_upload_key same[2] = {rows[0].upload, rows[0].upload};
     assert_int_equal(wire_batch_encode(same, 2, &rows[0].record, 1, bytes, sizeof bytes, &size),
                      BASE_ERR_INVALID);
     assert_int_equal(wire_batch_encode(same, 0, &rows[0].record, 1, bytes, sizeof bytes, &size),
@@ -96,14 +96,14 @@ static void inputs_are_checked(void **state)
 static void the_bad_record_is_named(void **state)
 {
     (void)state;
-    const struct wire_topic topic = {BASE_STR("t"), BASE_STR("u"), 0};
+    const struct wire_upload_key upload = {BASE_STR("t"), BASE_STR("u"), 0};
     struct wire_record four[4] = {{.size = 1, .bytes = body},
                                   {.size = 1, .bytes = body},
                                   {.size = 1, .bytes = body},
                                   {.size = 1, .bytes = body}};
     size_t size = 0;
-    assert_int_equal(wire_batch_encode(&topic, 1, four, 4, bytes, sizeof bytes, &size), BASE_OK);
-    // version, topic count, topic (2 + 2 + 2), record count, time: columns begin at 10.
+    assert_int_equal(wire_batch_encode(&upload, 1, four, 4, bytes, sizeof bytes, &size), BASE_OK);
+    // version, upload count, upload (2 + 2 + 2), record count, time: columns begin at 10.
     const struct {
         size_t at;
         uint8_t value;
@@ -113,7 +113,7 @@ static void the_bad_record_is_named(void **state)
         {0, 2, BASE_ERR_UNSUPPORTED, WIRE_TUNNEL_NO_RECORD},
         {1, 65, BASE_ERR_TOO_LARGE, WIRE_TUNNEL_NO_RECORD},
         {8, 0, BASE_ERR_INVALID, WIRE_TUNNEL_NO_RECORD},
-        {10 + 2, 1, BASE_ERR_INVALID, 2},     // topic
+        {10 + 2, 1, BASE_ERR_INVALID, 2},     // upload
         {10 + 4 + 3, 9, BASE_ERR_INVALID, 3}, // format
         {10 + 8, 1, BASE_ERR_INVALID, 1},     // time before the epoch
         {10 + 11, 2, BASE_ERR_TRUNCATED, WIRE_TUNNEL_NO_RECORD},
@@ -141,21 +141,21 @@ static void random_batches_round_trip_and_survive_damage(void **state)
     (void)state;
     struct base_prng prng;
     test_seed(&prng);
-    static struct wire_sample_text names[2 * WIRE_BATCH_TOPICS_MAX];
-    struct wire_topic topics[WIRE_BATCH_TOPICS_MAX];
+    static struct wire_sample_text names[2 * WIRE_BATCH_UPLOADS_MAX];
+    struct wire_upload_key uploads[WIRE_BATCH_UPLOADS_MAX];
     for (unsigned round = 0; round < 200; round++) {
-        uint32_t topic_count =
-            1 + (uint32_t)base_prng_below(&prng, round % 10 == 0 ? WIRE_BATCH_TOPICS_MAX : 3);
-        for (uint32_t i = 0; i < topic_count; i++) {
-            topics[i].task = wire_sample_str(&prng, &names[2 * i], "abc019", 1 + round % 20);
-            topics[i].upload = wire_sample_str(&prng, &names[2 * i + 1], "xyz", 1 + round % 9);
-            topics[i].schema = (uint16_t)i; // unique
+        uint32_t upload_count =
+            1 + (uint32_t)base_prng_below(&prng, round % 10 == 0 ? WIRE_BATCH_UPLOADS_MAX : 3);
+        for (uint32_t i = 0; i < upload_count; i++) {
+            uploads[i].task = wire_sample_str(&prng, &names[2 * i], "abc019", 1 + round % 20);
+            uploads[i].name = wire_sample_str(&prng, &names[2 * i + 1], "xyz", 1 + round % 9);
+            uploads[i].schema = (uint16_t)i; // unique
         }
         uint32_t count = 1 + (uint32_t)base_prng_below(&prng, round % 10 == 0 ? 500 : 20);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = (uint32_t)base_prng_below(&prng, 1000);
             records[i] = (struct wire_record){
-                .topic = (uint32_t)base_prng_below(&prng, topic_count),
+                .upload = (uint32_t)base_prng_below(&prng, upload_count),
                 .format = (enum wire_record_format)base_prng_below(&prng, WIRE_RECORD_FORMAT_END),
                 .wall_ms = base_prng_next(&prng) >> (16 + base_prng_below(&prng, 48)),
                 .bytes = body + at,
@@ -164,7 +164,7 @@ static void random_batches_round_trip_and_survive_damage(void **state)
         }
         size_t size = 0;
         assert_int_equal(
-            wire_batch_encode(topics, topic_count, records, count, bytes, sizeof bytes, &size),
+            wire_batch_encode(uploads, upload_count, records, count, bytes, sizeof bytes, &size),
             BASE_OK);
         struct wire_batch batch;
         uint32_t bad = 0;
@@ -173,7 +173,7 @@ static void random_batches_round_trip_and_survive_damage(void **state)
         for (uint32_t i = 0; i < count; i++) {
             struct wire_record back;
             assert_true(wire_batch_next(&batch, &back));
-            assert_int_equal(back.topic, records[i].topic);
+            assert_int_equal(back.upload, records[i].upload);
             assert_int_equal(back.format, records[i].format);
             assert_true(back.wall_ms == records[i].wall_ms);
             assert_int_equal(back.size, records[i].size);
