@@ -17,5 +17,5 @@ enum sim_exchange_kind sim_exchange_kind_of(struct base_str path)
     if (base_str_starts(path, BASE_STR("/v1/meta/"))) {
         return SIM_EXCHANGE_META;
     }
-    return base_str_equal(path, BASE_STR("/v1/push")) ? SIM_EXCHANGE_PUSH : SIM_EXCHANGE_OTHER;
+    return base_str_equal(path, BASE_STR("/v1/push")) ? SIM_EXCHANGE_HINTS : SIM_EXCHANGE_OTHER;
 }

@@ -14,7 +14,7 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_CHECKIN,
     SIM_EXCHANGE_BLOB,
     SIM_EXCHANGE_REPORT,
-    SIM_EXCHANGE_PUSH,
+    SIM_EXCHANGE_HINTS,
     SIM_EXCHANGE_TUNNEL,
     SIM_EXCHANGE_META, // roots, timestamp, snapshots
     SIM_EXCHANGE_ENROL,

@@ -224,7 +224,7 @@ static bool is_served(const struct gw_h1_door *door, struct base_str path)
 {
     const char *mark = memchr(path.data, '?', path.size);
     struct base_str bare = {path.data, mark != NULL ? (size_t)(mark - path.data) : path.size};
-    const struct gw_route *route = gw_route_find(door->conn->worker->core, bare);
+    const struct gw_route *route = gw_route_find(door->conn->worker->svc, bare);
     return route != NULL && (route->flags & GW_ROUTE_HTTP1) != 0;
 }
 

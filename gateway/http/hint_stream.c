@@ -89,7 +89,7 @@ enum base_status gw_hint_stream_open(struct gw_stream *stream)
     hints->finishing = conn->draining;
     stream->hints = hints;
     gw_stream_stays(stream);
-    gw_worker_subscribe(conn->worker->core, exchange, &hints->hint);
+    gw_worker_subscribe(conn->worker->svc, exchange, &hints->hint);
     return BASE_OK;
 }
 
@@ -99,7 +99,7 @@ void gw_hint_stream_close(struct gw_stream *stream)
     if (hints == NULL) {
         return;
     }
-    gw_worker_unsubscribe(stream->conn->worker->core, &hints->hint);
+    gw_worker_unsubscribe(stream->conn->worker->svc, &hints->hint);
     for (uint32_t i = 0; i < hints->pending_count; i++) {
         gw_hint_text_unref(hints->pending[i]);
     }

@@ -268,7 +268,7 @@ static bool prove_again(struct gw_proxy_exchange *exchange)
     struct gw_stream_work *work = exchange->work;
     struct gw_head head = {0};
     if (work->head.proof == GW_PROOF_NONE ||
-        gw_core_prove(exchange->proxy->worker->core, &work->exchange, &head)) {
+        gw_core_prove(exchange->proxy->worker->svc, &work->exchange, &head)) {
         return true;
     }
     exchange->broken = true;
@@ -391,7 +391,7 @@ static enum base_status write_request(struct gw_proxy_exchange *exchange)
     const struct gw_request *request = &exchange->work->exchange.request;
     struct gw_http_worker *worker = exchange->proxy->worker;
     char text[GW_PROVEN_TEXT_MAX];
-    struct base_str proven = gw_core_proven_text(worker->core, &exchange->work->head, text);
+    struct base_str proven = gw_core_proven_text(worker->svc, &exchange->work->head, text);
     BASE_TRY(gw_proxy_request_head(exchange->work, exchange->proxy->upstream.host, proven,
                                    exchange->request));
     bool ok = !has_body(exchange) || evbuffer_add_reference(exchange->request, request->body,

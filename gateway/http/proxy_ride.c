@@ -46,7 +46,7 @@ void gw_proxy_ride_start(struct gw_stream_work *work)
     ride->exchange.finish = finish;
     work->ride = ride;
     work->worker->unfinished++;
-    gw_worker_ride_report(work->worker->core, &ride->exchange);
+    gw_worker_ride_report(work->worker->svc, &ride->exchange);
 }
 
 bool gw_proxy_ride_abandon(struct gw_stream_work *work)
@@ -87,14 +87,14 @@ struct gw_proxy_said gw_proxy_ride_reply(struct gw_stream_work *work)
         {{"refused", 7}, {0}, {"report", 6}},
         {{"checkin, refused", 16}, {"checkin", 7}, {"checkin, report", 15}},
     };
-    struct gw_worker *core = work->worker->core;
+    struct gw_worker *svc = work->worker->svc;
     const struct gw_request *request = &work->exchange.request;
     struct gw_proxy_said said = {{0}, {0}};
     if (gw_request_rides(request)) {
-        bool checkin = gw_worker_ride_answer(core, &work->arena, request, &said.offer);
+        bool checkin = gw_worker_ride_answer(svc, &work->arena, request, &said.offer);
         said.ride = answer(work, words[checkin][reported(work->ride) + 1]);
     } else if (request->device.size > 0 && request->profile.size > 0) {
-        said.offer = gw_worker_offer_header(core, &work->arena, request);
+        said.offer = gw_worker_offer_header(svc, &work->arena, request);
     }
     return said;
 }

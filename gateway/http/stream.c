@@ -253,7 +253,7 @@ static void finish(struct gw_exchange *exchange)
     struct gw_stream *stream = work->stream;
     base_check(stream != NULL);
     base_check(stream->state == GW_STREAM_HANDLING);
-    gw_worker_latency(worker->core, base_clock_mono_us() - work->began_us);
+    gw_worker_latency(worker->svc, base_clock_mono_us() - work->began_us);
     stream->conn->proven = stream->conn->proven || exchange->proven;
     gw_stream_commit(stream);
     gw_conn_mark(stream->conn);
@@ -274,7 +274,7 @@ void gw_stream_hand_over(struct gw_stream *stream)
     }
     work->exchange.finish = finish;
     worker->unfinished++;
-    gw_core_handle(worker->core, &work->exchange);
+    gw_core_handle(worker->svc, &work->exchange);
 }
 
 void gw_stream_request_done(struct gw_stream *stream)

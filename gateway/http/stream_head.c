@@ -168,7 +168,7 @@ void gw_stream_headers_done(struct gw_stream *stream)
         return;
     }
     struct gw_head head = {0};
-    if (work->forward && !gw_core_prove(worker->core, exchange, &work->head)) {
+    if (work->forward && !gw_core_prove(worker->svc, exchange, &work->head)) {
         gw_stream_commit(stream);
         return;
     }
@@ -176,7 +176,7 @@ void gw_stream_headers_done(struct gw_stream *stream)
         head = work->head;
     } else if (stream->request_done) {
         return; // nothing is to come: the answer is for gw_stream_request_done
-    } else if (!gw_core_head(worker->core, exchange, &head)) {
+    } else if (!gw_core_head(worker->svc, exchange, &head)) {
         gw_stream_hand_over(stream); // refused, or the body says nothing
         return;
     }

@@ -117,7 +117,7 @@ static void set_path(struct gw_stream *stream, struct base_str value)
         request->query = (struct base_str){mark + 1, whole.size - request->path.size - 1};
     }
     work->path_seen = true;
-    work->exchange.route = gw_route_find(stream->conn->worker->core, request->path);
+    work->exchange.route = gw_route_find(stream->conn->worker->svc, request->path);
     work->forward = work->exchange.route == NULL;
 }
 

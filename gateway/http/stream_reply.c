@@ -288,7 +288,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
         gw_proxy_ride_problem(work);
     }
     if (!work->forward) {
-        gw_core_refused(stream->conn->worker->core, &work->exchange);
+        gw_core_refused(stream->conn->worker->svc, &work->exchange);
     }
     gw_stream_commit(stream);
 }

@@ -127,7 +127,7 @@ enum base_status gw_tunnel_stream_open(struct gw_stream *stream)
     // Not more than its window is under way; all that comes is taken at once.
     (void)nghttp2_session_set_local_window_size(conn->session, NGHTTP2_FLAG_NONE, stream->id,
                                                 WINDOW_BYTES);
-    gw_worker_watch_tunnel(worker->core, exchange->reply.device, &tunnel->watch);
+    gw_worker_watch_tunnel(worker->svc, exchange->reply.device, &tunnel->watch);
     return BASE_OK;
 }
 
@@ -137,7 +137,7 @@ void gw_tunnel_stream_close(struct gw_stream *stream)
     if (tunnel == NULL) {
         return;
     }
-    gw_worker_unwatch_tunnel(stream->conn->worker->core, &tunnel->watch);
+    gw_worker_unwatch_tunnel(stream->conn->worker->svc, &tunnel->watch);
     gw_session_close(tunnel->session);
     base_fifo_done(&tunnel->out);
     free(tunnel->held);

@@ -432,7 +432,7 @@ static enum base_status set_up(struct gw_http_worker *worker,
         status = gw_body_budget_new(&worker->budget);
     }
     if (status == BASE_OK) {
-        status = gw_worker_new(options->core, worker, post, &worker->core);
+        status = gw_worker_new(options->core, worker, post, &worker->svc);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "worker %u: %s", options->index,
@@ -445,9 +445,9 @@ static enum base_status set_up(struct gw_http_worker *worker,
                                   base_status_text(status));
         }
     }
-    worker->stats = gw_worker_transport_stats(worker->core);
-    gw_worker_on_hint(worker->core, gw_hint_stream_write, gw_hint_stream_end, worker);
-    gw_worker_on_tunnel_end(worker->core, gw_tunnel_stream_revoked, worker);
+    worker->stats = gw_worker_transport_stats(worker->svc);
+    gw_worker_on_hint(worker->svc, gw_hint_stream_write, gw_hint_stream_end, worker);
+    gw_worker_on_tunnel_end(worker->svc, gw_tunnel_stream_revoked, worker);
     if (options->config->upstream[0] != '\0') {
         return gw_proxy_new(worker, options->config->upstream, &options->config->proxy,
                             &worker->proxy, error);
@@ -557,7 +557,7 @@ void gw_http_worker_free(struct gw_http_worker *worker)
     if (worker->tunnel != NULL) {
         gw_tunnel_worker_free(worker->tunnel);
     }
-    gw_worker_free(worker->core);
+    gw_worker_free(worker->svc);
     if (worker->mailbox_event != NULL) {
         event_free(worker->mailbox_event);
     }

@@ -63,7 +63,7 @@ struct gw_http_worker {
     pthread_t thread;
     bool started; // the thread was; it is joined in free
     bool has_tls;
-    struct gw_worker *core;
+    struct gw_worker *svc;
     struct gw_tunnel_worker *tunnel; // NULL: no tunnel
     struct gw_transport_stats *stats;
     struct gw_peer_table *peers;   // shared by all workers

@@ -143,7 +143,7 @@ static const struct gw_route routes[] = {
     {BEGINS(GW_BLOB_PATH), GW_ROUTE_GET, 0, GW_FOR_DEVICES, GW_BODY_SMALL, 0, gw_blob_handle, NULL},
     {BEGINS("/v1/exclusive/"), GW_ROUTE_GET, 0, GW_FOR_ONE_DEVICE, GW_BODY_SMALL, 0,
      gw_exclusive_handle, NULL},
-    {IS("/v1/push"), GW_ROUTE_GET, 0, GW_FOR_DEVICES, GW_BODY_SMALL, 0, gw_push_handle, NULL},
+    {IS("/v1/push"), GW_ROUTE_GET, 0, GW_FOR_DEVICES, GW_BODY_SMALL, 0, gw_hints_handle, NULL},
     {IS("/v1/tunnel"), GW_ROUTE_POST, TUNNEL_FLAGS, GW_FOR_DEVICES, GW_BODY_SMALL, 0,
      gw_tunnel_handle, NULL},
     {IS("/v1/enroll"), GW_ROUTE_POST, 0, GW_FOR_ENROLMENT, GW_BODY_SMALL, 0, gw_enroll_handle,

@@ -89,7 +89,7 @@ void connection_fuzz_run(const uint8_t *data, size_t size)
     for (int i = 0; i < ROUNDS; i++) {
         base_check(event_base_loop(worker->base, EVLOOP_NONBLOCK) >= 0);
     }
-    (void)stub_core_let_go(worker->core);
+    (void)stub_core_let_go(worker->svc);
     base_check(worker->conns == NULL && worker->unfinished == 0);
     base_check(stub_tunnel_counts.open == 0);
     base_check(gw_peer_table_total(worker->peers) == 0);

@@ -112,7 +112,7 @@ int stream_rig_tear_down(void **state)
     assert_int_equal(rig->worker->unfinished, 0);
     assert_int_equal(rig->worker->body_bytes, 0);
     assert_int_equal(rig->worker->stats->streams_open, 0);
-    assert_int_equal(gw_worker_hint_count(rig->worker->core), 0);
+    assert_int_equal(gw_worker_hint_count(rig->worker->svc), 0);
     assert_int_equal(stub_tunnel_counts.open, 0);
     gw_http_worker_free(rig->worker);
     gw_tunnel_free(rig->tunnel);

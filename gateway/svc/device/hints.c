@@ -21,7 +21,7 @@
 
 #define HELLO "event: hello\ndata: {}\n\n"
 
-void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+void gw_hints_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
     const char *problem = NULL;

@@ -7,7 +7,7 @@
 struct gw_exchange;
 struct gw_worker;
 
-void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_hints_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 // The worker has a new plan: wakes the others when it was the last, who may wait for it.
 void gw_hints_plan_taken(struct gw_worker *worker);
 // Walks the hint streams slice by slice; wakes the worker again when there is more.

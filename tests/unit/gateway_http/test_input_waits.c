@@ -53,7 +53,7 @@ static void test_more_than_there_is_room_for(void **state)
     }
     assert_false(is_read(conn));
     assert_int_equal(rig->seen_bytes, 0);
-    assert_true(stub_core_let_go(rig->worker->core));
+    assert_true(stub_core_let_go(rig->worker->svc));
     gw_http_worker_flush(rig->worker);
     for (int i = 0; i < 100000 && answers(rig) < 100; i++) {
         stream_rig_turn(rig);
@@ -69,7 +69,7 @@ static void test_nothing_more_to_come(void **state)
     stream_rig_turn(rig);
     assert_ptr_equal(rig->worker->conns, conn); // its request is still under way
     assert_false(is_read(conn));
-    assert_true(stub_core_let_go(rig->worker->core));
+    assert_true(stub_core_let_go(rig->worker->svc));
     gw_http_worker_flush(rig->worker);
     stream_rig_turn(rig);
     assert_int_equal(answers(rig), 1);

@@ -61,12 +61,12 @@ static void test_a_hint_stream_keeps_no_request(void **state)
     stream_rig_request(rig, 1, "/v1/push", END_STREAM);
     assert_int_equal(rig->worker->work_pool_count, 1);
     assert_int_equal(rig->worker->stream_pool_count, 0);
-    assert_int_equal(gw_worker_hint_count(rig->worker->core), 1);
+    assert_int_equal(gw_worker_hint_count(rig->worker->svc), 1);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_DATA, 1), 1);
     stream_rig_request(rig, 3, "/test/hint", END_STREAM);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_DATA, 1), 2);
     stream_rig_frame(rig, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\x08", 4);
-    assert_int_equal(gw_worker_hint_count(rig->worker->core), 0);
+    assert_int_equal(gw_worker_hint_count(rig->worker->svc), 0);
 }
 
 static void test_a_stream_that_goes_while_the_core_works(void **state)
@@ -77,7 +77,7 @@ static void test_a_stream_that_goes_while_the_core_works(void **state)
     stream_rig_frame(rig, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\x08", 4);
     assert_int_equal(rig->worker->stats->streams_open, 0);
     assert_int_equal(rig->worker->work_pool_count, 0); // the core still has it
-    assert_true(stub_core_let_go(rig->worker->core));
+    assert_true(stub_core_let_go(rig->worker->svc));
     assert_int_equal(rig->worker->work_pool_count, 1);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 0);
 }
@@ -94,7 +94,7 @@ static void test_a_connection_that_goes_while_the_core_works(void **state)
     assert_null(rig->worker->conns);
     assert_int_equal(rig->worker->unfinished, 1);
     assert_int_equal(rig->worker->body_bytes, 0);
-    assert_true(stub_core_let_go(rig->worker->core));
+    assert_true(stub_core_let_go(rig->worker->svc));
     rig->seen_bytes = 0;
     stream_rig_connect(rig);
     stream_rig_request(rig, 1, "/v1/checkin", END_STREAM);
@@ -106,7 +106,7 @@ static void test_a_late_answer_goes_out(void **state)
     struct stream_rig *rig = *state;
     stream_rig_request(rig, 1, "/test/held", END_STREAM);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 0);
-    assert_true(stub_core_let_go(rig->worker->core));
+    assert_true(stub_core_let_go(rig->worker->svc));
     gw_http_worker_flush(rig->worker);
     stream_rig_turn(rig);
     assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 1);
@@ -224,7 +224,7 @@ static void test_a_drain_tells_tunnels_and_ends_them(void **state)
     stream_rig_turn(rig);
     assert_int_equal(stream_rig_body(rig, 1), 5); // told, and still there
     assert_int_equal(stub_tunnel_counts.open, 1);
-    assert_int_equal(gw_worker_hint_count(rig->worker->core), 0);
+    assert_int_equal(gw_worker_hint_count(rig->worker->svc), 0);
     rig->worker->drain_from_ms -= 5000; // its time is over
     assert_int_equal(event_base_loop(rig->worker->base, EVLOOP_ONCE), 0);
     stream_rig_turn(rig);
