@@ -5,6 +5,8 @@
 // nobody can change them.
 #include "runner/runner_channel.h"
 
+#include "base/os/write_all.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -35,18 +37,7 @@ enum base_status dev_runner_frame_send(uint8_t *frame, uint32_t kind, size_t siz
 {
     dev_runner_head_write(frame, kind, size);
     size += DEV_RUNNER_HEAD_BYTES;
-    while (size > 0) {
-        ssize_t put = write(DEV_RUNNER_FD, frame, size);
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return BASE_ERR_CLOSED;
-        }
-        frame += put;
-        size -= (size_t)put;
-    }
-    return BASE_OK;
+    return base_write_all(DEV_RUNNER_FD, frame, size) == BASE_OK ? BASE_OK : BASE_ERR_CLOSED;
 }
 
 enum base_status dev_runner_frame_receive(uint32_t kind, uint8_t *out, size_t capacity,

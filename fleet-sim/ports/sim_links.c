@@ -7,12 +7,13 @@
 
 #include "base/prng.h"
 #include "model/wheel.h"
+#include "posix/posix_request.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define HEADERS_MAX 8
+#define HEADERS_MAX (DEV_RIDE_HEADERS_MAX + 2 + POSIX_REQUEST_HEADERS_MAX)
 #define BEARER_MAX  300
 #define FAULT_MAX   200
 
@@ -269,7 +270,7 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     }
     struct h2_header headers[HEADERS_MAX];
     uint32_t count = 0;
-    char range[40];
+    struct posix_request_text text;
     if (exchange->ride == NULL) {
         headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
     }
@@ -287,18 +288,7 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
         headers[count++] =
             (struct h2_header){BASE_STR("authorization"), base_str_of(links->bearer)};
     }
-    if (request->profile.size > 0) {
-        headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
-    }
-    if (request->nonce.size > 0) {
-        headers[count++] = (struct h2_header){BASE_STR("walle-nonce"), request->nonce};
-    }
-    if (request->range_from > 0) {
-        int size =
-            snprintf(range, sizeof(range), "bytes=%llu-", (unsigned long long)request->range_from);
-        headers[count++] =
-            (struct h2_header){BASE_STR("range"), {range, size > 0 ? (size_t)size : 0}};
-    }
+    count += posix_request_headers(request, &text, headers + count);
     struct h2_request translated = {
         .method = request->method == DEV_METHOD_POST ? BASE_STR("POST") : BASE_STR("GET"),
         .path = request->path,
@@ -312,13 +302,6 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     return BASE_OK;
 }
 
-// What a class is worth, as on a phone (posix_tunnel.c).
-static const struct {
-    struct base_str priority;
-    uint16_t weight;
-} ranks[WIRE_TUNNEL_CLASSES] = {
-    {{"u=0", 3}, 256}, {{"u=1", 3}, 128}, {{"u=4", 3}, 16}, {{"u=7", 3}, 4}};
-
 static enum base_status open_stream(void *ctx, struct sim_exchange *exchange,
                                     struct base_str device, uint8_t class_id)
 {
@@ -327,8 +310,9 @@ static enum base_status open_stream(void *ctx, struct sim_exchange *exchange,
     if (link == NULL) {
         return BASE_ERR_CLOSED;
     }
+    const struct posix_tunnel_rank rank = posix_tunnel_rank(class_id);
     const struct h2_header headers[] = {{BASE_STR("walle-device"), device},
-                                        {BASE_STR("priority"), ranks[class_id].priority},
+                                        {BASE_STR("priority"), rank.priority},
                                         {BASE_STR("walle-credential"), exchange->credential}};
     struct h2_request request = {
         .method = BASE_STR("POST"),
@@ -336,7 +320,7 @@ static enum base_status open_stream(void *ctx, struct sim_exchange *exchange,
         .headers = headers,
         .header_count = exchange->credential.size > 0 ? 3 : 2,
         .open_body = true,
-        .weight = ranks[class_id].weight,
+        .weight = rank.weight,
     };
     BASE_TRY(h2_client_request(link->client, &request, exchange, &exchange->stream));
     exchange->link = link;

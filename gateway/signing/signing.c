@@ -6,6 +6,7 @@
 #include "signing/signing.h"
 
 #include "base/os/private_file.h"
+#include "ed25519/ed25519_verify.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -272,16 +273,7 @@ enum base_status signing_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYT
                                 const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     (void)ctx;
-    EVP_PKEY *pkey =
-        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, WIRE_PUBLIC_KEY_BYTES);
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool ok = pkey != NULL && context != NULL &&
-              EVP_DigestVerifyInit(context, NULL, NULL, NULL, pkey) == 1 &&
-              EVP_DigestVerify(context, signature, WIRE_SIGNATURE_BYTES, message, size) == 1;
-
-    EVP_MD_CTX_free(context);
-    EVP_PKEY_free(pkey);
-    return ok ? BASE_OK : BASE_ERR_SIGNATURE;
+    return ed25519_verify(key, message, size, signature);
 }
 
 struct wire_verifier signing_verifier(void)

@@ -11,6 +11,7 @@
 
 #include "base/cursor.h"
 #include "base/os/regular_file.h"
+#include "base/os/write_all.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -110,20 +111,10 @@ enum base_status gw_store_files_open(struct gw_store *store, struct base_error *
     return empty_tmp(path, error);
 }
 
-static enum base_status write_all(int fd, const uint8_t *bytes, size_t size)
+static enum base_status write_durably(int fd, const uint8_t *bytes, size_t size)
 {
-    while (size > 0) {
-        ssize_t wrote = write(fd, bytes, size);
-        if (wrote < 0 && errno == EINTR) {
-            continue;
-        }
-        if (wrote < 0) {
-            return gw_store_status(errno);
-        }
-        bytes += wrote;
-        size -= (size_t)wrote;
-    }
-    return fsync(fd) == 0 ? BASE_OK : gw_store_status(errno);
+    bool durable = base_write_all(fd, bytes, size) == BASE_OK && fsync(fd) == 0;
+    return durable ? BASE_OK : gw_store_status(errno);
 }
 
 static enum base_status sync_dir(const char *path)
@@ -162,7 +153,7 @@ static enum base_status write_file(struct gw_store *store, const struct wire_sha
     if (fd < 0) {
         return gw_store_status(errno);
     }
-    enum base_status status = write_all(fd, bytes, size);
+    enum base_status status = write_durably(fd, bytes, size);
     close(fd);
     if (status == BASE_OK && rename(temp, path) != 0) {
         status = gw_store_status(errno);

@@ -49,6 +49,7 @@ MODULES = {
     "device/vm": "vm",
     "device/runner": "runner",
     "device/port/h2": "h2",
+    "device/port/ed25519": "ed25519",
     "device/port/lines": "lines",
     "device/port/mem": "mem",
     "device/port": "port",
@@ -81,9 +82,10 @@ USES = {
     "vm": ["base", "wire", "engine", "pipeline", "model"],
     "runner": ["base", "wire", "engine", "pipeline", "model", "vm"],
     "h2": ["base"],
+    "ed25519": ["base", "wire"],
     "lines": ["base", "pipeline"],
     "mem": ["base", "wire", "pipeline", "device", "port"],
-    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2"],
+    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "ed25519"],
     "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "lines", "mem"],
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
@@ -91,7 +93,7 @@ USES = {
     "api": ["base", "wire", "policy", "store", "svc", "gateway-tunnel", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
     "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi"],
-    "signing": ["base", "wire"],
+    "signing": ["base", "wire", "ed25519"],
     "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "gateway-tunnel"],
     "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "store", "svc", "gateway-tunnel", "api"],
     "bench": None,  # anything
@@ -420,7 +422,7 @@ class Tidy:
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
         names = {"device-core": "device", "device-wire": "wire", "device-vm": "vm", "device-runner": "runner", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "fleet-tunnel": "fleet", "device-crypto": "port", "device-mem": "mem", "device-posix": "port", "device-zstd": "port", "device-lines": "lines",
-                 "device-h2": "h2", "gateway-svc": "svc", "gateway-store": "store", "gateway-signing": "signing", "gateway-cli": "cli", "gateway-api": "api", "gateway-http": "http",
+                 "device-h2": "h2", "device-ed25519": "ed25519", "gateway-svc": "svc", "gateway-store": "store", "gateway-signing": "signing", "gateway-cli": "cli", "gateway-api": "api", "gateway-http": "http",
                  "gateway-ddi": "ddi", "gateway-schema": "gateway-tunnel"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
             module = names.get(found.group(1), found.group(1))

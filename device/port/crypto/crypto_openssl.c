@@ -8,7 +8,8 @@
 
 #include "device/port.h"
 
-#include <openssl/evp.h>
+#include "ed25519/ed25519_verify.h"
+
 #include <openssl/sha.h>
 
 _Static_assert(sizeof(SHA256_CTX) <= sizeof(struct dev_hash_state), "the state holds a SHA-256");
@@ -43,15 +44,7 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     (void)ctx;
-    EVP_PKEY *public =
-        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, WIRE_PUBLIC_KEY_BYTES);
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool good = public != NULL && context != NULL &&
-                EVP_DigestVerifyInit(context, NULL, NULL, NULL, public) == 1 &&
-                EVP_DigestVerify(context, signature, WIRE_SIGNATURE_BYTES, message, size) == 1;
-    EVP_MD_CTX_free(context);
-    EVP_PKEY_free(public);
-    return good ? BASE_OK : BASE_ERR_SIGNATURE;
+    return ed25519_verify(key, message, size, signature);
 }
 
 const struct dev_crypto_port *dev_crypto_openssl(void)

@@ -6,6 +6,7 @@
 #include "posix/posix_http.h"
 
 #include "posix/posix_errand.h"
+#include "posix/posix_request.h"
 
 #include "base/check.h"
 
@@ -13,11 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXCHANGES_MAX   8
-#define HOST_MAX        256
-#define HEADERS_MAX     7
-#define RANGE_MAX       40
-#define DICTIONARY_TEXT (BASE_B64_ENCODED(WIRE_SHA256_BYTES) + 3)
+#define EXCHANGES_MAX 8
+#define HOST_MAX      256
+#define HEADERS_MAX   (2 + POSIX_REQUEST_HEADERS_MAX) // device, credential
 
 struct exchange {
     struct h2_client *client; // NULL: free
@@ -192,34 +191,12 @@ static struct exchange *exchange_free_one(struct posix_http *http)
     return NULL;
 }
 
-// A byte sequence of RFC 8941: ":" base64 with its padding ":".
-static void dictionary_text(const struct wire_sha256 *digest, char out[DICTIONARY_TEXT])
-{
-    size_t size = base_b64_encode(digest->bytes, WIRE_SHA256_BYTES, out + 1);
-    for (size_t i = 1; i <= size; i++) {
-        out[i] = out[i] == '-' ? '+' : out[i];
-        out[i] = out[i] == '_' ? '/' : out[i];
-    }
-    out[0] = ':';
-    out[size + 1] = '=';
-    out[size + 2] = ':';
-}
-
-static struct base_str codings_text(uint32_t codings)
-{
-    if (codings == DEV_DELTA_DCZ) {
-        return BASE_STR("dcz");
-    }
-    return codings == DEV_DELTA_PIECES ? BASE_STR("wdelta") : BASE_STR("wdelta, dcz");
-}
-
 static enum base_status start(void *ctx, uint32_t id, const struct dev_request *request)
 {
     struct posix_http *http = ctx;
     struct exchange *exchange = exchange_free_one(http);
     struct h2_header headers[HEADERS_MAX];
-    char range[RANGE_MAX];
-    char dictionary[DICTIONARY_TEXT];
+    struct posix_request_text text;
     uint32_t count = 0;
     if (exchange == NULL) {
         return BASE_ERR_LIMIT;
@@ -230,24 +207,7 @@ static enum base_status start(void *ctx, uint32_t id, const struct dev_request *
         headers[count++] =
             (struct h2_header){BASE_STR("walle-credential"), http->options.credential};
     }
-    if (request->profile.size > 0) {
-        headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
-    }
-    if (request->nonce.size > 0) {
-        headers[count++] = (struct h2_header){BASE_STR("walle-nonce"), request->nonce};
-    }
-    if (request->range_from > 0) {
-        int size =
-            snprintf(range, sizeof(range), "bytes=%llu-", (unsigned long long)request->range_from);
-        headers[count++] = (struct h2_header){BASE_STR("range"), {range, (size_t)size}};
-    }
-    if (request->dictionary != NULL) {
-        dictionary_text(request->dictionary, dictionary);
-        headers[count++] =
-            (struct h2_header){BASE_STR("accept-encoding"), codings_text(request->delta_codings)};
-        headers[count++] =
-            (struct h2_header){BASE_STR("available-dictionary"), {dictionary, sizeof(dictionary)}};
-    }
+    count += posix_request_headers(request, &text, headers + count);
     struct h2_request out = {
         .method = request->method == DEV_METHOD_POST ? BASE_STR("POST") : BASE_STR("GET"),
         .path = request->path,

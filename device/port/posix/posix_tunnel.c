@@ -4,6 +4,7 @@
 #include "posix/posix_tunnel.h"
 
 #include "posix/posix_http.h"
+#include "posix/posix_request.h"
 
 #include "tunnel/tunnel.h"
 #include "wire/digest.h"
@@ -61,13 +62,6 @@ static void on_end(void *ctx, uint32_t stream, enum base_status status)
 
 // ---- The port
 
-// What a class is worth: for the gateway in the terms of RFC 9218, for what is sent as a weight.
-static const struct {
-    struct base_str priority;
-    uint16_t weight;
-} ranks[WIRE_TUNNEL_CLASSES] = {
-    {{"u=0", 3}, 256}, {{"u=1", 3}, 128}, {{"u=4", 3}, 16}, {{"u=7", 3}, 4}};
-
 static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id)
 {
     struct posix_tunnel *self = ctx;
@@ -76,11 +70,12 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
     }
     self->status[stream] = 0;
     self->retry_after_s[stream] = 0;
+    const struct posix_tunnel_rank rank = posix_tunnel_rank(class_id);
     const struct posix_duplex_request request = {
         .path = BASE_STR("/v1/tunnel"),
         .device = {self->device, WIRE_DEVICE_HEX},
-        .priority = ranks[class_id].priority,
-        .weight = ranks[class_id].weight,
+        .priority = rank.priority,
+        .weight = rank.weight,
     };
     return posix_http_duplex_open(self->http, stream, &request);
 }

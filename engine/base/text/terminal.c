@@ -4,6 +4,7 @@
 // This is state of the process, like the streams themselves: one guard for each of the two.
 #include "base/text/terminal.h"
 
+#include "base/os/write_all.h"
 #include "base/visible.h"
 
 #include <errno.h>
@@ -25,20 +26,9 @@ struct guard {
 
 static struct guard guards[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
 
-static bool write_all(int fd, const char *bytes, size_t size)
+static bool write_out(int fd, const void *bytes, size_t size)
 {
-    while (size > 0) {
-        ssize_t step = write(fd, bytes, size);
-        if (step < 0 && errno == EINTR) {
-            continue;
-        }
-        if (step <= 0) {
-            return false;
-        }
-        bytes += step;
-        size -= (size_t)step;
-    }
-    return true;
+    return base_write_all(fd, bytes, size) == BASE_OK;
 }
 
 // Shows as much of `bytes` as is whole; the rest, less than a character, waits for the next call.
@@ -57,14 +47,14 @@ static bool show(struct guard *guard, const uint8_t *bytes, size_t size, size_t 
         at += taken;
         filled += shown;
         if (filled > CHUNK_BYTES - BASE_VISIBLE_MAX) {
-            if (!write_all(guard->fd, chunk, filled)) {
+            if (!write_out(guard->fd, chunk, filled)) {
                 return false;
             }
             filled = 0;
         }
     }
     *out_taken = at;
-    return write_all(guard->fd, chunk, filled);
+    return write_out(guard->fd, chunk, filled);
 }
 
 // Completes the pending character with the first new bytes. Takes none when none is pending.
@@ -91,7 +81,7 @@ static ssize_t guard_write(void *cookie, const char *text, size_t size)
     size_t used = 0;
     size_t taken = 0;
     if (guard->own) {
-        return write_all(guard->fd, text, size) ? (ssize_t)size : 0;
+        return write_out(guard->fd, text, size) ? (ssize_t)size : 0;
     }
     if (!show_pending(guard, bytes, size, &used) ||
         !show(guard, bytes + used, size - used, &taken)) {

@@ -7,6 +7,7 @@
 #include "cli/task/task_tree.h"
 
 #include "base/os/path_part.h"
+#include "base/os/write_all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,22 +185,6 @@ static enum base_status enter_folder(struct walk *walk, const struct task_tree_e
 }
 _Static_assert(TASK_TREE_DEPTH_MAX == 32, "the text above says so");
 
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t step = write(fd, bytes, size);
-        if (step < 0 && errno == EINTR) {
-            continue;
-        }
-        if (step <= 0) {
-            return false;
-        }
-        bytes += step;
-        size -= (size_t)step;
-    }
-    return true;
-}
-
 static enum base_status write_file(struct walk *walk, const struct task_tree_entry *entry,
                                    const char *name)
 {
@@ -220,7 +205,7 @@ static enum base_status write_file(struct walk *walk, const struct task_tree_ent
         status = fault(walk, BASE_ERR_INVALID, entry->name,
                        errno == EEXIST ? "is there twice" : strerror(errno));
     } else {
-        bool whole = write_all(fd, object.bytes, object.size);
+        bool whole = base_write_all(fd, object.bytes, object.size) == BASE_OK;
         whole = close(fd) == 0 && whole;
         status = whole ? BASE_OK : fault(walk, BASE_ERR_IO, entry->name, strerror(errno));
     }

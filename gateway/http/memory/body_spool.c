@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/os/write_all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,20 +72,9 @@ static int open_file(const char *dir)
     return fd;
 }
 
-static enum base_status write_all(int fd, const uint8_t *bytes, size_t size)
+static enum base_status write_spooled(int fd, const uint8_t *bytes, size_t size)
 {
-    while (size > 0) {
-        ssize_t wrote = write(fd, bytes, size);
-        if (wrote < 0 && errno == EINTR) {
-            continue;
-        }
-        if (wrote < 0) {
-            return status_of(errno);
-        }
-        bytes += wrote;
-        size -= (size_t)wrote;
-    }
-    return BASE_OK;
+    return base_write_all(fd, bytes, size) == BASE_OK ? BASE_OK : status_of(errno);
 }
 
 static enum base_status spill(struct gw_body_spool *spool, const char *dir)
@@ -93,7 +83,7 @@ static enum base_status spill(struct gw_body_spool *spool, const char *dir)
     if (spool->fd < 0) {
         return status_of(errno);
     }
-    BASE_TRY(write_all(spool->fd, spool->memory.data, spool->memory.size));
+    BASE_TRY(write_spooled(spool->fd, spool->memory.data, spool->memory.size));
     base_buffer_done(&spool->memory);
     base_buffer_init(&spool->memory, base_alloc_heap(), 0);
     return BASE_OK;
@@ -106,7 +96,7 @@ enum base_status gw_body_spool_add(struct gw_body_spool *spool, const char *dir,
     if (dir != NULL && spool->fd < 0 && gw_body_spool_spills(spool, size)) {
         BASE_TRY(spill(spool, dir));
     }
-    enum base_status status = spool->fd >= 0 ? write_all(spool->fd, bytes, size)
+    enum base_status status = spool->fd >= 0 ? write_spooled(spool->fd, bytes, size)
                                              : base_buffer_add(&spool->memory, bytes, size);
     if (status == BASE_OK) {
         spool->bytes += size;

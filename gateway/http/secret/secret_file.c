@@ -6,6 +6,7 @@
 #include "http/secret/secret_file.h"
 
 #include "base/os/private_file.h"
+#include "base/os/write_all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,20 +28,9 @@ static enum base_status system_failed(struct base_error *error, const char *path
 }
 
 // All of it, on stable storage.
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
+static bool write_durably(int fd, const uint8_t *bytes, size_t size)
 {
-    while (size > 0) {
-        ssize_t n = write(fd, bytes, size);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        bytes += n;
-        size -= (size_t)n;
-    }
-    return fsync(fd) == 0;
+    return base_write_all(fd, bytes, size) == BASE_OK && fsync(fd) == 0;
 }
 
 // Writes a new file beside `path`. The caller names it or removes it.
@@ -56,7 +46,7 @@ static enum base_status write_beside(const char *path, const void *bytes, size_t
     if (fd < 0) {
         return system_failed(error, temporary);
     }
-    bool written = write_all(fd, bytes, size);
+    bool written = write_durably(fd, bytes, size);
     enum base_status status = written ? BASE_OK : system_failed(error, temporary);
     close(fd);
     if (!written) {

@@ -5,6 +5,7 @@
 // hashed is what was written.
 #include "posix/run/posix_memfd.h"
 
+#include "base/os/write_all.h"
 #include "device/port.h"
 
 #include <errno.h>
@@ -32,18 +33,10 @@ static enum base_status part_add(void *ctx, const void *bytes, size_t size)
     static const uint8_t zeros[64];
     struct file *file = ctx;
     const uint8_t *at = bytes != NULL ? bytes : zeros; // padding is less than that
-    while (size > 0) {
-        ssize_t put = write(file->fd, at, size);
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return status_of(errno);
-        }
-        at += put;
-        size -= (size_t)put;
-        file->size += (uint64_t)put;
+    if (base_write_all(file->fd, at, size) != BASE_OK) {
+        return status_of(errno);
     }
+    file->size += size;
     return BASE_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "base/os/errno_status.h"
 #include "base/record_seal.h"
 #include "base/os/regular_file.h"
+#include "base/os/write_all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -296,14 +297,9 @@ static enum base_status file_write(int folder, const uint8_t *bytes, size_t size
 {
     (void)unlinkat(folder, FRESH, 0); // left by a kill, or of another kind
     int fd = openat(folder, FRESH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-    size_t done = 0;
     enum base_status status = fd >= 0 ? BASE_OK : base_status_of_errno(errno);
-    while (status == BASE_OK && done < size) {
-        ssize_t step = write(fd, bytes + done, size - done);
-        if (step <= 0 && errno != EINTR) {
-            status = step < 0 ? base_status_of_errno(errno) : BASE_ERR_FULL;
-        }
-        done += step > 0 ? (size_t)step : 0;
+    if (status == BASE_OK) {
+        status = base_write_all(fd, bytes, size);
     }
     if (status == BASE_OK && fdatasync(fd) != 0) {
         status = base_status_of_errno(errno);
