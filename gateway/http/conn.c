@@ -521,26 +521,24 @@ void gw_conn_drain_last(struct gw_conn *conn)
 
 // ---- Input
 
-static ssize_t receive(struct gw_conn *conn, const uint8_t *bytes, size_t size)
-{
-    conn->busy = true;
-    ssize_t rv = nghttp2_session_mem_recv(conn->session, bytes, size);
-    conn->busy = false;
-    return rv;
-}
-
 // Hands bytes to nghttp2. It pauses where a header block is to be stopped, and must be called again
 // then, with nothing if there is nothing more.
 static void feed_piece(struct gw_conn *conn, const uint8_t *bytes, size_t size)
 {
-    ssize_t rv = receive(conn, bytes, size);
-    while (rv >= 0 && conn->headers.paused && !conn->failed) {
+    ssize_t rv;
+    do {
+        conn->busy = true;
+        rv = nghttp2_session_mem_recv(conn->session, bytes, size);
+        conn->busy = false;
+        bool stopped = rv >= 0 && conn->headers.paused && !conn->failed;
+        if (!stopped) {
+            break;
+        }
         conn->headers.paused = false;
         bytes += rv;
         size -= (size_t)rv;
         gw_header_guard_stop(conn);
-        rv = receive(conn, bytes, size);
-    }
+    } while (true);
     if (rv == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
         gw_conn_terminate(conn, NGHTTP2_PROTOCOL_ERROR);
     } else if (rv == NGHTTP2_ERR_FLOODED || rv == NGHTTP2_ERR_TOO_MANY_SETTINGS) {
@@ -568,8 +566,40 @@ void gw_conn_feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     gw_conn_mark(conn);
 }
 
+static void take(struct gw_conn *conn, const uint8_t *bytes, size_t size);
+
+// The first bytes say what the peer speaks: "PRI" is HTTP/2, another capital the method of a
+// request of HTTP/1.1. What is neither is the session's to refuse. False: more of them are needed,
+// or there is no memory.
+static bool learn_protocol(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    static const uint8_t magic[MAGIC_BYTES + 1] = "PRI";
+    size_t held = conn->magic_bytes;
+    size_t at = 0;
+    while (at < size && conn->magic_bytes < MAGIC_BYTES && bytes[at] == magic[conn->magic_bytes]) {
+        conn->magic_bytes++;
+        at++;
+    }
+    if (at == size && conn->magic_bytes < MAGIC_BYTES) {
+        return false;
+    }
+    if (conn->magic_bytes < MAGIC_BYTES && bytes[at] >= 'A' && bytes[at] <= 'Z' &&
+        gw_h1_door_new(conn, &conn->door) != BASE_OK) {
+        conn->failed = true;
+        return false;
+    }
+    conn->magic_bytes = MAGIC_BYTES;
+    if (held > 0) {
+        take(conn, magic, held);
+    }
+    return true;
+}
+
 static void take(struct gw_conn *conn, const uint8_t *bytes, size_t size)
 {
+    if (conn->magic_bytes < MAGIC_BYTES && !learn_protocol(conn, bytes, size)) {
+        return;
+    }
     if (conn->door == NULL) {
         gw_conn_feed(conn, bytes, size);
         return;
@@ -580,35 +610,6 @@ static void take(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     }
     gw_h1_door_go_on(conn->door);
     gw_conn_mark(conn);
-}
-
-// The first bytes say what the peer speaks: "PRI" is HTTP/2, another capital the method of a
-// request of HTTP/1.1. What is neither is the session's to refuse.
-static void take_input(struct gw_conn *conn, const uint8_t *bytes, size_t size)
-{
-    static const uint8_t magic[MAGIC_BYTES + 1] = "PRI";
-    if (conn->magic_bytes < MAGIC_BYTES) {
-        size_t held = conn->magic_bytes;
-        size_t at = 0;
-        while (at < size && conn->magic_bytes < MAGIC_BYTES &&
-               bytes[at] == magic[conn->magic_bytes]) {
-            conn->magic_bytes++;
-            at++;
-        }
-        if (at == size && conn->magic_bytes < MAGIC_BYTES) {
-            return;
-        }
-        if (conn->magic_bytes < MAGIC_BYTES && bytes[at] >= 'A' && bytes[at] <= 'Z' &&
-            gw_h1_door_new(conn, &conn->door) != BASE_OK) {
-            conn->failed = true;
-            return;
-        }
-        conn->magic_bytes = MAGIC_BYTES;
-        if (held > 0) {
-            take(conn, magic, held);
-        }
-    }
-    take(conn, bytes, size);
 }
 
 // The handshake is complete: nobody plays back what an other one said.
@@ -670,7 +671,7 @@ static void read_frames(struct gw_conn *conn)
         conn->read_ms = worker->now_ms;
         conn->trimmed = false;
         conn->ping_sent = false;
-        take_input(conn, worker->input, size);
+        take(conn, worker->input, size);
         emptied = conn->failed || (conn->ssl == NULL && size < room);
         if (!gw_conn_pay_headers(conn)) {
             return; // it is read again when the timer says so
@@ -715,7 +716,7 @@ static void shake_hands(struct gw_conn *conn)
         status = start_session(conn);
         conn->magic_bytes = gw_conn_speaks_h2(conn) ? MAGIC_BYTES : 0;
         if (status == BASE_OK && size > 0) {
-            take_input(conn, conn->worker->input, size);
+            take(conn, conn->worker->input, size);
         }
         if (status == BASE_OK) {
             read_frames(conn); // the first frames may have come with the handshake
