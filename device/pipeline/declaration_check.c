@@ -43,26 +43,25 @@ struct certifying {
 
 // As a device compiles them (pipeline_tasks.c).
 static enum base_status certify_set(const struct certifying *how,
-                                    const struct dev_trigger_source *sources, uint32_t count,
+                                    const struct dev_trigger_sources *sources,
                                     struct dev_declaration_cost *cost,
                                     struct dev_trigger_certificate *out)
 {
     const struct dev_trigger_options options = {.work_max = how->work_max};
     const struct base_alloc_port *memory = how->memory;
-    size_t bytes = 0;
+    struct dev_trigger_scratch scratch = {0};
     *out = (struct dev_trigger_certificate){0};
-    if (count == 0) {
+    if (sources->count == 0) {
         return BASE_OK;
     }
-    BASE_TRY(dev_trigger_scratch_bytes(sources, count, &bytes, how->fault));
-    void *scratch = memory->alloc(memory->ctx, bytes);
-    if (scratch == NULL) {
+    BASE_TRY(dev_trigger_scratch_bytes(sources, &scratch.bytes, how->fault));
+    scratch.memory = memory->alloc(memory->ctx, scratch.bytes);
+    if (scratch.memory == NULL) {
         return BASE_ERR_NOMEM;
     }
-    enum base_status status =
-        dev_trigger_certify(sources, count, &options, scratch, bytes, out, how->fault);
-    memory->release(memory->ctx, scratch);
-    cost->scratch_bytes += bytes;
+    enum base_status status = dev_trigger_certify(sources, &options, scratch, out, how->fault);
+    memory->release(memory->ctx, scratch.memory);
+    cost->scratch_bytes += scratch.bytes;
     cost->work += out->work;
     cost->trigger_bytes += dev_declaration_trigger_bytes(out);
     return status;
@@ -95,7 +94,8 @@ static enum base_status certify(const struct certifying *how, struct dev_trigger
         }
     }
     cost->patterns += count;
-    enum base_status status = certify_set(how, sources, all, cost, out);
+    const struct dev_trigger_sources set = {sources, all};
+    enum base_status status = certify_set(how, &set, cost, out);
     for (uint32_t i = 0; fault->source >= count && fault->source < all && i < count; i++) {
         fault->source =
             dev_timeout_key(sources[i].key) == sources[fault->source].key ? i : fault->source;

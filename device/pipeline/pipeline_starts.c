@@ -121,8 +121,9 @@ static void opened(struct dev_pipeline *pipeline, const struct dev_event *event,
 {
     const struct dev_timeout_ask ask = {.within_ms = source->within_ms, .by_item = source->by_item};
     const struct dev_timeout_now now = {pipeline->now_us, pipeline->wall_ms};
+    const struct dev_timeout start = dev_timeout_of(event, fired, &ask, now);
     struct dev_timeout dropped;
-    if (!dev_timeouts_open(&pipeline->timeouts, event, fired, &ask, now, &dropped)) {
+    if (!dev_timeouts_open(&pipeline->timeouts, &start, &dropped)) {
         return;
     }
     struct pipeline_source of = source_of(pipeline_engine(pipeline), dropped.key);
@@ -187,11 +188,14 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
         return;
     }
     dev_pipeline_declared(pipeline, task, &declaration);
-    if (declaration.events == WIRE_EVENTS_MATCHED &&
-        dev_trigger_embed(engine->set, fired, event, dev_pipeline_past, pipeline, start.seqs,
-                          &start.seq_count) != BASE_OK) {
-        start.seqs[0] = fired->seq; // the earlier ones are gone
-        start.seq_count = 1;
+    if (declaration.events == WIRE_EVENTS_MATCHED) {
+        const struct dev_trigger_past past = {dev_pipeline_past, pipeline};
+        struct dev_trigger_embedding made;
+        if (dev_trigger_embed(engine->set, fired, event, past, &made) != BASE_OK) {
+            made = (struct dev_trigger_embedding){1, {fired->seq}}; // the earlier ones are gone
+        }
+        start.seq_count = made.count;
+        memcpy(start.seqs, made.seqs, made.count * sizeof(made.seqs[0]));
     }
     pipeline->starts[pipeline->start_count++] = start;
 }

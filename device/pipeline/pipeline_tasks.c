@@ -158,14 +158,14 @@ static void sources_gather(const struct dev_pipeline *pipeline, struct making *m
 
 // Certified in scratch, then compiled into memory of its own.
 static enum base_status compile_in(struct dev_pipeline *pipeline, const struct making *making,
-                                   void *scratch, size_t scratch_bytes, struct pipeline_engine *out,
+                                   struct dev_trigger_scratch scratch, struct pipeline_engine *out,
                                    struct dev_trigger_fault *fault)
 {
+    const struct dev_trigger_sources sources = {making->sources, making->count};
     struct dev_trigger_options options = {.secret =
                                               dev_recorder_secret(pipeline->options.recorder)};
     struct dev_trigger_certificate certificate;
-    BASE_TRY(dev_trigger_certify(making->sources, making->count, &options, scratch, scratch_bytes,
-                                 &certificate, fault));
+    BASE_TRY(dev_trigger_certify(&sources, &options, scratch, &certificate, fault));
     size_t set_bytes = base_aligned(certificate.set_bytes, 16);
     size_t state_bytes = base_aligned(certificate.state_bytes, 16);
     size_t bytes = set_bytes + state_bytes + making->count * sizeof(out->sources[0]);
@@ -177,7 +177,7 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
         return BASE_ERR_NOMEM;
     }
     uint8_t *state = (uint8_t *)out->memory + set_bytes;
-    BASE_TRY(dev_trigger_compile(scratch, out->memory, set_bytes, &out->set));
+    BASE_TRY(dev_trigger_compile(scratch.memory, out->memory, set_bytes, &out->set));
     BASE_TRY(dev_trigger_init(out->set, state, state_bytes, &out->engine));
     out->bytes = bytes;
     out->source_count = making->count;
@@ -196,18 +196,19 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
 static enum base_status compile(struct dev_pipeline *pipeline, const struct making *making,
                                 struct pipeline_engine *out, struct dev_trigger_fault *fault)
 {
-    size_t bytes = 0;
-    BASE_TRY(dev_trigger_scratch_bytes(making->sources, making->count, &bytes, fault));
-    if (bytes > DEV_PIPELINE_SCRATCH_BYTES) {
+    const struct dev_trigger_sources sources = {making->sources, making->count};
+    struct dev_trigger_scratch scratch = {0};
+    BASE_TRY(dev_trigger_scratch_bytes(&sources, &scratch.bytes, fault));
+    if (scratch.bytes > DEV_PIPELINE_SCRATCH_BYTES) {
         return base_error_set(&fault->error, BASE_ERR_LIMIT,
                               "%u patterns are too many for this device", making->count);
     }
-    void *scratch = pipeline_take(pipeline, bytes);
-    if (scratch == NULL) {
+    scratch.memory = pipeline_take(pipeline, scratch.bytes);
+    if (scratch.memory == NULL) {
         return BASE_ERR_NOMEM;
     }
-    enum base_status status = compile_in(pipeline, making, scratch, bytes, out, fault);
-    pipeline_give(pipeline, scratch);
+    enum base_status status = compile_in(pipeline, making, scratch, out, fault);
+    pipeline_give(pipeline, scratch.memory);
     return status;
 }
 
