@@ -30,9 +30,13 @@ static uint32_t size_of(size_t size)
 static void feature(struct dev_pipeline *pipeline, uint64_t time_ms,
                     const struct dev_effect *effect)
 {
+    const struct dev_feature_row row = {.feature = effect->name,
+                                        .key = effect->key,
+                                        .time_ms = time_ms,
+                                        .value = effect->bytes,
+                                        .value_size = effect->size};
     enum base_status status =
-        dev_feature_put(pipeline->options.features, pipeline->now_us, effect->name, effect->key,
-                        time_ms, effect->bytes, effect->size, false);
+        dev_feature_put(pipeline->options.features, pipeline->now_us, &row, false);
     if (status == BASE_OK) {
         pipeline->stats.features++;
     } else {

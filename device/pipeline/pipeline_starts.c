@@ -246,9 +246,10 @@ static bool load_one(void *ctx, const uint8_t *key, size_t key_size, const uint8
 void dev_pipeline_starts_load(struct dev_pipeline *pipeline)
 {
     pipeline->start_count = 0;
+    const struct dev_kv_range starts = {
+        .space = DEV_SPACE_STATE, .prefix = KEY_PREFIX, .prefix_size = KEY_PREFIX_BYTES};
     enum base_status status =
-        dev_collect_scan(pipeline->options.collect, pipeline->now_us, DEV_SPACE_STATE, KEY_PREFIX,
-                         KEY_PREFIX_BYTES, KEY_PREFIX, KEY_PREFIX_BYTES, load_one, pipeline);
+        dev_collect_scan(pipeline->options.collect, pipeline->now_us, &starts, load_one, pipeline);
     if (status != BASE_OK) {
         base_log_debug(pipeline->options.ports.log, "pipeline", "starts cannot be read: %s",
                        base_status_text(status));
@@ -280,17 +281,17 @@ static bool any_in(const struct dev_pipeline *pipeline, enum pipeline_start_stat
 static void start_put(struct dev_pipeline *pipeline, const struct pipeline_start *start)
 {
     struct dev_collect *collect = pipeline->options.collect;
-    uint8_t key[KEY_BYTES];
+    uint8_t key_bytes[KEY_BYTES];
     uint8_t bytes[START_BYTES_MAX];
-    key_make(start, key);
+    const struct dev_kv_key key = {DEV_SPACE_STATE, key_bytes, sizeof(key_bytes)};
+    key_make(start, key_bytes);
     // The group's end says whether all of it was taken.
     enum base_status ignored = BASE_OK;
     if (start->state == START_NEW) {
-        ignored = dev_collect_put(collect, pipeline->now_us, DEV_SPACE_STATE, key, sizeof(key),
-                                  bytes, encode(start, bytes), true);
+        const struct base_span value = {bytes, encode(start, bytes)};
+        ignored = dev_collect_put(collect, pipeline->now_us, key, value, true);
     } else if (start->state == START_ENDED) {
-        ignored =
-            dev_collect_delete(collect, pipeline->now_us, DEV_SPACE_STATE, key, sizeof(key), true);
+        ignored = dev_collect_delete(collect, pipeline->now_us, key, true);
     }
     (void)ignored;
 }

@@ -19,6 +19,8 @@
 #define STATE_TIMEOUTS  0x54 // pending starts follow; the engine's own state begins with its version
 #define CATCH_UP_SEQS   8192 // events given to the engine again at most
 
+static const struct dev_kv_key state_key = {DEV_SPACE_STATE, STATE_KEY, STATE_KEY_BYTES};
+
 // What a set is made of, on the way.
 struct making {
     struct dev_trigger_source sources[PIPELINE_SOURCES_MAX];
@@ -370,8 +372,8 @@ static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine 
     uint8_t bytes[DEV_TIMEOUTS_BYTES_MAX + STATE_BYTES_MAX];
     struct base_reader reader;
     size_t size = 0;
-    if (dev_collect_get(pipeline->options.collect, DEV_SPACE_STATE, STATE_KEY, STATE_KEY_BYTES,
-                        bytes, sizeof(bytes), &size) != BASE_OK) {
+    if (dev_collect_get(pipeline->options.collect, state_key, bytes, sizeof(bytes), &size) !=
+        BASE_OK) {
         return;
     }
     base_reader_init(&reader, bytes, size);
@@ -415,9 +417,9 @@ void dev_pipeline_state_save(struct dev_pipeline *pipeline)
                            &size) != BASE_OK) {
         size = 0; // more than is worth keeping: partial matches begin anew after a kill
     }
-    pipeline->trigger_dirty =
-        dev_collect_put(pipeline->options.collect, pipeline->now_us, DEV_SPACE_STATE, STATE_KEY,
-                        STATE_KEY_BYTES, bytes, base_writer_size(&writer) + size, false) != BASE_OK;
+    const struct base_span state = {bytes, base_writer_size(&writer) + size};
+    pipeline->trigger_dirty = dev_collect_put(pipeline->options.collect, pipeline->now_us,
+                                              state_key, state, false) != BASE_OK;
 }
 
 static bool catch_up_one(void *ctx, const struct dev_event *event)

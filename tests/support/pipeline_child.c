@@ -214,9 +214,9 @@ static void turn(struct child *child, const struct dev_recorder_sink *sink, uint
     (void)dev_recorder_drain(child->recorder, child->now, 0, sink);
     if (child->last_seq % 7 == 3) {
         uint64_t value = *high + 1;
-        check(dev_feature_put(child->features, child->now, BASE_STR("high"), BASE_STR(""), value,
-                              &value, sizeof(value), true),
-              "putting the feature");
+        const struct dev_feature_row row = {BASE_STR("high"), BASE_STR(""), value, &value,
+                                            sizeof(value)};
+        check(dev_feature_put(child->features, child->now, &row, true), "putting the feature");
         *high = value;
     }
     (void)dev_sequence_step(child->sequence, child->now);

@@ -31,6 +31,8 @@
 
 #define NOT_PUT UINT64_MAX
 
+static const struct dev_kv_key state_key = {DEV_SPACE_STATE, STATE_KEY, sizeof(STATE_KEY) - 1};
+
 struct dev_recorder {
     struct dev_ring ring;
     struct dev_collect *collect;
@@ -146,8 +148,8 @@ static enum base_status state_put(struct dev_recorder *recorder, uint64_t now_us
     uint8_t bytes[STATE_BYTES];
     size_t size = state_encode(recorder, reserved_seq, reserved_visit, bytes);
     uint64_t change = dev_collect_changes(recorder->collect);
-    BASE_TRY(dev_collect_put(recorder->collect, now_us, DEV_SPACE_STATE, STATE_KEY,
-                             sizeof(STATE_KEY) - 1, bytes, size, high));
+    BASE_TRY(dev_collect_put(recorder->collect, now_us, state_key, (struct base_span){bytes, size},
+                             high));
     recorder->reserve_change = change;
     return BASE_OK;
 }
@@ -270,8 +272,8 @@ static bool last_seq_row(void *ctx, const uint8_t *key, size_t key_size, const u
 static enum base_status numbers_anew(struct dev_recorder *recorder, uint64_t now_us)
 {
     uint64_t last = 0;
-    BASE_TRY(dev_collect_scan(recorder->collect, now_us, DEV_SPACE_EVENTS, NULL, 0, NULL, 0,
-                              last_seq_row, &last));
+    const struct dev_kv_range blocks = {.space = DEV_SPACE_EVENTS};
+    BASE_TRY(dev_collect_scan(recorder->collect, now_us, &blocks, last_seq_row, &last));
     recorder->boot = 0;
     recorder->next_seq = 1;
     dev_visits_init(&recorder->visits, 1);
@@ -325,8 +327,8 @@ enum base_status dev_recorder_boot(struct dev_recorder *recorder, uint64_t now_u
     uint8_t bytes[STATE_BYTES];
     size_t size = 0;
     struct state state = {0};
-    enum base_status status = dev_collect_get(recorder->collect, DEV_SPACE_STATE, STATE_KEY,
-                                              sizeof(STATE_KEY) - 1, bytes, sizeof(bytes), &size);
+    enum base_status status =
+        dev_collect_get(recorder->collect, state_key, bytes, sizeof(bytes), &size);
     bool there = status == BASE_OK;
     if (there) {
         status = state_parse(recorder, bytes, size, &state);

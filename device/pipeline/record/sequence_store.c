@@ -17,6 +17,9 @@
 #define EVICT_BLOCKS  32 // keys gathered in one scan
 #define MS            1000u
 
+static const struct dev_kv_key state_key = {DEV_SPACE_STATE, STATE_KEY, sizeof(STATE_KEY) - 1};
+static const struct dev_kv_range blocks = {.space = DEV_SPACE_EVENTS};
+
 static void put_be(uint8_t *out, uint64_t value)
 {
     for (unsigned i = 0; i < 8; i++) {
@@ -51,8 +54,8 @@ static enum base_status gaps_put(struct dev_sequence *sequence, uint64_t now_us)
         base_writer_u8(&writer, (uint8_t)sequence->gaps[i].why);
     }
     BASE_TRY(writer.status);
-    return dev_collect_put(sequence->options.collect, now_us, DEV_SPACE_STATE, STATE_KEY,
-                           sizeof(STATE_KEY) - 1, bytes, base_writer_size(&writer), false);
+    return dev_collect_put(sequence->options.collect, now_us, state_key,
+                           (struct base_span){bytes, base_writer_size(&writer)}, false);
 }
 
 // An account that cannot be read begins anew: it is a figure for people, nothing hangs on it.
@@ -87,8 +90,8 @@ enum base_status dev_sequence_boot(struct dev_sequence *sequence, uint64_t now_u
     (void)now_us;
     uint8_t bytes[STATE_BYTES];
     size_t size = 0;
-    enum base_status status = dev_collect_get(sequence->options.collect, DEV_SPACE_STATE, STATE_KEY,
-                                              sizeof(STATE_KEY) - 1, bytes, sizeof(bytes), &size);
+    enum base_status status =
+        dev_collect_get(sequence->options.collect, state_key, bytes, sizeof(bytes), &size);
     if (status == BASE_OK) {
         gaps_parse(sequence, bytes, size);
     }
@@ -131,11 +134,10 @@ static enum base_status evict(struct dev_sequence *sequence, uint64_t now_us, ui
     do {
         gone.count = 0;
         gone.events = 0;
-        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, DEV_SPACE_EVENTS, NULL, 0,
-                                  NULL, 0, evict_row, &gone));
+        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, &blocks, evict_row, &gone));
         for (uint32_t i = 0; i < gone.count; i++) {
-            BASE_TRY(dev_collect_delete(sequence->options.collect, now_us, DEV_SPACE_EVENTS,
-                                        gone.keys[i], KEY_BYTES, false));
+            const struct dev_kv_key key = {DEV_SPACE_EVENTS, gone.keys[i], KEY_BYTES};
+            BASE_TRY(dev_collect_delete(sequence->options.collect, now_us, key, false));
         }
         sequence->stats.evicted_blocks += gone.count;
         sequence->stats.evicted_events += gone.events;
@@ -196,8 +198,9 @@ static enum base_status put_group(struct dev_sequence *sequence, uint64_t now_us
         BASE_TRY(evict(sequence, now_us, 0, free));
     }
     dev_collect_begin(collect);
-    enum base_status status = dev_collect_put(collect, now_us, DEV_SPACE_EVENTS, key, sizeof(key),
-                                              sequence->out, size, true);
+    enum base_status status =
+        dev_collect_put(collect, now_us, (struct dev_kv_key){DEV_SPACE_EVENTS, key, sizeof(key)},
+                        (struct base_span){sequence->out, size}, true);
     if (status == BASE_OK && sequence->gaps_dirty) {
         status = gaps_put(sequence, now_us);
     }
@@ -386,8 +389,7 @@ enum base_status dev_sequence_each(struct dev_sequence *sequence, uint64_t now_u
                   sequence->options.recorder != NULL;
     if (stored) {
         each.secret = dev_recorder_secret(sequence->options.recorder);
-        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, DEV_SPACE_EVENTS, NULL, 0,
-                                  NULL, 0, each_row, &each));
+        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, &blocks, each_row, &each));
     }
     dev_sequence_range(sequence, from_seq, to_seq, &cursor);
     cursor.visit = visit;
