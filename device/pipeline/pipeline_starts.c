@@ -44,6 +44,7 @@ static uint64_t key_token(const uint8_t *key)
 
 static size_t encode(const struct pipeline_start *start, uint8_t out[START_BYTES_MAX])
 {
+    base_assert(start->seq_count <= DEV_PATTERN_STEPS_MAX);
     struct base_writer writer;
     uint64_t before = 0;
     base_writer_init(&writer, out, START_BYTES_MAX);
@@ -119,6 +120,7 @@ static struct pipeline_task *start_admit(struct dev_pipeline *pipeline,
 static void opened(struct dev_pipeline *pipeline, const struct dev_event *event,
                    const struct dev_trigger_fired *fired, const struct pipeline_source *source)
 {
+    base_assert(source->within_ms > 0 && fired->seq == event->seq);
     const struct dev_timeout_ask ask = {.within_ms = source->within_ms, .by_item = source->by_item};
     const struct dev_timeout_now now = {pipeline->now_us, pipeline->wall_ms};
     const struct dev_timeout start = dev_timeout_of(event, fired, &ask, now);
@@ -148,6 +150,7 @@ void dev_pipeline_timeouts_step(struct dev_pipeline *pipeline)
         if (start_admit(pipeline, &source) == NULL) {
             continue;
         }
+        base_assert(pipeline->start_count < DEV_PIPELINE_STARTS_MAX);
         pipeline->starts[pipeline->start_count++] = (struct pipeline_start){
             .token = token,
             .task_id = source.task_id,
@@ -197,6 +200,7 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
         start.seq_count = made.count;
         memcpy(start.seqs, made.seqs, made.count * sizeof(made.seqs[0]));
     }
+    base_assert(pipeline->start_count < DEV_PIPELINE_STARTS_MAX);
     pipeline->starts[pipeline->start_count++] = start;
 }
 
@@ -344,6 +348,7 @@ static void input_drop(struct dev_pipeline *pipeline)
 // False: it is lost; the next may go.
 static bool start_hand_over(struct dev_pipeline *pipeline, struct pipeline_start *start)
 {
+    base_assert(start->state == START_WAITING && pipeline->input == NULL);
     const struct dev_pipeline_ports *ports = &pipeline->options.ports;
     const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start->task_id);
     enum base_status status = BASE_ERR_NOT_FOUND;

@@ -85,6 +85,7 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
         refuse(pipeline, from->task_id, from->name, "its declaration is damaged");
         return;
     }
+    base_assert(pipeline->declarations_used <= DEV_PIPELINE_DECLARATION_BYTES);
     struct pipeline_task *task = &pipeline->tasks[pipeline->task_count++];
     *task = (struct pipeline_task){
         .id = from->task_id,
@@ -101,6 +102,7 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
 
 static void task_leave_out(struct dev_pipeline *pipeline, uint32_t index, const char *why)
 {
+    base_assert(index < pipeline->task_count);
     struct pipeline_task *task = &pipeline->tasks[index];
     refuse(pipeline, task->id, (struct base_str){task->name, task->name_size}, why);
     pipeline->task_count--;
@@ -122,6 +124,7 @@ static void triggers_gather(const struct dev_pipeline *pipeline, struct making *
         struct wire_declaration declaration;
         dev_pipeline_declared(pipeline, &pipeline->tasks[i], &declaration);
         for (uint32_t k = 0; k < declaration.trigger_count; k++) {
+            base_assert(making->count < PIPELINE_TRIGGERS_MAX);
             making->sources[making->count] = (struct dev_trigger_source){
                 .key = source_key(pipeline->tasks[i].id, k), .pattern = declaration.triggers[k]};
             making->asks[making->count] = (struct dev_timeout_ask){0};
@@ -143,6 +146,7 @@ static void openings_gather(struct making *making)
         if (dev_timeout_ask(source->pattern, at, left, &ask) != BASE_OK) {
             continue; // it does not ask, or is no pattern, which compiling says
         }
+        base_assert(making->count < PIPELINE_SOURCES_MAX && ask.opening.size <= left);
         making->sources[making->count] = (struct dev_trigger_source){
             .key = dev_timeout_key(source->key), .pattern = ask.opening};
         making->asks[making->count] = ask;
@@ -198,6 +202,7 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
 static enum base_status compile(struct dev_pipeline *pipeline, const struct making *making,
                                 struct pipeline_engine *out, struct dev_trigger_fault *fault)
 {
+    base_assert(making->count > 0 && out->memory == NULL);
     const struct dev_trigger_sources sources = {making->sources, making->count};
     struct dev_trigger_scratch scratch = {0};
     BASE_TRY(dev_trigger_scratch_bytes(&sources, &scratch.bytes, fault));
@@ -218,6 +223,7 @@ static enum base_status compile(struct dev_pipeline *pipeline, const struct maki
 static void fault_resolve(struct dev_pipeline *pipeline, const struct making *making,
                           const struct dev_trigger_fault *fault)
 {
+    base_assert(making->count > 0);
     uint32_t source = fault->source < making->count ? fault->source : making->count - 1;
     uint64_t task_id = making->task_ids[source];
     for (uint32_t i = 0; i < pipeline->task_count; i++) {
@@ -433,8 +439,9 @@ void dev_pipeline_catch_up(struct dev_pipeline *pipeline)
     struct dev_recorder_stats stats;
     dev_recorder_stats(pipeline->options.recorder, &stats);
     uint64_t from = stats.next_seq > CATCH_UP_SEQS ? stats.next_seq - CATCH_UP_SEQS : 0;
-    enum base_status status = dev_sequence_each(pipeline->sequence, pipeline->now_us, from,
-                                                UINT64_MAX, 0, catch_up_one, pipeline);
+    const struct dev_sequence_part part = {.from_seq = from, .to_seq = UINT64_MAX};
+    enum base_status status =
+        dev_sequence_each(pipeline->sequence, pipeline->now_us, &part, catch_up_one, pipeline);
     if (status != BASE_OK) {
         base_log_debug(pipeline->options.ports.log, "pipeline", "stored events cannot be read: %s",
                        base_status_text(status));
@@ -471,6 +478,7 @@ enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t no
     struct pipeline_engine *old = pipeline_engine(pipeline);
     struct pipeline_engine *fresh = &pipeline->engines[1 - pipeline->current];
     uint64_t mark = 0;
+    base_assert(fresh->memory == NULL && fresh->engine == NULL);
     pipeline->now_us = now_us;
     tasks_take(pipeline, tasks, count);
     BASE_TRY(engine_make(pipeline, fresh, &mark));

@@ -198,7 +198,8 @@ static uint64_t boot(struct child *child, uint64_t from, const struct dev_record
     check(dev_sequence_boot(child->sequence, child->now), "boot of sequences");
     check(dev_feature_store_boot(child->features, child->now), "boot of features");
     check(dev_recorder_boot(child->recorder, child->now, child->now, sink), "boot of the recorder");
-    check(dev_sequence_each(child->sequence, child->now, from, UINT64_MAX, 0, stored_event, child),
+    const struct dev_sequence_part part = {.from_seq = from, .to_seq = UINT64_MAX};
+    check(dev_sequence_each(child->sequence, child->now, &part, stored_event, child),
           "stored events");
     check(dev_feature_find(child->features, child->now, &query, newest, &value), "the feature");
     (void)dev_collect_step(child->collect, child->now);

@@ -145,6 +145,7 @@ static size_t state_encode(const struct dev_recorder *recorder, uint64_t reserve
 static enum base_status state_put(struct dev_recorder *recorder, uint64_t now_us,
                                   uint64_t reserved_seq, uint32_t reserved_visit, bool high)
 {
+    base_assert(reserved_seq >= recorder->next_seq && recorder->next_seq > 0);
     uint8_t bytes[STATE_BYTES];
     size_t size = state_encode(recorder, reserved_seq, reserved_visit, bytes);
     uint64_t change = dev_collect_changes(recorder->collect);
@@ -181,6 +182,7 @@ static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, 
     if (status != BASE_OK) {
         return enough ? BASE_OK : status;
     }
+    base_assert(reserved_seq >= recorder->reserved_seq); // no number is reserved twice
     recorder->reserved_seq = reserved_seq;
     recorder->reserved_visit = reserved_visit;
     return BASE_OK;
@@ -312,6 +314,7 @@ static void tell_end(const struct dev_recorder_sink *sink, const struct dev_visi
 // What the process before left: visits that never ended, numbers that were reserved.
 static void end_past(struct dev_recorder *recorder, const struct dev_recorder_sink *sink)
 {
+    base_assert(recorder->reserved_seq >= recorder->next_seq);
     tell_gap(recorder, sink, recorder->reserved_seq - recorder->next_seq, DEV_GAP_KILL);
     for (uint32_t i = 0; i < recorder->visits.count; i++) {
         tell_end(sink, &recorder->visits.open[i], DEV_VISIT_KILLED);
@@ -396,6 +399,7 @@ static bool keep(struct dev_recorder *recorder, struct dev_event *event)
 static void give(struct dev_recorder *recorder, const struct dev_ring_record *record,
                  const struct dev_recorder_sink *sink)
 {
+    base_assert(recorder->next_seq < recorder->reserved_seq);
     struct dev_event event = {
         .seq = recorder->next_seq++,
         .wall_ms = record->wall_ms,
@@ -414,8 +418,7 @@ static void give(struct dev_recorder *recorder, const struct dev_ring_record *re
     };
     struct dev_visit_step step;
     recorder->mono_us = event.mono_us > recorder->mono_us ? event.mono_us : recorder->mono_us;
-    dev_visits_step(&recorder->visits, event.kind, event.page_hash, event.instance, event.seq,
-                    &step);
+    dev_visits_step(&recorder->visits, &event, &step);
     event.visit = step.visit;
     if (step.ends && event.kind == DEV_EVENT_ENTER) {
         tell_end(sink, &step.ended, step.why);
@@ -439,6 +442,7 @@ static void give(struct dev_recorder *recorder, const struct dev_ring_record *re
 static void step_over(struct dev_recorder *recorder, uint64_t skipped, uint64_t lost,
                       const struct dev_recorder_sink *sink)
 {
+    base_assert(skipped + lost <= recorder->reserved_seq - recorder->next_seq);
     recorder->next_seq += skipped;
     recorder->stats.recorded += skipped + lost;
     recorder->stats.unneeded += skipped;
@@ -491,6 +495,7 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
 enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder, uint64_t now_us,
                                          uint64_t stored_to)
 {
+    base_assert(recorder->booted && recorder->stored_to <= recorder->next_seq);
     uint64_t before = recorder->stored_to;
     enum base_status status = reserve(recorder, now_us, 1);
     if (status != BASE_OK) {

@@ -388,9 +388,8 @@ static void damaged_numbers_are_made_anew_above_the_stored(void **state)
         assert_int_equal(record(&rig, DEV_EVENT_ENTER, "p"), BASE_OK);
         (void)dev_recorder_drain(rig.recorder, 0, 0, &rig.sink);
         static const uint8_t key[16] = {0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0};
-        assert_int_equal(dev_collect_put(rig.collect, 0,
-                                         (struct dev_kv_key){DEV_SPACE_EVENTS, key, 16},
-                                         bytes_of("block", 5), false),
+        struct dev_kv_key row = {DEV_SPACE_EVENTS, key, 16};
+        assert_int_equal(dev_collect_put(rig.collect, 0, row, bytes_of("block", 5), false),
                          BASE_OK);
         assert_int_equal(dev_collect_flush(rig.collect, 0), BASE_OK);
         assert_int_equal(mem_kv_damage(&rig.kv, DEV_SPACE_STATE, "recorder", 8, at), BASE_OK);
@@ -417,9 +416,8 @@ static void a_full_store_holds_events_back(void **state)
     enum base_status status = BASE_OK;
     for (unsigned i = 0; status == BASE_OK; i++) { // fills the buffer of collect
         (void)snprintf(key, sizeof(key), "%u", i);
-        status =
-            dev_collect_put(rig.collect, 0, (struct dev_kv_key){DEV_SPACE_STATE, key, strlen(key)},
-                            bytes_of(key, 16), false);
+        struct dev_kv_key row = {DEV_SPACE_STATE, key, strlen(key)};
+        status = dev_collect_put(rig.collect, 0, row, bytes_of(key, 16), false);
     }
     assert_int_equal(status, BASE_ERR_BUSY);
     uint64_t drained = 0;
