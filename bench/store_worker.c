@@ -268,7 +268,8 @@ static uint64_t run_ours(const struct sample *samples, uint64_t count, bool pace
              "flush");
     uint64_t took = ipv_now_ns() - *start;
     uint64_t stored = 0;
-    ipv_need(dev_sequence_each(ours.sequence, 0, 0, UINT64_MAX, 0, count_event, &stored) == BASE_OK,
+    const struct dev_sequence_part all = {.to_seq = UINT64_MAX};
+    ipv_need(dev_sequence_each(ours.sequence, 0, &all, count_event, &stored) == BASE_OK,
              "reading back");
     ipv_need(stored == count && ours.gaps == 0, "not every event is there");
     posix_kv_free(ours.kv);

@@ -223,18 +223,18 @@ static void compile_ours(struct bench *bench)
         sources[i] = (struct dev_trigger_source){i + 1, base_str_of(text)};
     }
     const struct dev_trigger_options options = {.secret = SECRET, .work_max = UINT32_MAX};
-    size_t scratch_bytes;
-    must(dev_trigger_scratch_bytes(sources, bench->pattern_count, &scratch_bytes, NULL) == BASE_OK,
-         "patterns are refused");
-    void *scratch = room(scratch_bytes, 1);
-    must(dev_trigger_certify(sources, bench->pattern_count, &options, scratch, scratch_bytes,
-                             &bench->certificate, NULL) == BASE_OK,
+    const struct dev_trigger_sources all = {sources, bench->pattern_count};
+    struct dev_trigger_scratch scratch;
+    must(dev_trigger_scratch_bytes(&all, &scratch.bytes, NULL) == BASE_OK, "patterns are refused");
+    scratch.memory = room(scratch.bytes, 1);
+    must(dev_trigger_certify(&all, &options, scratch, &bench->certificate, NULL) == BASE_OK,
          "no certificate");
     void *memory = room(bench->certificate.set_bytes, 1);
-    must(dev_trigger_compile(scratch, memory, bench->certificate.set_bytes, &bench->set) == BASE_OK,
+    must(dev_trigger_compile(scratch.memory, memory, bench->certificate.set_bytes, &bench->set) ==
+             BASE_OK,
          "does not compile");
     bench->state_memory = room(bench->certificate.state_bytes, 1);
-    free(scratch);
+    free(scratch.memory);
     free(texts);
     free(sources);
 }

@@ -91,9 +91,12 @@ void ipv_core_store(struct ipv_core *core, const struct ipv_feature *feature, co
                     size_t size)
 {
     uint64_t now_us = base_clock_mono_us();
-    struct base_str item = {feature->item.bytes, feature->item.size};
-    ipv_need(dev_feature_put(core->features, now_us, BASE_STR("ipv"), item, feature->enter_ms, json,
-                             size, false) == BASE_OK &&
+    const struct dev_feature_row row = {.feature = BASE_STR("ipv"),
+                                        .key = {feature->item.bytes, feature->item.size},
+                                        .time_ms = feature->enter_ms,
+                                        .value = json,
+                                        .value_size = size};
+    ipv_need(dev_feature_put(core->features, now_us, &row, false) == BASE_OK &&
                  dev_collect_flush(core->collect, now_us) == BASE_OK,
              "the feature was not stored");
 }

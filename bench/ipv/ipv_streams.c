@@ -115,9 +115,8 @@ static uint64_t play(const struct ipv_span *span, void *memory, size_t bytes,
     uint64_t visit_ns[IPV_BOOK_VISITS * 4] = {0};
     uint64_t differing = 0;
     uint8_t filter[DEV_PREDICATE_BYTES_MAX];
-    size_t filter_bytes;
-    ipv_need(dev_predicate_compile(FILTER, DEV_PREDICATE_TRUTH, filter, sizeof(filter),
-                                   &filter_bytes, NULL) == BASE_OK,
+    struct dev_predicate_program program = {.bytes = filter, .capacity = sizeof(filter)};
+    ipv_need(dev_predicate_compile(FILTER, DEV_PREDICATE_TRUTH, &program, NULL) == BASE_OK,
              "the filter does not compile");
     for (uint64_t i = 0; i < span->devices; i++) {
         struct dev_event event;
@@ -126,7 +125,9 @@ static uint64_t play(const struct ipv_span *span, void *memory, size_t bytes,
         struct base_error error = {0};
         ipv_device_init(&device, span->seed, span->first + i, span->sessions);
         ipv_book_init(&book);
-        ipv_need(dev_stream_init(memory, bytes, &SPEC, take, &answers, &stream, &error) == BASE_OK,
+        ipv_need(dev_stream_init((struct dev_stream_block){memory, bytes}, &SPEC,
+                                 (struct dev_stream_sink){take, &answers}, &stream,
+                                 &error) == BASE_OK,
                  error.text);
         while (ipv_device_next(&device, &event)) {
             ipv_cut_down(&device, &event, attrs);

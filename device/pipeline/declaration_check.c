@@ -6,6 +6,7 @@
 #include "pipeline/declaration_check.h"
 
 #include "base/carve.h"
+#include "base/check.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/trigger/timeouts.h"
 #include "pipeline/trigger/trigger.h"
@@ -15,6 +16,7 @@
 static enum base_status explain(enum base_status status, const struct dev_trigger_fault *fault,
                                 struct base_error *error)
 {
+    base_assert(status == BASE_OK || status == BASE_ERR_NOMEM || fault->error.text[0] != '\0');
     if (status == BASE_OK || status == BASE_ERR_NOMEM) {
         return status;
     }
@@ -43,26 +45,25 @@ struct certifying {
 
 // As a device compiles them (pipeline_tasks.c).
 static enum base_status certify_set(const struct certifying *how,
-                                    const struct dev_trigger_source *sources, uint32_t count,
+                                    const struct dev_trigger_sources *sources,
                                     struct dev_declaration_cost *cost,
                                     struct dev_trigger_certificate *out)
 {
     const struct dev_trigger_options options = {.work_max = how->work_max};
     const struct base_alloc_port *memory = how->memory;
-    size_t bytes = 0;
+    struct dev_trigger_scratch scratch = {0};
     *out = (struct dev_trigger_certificate){0};
-    if (count == 0) {
+    if (sources->count == 0) {
         return BASE_OK;
     }
-    BASE_TRY(dev_trigger_scratch_bytes(sources, count, &bytes, how->fault));
-    void *scratch = memory->alloc(memory->ctx, bytes);
-    if (scratch == NULL) {
+    BASE_TRY(dev_trigger_scratch_bytes(sources, &scratch.bytes, how->fault));
+    scratch.memory = memory->alloc(memory->ctx, scratch.bytes);
+    if (scratch.memory == NULL) {
         return BASE_ERR_NOMEM;
     }
-    enum base_status status =
-        dev_trigger_certify(sources, count, &options, scratch, bytes, out, how->fault);
-    memory->release(memory->ctx, scratch);
-    cost->scratch_bytes += bytes;
+    enum base_status status = dev_trigger_certify(sources, &options, scratch, out, how->fault);
+    memory->release(memory->ctx, scratch.memory);
+    cost->scratch_bytes += scratch.bytes;
     cost->work += out->work;
     cost->trigger_bytes += dev_declaration_trigger_bytes(out);
     return status;
@@ -92,10 +93,12 @@ static enum base_status certify(const struct certifying *how, struct dev_trigger
             sources[all++] = (struct dev_trigger_source){.key = dev_timeout_key(sources[i].key),
                                                          .pattern = ask.opening};
             at += ask.opening.size;
+            base_assert(at <= texts + room && all <= 2 * count);
         }
     }
     cost->patterns += count;
-    enum base_status status = certify_set(how, sources, all, cost, out);
+    const struct dev_trigger_sources set = {sources, all};
+    enum base_status status = certify_set(how, &set, cost, out);
     for (uint32_t i = 0; fault->source >= count && fault->source < all && i < count; i++) {
         fault->source =
             dev_timeout_key(sources[i].key) == sources[fault->source].key ? i : fault->source;
@@ -143,9 +146,10 @@ enum base_status dev_declaration_certify(const struct wire_declaration *declarat
 
 // ---- Several versions at once
 
-// Patterns of all tasks, borrowed from their bytes.
+// Patterns of all tasks, borrowed from their bytes, and what they cost.
 struct gathered {
-    uint32_t count;
+    struct dev_declaration_cost cost; // of all sets so far
+    uint32_t count;                   // of the set under way
     struct dev_trigger_source sources[2 * DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX];
     uint32_t tasks[DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX];
 };
@@ -161,6 +165,7 @@ static enum base_status gather(const struct dev_declared_task *task, uint32_t in
                               task->name.data, base_status_text(status));
     }
     for (uint32_t i = 0; i < declaration.trigger_count; i++) {
+        base_assert(gathered->count < sizeof(gathered->tasks) / sizeof(gathered->tasks[0]));
         gathered->sources[gathered->count] = (struct dev_trigger_source){
             .key = gathered->count + 1, .pattern = declaration.triggers[i]};
         gathered->tasks[gathered->count++] = index;
@@ -171,8 +176,10 @@ static enum base_status gather(const struct dev_declared_task *task, uint32_t in
 // Certifies so many tasks as one set and adds what it costs.
 static enum base_status add_set(const struct dev_declared_task *tasks, uint32_t count,
                                 struct gathered *gathered, const struct base_alloc_port *memory,
-                                struct dev_declaration_cost *cost, struct base_error *error)
+                                struct base_error *error)
 {
+    base_assert(count <= DEV_PIPELINE_TASKS_MAX);
+    struct dev_declaration_cost *cost = &gathered->cost;
     struct dev_trigger_fault fault = {.source = UINT32_MAX};
     gathered->count = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -197,22 +204,22 @@ enum base_status dev_declaration_cost(const struct dev_declared_task *tasks, uin
                                       const struct base_alloc_port *memory,
                                       struct dev_declaration_cost *out, struct base_error *error)
 {
-    struct dev_declaration_cost cost = {0};
     enum base_status status = BASE_OK;
     struct gathered *gathered = memory->alloc(memory->ctx, sizeof(*gathered));
     if (gathered == NULL) {
         return BASE_ERR_NOMEM;
     }
+    gathered->cost = (struct dev_declaration_cost){0};
     if (count <= DEV_PIPELINE_TASKS_MAX) {
-        status = add_set(tasks, count, gathered, memory, &cost, error);
+        status = add_set(tasks, count, gathered, memory, error);
     }
     for (uint32_t i = 0; count > DEV_PIPELINE_TASKS_MAX && i < count && status == BASE_OK; i++) {
-        status = add_set(&tasks[i], 1, gathered, memory, &cost, error);
+        status = add_set(&tasks[i], 1, gathered, memory, error);
+    }
+    if (status == BASE_OK) {
+        *out = gathered->cost;
     }
     memory->release(memory->ctx, gathered);
-    if (status == BASE_OK) {
-        *out = cost;
-    }
     return status;
 }
 

@@ -59,6 +59,7 @@ enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
     size_t bytes = dev_sequence_bytes(&sequence);
     BASE_TRY(
         dev_sequence_init(base_carve(&carver, 1, bytes), bytes, &sequence, &pipeline->sequence));
+    base_assert(carver.used <= needed);
     *out = pipeline;
     return BASE_OK;
 }
@@ -71,6 +72,7 @@ void dev_pipeline_trigger(struct dev_pipeline *pipeline, const struct dev_event 
     if (engine->engine == NULL) {
         return;
     }
+    base_assert(engine->source_count > 0);
     uint32_t count;
     bool seen;
     const struct dev_trigger_fired *fired =
@@ -170,6 +172,7 @@ static bool drain(struct dev_pipeline *pipeline)
 
 static bool waits(const struct dev_pipeline *pipeline)
 {
+    base_assert(pipeline->start_count <= DEV_PIPELINE_STARTS_MAX);
     for (uint32_t i = 0; i < pipeline->start_count; i++) {
         if (pipeline->starts[i].state != START_RUNNING) {
             return pipeline->input == NULL;
@@ -204,6 +207,7 @@ uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint6
     due_us = timeout_us < due_us ? timeout_us : due_us;
     uint64_t again_us = now_us + DEV_PIPELINE_RETRY_US;
     due_us = waits(pipeline) && again_us < due_us ? again_us : due_us;
+    base_assert(dev_pipeline_validate(pipeline));
     return more ? now_us : due_us;
 }
 
@@ -220,15 +224,16 @@ enum base_status dev_pipeline_flush(struct dev_pipeline *pipeline, uint64_t now_
 // ---- Ends of runs
 
 void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_t wall_ms,
-                         uint64_t task_id, uint64_t token, const struct dev_pipeline_end *end)
+                         struct dev_pipeline_run run, const struct dev_pipeline_end *end)
 {
-    struct pipeline_start *start = token != 0 ? dev_pipeline_start_find(pipeline, token) : NULL;
+    struct pipeline_start *start =
+        run.token != 0 ? dev_pipeline_start_find(pipeline, run.token) : NULL;
     const struct pipeline_task *task =
-        dev_pipeline_task_find(pipeline, start != NULL ? start->task_id : task_id);
+        dev_pipeline_task_find(pipeline, start != NULL ? start->task_id : run.task_id);
     uint64_t time_ms = start != NULL ? start->wall_ms : wall_ms;
     pipeline->now_us = now_us;
     pipeline->wall_ms = wall_ms;
-    if (end != NULL && end->ok && task != NULL && (token == 0 || start != NULL)) {
+    if (end != NULL && end->ok && task != NULL && (run.token == 0 || start != NULL)) {
         dev_pipeline_effects_take(pipeline, task, time_ms, end);
     }
     if (start != NULL) {

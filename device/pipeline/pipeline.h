@@ -178,11 +178,16 @@ struct dev_pipeline_end {
     uint32_t effect_count;
 };
 
-// The run of a start ended (`task_id` is not looked at); `end` NULL: it could not run. Also for
-// runs the clock had started: `token` 0, `task_id` says of whom, and effects and result are taken
-// all the same.
+// Which run it was.
+struct dev_pipeline_run {
+    uint64_t token;   // of its start; 0: the clock had started it
+    uint64_t task_id; // whose it was; with a token it is not looked at
+};
+
+// The run ended; `end` NULL: it could not run. Effects and result are taken also of runs the clock
+// had started.
 void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_t wall_ms,
-                         uint64_t task_id, uint64_t token, const struct dev_pipeline_end *end);
+                         struct dev_pipeline_run run, const struct dev_pipeline_end *end);
 // The start's bytes are not needed any more.
 void dev_pipeline_on_free(struct dev_pipeline *pipeline, uint64_t token);
 

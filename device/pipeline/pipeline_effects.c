@@ -4,6 +4,8 @@
 // run again. What is refused is counted and does not hold up the rest.
 #include "pipeline/pipeline_private.h"
 
+#include "base/check.h"
+
 // `record` has all but what the declaration says.
 static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *task,
                    const struct wire_upload *declared, struct wire_upload_record record)
@@ -30,9 +32,13 @@ static uint32_t size_of(size_t size)
 static void feature(struct dev_pipeline *pipeline, uint64_t time_ms,
                     const struct dev_effect *effect)
 {
+    const struct dev_feature_row row = {.feature = effect->name,
+                                        .key = effect->key,
+                                        .time_ms = time_ms,
+                                        .value = effect->bytes,
+                                        .value_size = effect->size};
     enum base_status status =
-        dev_feature_put(pipeline->options.features, pipeline->now_us, effect->name, effect->key,
-                        time_ms, effect->bytes, effect->size, false);
+        dev_feature_put(pipeline->options.features, pipeline->now_us, &row, false);
     if (status == BASE_OK) {
         pipeline->stats.features++;
     } else {
@@ -43,6 +49,7 @@ static void feature(struct dev_pipeline *pipeline, uint64_t time_ms,
 void dev_pipeline_effects_take(struct dev_pipeline *pipeline, const struct pipeline_task *task,
                                uint64_t time_ms, const struct dev_pipeline_end *end)
 {
+    base_assert(end->ok);
     struct wire_declaration declaration;
     dev_pipeline_declared(pipeline, task, &declaration);
     for (uint32_t i = 0; i < end->effect_count; i++) {
@@ -59,6 +66,7 @@ void dev_pipeline_effects_take(struct dev_pipeline *pipeline, const struct pipel
         }
     }
     if (end->result.size > 0 && declaration.result_upload != WIRE_DECLARATION_NO_UPLOAD) {
+        base_assert(declaration.result_upload < declaration.upload_count);
         upload(pipeline, task, &declaration.uploads[declaration.result_upload],
                (struct wire_upload_record){.format = WIRE_RECORD_JSON,
                                            .wall_ms = time_ms,

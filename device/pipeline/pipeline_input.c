@@ -28,6 +28,7 @@ struct gathering {
 
 static void block_end(struct gathering *self)
 {
+    base_assert(self->used + MISSING_BYTES <= self->pipeline->options.input_bytes);
     struct dev_pipeline *pipeline = self->pipeline;
     size_t capacity = pipeline->options.input_bytes - MISSING_BYTES - self->used;
     uint8_t *out = pipeline->input + self->used;
@@ -60,6 +61,7 @@ static void event_add(struct gathering *self, const struct dev_event *event)
         block_end(self);
     }
     self->boot = event->boot;
+    base_assert(self->count < PIPELINE_BLOCK_EVENTS);
     dev_event_wire(event, &pipeline->events[self->count++]);
 }
 
@@ -162,11 +164,13 @@ static void gather(struct gathering *self)
     }
     // After a restart, when the start waited for long, or when there is more than memory holds.
     const struct pipeline_start *start = self->start;
-    uint32_t visit = self->declaration->events == WIRE_EVENTS_VISIT ? start->visit : 0;
-    uint64_t from = self->declaration->events == WIRE_EVENTS_MATCHED ? start->seqs[0] : 0;
+    const struct dev_sequence_part part = {
+        .from_seq = self->declaration->events == WIRE_EVENTS_MATCHED ? start->seqs[0] : 0,
+        .to_seq = start->seq,
+        .visit = self->declaration->events == WIRE_EVENTS_VISIT ? start->visit : 0};
     self->wanted = 0;
     enum base_status status = dev_sequence_each(self->pipeline->sequence, self->pipeline->now_us,
-                                                from, start->seq, visit, stored_one, self);
+                                                &part, stored_one, self);
     if (status != BASE_OK) {
         base_log_debug(self->pipeline->options.ports.log, "pipeline", "events cannot be read: %s",
                        base_status_text(status));
@@ -202,6 +206,7 @@ static void tell_timed_out(struct gathering *self)
 size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipeline_start *start,
                                const struct wire_declaration *declaration)
 {
+    base_assert(pipeline->input != NULL);
     uint32_t most =
         declaration->events_max > 0 ? declaration->events_max : WIRE_DECLARATION_EVENTS_MAX;
     uint64_t span_ms = (uint64_t)declaration->events_s * 1000;

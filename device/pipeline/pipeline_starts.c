@@ -44,6 +44,7 @@ static uint64_t key_token(const uint8_t *key)
 
 static size_t encode(const struct pipeline_start *start, uint8_t out[START_BYTES_MAX])
 {
+    base_assert(start->seq_count <= DEV_PATTERN_STEPS_MAX);
     struct base_writer writer;
     uint64_t before = 0;
     base_writer_init(&writer, out, START_BYTES_MAX);
@@ -119,10 +120,12 @@ static struct pipeline_task *start_admit(struct dev_pipeline *pipeline,
 static void opened(struct dev_pipeline *pipeline, const struct dev_event *event,
                    const struct dev_trigger_fired *fired, const struct pipeline_source *source)
 {
+    base_assert(source->within_ms > 0 && fired->seq == event->seq);
     const struct dev_timeout_ask ask = {.within_ms = source->within_ms, .by_item = source->by_item};
     const struct dev_timeout_now now = {pipeline->now_us, pipeline->wall_ms};
+    const struct dev_timeout start = dev_timeout_of(event, fired, &ask, now);
     struct dev_timeout dropped;
-    if (!dev_timeouts_open(&pipeline->timeouts, event, fired, &ask, now, &dropped)) {
+    if (!dev_timeouts_open(&pipeline->timeouts, &start, &dropped)) {
         return;
     }
     struct pipeline_source of = source_of(pipeline_engine(pipeline), dropped.key);
@@ -147,6 +150,7 @@ void dev_pipeline_timeouts_step(struct dev_pipeline *pipeline)
         if (start_admit(pipeline, &source) == NULL) {
             continue;
         }
+        base_assert(pipeline->start_count < DEV_PIPELINE_STARTS_MAX);
         pipeline->starts[pipeline->start_count++] = (struct pipeline_start){
             .token = token,
             .task_id = source.task_id,
@@ -187,12 +191,16 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
         return;
     }
     dev_pipeline_declared(pipeline, task, &declaration);
-    if (declaration.events == WIRE_EVENTS_MATCHED &&
-        dev_trigger_embed(engine->set, fired, event, dev_pipeline_past, pipeline, start.seqs,
-                          &start.seq_count) != BASE_OK) {
-        start.seqs[0] = fired->seq; // the earlier ones are gone
-        start.seq_count = 1;
+    if (declaration.events == WIRE_EVENTS_MATCHED) {
+        const struct dev_trigger_past past = {dev_pipeline_past, pipeline};
+        struct dev_trigger_embedding made;
+        if (dev_trigger_embed(engine->set, fired, event, past, &made) != BASE_OK) {
+            made = (struct dev_trigger_embedding){1, {fired->seq}}; // the earlier ones are gone
+        }
+        start.seq_count = made.count;
+        memcpy(start.seqs, made.seqs, made.count * sizeof(made.seqs[0]));
     }
+    base_assert(pipeline->start_count < DEV_PIPELINE_STARTS_MAX);
     pipeline->starts[pipeline->start_count++] = start;
 }
 
@@ -242,9 +250,10 @@ static bool load_one(void *ctx, const uint8_t *key, size_t key_size, const uint8
 void dev_pipeline_starts_load(struct dev_pipeline *pipeline)
 {
     pipeline->start_count = 0;
+    const struct dev_kv_range starts = {
+        .space = DEV_SPACE_STATE, .prefix = KEY_PREFIX, .prefix_size = KEY_PREFIX_BYTES};
     enum base_status status =
-        dev_collect_scan(pipeline->options.collect, pipeline->now_us, DEV_SPACE_STATE, KEY_PREFIX,
-                         KEY_PREFIX_BYTES, KEY_PREFIX, KEY_PREFIX_BYTES, load_one, pipeline);
+        dev_collect_scan(pipeline->options.collect, pipeline->now_us, &starts, load_one, pipeline);
     if (status != BASE_OK) {
         base_log_debug(pipeline->options.ports.log, "pipeline", "starts cannot be read: %s",
                        base_status_text(status));
@@ -276,17 +285,17 @@ static bool any_in(const struct dev_pipeline *pipeline, enum pipeline_start_stat
 static void start_put(struct dev_pipeline *pipeline, const struct pipeline_start *start)
 {
     struct dev_collect *collect = pipeline->options.collect;
-    uint8_t key[KEY_BYTES];
+    uint8_t key_bytes[KEY_BYTES];
     uint8_t bytes[START_BYTES_MAX];
-    key_make(start, key);
+    const struct dev_kv_key key = {DEV_SPACE_STATE, key_bytes, sizeof(key_bytes)};
+    key_make(start, key_bytes);
     // The group's end says whether all of it was taken.
     enum base_status ignored = BASE_OK;
     if (start->state == START_NEW) {
-        ignored = dev_collect_put(collect, pipeline->now_us, DEV_SPACE_STATE, key, sizeof(key),
-                                  bytes, encode(start, bytes), true);
+        const struct base_span value = {bytes, encode(start, bytes)};
+        ignored = dev_collect_put(collect, pipeline->now_us, key, value, true);
     } else if (start->state == START_ENDED) {
-        ignored =
-            dev_collect_delete(collect, pipeline->now_us, DEV_SPACE_STATE, key, sizeof(key), true);
+        ignored = dev_collect_delete(collect, pipeline->now_us, key, true);
     }
     (void)ignored;
 }
@@ -339,6 +348,7 @@ static void input_drop(struct dev_pipeline *pipeline)
 // False: it is lost; the next may go.
 static bool start_hand_over(struct dev_pipeline *pipeline, struct pipeline_start *start)
 {
+    base_assert(start->state == START_WAITING && pipeline->input == NULL);
     const struct dev_pipeline_ports *ports = &pipeline->options.ports;
     const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start->task_id);
     enum base_status status = BASE_ERR_NOT_FOUND;

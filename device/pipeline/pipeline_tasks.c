@@ -19,6 +19,8 @@
 #define STATE_TIMEOUTS  0x54 // pending starts follow; the engine's own state begins with its version
 #define CATCH_UP_SEQS   8192 // events given to the engine again at most
 
+static const struct dev_kv_key state_key = {DEV_SPACE_STATE, STATE_KEY, STATE_KEY_BYTES};
+
 // What a set is made of, on the way.
 struct making {
     struct dev_trigger_source sources[PIPELINE_SOURCES_MAX];
@@ -83,6 +85,7 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
         refuse(pipeline, from->task_id, from->name, "its declaration is damaged");
         return;
     }
+    base_assert(pipeline->declarations_used <= DEV_PIPELINE_DECLARATION_BYTES);
     struct pipeline_task *task = &pipeline->tasks[pipeline->task_count++];
     *task = (struct pipeline_task){
         .id = from->task_id,
@@ -99,6 +102,7 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
 
 static void task_leave_out(struct dev_pipeline *pipeline, uint32_t index, const char *why)
 {
+    base_assert(index < pipeline->task_count);
     struct pipeline_task *task = &pipeline->tasks[index];
     refuse(pipeline, task->id, (struct base_str){task->name, task->name_size}, why);
     pipeline->task_count--;
@@ -120,6 +124,7 @@ static void triggers_gather(const struct dev_pipeline *pipeline, struct making *
         struct wire_declaration declaration;
         dev_pipeline_declared(pipeline, &pipeline->tasks[i], &declaration);
         for (uint32_t k = 0; k < declaration.trigger_count; k++) {
+            base_assert(making->count < PIPELINE_TRIGGERS_MAX);
             making->sources[making->count] = (struct dev_trigger_source){
                 .key = source_key(pipeline->tasks[i].id, k), .pattern = declaration.triggers[k]};
             making->asks[making->count] = (struct dev_timeout_ask){0};
@@ -141,6 +146,7 @@ static void openings_gather(struct making *making)
         if (dev_timeout_ask(source->pattern, at, left, &ask) != BASE_OK) {
             continue; // it does not ask, or is no pattern, which compiling says
         }
+        base_assert(making->count < PIPELINE_SOURCES_MAX && ask.opening.size <= left);
         making->sources[making->count] = (struct dev_trigger_source){
             .key = dev_timeout_key(source->key), .pattern = ask.opening};
         making->asks[making->count] = ask;
@@ -158,14 +164,14 @@ static void sources_gather(const struct dev_pipeline *pipeline, struct making *m
 
 // Certified in scratch, then compiled into memory of its own.
 static enum base_status compile_in(struct dev_pipeline *pipeline, const struct making *making,
-                                   void *scratch, size_t scratch_bytes, struct pipeline_engine *out,
+                                   struct dev_trigger_scratch scratch, struct pipeline_engine *out,
                                    struct dev_trigger_fault *fault)
 {
+    const struct dev_trigger_sources sources = {making->sources, making->count};
     struct dev_trigger_options options = {.secret =
                                               dev_recorder_secret(pipeline->options.recorder)};
     struct dev_trigger_certificate certificate;
-    BASE_TRY(dev_trigger_certify(making->sources, making->count, &options, scratch, scratch_bytes,
-                                 &certificate, fault));
+    BASE_TRY(dev_trigger_certify(&sources, &options, scratch, &certificate, fault));
     size_t set_bytes = base_aligned(certificate.set_bytes, 16);
     size_t state_bytes = base_aligned(certificate.state_bytes, 16);
     size_t bytes = set_bytes + state_bytes + making->count * sizeof(out->sources[0]);
@@ -177,7 +183,7 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
         return BASE_ERR_NOMEM;
     }
     uint8_t *state = (uint8_t *)out->memory + set_bytes;
-    BASE_TRY(dev_trigger_compile(scratch, out->memory, set_bytes, &out->set));
+    BASE_TRY(dev_trigger_compile(scratch.memory, out->memory, set_bytes, &out->set));
     BASE_TRY(dev_trigger_init(out->set, state, state_bytes, &out->engine));
     out->bytes = bytes;
     out->source_count = making->count;
@@ -196,18 +202,20 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
 static enum base_status compile(struct dev_pipeline *pipeline, const struct making *making,
                                 struct pipeline_engine *out, struct dev_trigger_fault *fault)
 {
-    size_t bytes = 0;
-    BASE_TRY(dev_trigger_scratch_bytes(making->sources, making->count, &bytes, fault));
-    if (bytes > DEV_PIPELINE_SCRATCH_BYTES) {
+    base_assert(making->count > 0 && out->memory == NULL);
+    const struct dev_trigger_sources sources = {making->sources, making->count};
+    struct dev_trigger_scratch scratch = {0};
+    BASE_TRY(dev_trigger_scratch_bytes(&sources, &scratch.bytes, fault));
+    if (scratch.bytes > DEV_PIPELINE_SCRATCH_BYTES) {
         return base_error_set(&fault->error, BASE_ERR_LIMIT,
                               "%u patterns are too many for this device", making->count);
     }
-    void *scratch = pipeline_take(pipeline, bytes);
-    if (scratch == NULL) {
+    scratch.memory = pipeline_take(pipeline, scratch.bytes);
+    if (scratch.memory == NULL) {
         return BASE_ERR_NOMEM;
     }
-    enum base_status status = compile_in(pipeline, making, scratch, bytes, out, fault);
-    pipeline_give(pipeline, scratch);
+    enum base_status status = compile_in(pipeline, making, scratch, out, fault);
+    pipeline_give(pipeline, scratch.memory);
     return status;
 }
 
@@ -215,6 +223,7 @@ static enum base_status compile(struct dev_pipeline *pipeline, const struct maki
 static void fault_resolve(struct dev_pipeline *pipeline, const struct making *making,
                           const struct dev_trigger_fault *fault)
 {
+    base_assert(making->count > 0);
     uint32_t source = fault->source < making->count ? fault->source : making->count - 1;
     uint64_t task_id = making->task_ids[source];
     for (uint32_t i = 0; i < pipeline->task_count; i++) {
@@ -369,8 +378,8 @@ static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine 
     uint8_t bytes[DEV_TIMEOUTS_BYTES_MAX + STATE_BYTES_MAX];
     struct base_reader reader;
     size_t size = 0;
-    if (dev_collect_get(pipeline->options.collect, DEV_SPACE_STATE, STATE_KEY, STATE_KEY_BYTES,
-                        bytes, sizeof(bytes), &size) != BASE_OK) {
+    if (dev_collect_get(pipeline->options.collect, state_key, bytes, sizeof(bytes), &size) !=
+        BASE_OK) {
         return;
     }
     base_reader_init(&reader, bytes, size);
@@ -414,9 +423,9 @@ void dev_pipeline_state_save(struct dev_pipeline *pipeline)
                            &size) != BASE_OK) {
         size = 0; // more than is worth keeping: partial matches begin anew after a kill
     }
-    pipeline->trigger_dirty =
-        dev_collect_put(pipeline->options.collect, pipeline->now_us, DEV_SPACE_STATE, STATE_KEY,
-                        STATE_KEY_BYTES, bytes, base_writer_size(&writer) + size, false) != BASE_OK;
+    const struct base_span state = {bytes, base_writer_size(&writer) + size};
+    pipeline->trigger_dirty = dev_collect_put(pipeline->options.collect, pipeline->now_us,
+                                              state_key, state, false) != BASE_OK;
 }
 
 static bool catch_up_one(void *ctx, const struct dev_event *event)
@@ -430,8 +439,9 @@ void dev_pipeline_catch_up(struct dev_pipeline *pipeline)
     struct dev_recorder_stats stats;
     dev_recorder_stats(pipeline->options.recorder, &stats);
     uint64_t from = stats.next_seq > CATCH_UP_SEQS ? stats.next_seq - CATCH_UP_SEQS : 0;
-    enum base_status status = dev_sequence_each(pipeline->sequence, pipeline->now_us, from,
-                                                UINT64_MAX, 0, catch_up_one, pipeline);
+    const struct dev_sequence_part part = {.from_seq = from, .to_seq = UINT64_MAX};
+    enum base_status status =
+        dev_sequence_each(pipeline->sequence, pipeline->now_us, &part, catch_up_one, pipeline);
     if (status != BASE_OK) {
         base_log_debug(pipeline->options.ports.log, "pipeline", "stored events cannot be read: %s",
                        base_status_text(status));
@@ -468,6 +478,7 @@ enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t no
     struct pipeline_engine *old = pipeline_engine(pipeline);
     struct pipeline_engine *fresh = &pipeline->engines[1 - pipeline->current];
     uint64_t mark = 0;
+    base_assert(fresh->memory == NULL && fresh->engine == NULL);
     pipeline->now_us = now_us;
     tasks_take(pipeline, tasks, count);
     BASE_TRY(engine_make(pipeline, fresh, &mark));

@@ -119,8 +119,8 @@ static enum base_status read_class(struct dev_tunnel *tunnel, struct tunnel_clas
     };
     uint8_t key[TUNNEL_KEY];
     tunnel_key(class, class->state.tail, key);
-    return dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, 1, key, sizeof(key),
-                            visit_entry, reading);
+    const struct dev_kv_range range = tunnel_range(key);
+    return dev_collect_scan(tunnel->collect, now_us, &range, visit_entry, reading);
 }
 
 // Puts a LOSS where the hole is. A hole without a known number of records (its end says so) is
@@ -259,8 +259,9 @@ enum base_status tunnel_repair(struct dev_tunnel *tunnel, struct tunnel_class *c
     struct peek peek = {.class = class, .status = BASE_ERR_NOT_FOUND};
     uint8_t key[TUNNEL_KEY];
     tunnel_key(class, class->send_next, key);
-    BASE_TRY(dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), key,
-                              sizeof(key), visit_peek, &peek));
+    const struct dev_kv_range range = {
+        .space = DEV_SPACE_QUEUE, .prefix = key, .prefix_size = sizeof(key)};
+    BASE_TRY(dev_collect_scan(tunnel->collect, now_us, &range, visit_peek, &peek));
     if (peek.status == BASE_OK) {
         const struct tunnel_entry loss = {
             .is_loss = true,
@@ -295,6 +296,8 @@ enum base_status tunnel_boot_quarantine(struct dev_tunnel *tunnel, uint64_t now_
 {
     static const uint8_t prefix[1] = {TUNNEL_QUARANTINE};
     tunnel->quarantine_serial = 0;
-    return dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, prefix, 1, prefix, 1,
-                            visit_serial, &tunnel->quarantine_serial);
+    const struct dev_kv_range range = {
+        .space = DEV_SPACE_QUEUE, .prefix = prefix, .prefix_size = sizeof(prefix)};
+    return dev_collect_scan(tunnel->collect, now_us, &range, visit_serial,
+                            &tunnel->quarantine_serial);
 }

@@ -6,6 +6,8 @@
 
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
+
 struct tunnel_flight *tunnel_flight_at(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                        uint32_t index)
 {
@@ -83,8 +85,9 @@ static enum base_status walk_to(struct walk *walk, uint64_t now_us)
     walk->at = walk->class->state.tail;
     walk->hash = walk->class->state.tail_hash;
     tunnel_key(walk->class, walk->at, key);
-    enum base_status status = dev_collect_scan(walk->tunnel->collect, now_us, DEV_SPACE_QUEUE, key,
-                                               1, key, sizeof(key), visit_walk, walk);
+    const struct dev_kv_range range = tunnel_range(key);
+    enum base_status status =
+        dev_collect_scan(walk->tunnel->collect, now_us, &range, visit_walk, walk);
     return status != BASE_OK ? status : walk->status;
 }
 

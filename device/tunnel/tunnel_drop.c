@@ -179,8 +179,9 @@ static uint64_t absorb_run(struct dev_tunnel *tunnel, struct tunnel_class *class
     tunnel_key(class, from, key);
     absorb->freed = 0;
     absorb->count = 0;
-    enum base_status status = dev_collect_scan(tunnel->collect, absorb->now_us, DEV_SPACE_QUEUE,
-                                               key, 1, key, sizeof(key), visit_absorb, absorb);
+    const struct dev_kv_range range = tunnel_range(key);
+    enum base_status status =
+        dev_collect_scan(tunnel->collect, absorb->now_us, &range, visit_absorb, absorb);
     if (status != BASE_OK || absorb->freed == 0) {
         return 0;
     }

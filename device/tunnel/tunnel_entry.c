@@ -9,6 +9,7 @@
 
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #define ENTRY_VERSION 1
@@ -106,8 +107,10 @@ enum base_status tunnel_put_entry(struct dev_tunnel *tunnel, struct tunnel_class
     uint8_t *head = placing->payload - TUNNEL_ENTRY_HEAD; // the room in front of it
     write_head(class, placing->slot, placing->entry, head);
     class->put_mark = dev_collect_changes(tunnel->collect) + 1;
-    return dev_collect_put(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), head,
-                           TUNNEL_ENTRY_HEAD + placing->entry->payload_bytes, placing->high);
+    const struct base_span value = {head, TUNNEL_ENTRY_HEAD + placing->entry->payload_bytes};
+    return dev_collect_put(tunnel->collect, now_us,
+                           (struct dev_kv_key){DEV_SPACE_QUEUE, key, sizeof(key)}, value,
+                           placing->high);
 }
 
 enum base_status tunnel_put_loss(struct dev_tunnel *tunnel, struct tunnel_class *class,
@@ -129,7 +132,8 @@ enum base_status tunnel_delete_entry(struct dev_tunnel *tunnel, struct tunnel_cl
 {
     uint8_t key[TUNNEL_KEY];
     tunnel_key(class, slot, key);
-    return dev_collect_delete(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), false);
+    return dev_collect_delete(tunnel->collect, now_us,
+                              (struct dev_kv_key){DEV_SPACE_QUEUE, key, sizeof(key)}, false);
 }
 
 // ---- Chain

@@ -34,6 +34,15 @@ struct tunnel_placing {
 };
 
 void tunnel_key(const struct tunnel_class *class, uint64_t slot, uint8_t out[TUNNEL_KEY]);
+// The rows of the key's class from the key on; borrows it.
+static inline struct dev_kv_range tunnel_range(const uint8_t key[TUNNEL_KEY])
+{
+    return (struct dev_kv_range){.space = DEV_SPACE_QUEUE,
+                                 .prefix = key,
+                                 .prefix_size = 1,
+                                 .from = key,
+                                 .from_size = TUNNEL_KEY};
+}
 uint64_t tunnel_key_slot(const uint8_t *key);
 // CORRUPT. The payload is not looked at but for its size.
 BASE_NODISCARD enum base_status tunnel_entry_read(const struct tunnel_class *class, uint64_t slot,

@@ -29,8 +29,8 @@ enum base_status tunnel_load(struct dev_tunnel *tunnel, struct tunnel_class *cla
     uint8_t *value = tunnel->buffers.raw - TUNNEL_ENTRY_HEAD;
     size_t size = 0;
     enum base_status status =
-        dev_collect_get(tunnel->collect, DEV_SPACE_QUEUE, key, sizeof(key), value,
-                        TUNNEL_ENTRY_HEAD + tunnel->buffers.raw_capacity, &size);
+        dev_collect_get(tunnel->collect, (struct dev_kv_key){DEV_SPACE_QUEUE, key, sizeof(key)},
+                        value, TUNNEL_ENTRY_HEAD + tunnel->buffers.raw_capacity, &size);
     if (status == BASE_ERR_TOO_LARGE) {
         return BASE_ERR_CORRUPT; // of a time with larger batches
     }

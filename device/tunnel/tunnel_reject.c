@@ -11,6 +11,7 @@
 #include "tunnel/tunnel_chain.h"
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 struct split {
@@ -87,15 +88,16 @@ static enum base_status put_quarantine(struct dev_tunnel *tunnel, const struct t
     value[0] = class->id;
     value[1] = (uint8_t)-split->status;
     value[2] = (uint8_t)(-split->status >> 8);
-    uint8_t key[TUNNEL_KEY];
-    quarantine_key(tunnel->quarantine_serial, key);
-    BASE_TRY(dev_collect_put(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), value,
-                             3 + size, false));
+    uint8_t key_bytes[TUNNEL_KEY];
+    const struct dev_kv_key key = {DEV_SPACE_QUEUE, key_bytes, sizeof(key_bytes)};
+    quarantine_key(tunnel->quarantine_serial, key_bytes);
+    BASE_TRY(
+        dev_collect_put(tunnel->collect, now_us, key, (struct base_span){value, 3 + size}, false));
     if (tunnel->quarantine_serial < DEV_TUNNEL_QUARANTINE_MAX) {
         return BASE_OK;
     }
-    quarantine_key(tunnel->quarantine_serial - DEV_TUNNEL_QUARANTINE_MAX, key);
-    return dev_collect_delete(tunnel->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), false);
+    quarantine_key(tunnel->quarantine_serial - DEV_TUNNEL_QUARANTINE_MAX, key_bytes);
+    return dev_collect_delete(tunnel->collect, now_us, key, false);
 }
 
 // ---- Splitting
@@ -376,6 +378,7 @@ enum base_status dev_tunnel_quarantine(struct dev_tunnel *tunnel, uint64_t now_u
 {
     static const uint8_t prefix[1] = {TUNNEL_QUARANTINE};
     struct quarantine_walk walk = {visit, ctx};
-    return dev_collect_scan(tunnel->collect, now_us, DEV_SPACE_QUEUE, prefix, 1, prefix, 1,
-                            visit_quarantine, &walk);
+    const struct dev_kv_range range = {
+        .space = DEV_SPACE_QUEUE, .prefix = prefix, .prefix_size = sizeof(prefix)};
+    return dev_collect_scan(tunnel->collect, now_us, &range, visit_quarantine, &walk);
 }

@@ -8,6 +8,7 @@
 
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -45,8 +46,9 @@ enum base_status tunnel_put_state(struct dev_tunnel *tunnel, struct tunnel_class
     base_assert(writer.status == BASE_OK);
     uint8_t key[STATE_KEY];
     state_key(class, key);
-    return dev_collect_put(tunnel->collect, now_us, DEV_SPACE_STATE, key, sizeof(key), value,
-                           sizeof(value), high);
+    return dev_collect_put(tunnel->collect, now_us,
+                           (struct dev_kv_key){DEV_SPACE_STATE, key, sizeof(key)},
+                           (struct base_span){value, sizeof(value)}, high);
 }
 
 enum base_status tunnel_get_state(struct dev_tunnel *tunnel, struct tunnel_class *class,
@@ -56,8 +58,9 @@ enum base_status tunnel_get_state(struct dev_tunnel *tunnel, struct tunnel_class
     uint8_t value[STATE_BYTES];
     size_t size = 0;
     state_key(class, key);
-    enum base_status status = dev_collect_get(tunnel->collect, DEV_SPACE_STATE, key, sizeof(key),
-                                              value, sizeof(value), &size);
+    enum base_status status =
+        dev_collect_get(tunnel->collect, (struct dev_kv_key){DEV_SPACE_STATE, key, sizeof(key)},
+                        value, sizeof(value), &size);
     if (status == BASE_ERR_TOO_LARGE) {
         return BASE_ERR_CORRUPT;
     }

@@ -296,7 +296,8 @@ static bool run_with(const struct dev_vm_stream *stream, const struct dev_stream
         return false;
     }
     gather->rows = mp_obj_new_list(0, NULL);
-    if (dev_stream_init(block, bytes, spec, row_add, gather, &run, &error) != BASE_OK) {
+    if (dev_stream_init((struct dev_stream_block){block, bytes}, spec,
+                        (struct dev_stream_sink){row_add, gather}, &run, &error) != BASE_OK) {
         mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("%s"), error.text);
     }
     feed(run, stream, gather);

@@ -54,14 +54,13 @@ const uint8_t *dev_vm_expression(mp_obj_t text, uint32_t flags)
     const char *data = mp_obj_str_get_data(text, &size);
     uint8_t program[DEV_PREDICATE_BYTES_MAX];
     struct base_error error = {.status = BASE_OK};
-    size_t bytes = 0;
-    if (dev_predicate_compile((struct base_str){data, size}, flags, program, sizeof(program),
-                              &bytes, &error) != BASE_OK) {
+    struct dev_predicate_program made = {.bytes = program, .capacity = sizeof(program)};
+    if (dev_predicate_compile((struct base_str){data, size}, flags, &made, &error) != BASE_OK) {
         mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("expression:%d:%d: %s"),
                           (int)error.line, (int)error.column, error.text);
     }
-    uint8_t *kept = m_new(uint8_t, bytes);
-    memcpy(kept, program, bytes);
+    uint8_t *kept = m_new(uint8_t, made.size);
+    memcpy(kept, program, made.size);
     return kept;
 }
 

@@ -198,7 +198,8 @@ static uint64_t boot(struct child *child, uint64_t from, const struct dev_record
     check(dev_sequence_boot(child->sequence, child->now), "boot of sequences");
     check(dev_feature_store_boot(child->features, child->now), "boot of features");
     check(dev_recorder_boot(child->recorder, child->now, child->now, sink), "boot of the recorder");
-    check(dev_sequence_each(child->sequence, child->now, from, UINT64_MAX, 0, stored_event, child),
+    const struct dev_sequence_part part = {.from_seq = from, .to_seq = UINT64_MAX};
+    check(dev_sequence_each(child->sequence, child->now, &part, stored_event, child),
           "stored events");
     check(dev_feature_find(child->features, child->now, &query, newest, &value), "the feature");
     (void)dev_collect_step(child->collect, child->now);
@@ -214,9 +215,9 @@ static void turn(struct child *child, const struct dev_recorder_sink *sink, uint
     (void)dev_recorder_drain(child->recorder, child->now, 0, sink);
     if (child->last_seq % 7 == 3) {
         uint64_t value = *high + 1;
-        check(dev_feature_put(child->features, child->now, BASE_STR("high"), BASE_STR(""), value,
-                              &value, sizeof(value), true),
-              "putting the feature");
+        const struct dev_feature_row row = {BASE_STR("high"), BASE_STR(""), value, &value,
+                                            sizeof(value)};
+        check(dev_feature_put(child->features, child->now, &row, true), "putting the feature");
         *high = value;
     }
     (void)dev_sequence_step(child->sequence, child->now);

@@ -15,20 +15,20 @@ enum base_status trig_rig_try(struct trig_rig *rig, const struct dev_trigger_sou
                               struct dev_trigger_fault *fault)
 {
     *rig = (struct trig_rig){0};
-    size_t scratch_bytes;
-    BASE_TRY(dev_trigger_scratch_bytes(sources, count, &scratch_bytes, fault));
-    void *scratch = malloc(scratch_bytes);
-    base_check(scratch != NULL);
-    memset(scratch, 0xa5, scratch_bytes);
-    enum base_status status = dev_trigger_certify(sources, count, options, scratch, scratch_bytes,
-                                                  &rig->certificate, fault);
+    const struct dev_trigger_sources all = {sources, count};
+    struct dev_trigger_scratch scratch;
+    BASE_TRY(dev_trigger_scratch_bytes(&all, &scratch.bytes, fault));
+    scratch.memory = malloc(scratch.bytes);
+    base_check(scratch.memory != NULL);
+    memset(scratch.memory, 0xa5, scratch.bytes);
+    enum base_status status = dev_trigger_certify(&all, options, scratch, &rig->certificate, fault);
     if (status == BASE_OK) {
         rig->set_memory = malloc(rig->certificate.set_bytes);
         base_check(rig->set_memory != NULL);
-        status =
-            dev_trigger_compile(scratch, rig->set_memory, rig->certificate.set_bytes, &rig->set);
+        status = dev_trigger_compile(scratch.memory, rig->set_memory, rig->certificate.set_bytes,
+                                     &rig->set);
     }
-    free(scratch);
+    free(scratch.memory);
     if (status != BASE_OK) {
         free(rig->set_memory);
         *rig = (struct trig_rig){0};

@@ -182,14 +182,20 @@ static size_t member_find(struct comparison *comparison, struct base_str text, s
     return found;
 }
 
-// The partner in `other` (whose object opens at `other_open`) of the member of `text` at `at`.
-static size_t partner(struct comparison *comparison, struct base_str text, size_t open, size_t at,
-                      struct base_str other, size_t other_open)
+// An object of one of the two results.
+struct object {
+    struct base_str text; // the whole result
+    size_t open;          // where the object opens in it
+};
+
+// The partner in `other` of the member of `object` at `at`.
+static size_t partner(struct comparison *comparison, struct object object, size_t at,
+                      struct object other)
 {
     size_t value;
-    struct base_str name = member(text, at, &value);
-    uint32_t nth = count_before(comparison, text, open, name, at);
-    return member_find(comparison, other, other_open, name, nth);
+    struct base_str name = member(object.text, at, &value);
+    uint32_t nth = count_before(comparison, object.text, object.open, name, at);
+    return member_find(comparison, other.text, other.open, name, nth);
 }
 
 // ---- Values
@@ -273,9 +279,10 @@ static enum dev_agreement members_end(struct comparison *comparison, struct leve
     while (!is_close(b, at)) {
         size_t value;
         struct base_str name = member(b, at, &value);
-        size_t found = level->in_step ? comparison->active.size
-                                      : partner(comparison, b, level->shadow_open, at,
-                                                comparison->active, level->active_open);
+        const struct object own = {b, level->shadow_open};
+        const struct object other = {comparison->active, level->active_open};
+        size_t found =
+            level->in_step ? comparison->active.size : partner(comparison, own, at, other);
         if (comparison->work > DEV_COMPARE_WORK_MAX) {
             return DEV_AGREEMENT_UNKNOWN;
         }
@@ -309,7 +316,8 @@ static enum dev_agreement member_step(struct comparison *comparison, struct leve
     if (level->in_step) {
         level->shadow = dev_json_value_end(b, other);
     } else {
-        other = partner(comparison, a, level->active_open, active, b, level->shadow_open);
+        other = partner(comparison, (struct object){a, level->active_open}, active,
+                        (struct object){b, level->shadow_open});
     }
     if (comparison->work > DEV_COMPARE_WORK_MAX) {
         return DEV_AGREEMENT_UNKNOWN;

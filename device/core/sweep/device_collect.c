@@ -59,18 +59,25 @@ static void batch_need_exclusive(struct dev_runtime *runtime, struct batch *batc
     dev_exclusive_close(runtime, &exclusive);
 }
 
-// `pulled`: the version is being brought.
+// A version that a task has, or is to have.
+struct version {
+    const struct wire_sha256 *manifest; // zero: none
+    const struct wire_sha256 *exclusive;
+    bool pulled;  // it is being brought
+    bool unasked; // nobody was asked yet which exclusive files it gets
+};
+
 static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
-                               const struct wire_sha256 *version,
-                               const struct wire_sha256 *exclusive, bool pulled, bool unasked)
+                               const struct version *version)
 {
     struct dev_manifest manifest;
-    if (wire_sha256_is_zero(version)) {
+    bool pulled = version->pulled;
+    if (wire_sha256_is_zero(version->manifest)) {
         return;
     }
-    batch_need(batch, version);
-    batch_need_exclusive(runtime, batch, exclusive, pulled);
-    enum base_status status = dev_manifest_open(runtime, version, &manifest);
+    batch_need(batch, version->manifest);
+    batch_need_exclusive(runtime, batch, version->exclusive, pulled);
+    enum base_status status = dev_manifest_open(runtime, version->manifest, &manifest);
     if (status != BASE_OK) {
         // Not there yet: then it has no files here either. Otherwise nobody knows what it needs.
         batch->unsure = batch->unsure || !pulled || status != BASE_ERR_NOT_FOUND;
@@ -80,7 +87,8 @@ static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
         batch_need(batch, &manifest.parsed.files[i].digest);
     }
     // Which exclusive files it gets is not known yet; some may be here, of its shadow.
-    batch->unsure = batch->unsure || (unasked && manifest.parsed.exclusive != WIRE_EXCLUSIVE_NONE);
+    batch->unsure =
+        batch->unsure || (version->unasked && manifest.parsed.exclusive != WIRE_EXCLUSIVE_NONE);
     dev_manifest_close(runtime, &manifest);
 }
 
@@ -93,11 +101,14 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
     (void)dev_tell(runtime, &(struct dev_part_event){.kind = DEV_PART_EVENT_NEEDED, .need = &need});
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        batch_need_version(runtime, batch, &task->active, &task->active_exclusive, false, false);
-        batch_need_version(runtime, batch, &task->kept, &task->kept_exclusive, false, false);
+        const struct version active = {&task->active, &task->active_exclusive, false, false};
+        const struct version kept = {&task->kept, &task->kept_exclusive, false, false};
+        const struct version accepted = {&task->accepted, &task->accepted_exclusive, true,
+                                         !task->accepted_asked};
+        batch_need_version(runtime, batch, &active);
+        batch_need_version(runtime, batch, &kept);
         if (dev_update_is_pulling((enum dev_update_state)task->state)) {
-            batch_need_version(runtime, batch, &task->accepted, &task->accepted_exclusive, true,
-                               !task->accepted_asked);
+            batch_need_version(runtime, batch, &accepted);
         }
     }
     base_check(batch->count <= COLLECT_BATCH);

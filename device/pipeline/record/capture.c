@@ -5,6 +5,8 @@
 
 #include "wire/event_attrs.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define ROWS       (2u * DEV_CAPTURE_NEEDS_MAX)
@@ -113,6 +115,8 @@ static uint32_t row_find(const struct dev_capture *capture, uint64_t key)
 static void add_kind(struct dev_capture *capture, enum dev_event_kind kind, uint64_t page_hash,
                      uint64_t name_hash, const struct dev_capture_set *set)
 {
+    base_assert(kind >= DEV_EVENT_ENTER && kind < DEV_EVENT_KIND_END && set->wanted);
+    base_assert(capture->row_count <= DEV_CAPTURE_NEEDS_MAX);
     uint64_t key = row_key(kind, page_hash, name_hash);
     struct dev_capture_row *row = &capture->rows[row_find(capture, key)];
     bool everywhere = page_hash == 0 && name_hash == 0;
@@ -166,6 +170,7 @@ enum base_status dev_capture_add(struct dev_capture *capture, const struct dev_c
 void dev_capture_find(const struct dev_capture *capture, enum dev_event_kind kind,
                       uint64_t page_hash, uint64_t name_hash, struct dev_capture_set *out)
 {
+    base_assert(kind >= DEV_EVENT_ENTER && kind < DEV_EVENT_KIND_END);
     const uint64_t keys[3] = {
         row_key(kind, page_hash, 0),
         row_key(kind, page_hash, name_hash),

@@ -31,6 +31,8 @@
 
 #define NOT_PUT UINT64_MAX
 
+static const struct dev_kv_key state_key = {DEV_SPACE_STATE, STATE_KEY, sizeof(STATE_KEY) - 1};
+
 struct dev_recorder {
     struct dev_ring ring;
     struct dev_collect *collect;
@@ -143,11 +145,12 @@ static size_t state_encode(const struct dev_recorder *recorder, uint64_t reserve
 static enum base_status state_put(struct dev_recorder *recorder, uint64_t now_us,
                                   uint64_t reserved_seq, uint32_t reserved_visit, bool high)
 {
+    base_assert(reserved_seq >= recorder->next_seq && recorder->next_seq > 0);
     uint8_t bytes[STATE_BYTES];
     size_t size = state_encode(recorder, reserved_seq, reserved_visit, bytes);
     uint64_t change = dev_collect_changes(recorder->collect);
-    BASE_TRY(dev_collect_put(recorder->collect, now_us, DEV_SPACE_STATE, STATE_KEY,
-                             sizeof(STATE_KEY) - 1, bytes, size, high));
+    BASE_TRY(dev_collect_put(recorder->collect, now_us, state_key, (struct base_span){bytes, size},
+                             high));
     recorder->reserve_change = change;
     return BASE_OK;
 }
@@ -179,6 +182,7 @@ static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, 
     if (status != BASE_OK) {
         return enough ? BASE_OK : status;
     }
+    base_assert(reserved_seq >= recorder->reserved_seq); // no number is reserved twice
     recorder->reserved_seq = reserved_seq;
     recorder->reserved_visit = reserved_visit;
     return BASE_OK;
@@ -270,8 +274,8 @@ static bool last_seq_row(void *ctx, const uint8_t *key, size_t key_size, const u
 static enum base_status numbers_anew(struct dev_recorder *recorder, uint64_t now_us)
 {
     uint64_t last = 0;
-    BASE_TRY(dev_collect_scan(recorder->collect, now_us, DEV_SPACE_EVENTS, NULL, 0, NULL, 0,
-                              last_seq_row, &last));
+    const struct dev_kv_range blocks = {.space = DEV_SPACE_EVENTS};
+    BASE_TRY(dev_collect_scan(recorder->collect, now_us, &blocks, last_seq_row, &last));
     recorder->boot = 0;
     recorder->next_seq = 1;
     dev_visits_init(&recorder->visits, 1);
@@ -310,6 +314,7 @@ static void tell_end(const struct dev_recorder_sink *sink, const struct dev_visi
 // What the process before left: visits that never ended, numbers that were reserved.
 static void end_past(struct dev_recorder *recorder, const struct dev_recorder_sink *sink)
 {
+    base_assert(recorder->reserved_seq >= recorder->next_seq);
     tell_gap(recorder, sink, recorder->reserved_seq - recorder->next_seq, DEV_GAP_KILL);
     for (uint32_t i = 0; i < recorder->visits.count; i++) {
         tell_end(sink, &recorder->visits.open[i], DEV_VISIT_KILLED);
@@ -325,8 +330,8 @@ enum base_status dev_recorder_boot(struct dev_recorder *recorder, uint64_t now_u
     uint8_t bytes[STATE_BYTES];
     size_t size = 0;
     struct state state = {0};
-    enum base_status status = dev_collect_get(recorder->collect, DEV_SPACE_STATE, STATE_KEY,
-                                              sizeof(STATE_KEY) - 1, bytes, sizeof(bytes), &size);
+    enum base_status status =
+        dev_collect_get(recorder->collect, state_key, bytes, sizeof(bytes), &size);
     bool there = status == BASE_OK;
     if (there) {
         status = state_parse(recorder, bytes, size, &state);
@@ -394,6 +399,7 @@ static bool keep(struct dev_recorder *recorder, struct dev_event *event)
 static void give(struct dev_recorder *recorder, const struct dev_ring_record *record,
                  const struct dev_recorder_sink *sink)
 {
+    base_assert(recorder->next_seq < recorder->reserved_seq);
     struct dev_event event = {
         .seq = recorder->next_seq++,
         .wall_ms = record->wall_ms,
@@ -412,8 +418,7 @@ static void give(struct dev_recorder *recorder, const struct dev_ring_record *re
     };
     struct dev_visit_step step;
     recorder->mono_us = event.mono_us > recorder->mono_us ? event.mono_us : recorder->mono_us;
-    dev_visits_step(&recorder->visits, event.kind, event.page_hash, event.instance, event.seq,
-                    &step);
+    dev_visits_step(&recorder->visits, &event, &step);
     event.visit = step.visit;
     if (step.ends && event.kind == DEV_EVENT_ENTER) {
         tell_end(sink, &step.ended, step.why);
@@ -437,6 +442,7 @@ static void give(struct dev_recorder *recorder, const struct dev_ring_record *re
 static void step_over(struct dev_recorder *recorder, uint64_t skipped, uint64_t lost,
                       const struct dev_recorder_sink *sink)
 {
+    base_assert(skipped + lost <= recorder->reserved_seq - recorder->next_seq);
     recorder->next_seq += skipped;
     recorder->stats.recorded += skipped + lost;
     recorder->stats.unneeded += skipped;
@@ -489,6 +495,7 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
 enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder, uint64_t now_us,
                                          uint64_t stored_to)
 {
+    base_assert(recorder->booted && recorder->stored_to <= recorder->next_seq);
     uint64_t before = recorder->stored_to;
     enum base_status status = reserve(recorder, now_us, 1);
     if (status != BASE_OK) {

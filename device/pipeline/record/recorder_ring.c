@@ -52,6 +52,7 @@ _Static_assert(sizeof(struct head) + DEV_EVENT_PAGE_MAX + DEV_EVENT_ITEM_MAX + D
 
 void dev_ring_init(struct dev_ring *ring, uint8_t *bytes, uint32_t capacity)
 {
+    base_assert((capacity & (capacity - 1)) == 0 && (uintptr_t)bytes % 8 == 0);
     memset(ring, 0, sizeof(*ring));
     memset(bytes, 0, capacity);
     ring->bytes = bytes;
@@ -171,6 +172,7 @@ static struct head *head_at(const struct dev_ring *ring, uint64_t place)
 // The place of `size` bytes; false: no room.
 static bool reserve(struct dev_ring *ring, uint32_t size, uint64_t *out_place)
 {
+    base_assert(size % 8 == 0 && size <= ring->capacity / 2);
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     uint64_t padding;
     do {
@@ -324,6 +326,7 @@ bool dev_ring_peek(struct dev_ring *ring, struct dev_ring_record *out)
 
 void dev_ring_pop(struct dev_ring *ring, const struct dev_ring_record *record)
 {
+    base_assert(record->size >= sizeof(struct head) && record->size % 8 == 0);
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     memset(ring->bytes + (tail & (ring->capacity - 1)), 0, record->size);
     atomic_store_explicit(&ring->tail, tail + record->size, memory_order_release);

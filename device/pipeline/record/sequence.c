@@ -50,6 +50,7 @@ enum base_status dev_sequence_init(void *memory, size_t memory_bytes,
 const struct sequence_record *sequence_record_at(const struct dev_sequence *sequence,
                                                  uint64_t place)
 {
+    base_assert(place % 8 == 0);
     const void *at = sequence->ring + (place & (sequence->capacity - 1)); // aligned to 8
     return at;
 }
@@ -121,6 +122,7 @@ const struct sequence_visit *sequence_visit_find(const struct dev_sequence *sequ
 // The visit's entry, made if need be in the place of the one that has been still for longest.
 static struct sequence_visit *visit_entry(struct dev_sequence *sequence, uint32_t visit)
 {
+    base_assert(visit != 0);
     struct sequence_visit *oldest = &sequence->visits[0];
     for (uint32_t i = 0; i < DEV_SEQUENCE_VISITS; i++) {
         struct sequence_visit *entry = &sequence->visits[i];
@@ -169,6 +171,7 @@ static void visit_drop_first(struct dev_sequence *sequence, const struct sequenc
 
 static void note_lost(struct dev_sequence *sequence, const struct dev_gap *gap)
 {
+    base_assert((unsigned)gap->why < DEV_GAP_WHY_COUNT);
     sequence->gaps_dirty = true;
     sequence->stats.lost[gap->why] += gap->count;
     struct dev_gap *last =
@@ -188,11 +191,13 @@ static void note_lost(struct dev_sequence *sequence, const struct dev_gap *gap)
 // Takes the oldest event out of memory. One that is not stored by now is lost.
 static void drop_oldest(struct dev_sequence *sequence)
 {
+    base_assert(sequence->count > 0);
     uint64_t place = sequence_skip_padding(sequence, sequence->tail);
     const struct sequence_record *record = sequence_record_at(sequence, place);
     if (place >= sequence->stored && !sequence->options.memory_only) {
         const struct dev_gap gap = {.first = record->seq, .count = 1, .why = DEV_GAP_STORE};
         note_lost(sequence, &gap);
+        base_assert(sequence->waiting > 0 && sequence->waiting_bytes >= record->size);
         sequence->waiting--;
         sequence->waiting_bytes -= record->size;
         sequence->stored = place + record->size;
@@ -212,6 +217,7 @@ static void drop_oldest(struct dev_sequence *sequence)
 // A place for `size` bytes; what is in the way goes.
 static uint64_t make_place(struct dev_sequence *sequence, uint32_t size)
 {
+    base_assert(size % 8 == 0 && size <= sequence->capacity);
     uint64_t padding =
         size > to_end(sequence, sequence->head) ? to_end(sequence, sequence->head) : 0;
     while (sequence->head + padding + size - sequence->tail > sequence->capacity) {
@@ -279,6 +285,7 @@ void dev_sequence_on_event(struct dev_sequence *sequence, uint64_t now_us,
     sequence->latest = place;
     sequence->count++;
     sequence->stats.events++;
+    base_assert(sequence->head - sequence->tail <= sequence->capacity);
     visit_add(sequence, place, event);
     if (sequence->options.memory_only) {
         sequence->stored = sequence->head;

@@ -99,12 +99,17 @@ bool dev_sequence_before(struct dev_sequence_cursor *cursor, struct dev_event *o
 
 // False ends it. The event is borrowed during the call.
 typedef bool (*dev_sequence_visit_fn)(void *ctx, const struct dev_event *event);
-// Events with from_seq <= seq <= to_seq of the visit (0: of all), by seq: stored ones, then those
-// in memory. Commits what waits. The port's errors.
+// Which events of the sequences: from_seq <= seq <= to_seq, of one visit.
+struct dev_sequence_part {
+    uint64_t from_seq;
+    uint64_t to_seq; // UINT64_MAX: up to the newest
+    uint32_t visit;  // 0: of all
+};
+// The part's events by seq: stored ones, then those in memory. Commits what waits. The port's
+// errors.
 BASE_NODISCARD enum base_status dev_sequence_each(struct dev_sequence *sequence, uint64_t now_us,
-                                                  uint64_t from_seq, uint64_t to_seq,
-                                                  uint32_t visit, dev_sequence_visit_fn fn,
-                                                  void *ctx);
+                                                  const struct dev_sequence_part *part,
+                                                  dev_sequence_visit_fn fn, void *ctx);
 // The latest gaps, oldest first; returns how many.
 uint32_t dev_sequence_gaps(const struct dev_sequence *sequence,
                            struct dev_gap out[DEV_SEQUENCE_GAPS]);

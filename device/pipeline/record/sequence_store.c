@@ -5,6 +5,7 @@
 //   u8 version (1), u64 lost by reason (3), varint gaps, each { u64 first, u64 count, u8 why }
 #include "pipeline/record/sequence_state.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 #include "base/cursor.h"
 
@@ -16,6 +17,9 @@
 #define KEY_BYTES     16
 #define EVICT_BLOCKS  32 // keys gathered in one scan
 #define MS            1000u
+
+static const struct dev_kv_key state_key = {DEV_SPACE_STATE, STATE_KEY, sizeof(STATE_KEY) - 1};
+static const struct dev_kv_range blocks = {.space = DEV_SPACE_EVENTS};
 
 static void put_be(uint8_t *out, uint64_t value)
 {
@@ -51,8 +55,8 @@ static enum base_status gaps_put(struct dev_sequence *sequence, uint64_t now_us)
         base_writer_u8(&writer, (uint8_t)sequence->gaps[i].why);
     }
     BASE_TRY(writer.status);
-    return dev_collect_put(sequence->options.collect, now_us, DEV_SPACE_STATE, STATE_KEY,
-                           sizeof(STATE_KEY) - 1, bytes, base_writer_size(&writer), false);
+    return dev_collect_put(sequence->options.collect, now_us, state_key,
+                           (struct base_span){bytes, base_writer_size(&writer)}, false);
 }
 
 // An account that cannot be read begins anew: it is a figure for people, nothing hangs on it.
@@ -87,8 +91,8 @@ enum base_status dev_sequence_boot(struct dev_sequence *sequence, uint64_t now_u
     (void)now_us;
     uint8_t bytes[STATE_BYTES];
     size_t size = 0;
-    enum base_status status = dev_collect_get(sequence->options.collect, DEV_SPACE_STATE, STATE_KEY,
-                                              sizeof(STATE_KEY) - 1, bytes, sizeof(bytes), &size);
+    enum base_status status =
+        dev_collect_get(sequence->options.collect, state_key, bytes, sizeof(bytes), &size);
     if (status == BASE_OK) {
         gaps_parse(sequence, bytes, size);
     }
@@ -117,6 +121,7 @@ static bool evict_row(void *ctx, const uint8_t *key, size_t key_size, const uint
     if (key_size != KEY_BYTES || (!old && evict->freed >= evict->free)) {
         return false; // the rest is younger
     }
+    base_assert(evict->count < EVICT_BLOCKS);
     memcpy(evict->keys[evict->count], key, KEY_BYTES);
     evict->count++;
     evict->freed += key_size + value_size;
@@ -131,11 +136,10 @@ static enum base_status evict(struct dev_sequence *sequence, uint64_t now_us, ui
     do {
         gone.count = 0;
         gone.events = 0;
-        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, DEV_SPACE_EVENTS, NULL, 0,
-                                  NULL, 0, evict_row, &gone));
+        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, &blocks, evict_row, &gone));
         for (uint32_t i = 0; i < gone.count; i++) {
-            BASE_TRY(dev_collect_delete(sequence->options.collect, now_us, DEV_SPACE_EVENTS,
-                                        gone.keys[i], KEY_BYTES, false));
+            const struct dev_kv_key key = {DEV_SPACE_EVENTS, gone.keys[i], KEY_BYTES};
+            BASE_TRY(dev_collect_delete(sequence->options.collect, now_us, key, false));
         }
         sequence->stats.evicted_blocks += gone.count;
         sequence->stats.evicted_events += gone.events;
@@ -165,6 +169,7 @@ static uint32_t gather(const struct dev_sequence *sequence,
                        struct wire_event out[DEV_SEQUENCE_BLOCK_EVENTS], uint32_t max,
                        uint64_t *out_end, uint64_t *out_bytes)
 {
+    base_assert(sequence->waiting > 0 && max <= DEV_SEQUENCE_BLOCK_EVENTS);
     uint64_t place = sequence_skip_padding(sequence, sequence->stored);
     uint32_t boot = sequence_record_at(sequence, place)->boot;
     uint32_t count = 0;
@@ -184,25 +189,35 @@ static uint32_t gather(const struct dev_sequence *sequence,
     return count;
 }
 
-static enum base_status put_group(struct dev_sequence *sequence, uint64_t now_us, uint64_t first,
-                                  uint64_t last, size_t size, uint64_t stored_to)
+// A block on its way out: encoded in sequence->out.
+struct block_out {
+    uint64_t first; // seqs
+    uint64_t last;
+    size_t size;        // bytes
+    uint64_t stored_to; // for the recorder's checkpoint
+};
+
+static enum base_status put_group(struct dev_sequence *sequence, uint64_t now_us,
+                                  const struct block_out *block)
 {
     struct dev_collect *collect = sequence->options.collect;
     uint8_t key[KEY_BYTES];
-    put_be(key, first);
-    put_be(key + 8, last);
-    uint64_t free = excess(sequence, sizeof(key) + size);
+    base_assert(block->first <= block->last && block->size <= sizeof(sequence->out));
+    put_be(key, block->first);
+    put_be(key + 8, block->last);
+    uint64_t free = excess(sequence, sizeof(key) + block->size);
     if (free > 0) {
         BASE_TRY(evict(sequence, now_us, 0, free));
     }
     dev_collect_begin(collect);
-    enum base_status status = dev_collect_put(collect, now_us, DEV_SPACE_EVENTS, key, sizeof(key),
-                                              sequence->out, size, true);
+    enum base_status status =
+        dev_collect_put(collect, now_us, (struct dev_kv_key){DEV_SPACE_EVENTS, key, sizeof(key)},
+                        (struct base_span){sequence->out, block->size}, true);
     if (status == BASE_OK && sequence->gaps_dirty) {
         status = gaps_put(sequence, now_us);
     }
     if (status == BASE_OK && sequence->options.recorder != NULL) {
-        status = dev_recorder_checkpoint(sequence->options.recorder, now_us, stored_to);
+        status = dev_recorder_checkpoint(sequence->options.recorder, now_us, block->stored_to);
     }
     if (status != BASE_OK) {
         dev_collect_abandon(collect);
@@ -211,7 +226,7 @@ static enum base_status put_group(struct dev_sequence *sequence, uint64_t now_us
     status = dev_collect_end(collect, now_us);
     if (status != BASE_OK) {
         if (sequence->options.recorder != NULL) {
-            dev_recorder_uncheckpoint(sequence->options.recorder, first);
+            dev_recorder_uncheckpoint(sequence->options.recorder, block->first);
         }
         return status;
     }
@@ -238,9 +253,15 @@ enum base_status sequence_put_block(struct dev_sequence *sequence, uint64_t now_
         max = count / 2;
     }
     BASE_TRY(status);
+    base_assert(count > 0 && count <= sequence->waiting);
     uint64_t last = events[count - 1].seq;
-    stored_to = count == sequence->waiting ? stored_to : last + 1;
-    status = put_group(sequence, now_us, events[0].seq, last, size, stored_to);
+    const struct block_out block = {
+        .first = events[0].seq,
+        .last = last,
+        .size = size,
+        .stored_to = count == sequence->waiting ? stored_to : last + 1,
+    };
+    status = put_group(sequence, now_us, &block);
     if (status != BASE_OK) {
         sequence->stats.refused++;
         return status;
@@ -265,6 +286,7 @@ enum base_status dev_sequence_flush(struct dev_sequence *sequence, uint64_t now_
     while (sequence->waiting > 0) {
         BASE_TRY(sequence_put_block(sequence, now_us, UINT64_MAX));
     }
+    base_assert(sequence->waiting_bytes == 0);
     sequence->due = false;
     return BASE_OK;
 }
@@ -299,10 +321,8 @@ uint64_t dev_sequence_step(struct dev_sequence *sequence, uint64_t now_us)
 
 struct each {
     struct dev_sequence *sequence;
-    uint64_t from_seq;
-    uint64_t to_seq; // of what is read from the store
+    struct dev_sequence_part part; // of what is read from the store
     uint64_t secret;
-    uint32_t visit;
     dev_sequence_visit_fn fn;
     void *ctx;
     bool stopped;
@@ -336,10 +356,10 @@ static bool each_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
 {
     struct each *each = ctx;
     struct wire_event_block *block = &each->sequence->block;
-    if (key_size != KEY_BYTES || get_be(key + 8) < each->from_seq) {
+    if (key_size != KEY_BYTES || get_be(key + 8) < each->part.from_seq) {
         return true;
     }
-    if (get_be(key) > each->to_seq) {
+    if (get_be(key) > each->part.to_seq) {
         return false;
     }
     if (wire_event_block_parse(value, value_size, block) != BASE_OK) {
@@ -348,8 +368,8 @@ static bool each_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
     }
     struct wire_event event;
     while (wire_event_block_next(block, &event)) {
-        bool wanted = event.seq >= each->from_seq && event.seq <= each->to_seq &&
-                      (each->visit == 0 || event.visit == each->visit);
+        bool wanted = event.seq >= each->part.from_seq && event.seq <= each->part.to_seq &&
+                      (each->part.visit == 0 || event.visit == each->part.visit);
         struct dev_event view;
         if (wanted) {
             view_of(each, &event, block->boot, &view);
@@ -363,34 +383,26 @@ static bool each_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
 }
 
 enum base_status dev_sequence_each(struct dev_sequence *sequence, uint64_t now_us,
-                                   uint64_t from_seq, uint64_t to_seq, uint32_t visit,
-                                   dev_sequence_visit_fn fn, void *ctx)
+                                   const struct dev_sequence_part *part, dev_sequence_visit_fn fn,
+                                   void *ctx)
 {
     struct dev_sequence_cursor cursor;
     struct dev_event event;
-    struct each each = {
-        .sequence = sequence,
-        .from_seq = from_seq,
-        .to_seq = to_seq,
-        .visit = visit,
-        .fn = fn,
-        .ctx = ctx,
-    };
+    struct each each = {.sequence = sequence, .part = *part, .fn = fn, .ctx = ctx};
     uint64_t first = sequence_skip_padding(sequence, sequence->tail);
     bool memory = sequence->count > 0;
     uint64_t first_seq = memory ? sequence_record_at(sequence, first)->seq : UINT64_MAX;
     if (memory) { // what is in memory is read from there
-        each.to_seq = first_seq - 1 < to_seq ? first_seq - 1 : to_seq;
+        each.part.to_seq = first_seq - 1 < part->to_seq ? first_seq - 1 : part->to_seq;
     }
-    bool stored = !sequence->options.memory_only && from_seq < first_seq &&
+    bool stored = !sequence->options.memory_only && part->from_seq < first_seq &&
                   sequence->options.recorder != NULL;
     if (stored) {
         each.secret = dev_recorder_secret(sequence->options.recorder);
-        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, DEV_SPACE_EVENTS, NULL, 0,
-                                  NULL, 0, each_row, &each));
+        BASE_TRY(dev_collect_scan(sequence->options.collect, now_us, &blocks, each_row, &each));
     }
-    dev_sequence_range(sequence, from_seq, to_seq, &cursor);
-    cursor.visit = visit;
+    dev_sequence_range(sequence, part->from_seq, part->to_seq, &cursor);
+    cursor.visit = part->visit;
     while (!each.stopped && dev_sequence_next(&cursor, &event)) {
         each.stopped = !fn(ctx, &event);
     }

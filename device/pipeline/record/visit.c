@@ -4,6 +4,8 @@
 // visit; the rules are in event.h.
 #include "pipeline/record/visit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 void dev_visits_init(struct dev_visits *visits, uint32_t next)
@@ -27,6 +29,7 @@ static uint32_t find(const struct dev_visits *visits, uint64_t page_hash, uint32
 static void end(struct dev_visits *visits, uint32_t index, enum dev_visit_end why,
                 struct dev_visit_step *out)
 {
+    base_assert(index < visits->count && !out->ends);
     out->ends = true;
     out->why = why;
     out->ended = visits->open[index];
@@ -36,10 +39,10 @@ static void end(struct dev_visits *visits, uint32_t index, enum dev_visit_end wh
             (visits->count - index) * sizeof(visits->open[0]));
 }
 
-static void enter(struct dev_visits *visits, uint64_t page_hash, uint32_t instance, uint64_t seq,
+static void enter(struct dev_visits *visits, const struct dev_event *event,
                   struct dev_visit_step *out)
 {
-    uint32_t index = find(visits, page_hash, instance);
+    uint32_t index = find(visits, event->page_hash, event->instance);
     if (index < visits->count) {
         end(visits, index, DEV_VISIT_REENTER, out);
     } else if (visits->count == DEV_VISITS_MAX) {
@@ -50,23 +53,26 @@ static void enter(struct dev_visits *visits, uint64_t page_hash, uint32_t instan
     }
     out->visit = visits->next;
     visits->next++; // 0 after the last
+    base_assert(visits->count < DEV_VISITS_MAX);
     visits->open[visits->count++] = (struct dev_visit){
         .number = out->visit,
-        .instance = instance,
-        .page_hash = page_hash,
-        .enter_seq = seq,
+        .instance = event->instance,
+        .page_hash = event->page_hash,
+        .enter_seq = event->seq,
     };
 }
 
-void dev_visits_step(struct dev_visits *visits, enum dev_event_kind kind, uint64_t page_hash,
-                     uint32_t instance, uint64_t seq, struct dev_visit_step *out)
+void dev_visits_step(struct dev_visits *visits, const struct dev_event *event,
+                     struct dev_visit_step *out)
 {
+    enum dev_event_kind kind = event->kind;
+    base_assert(kind >= DEV_EVENT_ENTER && kind < DEV_EVENT_KIND_END);
     *out = (struct dev_visit_step){0};
     if (kind == DEV_EVENT_ENTER) {
-        enter(visits, page_hash, instance, seq, out);
+        enter(visits, event, out);
         return;
     }
-    uint32_t index = find(visits, page_hash, instance);
+    uint32_t index = find(visits, event->page_hash, event->instance);
     if (index < visits->count) {
         out->visit = visits->open[index].number;
     }

@@ -40,9 +40,10 @@ struct dev_visit_step {
 };
 
 void dev_visits_init(struct dev_visits *visits, uint32_t next);
-// What the event does to visits. Numbers that would pass UINT32_MAX are not given: visit 0.
-void dev_visits_step(struct dev_visits *visits, enum dev_event_kind kind, uint64_t page_hash,
-                     uint32_t instance, uint64_t seq, struct dev_visit_step *out);
+// What the event does to visits: its kind, page_hash, instance and seq are looked at. Numbers that
+// would pass UINT32_MAX are not given: visit 0.
+void dev_visits_step(struct dev_visits *visits, const struct dev_event *event,
+                     struct dev_visit_step *out);
 bool dev_visits_validate(const struct dev_visits *visits);
 
 #endif

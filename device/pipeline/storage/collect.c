@@ -69,6 +69,7 @@ enum base_status dev_collect_init(void *memory, size_t memory_bytes, const struc
 
 static struct dev_kv_change *change_at(const struct dev_collect *collect, uint32_t index)
 {
+    base_assert(index < DEV_KV_CHANGES_MAX);
     void *end = collect->buffer + collect->capacity; // aligned by _init
     return (struct dev_kv_change *)end - 1 - index;
 }
@@ -88,19 +89,22 @@ static bool is_large(const struct dev_collect *collect, size_t value_size)
     return value_size > collect->capacity / 4;
 }
 
-static bool same_key(const struct dev_kv_change *change, enum dev_space space, const void *key,
-                     size_t key_size)
+static bool same_key(const struct dev_kv_change *change, struct dev_kv_key key)
 {
-    return change->space == space && change->key_size == key_size &&
-           memcmp(change->key, key, key_size) == 0;
+    return change->space == key.space && change->key_size == key.size &&
+           memcmp(change->key, key.data, key.size) == 0;
+}
+
+static struct dev_kv_key key_of(const struct dev_kv_change *change)
+{
+    return (struct dev_kv_key){change->space, change->key, change->key_size};
 }
 
 // The latest change of a key among [from, count); count when there is none.
-static uint32_t find(const struct dev_collect *collect, uint32_t from, enum dev_space space,
-                     const void *key, size_t key_size)
+static uint32_t find(const struct dev_collect *collect, uint32_t from, struct dev_kv_key key)
 {
     for (uint32_t i = collect->count; i-- > from;) {
-        if (same_key(change_at(collect, i), space, key, key_size)) {
+        if (same_key(change_at(collect, i), key)) {
             return i;
         }
     }
@@ -110,6 +114,7 @@ static uint32_t find(const struct dev_collect *collect, uint32_t from, enum dev_
 // Takes changes [from, from + count) out of the table; their keys and values stay as dead bytes.
 static void forget(struct dev_collect *collect, uint32_t from, uint32_t count)
 {
+    base_assert(count > 0 && from + count <= collect->count);
     for (uint32_t i = from; i < from + count; i++) {
         collect->live -= change_bytes(change_at(collect, i));
     }
@@ -127,6 +132,7 @@ static void forget(struct dev_collect *collect, uint32_t from, uint32_t count)
 // that is still to be moved.
 static void compact(struct dev_collect *collect)
 {
+    base_assert(!collect->group.open);
     size_t end = 0;
     for (uint32_t i = 0; i < collect->count; i++) {
         struct dev_kv_change *change = change_at(collect, i);
@@ -144,18 +150,16 @@ static void compact(struct dev_collect *collect)
 }
 
 // Bytes a key has in the store, what waits included; 0: none.
-static size_t stored_bytes(const struct dev_collect *collect, enum dev_space space, const void *key,
-                           size_t key_size)
+static size_t stored_bytes(const struct dev_collect *collect, struct dev_kv_key key)
 {
-    uint32_t index = find(collect, 0, space, key, key_size);
+    uint32_t index = find(collect, 0, key);
     if (index < collect->count) {
         const struct dev_kv_change *change = change_at(collect, index);
         return change->value != NULL ? change_bytes(change) : 0;
     }
     size_t size = 0;
-    enum base_status status =
-        collect->port.get(collect->port.ctx, space, key, key_size, NULL, 0, &size);
-    return status == BASE_OK || status == BASE_ERR_TOO_LARGE ? key_size + size : 0;
+    enum base_status status = collect->port.get(collect->port.ctx, key, NULL, 0, &size);
+    return status == BASE_OK || status == BASE_ERR_TOO_LARGE ? key.size + size : 0;
 }
 
 // ---- Committing
@@ -177,6 +181,7 @@ static enum base_status commit(struct dev_collect *collect, uint64_t now_us, uin
     if (count == 0) {
         return BASE_OK;
     }
+    base_assert(count <= collect->count && changes <= collect->changes);
     enum base_status status =
         collect->port.commit(collect->port.ctx, change_at(collect, count - 1), count);
     if (status != BASE_OK) {
@@ -253,6 +258,7 @@ static enum base_status make_room(struct dev_collect *collect, size_t data)
 
 static const uint8_t *copy_in(struct dev_collect *collect, const void *bytes, size_t size)
 {
+    base_assert(size <= room_left(collect));
     uint8_t *at = collect->buffer + collect->data_end;
     if (size > 0) {
         memcpy(at, bytes, size);
@@ -270,7 +276,7 @@ static enum base_status add(struct dev_collect *collect, const struct dev_kv_cha
         return BASE_ERR_TOO_LARGE;
     }
     BASE_TRY(make_room(collect, wanted->key_size + (large ? 0 : wanted->value_size)));
-    size_t old = stored_bytes(collect, wanted->space, wanted->key, wanted->key_size);
+    size_t old = stored_bytes(collect, key_of(wanted));
     size_t new = wanted->value != NULL ? change_bytes(wanted) : 0;
     uint64_t usage = collect->usage[wanted->space];
     usage = usage > old ? usage - old : 0;
@@ -279,7 +285,7 @@ static enum base_status add(struct dev_collect *collect, const struct dev_kv_cha
         collect->stats.over_quota++;
         return BASE_ERR_FULL;
     }
-    uint32_t replaced = find(collect, mark, wanted->space, wanted->key, wanted->key_size);
+    uint32_t replaced = find(collect, mark, key_of(wanted));
     if (replaced < collect->count) {
         bool was_large = is_large(collect, change_at(collect, replaced)->value_size);
         collect->group.large -= was_large ? 1 : 0;
@@ -335,29 +341,27 @@ static enum base_status change_in(struct dev_collect *collect, uint64_t now_us,
     return status;
 }
 
-enum base_status dev_collect_put(struct dev_collect *collect, uint64_t now_us, enum dev_space space,
-                                 const void *key, size_t key_size, const void *value,
-                                 size_t value_size, bool high)
+enum base_status dev_collect_put(struct dev_collect *collect, uint64_t now_us,
+                                 struct dev_kv_key key, struct base_span value, bool high)
 {
     static const uint8_t nothing[1] = {0};
     const struct dev_kv_change change = {
-        .space = space,
-        .key = key,
-        .key_size = key_size < UINT32_MAX ? (uint32_t)key_size : UINT32_MAX,
-        .value = value != NULL ? value : nothing,
-        .value_size = value_size < UINT32_MAX ? (uint32_t)value_size : UINT32_MAX,
+        .space = key.space,
+        .key = key.data,
+        .key_size = key.size < UINT32_MAX ? (uint32_t)key.size : UINT32_MAX,
+        .value = value.data != NULL ? value.data : nothing,
+        .value_size = value.size < UINT32_MAX ? (uint32_t)value.size : UINT32_MAX,
     };
     return change_in(collect, now_us, &change, high);
 }
 
 enum base_status dev_collect_delete(struct dev_collect *collect, uint64_t now_us,
-                                    enum dev_space space, const void *key, size_t key_size,
-                                    bool high)
+                                    struct dev_kv_key key, bool high)
 {
     const struct dev_kv_change change = {
-        .space = space,
-        .key = key,
-        .key_size = key_size < UINT32_MAX ? (uint32_t)key_size : UINT32_MAX,
+        .space = key.space,
+        .key = key.data,
+        .key_size = key.size < UINT32_MAX ? (uint32_t)key.size : UINT32_MAX,
     };
     return change_in(collect, now_us, &change, high);
 }
@@ -388,9 +392,12 @@ void dev_collect_begin(struct dev_collect *collect)
 // Undoes the group: its changes are the last ones and its data the topmost.
 static void undo(struct dev_collect *collect)
 {
+    base_assert(collect->group.open && collect->group.mark <= collect->count);
     const struct group *group = &collect->group;
     size_t data = group->mark_data;
-    forget(collect, group->mark, collect->count - group->mark);
+    if (collect->count > group->mark) {
+        forget(collect, group->mark, collect->count - group->mark);
+    }
     collect->data_end = collect->count > 0 ? data : 0;
     collect->changes = group->mark_changes;
     memcpy(collect->usage, group->mark_usage, sizeof(collect->usage));
@@ -408,6 +415,7 @@ void dev_collect_abandon(struct dev_collect *collect)
 // alone.
 static enum base_status end_large(struct dev_collect *collect, uint64_t now_us)
 {
+    base_assert(collect->group.large > 0);
     uint32_t before = collect->group.mark;
     uint64_t changes = collect->group.mark_changes;
     enum base_status status = commit(collect, now_us, before, changes);
@@ -439,7 +447,7 @@ enum base_status dev_collect_end(struct dev_collect *collect, uint64_t now_us)
     }
     for (uint32_t i = group->mark; i-- > 0;) { // what the group replaced
         const struct dev_kv_change *old = change_at(collect, i);
-        if (find(collect, group->mark, old->space, old->key, old->key_size) < collect->count) {
+        if (find(collect, group->mark, key_of(old)) < collect->count) {
             forget(collect, i, 1);
             group->mark--;
         }
@@ -450,15 +458,15 @@ enum base_status dev_collect_end(struct dev_collect *collect, uint64_t now_us)
 
 // ---- Reading
 
-enum base_status dev_collect_get(struct dev_collect *collect, enum dev_space space, const void *key,
-                                 size_t key_size, void *out, size_t capacity, size_t *out_size)
+enum base_status dev_collect_get(struct dev_collect *collect, struct dev_kv_key key, void *out,
+                                 size_t capacity, size_t *out_size)
 {
-    if ((unsigned)space >= DEV_SPACE_COUNT || key_size == 0 || key_size > DEV_COLLECT_KEY_MAX) {
+    if ((unsigned)key.space >= DEV_SPACE_COUNT || key.size == 0 || key.size > DEV_COLLECT_KEY_MAX) {
         return BASE_ERR_INVALID;
     }
-    uint32_t index = find(collect, 0, space, key, key_size);
+    uint32_t index = find(collect, 0, key);
     if (index == collect->count) {
-        return collect->port.get(collect->port.ctx, space, key, key_size, out, capacity, out_size);
+        return collect->port.get(collect->port.ctx, key, out, capacity, out_size);
     }
     const struct dev_kv_change *change = change_at(collect, index);
     if (change->value == NULL) {
@@ -475,17 +483,15 @@ enum base_status dev_collect_get(struct dev_collect *collect, enum dev_space spa
 }
 
 enum base_status dev_collect_scan(struct dev_collect *collect, uint64_t now_us,
-                                  enum dev_space space, const void *prefix, size_t prefix_size,
-                                  const void *from, size_t from_size, dev_kv_visit_fn visit,
+                                  const struct dev_kv_range *range, dev_kv_visit_fn visit,
                                   void *visit_ctx)
 {
-    if ((unsigned)space >= DEV_SPACE_COUNT || prefix_size > DEV_COLLECT_KEY_MAX ||
-        from_size > DEV_COLLECT_KEY_MAX) {
+    if ((unsigned)range->space >= DEV_SPACE_COUNT || range->prefix_size > DEV_COLLECT_KEY_MAX ||
+        range->from_size > DEV_COLLECT_KEY_MAX) {
         return BASE_ERR_INVALID;
     }
     BASE_TRY(dev_collect_flush(collect, now_us));
-    return collect->port.scan(collect->port.ctx, space, prefix, prefix_size, from, from_size, visit,
-                              visit_ctx);
+    return collect->port.scan(collect->port.ctx, range, visit, visit_ctx);
 }
 
 static bool count_row(void *ctx, const uint8_t *key, size_t key_size, const uint8_t *value,
@@ -501,15 +507,16 @@ static bool count_row(void *ctx, const uint8_t *key, size_t key_size, const uint
 enum base_status dev_collect_boot(struct dev_collect *collect, uint64_t now_us)
 {
     for (unsigned space = 0; space < DEV_SPACE_COUNT; space++) {
+        const struct dev_kv_range all = {.space = (enum dev_space)space};
         collect->usage[space] = 0;
-        BASE_TRY(dev_collect_scan(collect, now_us, (enum dev_space)space, NULL, 0, NULL, 0,
-                                  count_row, &collect->usage[space]));
+        BASE_TRY(dev_collect_scan(collect, now_us, &all, count_row, &collect->usage[space]));
     }
     return BASE_OK;
 }
 
 void dev_collect_quota(struct dev_collect *collect, enum dev_space space, uint64_t bytes)
 {
+    base_assert((unsigned)space < DEV_SPACE_COUNT);
     collect->quota[space] = bytes;
 }
 

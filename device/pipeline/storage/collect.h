@@ -19,6 +19,7 @@
 #ifndef DEV_COLLECT_H
 #define DEV_COLLECT_H
 
+#include "base/span.h"
 #include "base/status.h"
 #include "base/str.h"
 
@@ -54,6 +55,23 @@ struct dev_kv_change {
     uint32_t value_size;
 };
 
+// What a row is named by. The key is borrowed during the call.
+struct dev_kv_key {
+    enum dev_space space;
+    const void *data;
+    size_t size; // at least 1, at most DEV_COLLECT_KEY_MAX
+};
+
+// Rows of a space in key order: from the first key >= `from` while keys begin with `prefix`. Both
+// are borrowed during the call, have at most DEV_COLLECT_KEY_MAX bytes, and are empty for all rows.
+struct dev_kv_range {
+    enum dev_space space;
+    const void *prefix;
+    size_t prefix_size;
+    const void *from; // one before `prefix` begins with its first
+    size_t from_size;
+};
+
 // Called for each row in key order; false ends the scan. Borrowed during the call.
 typedef bool (*dev_kv_visit_fn)(void *ctx, const uint8_t *key, size_t key_size,
                                 const uint8_t *value, size_t value_size);
@@ -66,12 +84,11 @@ struct dev_kv_port {
     // CORRUPT.
     enum base_status (*commit)(void *ctx, const struct dev_kv_change *changes, uint32_t count);
     // NOT_FOUND, TOO_LARGE (then *out_size says how much), IO, CORRUPT. `capacity` may be 0.
-    enum base_status (*get)(void *ctx, enum dev_space space, const uint8_t *key, size_t key_size,
-                            uint8_t *out, size_t capacity, size_t *out_size);
-    // From the first key >= `from` while keys begin with `prefix`.
-    enum base_status (*scan)(void *ctx, enum dev_space space, const uint8_t *prefix,
-                             size_t prefix_size, const uint8_t *from, size_t from_size,
-                             dev_kv_visit_fn visit, void *visit_ctx);
+    enum base_status (*get)(void *ctx, struct dev_kv_key key, void *out, size_t capacity,
+                            size_t *out_size);
+    // TOO_LARGE, IO, CORRUPT.
+    enum base_status (*scan)(void *ctx, const struct dev_kv_range *range, dev_kv_visit_fn visit,
+                             void *visit_ctx);
 };
 
 struct dev_collect;
@@ -104,12 +121,10 @@ void dev_collect_quota(struct dev_collect *collect, enum dev_space space, uint64
 // later. BUSY, FULL, TOO_LARGE, INVALID; a large value outside of a group: the port's errors too,
 // and then it is not kept.
 BASE_NODISCARD enum base_status dev_collect_put(struct dev_collect *collect, uint64_t now_us,
-                                                enum dev_space space, const void *key,
-                                                size_t key_size, const void *value,
-                                                size_t value_size, bool high);
+                                                struct dev_kv_key key, struct base_span value,
+                                                bool high);
 BASE_NODISCARD enum base_status dev_collect_delete(struct dev_collect *collect, uint64_t now_us,
-                                                   enum dev_space space, const void *key,
-                                                   size_t key_size, bool high);
+                                                   struct dev_kv_key key, bool high);
 // Between begin and end a commit does not cut: what was put in between is in one group, and is
 // forgotten whole when one of the puts failed; _end then answers that put's status. Groups do not
 // nest. With a large value inside, _end commits; when that fails the group is forgotten too.
@@ -127,16 +142,13 @@ uint64_t dev_collect_changes(const struct dev_collect *collect);
 uint64_t dev_collect_durable(const struct dev_collect *collect);
 
 // What waits is seen, without a commit; then the port is asked.
-BASE_NODISCARD enum base_status dev_collect_get(struct dev_collect *collect, enum dev_space space,
-                                                const void *key, size_t key_size, void *out,
-                                                size_t capacity, size_t *out_size);
+BASE_NODISCARD enum base_status dev_collect_get(struct dev_collect *collect, struct dev_kv_key key,
+                                                void *out, size_t capacity, size_t *out_size);
 // Commits what waits, then scans the port; `visit` must not change anything. CONFLICT between begin
 // and end.
 BASE_NODISCARD enum base_status dev_collect_scan(struct dev_collect *collect, uint64_t now_us,
-                                                 enum dev_space space, const void *prefix,
-                                                 size_t prefix_size, const void *from,
-                                                 size_t from_size, dev_kv_visit_fn visit,
-                                                 void *visit_ctx);
+                                                 const struct dev_kv_range *range,
+                                                 dev_kv_visit_fn visit, void *visit_ctx);
 // Bytes of keys and values: stored, with what waits.
 uint64_t dev_collect_usage(const struct dev_collect *collect, enum dev_space space);
 void dev_collect_stats(const struct dev_collect *collect, struct dev_collect_stats *out);

@@ -5,6 +5,7 @@
 // so that rows of one key lie together, newest first.
 #include "pipeline/storage/feature_store.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "wire/event_attrs.h"
 
@@ -37,6 +38,11 @@ struct row_key {
     uint8_t bytes[ROW_KEY_MAX];
     size_t size;
 };
+
+static struct dev_kv_key kv_key_of(const struct row_key *key)
+{
+    return (struct dev_kv_key){DEV_SPACE_FEATURES, key->bytes, key->size};
+}
 
 size_t dev_feature_store_bytes(void)
 {
@@ -77,6 +83,7 @@ static uint64_t load_u64_be(const uint8_t *bytes)
 
 static void add_text(struct row_key *out, struct base_str text)
 {
+    base_assert(text.size <= UINT8_MAX && out->size + 1 + text.size <= sizeof(out->bytes));
     out->bytes[out->size++] = (uint8_t)text.size;
     if (text.size > 0) {
         memcpy(out->bytes + out->size, text.data, text.size);
@@ -86,6 +93,7 @@ static void add_text(struct row_key *out, struct base_str text)
 
 static void add_time(struct row_key *out, uint64_t time_ms)
 {
+    base_assert(out->size + 8 <= sizeof(out->bytes));
     store_u64_be(out->bytes + out->size, UINT64_MAX - time_ms);
     out->size += 8;
 }
@@ -129,6 +137,7 @@ static struct feature *feature_make(struct dev_feature_store *store, struct base
     if (feature != NULL || store->count == DEV_FEATURES_MAX) {
         return feature;
     }
+    base_assert(name.size > 0 && name.size <= DEV_FEATURE_NAME_MAX);
     feature = &store->features[store->count++];
     *feature = (struct feature){
         .name_size = (uint8_t)name.size,
@@ -161,8 +170,8 @@ enum base_status dev_feature_store_boot(struct dev_feature_store *store, uint64_
         store->features[i].bytes = 0;
     }
     dev_collect_quota(store->collect, DEV_SPACE_FEATURES, DEV_FEATURE_SPACE_BYTES);
-    return dev_collect_scan(store->collect, now_us, DEV_SPACE_FEATURES, NULL, 0, NULL, 0, boot_row,
-                            store);
+    const struct dev_kv_range all = {.space = DEV_SPACE_FEATURES};
+    return dev_collect_scan(store->collect, now_us, &all, boot_row, store);
 }
 
 enum base_status dev_feature_limit(struct dev_feature_store *store, struct base_str feature,
@@ -211,15 +220,23 @@ static bool span_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
     return true;
 }
 
-static enum base_status feature_scan(struct dev_feature_store *store, uint64_t now_us,
-                                     struct base_str name, const struct row_key *from,
-                                     dev_kv_visit_fn visit, void *ctx)
+// The rows of a feature, from a key on.
+struct rows {
+    struct base_str feature;
+    struct row_key from; // size 0: the feature's first
+};
+
+static enum base_status rows_scan(struct dev_feature_store *store, uint64_t now_us,
+                                  const struct rows *rows, dev_kv_visit_fn visit, void *ctx)
 {
     struct row_key prefix = {.size = 0};
-    add_text(&prefix, name);
-    return dev_collect_scan(store->collect, now_us, DEV_SPACE_FEATURES, prefix.bytes, prefix.size,
-                            from != NULL ? from->bytes : NULL, from != NULL ? from->size : 0, visit,
-                            ctx);
+    add_text(&prefix, rows->feature);
+    const struct dev_kv_range range = {.space = DEV_SPACE_FEATURES,
+                                       .prefix = prefix.bytes,
+                                       .prefix_size = prefix.size,
+                                       .from = rows->from.bytes,
+                                       .from_size = rows->from.size};
+    return dev_collect_scan(store->collect, now_us, &range, visit, ctx);
 }
 
 // The rows to drop: all before `time_ms`, and of those at it as many as it takes.
@@ -246,6 +263,7 @@ static bool drop_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
     if (!drop) {
         return true;
     }
+    base_assert(cut->count < DROP_ROWS && key_size <= ROW_KEY_MAX);
     cut->dropped += key_size + value_size;
     memcpy(cut->keys[cut->count].bytes, key, key_size);
     cut->keys[cut->count].size = key_size;
@@ -257,21 +275,18 @@ static bool drop_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
 static enum base_status drop(struct dev_feature_store *store, uint64_t now_us,
                              struct feature *feature, struct cut *cut)
 {
-    struct row_key from;
-    const struct row_key *start = NULL;
+    struct rows rows = {.feature = name_of(feature)};
     do {
         cut->count = 0;
-        BASE_TRY(feature_scan(store, now_us, name_of(feature), start, drop_row, cut));
+        BASE_TRY(rows_scan(store, now_us, &rows, drop_row, cut));
         for (uint32_t i = 0; i < cut->count; i++) {
-            BASE_TRY(dev_collect_delete(store->collect, now_us, DEV_SPACE_FEATURES,
-                                        cut->keys[i].bytes, cut->keys[i].size, false));
+            BASE_TRY(dev_collect_delete(store->collect, now_us, kv_key_of(&cut->keys[i]), false));
             store->stats.evicted_rows++;
             store->stats.evicted_bytes += cut->sizes[i];
             feature->bytes -= cut->sizes[i] < feature->bytes ? cut->sizes[i] : feature->bytes;
         }
         if (cut->count > 0) {
-            from = cut->keys[cut->count - 1];
-            start = &from;
+            rows.from = cut->keys[cut->count - 1];
         }
     } while (cut->count == DROP_ROWS);
     return BASE_OK;
@@ -285,9 +300,11 @@ static enum base_status find_cut(struct dev_feature_store *store, uint64_t now_u
     uint64_t before = 0;
     uint64_t low = span->least;
     uint64_t high = span->most;
+    const struct rows rows = {.feature = name_of(feature)};
+    base_assert(cut->need > 0 && low <= high);
     for (unsigned round = 0; round < CUT_ROUNDS; round++) {
         *span = (struct span){.low = low, .high = high, .width = (high - low) / CUT_BUCKETS + 1};
-        BASE_TRY(feature_scan(store, now_us, name_of(feature), NULL, span_row, span));
+        BASE_TRY(rows_scan(store, now_us, &rows, span_row, span));
         unsigned bucket = 0;
         while (bucket < CUT_BUCKETS - 1 && before + span->buckets[bucket] < cut->need) {
             before += span->buckets[bucket];
@@ -310,7 +327,8 @@ static enum base_status evict(struct dev_feature_store *store, uint64_t now_us,
 {
     struct span span = {.low = 1, .high = 0, .width = 1, .least = UINT64_MAX};
     struct cut cut = {.dropped = 0};
-    BASE_TRY(feature_scan(store, now_us, name_of(feature), NULL, span_row, &span));
+    const struct rows rows = {.feature = name_of(feature)};
+    BASE_TRY(rows_scan(store, now_us, &rows, span_row, &span));
     feature->bytes = span.bytes;
     if (span.bytes <= target) {
         return BASE_OK;
@@ -353,16 +371,22 @@ static enum base_status evict_largest(struct dev_feature_store *store, uint64_t 
     return evict(store, now_us, largest, kept_bytes(largest->bytes));
 }
 
+// A row on its way into the store.
+struct arrival {
+    struct row_key key;
+    struct base_span value;
+    bool high; // dev_collect_put's
+};
+
 static enum base_status put_row(struct dev_feature_store *store, uint64_t now_us,
-                                struct feature *feature, const struct row_key *key,
-                                const void *value, size_t value_size, bool high)
+                                struct feature *feature, const struct arrival *row)
 {
     size_t old = 0;
-    enum base_status status =
-        dev_collect_get(store->collect, DEV_SPACE_FEATURES, key->bytes, key->size, NULL, 0, &old);
+    struct dev_kv_key key = kv_key_of(&row->key);
+    enum base_status status = dev_collect_get(store->collect, key, NULL, 0, &old);
     bool there = status == BASE_OK || status == BASE_ERR_TOO_LARGE;
-    uint64_t was = there ? key->size + old : 0;
-    uint64_t bytes = key->size + value_size;
+    uint64_t was = there ? key.size + old : 0;
+    uint64_t bytes = key.size + row->value.size;
     if (bytes > feature->quota) {
         return BASE_ERR_TOO_LARGE;
     }
@@ -375,13 +399,11 @@ static enum base_status put_row(struct dev_feature_store *store, uint64_t now_us
             return status;
         }
         if (status == BASE_OK && there) { // perhaps it was among those that went
-            status = dev_collect_get(store->collect, DEV_SPACE_FEATURES, key->bytes, key->size,
-                                     NULL, 0, &old);
+            status = dev_collect_get(store->collect, key, NULL, 0, &old);
             was = status == BASE_ERR_NOT_FOUND ? 0 : was;
         }
     }
-    status = dev_collect_put(store->collect, now_us, DEV_SPACE_FEATURES, key->bytes, key->size,
-                             value, value_size, high);
+    status = dev_collect_put(store->collect, now_us, key, row->value, row->high);
     if (status == BASE_OK) {
         feature->bytes = feature->bytes + bytes - (was < feature->bytes ? was : feature->bytes);
     }
@@ -389,27 +411,26 @@ static enum base_status put_row(struct dev_feature_store *store, uint64_t now_us
 }
 
 enum base_status dev_feature_put(struct dev_feature_store *store, uint64_t now_us,
-                                 struct base_str feature, struct base_str key, uint64_t time_ms,
-                                 const void *value, size_t value_size, bool high)
+                                 const struct dev_feature_row *row, bool high)
 {
     enum base_status status = BASE_OK;
     struct feature *found = NULL;
-    if (!wire_event_name_ok(feature)) {
+    if (!wire_event_name_ok(row->feature)) {
         status = BASE_ERR_INVALID;
-    } else if (key.size > DEV_FEATURE_KEY_MAX || value_size > DEV_FEATURE_VALUE_MAX) {
+    } else if (row->key.size > DEV_FEATURE_KEY_MAX || row->value_size > DEV_FEATURE_VALUE_MAX) {
         status = BASE_ERR_TOO_LARGE;
     } else {
-        found = feature_make(store, feature);
+        found = feature_make(store, row->feature);
         status = found != NULL ? BASE_OK : BASE_ERR_LIMIT;
     }
     if (status == BASE_OK) {
-        struct row_key row = {.size = 0};
-        add_text(&row, feature);
-        add_text(&row, key);
-        add_time(&row, time_ms);
-        status = put_row(store, now_us, found, &row, value, value_size, high);
+        struct arrival arrival = {.value = {row->value, row->value_size}, .high = high};
+        add_text(&arrival.key, row->feature);
+        add_text(&arrival.key, row->key);
+        add_time(&arrival.key, row->time_ms);
+        status = put_row(store, now_us, found, &arrival);
         if (status == BASE_ERR_FULL && evict_largest(store, now_us) == BASE_OK) {
-            status = put_row(store, now_us, found, &row, value, value_size, high);
+            status = put_row(store, now_us, found, &arrival);
         }
     }
     store->stats.puts += status == BASE_OK ? 1 : 0;
@@ -481,8 +502,12 @@ enum base_status dev_feature_find(struct dev_feature_store *store, uint64_t now_
         add_time(&from, query->to_ms - 1); // the newest that is wanted
     }
     struct find find = {.query = query, .visit = visit, .ctx = ctx};
-    BASE_TRY(dev_collect_scan(store->collect, now_us, DEV_SPACE_FEATURES, prefix.bytes, prefix.size,
-                              from.bytes, from.size, find_row, &find));
+    const struct dev_kv_range range = {.space = DEV_SPACE_FEATURES,
+                                       .prefix = prefix.bytes,
+                                       .prefix_size = prefix.size,
+                                       .from = from.bytes,
+                                       .from_size = from.size};
+    BASE_TRY(dev_collect_scan(store->collect, now_us, &range, find_row, &find));
     return find.limit ? BASE_ERR_LIMIT : BASE_OK;
 }
 

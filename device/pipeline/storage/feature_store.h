@@ -32,7 +32,7 @@ struct dev_feature_row { // borrowed during the call
     struct base_str feature;
     struct base_str key;
     uint64_t time_ms;
-    const uint8_t *value;
+    const void *value;
     size_t value_size;
 };
 // False ends the query. Must not put.
@@ -73,9 +73,7 @@ BASE_NODISCARD enum base_status dev_feature_limit(struct dev_feature_store *stor
 // Puts or replaces one row; evicts before when the quota says so (that may commit). INVALID,
 // TOO_LARGE, LIMIT (one name too many), and the errors of dev_collect_put.
 BASE_NODISCARD enum base_status dev_feature_put(struct dev_feature_store *store, uint64_t now_us,
-                                                struct base_str feature, struct base_str key,
-                                                uint64_t time_ms, const void *value,
-                                                size_t value_size, bool high);
+                                                const struct dev_feature_row *row, bool high);
 // Rows that match, newest first within a key. Commits what waits. INVALID, the port's errors;
 // LIMIT: more than DEV_FEATURE_QUERY_MAX rows matched, those visited were the first.
 BASE_NODISCARD enum base_status dev_feature_find(struct dev_feature_store *store, uint64_t now_us,

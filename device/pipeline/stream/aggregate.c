@@ -126,6 +126,7 @@ enum base_status dev_aggregate_check(struct dev_aggregate_spec *spec, struct bas
 
 size_t dev_aggregate_bytes(const struct dev_aggregate_spec *spec)
 {
+    base_assert((unsigned)spec->kind < DEV_AGGREGATE_KIND_COUNT);
     switch (spec->kind) {
     case DEV_AGGREGATE_COUNT:
         return sizeof(uint64_t);
@@ -147,6 +148,7 @@ size_t dev_aggregate_bytes(const struct dev_aggregate_spec *spec)
 
 void dev_aggregate_init(const struct dev_aggregate_spec *spec, void *state)
 {
+    base_assert((uintptr_t)state % 8 == 0);
     memset(state, 0, dev_aggregate_bytes(spec));
     if (spec->kind == DEV_AGGREGATE_LAST) {
         ((struct last_state *)state)->capacity = spec->size;
@@ -209,6 +211,7 @@ static void real_add(struct sum_state *sum, double real)
 
 static void number_add(struct sum_state *sum, struct dev_value value)
 {
+    base_assert(value.type == DEV_VALUE_REAL || value.type == DEV_VALUE_INTEGER);
     sum->count++;
     if (value.type == DEV_VALUE_REAL) {
         real_add(sum, value.real);
@@ -275,6 +278,7 @@ static double sum_real(const struct sum_state *sum)
 // A mean is none of those that are beyond all reals: it lies among what was added.
 static double sum_mean(const struct sum_state *sum)
 {
+    base_assert(sum->count > 0);
     double total = sum_real(sum);
     double count = (double)sum->count;
     if (!is_beyond(total)) {
@@ -308,6 +312,7 @@ static struct dev_value best_value(const struct best_state *best)
 
 static void best_add(struct best_state *best, struct dev_value value, int sign)
 {
+    base_assert(sign == 1 || sign == -1);
     if (best->type != DEV_VALUE_NONE && dev_value_compare(value, best_value(best)) * sign <= 0) {
         return;
     }
@@ -323,6 +328,7 @@ static void best_add(struct best_state *best, struct dev_value value, int sign)
 
 static void last_add(struct last_state *last, struct dev_value value, uint64_t seq)
 {
+    base_assert(last->capacity > 0 && last->count <= last->capacity);
     uint32_t at = last->count;
     while (at > 0 && dev_seq_before(seq, last->entries[at - 1].seq)) {
         at--;
@@ -346,6 +352,7 @@ static void last_add(struct last_state *last, struct dev_value value, uint64_t s
 
 static void bin_add(const struct dev_aggregate_spec *spec, struct bins_state *bins, double value)
 {
+    base_assert(bins->bins == spec->size && spec->low < spec->high);
     uint32_t bin = bins->bins; // below
     if (value >= spec->high) {
         bin = bins->bins + 1;
@@ -442,6 +449,7 @@ void dev_aggregate_merge(const struct dev_aggregate_spec *spec, void *state, con
         last_merge(state, from);
         break;
     case DEV_AGGREGATE_HISTOGRAM:
+        base_assert(bins->bins == spec->size);
         for (uint32_t i = 0; i < bins->bins + 2; i++) {
             ((struct bins_state *)state)->counts[i] += bins->counts[i];
         }

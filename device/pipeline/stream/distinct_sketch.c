@@ -14,6 +14,7 @@
 
 void dev_distinct_add(uint8_t *registers, uint32_t bits, uint64_t hash)
 {
+    base_assert(bits >= DEV_DISTINCT_BITS_MIN && bits <= DEV_DISTINCT_BITS_MAX);
     size_t at = (size_t)(hash >> (64 - bits));
     uint64_t rest = hash << bits;
     uint8_t rank = (uint8_t)(rest == 0 ? 65 - bits : (unsigned)__builtin_clzll(rest) + 1);
@@ -64,6 +65,7 @@ static double tau(double x)
 
 double dev_distinct_estimate(const uint8_t *registers, uint32_t bits)
 {
+    base_assert(bits >= DEV_DISTINCT_BITS_MIN && bits <= DEV_DISTINCT_BITS_MAX);
     uint32_t counts[64] = {0};
     uint32_t most = 64 - bits;
     size_t size = dev_distinct_bytes(bits);

@@ -88,6 +88,7 @@ static struct dev_value attr_value(struct base_str name, const struct dev_event 
 // The constant at run->at, which moves behind it.
 static struct dev_value constant_read(struct run *run)
 {
+    base_assert(run->at < read_u16(run->program));
     const uint8_t *at = run->program + run->at;
     switch ((enum predicate_op)at[0]) {
     case PREDICATE_INTEGER:
@@ -112,6 +113,7 @@ static struct dev_value constant_read(struct run *run)
 // A field or an attribute of one of the two events.
 static struct dev_value name_read(struct run *run)
 {
+    base_assert(run->at + 1u < read_u16(run->program));
     const uint8_t *at = run->program + run->at;
     const struct dev_event *event = (at[0] & PREDICATE_OTHER) != 0 ? run->other : run->event;
     enum predicate_op op = (enum predicate_op)(at[0] & ~PREDICATE_OTHER);
@@ -230,6 +232,7 @@ static struct dev_value negated(struct dev_value value)
 static struct dev_value in_set(struct run *run, struct dev_value value)
 {
     uint32_t count = run->program[run->at + 1];
+    base_assert(count > 0 && count <= DEV_PREDICATE_SET_MAX);
     bool comparable = false;
     bool found = false;
     run->at += 2;
@@ -244,6 +247,7 @@ static struct dev_value in_set(struct run *run, struct dev_value value)
 
 static void skip(struct run *run, bool strong)
 {
+    base_assert(run->depth > 0);
     const struct dev_value *top = &run->stack[run->depth - 1];
     bool decided = top->type == DEV_VALUE_BOOLEAN && (top->integer != 0) == strong;
     run->at = decided ? read_u16(run->program + run->at + 1) : run->at + 3;
@@ -304,6 +308,7 @@ struct dev_value dev_predicate_value(const uint8_t *program, const struct dev_ev
         step(&run);
     }
     base_check(run.depth == 1);
+    base_assert(run.at == end);
     return run.stack[0];
 }
 

@@ -42,17 +42,25 @@
 #define DEV_PREDICATE_TRUTH 1u // flag: it must be able to be true or false
 #define DEV_PREDICATE_OTHER 2u // flag: names of the joined event are allowed
 
+// Where a program goes.
+struct dev_predicate_program {
+    uint8_t *bytes;  // the caller's
+    size_t capacity; // of `bytes`; DEV_PREDICATE_BYTES_MAX is always enough
+    size_t size;     // of the program; written on success only
+};
+
 // Compiles the expression that begins at *at of `text` and goes as far as it can: *at moves behind
 // it and the white space after it, so a pattern can hold an expression before a ")" or a ",".
-// Writes at most `capacity` bytes to `out`. INVALID and TOO_LARGE: `error` (may be NULL) says what
+// INVALID and TOO_LARGE: `error` (may be NULL) says what
 // and where, in line and column of the whole text (column in characters).
 BASE_NODISCARD enum base_status dev_predicate_parse(struct base_str text, size_t *at,
-                                                    uint32_t flags, uint8_t *out, size_t capacity,
-                                                    size_t *out_size, struct base_error *error);
+                                                    uint32_t flags,
+                                                    struct dev_predicate_program *out,
+                                                    struct base_error *error);
 // The same for a text that must be an expression as a whole.
 BASE_NODISCARD enum base_status dev_predicate_compile(struct base_str text, uint32_t flags,
-                                                      uint8_t *out, size_t capacity,
-                                                      size_t *out_size, struct base_error *error);
+                                                      struct dev_predicate_program *out,
+                                                      struct base_error *error);
 
 // False also when it has no value.
 bool dev_predicate_test(const uint8_t *program, const struct dev_event *event);

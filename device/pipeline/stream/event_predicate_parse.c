@@ -79,6 +79,7 @@ struct parser {
 static void fail_at(struct parser *parser, enum base_status status, uint32_t offset,
                     const char *what)
 {
+    base_assert(status != BASE_OK);
     if (parser->status != BASE_OK) {
         return;
     }
@@ -241,6 +242,7 @@ static struct token operator_of(uint32_t start, uint32_t size, enum predicate_op
 
 static struct token sign_read(const struct parser *parser)
 {
+    base_assert(parser->at < parser->text.size);
     static const struct {
         char text[3];
         enum predicate_op op;
@@ -322,6 +324,7 @@ static bool may_be(enum static_type type, enum static_type wanted)
 
 static void emit_text(struct parser *parser, const struct token *token)
 {
+    base_assert(token->kind == TOKEN_TEXT && token->end >= token->start + 2);
     char plain[DEV_PREDICATE_LITERAL_MAX];
     uint8_t size = 0;
     for (uint32_t at = token->start + 1; at + 1 < token->end; at++) {
@@ -458,10 +461,12 @@ static void waiting_push(struct parser *parser, enum predicate_op op, enum prece
 // The code and type of the operator on top, whose right side is complete.
 static void reduce(struct parser *parser)
 {
+    base_assert(parser->waiting_count > 0 && parser->type_count > 0);
     struct waiting top = parser->waiting[--parser->waiting_count];
     enum static_type right = parser->types[parser->type_count - 1];
     enum static_type left = right;
     if (top.level != LEVEL_UNARY) {
+        base_assert(parser->type_count >= 2);
         parser->type_count--;
         left = parser->types[parser->type_count - 1];
     }
@@ -494,6 +499,7 @@ static void reduce_down_to(struct parser *parser, enum precedence level)
 
 static void binary_take(struct parser *parser, const struct token *token)
 {
+    base_assert(token->kind == TOKEN_OPERATOR);
     enum precedence level = level_of(token->op);
     reduce_down_to(parser, level == LEVEL_COMPARE ? LEVEL_SUM : level);
     if (level == LEVEL_COMPARE && parser->waiting_count > 0 &&
@@ -513,6 +519,7 @@ static void binary_take(struct parser *parser, const struct token *token)
 // "in { literals }", parser->at behind the "in".
 static void set_take(struct parser *parser, bool negated)
 {
+    base_assert(parser->type_count > 0);
     reduce_down_to(parser, LEVEL_SUM);
     struct token token = token_peek(parser, true);
     if (token.kind != TOKEN_SET_OPEN) {
@@ -668,16 +675,16 @@ static void expression_take(struct parser *parser)
     }
 }
 
-enum base_status dev_predicate_parse(struct base_str text, size_t *at, uint32_t flags, uint8_t *out,
-                                     size_t capacity, size_t *out_size, struct base_error *error)
+enum base_status dev_predicate_parse(struct base_str text, size_t *at, uint32_t flags,
+                                     struct dev_predicate_program *out, struct base_error *error)
 {
     struct parser parser = {.text = text, .flags = flags, .error = error};
     if (*at > text.size || text.size > UINT32_MAX / 2) {
         return base_error_set(error, BASE_ERR_INVALID, "no text here");
     }
     parser.at = (uint32_t)*at;
-    size_t room = capacity < DEV_PREDICATE_BYTES_MAX ? capacity : DEV_PREDICATE_BYTES_MAX;
-    base_writer_init(&parser.out, out, room);
+    size_t room = out->capacity < DEV_PREDICATE_BYTES_MAX ? out->capacity : DEV_PREDICATE_BYTES_MAX;
+    base_writer_init(&parser.out, out->bytes, room);
     base_writer_u16(&parser.out, 0);
     expression_take(&parser);
     if (parser.status == BASE_OK && parser.out.status != BASE_OK) {
@@ -695,25 +702,26 @@ enum base_status dev_predicate_parse(struct base_str text, size_t *at, uint32_t 
         return parser.status;
     }
     base_check(parser.type_count == 1);
+    base_assert(parser.waiting_count == 0);
     size_t size = base_writer_size(&parser.out);
-    out[0] = (uint8_t)size;
-    out[1] = (uint8_t)(size >> 8);
-    *out_size = size;
+    out->bytes[0] = (uint8_t)size;
+    out->bytes[1] = (uint8_t)(size >> 8);
+    out->size = size;
     *at = parser.at;
     return BASE_OK;
 }
 
-enum base_status dev_predicate_compile(struct base_str text, uint32_t flags, uint8_t *out,
-                                       size_t capacity, size_t *out_size, struct base_error *error)
+enum base_status dev_predicate_compile(struct base_str text, uint32_t flags,
+                                       struct dev_predicate_program *out, struct base_error *error)
 {
     size_t at = 0;
-    size_t size = 0;
-    BASE_TRY(dev_predicate_parse(text, &at, flags, out, capacity, &size, error));
+    struct dev_predicate_program made = *out;
+    BASE_TRY(dev_predicate_parse(text, &at, flags, &made, error));
     if (at != text.size) {
         struct parser parser = {.text = text, .error = error};
         fail_at(&parser, BASE_ERR_INVALID, (uint32_t)at, "expected an operator or the end");
         return parser.status;
     }
-    *out_size = size;
+    *out = made;
     return BASE_OK;
 }

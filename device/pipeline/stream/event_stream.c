@@ -45,6 +45,7 @@ struct plan {
 
 static enum base_status refuse(const struct plan *plan, enum base_status status, const char *what)
 {
+    base_assert(status != BASE_OK);
     return base_error_set(plan->error, status, "stream %.*s: %s", (int)plan->spec->name.size,
                           plan->spec->name.data, what);
 }
@@ -173,6 +174,7 @@ static enum base_status bounds_check(struct plan *plan)
     if (plan->keys > DEV_STREAM_KEYS_MAX || spec->nodes_max > DEV_STREAM_NODES_MAX) {
         return refuse(plan, BASE_ERR_TOO_LARGE, "more than 4096 keys or 16384 nodes");
     }
+    base_assert(plan->key_nodes > 0 && plan->key_nodes <= DEV_WINDOW_PANES_MAX);
     uint32_t useful = plan->keys * plan->key_nodes;
     uint32_t most = spec->nodes_max != 0 ? spec->nodes_max : NODES_DEFAULT_MAX;
     plan->nodes = useful < most ? useful : most;
@@ -232,32 +234,40 @@ static enum base_status plan_make(struct plan *plan)
 
 // --- layout
 
+// One of the declaration's expressions.
+struct expression {
+    struct base_str text; // empty: there is none
+    uint32_t flags;       // of dev_predicate_compile
+    const char *what;     // it is, for errors
+};
+
 // Compiles into the block; measuring, into a buffer. *out stays NULL for an empty text.
 static enum base_status program_put(const struct plan *plan, struct base_carver *carver,
-                                    struct base_str text, uint32_t flags, const char *what,
-                                    const uint8_t **out)
+                                    struct expression expression, const uint8_t **out)
 {
     uint8_t buffer[DEV_PREDICATE_BYTES_MAX];
-    size_t size = 0;
+    struct dev_predicate_program program = {.bytes = buffer, .capacity = sizeof(buffer)};
     *out = NULL;
-    if (text.size == 0) {
+    if (expression.text.size == 0) {
         return BASE_OK;
     }
     struct base_error inner = {.status = BASE_OK};
     enum base_status status =
-        dev_predicate_compile(text, flags, buffer, sizeof(buffer), &size, &inner);
+        dev_predicate_compile(expression.text, expression.flags, &program, &inner);
     if (status != BASE_OK) {
         (void)base_error_set(plan->error, status, "stream %.*s: %s: %.90s",
-                             (int)plan->spec->name.size, plan->spec->name.data, what, inner.text);
+                             (int)plan->spec->name.size, plan->spec->name.data, expression.what,
+                             inner.text);
         if (plan->error != NULL) {
             plan->error->line = inner.line;
             plan->error->column = inner.column;
         }
         return status;
     }
-    uint8_t *piece = base_carve(carver, 1, size);
+    base_assert(program.size > 0 && program.size <= sizeof(buffer));
+    uint8_t *piece = base_carve(carver, 1, program.size);
     if (piece != NULL) {
-        memcpy(piece, buffer, size);
+        memcpy(piece, buffer, program.size);
         *out = piece;
     }
     return BASE_OK;
@@ -288,17 +298,20 @@ static enum base_status programs_put(const struct plan *plan, struct base_carver
 {
     const struct dev_stream_spec *spec = plan->spec;
     uint32_t pair = DEV_PREDICATE_OTHER * spec->join.on;
-    BASE_TRY(program_put(plan, carver, spec->key, 0, "key", &stream->key));
+    const struct expression key = {spec->key, 0, "key"};
+    BASE_TRY(program_put(plan, carver, key, &stream->key));
     if (spec->join.on) {
-        BASE_TRY(program_put(plan, carver, spec->join.key, 0, "join key", &stream->join_key));
-        BASE_TRY(program_put(plan, carver, spec->join.where, DEV_PREDICATE_TRUTH | pair, "where",
-                             &stream->where));
+        const struct expression join_key = {spec->join.key, 0, "join key"};
+        const struct expression where = {spec->join.where, DEV_PREDICATE_TRUTH | pair, "where"};
+        BASE_TRY(program_put(plan, carver, join_key, &stream->join_key));
+        BASE_TRY(program_put(plan, carver, where, &stream->where));
     }
     for (uint32_t i = 0; i < spec->aggregate_count; i++) {
         const uint8_t *program = NULL;
         uint32_t first = first_with(spec, i);
         if (first == i) {
-            BASE_TRY(program_put(plan, carver, spec->aggregates[i].value, pair, "value", &program));
+            const struct expression value = {spec->aggregates[i].value, pair, "value"};
+            BASE_TRY(program_put(plan, carver, value, &program));
         }
         if (carver->block != NULL) {
             stream->aggregates[i].value = program;
@@ -321,6 +334,7 @@ static size_t offsets_set(const struct plan *plan, struct dev_stream *stream)
         states += dev_aggregate_bytes(spec);
         items += dev_aggregate_item_bytes(spec);
     }
+    base_assert(states % 8 == 0 && items % 8 == 0);
     stream->states_bytes = states;
     return sizeof(struct dev_node) + (stream->keeps_events ? items : states);
 }
@@ -373,7 +387,7 @@ enum base_status dev_stream_bytes(const struct dev_stream_spec *spec, size_t *ou
                                   struct base_error *error)
 {
     struct plan plan = {.spec = spec, .error = error};
-    struct dev_stream head = {.emit = NULL};
+    struct dev_stream head = {.seen = false};
     struct base_carver carver = {.capacity = DEV_STREAM_BYTES_MAX, .alignment = 8};
     BASE_TRY(plan_make(&plan));
     (void)base_carve(&carver, 1, head_bytes(spec));
@@ -382,30 +396,31 @@ enum base_status dev_stream_bytes(const struct dev_stream_spec *spec, size_t *ou
     return BASE_OK;
 }
 
-enum base_status dev_stream_init(void *memory, size_t memory_bytes,
-                                 const struct dev_stream_spec *spec, dev_stream_emit_fn emit,
-                                 void *emit_ctx, struct dev_stream **out, struct base_error *error)
+enum base_status dev_stream_init(struct dev_stream_block block, const struct dev_stream_spec *spec,
+                                 struct dev_stream_sink sink, struct dev_stream **out,
+                                 struct base_error *error)
 {
     struct plan plan = {.spec = spec, .error = error};
     BASE_TRY(plan_make(&plan));
-    if (memory == NULL || (uintptr_t)memory % 8 != 0 || memory_bytes < head_bytes(spec)) {
+    if (block.memory == NULL || (uintptr_t)block.memory % 8 != 0 ||
+        block.bytes < head_bytes(spec)) {
         return refuse(&plan, BASE_ERR_TOO_LARGE, "the block is too small, or not aligned to 8");
     }
     struct base_carver carver = {
-        .block = memory,
-        .capacity = memory_bytes < DEV_STREAM_BYTES_MAX ? memory_bytes : DEV_STREAM_BYTES_MAX,
+        .block = block.memory,
+        .capacity = block.bytes < DEV_STREAM_BYTES_MAX ? block.bytes : DEV_STREAM_BYTES_MAX,
         .alignment = 8,
     };
     struct dev_stream *stream = base_carve(&carver, 1, head_bytes(spec));
     memset(stream, 0, head_bytes(spec));
     BASE_TRY(block_fill(&plan, &carver, stream));
-    stream->emit = emit;
-    stream->emit_ctx = emit_ctx;
+    stream->sink = sink;
     stream->joined = spec->join.on;
     stream->within_ms = spec->join.within_ms;
     stream->key_nodes_max = plan.key_nodes;
     stream->aggregate_count = spec->aggregate_count;
     stream->due = UINT64_MAX;
+    base_assert(dev_stream_validate(stream));
     *out = stream;
     return BASE_OK;
 }

@@ -119,8 +119,19 @@ struct dev_stream_result {
     bool complete; // false: answered early for want of room, by a clock step or by a flush
     const uint8_t *states;
 };
-// Borrowed during the call.
-typedef void (*dev_stream_emit_fn)(void *ctx, const struct dev_stream_result *result);
+
+// Who gets the answers.
+struct dev_stream_sink {
+    // Borrowed during the call, in which nothing of the stream may be called.
+    void (*emit)(void *ctx, const struct dev_stream_result *result);
+    void *ctx; // for `emit`
+};
+
+// The caller's memory, until the stream is not used any more.
+struct dev_stream_block {
+    void *memory; // aligned to 8
+    size_t bytes; // at least what dev_stream_bytes says
+};
 
 struct dev_stream_stats {
     uint64_t events;     // taken in
@@ -142,11 +153,10 @@ struct dev_stream_stats {
 // (may be NULL) names the field; of an expression also line and column.
 BASE_NODISCARD enum base_status dev_stream_bytes(const struct dev_stream_spec *spec,
                                                  size_t *out_bytes, struct base_error *error);
-// `memory` is aligned to 8; nothing of `spec` is borrowed. As _bytes, and TOO_LARGE when the block
-// is too small.
-BASE_NODISCARD enum base_status dev_stream_init(void *memory, size_t memory_bytes,
+// Nothing of `spec` is borrowed. As _bytes, and TOO_LARGE when the block is too small.
+BASE_NODISCARD enum base_status dev_stream_init(struct dev_stream_block block,
                                                 const struct dev_stream_spec *spec,
-                                                dev_stream_emit_fn emit, void *emit_ctx,
+                                                struct dev_stream_sink sink,
                                                 struct dev_stream **out, struct base_error *error);
 
 // `sides` may be none: then the event only moves the time. OTHER is for streams with a join.

@@ -38,16 +38,19 @@ _Static_assert(sizeof(struct record) % 8 == 0, "records are aligned");
 
 void dev_join_init(struct dev_join_buffer *buffer, void *memory, uint32_t capacity)
 {
+    base_assert((uintptr_t)memory % 8 == 0 && capacity % 8 == 0);
     *buffer = (struct dev_join_buffer){.bytes = memory, .capacity = capacity};
 }
 
 static struct record *record_at(const struct dev_join_buffer *buffer, uint32_t at)
 {
+    base_assert(at % 8 == 0 && at < buffer->capacity);
     return (struct record *)(void *)(buffer->bytes + at);
 }
 
 static void oldest_drop(struct dev_join_buffer *buffer)
 {
+    base_assert(buffer->head < buffer->tail);
     buffer->head += record_at(buffer, buffer->head)->size;
     if (buffer->head == buffer->tail) {
         buffer->head = 0;
@@ -86,6 +89,7 @@ static void text_put(uint8_t **at, struct base_str text)
 uint32_t dev_join_put(struct dev_join_buffer *buffer, const struct dev_event *event, uint32_t sides,
                       struct dev_value left_key, struct dev_value right_key)
 {
+    base_assert(sides != 0 && (sides & ~(DEV_JOIN_LEFT | DEV_JOIN_RIGHT)) == 0);
     size_t size = sizeof(struct record) + event->name.size + event->page.size + event->item.size +
                   event->attrs_bytes;
     size = base_aligned(size, 8);
@@ -102,6 +106,7 @@ uint32_t dev_join_put(struct dev_join_buffer *buffer, const struct dev_event *ev
         buffer->tail -= buffer->head;
         buffer->head = 0;
     }
+    base_assert(buffer->tail + size <= buffer->capacity);
     struct record *record = record_at(buffer, buffer->tail);
     *record = (struct record){
         .seq = event->seq,

@@ -40,6 +40,8 @@ size_t dev_keyed_bytes(uint32_t keys, uint32_t nodes, size_t node_bytes)
 void dev_keyed_init(struct dev_keyed *keyed, void *memory, uint32_t keys, uint32_t nodes,
                     size_t node_bytes)
 {
+    base_assert((uintptr_t)memory % 8 == 0 && node_bytes % 8 == 0);
+    base_assert(node_bytes >= sizeof(struct dev_node));
     struct base_carver carver = {.block = memory, .capacity = SIZE_MAX, .alignment = 8};
     keyed->slot_count = keys;
     keyed->index_size = index_size_of(keys);
@@ -111,6 +113,7 @@ static void order_in(struct dev_keyed *keyed, uint32_t slot)
 
 void dev_keyed_touch(struct dev_keyed *keyed, uint32_t slot)
 {
+    base_assert(slot < keyed->slot_count && keyed->slots[slot].used);
     if (keyed->newest != slot) {
         order_out(keyed, slot);
         order_in(keyed, slot);
@@ -121,6 +124,7 @@ void dev_keyed_touch(struct dev_keyed *keyed, uint32_t slot)
 
 uint32_t dev_keyed_insert(struct dev_keyed *keyed, struct dev_value key)
 {
+    base_assert(dev_keyed_find(keyed, key) == DEV_KEYED_NONE);
     if (dev_keyed_full(keyed)) {
         return DEV_KEYED_NONE;
     }
@@ -170,6 +174,7 @@ static void index_remove(struct dev_keyed *keyed, uint32_t slot)
 
 void dev_keyed_remove(struct dev_keyed *keyed, uint32_t slot)
 {
+    base_assert(slot < keyed->slot_count && keyed->slots[slot].used && keyed->keys > 0);
     struct dev_key_slot *key = &keyed->slots[slot];
     while (key->first != DEV_KEYED_NONE) {
         dev_keyed_node_remove(keyed, slot, DEV_KEYED_NONE);
@@ -203,6 +208,7 @@ static uint32_t node_before(const struct dev_keyed *keyed, const struct dev_key_
 
 uint32_t dev_keyed_node_add(struct dev_keyed *keyed, uint32_t slot, uint64_t start, uint64_t seq)
 {
+    base_assert(slot < keyed->slot_count && keyed->slots[slot].used);
     struct dev_key_slot *key = &keyed->slots[slot];
     uint32_t added = keyed->free_node;
     base_check(added != DEV_KEYED_NONE);
@@ -226,6 +232,7 @@ uint32_t dev_keyed_node_add(struct dev_keyed *keyed, uint32_t slot, uint64_t sta
 
 void dev_keyed_node_remove(struct dev_keyed *keyed, uint32_t slot, uint32_t before)
 {
+    base_assert(slot < keyed->slot_count && keyed->slots[slot].nodes > 0);
     struct dev_key_slot *key = &keyed->slots[slot];
     uint32_t gone = before == DEV_KEYED_NONE ? key->first : dev_keyed_node(keyed, before)->next;
     base_check(gone != DEV_KEYED_NONE);

@@ -19,6 +19,7 @@ size_t dev_quantile_bytes(uint32_t buckets)
 
 void dev_quantile_init(struct dev_quantile_sketch *sketch, uint32_t buckets)
 {
+    base_assert(buckets >= DEV_QUANTILE_BUCKETS_MIN && buckets <= DEV_QUANTILE_BUCKETS_MAX);
     memset(sketch, 0, dev_quantile_bytes(buckets));
     sketch->capacity = buckets;
 }
@@ -81,6 +82,7 @@ static uint32_t lower_bound(const struct dev_quantile_sketch *sketch, int32_t in
 static void bucket_add(struct dev_quantile_sketch *sketch, int32_t index, uint32_t level,
                        uint32_t count)
 {
+    base_assert(level <= sketch->level && index != 0);
     for (;;) {
         for (; level < sketch->level; level++) {
             index = halved(index);
@@ -109,6 +111,7 @@ static void bounds_add(struct dev_quantile_sketch *sketch, double min, double ma
 
 void dev_quantile_add(struct dev_quantile_sketch *sketch, double value)
 {
+    base_assert(value - value == 0);
     bounds_add(sketch, value, value);
     sketch->count++;
     if (value < DBL_MIN && value > -DBL_MIN) {
@@ -150,6 +153,7 @@ static double bucket_end(uint64_t place, uint32_t level)
 // The number from which both ends of the bucket are equally far, relatively.
 static double bucket_value(int32_t index, uint32_t level)
 {
+    base_assert(index != 0 && level <= DEV_QUANTILE_LEVEL_MAX);
     uint64_t place = (uint64_t)(index < 0 ? -index : index) - 1;
     double low = bucket_end(place, level);
     double high = bucket_end(place + 1, level);

@@ -79,6 +79,7 @@ static void element_take(struct dev_stream *stream, const struct dev_event *even
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
         const uint8_t *value = stream->aggregates[i].value;
         uint32_t same = stream->aggregates[i].same;
+        base_assert(same <= i);
         if (same < i) {
             element->values[i] = element->values[same];
         } else {
@@ -128,10 +129,11 @@ static void pair_take(struct dev_stream *stream, const struct dev_event *left,
     (*pairs)++;
 }
 
-static void pairs_take(struct dev_stream *stream, const struct dev_event *event, uint32_t sides,
-                       struct dev_value left_key, struct dev_value right_key,
+// Pairs of an event that comes into the join with those that wait there.
+static void pairs_take(struct dev_stream *stream, const struct dev_join_entry *own,
                        struct stream_element *element)
 {
+    uint32_t sides = own->sides;
     uint32_t at = 0;
     uint32_t left_pairs = 0;
     uint32_t right_pairs = 0;
@@ -142,30 +144,31 @@ static void pairs_take(struct dev_stream *stream, const struct dev_event *event,
             continue;
         }
         if ((sides & DEV_JOIN_LEFT) != 0 && (entry.sides & DEV_JOIN_RIGHT) != 0 &&
-            dev_value_equal(left_key, entry.right_key)) {
-            element->key = left_key;
-            pair_take(stream, event, &entry.event, element, &left_pairs);
+            dev_value_equal(own->left_key, entry.right_key)) {
+            element->key = own->left_key;
+            pair_take(stream, &own->event, &entry.event, element, &left_pairs);
         }
         if ((sides & DEV_JOIN_RIGHT) != 0 && (entry.sides & DEV_JOIN_LEFT) != 0 &&
-            dev_value_equal(right_key, entry.left_key)) {
-            element->key = right_key;
-            pair_take(stream, &entry.event, event, element, &right_pairs);
+            dev_value_equal(own->right_key, entry.left_key)) {
+            element->key = own->right_key;
+            pair_take(stream, &entry.event, &own->event, element, &right_pairs);
         }
     }
     if (stream->window.kind != DEV_WINDOW_SLIDING) {
         return;
     }
     if (left_pairs > 0) { // an event on both sides may have two keys; both windows end here
-        stream_window_slide(stream, left_key, element->time);
+        stream_window_slide(stream, own->left_key, element->time);
     }
-    if (right_pairs > 0 && (left_pairs == 0 || !dev_value_equal(left_key, right_key))) {
-        stream_window_slide(stream, right_key, element->time);
+    if (right_pairs > 0 && (left_pairs == 0 || !dev_value_equal(own->left_key, own->right_key))) {
+        stream_window_slide(stream, own->right_key, element->time);
     }
 }
 
 static void join_take(struct dev_stream *stream, const struct dev_event *event, uint32_t asked,
                       struct stream_element *element)
 {
+    base_assert(stream->joined && stream->key != NULL && stream->join_key != NULL);
     uint32_t sides = 0;
     struct dev_value left_key = dev_value_none();
     struct dev_value right_key = dev_value_none();
@@ -184,10 +187,11 @@ static void join_take(struct dev_stream *stream, const struct dev_event *event, 
         return;
     }
     stream->stats.join_late += join_missed(stream, element->time);
-    pairs_take(stream, event, sides, left_key, right_key, element);
-    struct dev_event kept = *event;
-    kept.wall_ms = element->time;
-    uint32_t dropped = dev_join_put(&stream->join, &kept, sides, left_key, right_key);
+    struct dev_join_entry own = {
+        .event = *event, .sides = sides, .left_key = left_key, .right_key = right_key};
+    pairs_take(stream, &own, element);
+    own.event.wall_ms = element->time;
+    uint32_t dropped = dev_join_put(&stream->join, &own.event, sides, left_key, right_key);
     stream->stats.join_dropped += dropped == UINT32_MAX ? 1 : dropped;
 }
 
@@ -215,6 +219,7 @@ static bool event_take(struct dev_stream *stream, const struct dev_event *event,
 
 void dev_stream_feed(struct dev_stream *stream, const struct dev_event *event, uint32_t sides)
 {
+    base_assert((sides & ~(DEV_STREAM_OWN | DEV_STREAM_OTHER)) == 0);
     struct stream_element element;
     if (!event_take(stream, event, &element)) {
         return;

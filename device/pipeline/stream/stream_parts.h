@@ -14,8 +14,7 @@ struct stream_aggregate {
 };
 
 struct dev_stream {
-    dev_stream_emit_fn emit;
-    void *emit_ctx;
+    struct dev_stream_sink sink;
     const uint8_t *key; // programs; NULL: none
     const uint8_t *join_key;
     const uint8_t *where;

@@ -17,6 +17,7 @@
 
 static struct dev_node *node_of(const struct dev_stream *stream, uint32_t node)
 {
+    base_assert(node < stream->keyed.node_count);
     return dev_keyed_node(&stream->keyed, node);
 }
 
@@ -99,18 +100,19 @@ static struct dev_stream_result result_of(const struct dev_stream *stream, uint6
 
 static void answer(struct dev_stream *stream, uint32_t slot, struct dev_stream_result *result)
 {
+    base_assert(result->events > 0);
     if (slot != NONE) {
         result->key = dev_cell_get(&stream->keyed.slots[slot].key);
     }
     stream->stats.results++;
     stream->stats.early += !result->complete;
-    stream->emit(stream->emit_ctx, result);
+    stream->sink.emit(stream->sink.ctx, result);
 }
 
 static void answer_node(struct dev_stream *stream, uint32_t slot, struct dev_node *node,
-                        uint64_t start, uint64_t end, bool complete)
+                        struct dev_stream_result result)
 {
-    struct dev_stream_result result = result_of(stream, start, end, complete);
+    base_assert(!stream->keeps_events && node->events > 0);
     result.states = stream_states(node);
     result_count(&result, node);
     answer(stream, slot, &result);
@@ -119,6 +121,7 @@ static void answer_node(struct dev_stream *stream, uint32_t slot, struct dev_nod
 // The window of panes that ends at `end`.
 static void answer_panes(struct dev_stream *stream, uint32_t slot, uint64_t end, bool complete)
 {
+    base_assert(is_paned(stream) && end >= stream->window.size_ms);
     uint64_t start = end - stream->window.size_ms;
     struct dev_stream_result result = result_of(stream, start, end, complete);
     if (stream->window.hop_ms != stream->window.size_ms) {
@@ -146,6 +149,7 @@ static void answer_panes(struct dev_stream *stream, uint32_t slot, uint64_t end,
 static void answer_events(struct dev_stream *stream, uint32_t slot, uint64_t from, uint64_t to,
                           struct dev_stream_result *result)
 {
+    base_assert(stream->keeps_events && from <= to);
     states_init(stream, stream->scratch);
     for (uint32_t at = stream->keyed.slots[slot].first; at != NONE;
          at = node_of(stream, at)->next) {
@@ -223,7 +227,7 @@ static void answer_all_at(struct dev_stream *stream, uint64_t end)
         }
         if (stream->window.kind == DEV_WINDOW_SESSION) {
             struct dev_node *node = node_of(stream, key->first);
-            answer_node(stream, slot, node, node->start, end, true);
+            answer_node(stream, slot, node, result_of(stream, node->start, end, true));
             node_drop_first(stream, slot);
             if (key->nodes == 0) {
                 dev_keyed_remove(&stream->keyed, slot);
@@ -236,6 +240,7 @@ static void answer_all_at(struct dev_stream *stream, uint64_t end)
 
 static void panes_free(struct dev_stream *stream)
 {
+    base_assert(is_paned(stream));
     const struct dev_window_spec *window = &stream->window;
     for (uint32_t slot = 0; slot < stream->keyed.slot_count; slot++) {
         struct dev_key_slot *key = &stream->keyed.slots[slot];
@@ -293,7 +298,7 @@ static void key_flush(struct dev_stream *stream, uint32_t slot)
         for (uint32_t at = key->first; at != NONE; at = node_of(stream, at)->next) {
             struct dev_node *node = node_of(stream, at);
             uint64_t end = node->end + stream->window.gap_ms; // gap: SESSION only
-            answer_node(stream, slot, node, node->start, end, false);
+            answer_node(stream, slot, node, result_of(stream, node->start, end, false));
         }
     }
 }
@@ -301,6 +306,7 @@ static void key_flush(struct dev_stream *stream, uint32_t slot)
 // SLIDING: events no later window can hold.
 static void slide_expire(struct dev_stream *stream, uint32_t slot)
 {
+    base_assert(stream->window.kind == DEV_WINDOW_SLIDING);
     struct dev_key_slot *key = &stream->keyed.slots[slot];
     while (key->first != NONE &&
            node_of(stream, key->first)->start + stream->window.size_ms <= stream->watermark) {
@@ -310,6 +316,7 @@ static void slide_expire(struct dev_stream *stream, uint32_t slot)
 
 static void key_evict(struct dev_stream *stream, uint32_t slot)
 {
+    base_assert(slot < stream->keyed.slot_count && stream->keyed.slots[slot].used);
     if (stream->window.kind == DEV_WINDOW_SLIDING) {
         slide_expire(stream, slot);
     }
@@ -337,6 +344,7 @@ static uint32_t slot_take(struct dev_stream *stream, struct dev_value key)
 static void oldest_cut(struct dev_stream *stream, uint32_t slot)
 {
     struct dev_key_slot *key = &stream->keyed.slots[slot];
+    base_assert(key->nodes > 0 && key->nodes <= stream->key_nodes_max);
     struct dev_node *node = node_of(stream, key->first);
     if (stream->keeps_events) {
         bool expected = stream->window.kind == DEV_WINDOW_COUNT;
@@ -344,7 +352,8 @@ static void oldest_cut(struct dev_stream *stream, uint32_t slot)
         key->dropped_at = node->start;
         key->since |= expected ? 0 : 1u;
     } else {
-        answer_node(stream, slot, node, node->start, node->end + stream->window.gap_ms, false);
+        uint64_t end = node->end + stream->window.gap_ms; // gap: SESSION only
+        answer_node(stream, slot, node, result_of(stream, node->start, end, false));
     }
     node_drop_first(stream, slot);
 }
@@ -371,6 +380,7 @@ static struct dev_node *node_take(struct dev_stream *stream, uint32_t slot, uint
 static void node_add(struct dev_stream *stream, struct dev_node *node,
                      const struct stream_element *element)
 {
+    base_assert(!stream->keeps_events);
     states_add(stream, stream_states(node), element);
     node->events++;
     if (dev_seq_before(node->last_seq, element->seq)) {
@@ -431,6 +441,7 @@ static uint32_t session_find(const struct dev_stream *stream, uint32_t slot, uin
 // A session that now reaches the next one takes it in.
 static void session_join(struct dev_stream *stream, uint32_t slot, uint32_t at)
 {
+    base_assert(stream->window.kind == DEV_WINDOW_SESSION);
     struct dev_node *node = node_of(stream, at);
     if (node->next == NONE) {
         return;
@@ -475,6 +486,7 @@ static void session_add(struct dev_stream *stream, const struct stream_element *
 static struct dev_node *event_keep(struct dev_stream *stream, uint32_t slot, uint64_t start,
                                    const struct stream_element *element)
 {
+    base_assert(stream->keeps_events);
     struct dev_node *node = node_take(stream, slot, start, element->seq);
     node->events = 1;
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
@@ -506,7 +518,7 @@ static void count_add(struct dev_stream *stream, const struct stream_element *el
     node_add(stream, node, element);
     node->end = number;
     if (node->events >= window->count) {
-        answer_node(stream, slot, node, node->start, number, true);
+        answer_node(stream, slot, node, result_of(stream, node->start, number, true));
         dev_keyed_remove(&stream->keyed, slot);
     }
 }
@@ -603,7 +615,7 @@ void dev_stream_on_visit_end(struct dev_stream *stream, uint32_t visit)
             at = node_of(stream, at)->next;
         }
         if (at != NONE) {
-            answer_node(stream, slot, node_of(stream, at), visit, visit, true);
+            answer_node(stream, slot, node_of(stream, at), result_of(stream, visit, visit, true));
             dev_keyed_node_remove(&stream->keyed, slot, before);
             if (key->nodes == 0) {
                 dev_keyed_remove(&stream->keyed, slot);

@@ -145,6 +145,7 @@ bool dev_cell_set(struct dev_cell *cell, struct dev_value value)
 
 struct dev_value dev_cell_get(const struct dev_cell *cell)
 {
+    base_assert(cell->type < DEV_VALUE_TYPE_COUNT);
     struct dev_value value = {.type = (enum dev_value_type)cell->type, .integer = 0};
     if (cell->type == DEV_VALUE_TEXT) {
         value.text = (struct base_str){cell->text, cell->size};

@@ -9,6 +9,8 @@
 
 #include "pipeline/trigger/pattern_parse.h"
 
+#include "base/check.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +134,8 @@ static enum base_status too_long(const struct parse *parse)
 // Ends the gap before a literal (`last` false) or before the clauses.
 static enum base_status close_gap(struct parse *parse, bool last, struct dev_pattern_gap *out)
 {
+    base_assert(parse->pending_not <= parse->not_count &&
+                (parse->pending_not != 0) == parse->gap.has_not);
     struct raw_gap gap = parse->gap;
     if (gap.has_not && (last || gap.ones > 0 || gap.spread > 0)) {
         return pattern_fail(&parse->scan, gap.at, BASE_ERR_INVALID,
@@ -291,6 +295,7 @@ enum {
 
 static enum base_status clause_body(struct parse *parse, struct base_str word, unsigned *out_bit)
 {
+    base_assert(is_clause_word(word));
     struct dev_pattern *out = parse->out;
     if (base_str_equal(word, BASE_STR("within"))) {
         *out_bit = CLAUSE_WITHIN;
@@ -371,6 +376,7 @@ static int compare_tests(const struct dev_pattern_test *a, const struct dev_patt
 // Insertion sort, then the doubles go.
 static void sort_tests(struct dev_pattern *pattern, struct dev_pattern_literal *literal)
 {
+    base_assert(literal->test_first + literal->test_count <= pattern->test_count);
     struct dev_pattern_test *tests = &pattern->tests[literal->test_first];
     for (unsigned i = 1; i < literal->test_count; i++) {
         struct dev_pattern_test moved = tests[i];
@@ -472,6 +478,7 @@ enum base_status dev_pattern_parse(struct base_str text, struct dev_pattern *out
     BASE_TRY(steps(&parse));
     BASE_TRY(clauses(&parse));
     out->literal_count = (uint8_t)(out->step_count + parse.not_count);
+    base_assert(out->literal_count <= DEV_PATTERN_LITERALS_MAX);
     for (uint8_t i = 0; i < out->step_count; i++) {
         uint8_t not_literal = out->gaps[i].not_literal;
         if (not_literal != 0) {

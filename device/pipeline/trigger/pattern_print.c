@@ -5,6 +5,7 @@
 // digits, so its double is the nearest one. Any thread, no state.
 #include "pipeline/trigger/pattern.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 
 #include <stdio.h>
@@ -43,6 +44,7 @@ static void put_value(struct base_writer *writer, const struct dev_pattern_test 
         put(writer, test->digits != 0 ? "true" : "false");
         return;
     }
+    base_assert(test->scale <= DEV_PATTERN_DIGITS_MAX);
     char text[DEV_PATTERN_DIGITS_MAX + 8];
     uint64_t digits = (uint64_t)(test->digits < 0 ? -test->digits : test->digits);
     uint64_t unit = 1;
@@ -84,6 +86,7 @@ static void put_literal(struct base_writer *writer, const struct dev_pattern *pa
     }
     for (unsigned i = 0; i < literal->test_count; i++) {
         const struct dev_pattern_test *test = &pattern->tests[literal->test_first + i];
+        base_assert(test->op < DEV_PATTERN_OP_COUNT);
         put(writer, before);
         base_writer_bytes(writer, test->attr.data, test->attr.size);
         put(writer, " ");
@@ -110,6 +113,7 @@ static void put_space(struct base_writer *writer)
 static void put_gap(struct base_writer *writer, const struct dev_pattern *pattern,
                     const struct dev_pattern_gap *gap)
 {
+    base_assert(gap->not_literal <= pattern->literal_count);
     for (unsigned i = 0; i < gap->ones; i++) {
         put_space(writer);
         put(writer, "?");

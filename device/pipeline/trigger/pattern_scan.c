@@ -5,6 +5,8 @@
 // with its place.
 #include "pipeline/trigger/pattern_parse.h"
 
+#include "base/check.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 enum base_status pattern_fail(const struct pattern_scan *scan, size_t at, enum base_status status,
                               const char *format, ...)
 {
+    base_assert(status != BASE_OK);
     if (scan->error == NULL) {
         return status;
     }
@@ -66,6 +69,7 @@ bool pattern_take(struct pattern_scan *scan, struct base_str sign)
 
 bool pattern_peek_word(const struct pattern_scan *scan, struct base_str *out)
 {
+    base_assert(scan->at <= scan->text.size);
     size_t end = scan->at;
     while (end < scan->text.size && is_word_byte(scan->text.data[end])) {
         end++;
@@ -104,6 +108,7 @@ enum base_status pattern_number(struct pattern_scan *scan, uint32_t max, const c
 
 enum base_status pattern_quoted(struct pattern_scan *scan, struct base_str *out)
 {
+    base_assert(scan->at < scan->text.size);
     size_t start = scan->at;
     char quote = scan->text.data[scan->at++];
     while (scan->at < scan->text.size && scan->text.data[scan->at] != quote) {
@@ -224,6 +229,7 @@ static enum base_status test_rest(struct pattern_scan *scan, struct dev_pattern 
                                   struct dev_pattern_literal *literal, struct base_str attr,
                                   uint8_t op)
 {
+    base_assert(attr.data >= scan->text.data && attr.data <= scan->text.data + scan->at);
     size_t start = (size_t)(attr.data - scan->text.data);
     if (!is_name(attr)) {
         return pattern_fail(scan, start, BASE_ERR_INVALID,
@@ -243,41 +249,54 @@ static enum base_status test_rest(struct pattern_scan *scan, struct dev_pattern 
     return BASE_OK;
 }
 
-// page=..., item=..., or the next of the two by position.
-static enum base_status set_field(struct pattern_scan *scan, size_t start, struct base_str value,
-                                  bool any, bool is_item, unsigned *given,
-                                  struct dev_pattern_literal *literal)
+// A page or an item among a literal's arguments.
+struct field {
+    size_t at; // where it begins in the text
+    struct base_str value;
+    bool any; // `*`: there is no value
+    bool is_item;
+};
+
+// page=..., item=..., or the next of the two by position. `given` has bit 1 of a page, 2 of an
+// item.
+static enum base_status set_field(const struct pattern_scan *scan, const struct field *field,
+                                  unsigned *given, struct dev_pattern_literal *literal)
 {
+    bool is_item = field->is_item;
+    struct base_str value = field->value;
     unsigned bit = is_item ? 2 : 1;
     const char *name = is_item ? "item" : "page";
+    base_assert(!field->any || value.size == 0);
     if ((*given & bit) != 0) {
-        return pattern_fail(scan, start, BASE_ERR_INVALID, "the %s is given twice", name);
+        return pattern_fail(scan, field->at, BASE_ERR_INVALID, "the %s is given twice", name);
     }
     *given |= bit;
-    if (any) {
+    if (field->any) {
         literal->any_item = literal->any_item || is_item;
         return BASE_OK;
     }
     size_t max = is_item ? DEV_EVENT_ITEM_MAX : DEV_EVENT_PAGE_MAX;
     if (value.size == 0 || value.size > max) {
-        return pattern_fail(scan, start, value.size == 0 ? BASE_ERR_INVALID : BASE_ERR_TOO_LARGE,
+        return pattern_fail(scan, field->at,
+                            value.size == 0 ? BASE_ERR_INVALID : BASE_ERR_TOO_LARGE,
                             "a %s has 1 to %zu bytes", name, max);
     }
     *(is_item ? &literal->item : &literal->page) = value;
     return BASE_OK;
 }
 
-static enum base_status field_value(struct pattern_scan *scan, struct base_str *out, bool *out_any)
+static enum base_status field_value(struct pattern_scan *scan, struct field *out)
 {
     pattern_skip_space(scan);
-    *out_any = pattern_take(scan, BASE_STR("*"));
-    if (*out_any) {
+    out->value = (struct base_str){0};
+    out->any = pattern_take(scan, BASE_STR("*"));
+    if (out->any) {
         return BASE_OK;
     }
     if (next_is_quote(scan)) {
-        return pattern_quoted(scan, out);
+        return pattern_quoted(scan, &out->value);
     }
-    if (!pattern_word(scan, out)) {
+    if (!pattern_word(scan, &out->value)) {
         return pattern_fail(scan, scan->at, BASE_ERR_INVALID, "expected a text or *");
     }
     return BASE_OK;
@@ -286,26 +305,24 @@ static enum base_status field_value(struct pattern_scan *scan, struct base_str *
 static enum base_status argument(struct pattern_scan *scan, struct dev_pattern *out,
                                  struct dev_pattern_literal *literal, unsigned *given)
 {
-    size_t start = scan->at;
-    struct base_str word = {0};
-    bool any = false;
+    struct field field = {.at = scan->at, .is_item = (*given & 1) != 0};
     bool quoted = next_is_quote(scan);
-    BASE_TRY(field_value(scan, &word, &any));
+    BASE_TRY(field_value(scan, &field));
     pattern_skip_space(scan);
+    bool is_word = !field.any && !quoted;
     uint8_t op;
-    if (!any && !quoted && take_op(scan, &op)) {
-        return test_rest(scan, out, literal, word, op);
+    if (is_word && take_op(scan, &op)) {
+        return test_rest(scan, out, literal, field.value, op);
     }
-    bool is_item = (*given & 1) != 0;
-    if (!any && !quoted && pattern_take(scan, BASE_STR("="))) {
-        is_item = base_str_equal(word, BASE_STR("item"));
-        if (!is_item && !base_str_equal(word, BASE_STR("page"))) {
-            return pattern_fail(scan, start, BASE_ERR_INVALID,
+    if (is_word && pattern_take(scan, BASE_STR("="))) {
+        field.is_item = base_str_equal(field.value, BASE_STR("item"));
+        if (!field.is_item && !base_str_equal(field.value, BASE_STR("page"))) {
+            return pattern_fail(scan, field.at, BASE_ERR_INVALID,
                                 "expected page= or item=; a test of an attribute has ==");
         }
-        BASE_TRY(field_value(scan, &word, &any));
+        BASE_TRY(field_value(scan, &field));
     }
-    return set_field(scan, start, word, any, is_item, given, literal);
+    return set_field(scan, &field, given, literal);
 }
 
 static enum base_status arguments(struct pattern_scan *scan, struct dev_pattern *out,

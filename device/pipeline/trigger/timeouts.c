@@ -16,6 +16,7 @@
 
 static void opening_of(const struct dev_pattern *pattern, struct dev_pattern *out)
 {
+    base_assert(pattern->step_count > 0 && pattern->literal_count >= pattern->step_count);
     *out = (struct dev_pattern){.step_count = 1, .literal_count = 1, .page = pattern->page};
     struct dev_pattern_literal *literal = &out->literals[0];
     *literal = pattern->literals[0];
@@ -63,6 +64,7 @@ static uint64_t due_us(const struct dev_timeout *timeout, struct dev_timeout_now
 
 static void take_out(struct dev_timeouts *timeouts, uint32_t at)
 {
+    base_assert(at < timeouts->count);
     timeouts->count--;
     memmove(&timeouts->items[at], &timeouts->items[at + 1],
             (timeouts->count - at) * sizeof(timeouts->items[0]));
@@ -91,9 +93,23 @@ static uint32_t who_gives_way(const struct dev_timeouts *timeouts)
     return found;
 }
 
-bool dev_timeouts_open(struct dev_timeouts *timeouts, const struct dev_event *event,
-                       const struct dev_trigger_fired *opening, const struct dev_timeout_ask *ask,
-                       struct dev_timeout_now now, struct dev_timeout *out_dropped)
+struct dev_timeout dev_timeout_of(const struct dev_event *event,
+                                  const struct dev_trigger_fired *opening,
+                                  const struct dev_timeout_ask *ask, struct dev_timeout_now now)
+{
+    base_assert(opening->seq == event->seq);
+    struct dev_timeout timeout = {.key = opening->key,
+                                  .seq = opening->seq,
+                                  .item_hash = ask->by_item ? event->item_hash : 0,
+                                  .due_wall_ms = event->wall_ms + ask->within_ms,
+                                  .within_ms = ask->within_ms,
+                                  .visit = event->visit};
+    timeout.due_us = due_us(&timeout, now);
+    return timeout;
+}
+
+bool dev_timeouts_open(struct dev_timeouts *timeouts, const struct dev_timeout *start,
+                       struct dev_timeout *out_dropped)
 {
     bool full = timeouts->count == DEV_TIMEOUTS_MAX;
     if (full) {
@@ -101,14 +117,8 @@ bool dev_timeouts_open(struct dev_timeouts *timeouts, const struct dev_event *ev
         *out_dropped = timeouts->items[at];
         take_out(timeouts, at);
     }
-    struct dev_timeout *timeout = &timeouts->items[timeouts->count++];
-    *timeout = (struct dev_timeout){.key = opening->key,
-                                    .seq = opening->seq,
-                                    .item_hash = ask->by_item ? event->item_hash : 0,
-                                    .due_wall_ms = event->wall_ms + ask->within_ms,
-                                    .within_ms = ask->within_ms,
-                                    .visit = event->visit};
-    timeout->due_us = due_us(timeout, now);
+    base_assert(timeouts->count < DEV_TIMEOUTS_MAX);
+    timeouts->items[timeouts->count++] = *start;
     return full;
 }
 
@@ -167,6 +177,7 @@ void dev_timeouts_keep(struct dev_timeouts *timeouts, bool (*is_asked)(void *ctx
 
 void dev_timeouts_write(const struct dev_timeouts *timeouts, struct base_writer *writer)
 {
+    base_assert(timeouts->count <= DEV_TIMEOUTS_MAX);
     base_writer_varint(writer, timeouts->count);
     for (uint32_t i = 0; i < timeouts->count; i++) {
         const struct dev_timeout *timeout = &timeouts->items[i];

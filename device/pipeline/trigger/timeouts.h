@@ -63,10 +63,13 @@ struct dev_timeout_now {
     uint64_t wall_ms;
 };
 
+// The start that `event` is, of the pattern whose opening it fired.
+struct dev_timeout dev_timeout_of(const struct dev_event *event,
+                                  const struct dev_trigger_fired *opening,
+                                  const struct dev_timeout_ask *ask, struct dev_timeout_now now);
 // A start came. True: *out_dropped is one that gave way to it.
-bool dev_timeouts_open(struct dev_timeouts *timeouts, const struct dev_event *event,
-                       const struct dev_trigger_fired *opening, const struct dev_timeout_ask *ask,
-                       struct dev_timeout_now now, struct dev_timeout *out_dropped);
+bool dev_timeouts_open(struct dev_timeouts *timeouts, const struct dev_timeout *start,
+                       struct dev_timeout *out_dropped);
 // A match came. Starts whose time was over before its event stay.
 void dev_timeouts_match(struct dev_timeouts *timeouts, const struct dev_event *event,
                         const struct dev_trigger_fired *match);

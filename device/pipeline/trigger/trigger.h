@@ -55,6 +55,12 @@ struct dev_trigger_source {
     struct base_str pattern;
 };
 
+// The patterns of a set, in the order in which matches are told. Borrowed during the call.
+struct dev_trigger_sources {
+    const struct dev_trigger_source *items; // `count`; may be NULL when there are none
+    uint32_t count;
+};
+
 struct dev_trigger_options {
     uint64_t secret;   // of the install, as for dev_event_hash
     uint32_t work_max; // 0: DEV_TRIGGER_WORK_MAX
@@ -83,24 +89,32 @@ struct dev_trigger_fault {
     struct base_error error;
 };
 
+// Memory that certify and compile need for a while; the caller's, who gives it back when the set is
+// compiled.
+struct dev_trigger_scratch {
+    void *memory; // aligned to 8
+    size_t bytes; // at least what dev_trigger_scratch_bytes says
+};
+
 struct dev_trigger_set;
 struct dev_trigger_engine;
 
-// Memory that certify and compile need for a while. INVALID, TOO_LARGE: a source is no pattern, or
-// there are too many. `fault` may be NULL, here and below.
-BASE_NODISCARD enum base_status dev_trigger_scratch_bytes(const struct dev_trigger_source *sources,
-                                                          uint32_t count, size_t *out,
+// How much scratch certify and compile need. INVALID, TOO_LARGE: a source is no pattern, or there
+// are too many. `fault` may be NULL, here and below.
+BASE_NODISCARD enum base_status dev_trigger_scratch_bytes(const struct dev_trigger_sources *sources,
+                                                          size_t *out,
                                                           struct dev_trigger_fault *fault);
 // Builds the trie in scratch and bounds its cost. LIMIT: above work_max, or above
 // DEV_TRIGGER_NODES_MAX or _LITERALS_MAX; INVALID, TOO_LARGE as above, or two sources have one key;
 // NOMEM: scratch is too small.
-BASE_NODISCARD enum base_status
-dev_trigger_certify(const struct dev_trigger_source *sources, uint32_t count,
-                    const struct dev_trigger_options *options, void *scratch, size_t scratch_bytes,
-                    struct dev_trigger_certificate *out, struct dev_trigger_fault *fault);
-// Right after a certify that was OK, with its scratch. The set points into `memory` only: scratch
-// and texts may go. NOMEM: memory_bytes is below set_bytes;
-// CONFLICT: there was no such certify, or the set was compiled already.
+BASE_NODISCARD enum base_status dev_trigger_certify(const struct dev_trigger_sources *sources,
+                                                    const struct dev_trigger_options *options,
+                                                    struct dev_trigger_scratch scratch,
+                                                    struct dev_trigger_certificate *out,
+                                                    struct dev_trigger_fault *fault);
+// Right after a certify that was OK, with the memory of its scratch. The set points into `memory`
+// only: scratch and texts may go. NOMEM: memory_bytes is below set_bytes; CONFLICT: there was no
+// such certify, or the set was compiled already.
 BASE_NODISCARD enum base_status dev_trigger_compile(void *scratch, void *memory,
                                                     size_t memory_bytes,
                                                     const struct dev_trigger_set **out);
@@ -133,17 +147,30 @@ const struct dev_trigger_fired *dev_trigger_on_wanted(struct dev_trigger_engine 
                                                       const struct dev_event *event,
                                                       uint32_t *out_count, bool *out_seen);
 
-// The event with the greatest seq below `before`. NOT_FOUND: there is none any more.
-typedef enum base_status (*dev_trigger_past_fn)(void *ctx, uint64_t before, struct dev_event *out);
+// Where events of before a match are read.
+struct dev_trigger_past {
+    // The event with the greatest seq below `before`, valid until the next call. NOT_FOUND: there
+    // is none any more.
+    enum base_status (*read)(void *ctx, uint64_t before, struct dev_event *out);
+    void *ctx; // for `read`
+};
+
+// The events of a match, by their seqs.
+struct dev_trigger_embedding {
+    uint32_t count;                       // of seqs, at least 1
+    uint64_t seqs[DEV_PATTERN_STEPS_MAX]; // ascending
+};
+
 // The events of the latest-start embedding of a match: of all embeddings that end at fired->seq
 // (under same(item): with fired->item_hash) the one whose list of seqs is greatest, first event
-// first. `last` is the event of fired->seq. Seqs ascend; *out_count is at most
-// DEV_PATTERN_STEPS_MAX. NOT_FOUND: the events are not there any more or lie more than
-// DEV_TRIGGER_LOOKBACK_MAX events back; the port's errors.
-BASE_NODISCARD enum base_status
-dev_trigger_embed(const struct dev_trigger_set *set, const struct dev_trigger_fired *fired,
-                  const struct dev_event *last, dev_trigger_past_fn past, void *ctx,
-                  uint64_t out_seqs[DEV_PATTERN_STEPS_MAX], uint32_t *out_count);
+// first. `last` is the event of fired->seq. NOT_FOUND: the events are not there any more or lie
+// more than DEV_TRIGGER_LOOKBACK_MAX events back; INVALID: no match of this set; the errors of
+// `past`.
+BASE_NODISCARD enum base_status dev_trigger_embed(const struct dev_trigger_set *set,
+                                                  const struct dev_trigger_fired *fired,
+                                                  const struct dev_event *last,
+                                                  struct dev_trigger_past past,
+                                                  struct dev_trigger_embedding *out);
 
 struct dev_trigger_stats {
     uint64_t events;

@@ -43,6 +43,7 @@ void trig_sort(uint64_t *values, uint32_t count)
 static enum base_status blame(struct dev_trigger_fault *fault, uint32_t source,
                               enum base_status status, const char *text)
 {
+    base_assert(status != BASE_OK);
     if (fault != NULL) {
         fault->source = source;
         return base_error_set(&fault->error, status, "%s", text);
@@ -72,16 +73,17 @@ static uint32_t steps_of(const struct dev_pattern *pattern)
     return steps;
 }
 
-static enum base_status measure(const struct dev_trigger_source *sources, uint32_t count,
-                                struct trig_counts *room, struct dev_trigger_fault *fault)
+static enum base_status measure(const struct dev_trigger_sources *sources, struct trig_counts *room,
+                                struct dev_trigger_fault *fault)
 {
+    uint32_t count = sources->count;
     *room = (struct trig_counts){.sources = count, .nodes = 2};
     if (count > DEV_TRIGGER_SOURCES_MAX) {
         return blame(fault, UINT32_MAX, BASE_ERR_TOO_LARGE, "too many patterns");
     }
     for (uint32_t i = 0; i < count; i++) {
         struct dev_pattern pattern;
-        BASE_TRY(parse(&sources[i], i, &pattern, fault));
+        BASE_TRY(parse(&sources->items[i], i, &pattern, fault));
         uint32_t variants = dev_pattern_variants(&pattern);
         room->nodes += variants * steps_of(&pattern) + 1;
         if (room->nodes > DEV_TRIGGER_NODES_MAX) {
@@ -127,11 +129,11 @@ static size_t lay_out(struct trig_build *build, uint8_t *block)
     return carver.used;
 }
 
-enum base_status dev_trigger_scratch_bytes(const struct dev_trigger_source *sources, uint32_t count,
-                                           size_t *out, struct dev_trigger_fault *fault)
+enum base_status dev_trigger_scratch_bytes(const struct dev_trigger_sources *sources, size_t *out,
+                                           struct dev_trigger_fault *fault)
 {
     struct trig_build build = {0};
-    BASE_TRY(measure(sources, count, &build.room, fault));
+    BASE_TRY(measure(sources, &build.room, fault));
     *out = lay_out(&build, NULL);
     return BASE_OK;
 }
@@ -179,6 +181,7 @@ static void keep_tests(struct trig_build *build, const struct dev_pattern *patte
 {
     for (uint32_t i = 0; i < literal->test_count; i++) {
         const struct dev_pattern_test *test = &pattern->tests[literal->test_first + i];
+        base_assert(build->counts.tests < build->room.tests && test->attr.size <= UINT8_MAX);
         build->tests[build->counts.tests++] = (struct trig_test){
             .digits = test->digits,
             .text_at = build->counts.texts,
@@ -199,6 +202,7 @@ static void keep_tests(struct trig_build *build, const struct dev_pattern *patte
 
 static uint32_t intern_symbol(struct trig_build *build, uint64_t key, uint32_t shape)
 {
+    base_assert(shape < DEV_TRIGGER_SHAPES);
     uint32_t mask = build->table - 1;
     for (uint32_t at = (uint32_t)key & mask;; at = (at + 1) & mask) {
         uint32_t known = build->symbol_table[at];
@@ -207,6 +211,7 @@ static uint32_t intern_symbol(struct trig_build *build, uint64_t key, uint32_t s
         }
         if (known == 0) {
             uint32_t index = build->counts.symbols++;
+            base_assert(index < build->room.literals);
             build->symbols[index] = (struct build_symbol){.key = key, .shape = shape};
             build->symbol_table[at] = index + 1;
             build->counts.shapes |= 1u << shape;
@@ -275,6 +280,7 @@ static uint32_t add_root(struct trig_build *build, bool page)
 
 static uint32_t flags_of_child(const struct trig_build *build, uint32_t parent, uint32_t label)
 {
+    base_assert(parent < build->counts.nodes);
     uint32_t flags = build->nodes[parent].flags & (TRIG_KEYED | TRIG_ITEMIZED | TRIG_UNTIMED);
     uint32_t edge = trig_edge(label);
     if (edge != TRIG_EDGE_ANY) {
@@ -289,6 +295,7 @@ static uint32_t flags_of_child(const struct trig_build *build, uint32_t parent, 
 
 static uint32_t child_of(struct trig_build *build, uint32_t parent, uint32_t label)
 {
+    base_assert(trig_edge(label) != TRIG_EDGE_ROOT);
     static const uint32_t flag_of_edge[] = {
         [TRIG_EDGE_ADJACENT] = TRIG_ADJ,
         [TRIG_EDGE_GAPPED] = TRIG_GAP,
@@ -313,6 +320,7 @@ static uint32_t child_of(struct trig_build *build, uint32_t parent, uint32_t lab
         build->nodes[parent].flags |= flag_of_edge[trig_edge(label)];
         build->counts.has_any = build->counts.has_any || trig_edge(label) == TRIG_EDGE_ANY;
         if (trig_edge(label) == TRIG_EDGE_NOT) {
+            base_assert(build->counts.watches < build->room.watches);
             build->nots[build->counts.watches++] = (uint64_t)parent << 32 | index;
             build->nodes[parent].weight++;
         }
@@ -332,6 +340,7 @@ static uint32_t any_children(struct trig_build *build, uint32_t node, uint32_t c
 static uint32_t lay_path(struct trig_build *build, const struct dev_pattern *pattern,
                          const uint32_t *literals, const uint8_t *spreads, uint32_t root)
 {
+    base_assert(trig_edge(build->nodes[root].label) == TRIG_EDGE_ROOT);
     uint32_t node = root;
     for (uint32_t i = 0; i < pattern->step_count; i++) {
         const struct dev_pattern_gap *gap = &pattern->gaps[i];
@@ -360,6 +369,7 @@ static bool next_variant(const struct dev_pattern *pattern, uint8_t *spreads)
 static void add_source(struct trig_build *build, uint64_t key, const struct dev_pattern *pattern)
 {
     uint32_t index = build->counts.sources++;
+    base_assert(index < build->room.sources);
     struct build_source *source = &build->sources[index];
     *source = (struct build_source){.key = key,
                                     .within_ms = pattern->within_ms,
@@ -384,6 +394,7 @@ static void add_source(struct trig_build *build, uint64_t key, const struct dev_
         build->nodes[last].flags |= TRIG_ACCEPT;
         build->nodes[last].accepts++;
         build->nodes[last].weight++;
+        base_assert(build->counts.accepts < build->room.accepts);
         build->accepts[build->counts.accepts++] = (uint64_t)last << 32 | index;
         for (uint32_t node = last; node != TRIG_NO_NODE; node = build->nodes[node].parent) {
             struct build_node *at = &build->nodes[node];
@@ -395,6 +406,7 @@ static void add_source(struct trig_build *build, uint64_t key, const struct dev_
         build->nodes[build->accepts[i] >> 32].weight += source->node_end - source->node_first;
     }
     source->variants = (uint8_t)(build->counts.accepts - first_accept);
+    base_assert(source->variants == dev_pattern_variants(pattern));
     bool policy = apart || pattern->policy == DEV_PATTERN_ONCE_PER_VISIT ||
                   pattern->cooldown_ms != 0 || pattern->per_day != 0;
     build->counts.policies += policy;
@@ -421,6 +433,7 @@ static enum base_status check_keys(struct trig_build *build, struct dev_trigger_
 enum base_status trig_build_all(struct trig_build *build, const struct dev_trigger_source *sources,
                                 uint32_t count, struct dev_trigger_fault *fault)
 {
+    base_assert(count <= build->room.sources);
     build->ready = 0;
     build->counts = (struct trig_counts){0};
     memset(build->node_table, 0, build->table * sizeof *build->node_table);
@@ -439,19 +452,20 @@ enum base_status trig_build_all(struct trig_build *build, const struct dev_trigg
     return check_keys(build, fault);
 }
 
-static enum base_status refuse(struct trig_build *build, const struct dev_trigger_source *sources,
-                               uint32_t count, struct dev_trigger_fault *fault)
+static enum base_status refuse(struct trig_build *build, const struct dev_trigger_sources *sources,
+                               struct dev_trigger_fault *fault)
 {
     uint32_t work_max = build->options.work_max;
     uint32_t low = 0; // sources that fit
-    uint32_t high = count;
+    uint32_t high = sources->count;
+    base_assert(high > 0 && build->certificate.work > work_max);
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        BASE_TRY(trig_build_all(build, sources, middle, fault));
+        BASE_TRY(trig_build_all(build, sources->items, middle, fault));
         trig_certify_build(build);
         *(build->certificate.work > work_max ? &high : &low) = middle;
     }
-    BASE_TRY(trig_build_all(build, sources, high, fault));
+    BASE_TRY(trig_build_all(build, sources->items, high, fault));
     trig_certify_build(build);
     if (fault != NULL) {
         fault->source = high - 1;
@@ -464,15 +478,17 @@ static enum base_status refuse(struct trig_build *build, const struct dev_trigge
     return BASE_ERR_LIMIT;
 }
 
-enum base_status dev_trigger_certify(const struct dev_trigger_source *sources, uint32_t count,
-                                     const struct dev_trigger_options *options, void *scratch,
-                                     size_t scratch_bytes, struct dev_trigger_certificate *out,
+enum base_status dev_trigger_certify(const struct dev_trigger_sources *sources,
+                                     const struct dev_trigger_options *options,
+                                     struct dev_trigger_scratch scratch,
+                                     struct dev_trigger_certificate *out,
                                      struct dev_trigger_fault *fault)
 {
-    struct trig_build *build = scratch;
+    base_assert((uintptr_t)scratch.memory % 8 == 0);
+    struct trig_build *build = scratch.memory;
     struct trig_build plan = {.options = *options};
-    BASE_TRY(measure(sources, count, &plan.room, fault));
-    if (lay_out(&plan, NULL) > scratch_bytes) {
+    BASE_TRY(measure(sources, &plan.room, fault));
+    if (lay_out(&plan, NULL) > scratch.bytes) {
         return blame(fault, UINT32_MAX, BASE_ERR_NOMEM, "scratch memory is too small");
     }
     if (plan.options.work_max == 0) {
@@ -484,12 +500,12 @@ enum base_status dev_trigger_certify(const struct dev_trigger_source *sources, u
     if (plan.options.keys_max > DEV_TRIGGER_KEYS_MAX) {
         return blame(fault, UINT32_MAX, BASE_ERR_TOO_LARGE, "keys_max is too large");
     }
-    (void)lay_out(&plan, scratch);
+    (void)lay_out(&plan, scratch.memory);
     *build = plan;
-    BASE_TRY(trig_build_all(build, sources, count, fault));
+    BASE_TRY(trig_build_all(build, sources->items, sources->count, fault));
     trig_certify_build(build);
     if (build->certificate.work > build->options.work_max) {
-        return refuse(build, sources, count, fault);
+        return refuse(build, sources, fault);
     }
     trig_plan_places(build);
     build->certificate.slots = build->counts.slots;

@@ -6,6 +6,8 @@
 #include "pipeline/trigger/trigger_engine.h"
 #include "pipeline/trigger/trigger_match.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define PATH_MAX_EDGES (DEV_PATTERN_STEPS_MAX + DEV_PATTERN_NOTS_MAX)
@@ -22,6 +24,7 @@ static bool same_test(const struct dev_trigger_set *a, uint32_t a_index,
 static uint32_t map_literal(const struct dev_trigger_set *from, const struct dev_trigger_set *to,
                             uint32_t literal)
 {
+    base_assert(literal < from->counts.literals);
     const struct trig_literal *old = &from->literals[literal];
     struct trig_symbol key = from->symbols[old->symbol];
     uint32_t symbol = trig_find_symbol(to, (uint64_t)key.high << 32 | key.low);
@@ -62,6 +65,7 @@ static uint32_t map_root(const struct dev_trigger_set *from, const struct dev_tr
 
 static uint32_t child_in(const struct dev_trigger_set *to, uint32_t parent, uint32_t label)
 {
+    base_assert(parent < to->counts.nodes);
     uint32_t literal = label & TRIG_LITERAL_MASK;
     uint32_t edge = trig_edge(label);
     bool at_root = trig_edge(to->nodes[parent].label) == TRIG_EDGE_ROOT;
@@ -85,6 +89,7 @@ static uint32_t child_in(const struct dev_trigger_set *to, uint32_t parent, uint
 static uint32_t map_node(const struct dev_trigger_set *from, const struct dev_trigger_set *to,
                          uint32_t node)
 {
+    base_assert(node < from->counts.nodes);
     uint32_t labels[PATH_MAX_EDGES];
     uint32_t count = 0;
     while (trig_edge(from->nodes[node].label) != TRIG_EDGE_ROOT) {
@@ -165,6 +170,8 @@ static void carry_keys(const struct dev_trigger_engine *from, struct dev_trigger
 
 void dev_trigger_carry(const struct dev_trigger_engine *from, struct dev_trigger_engine *to)
 {
+    base_assert(from->set->secret == to->set->secret);
+    base_assert(!to->clock.running && to->sticky_count == 0 && to->key_count == 0);
     to->clock = from->clock;
     to->last_seq = from->last_seq;
     to->stats = from->stats;
@@ -178,4 +185,5 @@ void dev_trigger_carry(const struct dev_trigger_engine *from, struct dev_trigger
     }
     carry_nodes(from, to);
     carry_keys(from, to);
+    base_assert(dev_trigger_validate(to));
 }

@@ -43,6 +43,7 @@ static void hash_paths(struct trig_build *build)
             node->path = node->mask = edge == TRIG_EDGE_ROOT ? SEGMENT_AT_ROOT : SEGMENT_AT_GAP;
             continue;
         }
+        base_assert(node->parent < i); // whose path is known
         const struct build_node *parent = &build->nodes[node->parent];
         bool gapped = edge == TRIG_EDGE_GAPPED;
         uint64_t path = gapped ? SEGMENT_AT_GAP : parent->path;
@@ -59,6 +60,7 @@ static void hash_paths(struct trig_build *build)
 
 static struct build_sum *sum_of(struct build_sum *table, uint32_t places, uint64_t key)
 {
+    base_assert(key != 0 && (places & (places - 1)) == 0);
     uint32_t at = (uint32_t)(key >> 8) & (places - 1);
     while (table[at].key != 0 && table[at].key != key) {
         at = (at + 1) & (places - 1);
@@ -153,6 +155,7 @@ static uint64_t cost_of_literals(struct trig_build *build, uint32_t *out_matched
     for (uint32_t i = 0; i < counts->symbols; i++) {
         const struct build_symbol *symbol = &build->symbols[i];
         uint32_t shape = symbol->shape;
+        base_assert(shape < DEV_TRIGGER_SHAPES);
         dearest[shape] = dearest[shape] > symbol->cost ? dearest[shape] : symbol->cost;
         most[shape] = most[shape] > symbol->literals ? most[shape] : symbol->literals;
     }

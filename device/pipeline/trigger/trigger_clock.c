@@ -3,6 +3,7 @@
 // milliseconds; a sweep every few days keeps them from wrapping. Called by the engine.
 #include "pipeline/trigger/trigger_engine.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 
 #define SWEEP_MS (1u << 29)
@@ -68,6 +69,7 @@ void trig_clock_advance(struct dev_trigger_engine *engine, const struct dev_even
         clock->running && known && event->boot == clock->boot && event->mono_us < clock->mono_us;
     if (clock->running) {
         uint64_t after = base_sat_add_u64(clock->us, us);
+        base_assert(after >= clock->us); // it never goes back
         uint64_t passed_ms = after / 1000 - clock->us / 1000;
         if (passed_ms + (before - clock->swept_ms) >= SWEEP_MS) {
             sweep(engine, before, passed_ms, before + (uint32_t)passed_ms, true);

@@ -105,6 +105,7 @@ void trig_plan_places(struct trig_build *build)
         place = symbol->place + 1;
         literal += symbol->literals;
     }
+    base_assert(literal == counts->literals);
     counts->symbol_places = (place > counts->symbol_span ? place : counts->symbol_span) + 1;
     for (uint32_t i = 0; i < counts->literals; i++) { // those of one symbol are neighbours
         struct build_symbol *symbol = &build->symbols[build->literals[i].symbol_index];
@@ -126,6 +127,7 @@ void trig_plan_places(struct trig_build *build)
         place = next_place(build->edges[i], counts->slot_span, place) + 1;
     }
     counts->slots = (place > counts->slot_span ? place : counts->slot_span) + 1;
+    base_assert(counts->slots > hashed); // the last place is free
 }
 
 // ---- Filling the block
@@ -164,6 +166,7 @@ static void place_literals(const struct trig_build *build, struct dev_trigger_se
         first += size.first;
         tests += trig_tests(size);
     }
+    base_assert(first == set->counts.lists && tests == set->counts.tests);
     for (uint32_t i = 0; i < count; i++) {
         const struct build_literal *from = &build->literals[i];
         for (uint32_t t = 0; t < from->test_count; t++) {
@@ -191,6 +194,7 @@ static void place_nodes(const struct trig_build *build, struct dev_trigger_set *
 {
     for (uint32_t i = 0; i < build->counts.nodes; i++) {
         const struct build_node *from = &build->nodes[i];
+        base_assert(from->parent <= TRIG_NO_NODE && from->flags <= UINT8_MAX);
         set->nodes[i] = (struct trig_node){
             .parent_flags = from->parent | from->flags << 24,
             .label = numbered_label(build, from) | (from->label & TRIG_PAGE_BIT) |
@@ -210,11 +214,13 @@ static void place_slots(const struct trig_build *build, struct dev_trigger_set *
         set->slots[place++] = (struct trig_slot){.tag = (uint32_t)(build->edges[i] >> 32),
                                                  .node = (uint32_t)build->edges[i]};
     }
+    base_assert(place < set->counts.slots); // the last place is free
 }
 
 // What is entered for a node in its literal's list; false: nothing is.
 static bool entry_of(const struct dev_trigger_set *set, uint32_t node, uint32_t *out)
 {
+    base_assert(trig_edge(set->nodes[node].label) != TRIG_EDGE_ROOT);
     uint32_t edge = trig_edge(set->nodes[node].label);
     uint32_t parent = trig_parent(set->nodes[node]);
     if (edge == TRIG_EDGE_NOT) {
@@ -254,6 +260,7 @@ static void place_lists(struct dev_trigger_set *set)
             }
         }
     }
+    base_assert(anys == set->counts.root_anys);
     for (uint32_t i = set->counts.literals; i-- > 0;) {
         set->literals[i].first = i > 0 ? set->literals[i - 1].first : 0;
     }
@@ -280,6 +287,7 @@ static void place_accepts(const struct trig_build *build, uint64_t *accepts,
         set->accept_ranks[i] = rank;
         rank += (uint32_t)__builtin_popcountll(set->accept_bits[i]);
     }
+    base_assert(rank == ranks);
 }
 
 static void place_sources(const struct trig_build *build, struct dev_trigger_set *set)
@@ -325,6 +333,7 @@ enum base_status dev_trigger_compile(void *scratch, void *memory, size_t memory_
     if (memory_bytes < build->certificate.set_bytes) {
         return BASE_ERR_NOMEM;
     }
+    base_assert((uintptr_t)memory % 8 == 0);
     build->ready = 0; // what is sorted and numbered below serves once
     memset(memory, 0, build->certificate.set_bytes);
     struct dev_trigger_set *set = memory;
@@ -332,7 +341,8 @@ enum base_status dev_trigger_compile(void *scratch, void *memory, size_t memory_
     set->work_max = build->options.work_max;
     set->counts = build->counts;
     set->certificate = build->certificate;
-    (void)lay_out(set, &build->counts, memory);
+    size_t used = lay_out(set, &build->counts, memory);
+    base_assert(used == build->certificate.set_bytes);
     place_symbols(build, set);
     place_literals(build, set);
     place_nodes(build, set);
@@ -367,6 +377,7 @@ uint32_t trig_first_not(const struct dev_trigger_set *set, uint32_t parent)
 void trig_accepts(const struct dev_trigger_set *set, uint32_t node, uint32_t *out_first,
                   uint32_t *out_end)
 {
+    base_assert(node < set->counts.nodes && (set->accept_bits[node / 64] >> node % 64 & 1) != 0);
     uint64_t below = set->accept_bits[node / 64] & (((uint64_t)1 << node % 64) - 1);
     uint32_t rank = set->accept_ranks[node / 64] + (uint32_t)__builtin_popcountll(below);
     *out_first = set->accept_first[rank];

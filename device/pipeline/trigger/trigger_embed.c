@@ -8,6 +8,8 @@
 #include "pipeline/trigger/trigger_match.h"
 #include "pipeline/trigger/trigger_set.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 struct embed_step {
@@ -21,8 +23,7 @@ struct embed {
     const struct dev_trigger_set *set;
     const struct dev_trigger_fired *fired;
     const struct dev_event *last;
-    dev_trigger_past_fn past;
-    void *ctx;
+    struct dev_trigger_past past;
     uint32_t count;
     bool page;
     struct embed_step steps[DEV_PATTERN_STEPS_MAX];
@@ -30,6 +31,7 @@ struct embed {
 
 static bool is_at(const struct embed *embed, uint32_t literal, const struct dev_event *event)
 {
+    base_assert(literal < embed->set->counts.literals);
     const struct dev_trigger_set *set = embed->set;
     const struct trig_literal *at = &set->literals[literal];
     if ((embed->page && event->visit != embed->fired->visit) ||
@@ -78,6 +80,7 @@ static void read_steps(struct embed *embed, uint32_t node)
         node = parent;
         embed->count++;
     }
+    base_assert(trig_edge(set->nodes[node].label) == TRIG_EDGE_ROOT); // no path has more steps
     memmove(embed->steps, embed->steps + at, embed->count * sizeof *embed->steps);
 }
 
@@ -123,6 +126,7 @@ static void scan_event(const struct embed *embed, uint32_t sought, const struct 
 static enum base_status find_step(const struct embed *embed, uint32_t sought, uint64_t span,
                                   uint64_t *out)
 {
+    base_assert(sought < embed->count);
     struct scan scan = {0};
     struct dev_event event = *embed->last;
     // A not before the sought step may yet clear what was found: then all has to be read.
@@ -136,7 +140,7 @@ static enum base_status find_step(const struct embed *embed, uint32_t sought, ui
             break;
         }
         uint64_t before = event.seq;
-        enum base_status status = embed->past(embed->ctx, before, &event);
+        enum base_status status = embed->past.read(embed->past.ctx, before, &event);
         if (status == BASE_ERR_NOT_FOUND) {
             break;
         }
@@ -194,14 +198,13 @@ static bool ends_at(const struct dev_trigger_set *set, uint32_t node, uint32_t s
 
 enum base_status dev_trigger_embed(const struct dev_trigger_set *set,
                                    const struct dev_trigger_fired *fired,
-                                   const struct dev_event *last, dev_trigger_past_fn past,
-                                   void *ctx, uint64_t out_seqs[DEV_PATTERN_STEPS_MAX],
-                                   uint32_t *out_count)
+                                   const struct dev_event *last, struct dev_trigger_past past,
+                                   struct dev_trigger_embedding *out)
 {
     if (last->seq != fired->seq || !ends_at(set, fired->node, fired->source)) {
         return BASE_ERR_INVALID;
     }
-    struct embed embed = {.set = set, .fired = fired, .last = last, .past = past, .ctx = ctx};
+    struct embed embed = {.set = set, .fired = fired, .last = last, .past = past};
     uint64_t best[DEV_PATTERN_STEPS_MAX];
     read_steps(&embed, fired->node);
     BASE_TRY(find_all(&embed, UINT64_MAX, best));
@@ -224,7 +227,8 @@ enum base_status dev_trigger_embed(const struct dev_trigger_set *set,
             }
         }
     }
-    memcpy(out_seqs, best, best_count * sizeof *best);
-    *out_count = best_count;
+    base_assert(best_count > 0 && best[best_count - 1] == last->seq);
+    memcpy(out->seqs, best, best_count * sizeof *best);
+    out->count = best_count;
     return BASE_OK;
 }

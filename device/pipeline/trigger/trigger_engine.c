@@ -7,6 +7,7 @@
 #include "pipeline/trigger/trigger_match.h"
 
 #include "base/carve.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -55,13 +56,15 @@ size_t trig_state_bytes(const struct trig_counts *counts,
 enum base_status dev_trigger_init(const struct dev_trigger_set *set, void *memory,
                                   size_t memory_bytes, struct dev_trigger_engine **out)
 {
+    base_assert((uintptr_t)memory % 8 == 0);
     if (memory_bytes < set->certificate.state_bytes) {
         return BASE_ERR_NOMEM;
     }
     memset(memory, 0, set->certificate.state_bytes);
     struct dev_trigger_engine *engine = memory;
     engine->set = set;
-    (void)lay_out(engine, &set->counts, &set->certificate, memory);
+    size_t used = lay_out(engine, &set->counts, &set->certificate, memory);
+    base_assert(used == set->certificate.state_bytes);
     trig_keys_init(engine);
     *out = engine;
     return BASE_OK;
@@ -71,6 +74,7 @@ enum base_status dev_trigger_init(const struct dev_trigger_set *set, void *memor
 
 static void add_match(struct dev_trigger_engine *engine, uint32_t source, struct trig_match match)
 {
+    base_assert(source < engine->set->counts.sources);
     bool once = engine->set->sources[source].variants == 1 &&
                 (trig_flags(engine->set->nodes[match.node]) & TRIG_KEYED) == 0;
     uint32_t at = once ? engine->match_count : engine->match_of[source];
@@ -97,6 +101,7 @@ static void end_at(struct dev_trigger_engine *engine, struct trig_keyed_reach at
     uint32_t end;
     trig_accepts(set, at.node, &first, &end);
     engine->work += end - first;
+    base_assert(first < end && end <= set->counts.accepts);
     for (uint32_t i = first; i < end; i++) {
         uint32_t source = set->accept_sources[i];
         uint32_t within = set->sources[source].within_ms;
@@ -114,6 +119,7 @@ static void end_at(struct dev_trigger_engine *engine, struct trig_keyed_reach at
 static void remember(struct dev_trigger_engine *engine, uint32_t node,
                      const struct trig_keyed_reach *at, bool keyed)
 {
+    base_assert(((trig_flags(engine->set->nodes[node]) & TRIG_KEYED) != 0) == keyed);
     engine->work++;
     if (keyed) {
         trig_keys_put(engine, node, at->visit, at->item, at->start);
@@ -124,6 +130,7 @@ static void remember(struct dev_trigger_engine *engine, uint32_t node,
 
 static void enter(struct dev_trigger_engine *engine, struct trig_keyed_reach at, bool keyed)
 {
+    base_assert(at.node < engine->set->counts.nodes);
     const struct dev_trigger_set *set = engine->set;
     uint32_t flags = trig_flags(set->nodes[at.node]);
     if ((flags & TRIG_ACCEPT) != 0) {
@@ -143,6 +150,8 @@ static void enter(struct dev_trigger_engine *engine, struct trig_keyed_reach at,
 
 static void enter_all(struct dev_trigger_engine *engine)
 {
+    base_assert(engine->next_count <= engine->set->certificate.reached_max);
+    base_assert(engine->keyed_next_count <= engine->set->counts.keyed_reach);
     engine->match_count = 0;
     for (uint32_t i = 0; i < engine->next_count; i++) {
         struct trig_reach at = engine->next[i];
@@ -184,7 +193,9 @@ static void swap_live(struct dev_trigger_engine *engine)
     engine->keyed_live_count = kept;
     engine->keyed_next = keyed_live;
     engine->keyed_next_count = 0;
-    trig_end_resets(engine);
+    if (engine->reset_count > 0) {
+        trig_end_resets(engine);
+    }
 }
 
 // A step or two at each event: states that no pattern can use any more leave room.
@@ -192,6 +203,7 @@ static void sweep_expired(struct dev_trigger_engine *engine)
 {
     for (uint32_t i = 0; i < 2 && engine->sticky_count > 0; i++) {
         engine->sweep_at = engine->sweep_at + 1 < engine->sticky_count ? engine->sweep_at + 1 : 0;
+        base_assert(engine->sweep_at < engine->sticky_count);
         uint32_t node = engine->sticky[engine->sweep_at];
         engine->work++;
         if (trig_is_expired(engine, node, engine->states[node].start)) {
@@ -229,6 +241,7 @@ static bool is_new(struct dev_trigger_engine *engine, const struct dev_event *ev
 
 static void end_event(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
+    base_assert(engine->next_count == 0 && engine->keyed_next_count == 0);
     if (event->kind == DEV_EVENT_EXIT && event->visit != 0 && engine->set->counts.has_page) {
         trig_keys_remove_visit(engine, event->visit);
     }
@@ -239,56 +252,59 @@ static void end_event(struct dev_trigger_engine *engine, const struct dev_event 
     stats->overruns += engine->work > engine->set->work_max;
 }
 
-// What the event is to the set. False: nothing.
-static bool look_up(struct dev_trigger_engine *engine, const struct dev_event *event)
+// False: no match depends on the event. `out_seen` NULL: the engine is to see every one.
+static bool look_up(struct dev_trigger_engine *engine, const struct dev_event *event,
+                    bool *out_seen)
 {
-    bool known;
-    engine->work = 0;
-    engine->literal_count =
-        trig_match_event(engine->set, event, engine->literals, &engine->work, &known);
-    return known || engine->set->counts.has_any;
+    struct trig_found found = trig_match_event(engine->set, event, engine->literals);
+    engine->work = found.work;
+    engine->literal_count = found.count;
+    if (out_seen != NULL) {
+        *out_seen = found.known || engine->set->counts.has_any;
+    }
+    return out_seen == NULL || *out_seen;
 }
 
-// The event was looked up.
-static inline uint32_t see(struct dev_trigger_engine *engine, const struct dev_event *event)
+static const struct dev_trigger_fired *take_in(struct dev_trigger_engine *engine,
+                                               const struct dev_event *event, uint32_t *out_count,
+                                               bool *out_seen)
 {
-    uint32_t count = 0;
-    if (!is_new(engine, event)) {
-        return 0;
+    *out_count = 0;
+    if (!look_up(engine, event, out_seen) || !is_new(engine, event)) {
+        return engine->fired;
     }
     trig_clock_advance(engine, event);
     if (engine->literal_count == 0 && engine->live_count == 0 && engine->keyed_live_count == 0 &&
         engine->set->counts.root_anys == 0) {
         end_event(engine, event);
-        return 0;
+        return engine->fired;
     }
     trig_advance(engine, event);
-    trig_clear_watched(engine, event);
+    if (engine->watched) {
+        trig_clear_watched(engine, event);
+    }
     enter_all(engine);
     if (engine->match_count > 0) {
-        count = trig_apply_policies(engine, event);
+        *out_count = trig_apply_policies(engine, event);
     }
     swap_live(engine);
     end_event(engine, event);
-    return count;
+    return engine->fired;
 }
 
 const struct dev_trigger_fired *dev_trigger_on_event(struct dev_trigger_engine *engine,
                                                      const struct dev_event *event,
                                                      uint32_t *out_count)
 {
-    (void)look_up(engine, event);
-    *out_count = see(engine, event);
-    return engine->fired;
+    return take_in(engine, event, out_count, NULL);
 }
 
 const struct dev_trigger_fired *dev_trigger_on_wanted(struct dev_trigger_engine *engine,
                                                       const struct dev_event *event,
                                                       uint32_t *out_count, bool *out_seen)
 {
-    *out_seen = look_up(engine, event);
-    *out_count = *out_seen ? see(engine, event) : 0;
-    return engine->fired;
+    base_assert(out_seen != NULL);
+    return take_in(engine, event, out_count, out_seen);
 }
 
 void dev_trigger_stats(const struct dev_trigger_engine *engine, struct dev_trigger_stats *out)

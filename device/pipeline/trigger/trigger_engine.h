@@ -87,6 +87,7 @@ void trig_keys_remove_visit(struct dev_trigger_engine *engine, uint32_t visit);
 void trig_sticky_add(struct dev_trigger_engine *engine, uint32_t node, uint32_t start);
 void trig_sticky_remove(struct dev_trigger_engine *engine, uint32_t node);
 void trig_advance(struct dev_trigger_engine *engine, const struct dev_event *event);
+// Of an event with a literal that is watched.
 void trig_clear_watched(struct dev_trigger_engine *engine, const struct dev_event *event);
 
 // ---- trigger_clock.c
@@ -100,7 +101,7 @@ uint32_t trig_policy_of_key(const struct dev_trigger_set *set, uint64_t key, uin
 // The policy whose nodes end first behind `node`: of a node of a pattern with reset, its own.
 uint32_t trig_policy_of_node(const struct dev_trigger_set *set, uint32_t node);
 bool trig_was_reset(const struct dev_trigger_engine *engine, uint32_t node); // by this event
-void trig_end_resets(struct dev_trigger_engine *engine);
+void trig_end_resets(struct dev_trigger_engine *engine);                     // when it reset any
 uint32_t trig_apply_policies(struct dev_trigger_engine *engine, const struct dev_event *event);
 
 #endif

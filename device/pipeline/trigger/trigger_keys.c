@@ -10,12 +10,14 @@
 static uint32_t *bucket_of(struct dev_trigger_engine *engine, uint32_t node, uint32_t visit,
                            uint64_t item)
 {
+    base_assert(engine->key_places > 0);
     uint64_t hash = base_mix64(base_mix64((uint64_t)node << 32 | visit) ^ item);
     return &engine->key_table[trig_place((uint32_t)(hash >> 32), engine->key_places)];
 }
 
 void trig_keys_init(struct dev_trigger_engine *engine)
 {
+    base_assert(engine->key_count == 0 && engine->key_newest == 0);
     uint32_t count = engine->set->counts.keys;
     for (uint32_t i = 0; i < count; i++) {
         engine->keys[i].hash_next = i + 1 < count ? i + 2 : 0;
@@ -33,6 +35,7 @@ static void unlink_age(struct dev_trigger_engine *engine, struct trig_key *key)
 
 static void link_newest(struct dev_trigger_engine *engine, uint32_t index)
 {
+    base_assert(index != 0 && index <= engine->key_places);
     struct trig_key *key = &engine->keys[index - 1];
     key->age_prev = 0;
     key->age_next = engine->key_newest;
@@ -54,6 +57,7 @@ static void forget_node(struct dev_trigger_engine *engine, uint32_t node)
 
 void trig_keys_remove(struct dev_trigger_engine *engine, uint32_t index)
 {
+    base_assert(index != 0 && index <= engine->key_places && engine->key_count > 0);
     struct trig_key *key = &engine->keys[index - 1];
     uint32_t *link = bucket_of(engine, key->node, key->visit, key->item);
     while (*link != index) {
@@ -104,11 +108,13 @@ uint32_t trig_keys_find(struct dev_trigger_engine *engine, uint32_t node, uint32
 static uint32_t take_free(struct dev_trigger_engine *engine)
 {
     if (engine->key_free == 0) {
+        base_assert(engine->key_count == engine->key_places);
         const struct trig_key *oldest = &engine->keys[engine->key_oldest - 1];
         engine->stats.evicted_keys += !trig_is_expired(engine, oldest->node, oldest->start);
         trig_keys_remove(engine, engine->key_oldest);
     }
     uint32_t index = engine->key_free;
+    base_assert(index != 0 && engine->key_count < engine->key_places);
     engine->key_free = engine->keys[index - 1].hash_next;
     engine->key_count++;
     return index;
@@ -117,6 +123,7 @@ static uint32_t take_free(struct dev_trigger_engine *engine)
 void trig_keys_put(struct dev_trigger_engine *engine, uint32_t node, uint32_t visit, uint64_t item,
                    uint32_t start)
 {
+    base_assert((trig_flags(engine->set->nodes[node]) & TRIG_KEYED) != 0);
     uint32_t index = lookup(engine, node, visit, item);
     if (index != 0) {
         unlink_age(engine, &engine->keys[index - 1]);
@@ -135,6 +142,7 @@ void trig_keys_put(struct dev_trigger_engine *engine, uint32_t node, uint32_t vi
         }
         state->start = index;
         if (state->mark == 0) {
+            base_assert(engine->keyed_sticky_count < engine->set->counts.keyed_sticky);
             engine->keyed_sticky[engine->keyed_sticky_count++] = node;
             state->mark = engine->keyed_sticky_count;
             trig_set_active(engine, node);

@@ -6,6 +6,8 @@
 #include "pipeline/trigger/trigger_match.h"
 #include "pipeline/trigger/trigger_set.h"
 
+#include "base/check.h"
+
 static uint64_t chain(uint64_t hash, uint64_t value)
 {
     return base_mix64(hash ^ value);
@@ -31,6 +33,7 @@ uint32_t trig_find_symbol(const struct dev_trigger_set *set, uint64_t key)
 
 struct dev_pattern_test trig_test_of(const struct dev_trigger_set *set, uint32_t index)
 {
+    base_assert(index < set->counts.tests);
     const struct trig_test *test = &set->tests[index];
     const char *text = set->texts + test->text_at;
     return (struct dev_pattern_test){
@@ -63,6 +66,7 @@ static bool tests_hold(const struct dev_trigger_set *set, uint32_t literal,
 // The event's key for a shape, or false: it has not what the shape fixes.
 static bool key_of(const struct dev_event *event, uint32_t shape, uint64_t *out)
 {
+    base_assert(shape < DEV_TRIGGER_SHAPES);
     uint32_t mode = shape / 4;
     bool has_name = event->kind == DEV_EVENT_CUSTOM;
     if ((mode == 2 && !has_name) || ((shape & 1) != 0 && event->item_hash == 0)) {
@@ -77,6 +81,7 @@ static bool key_of(const struct dev_event *event, uint32_t shape, uint64_t *out)
 bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
                         const struct dev_event *event)
 {
+    base_assert(literal < set->counts.literals);
     for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
         uint64_t key;
         if (key_of(event, (uint32_t)__builtin_ctz(left), &key) &&
@@ -87,14 +92,13 @@ bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
     return false;
 }
 
-uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
-                          uint32_t *out_literals, uint64_t *work, bool *out_known)
+struct trig_found trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
+                                   uint32_t *out_literals)
 {
-    uint32_t count = 0;
-    bool known = false;
+    struct trig_found found = {0};
     for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
         uint64_t key;
-        ++*work;
+        found.work++;
         if (!key_of(event, (uint32_t)__builtin_ctz(left), &key)) {
             continue;
         }
@@ -102,14 +106,14 @@ uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_ev
         if (symbol == TRIG_NONE) {
             continue;
         }
-        known = true;
+        found.known = true;
         for (uint32_t i = set->symbols[symbol].first; set->literals[i].symbol == symbol; i++) {
-            ++*work;
-            if (tests_hold(set, i, event, work)) {
-                out_literals[count++] = i;
+            found.work++;
+            if (tests_hold(set, i, event, &found.work)) {
+                out_literals[found.count++] = i;
             }
         }
     }
-    *out_known = known;
-    return count;
+    base_assert(found.count <= set->certificate.matched_max);
+    return found;
 }

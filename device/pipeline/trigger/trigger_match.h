@@ -14,10 +14,15 @@ struct dev_pattern_test trig_test_of(const struct dev_trigger_set *set, uint32_t
 // Has the event the kind, name, page and item that the literal fixes?
 bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
                         const struct dev_event *event);
-// The literals that the event matches, at most certificate.matched_max of them; counts its steps.
-// *out_known: a literal fixes what the event has, whatever its tests say.
-uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
-                          uint32_t *out_literals, uint64_t *work, bool *out_known);
+// What an event is to a set. Returned in registers: it is asked for each event.
+struct trig_found {
+    uint32_t count; // of the literals that it matches
+    bool known;     // a literal fixes what it has, whatever its tests say
+    uint64_t work;  // steps that finding them took
+};
+// The literals that the event matches, at most certificate.matched_max of them.
+struct trig_found trig_match_event(const struct dev_trigger_set *set, const struct dev_event *event,
+                                   uint32_t *out_literals);
 
 // The child of `parent` by an edge that is in the hash; TRIG_NONE: there is none.
 static inline uint32_t trig_child(const struct dev_trigger_set *set, uint32_t parent,

@@ -9,6 +9,7 @@
 
 static void drop_range(struct dev_trigger_engine *engine, uint32_t first, uint32_t end)
 {
+    base_assert(first <= end && end <= engine->set->counts.nodes);
     engine->work += end - first;
     for (uint32_t node = first; node < end; node++) {
         if ((trig_flags(engine->set->nodes[node]) & TRIG_KEYED) != 0) {
@@ -47,7 +48,8 @@ bool trig_was_reset(const struct dev_trigger_engine *engine, uint32_t node)
 
 void trig_end_resets(struct dev_trigger_engine *engine)
 {
-    for (uint32_t i = 0; engine->reset_count > 0 && i < engine->match_count; i++) {
+    base_assert(engine->reset_count > 0);
+    for (uint32_t i = 0; i < engine->match_count; i++) {
         uint32_t policy = engine->set->sources[engine->matches[i].source].policy;
         if (policy != 0) {
             engine->policies[policy - 1].flags &= (uint8_t)~TRIG_RESET_NOW;
@@ -145,6 +147,7 @@ uint64_t dev_trigger_token(uint64_t source_key, uint64_t seq)
 
 uint32_t trig_apply_policies(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
+    base_assert(engine->match_count <= engine->match_max && engine->reset_count == 0);
     const struct dev_trigger_set *set = engine->set;
     uint32_t fired = 0;
     sort_matches(engine->matches, engine->match_count);
@@ -175,6 +178,7 @@ uint32_t trig_apply_policies(struct dev_trigger_engine *engine, const struct dev
             .elapsed_ms = trig_now(engine) - match->start,
         };
     }
+    base_assert(fired <= engine->match_count);
     engine->stats.fired += fired;
     return fired;
 }

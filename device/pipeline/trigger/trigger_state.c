@@ -5,6 +5,7 @@
 // store that may be damaged, so none is taken before all were checked.
 #include "pipeline/trigger/trigger_engine.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 
 #include <string.h>
@@ -96,6 +97,7 @@ static void write_partials(const struct dev_trigger_engine *engine, struct base_
             left--;
         }
     }
+    base_assert(left == 0);
     base_writer_varint(writer, engine->live_count);
     for (uint32_t i = 0; i < engine->live_count; i++) {
         base_writer_varint(writer, engine->live[i].node);
@@ -130,6 +132,7 @@ enum base_status dev_trigger_encode(const struct dev_trigger_engine *engine, voi
     write_policies(engine, &writer);
     write_partials(engine, &writer);
     BASE_TRY(writer.status);
+    base_assert(base_writer_size(&writer) <= dev_trigger_encoded_max(engine));
     *out_size = base_writer_size(&writer);
     return BASE_OK;
 }
@@ -152,6 +155,7 @@ static uint32_t read_u32(struct decode *decode)
 // A count of entries of at least `bytes` bytes each, so that loops end with the input.
 static uint32_t read_count(struct decode *decode, uint32_t max, size_t bytes)
 {
+    base_assert(bytes > 0);
     uint32_t count = (uint32_t)base_reader_varint_max(&decode->reader, max);
     if (count > base_reader_left(&decode->reader) / bytes) {
         base_reader_fail(&decode->reader, BASE_ERR_TRUNCATED);
@@ -162,6 +166,7 @@ static uint32_t read_count(struct decode *decode, uint32_t max, size_t bytes)
 
 uint32_t trig_policy_of_key(const struct dev_trigger_set *set, uint64_t key, uint32_t *cursor)
 {
+    base_assert(*cursor == 0 || *cursor < set->counts.policies);
     uint32_t count = set->counts.policies;
     for (uint32_t i = 0; i < count; i++) { // most often the order is the same
         uint32_t at = *cursor + i < count ? *cursor + i : *cursor + i - count;
@@ -245,6 +250,7 @@ static void read_live(struct decode *decode)
         if (!fits(decode, node, TRIG_ADJ | TRIG_ANY, false)) {
             base_reader_fail(&decode->reader, BASE_ERR_INVALID);
         } else if (decode->apply && decode->same) {
+            base_assert(engine->live_count < max); // of a fresh engine
             engine->live[engine->live_count++] = (struct trig_reach){node, decode->now - age};
         }
     }
@@ -280,6 +286,7 @@ static void read_keys(struct decode *decode, bool live)
         if (!key_fits(decode, &at, live ? TRIG_ADJ | TRIG_ANY : TRIG_GAP)) {
             base_reader_fail(&decode->reader, BASE_ERR_INVALID);
         } else if (decode->apply && decode->same && live) {
+            base_assert(engine->keyed_live_count < max); // of a fresh engine
             engine->keyed_live[engine->keyed_live_count++] = at;
         } else if (decode->apply && decode->same) {
             trig_keys_put(engine, at.node, at.visit, at.item, at.start);
@@ -331,6 +338,7 @@ static enum base_status decode_once(struct dev_trigger_engine *engine, const voi
 enum base_status dev_trigger_decode(struct dev_trigger_engine *engine, const void *bytes,
                                     size_t size)
 {
+    base_assert(!engine->clock.running && engine->sticky_count == 0 && engine->key_count == 0);
     BASE_TRY(decode_once(engine, bytes, size, false));
     return decode_once(engine, bytes, size, true);
 }

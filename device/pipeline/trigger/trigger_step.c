@@ -4,11 +4,15 @@
 #include "pipeline/trigger/trigger_engine.h"
 #include "pipeline/trigger/trigger_match.h"
 
+#include "base/check.h"
+
 void trig_sticky_add(struct dev_trigger_engine *engine, uint32_t node, uint32_t start)
 {
+    base_assert((trig_flags(engine->set->nodes[node]) & (TRIG_GAP | TRIG_KEYED)) == TRIG_GAP);
     struct trig_state *state = &engine->states[node];
     state->start = start; // later starts expire later and have the same future
     if (state->mark == 0) {
+        base_assert(engine->sticky_count < engine->set->counts.sticky);
         engine->sticky[engine->sticky_count++] = node;
         state->mark = engine->sticky_count;
         trig_set_active(engine, node);
@@ -21,6 +25,7 @@ void trig_sticky_remove(struct dev_trigger_engine *engine, uint32_t node)
     if (state->mark == 0) {
         return;
     }
+    base_assert(state->mark <= engine->sticky_count && engine->sticky[state->mark - 1] == node);
     uint32_t moved = engine->sticky[--engine->sticky_count];
     engine->sticky[state->mark - 1] = moved;
     engine->states[moved].mark = state->mark;
@@ -31,6 +36,7 @@ void trig_sticky_remove(struct dev_trigger_engine *engine, uint32_t node)
 static void reach_keyed(struct dev_trigger_engine *engine, uint32_t node, uint32_t visit,
                         uint64_t item, uint32_t start)
 {
+    base_assert((trig_flags(engine->set->nodes[node]) & TRIG_KEYED) != 0);
     engine->work++;
     if (engine->keyed_next_count == engine->set->counts.keyed_reach) {
         engine->stats.evicted_keys++;
@@ -51,6 +57,7 @@ static bool is_marked(const struct dev_trigger_set *set, uint32_t node)
 static void reach(struct dev_trigger_engine *engine, const struct dev_event *event, uint32_t node,
                   uint32_t start)
 {
+    base_assert(node < engine->set->counts.nodes);
     const struct dev_trigger_set *set = engine->set;
     struct trig_node at = set->nodes[node];
     if ((trig_flags(at) & TRIG_KEYED) == 0) {
@@ -106,6 +113,7 @@ static void from_live(struct dev_trigger_engine *engine, const struct dev_event 
 static void move_keyed(struct dev_trigger_engine *engine, const struct dev_event *event,
                        uint32_t parent, uint32_t child, struct trig_keyed_reach from)
 {
+    base_assert(trig_parent(engine->set->nodes[child]) == parent);
     const struct dev_trigger_set *set = engine->set;
     bool marked = is_marked(set, child);
     bool itemized = (trig_flags(set->nodes[parent]) & TRIG_ITEMIZED) != 0;
@@ -144,6 +152,7 @@ static void from_keyed_live(struct dev_trigger_engine *engine, const struct dev_
 static void from_sticky(struct dev_trigger_engine *engine, const struct dev_event *event,
                         uint32_t parent, uint32_t child)
 {
+    base_assert(trig_is_active(engine, parent));
     uint32_t start = engine->states[parent].start;
     if (trig_is_expired(engine, parent, start)) {
         trig_sticky_remove(engine, parent);
@@ -157,6 +166,7 @@ static void from_sticky(struct dev_trigger_engine *engine, const struct dev_even
 static void over_gaps(struct dev_trigger_engine *engine, const struct dev_event *event,
                       uint32_t literal, uint32_t first, uint32_t end)
 {
+    base_assert(first <= end && end <= engine->set->counts.lists);
     const struct dev_trigger_set *set = engine->set;
     uint32_t label = trig_label(TRIG_EDGE_GAPPED, literal);
     if (end - first <= engine->sticky_count) {
@@ -182,6 +192,7 @@ static void over_gaps(struct dev_trigger_engine *engine, const struct dev_event 
 static void from_key(struct dev_trigger_engine *engine, const struct dev_event *event,
                      uint32_t child, uint32_t index)
 {
+    base_assert(index != 0 && index <= engine->key_places);
     const struct trig_key *key = &engine->keys[index - 1];
     struct trig_keyed_reach from = {
         .item = key->item, .node = key->node, .start = key->start, .visit = key->visit};
@@ -221,6 +232,7 @@ static void from_keyed_sticky(struct dev_trigger_engine *engine, const struct de
 static void over_keyed_gaps(struct dev_trigger_engine *engine, const struct dev_event *event,
                             uint32_t literal, uint32_t first, uint32_t end)
 {
+    base_assert(first <= end && end <= engine->set->counts.lists);
     const struct dev_trigger_set *set = engine->set;
     uint32_t label = trig_label(TRIG_EDGE_GAPPED, literal);
     if (end - first <= engine->keyed_sticky_count) {
@@ -247,6 +259,7 @@ static void over_keyed_gaps(struct dev_trigger_engine *engine, const struct dev_
 static void over_list(struct dev_trigger_engine *engine, const struct dev_event *event,
                       uint32_t literal)
 {
+    base_assert(literal < engine->set->counts.literals);
     const struct dev_trigger_set *set = engine->set;
     uint32_t at = set->literals[literal].first;
     uint32_t end = set->literals[literal + 1].first;
@@ -282,6 +295,7 @@ static void over_list(struct dev_trigger_engine *engine, const struct dev_event 
 
 void trig_advance(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
+    base_assert(engine->next_count == 0 && engine->keyed_next_count == 0);
     const struct dev_trigger_set *set = engine->set;
     engine->watched = false;
     from_live(engine, event);
@@ -299,6 +313,7 @@ void trig_advance(struct dev_trigger_engine *engine, const struct dev_event *eve
 static void clear_keyed(struct dev_trigger_engine *engine, const struct dev_event *event,
                         uint32_t node)
 {
+    base_assert((trig_flags(engine->set->nodes[node]) & TRIG_KEYED) != 0);
     bool page = (engine->set->nodes[node].label & TRIG_PAGE_BIT) != 0;
     bool marked = is_marked(engine->set, node);
     for (uint32_t index = engine->states[node].mark != 0 ? engine->states[node].start : 0;
@@ -316,7 +331,8 @@ static void clear_keyed(struct dev_trigger_engine *engine, const struct dev_even
 void trig_clear_watched(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
     const struct dev_trigger_set *set = engine->set;
-    for (uint32_t k = 0; engine->watched && k < engine->literal_count; k++) {
+    base_assert(engine->watched && engine->literal_count > 0);
+    for (uint32_t k = 0; k < engine->literal_count; k++) {
         uint32_t literal = engine->literals[k];
         uint32_t end = set->literals[literal + 1].first;
         for (uint32_t i = set->literals[literal].first; i < end; i++) {

@@ -148,8 +148,8 @@ static enum base_status kv_commit(void *ctx, const struct dev_kv_change *changes
     return kv->killed ? BASE_ERR_IO : BASE_OK;
 }
 
-static enum base_status kv_get(void *ctx, enum dev_space space, const uint8_t *key, size_t key_size,
-                               uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status kv_get(void *ctx, struct dev_kv_key key, void *out, size_t capacity,
+                               size_t *out_size)
 {
     struct mem_kv *kv = ctx;
     if (kv->killed) {
@@ -157,7 +157,7 @@ static enum base_status kv_get(void *ctx, enum dev_space space, const uint8_t *k
     }
     BASE_TRY(kv->read_status);
     kv->gets++;
-    const struct mem_kv_row *row = find(&kv->spaces[space], key, key_size);
+    const struct mem_kv_row *row = find(&kv->spaces[key.space], key.data, key.size);
     if (row == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
@@ -171,9 +171,8 @@ static enum base_status kv_get(void *ctx, enum dev_space space, const uint8_t *k
     return BASE_OK;
 }
 
-static enum base_status kv_scan(void *ctx, enum dev_space space, const uint8_t *prefix,
-                                size_t prefix_size, const uint8_t *from, size_t from_size,
-                                dev_kv_visit_fn visit, void *visit_ctx)
+static enum base_status kv_scan(void *ctx, const struct dev_kv_range *range, dev_kv_visit_fn visit,
+                                void *visit_ctx)
 {
     struct mem_kv *kv = ctx;
     if (kv->killed) {
@@ -181,13 +180,15 @@ static enum base_status kv_scan(void *ctx, enum dev_space space, const uint8_t *
     }
     BASE_TRY(kv->read_status);
     kv->scans++;
-    const struct mem_kv_space *rows = &kv->spaces[space];
-    bool later = compare(from, from_size, prefix, prefix_size) > 0;
-    uint32_t at = later ? lower(rows, from, from_size) : lower(rows, prefix, prefix_size);
+    const struct mem_kv_space *rows = &kv->spaces[range->space];
+    size_t prefix_size = range->prefix_size;
+    bool later = compare(range->from, range->from_size, range->prefix, prefix_size) > 0;
+    uint32_t at = later ? lower(rows, range->from, range->from_size)
+                        : lower(rows, range->prefix, prefix_size);
     for (; at < rows->count; at++) {
         const struct mem_kv_row *row = &rows->rows[at];
         if (row->key_size < prefix_size ||
-            (prefix_size > 0 && memcmp(row->bytes, prefix, prefix_size) != 0) ||
+            (prefix_size > 0 && memcmp(row->bytes, range->prefix, prefix_size) != 0) ||
             !visit(visit_ctx, row->bytes, row->key_size, row->bytes + row->key_size,
                    row->value_size)) {
             break;

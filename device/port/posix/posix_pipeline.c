@@ -155,7 +155,8 @@ static void on_end(struct posix_pipeline *self, uint64_t task_id, uint64_t token
     // its uploads do not wait in an open batch.
     struct dev_pipeline_stats before;
     dev_pipeline_stats(self->pipeline, &before);
-    dev_pipeline_on_end(self->pipeline, now_us, wall_ms(), task_id, token,
+    dev_pipeline_on_end(self->pipeline, now_us, wall_ms(),
+                        (struct dev_pipeline_run){.token = token, .task_id = task_id},
                         end != NULL ? &out : NULL);
     struct dev_pipeline_stats after;
     dev_pipeline_stats(self->pipeline, &after);

@@ -411,7 +411,8 @@ void task_play_ran(struct task_play *play, const struct dev_vm_result *result)
     };
     uint64_t token = play->start.token;
     play->start = (struct dev_pipeline_start){0};
-    dev_pipeline_on_end(play->pipeline, play->now_us, play->wall_ms, play->task_id, token, &end);
+    dev_pipeline_on_end(play->pipeline, play->now_us, play->wall_ms,
+                        (struct dev_pipeline_run){.token = token, .task_id = play->task_id}, &end);
     dev_pipeline_on_free(play->pipeline, token);
     dev_runner_events_done(&play->events);
 }

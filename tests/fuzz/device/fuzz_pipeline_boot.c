@@ -150,8 +150,8 @@ static void live(struct pipeline *pipeline)
     (void)dev_recorder_drain(pipeline->recorder, 0, 0, &sink);
     base_check(dev_sequence_validate(pipeline->sequence));
     base_check(dev_sequence_flush(pipeline->sequence, 0) == BASE_OK);
-    base_check(dev_sequence_each(pipeline->sequence, 0, 0, UINT64_MAX, 0, see_event, &count) ==
-               BASE_OK);
+    const struct dev_sequence_part all = {.to_seq = UINT64_MAX};
+    base_check(dev_sequence_each(pipeline->sequence, 0, &all, see_event, &count) == BASE_OK);
     base_check(count >= 6);
     const struct dev_feature_query query = {
         .feature = BASE_STR("f"), .every_key = true, .to_ms = UINT64_MAX};

@@ -48,9 +48,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct base_str text = {(const char *)data, text_size};
     struct base_error error = {.status = BASE_OK};
     uint8_t program[DEV_PREDICATE_BYTES_MAX];
-    size_t bytes = 0;
+    struct dev_predicate_program made = {.bytes = program, .capacity = sizeof(program)};
     uint32_t flags = DEV_PREDICATE_OTHER | (size % 2 == 0 ? DEV_PREDICATE_TRUTH : 0);
-    if (dev_predicate_compile(text, flags, program, sizeof(program), &bytes, &error) != BASE_OK) {
+    if (dev_predicate_compile(text, flags, &made, &error) != BASE_OK) {
         base_check(error.status != BASE_OK);
         base_check(error.line >= 1);
         base_check(error.column >= 1);
@@ -64,12 +64,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         attrs_take(nul + 1, rest, &events[0]);
         attrs_take(nul + 1 + events[0].attrs_bytes, rest - events[0].attrs_bytes, &events[1]);
     }
-    struct dev_value a = evaluate(program, bytes, &events[0], &events[1]);
-    struct dev_value b = evaluate(program, bytes, &events[0], &events[1]);
+    struct dev_value a = evaluate(program, made.size, &events[0], &events[1]);
+    struct dev_value b = evaluate(program, made.size, &events[0], &events[1]);
     base_check(a.type == b.type);
     base_check(a.type == DEV_VALUE_TEXT ? a.text.size == b.text.size : dev_value_equal(a, b));
     base_check(dev_predicate_test(program, &events[0]) ==
-               (evaluate(program, bytes, &events[0], NULL).type == DEV_VALUE_BOOLEAN &&
-                evaluate(program, bytes, &events[0], NULL).integer != 0));
+               (evaluate(program, made.size, &events[0], NULL).type == DEV_VALUE_BOOLEAN &&
+                evaluate(program, made.size, &events[0], NULL).integer != 0));
     return 0;
 }

@@ -131,7 +131,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (bytes > sizeof(block)) {
         return 0;
     }
-    base_check(dev_stream_init(block, bytes, &spec, take, NULL, &stream, &error) == BASE_OK);
+    base_check(dev_stream_init((struct dev_stream_block){block, bytes}, &spec,
+                               (struct dev_stream_sink){.emit = take}, &stream, &error) == BASE_OK);
     events_feed(stream, data + HEAD_BYTES, size - HEAD_BYTES);
     dev_stream_flush(stream);
     return 0;

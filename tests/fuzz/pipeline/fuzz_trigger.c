@@ -98,22 +98,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t text_size = nul != NULL ? (size_t)(nul - text) : size;
     struct dev_trigger_source sources[SOURCES_MAX];
     uint32_t count = read_sources(text, text_size, sources);
-    size_t scratch_bytes;
-    base_check(dev_trigger_scratch_bytes(sources, count, &scratch_bytes, NULL) == BASE_OK);
-    void *scratch = malloc(scratch_bytes);
+    const struct dev_trigger_sources set_sources = {sources, count};
+    struct dev_trigger_scratch scratch;
+    base_check(dev_trigger_scratch_bytes(&set_sources, &scratch.bytes, NULL) == BASE_OK);
+    scratch.memory = malloc(scratch.bytes);
     const struct dev_trigger_options options = {.secret = SECRET, .keys_max = 8};
     struct dev_trigger_certificate certificate;
-    if (dev_trigger_certify(sources, count, &options, scratch, scratch_bytes, &certificate, NULL) ==
-        BASE_OK) {
+    if (dev_trigger_certify(&set_sources, &options, scratch, &certificate, NULL) == BASE_OK) {
         const struct dev_trigger_set *set;
         void *memory = malloc(certificate.set_bytes);
-        base_check(dev_trigger_compile(scratch, memory, certificate.set_bytes, &set) == BASE_OK);
-        free(scratch);
-        scratch = NULL;
+        base_check(dev_trigger_compile(scratch.memory, memory, certificate.set_bytes, &set) ==
+                   BASE_OK);
+        free(scratch.memory);
+        scratch.memory = NULL;
         run(set, certificate.state_bytes, data + text_size + (nul != NULL),
             size - text_size - (nul != NULL));
         free(memory);
     }
-    free(scratch);
+    free(scratch.memory);
     return 0;
 }

@@ -191,8 +191,8 @@ static bool get_all(const struct dev_kv_port *port, struct seen *seen)
     for (uint32_t row = 0; row < ROWS; row++) {
         size_t size = 0;
         uint32_t key_size = key_of(row, key);
-        enum base_status status = port->get(port->ctx, (enum dev_space)(row % DEV_SPACE_COUNT), key,
-                                            key_size, value, sizeof(value), &size);
+        const struct dev_kv_key of = {(enum dev_space)(row % DEV_SPACE_COUNT), key, key_size};
+        enum base_status status = port->get(port->ctx, of, value, sizeof(value), &size);
         if (status == BASE_OK) {
             (void)look(seen, key, key_size, value, size);
         } else if (status != BASE_ERR_NOT_FOUND) {
@@ -231,9 +231,8 @@ static int read_both(const struct dev_storage_port *table, const struct dev_kv_p
     }
     bool right = get_all(port, &got);
     for (int space = 0; space < DEV_SPACE_COUNT; space++) {
-        right = port->scan(port->ctx, (enum dev_space)space, NULL, 0, NULL, 0, look, &scanned) ==
-                    BASE_OK &&
-                right;
+        const struct dev_kv_range all = {.space = (enum dev_space)space};
+        right = port->scan(port->ctx, &all, look, &scanned) == BASE_OK && right;
     }
     if (!right || scanned.wrong || got.count != scanned.count) {
         return CHILD_WRONG;

@@ -103,21 +103,17 @@ static void compare_reads(struct rig *rig, struct base_prng *prng)
     uint32_t from_size = base_prng_below(prng, 3) == 0 ? 0 : random_key(prng, from);
     ours = (struct rows){.stop_after = (uint32_t)base_prng_below(prng, 5)};
     wanted = (struct rows){.stop_after = ours.stop_after};
-    assert_int_equal(
-        rig->port.scan(rig->port.ctx, space, prefix, prefix_size, from, from_size, gather, &ours),
-        BASE_OK);
-    assert_int_equal(rig->oracle.scan(rig->oracle.ctx, space, prefix, prefix_size, from, from_size,
-                                      gather, &wanted),
-                     BASE_OK);
+    const struct dev_kv_range range = {space, prefix, prefix_size, from, from_size};
+    assert_int_equal(rig->port.scan(rig->port.ctx, &range, gather, &ours), BASE_OK);
+    assert_int_equal(rig->oracle.scan(rig->oracle.ctx, &range, gather, &wanted), BASE_OK);
     assert_int_equal(ours.count, wanted.count);
     assert_int_equal(ours.size, wanted.size);
     assert_memory_equal(ours.bytes, wanted.bytes, wanted.size);
     from_size = random_key(prng, from);
     size_t capacity = base_prng_below(prng, 2) == 0 ? 0 : sizeof(got);
-    enum base_status status =
-        rig->port.get(rig->port.ctx, space, from, from_size, got, capacity, &got_size);
-    assert_int_equal(status, rig->oracle.get(rig->oracle.ctx, space, from, from_size, oracle,
-                                             capacity, &oracle_size));
+    const struct dev_kv_key key = {space, from, from_size};
+    enum base_status status = rig->port.get(rig->port.ctx, key, got, capacity, &got_size);
+    assert_int_equal(status, rig->oracle.get(rig->oracle.ctx, key, oracle, capacity, &oracle_size));
     assert_int_equal(got_size, oracle_size);
     assert_true(status != BASE_OK || memcmp(got, oracle, got_size) == 0);
 }
@@ -195,9 +191,8 @@ static bool count_only(void *ctx, const uint8_t *key, size_t key_size, const uin
 static uint32_t count_large(struct rig *rig)
 {
     uint32_t count = 0;
-    assert_int_equal(
-        rig->port.scan(rig->port.ctx, DEV_SPACE_QUEUE, NULL, 0, NULL, 0, count_only, &count),
-        BASE_OK);
+    const struct dev_kv_range all = {.space = DEV_SPACE_QUEUE};
+    assert_int_equal(rig->port.scan(rig->port.ctx, &all, count_only, &count), BASE_OK);
     return count;
 }
 
@@ -279,8 +274,11 @@ static void collective_storage_stands_on_it(void **state)
         assert_int_equal(dev_collect_usage(collect, DEV_SPACE_EVENTS), life * 100 * 9);
         for (uint32_t i = 0; i < 100; i++) {
             uint32_t key = life * 100 + i;
+            static const uint8_t value[] = {'v', 'a', 'l', 'u', 'e'};
             assert_int_equal(
-                dev_collect_put(collect, i, DEV_SPACE_EVENTS, &key, sizeof(key), "value", 5, false),
+                dev_collect_put(collect, i,
+                                (struct dev_kv_key){DEV_SPACE_EVENTS, &key, sizeof(key)},
+                                (struct base_span){value, sizeof(value)}, false),
                 BASE_OK);
             (void)dev_collect_step(collect, i);
         }

@@ -36,12 +36,13 @@ static void engine_init(struct engine *e, const char *pattern)
     const struct dev_trigger_source source = {.key = 1, .pattern = base_str_of(pattern)};
     const struct dev_trigger_options options = {.secret = SECRET};
     struct dev_trigger_certificate certificate;
-    size_t bytes = 0;
+    const struct dev_trigger_sources sources = {&source, 1};
+    struct dev_trigger_scratch scratch = {0};
     *e = (struct engine){.seq = 0};
-    assert_int_equal(dev_trigger_scratch_bytes(&source, 1, &bytes, NULL), BASE_OK);
-    e->scratch = malloc(bytes);
-    assert_int_equal(
-        dev_trigger_certify(&source, 1, &options, e->scratch, bytes, &certificate, NULL), BASE_OK);
+    assert_int_equal(dev_trigger_scratch_bytes(&sources, &scratch.bytes, NULL), BASE_OK);
+    scratch.memory = malloc(scratch.bytes);
+    e->scratch = scratch.memory;
+    assert_int_equal(dev_trigger_certify(&sources, &options, scratch, &certificate, NULL), BASE_OK);
     e->set_memory = malloc(certificate.set_bytes);
     e->state_memory = malloc(certificate.state_bytes);
     assert_int_equal(dev_trigger_compile(e->scratch, e->set_memory, certificate.set_bytes, &e->set),

@@ -144,7 +144,8 @@ static void run_ends(bool ok, const char *result, const struct dev_effect *effec
     uint64_t token = rig.running.token;
     assert_true(token != 0);
     rig.running.token = 0;
-    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, 0, token, &end);
+    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, (struct dev_pipeline_run){token, 0},
+                        &end);
     dev_pipeline_on_free(rig.pipeline, token);
 }
 

@@ -44,18 +44,22 @@ static void rig_done(struct rig *rig)
     mem_kv_done(&rig->kv);
 }
 
+static struct dev_kv_key feature_key(const char *key)
+{
+    return (struct dev_kv_key){DEV_SPACE_FEATURES, key, strlen(key)};
+}
+
 static enum base_status put(struct rig *rig, const char *key, size_t value_size, bool high)
 {
     static uint8_t value[DEV_COLLECT_VALUE_MAX + 1];
     memset(value, key[0], value_size);
-    return dev_collect_put(rig->collect, rig->now, DEV_SPACE_FEATURES, key, strlen(key), value,
-                           value_size, high);
+    return dev_collect_put(rig->collect, rig->now, feature_key(key),
+                           (struct base_span){value, value_size}, high);
 }
 
 static enum base_status size_of(struct rig *rig, const char *key, size_t *out)
 {
-    enum base_status status =
-        dev_collect_get(rig->collect, DEV_SPACE_FEATURES, key, strlen(key), NULL, 0, out);
+    enum base_status status = dev_collect_get(rig->collect, feature_key(key), NULL, 0, out);
     return status == BASE_ERR_TOO_LARGE ? BASE_OK : status;
 }
 
@@ -115,8 +119,7 @@ static void later_changes_replace_earlier_ones(void **state)
     assert_int_equal(size_of(&rig, "k", &size), BASE_OK);
     assert_int_equal(size, 500 + 999 % 7);
     assert_int_equal(dev_collect_usage(rig.collect, DEV_SPACE_FEATURES), 1 + size);
-    assert_int_equal(dev_collect_delete(rig.collect, rig.now, DEV_SPACE_FEATURES, "k", 1, false),
-                     BASE_OK);
+    assert_int_equal(dev_collect_delete(rig.collect, rig.now, feature_key("k"), false), BASE_OK);
     assert_int_equal(size_of(&rig, "k", &size), BASE_ERR_NOT_FOUND);
     assert_int_equal(dev_collect_usage(rig.collect, DEV_SPACE_FEATURES), 0);
     assert_int_equal(dev_collect_flush(rig.collect, rig.now), BASE_OK);
@@ -285,16 +288,15 @@ static void bad_arguments_are_refused(void **state)
     rig_init(&rig, dev_collect_bytes());
     uint8_t key[DEV_COLLECT_KEY_MAX + 1] = {0};
     struct dev_collect *c = rig.collect;
-    assert_int_equal(dev_collect_put(c, 0, DEV_SPACE_STATE, key, 0, "v", 1, false),
-                     BASE_ERR_INVALID);
-    assert_int_equal(dev_collect_put(c, 0, DEV_SPACE_COUNT, key, 1, "v", 1, false),
-                     BASE_ERR_INVALID);
-    assert_int_equal(dev_collect_put(c, 0, DEV_SPACE_STATE, key, sizeof(key), "v", 1, false),
-                     BASE_ERR_TOO_LARGE);
-    assert_int_equal(dev_collect_delete(c, 0, DEV_SPACE_STATE, key, sizeof(key), false),
-                     BASE_ERR_TOO_LARGE);
-    assert_int_equal(dev_collect_get(c, DEV_SPACE_STATE, key, sizeof(key), NULL, 0, &size),
-                     BASE_ERR_INVALID);
+    const struct base_span value = {key, 1};
+    const struct dev_kv_key none = {DEV_SPACE_STATE, key, 0};
+    const struct dev_kv_key nowhere = {DEV_SPACE_COUNT, key, 1};
+    const struct dev_kv_key long_one = {DEV_SPACE_STATE, key, sizeof(key)};
+    assert_int_equal(dev_collect_put(c, 0, none, value, false), BASE_ERR_INVALID);
+    assert_int_equal(dev_collect_put(c, 0, nowhere, value, false), BASE_ERR_INVALID);
+    assert_int_equal(dev_collect_put(c, 0, long_one, value, false), BASE_ERR_TOO_LARGE);
+    assert_int_equal(dev_collect_delete(c, 0, long_one, false), BASE_ERR_TOO_LARGE);
+    assert_int_equal(dev_collect_get(c, long_one, NULL, 0, &size), BASE_ERR_INVALID);
     struct dev_collect *out;
     uint64_t small[DEV_COLLECT_SMALLEST / sizeof(uint64_t)];
     assert_int_equal(dev_collect_init(small, sizeof(small) - 1, &rig.port, &out), BASE_ERR_INVALID);
@@ -380,14 +382,15 @@ static bool random_op(struct rig *rig, struct base_prng *prng, struct ledger *le
     enum base_status status;
     ledger->ops[ledger->count] = op; // before: a kill inside may leave it in the store
     ledger->cut_ok[ledger->count + 1] = true;
+    const struct dev_kv_key key = {space, &op.key, KEY_SIZE};
     if (op.delete) {
-        status = dev_collect_delete(rig->collect, rig->now, space, &op.key, KEY_SIZE, high);
+        status = dev_collect_delete(rig->collect, rig->now, key, high);
     } else {
         uint8_t *value = values[*used];
         value_of(&op, value);
         *used += 1;
         status =
-            dev_collect_put(rig->collect, rig->now, space, &op.key, KEY_SIZE, value, op.size, high);
+            dev_collect_put(rig->collect, rig->now, key, (struct base_span){value, op.size}, high);
     }
     if (status == BASE_OK) {
         ledger->count++;
@@ -518,9 +521,9 @@ static void reads_see_what_was_put(void **state)
             }
             static uint8_t got[12000];
             size_t size = 0;
-            enum base_status status =
-                dev_collect_get(rig.collect, key % 2 == 0 ? DEV_SPACE_STATE : DEV_SPACE_FEATURES,
-                                &key, 1, got, sizeof(got), &size);
+            const struct dev_kv_key of = {key % 2 == 0 ? DEV_SPACE_STATE : DEV_SPACE_FEATURES, &key,
+                                          1};
+            enum base_status status = dev_collect_get(rig.collect, of, got, sizeof(got), &size);
             bool there = last != NULL && !last->delete;
             assert_int_equal(status, there ? BASE_OK : BASE_ERR_NOT_FOUND);
             if (there) {

@@ -273,6 +273,7 @@ static void test_one_version(void **state)
     const struct base_str asks = BASE_STR("click(p) * exit(p) within 9s or timeout");
     const struct dev_trigger_source sources[] = {{.key = 1, .pattern = asks},
                                                  {.key = 2, .pattern = BASE_STR("click(\"p\")")}};
+    const struct dev_trigger_sources set = {sources, 2};
     struct wire_declaration declaration = {.trigger_count = 1,
                                            .triggers = {asks},
                                            .events = WIRE_EVENTS_MATCHED,
@@ -293,7 +294,7 @@ static void test_one_version(void **state)
     assert_int_equal(cost.patterns, 1); // that somebody wrote
     assert_int_equal(cost.work, certificate.work);
     assert_int_equal(cost.trigger_bytes, dev_declaration_trigger_bytes(&certificate));
-    assert_int_equal(dev_trigger_scratch_bytes(sources, 2, &scratch, NULL), BASE_OK);
+    assert_int_equal(dev_trigger_scratch_bytes(&set, &scratch, NULL), BASE_OK);
     assert_int_equal(cost.scratch_bytes, scratch);
     assert_int_equal(dev_declaration_check(&declaration, base_alloc_heap(), &error), BASE_OK);
     uint32_t refused_alone = 0;

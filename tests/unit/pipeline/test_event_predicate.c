@@ -29,13 +29,12 @@ static int setup(void **state)
 static size_t compile(const char *text, uint32_t flags, uint8_t *program)
 {
     struct base_error error = {.status = BASE_OK};
-    size_t size = 0;
-    enum base_status status = dev_predicate_compile(base_str_of(text), flags, program,
-                                                    DEV_PREDICATE_BYTES_MAX, &size, &error);
+    struct dev_predicate_program place = {.bytes = program, .capacity = DEV_PREDICATE_BYTES_MAX};
+    enum base_status status = dev_predicate_compile(base_str_of(text), flags, &place, &error);
     if (status != BASE_OK) {
         fail_msg("%s: %u:%u: %s", text, error.line, error.column, error.text);
     }
-    return size;
+    return place.size;
 }
 
 static void test_conditions(void **state)
@@ -170,10 +169,9 @@ static void test_errors(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t program[DEV_PREDICATE_BYTES_MAX];
         struct base_error error = {.status = BASE_OK};
-        size_t size = 0;
+        struct dev_predicate_program place = {.bytes = program, .capacity = sizeof(program)};
         enum base_status status =
-            dev_predicate_compile(base_str_of(cases[i].text), DEV_PREDICATE_TRUTH, program,
-                                  sizeof(program), &size, &error);
+            dev_predicate_compile(base_str_of(cases[i].text), DEV_PREDICATE_TRUTH, &place, &error);
         if (status != cases[i].status || error.line != cases[i].line ||
             error.column != cases[i].column || strcmp(error.text, cases[i].what) != 0) {
             fail_msg("%s: %d %u:%u: %s, not %d %u:%u: %s", cases[i].text, status, error.line,
@@ -189,19 +187,17 @@ static void test_prefix_in_a_longer_text(void **state)
     struct base_str text = BASE_STR("click(price > (10) ) within 5s");
     uint8_t program[DEV_PREDICATE_BYTES_MAX];
     size_t at = 6;
-    size_t size = 0;
-    assert_int_equal(
-        dev_predicate_parse(text, &at, DEV_PREDICATE_TRUTH, program, sizeof(program), &size, NULL),
-        BASE_OK);
+    struct dev_predicate_program place = {.bytes = program, .capacity = sizeof(program)};
+    assert_int_equal(dev_predicate_parse(text, &at, DEV_PREDICATE_TRUTH, &place, NULL), BASE_OK);
+    size_t size = place.size;
     assert_int_equal(at, 19);
     assert_true(dev_predicate_test(program, &made.event));
     for (size_t room = 0; room < size; room++) {
         uint8_t *small = malloc(room + (room == 0));
         assert_non_null(small);
-        size_t none = 0;
+        struct dev_predicate_program none = {.bytes = small, .capacity = room};
         at = 6;
-        assert_int_equal(dev_predicate_parse(text, &at, 0, small, room, &none, NULL),
-                         BASE_ERR_TOO_LARGE);
+        assert_int_equal(dev_predicate_parse(text, &at, 0, &none, NULL), BASE_ERR_TOO_LARGE);
         assert_int_equal(at, 6);
         free(small);
     }

@@ -51,10 +51,11 @@ static struct dev_stream *stream_new(const struct dev_stream_spec *spec, void **
     }
     *out_memory = malloc(bytes);
     assert_non_null(*out_memory);
-    assert_int_equal(dev_stream_init(*out_memory, bytes - 1, spec, row_take, NULL, &stream, &error),
-                     BASE_ERR_TOO_LARGE);
-    assert_int_equal(dev_stream_init(*out_memory, bytes, spec, row_take, NULL, &stream, &error),
-                     BASE_OK);
+    const struct dev_stream_sink sink = {.emit = row_take};
+    const struct dev_stream_block small = {*out_memory, bytes - 1};
+    const struct dev_stream_block block = {*out_memory, bytes};
+    assert_int_equal(dev_stream_init(small, spec, sink, &stream, &error), BASE_ERR_TOO_LARGE);
+    assert_int_equal(dev_stream_init(block, spec, sink, &stream, &error), BASE_OK);
     return stream;
 }
 

@@ -47,8 +47,12 @@ static void rig_done(struct rig *rig)
 static enum base_status put(struct rig *rig, const char *feature, const char *key, uint64_t time_ms,
                             uint32_t stamp)
 {
-    return dev_feature_put(rig->store, 0, base_str_of(feature), base_str_of(key), time_ms, &stamp,
-                           sizeof(stamp), false);
+    const struct dev_feature_row row = {.feature = base_str_of(feature),
+                                        .key = base_str_of(key),
+                                        .time_ms = time_ms,
+                                        .value = &stamp,
+                                        .value_size = sizeof(stamp)};
+    return dev_feature_put(rig->store, 0, &row, false);
 }
 
 struct seen {
@@ -299,9 +303,9 @@ static void the_space_as_a_whole_is_bounded(void **state)
     for (uint32_t i = 0; i < 1200; i++) {
         char name[8];
         (void)snprintf(name, sizeof(name), "f%u", i % 40);
-        assert_int_equal(dev_feature_put(rig.store, 0, base_str_of(name), BASE_STR("k"), i, value,
-                                         sizeof(value), false),
-                         BASE_OK);
+        const struct dev_feature_row row = {base_str_of(name), BASE_STR("k"), i, value,
+                                            sizeof(value)};
+        assert_int_equal(dev_feature_put(rig.store, 0, &row, false), BASE_OK);
         assert_true(dev_collect_usage(rig.collect, DEV_SPACE_FEATURES) <= DEV_FEATURE_SPACE_BYTES);
     }
     assert_true(bytes_of(&rig) > DEV_FEATURE_SPACE_BYTES / 2);
@@ -318,12 +322,11 @@ static void bad_rows_are_refused(void **state)
     memset(key, 'k', sizeof(key));
     assert_int_equal(put(&rig, "", "k", 0, 0), BASE_ERR_INVALID);
     assert_int_equal(put(&rig, "F", "k", 0, 0), BASE_ERR_INVALID);
-    assert_int_equal(dev_feature_put(rig.store, 0, BASE_STR("f"),
-                                     (struct base_str){key, sizeof(key)}, 0, value, 1, false),
-                     BASE_ERR_TOO_LARGE);
-    assert_int_equal(
-        dev_feature_put(rig.store, 0, BASE_STR("f"), BASE_STR("k"), 0, value, sizeof(value), false),
-        BASE_ERR_TOO_LARGE);
+    const struct dev_feature_row long_key = {BASE_STR("f"), {key, sizeof(key)}, 0, value, 1};
+    const struct dev_feature_row long_value = {BASE_STR("f"), BASE_STR("k"), 0, value,
+                                               sizeof(value)};
+    assert_int_equal(dev_feature_put(rig.store, 0, &long_key, false), BASE_ERR_TOO_LARGE);
+    assert_int_equal(dev_feature_put(rig.store, 0, &long_value, false), BASE_ERR_TOO_LARGE);
     for (uint32_t i = 0; i < DEV_FEATURES_MAX; i++) {
         char name[8];
         (void)snprintf(name, sizeof(name), "f%u", i);

@@ -202,7 +202,8 @@ static void test_a_run_that_was_given_up_is_lost(void **state)
     uint64_t token = rig.running.token;
     assert_true(token != 0);
     rig.running.token = 0;
-    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, 0, token, NULL);
+    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, (struct dev_pipeline_run){token, 0},
+                        NULL);
     dev_pipeline_on_free(rig.pipeline, token);
     step();
     assert_int_equal(stats().starts_lost, 1);
@@ -237,7 +238,8 @@ static void test_effects_are_of_the_start(void **state)
     uint64_t matched_ms = rig.wall_ms;
     step();
     const struct dev_pipeline_end end = {.ok = true, .result = BASE_STR("{\"views\":2}")};
-    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms, rig.running.task_id, 12345, &end);
+    dev_pipeline_on_end(rig.pipeline, rig.now_us, rig.wall_ms,
+                        (struct dev_pipeline_run){12345, rig.running.task_id}, &end);
     assert_int_equal(rig.uploads, 0);
     rig.wall_ms += 60000;
     rig.now_us += 60 * S;

@@ -19,6 +19,13 @@ struct taken {
 
 #define TAKEN_MAX 3000
 
+static const struct dev_kv_key last_key = {DEV_SPACE_FEATURES, "last", 4};
+
+static struct base_span bytes_of(const void *data, size_t size)
+{
+    return (struct base_span){data, size};
+}
+
 struct rig {
     struct mem_kv kv;
     struct dev_kv_port port;
@@ -381,8 +388,9 @@ static void damaged_numbers_are_made_anew_above_the_stored(void **state)
         assert_int_equal(record(&rig, DEV_EVENT_ENTER, "p"), BASE_OK);
         (void)dev_recorder_drain(rig.recorder, 0, 0, &rig.sink);
         static const uint8_t key[16] = {0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0};
-        assert_int_equal(
-            dev_collect_put(rig.collect, 0, DEV_SPACE_EVENTS, key, 16, "block", 5, false), BASE_OK);
+        struct dev_kv_key row = {DEV_SPACE_EVENTS, key, 16};
+        assert_int_equal(dev_collect_put(rig.collect, 0, row, bytes_of("block", 5), false),
+                         BASE_OK);
         assert_int_equal(dev_collect_flush(rig.collect, 0), BASE_OK);
         assert_int_equal(mem_kv_damage(&rig.kv, DEV_SPACE_STATE, "recorder", 8, at), BASE_OK);
         rig_boot(&rig, 0);
@@ -408,7 +416,8 @@ static void a_full_store_holds_events_back(void **state)
     enum base_status status = BASE_OK;
     for (unsigned i = 0; status == BASE_OK; i++) { // fills the buffer of collect
         (void)snprintf(key, sizeof(key), "%u", i);
-        status = dev_collect_put(rig.collect, 0, DEV_SPACE_STATE, key, strlen(key), key, 16, false);
+        struct dev_kv_key row = {DEV_SPACE_STATE, key, strlen(key)};
+        status = dev_collect_put(rig.collect, 0, row, bytes_of(key, 16), false);
     }
     assert_int_equal(status, BASE_ERR_BUSY);
     uint64_t drained = 0;
@@ -451,8 +460,8 @@ static void no_number_is_given_twice(void **state)
                 assert_true(event->seq > stored_seq);
                 assert_true(event->kind != DEV_EVENT_ENTER || event->visit > stored_visit);
                 uint64_t row[2] = {event->seq, event->visit};
-                enum base_status put = dev_collect_put(rig.collect, 0, DEV_SPACE_FEATURES, "last",
-                                                       4, row, sizeof(row), false);
+                enum base_status put =
+                    dev_collect_put(rig.collect, 0, last_key, bytes_of(row, sizeof(row)), false);
                 assert_true(put == BASE_OK || rig.kv.killed);
                 if (base_prng_below(&prng, 10) == 0) {
                     enum base_status flushed = dev_collect_flush(rig.collect, 0);
@@ -462,9 +471,7 @@ static void no_number_is_given_twice(void **state)
             mem_kv_revive(&rig.kv);
             uint64_t row[2] = {0, 0};
             size_t size = 0;
-            enum base_status status =
-                rig.port.get(rig.port.ctx, DEV_SPACE_FEATURES, (const uint8_t *)"last", 4,
-                             (uint8_t *)row, sizeof(row), &size);
+            enum base_status status = rig.port.get(rig.port.ctx, last_key, row, sizeof(row), &size);
             assert_true(status == BASE_OK || status == BASE_ERR_NOT_FOUND);
             stored_seq = row[0];
             stored_visit = row[1] > stored_visit ? (uint32_t)row[1] : stored_visit;

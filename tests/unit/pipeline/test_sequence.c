@@ -193,6 +193,8 @@ static uint32_t index_of(const struct rig *rig, uint64_t seq)
     return at;
 }
 
+static const struct dev_sequence_part whole = {.to_seq = UINT64_MAX};
+
 static void memory_and_store_give_every_sequence(void **state)
 {
     (void)state;
@@ -219,8 +221,9 @@ static void memory_and_store_give_every_sequence(void **state)
             base_prng_below(&prng, 2) == 0 ? 0 : rig.seen[base_prng_below(&prng, rig.count)].visit;
         // Everything there is.
         struct walk walk = {.rig = &rig, .at = index_of(&rig, from), .visit = visit};
-        assert_int_equal(
-            dev_sequence_each(rig.sequence, rig.now, from, to, visit, check_event, &walk), BASE_OK);
+        const struct dev_sequence_part part = {from, to, visit};
+        assert_int_equal(dev_sequence_each(rig.sequence, rig.now, &part, check_event, &walk),
+                         BASE_OK);
         walk.at = next_wanted(&walk);
         assert_true(walk.at == rig.count || rig.seen[walk.at].seq > to);
         // The range in memory, forwards and backwards, begins where memory begins.
@@ -325,8 +328,7 @@ static void a_burst_is_stored_as_it_comes(void **state)
     assert_true(stats.stored + stats.waiting == 5000);
     assert_int_equal(stats.lost[DEV_GAP_STORE], 0);
     struct walk walk = {.rig = &rig};
-    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, 0, UINT64_MAX, 0, check_event, &walk),
-                     BASE_OK);
+    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, &whole, check_event, &walk), BASE_OK);
     assert_int_equal(walk.at, 5000);
     rig_done(&rig);
 }
@@ -351,8 +353,7 @@ static void the_store_is_bounded(void **state)
     assert_true(stats.evicted_blocks > 5);
     assert_true(dev_collect_usage(rig.collect, DEV_SPACE_EVENTS) > 35000);
     struct walk walk = {.rig = &rig, .at = (uint32_t)stats.evicted_events};
-    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, 0, UINT64_MAX, 0, check_event, &walk),
-                     BASE_OK);
+    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, &whole, check_event, &walk), BASE_OK);
     assert_int_equal(walk.at, 6000); // the youngest, all of them
     // By age: everything but the last moment.
     uint64_t wall = rig.now / MS;
@@ -454,9 +455,8 @@ static void kills_lose_a_declared_tail_and_nothing_durable(void **state)
             mem_kv_revive(&rig.kv);
             rig_boot(&rig); // declares the gap, into rig.gaps
             struct walk walk = {.rig = &rig};
-            assert_int_equal(
-                dev_sequence_each(rig.sequence, rig.now, 0, UINT64_MAX, 0, count_stored, &walk),
-                BASE_OK);
+            assert_int_equal(dev_sequence_each(rig.sequence, rig.now, &whole, count_stored, &walk),
+                             BASE_OK);
             assert_true(walk.at >= durable);
             assert_true(rig.count - walk.at <= 2 * DEV_SEQUENCE_BLOCK_EVENTS);
             lost_events += rig.count - walk.at;
@@ -500,8 +500,7 @@ static void damaged_blocks_are_stepped_over(void **state)
         last = last << 8 | row->bytes[i];
     }
     walk.at = index_of(&rig, last + 1);
-    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, 0, UINT64_MAX, 0, check_event, &walk),
-                     BASE_OK);
+    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, &whole, check_event, &walk), BASE_OK);
     assert_int_equal(walk.at, rig.count);
     struct dev_sequence_stats stats;
     dev_sequence_stats(rig.sequence, &stats);

@@ -108,8 +108,10 @@ static struct dev_stream *stream_new(const struct dev_stream_spec *spec, void **
     *out_memory = malloc(bytes);
     assert_non_null(*out_memory);
     memset(*out_memory, 0xA5, bytes);
-    assert_int_equal(
-        dev_stream_init(*out_memory, bytes, spec, answers_take, answers, &stream, &error), BASE_OK);
+    assert_int_equal(dev_stream_init((struct dev_stream_block){*out_memory, bytes}, spec,
+                                     (struct dev_stream_sink){answers_take, answers}, &stream,
+                                     &error),
+                     BASE_OK);
     return stream;
 }
 

@@ -24,8 +24,9 @@ static bool open_at(uint64_t seq, uint64_t event_ms, uint64_t now_ms)
     const struct dev_trigger_fired opening = {.key = dev_timeout_key(KEY), .seq = seq};
     const struct dev_timeout_ask ask = {.within_ms = WITHIN_MS};
     struct dev_timeout dropped;
-    return dev_timeouts_open(&timeouts, &event, &opening, &ask,
-                             (struct dev_timeout_now){now_ms * 1000, now_ms}, &dropped);
+    const struct dev_timeout start =
+        dev_timeout_of(&event, &opening, &ask, (struct dev_timeout_now){now_ms * 1000, now_ms});
+    return dev_timeouts_open(&timeouts, &start, &dropped);
 }
 
 static void match_at(uint64_t seq, uint64_t event_ms)
@@ -251,9 +252,9 @@ static void as_a_list_says(void **state)
             if (base_prng_below(&prng, 2) == 0) {
                 const struct dev_timeout_ask ask = {.within_ms = within_ms, .by_item = by_item};
                 fired.key = dev_timeout_key(key);
-                assert_false(dev_timeouts_open(&timeouts, &event, &fired, &ask,
-                                               (struct dev_timeout_now){now_ms * 1000, now_ms},
-                                               &over));
+                const struct dev_timeout start = dev_timeout_of(
+                    &event, &fired, &ask, (struct dev_timeout_now){now_ms * 1000, now_ms});
+                assert_false(dev_timeouts_open(&timeouts, &start, &over));
                 starts[count].seq = seq;
                 starts[count].ms = now_ms;
                 starts[count].item = event.item_hash;

@@ -47,18 +47,19 @@ static void memory_is_of_exactly_the_size(void **state)
         {1, BASE_STR("click(a, price > 3) *{0,3} exit same(item) * any same(item) page")},
         {2, BASE_STR("? ? every-event")},
         {3, BASE_STR("scroll not exit before next click reset max 3/day")}};
-    size_t scratch_bytes;
-    assert_int_equal(dev_trigger_scratch_bytes(sources, 3, &scratch_bytes, NULL), BASE_OK);
-    void *scratch = malloc(scratch_bytes);
+    const struct dev_trigger_sources set_sources = {sources, 3};
+    size_t bytes;
+    assert_int_equal(dev_trigger_scratch_bytes(&set_sources, &bytes, NULL), BASE_OK);
+    void *scratch = malloc(bytes);
+    struct dev_trigger_scratch small = {scratch, bytes - 1};
+    struct dev_trigger_scratch enough = {scratch, bytes};
     struct dev_trigger_certificate certificate;
     const struct dev_trigger_set *set;
     struct dev_trigger_engine *engine;
-    assert_int_equal(
-        dev_trigger_certify(sources, 3, &options, scratch, scratch_bytes - 1, &certificate, NULL),
-        BASE_ERR_NOMEM);
-    assert_int_equal(
-        dev_trigger_certify(sources, 3, &options, scratch, scratch_bytes, &certificate, NULL),
-        BASE_OK);
+    assert_int_equal(dev_trigger_certify(&set_sources, &options, small, &certificate, NULL),
+                     BASE_ERR_NOMEM);
+    assert_int_equal(dev_trigger_certify(&set_sources, &options, enough, &certificate, NULL),
+                     BASE_OK);
     void *memory = malloc(certificate.set_bytes);
     assert_int_equal(dev_trigger_compile(scratch, memory, certificate.set_bytes - 1, &set),
                      BASE_ERR_NOMEM);
@@ -229,22 +230,19 @@ static void embeddings_whose_events_are_gone(void **state)
     uint32_t count;
     const struct dev_trigger_fired *fired = dev_trigger_on_event(rig.engine, &last, &count);
     assert_int_equal(count, 1);
-    uint64_t seqs[DEV_PATTERN_STEPS_MAX];
+    struct dev_trigger_embedding made;
     enum base_status status = BASE_ERR_NOT_FOUND;
-    assert_int_equal(dev_trigger_embed(rig.set, fired, &last, no_past, &status, seqs, &count),
-                     BASE_ERR_NOT_FOUND);
+    const struct dev_trigger_past none = {no_past, &status};
+    const struct dev_trigger_past same = {same_again, NULL};
+    assert_int_equal(dev_trigger_embed(rig.set, fired, &last, none, &made), BASE_ERR_NOT_FOUND);
     status = BASE_ERR_IO;
-    assert_int_equal(dev_trigger_embed(rig.set, fired, &last, no_past, &status, seqs, &count),
-                     BASE_ERR_IO);
-    assert_int_equal(dev_trigger_embed(rig.set, fired, &last, same_again, NULL, seqs, &count),
-                     BASE_ERR_INVALID);
+    assert_int_equal(dev_trigger_embed(rig.set, fired, &last, none, &made), BASE_ERR_IO);
+    assert_int_equal(dev_trigger_embed(rig.set, fired, &last, same, &made), BASE_ERR_INVALID);
     struct dev_trigger_fired wrong = *fired;
     wrong.node = 0;
-    assert_int_equal(dev_trigger_embed(rig.set, &wrong, &last, no_past, &status, seqs, &count),
-                     BASE_ERR_INVALID);
+    assert_int_equal(dev_trigger_embed(rig.set, &wrong, &last, none, &made), BASE_ERR_INVALID);
     wrong.node = UINT32_MAX;
-    assert_int_equal(dev_trigger_embed(rig.set, &wrong, &last, no_past, &status, seqs, &count),
-                     BASE_ERR_INVALID);
+    assert_int_equal(dev_trigger_embed(rig.set, &wrong, &last, none, &made), BASE_ERR_INVALID);
     trig_rig_done(&rig);
 }
 

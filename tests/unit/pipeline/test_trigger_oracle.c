@@ -153,10 +153,11 @@ static void check_embedding(struct world *world, uint32_t from, uint32_t n,
     }
     struct oracle_embedding best = {0};
     assert_true(oracle_matches(pattern, world->events, from, n, item, &best));
-    uint64_t seqs[DEV_PATTERN_STEPS_MAX];
-    uint32_t count = 0;
-    enum base_status status =
-        dev_trigger_embed(world->rig.set, fired, &last, read_past, &past, seqs, &count);
+    struct dev_trigger_embedding made = {0};
+    enum base_status status = dev_trigger_embed(world->rig.set, fired, &last,
+                                                (struct dev_trigger_past){read_past, &past}, &made);
+    const uint64_t *seqs = made.seqs;
+    uint32_t count = made.count;
     bool same = status == BASE_OK && count == best.count;
     for (uint32_t i = 0; same && i < count; i++) {
         same = seqs[i] == world->events[best.at[i]].seq;

@@ -8,7 +8,9 @@ static struct dev_visit_step step(struct dev_visits *visits, enum dev_event_kind
                                   uint64_t page, uint32_t instance, uint64_t seq)
 {
     struct dev_visit_step out;
-    dev_visits_step(visits, kind, page, instance, seq, &out);
+    const struct dev_event event = {
+        .seq = seq, .instance = instance, .kind = kind, .page_hash = page};
+    dev_visits_step(visits, &event, &out);
     assert_true(dev_visits_validate(visits));
     return out;
 }

@@ -37,7 +37,7 @@ struct posix_kv {
     uint64_t damaged; // values that were not what was put
 };
 
-static MDB_val full_key(uint8_t out[KEY_BYTES], enum dev_space space, const uint8_t *key,
+static MDB_val full_key(uint8_t out[KEY_BYTES], enum dev_space space, const void *key,
                         size_t key_size)
 {
     out[0] = (uint8_t)space;
@@ -135,16 +135,16 @@ static bool open_value(struct posix_kv *kv, const MDB_val *key, const MDB_val *v
     return false;
 }
 
-static enum base_status kv_get(void *ctx, enum dev_space space, const uint8_t *key, size_t key_size,
-                               uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status kv_get(void *ctx, struct dev_kv_key key, void *out, size_t capacity,
+                               size_t *out_size)
 {
     struct posix_kv *kv = ctx;
     uint8_t bytes[KEY_BYTES];
-    if (key_size > DEV_COLLECT_KEY_MAX) {
+    if (key.size > DEV_COLLECT_KEY_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
     BASE_TRY(reader_begin(kv));
-    MDB_val found = full_key(bytes, space, key, key_size);
+    MDB_val found = full_key(bytes, key.space, key.data, key.size);
     MDB_val value = {0, NULL};
     enum base_status status = posix_status_of_mdb(mdb_get(kv->reader, kv->dbi, &found, &value));
     struct base_span value_bytes = {NULL, 0};
@@ -169,18 +169,17 @@ static bool begins(const MDB_val *key, const MDB_val *prefix)
            memcmp(key->mv_data, prefix->mv_data, prefix->mv_size) == 0;
 }
 
-static enum base_status kv_scan(void *ctx, enum dev_space space, const uint8_t *prefix,
-                                size_t prefix_size, const uint8_t *from, size_t from_size,
-                                dev_kv_visit_fn visit, void *visit_ctx)
+static enum base_status kv_scan(void *ctx, const struct dev_kv_range *range, dev_kv_visit_fn visit,
+                                void *visit_ctx)
 {
     struct posix_kv *kv = ctx;
     uint8_t prefix_bytes[KEY_BYTES];
     uint8_t from_bytes[KEY_BYTES];
-    if (prefix_size > DEV_COLLECT_KEY_MAX || from_size > DEV_COLLECT_KEY_MAX) {
+    if (range->prefix_size > DEV_COLLECT_KEY_MAX || range->from_size > DEV_COLLECT_KEY_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    MDB_val wanted = full_key(prefix_bytes, space, prefix, prefix_size);
-    MDB_val key = full_key(from_bytes, space, from, from_size);
+    MDB_val wanted = full_key(prefix_bytes, range->space, range->prefix, range->prefix_size);
+    MDB_val key = full_key(from_bytes, range->space, range->from, range->from_size);
     MDB_val value = {0, NULL};
     MDB_cursor *cursor = NULL;
     BASE_TRY(reader_begin(kv));
