@@ -158,9 +158,9 @@ enum base_status eng_maps_add(struct eng_maps *maps, const struct eng_map *map)
 }
 
 enum base_status eng_maps_finish(const struct eng_maps *maps, const struct eng_desc *desc,
-                                 bool zero_fill, uint32_t *out)
+                                 uint32_t *out)
 {
-    return eng_lower_virtual(maps->l, desc, maps->regions, maps->count, zero_fill, out);
+    return eng_lower_virtual(maps->l, desc, maps->regions, maps->count, out);
 }
 
 // --- descriptions and inputs
@@ -265,34 +265,34 @@ enum base_status eng_const_int(struct eng_lower *lower, int64_t value, uint32_t 
 }
 
 enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank, uint32_t axis,
-                                 int64_t count, int64_t step, uint32_t *out)
+                                 struct eng_steps steps, uint32_t *out)
 {
     base_assert(axis < rank);
     base_assert(rank <= ENG_RANK_MAX);
+    base_assert(steps.count >= 0);
     struct eng_desc desc = {.dtype = ENG_I64, .rank = rank};
     for (uint32_t d = 0; d < rank; d++) {
-        desc.dims[d] = d == axis ? count : 1;
+        desc.dims[d] = d == axis ? steps.count : 1;
     }
-    int64_t *values = eng_lower_alloc(lower, (size_t)count * sizeof(*values));
+    int64_t *values = eng_lower_alloc(lower, (size_t)steps.count * sizeof(*values));
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = i * step;
+    for (int64_t i = 0; i < steps.count; i++) {
+        values[i] = i * steps.step;
     }
     return eng_lower_const(lower, &desc, values, out);
 }
 
-enum base_status eng_index_wrap(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                uint32_t n, uint32_t *out)
+enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t x, uint32_t n, uint32_t *out)
 {
     uint32_t zero = ENG_NONE;
     uint32_t negative = ENG_NONE;
     uint32_t shift = ENG_NONE;
     BASE_TRY(eng_const_int(lower, 0, &zero));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_LESS, x, zero, &negative));
-    BASE_TRY(eng_emit_select(lower, node, negative, n, zero, &shift));
-    return eng_emit_binary(lower, node, ENG_ADD, x, shift, out);
+    BASE_TRY(eng_emit_binary(lower, ENG_LESS, x, zero, &negative));
+    BASE_TRY(eng_emit_select(lower, negative, n, zero, &shift));
+    return eng_emit_binary(lower, ENG_ADD, x, shift, out);
 }
 
 double eng_content_real(const struct eng_array *array, int64_t index)

@@ -203,9 +203,9 @@ static enum base_status cast_to(struct eng_lower *lower, const struct eng_node *
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
     const uint32_t types = NN_TYPES_NUMERIC | NN_TYPE(BOOL) | NN_TYPE(STRING);
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (to <= ENG_UNDEFINED || to >= ENG_DTYPE_COUNT || !((types >> to) & 1)) {
         return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "cast to type %d (%s)", (int)to,
                               eng_dtype_name(to));
@@ -232,8 +232,8 @@ static enum base_status lower_cast(struct eng_lower *lower, const struct eng_nod
 static enum base_status lower_cast_like(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t like;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &like, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &like));
+    struct eng_desc desc = *eng_lower_desc(lower, like);
     return cast_to(lower, node, desc.dtype);
 }
 
