@@ -74,6 +74,7 @@ enum base_status eng_body_step(struct eng_body *body)
 
 enum base_status eng_pile_add(struct eng_body *body, struct eng_pile *pile, uint32_t tensor)
 {
+    base_assert(pile->count <= pile->capacity);
     if (pile->count == pile->capacity) {
         uint32_t capacity = pile->capacity == 0 ? 16 : 2 * pile->capacity;
         uint32_t *grown = eng_lower_alloc(body->l, capacity * sizeof(*grown));
@@ -110,6 +111,7 @@ enum base_status eng_take_item(struct eng_lower *lower, uint32_t tensor, uint32_
 static enum base_status join_groups(struct eng_lower *lower, uint32_t *pieces, uint32_t *count,
                                     uint32_t axis)
 {
+    base_assert(*count > STACK_GROUP);
     uint32_t kept = 0;
     for (uint32_t at = 0; at < *count; at += STACK_GROUP) {
         uint32_t size = *count - at < STACK_GROUP ? *count - at : STACK_GROUP;
@@ -118,6 +120,7 @@ static enum base_status join_groups(struct eng_lower *lower, uint32_t *pieces, u
         BASE_TRY(eng_lower_real(lower, joined, &pieces[kept]));
         kept++;
     }
+    base_assert(kept < *count);
     *count = kept;
     return BASE_OK;
 }
@@ -165,6 +168,7 @@ enum base_status eng_stack_items(struct eng_lower *lower, const struct eng_node 
 static enum base_status empty_stack(struct eng_body *body, uint32_t output, int64_t axis,
                                     uint32_t *out)
 {
+    base_assert(output < body->graph->output_count);
     const struct eng_value *value = &body->graph->values[body->graph->outputs[output]];
     struct eng_desc desc = {.dtype = value->desc.dtype, .rank = 1};
     if (desc.dtype == ENG_UNDEFINED) {

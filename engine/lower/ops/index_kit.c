@@ -11,6 +11,7 @@ enum base_status eng_index_fits(struct eng_lower *lower, const struct eng_node *
                                 const struct eng_desc *data, const struct eng_desc *index,
                                 uint32_t axis)
 {
+    base_assert(axis < data->rank);
     bool fits = data->rank == index->rank;
     for (uint32_t d = 0; fits && d < data->rank; d++) {
         fits = d == axis || index->dims[d] <= data->dims[d];

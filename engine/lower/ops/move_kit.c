@@ -13,6 +13,7 @@
 
 void eng_map_init(struct eng_map *map, uint32_t source, const struct eng_desc *desc)
 {
+    base_assert(desc->rank <= ENG_RANK_MAX);
     memset(map, 0, sizeof(*map));
     map->source = source;
     map->rank = desc->rank;
@@ -45,11 +46,14 @@ static void collapse(struct eng_map *map)
         map->dst_stride[kept] = map->dst_stride[d];
         kept++;
     }
+    base_assert(kept <= map->rank);
     map->rank = kept;
 }
 
 static enum base_status append(struct eng_maps *maps, const struct eng_region *region)
 {
+    base_assert(maps->count <= maps->capacity);
+    base_assert(region->rank <= ENG_REGION_RANK_MAX);
     if (maps->count == ENG_REGIONS_MAX) {
         return BASE_ERR_LIMIT;
     }
@@ -72,6 +76,7 @@ static enum base_status append(struct eng_maps *maps, const struct eng_region *r
 // Moves the dimension with the smallest size to the front: the loop over regions stays short.
 static void smallest_first(struct eng_map *map)
 {
+    base_assert(map->rank > 0 && map->rank <= ENG_MAP_RANK_MAX);
     uint32_t best = 0;
     for (uint32_t d = 1; d < map->rank; d++) {
         if (map->size[d] < map->size[best]) {
@@ -95,6 +100,7 @@ static void smallest_first(struct eng_map *map)
 static enum base_status add_inner(struct eng_maps *maps, const struct eng_map *map,
                                   uint32_t surplus, int64_t src_offset, int64_t dst_offset)
 {
+    base_assert(surplus <= map->rank);
     struct eng_region region = {.source = map->source,
                                 .rank = map->rank - surplus,
                                 .src_offset = src_offset,
@@ -167,6 +173,8 @@ enum base_status eng_maps_finish(const struct eng_maps *maps, const struct eng_d
 
 int64_t eng_dims_product(const int64_t *dims, uint32_t begin, uint32_t end)
 {
+    base_assert(begin <= end);
+    base_assert(end <= ENG_RANK_MAX);
     int64_t product = 1;
     for (uint32_t d = begin; d < end; d++) {
         product *= dims[d];

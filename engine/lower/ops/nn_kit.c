@@ -11,6 +11,7 @@
 // Text of a set of types: the name of a class, or the names themselves.
 static const char *types_text(uint32_t types, char *text, size_t size)
 {
+    base_assert(size > 0);
     static const struct {
         uint32_t types;
         const char *text;
@@ -41,6 +42,7 @@ static const char *types_text(uint32_t types, char *text, size_t size)
 enum base_status eng_nn_check_type(struct eng_lower *lower, const struct eng_node *node,
                                    uint32_t input, uint32_t tensor, uint32_t types)
 {
+    base_assert(types != 0);
     enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if ((types >> dtype) & 1) {
         return BASE_OK;
@@ -83,6 +85,7 @@ enum base_status eng_nn_same_type(struct eng_lower *lower, const struct eng_node
 int64_t eng_nn_product(const struct eng_desc *desc, uint32_t begin, uint32_t end)
 {
     int64_t n = 1;
+    base_assert(begin <= end);
     base_assert(end <= desc->rank);
     for (uint32_t i = begin; i < end; i++) {
         n *= desc->dims[i];
@@ -107,6 +110,8 @@ struct eng_desc eng_nn_desc3(enum eng_dtype dtype, int64_t d0, int64_t d1, int64
 
 struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t n)
 {
+    base_assert(rank <= ENG_RANK_MAX);
+    base_assert(axis < rank);
     struct eng_desc desc = {.dtype = dtype, .rank = rank};
     for (uint32_t i = 0; i < rank; i++) {
         desc.dims[i] = i == axis ? n : 1;

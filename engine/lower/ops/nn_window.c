@@ -34,6 +34,7 @@ static enum base_status read_list(struct eng_lower *lower, const struct eng_node
 static enum base_status read_pads(struct eng_lower *lower, const struct eng_node *node,
                                   struct eng_window *window)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
     uint32_t count;
     const int64_t *pads = eng_node_ints(node, "pads", &count);
     if (pads == NULL || count == 0) {
@@ -104,6 +105,8 @@ enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node 
 // Places along one dimension. A ceil-mode window must begin inside the input or its front pad.
 static int64_t place(struct eng_window *window, uint32_t i, int64_t in, bool ceil_mode)
 {
+    base_assert(i < window->spatial);
+    base_assert(window->stride[i] >= 1 && window->kernel[i] >= 1);
     int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
     bool upper = eng_string_is(window->auto_pad, "SAME_UPPER");
     if (upper || eng_string_is(window->auto_pad, "SAME_LOWER")) {
@@ -129,6 +132,7 @@ static int64_t place(struct eng_window *window, uint32_t i, int64_t in, bool cei
 enum base_status eng_window_place(struct eng_lower *lower, const struct eng_node *node,
                                   const int64_t *in, bool ceil_mode, struct eng_window *window)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
     for (uint32_t i = 0; i < window->spatial; i++) {
         window->out[i] = place(window, i, in[i], ceil_mode);
         if (window->out[i] < 0) {

@@ -5,6 +5,7 @@
 // numbers are read with all their 64 bits.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
 #include "base/text/real.h"
 
 #include <math.h>
@@ -102,6 +103,7 @@ static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMB
             }
         }
     }
+    base_assert(size < NUMBER_TEXT_MAX);
     return size > 0 ? (size_t)size : 0;
 }
 
@@ -109,6 +111,7 @@ static enum base_status cast_to_string(struct eng_lower *lower, uint32_t x, uint
 {
     struct eng_array array;
     BASE_TRY(eng_lower_content(lower, x, &array));
+    base_assert(array.desc.dtype != ENG_STRING);
     int64_t count = eng_desc_count(&array.desc);
     struct eng_string *strings = eng_lower_alloc(lower, (size_t)(count + 1) * sizeof(*strings));
     if (strings == NULL) {
@@ -166,6 +169,8 @@ static enum base_status cast_from_string(struct eng_lower *lower, const struct e
 {
     struct eng_array array;
     BASE_TRY(eng_lower_content(lower, x, &array));
+    base_assert(array.desc.dtype == ENG_STRING);
+    base_assert(to != ENG_STRING);
     const struct eng_string *strings = array.data;
     int64_t count = eng_desc_count(&array.desc);
     bool integer = (NN_TYPES_INT >> to) & 1;

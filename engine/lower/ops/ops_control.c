@@ -59,6 +59,8 @@ static enum base_status tensor_slot(struct eng_lower *lower, uint32_t tensor, st
 static enum base_status bind_scalar(struct eng_body *body, uint32_t input, enum eng_dtype dtype,
                                     const void *data)
 {
+    base_assert(input < body->graph->input_count);
+    base_assert(dtype == ENG_I64 || dtype == ENG_BOOL);
     const struct eng_value *value = &body->graph->values[body->graph->inputs[input]];
     struct eng_desc desc = {.dtype = dtype, .dims = {1}};
     desc.rank = value->has_shape && value->desc.rank == 1;
@@ -120,6 +122,7 @@ static enum base_status loop_init(struct loop *loop, struct eng_lower *lower,
     }
     loop->states = node->input_count - 2;
     BASE_TRY(eng_body_init(body, lower, node, loop->states + 2, loop->states + 1));
+    base_assert(body->graph->input_count == loop->states + 2);
     loop->scans = body->graph->output_count - loop->states - 1;
     if (node->output_count > loop->states + loop->scans) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u outputs, its body gives %u",
@@ -226,6 +229,7 @@ static enum base_status scan_init(struct scan *scan, struct eng_lower *lower,
 // Runs the body over scan->x; body.in holds the states before and after.
 static enum base_status scan_run(struct scan *scan)
 {
+    base_assert(scan->length >= 0);
     struct eng_body *body = &scan->body;
     if (scan->length > ENG_TRIPS_MAX) {
         return eng_lower_fail(body->l, body->node, BASE_ERR_LIMIT, "more than %lld iterations",
@@ -323,6 +327,7 @@ static enum base_status batch_init(struct scan *scan, struct scan_batch *out)
         out->batch = desc->dims[0];
         out->sequence = desc->dims[1];
     }
+    base_assert(out->batch >= 1 && out->sequence >= 0);
     if (eng_lower_has(l, node, 0)) {
         uint32_t tensor = ENG_NONE;
         uint32_t count = 0;
@@ -344,6 +349,7 @@ static enum base_status batch_init(struct scan *scan, struct scan_batch *out)
 static enum base_status batch_output(struct scan *scan, const struct scan_batch *batch, uint32_t k,
                                      uint32_t *out)
 {
+    base_assert(k < scan->outputs);
     struct eng_lower *l = scan->body.l;
     uint32_t tensor = ENG_NONE;
     BASE_TRY(eng_pile_stack(&scan->body, &scan->piles[k], scan->states + k, 0, &tensor));
@@ -352,6 +358,7 @@ static enum base_status batch_output(struct scan *scan, const struct scan_batch 
     struct eng_map map;
     struct eng_maps maps = {.l = l};
     eng_map_init(&map, tensor, &desc);
+    base_assert(desc.dims[0] <= batch->sequence);
     desc.dims[0] = batch->sequence;
     BASE_TRY(eng_maps_add(&maps, &map));
     return eng_maps_finish(&maps, &desc, out);
@@ -360,6 +367,7 @@ static enum base_status batch_output(struct scan *scan, const struct scan_batch 
 static enum base_status batch_run(struct scan *scan, const struct scan_batch *batch, int64_t b,
                                   struct eng_pile *results)
 {
+    base_assert(b >= 0 && b < batch->batch);
     struct eng_lower *l = scan->body.l;
     for (uint32_t i = 0; i < scan->states + scan->inputs; i++) {
         uint32_t tensor = ENG_NONE;
@@ -411,6 +419,7 @@ static enum base_status lower_scan8(struct eng_lower *lower, const struct eng_no
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t out = ENG_NONE;
+        base_assert(results[i].count == batch.batch);
         BASE_TRY(eng_stack_items(lower, node, &results[i], 0, &out));
         BASE_TRY(eng_lower_output(lower, node, i, out));
     }

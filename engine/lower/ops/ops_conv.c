@@ -4,6 +4,8 @@
 // CHANNELS_LAST (eng_emit_conv); CONV_TRANSPOSE is plain.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 struct conv_inputs {
     uint32_t x, w, bias;
     struct eng_desc x_desc, w_desc;
@@ -40,6 +42,7 @@ static enum base_status read_inputs(struct eng_lower *lower, const struct eng_no
                               (long long)in->groups);
     }
     in->channels_out = transposed ? m * in->groups : m;
+    base_assert(in->channels_out % in->groups == 0);
     BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPES_FLOAT, &in->bias));
     if (in->bias != ENG_NONE) {
         const struct eng_desc bias = *eng_lower_desc(lower, in->bias);
@@ -55,6 +58,8 @@ static enum base_status read_inputs(struct eng_lower *lower, const struct eng_no
 
 struct eng_conv eng_conv_of(const struct eng_window *window, int64_t groups)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
+    base_assert(groups >= 1);
     struct eng_conv conv = {
         .spatial = window->spatial,
         .groups = groups,
@@ -89,6 +94,7 @@ static enum base_status lower_conv(struct eng_lower *lower, const struct eng_nod
 static enum base_status place_transposed(struct eng_lower *lower, const struct eng_node *node,
                                          const int64_t *in, struct eng_window *window)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
     uint32_t shape_count;
     uint32_t extra_count;
     const int64_t *shape = eng_node_ints(node, "output_shape", &shape_count);

@@ -3,6 +3,8 @@
 // Called by lowering on the planning thread.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 // The mask of inference: every element is kept. Bool since opset 10, x's type before.
 static enum base_status full_mask(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_desc *desc)
@@ -21,6 +23,7 @@ static enum base_status full_mask(struct eng_lower *lower, const struct eng_node
 static enum base_status training_dropout(struct eng_lower *lower, const struct eng_node *node,
                                          uint32_t x, double ratio)
 {
+    base_assert(ratio > 0.0 && ratio < 1.0);
     struct eng_desc desc = *eng_lower_desc(lower, x);
     struct eng_desc draw_desc = desc;
     draw_desc.dtype = ENG_F32;

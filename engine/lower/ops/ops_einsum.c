@@ -160,6 +160,7 @@ static enum base_status note_dims(struct eng_lower *lower, struct einsum *einsum
 {
     const struct operand *op = &einsum->operands[index];
     struct eng_desc desc = *eng_lower_desc(lower, op->tensor);
+    base_assert(op->term.rank == desc.rank);
     for (uint32_t i = 0; i < op->term.rank; i++) {
         uint8_t label = op->term.labels[i];
         int64_t dim = desc.dims[i];
@@ -180,6 +181,7 @@ static enum base_status note_dims(struct eng_lower *lower, struct einsum *einsum
 static enum base_status read_output(struct eng_lower *lower, struct einsum *einsum,
                                     const struct equation *eq)
 {
+    base_assert(einsum->ellipsis_rank <= ENG_RANK_MAX);
     if (eq->output != SIZE_MAX) {
         const struct eng_string text = {eq->text + eq->output, eq->size - eq->output};
         BASE_TRY(parse_term(lower, einsum, text, einsum->ellipsis_rank, &einsum->output));
@@ -249,6 +251,7 @@ static enum base_status simplify(struct eng_lower *lower, const struct einsum *e
                                  struct operand *op)
 {
     struct eng_desc desc = *eng_lower_desc(lower, op->tensor);
+    base_assert(op->term.rank == desc.rank);
     struct term term = {0};
     struct eng_desc to = {.dtype = desc.dtype};
     struct eng_region region = {0};
@@ -273,6 +276,7 @@ static enum base_status simplify(struct eng_lower *lower, const struct einsum *e
         }
         picked[at] += strides[i];
     }
+    base_assert(term.rank == to.rank);
     if (!diagonal) {
         op->term = term;
         return eng_nn_reshape(lower, op->tensor, &to, &op->tensor);
@@ -312,6 +316,7 @@ static enum base_status sum_unneeded(struct eng_lower *lower, const struct einsu
             axes[count++] = i;
         }
     }
+    base_assert(count + kept.rank == op->term.rank);
     if (count == 0) {
         return BASE_OK;
     }
@@ -343,6 +348,7 @@ struct shared {
 
 static void append(struct term *to, const struct term *from)
 {
+    base_assert(to->rank + from->rank <= ENG_RANK_MAX);
     for (uint32_t i = 0; i < from->rank; i++) {
         to->labels[to->rank++] = from->labels[i];
     }

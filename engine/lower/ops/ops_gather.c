@@ -39,6 +39,7 @@ static enum base_status gather_numbers(struct eng_lower *lower, const struct eng
 // Length of the run of evenly spaced numbers at the start of the list.
 static uint32_t run_length(const int64_t *numbers, uint32_t count)
 {
+    base_assert(count > 0);
     uint32_t run = count < 2 ? count : 2;
     while (run > 1 && run < count && numbers[run] - numbers[run - 1] == numbers[1] - numbers[0]) {
         run++;
@@ -169,6 +170,7 @@ static enum base_status lower_compress(struct eng_lower *lower, const struct eng
             numbers[count++] = i;
         }
     }
+    base_assert(count <= in.dims[axis]);
     uint32_t out = ENG_NONE;
     struct eng_desc desc = in;
     desc.dims[axis] = count;
@@ -239,6 +241,7 @@ static enum base_status lower_gather_nd(struct eng_lower *lower, const struct en
     struct eng_coords coords = eng_coords_of(in.dims + batch, depth);
     BASE_TRY(eng_index_coords(lower, node, indices, &coords));
     uint32_t behind = (uint32_t)batch + depth; // dimensions of the data that indices choose in
+    base_assert(behind <= in.rank);
     struct eng_desc desc = {.dtype = in.dtype, .rank = index.rank - 1 + in.rank - behind};
     if (desc.rank > ENG_RANK_MAX) {
         return eng_desc_allow(lower, node, &desc);
@@ -290,6 +293,7 @@ static enum base_status lower_reverse_sequence(struct eng_lower *lower, const st
     }
     uint32_t t = (uint32_t)time_axis;
     uint32_t b = (uint32_t)batch_axis;
+    base_assert(t + b == 1);
     struct eng_desc wide = {.dtype = ENG_I64, .rank = 2};
     wide.dims[t] = 1;
     wide.dims[b] = in.dims[b];
@@ -349,6 +353,7 @@ static enum base_status lower_one_hot(struct eng_lower *lower, const struct eng_
     if (desc.rank > ENG_RANK_MAX) {
         return eng_desc_allow(lower, node, &desc);
     }
+    base_assert(axis <= index.rank);
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = d < axis ? index.dims[d] : d == axis ? (int64_t)depth : index.dims[d - 1];
     }

@@ -53,6 +53,7 @@ static enum base_status lower_center_crop_pad(struct eng_lower *lower, const str
     for (uint32_t d = 0; d < in.rank; d++) {
         int64_t more = desc.dims[d] - in.dims[d];
         map.size[d] = more < 0 ? desc.dims[d] : in.dims[d];
+        base_assert(map.size[d] <= in.dims[d] && map.size[d] <= desc.dims[d]);
         map.src_stride[d] = from[d];
         map.dst_stride[d] = to[d];
         map.src_offset += more < 0 ? -more / 2 * from[d] : 0;
@@ -97,6 +98,7 @@ static enum base_status column_attr(struct eng_lower *lower, const struct eng_no
 static enum base_status column_sizes(struct eng_lower *lower, const struct eng_node *node,
                                      uint32_t input, uint32_t count, int64_t *out)
 {
+    base_assert(count <= ENG_RANK_MAX);
     uint32_t tensor = ENG_NONE;
     const int64_t *list = NULL;
     uint32_t given = 0;
@@ -162,6 +164,7 @@ static enum base_status columns_read(struct eng_lower *lower, const struct eng_n
 // For each element of the block, and each place of it: where in the padded image it goes.
 static void columns_index(const struct columns *columns, int64_t *out)
 {
+    base_assert(columns->spatial >= 1 && columns->kernel_count >= 1);
     for (int64_t i = 0; i < columns->kernel_count * columns->place_count; i++) {
         int64_t element = i / columns->place_count;
         int64_t place = i % columns->place_count;
@@ -249,6 +252,7 @@ static enum base_status lower_col2im(struct eng_lower *lower, const struct eng_n
         middle.size[d + 1] = c.image[d];
         desc.dims[desc.rank++] = c.image[d];
     }
+    base_assert(desc.rank == c.spatial + 2);
     BASE_TRY(eng_lower_transpose(lower, x, perm, &x));
     BASE_TRY(eng_lower_slice(lower, x, &middle, &x));
     return eng_output_reshaped(lower, node, x, &desc);
@@ -259,6 +263,7 @@ static enum base_status lower_col2im(struct eng_lower *lower, const struct eng_n
 // Coordinates of places [count, spatial + 1] in -1..1: x, y (z), and 1.
 static void grid_fill(const int64_t *dims, uint32_t spatial, bool align, double *out)
 {
+    base_assert(spatial == 2 || spatial == 3);
     int64_t count = eng_dims_product(dims, 0, spatial);
     for (int64_t i = 0; i < count; i++) {
         int64_t place = i;

@@ -4,6 +4,8 @@
 // targets [N, d...]; the chosen log-probability is gathered, weighted and reduced.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 enum reduction { REDUCTION_NONE, REDUCTION_SUM, REDUCTION_MEAN };
@@ -91,6 +93,8 @@ static enum base_status target_weights(struct eng_lower *lower, struct loss *los
 static enum base_status pick(struct eng_lower *lower, const struct loss *loss, uint32_t scores,
                              uint32_t *out)
 {
+    base_assert(loss->target_desc.rank + 1 == loss->desc.rank);
+    base_assert(eng_desc_equal(eng_lower_desc(lower, scores), &loss->desc));
     int64_t inner = eng_nn_product(&loss->desc, 2, loss->desc.rank);
     uint32_t inputs[2] = {scores, ENG_NONE};
     const struct eng_command command = {

@@ -177,6 +177,7 @@ static enum base_status legacy_broadcast(struct eng_lower *lower, const struct e
     }
     struct eng_desc wide = *b;
     wide.rank = a->rank - axis;
+    base_assert(wide.rank >= b->rank);
     for (uint32_t d = b->rank; d < wide.rank; d++) {
         wide.dims[d] = 1;
     }
@@ -270,6 +271,7 @@ static enum base_status lower_bit_shift(struct eng_lower *lower, const struct en
 // x to a constant power that has a cheaper form. *out stays ENG_NONE when it has none.
 static enum base_status power_of(struct eng_lower *lower, uint32_t x, double power, uint32_t *out)
 {
+    base_assert(*out == ENG_NONE);
     if (power == 1.0) {
         *out = x;
     } else if (power == 2.0) {

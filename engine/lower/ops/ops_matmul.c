@@ -4,6 +4,8 @@
 // eng_nn_integer_* also serve the quantised operators (ops_quant.c).
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Vectors take part as a row (left) or a column (right), a dim the result loses again.
@@ -12,6 +14,7 @@ enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *n
 {
     struct eng_desc a_desc = *eng_lower_desc(lower, a);
     struct eng_desc b_desc = *eng_lower_desc(lower, b);
+    base_assert(a_desc.dtype == b_desc.dtype);
     bool a_vector = a_desc.rank == 1;
     bool b_vector = b_desc.rank == 1;
     if (a_desc.rank == 0 || b_desc.rank == 0) {
@@ -70,6 +73,7 @@ static enum base_status lower_matmul(struct eng_lower *lower, const struct eng_n
 static enum base_status gemm_addend(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_desc *y, uint32_t *out)
 {
+    base_assert(y->rank == 2);
     const uint32_t types = NN_TYPES_FLOAT | NN_TYPES_INDEX | NN_TYPE(U32) | NN_TYPE(U64);
     BASE_TRY(eng_nn_optional(lower, node, 2, types, out));
     if (*out == ENG_NONE) {
@@ -136,6 +140,7 @@ static enum base_status lower_gemm(struct eng_lower *lower, const struct eng_nod
 enum base_status eng_nn_shifted(struct eng_lower *lower, const struct eng_node *node,
                                 const struct eng_nn_bytes *bytes, enum eng_dtype to, uint32_t *out)
 {
+    base_assert(to == ENG_I32 || to == ENG_F32 || to == ENG_F64);
     uint32_t zero;
     BASE_TRY(eng_nn_input(lower, node, bytes->input, NN_TYPES_BYTE, out));
     struct eng_desc desc = *eng_lower_desc(lower, *out);

@@ -43,6 +43,7 @@ static enum base_status check_joined(struct eng_lower *lower, const struct eng_n
                                      const struct eng_desc *a, const struct eng_desc *b,
                                      uint32_t axis)
 {
+    base_assert(axis < a->rank);
     bool equal = a->dtype == b->dtype && a->rank == b->rank;
     for (uint32_t d = 0; equal && d < a->rank; d++) {
         equal = d == axis || a->dims[d] == b->dims[d];
@@ -168,6 +169,7 @@ static enum base_status lower_split(struct eng_lower *lower, const struct eng_no
 // beginning is the first element (numpy takes none there): so the operator's text has it.
 static void slice_axis(int64_t dim, int64_t step, int64_t *start, int64_t end, int64_t *size)
 {
+    base_assert(dim >= 0 && step != 0);
     int64_t low = step > 0 ? 0 : -1;
     int64_t high = step > 0 ? dim : dim - 1;
     int64_t from = *start < 0 ? (*start < -dim ? 0 : *start + dim) : *start;
@@ -179,6 +181,7 @@ static void slice_axis(int64_t dim, int64_t step, int64_t *start, int64_t end, i
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     *size = span <= 0 ? 0 : (int64_t)(((uint64_t)span - 1) / stride) + 1;
     *start = *size == 0 ? 0 : from;
+    base_assert(*size == 0 || (*start >= 0 && *start < dim));
 }
 
 // What a Slice asks for: lists of one length.

@@ -34,6 +34,7 @@ static enum base_status batch_norm_read(struct eng_lower *lower, const struct en
     for (uint32_t i = 2; !spatial && i < bn->desc.rank; i++) {
         bn->column.dims[i - 1] = bn->desc.dims[i];
     }
+    base_assert(bn->column.rank <= bn->desc.rank);
     for (uint32_t i = 0; i < 4; i++) {
         BASE_TRY(eng_nn_input(lower, node, i + 1, NN_TYPES_FLOAT, params[i]));
         struct eng_desc desc = *eng_lower_desc(lower, *params[i]);
@@ -55,6 +56,7 @@ static enum base_status batch_norm_read(struct eng_lower *lower, const struct en
 static enum base_status known_factors(struct eng_lower *lower, const struct batch_norm *bn,
                                       uint32_t *out_a, uint32_t *out_b)
 {
+    base_assert(bn->desc.dtype == ENG_F32);
     const uint32_t params[4] = {bn->scale, bn->bias, bn->mean, bn->var};
     const float *data[4];
     for (int i = 0; i < 4; i++) {
@@ -232,6 +234,7 @@ static enum base_status layer_param(struct eng_lower *lower, const struct eng_no
                                     uint32_t input, const struct eng_desc *normalised,
                                     uint32_t *out)
 {
+    base_assert(input == 1 || input == 2);
     BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_FLOAT, out));
     if (*out == ENG_NONE) {
         return BASE_OK;
@@ -307,6 +310,7 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
 // Halves become float32: their squares and small epsilons leave their range.
 static enum base_status widen(struct eng_lower *lower, uint32_t *x, struct eng_desc *desc)
 {
+    base_assert(desc->dtype == eng_lower_desc(lower, *x)->dtype);
     if (desc->dtype != ENG_F64) {
         BASE_TRY(eng_emit_cast(lower, *x, ENG_F32, x));
         desc->dtype = ENG_F32;

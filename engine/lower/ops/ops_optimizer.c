@@ -4,6 +4,8 @@
 // parameters and states in the same order. Called by lowering on the planning thread.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #define TRAINING_DOMAIN "ai.onnx.preview.training"
 
 struct optimizer {
@@ -16,6 +18,7 @@ struct optimizer {
 static enum base_status read_common(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t states, struct optimizer *optimizer)
 {
+    base_assert(states == 1 || states == 2);
     uint32_t per_parameter = 2 + states;
     optimizer->node = node;
     BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(F32) | NN_TYPE(F64), &optimizer->rate));
@@ -42,6 +45,7 @@ static enum base_status read_common(struct eng_lower *lower, const struct eng_no
 static enum base_status member(struct eng_lower *lower, const struct optimizer *optimizer,
                                uint32_t group, uint32_t i, uint32_t *out)
 {
+    base_assert(i < optimizer->count);
     uint32_t input = 2 + group * optimizer->count + i;
     uint32_t x;
     BASE_TRY(eng_nn_input(lower, optimizer->node, 2 + i, NN_TYPE(F32) | NN_TYPE(F64), &x));

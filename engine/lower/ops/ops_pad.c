@@ -172,6 +172,7 @@ static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begi
     int64_t kept = dim - cut - (end < 0 ? -end : 0);
     int64_t before = begin > 0 ? begin : 0;
     int64_t after = end > 0 ? end : 0;
+    base_assert(kept >= 0);
     axis->pieces[0] = (struct pad_piece){before, cut, 1, kept};
     axis->count = 1;
     if (mode == PAD_CONSTANT || (before == 0 && after == 0)) {
@@ -197,6 +198,7 @@ static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begi
 static enum base_status add_pieces(struct eng_maps *maps, uint32_t x, const struct eng_desc *in,
                                    const struct eng_desc *out, const struct pad_axis *axes)
 {
+    base_assert(in->rank == out->rank);
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
     eng_layout_strides(in, ENG_PLAIN, from);
@@ -228,6 +230,7 @@ static enum base_status add_pieces(struct eng_maps *maps, uint32_t x, const stru
 static enum base_status add_slabs(struct eng_maps *maps, uint32_t value, const struct eng_desc *out,
                                   const struct pad_axis *axes)
 {
+    base_assert(eng_desc_count(eng_lower_desc(maps->l, value)) == 1);
     struct eng_map map;
     eng_map_init(&map, value, out);
     memset(map.src_stride, 0, sizeof(map.src_stride));

@@ -13,6 +13,7 @@
 static void count_overhang(const struct eng_window *window, const int64_t *in,
                            struct eng_pool *pool)
 {
+    base_assert(pool->spatial == window->spatial);
     for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
         int64_t end = (window->out[i] - 1) * window->stride[i] + reach;
@@ -75,6 +76,7 @@ static enum base_status lower_pool(struct eng_lower *lower, const struct eng_nod
 static enum base_status global_lp(struct eng_lower *lower, const struct eng_reduction *spatial,
                                   double p, uint32_t x, uint32_t *out)
 {
+    base_assert(p > 2);
     uint32_t y;
     struct eng_reduction sum = *spatial;
     sum.fn = ENG_REDUCE_SUM;
@@ -121,6 +123,7 @@ static enum base_status lower_global(struct eng_lower *lower, const struct eng_n
 static enum base_status unpooled(struct eng_lower *lower, const struct eng_node *node,
                                  const struct eng_desc *x, struct eng_desc *out)
 {
+    base_assert(x->rank >= 3);
     struct eng_window w;
     BASE_TRY(eng_window_read(lower, node, x->rank - 2, NULL, &w));
     *out = *x;

@@ -120,6 +120,7 @@ static enum base_status quant_output(struct eng_lower *lower, const struct eng_n
 {
     int64_t named = eng_node_int(node, "output_dtype", 0);
     enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(lower, zero)->dtype : ENG_U8;
+    base_assert((quant_types(node) >> to) & 1);
     if (named == 0) {
         *out = to;
         return BASE_OK;

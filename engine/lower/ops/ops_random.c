@@ -4,6 +4,7 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
 #include "base/prng.h"
 
 #include <string.h>
@@ -37,6 +38,8 @@ static enum base_status emit_random(struct eng_lower *lower, const struct eng_no
                                     struct eng_random random, uint32_t input,
                                     const struct eng_desc *desc)
 {
+    base_assert((input == ENG_NONE) ==
+                (random.fn == ENG_RANDOM_UNIFORM || random.fn == ENG_RANDOM_NORMAL));
     uint32_t out = ENG_NONE;
     random.seed = node_seed(lower, node);
     const struct eng_command command = {

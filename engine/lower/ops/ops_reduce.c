@@ -152,6 +152,7 @@ static enum base_status softmax_axes(struct eng_lower *lower, const struct eng_n
     }
     BASE_TRY(eng_lower_axis(lower, node, axis, rank, &out->begin));
     out->end = single ? out->begin + 1 : rank;
+    base_assert(out->begin < out->end && out->end <= rank);
     return BASE_OK;
 }
 

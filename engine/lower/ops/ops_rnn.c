@@ -57,6 +57,7 @@ static enum base_status read_attributes(struct eng_lower *lower, struct rnn *rnn
                 : strcmp(node->op, "GRU") == 0 ? RNN_GRU
                                                : RNN_SIMPLE;
     rnn->gates = rnn->kind == RNN_LSTM ? 4 : rnn->kind == RNN_GRU ? 3 : 1;
+    base_assert(rnn->gates <= RNN_GATES_MAX);
     return BASE_OK;
 }
 
@@ -149,6 +150,7 @@ static enum base_status of_direction(struct eng_lower *lower, uint32_t tensor, u
 {
     uint32_t part;
     struct eng_desc full = *eng_lower_desc(lower, tensor);
+    base_assert(full.rank >= 2 && direction < full.dims[0]);
     struct eng_desc desc = {.dtype = full.dtype, .rank = full.rank - 1};
     for (uint32_t i = 0; i < desc.rank; i++) {
         desc.dims[i] = full.dims[i + 1];
@@ -203,6 +205,7 @@ static enum base_status read_bias(struct eng_lower *lower, const struct rnn *rnn
 static enum base_status make_cell(struct eng_lower *lower, const struct rnn *rnn,
                                   uint32_t direction, struct rnn_cell *cell, uint32_t *out_bias)
 {
+    base_assert(direction < rnn->directions);
     const struct eng_node *node = rnn->node;
     const struct eng_attr *clip = eng_node_attr(node, "clip");
     *cell = (struct rnn_cell){
@@ -307,6 +310,7 @@ static enum base_status run_direction(struct eng_lower *lower, const struct rnn 
 static enum base_status output_all(struct eng_lower *lower, const struct rnn *rnn,
                                    const uint32_t *ys)
 {
+    base_assert(rnn->directions == 1 || rnn->directions == 2);
     static const uint32_t to_batch_first[4] = {2, 0, 1, 3};
     struct eng_desc desc = {
         .dtype = rnn->dtype,
@@ -334,6 +338,7 @@ static enum base_status output_all(struct eng_lower *lower, const struct rnn *rn
 static enum base_status output_state(struct eng_lower *lower, const struct rnn *rnn,
                                      uint32_t output, uint32_t *states)
 {
+    base_assert(output == 1 || output == 2);
     static const uint32_t swap[3] = {1, 0, 2};
     struct eng_desc desc = eng_nn_desc3(rnn->dtype, 1, rnn->batch, rnn->hidden);
     uint32_t y;

@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/index_kit.h"
 
+#include "base/check.h"
+
 static enum base_status scatter_fn(struct eng_lower *lower, const struct eng_node *node,
                                    enum eng_scatter_fn *out)
 {
@@ -47,6 +49,7 @@ static enum base_status scatter_inputs(struct eng_lower *lower, const struct eng
 static enum base_status emit_scatter(struct eng_lower *lower, const struct eng_node *node,
                                      const struct eng_scatter *scatter, uint32_t tensors[4])
 {
+    base_assert(eng_lower_desc(lower, tensors[1])->dtype == ENG_I64);
     struct eng_desc desc = *eng_lower_desc(lower, tensors[0]);
     // Nothing to write, or nothing to write to.
     if (scatter->count == 0 || scatter->inner == 0) {
@@ -103,6 +106,7 @@ static enum base_status lower_scatter_nd(struct eng_lower *lower, const struct e
     BASE_TRY(eng_index_rows_fit(lower, node, &data, &index, 0));
     BASE_TRY(eng_index_rows(lower, &data, tensors[1], 0, &tensors[1]));
     uint32_t depth = (uint32_t)index.dims[index.rank - 1];
+    base_assert(depth <= data.rank);
     struct eng_desc wanted = {.dtype = data.dtype, .rank = index.rank - 1 + data.rank - depth};
     for (uint32_t d = 0; d < wanted.rank && d < ENG_RANK_MAX; d++) {
         wanted.dims[d] = d + 1 < index.rank ? index.dims[d] : data.dims[depth + d + 1 - index.rank];

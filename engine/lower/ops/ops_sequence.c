@@ -249,6 +249,7 @@ static enum base_status lower_split_to_sequence(struct eng_lower *lower,
             BASE_TRY(eng_lower_reshape(lower, items[i], &desc, &items[i]));
         }
     }
+    base_assert(part.start[axis] == in.dims[axis]);
     return output_sequence(lower, node, items, count, in.dtype);
 }
 
@@ -256,6 +257,7 @@ static enum base_status lower_split_to_sequence(struct eng_lower *lower,
 static enum base_status widen(struct eng_lower *lower, uint32_t axis, uint32_t *tensor)
 {
     struct eng_desc desc = *eng_lower_desc(lower, *tensor);
+    base_assert(axis <= desc.rank && desc.rank < ENG_RANK_MAX);
     memmove(desc.dims + axis + 1, desc.dims + axis, (desc.rank - axis) * sizeof(desc.dims[0]));
     desc.dims[axis] = 1;
     desc.rank++;
@@ -315,6 +317,7 @@ static enum base_status lower_concat_from_sequence(struct eng_lower *lower,
 static enum base_status map_inputs(struct eng_lower *lower, const struct eng_node *node,
                                    uint32_t at, uint32_t count, struct eng_slot *inputs)
 {
+    base_assert(at < count);
     for (uint32_t i = 0; i < node->input_count; i++) {
         struct eng_slot slot;
         BASE_TRY(eng_lower_slot(lower, node, i, &slot));
@@ -334,6 +337,7 @@ static enum base_status map_inputs(struct eng_lower *lower, const struct eng_nod
 // Element type of an output that got no item: what the body declares.
 static enum eng_dtype declared_dtype(const struct eng_graph *body, uint32_t output)
 {
+    base_assert(output < body->output_count);
     return body->values[body->outputs[output]].desc.dtype;
 }
 

@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@ static enum base_status lower_shape(struct eng_lower *lower, const struct eng_no
     end = end < 0 ? end + rank : end;
     start = start < 0 ? 0 : start > rank ? rank : start;
     end = end < start ? start : end > rank ? rank : end;
+    base_assert(start <= end && end <= rank);
     BASE_TRY(eng_lower_const_ints(lower, desc.dims + start, (uint32_t)(end - start), &out));
     return eng_lower_output(lower, node, 0, out);
 }
@@ -82,6 +85,7 @@ static enum base_status reshape_dims(struct eng_lower *lower, const struct eng_n
                               eng_desc_text(in, from, sizeof(from)),
                               eng_desc_text(out, to, sizeof(to)));
     }
+    base_assert(eng_desc_count(out) == total);
     return BASE_OK;
 }
 
@@ -172,6 +176,7 @@ static enum base_status lower_unsqueeze(struct eng_lower *lower, const struct en
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = is_new[d] ? 1 : in.dims[from++];
     }
+    base_assert(from == in.rank);
     return eng_output_reshaped(lower, node, x, &desc);
 }
 
@@ -294,6 +299,7 @@ static enum base_status lower_expand(struct eng_lower *lower, const struct eng_n
 // Number of elements of Range for integers and for reals; -1: over the limit or not a number.
 static int64_t range_ints_count(int64_t start, int64_t limit, int64_t delta)
 {
+    base_assert(delta != 0);
     if (delta > 0 ? start >= limit : start <= limit) {
         return 0;
     }
@@ -306,6 +312,7 @@ static int64_t range_ints_count(int64_t start, int64_t limit, int64_t delta)
 
 static int64_t range_reals_count(double start, double limit, double delta)
 {
+    base_assert(delta != 0);
     double count = ceil((limit - start) / delta);
     if (!(count <= (double)RANGE_ELEMENTS_MAX)) {
         return -1;
@@ -380,6 +387,7 @@ static enum base_status lower_range(struct eng_lower *lower, const struct eng_no
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "a range of more than %lld elements",
                               (long long)RANGE_ELEMENTS_MAX);
     }
+    base_assert(count <= RANGE_ELEMENTS_MAX);
     struct eng_desc desc = {.dtype = dtype, .rank = 1, .dims = {count}};
     void *data = eng_lower_alloc(lower, (size_t)count * eng_dtype_bytes(dtype));
     if (data == NULL) {

@@ -125,6 +125,7 @@ static int64_t mel_edge(const struct mel *mel, int64_t i)
 // Triangle i rises from edge i to edge i + 1 and falls to edge i + 2.
 static void mel_fill(const struct mel *mel, int64_t rows, double *values)
 {
+    base_assert(rows == mel->dft_length / 2 + 1);
     for (int64_t i = 0; i < mel->bins; i++) {
         int64_t left = mel_edge(mel, i);
         int64_t center = mel_edge(mel, i + 1);
@@ -187,6 +188,8 @@ struct dft {
 static enum base_status dft_matrix(struct eng_lower *lower, const struct eng_node *node,
                                    const struct dft *dft, enum eng_dtype dtype, uint32_t *out)
 {
+    base_assert(dft->parts == 1 || dft->parts == 2);
+    base_assert(dft->results <= dft->length);
     int64_t rows = dft->length * dft->parts;
     int64_t columns = dft->results * 2;
     if (columns > 0 && rows > SIGNAL_ELEMENTS_MAX / columns) {
@@ -224,6 +227,7 @@ static enum base_status emit_dft(struct eng_lower *lower, const struct eng_node 
     uint32_t matrix = ENG_NONE;
     BASE_TRY(eng_lower_plain(lower, x, &x));
     struct eng_desc in = *eng_lower_desc(lower, x);
+    base_assert(in.rank >= 2 && in.dims[in.rank - 1] == dft->parts);
     uint32_t axis = in.rank - 2;
     int64_t outer = eng_dims_product(in.dims, 0, axis);
     struct eng_desc desc = in;

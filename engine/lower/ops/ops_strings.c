@@ -4,6 +4,8 @@
 // from the model: each is checked before memory is taken for it.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Most fields of one StringSplit, empty ones included, and bytes of one StringConcat's result.
@@ -185,7 +187,8 @@ static enum base_status lower_string_split(struct eng_lower *lower, const struct
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < rows; i++) {
-        (void)split_one(&s, (const struct eng_string *)x.data + i, fields + i * most);
+        int64_t found = split_one(&s, (const struct eng_string *)x.data + i, fields + i * most);
+        base_assert(found == counts[i]);
         for (int64_t k = counts[i]; k < most; k++) {
             fields[i * most + k] = (struct eng_string){.at = "", .size = 0};
         }

@@ -269,6 +269,7 @@ static enum base_status resize_dims(struct eng_lower *lower, const struct eng_no
 static bool is_repeat(const struct eng_resize *resize, const struct eng_desc *in,
                       const struct eng_desc *out)
 {
+    base_assert(in->rank == out->rank);
     bool plain = resize->coord == ENG_COORD_ASYMMETRIC && resize->round == ENG_ROUND_FLOOR;
     // The middle of each of a whole number of parts lies strictly within its element.
     bool centered =
@@ -296,6 +297,7 @@ static enum base_status repeat_regions(struct eng_lower *lower, uint32_t x,
     eng_layout_strides(desc, ENG_PLAIN, to);
     struct eng_map map = {.source = x, .rank = 2 * in->rank};
     for (uint32_t d = 0; d < in->rank; d++) {
+        base_assert(desc->dims[d] % in->dims[d] == 0);
         int64_t factor = desc->dims[d] / in->dims[d];
         map.size[2 * d] = in->dims[d];
         map.src_stride[2 * d] = from[d];

@@ -51,6 +51,7 @@ enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *c
     static const char *const usual[3][RNN_ACTIVATIONS_MAX] = {
         {"Tanh", "", ""}, {"Sigmoid", "Tanh", ""}, {"Sigmoid", "Tanh", "Tanh"}};
     const uint32_t per_direction = (uint32_t)cell->kind + 1;
+    base_assert(per_direction <= RNN_ACTIVATIONS_MAX);
     const struct eng_attr *names = eng_node_attr(cell->node, "activations");
     uint32_t alpha_count;
     uint32_t beta_count;
@@ -99,6 +100,7 @@ enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *c
 static enum base_status activate(struct eng_lower *lower, const struct rnn_cell *cell,
                                  uint32_t which, uint32_t x, uint32_t *out)
 {
+    base_assert(which <= (uint32_t)cell->kind);
     const struct rnn_activation *f = &cell->activations[which];
     if (f->is_affine) {
         BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)f->alpha, &x));
@@ -117,6 +119,7 @@ static enum base_status activate(struct eng_lower *lower, const struct rnn_cell 
 static enum base_status gate(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t x,
                              uint32_t which, uint32_t *out)
 {
+    base_assert(which < cell->gates);
     return eng_nn_part(lower, x, (struct eng_part){1, which * cell->hidden, cell->hidden}, out);
 }
 
@@ -267,6 +270,7 @@ static enum base_status step_lstm(struct eng_lower *lower, const struct rnn_cell
 enum base_status eng_rnn_step(struct eng_lower *lower, const struct rnn_cell *cell,
                               uint32_t projected, uint32_t *h, uint32_t *c)
 {
+    base_assert(eng_lower_desc(lower, projected)->dims[1] == cell->gates * cell->hidden);
     switch (cell->kind) {
     case RNN_LSTM:
         return step_lstm(lower, cell, projected, h, c);
