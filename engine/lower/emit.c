@@ -9,33 +9,47 @@
 
 #include <string.h>
 
-enum base_status eng_emit_command(struct eng_lower *lower, enum eng_atomic op,
-                                  const uint32_t *inputs, uint32_t input_count,
-                                  const uint32_t *outputs, uint32_t output_count,
-                                  struct eng_command **out)
+enum base_status eng_emit_command(struct eng_lower *lower, const struct eng_command *command)
 {
-    base_assert((unsigned)op < ENG_OP_COUNT);
-    base_assert(output_count > 0);
-    struct eng_command *command;
-    BASE_TRY(eng_program_command(lower->program, op, input_count, output_count, &command));
-    command->node = lower->node_index;
-    bool foldable = op != ENG_OP_RANDOM || lower->closed;
-    for (uint32_t i = 0; i < input_count; i++) {
-        command->inputs[i] = inputs[i];
+    base_assert((unsigned)command->op < ENG_OP_COUNT);
+    base_assert(command->output_count > 0);
+    struct eng_command *made;
+    BASE_TRY(eng_program_command(lower->program, command->op, command->input_count,
+                                 command->output_count, &made));
+    uint32_t *inputs = made->inputs;
+    uint32_t *outputs = made->outputs;
+    *made = *command;
+    made->node = lower->node_index;
+    made->inputs = inputs;
+    made->outputs = outputs;
+    bool foldable = command->op != ENG_OP_RANDOM || lower->closed;
+    for (uint32_t i = 0; i < command->input_count; i++) {
+        inputs[i] = command->inputs[i];
         if (inputs[i] != ENG_NONE) {
             base_assert(tensor_of(lower, inputs[i])->kind != ENG_VIRTUAL);
             foldable = foldable && lower->notes[inputs[i]].foldable;
         }
     }
-    for (uint32_t i = 0; i < output_count; i++) {
-        command->outputs[i] = outputs[i];
+    for (uint32_t i = 0; i < command->output_count; i++) {
+        outputs[i] = command->outputs[i];
         if (outputs[i] != ENG_NONE) {
             lower->notes[outputs[i]].producer = lower->program->command_count - 1;
             lower->notes[outputs[i]].foldable = foldable;
         }
     }
-    *out = command;
     return BASE_OK;
+}
+
+// A command of one dense operand and one result, its parameters filled in.
+static enum base_status emit_dense(struct eng_lower *lower, struct eng_command *command,
+                                   uint32_t real, uint32_t *out)
+{
+    base_assert(tensor_of(lower, *out)->kind == ENG_TEMP);
+    command->inputs = &real;
+    command->input_count = 1;
+    command->outputs = out;
+    command->output_count = 1;
+    return eng_emit_command(lower, command);
 }
 
 // Real in the layout that costs least, for commands that keep it.
@@ -46,22 +60,20 @@ static enum base_status dense(struct eng_lower *lower, uint32_t x, uint32_t *out
     return eng_lower_as(lower, x, *out_layout, true, out);
 }
 
-enum base_status eng_emit_unary(struct eng_lower *lower, enum eng_unary_fn fn, float alpha,
-                                float beta, uint32_t x, uint32_t *out)
+enum base_status eng_emit_unary(struct eng_lower *lower, const struct eng_unary *unary, uint32_t x,
+                                uint32_t *out)
 {
-    base_assert((unsigned)fn < ENG_UNARY_COUNT);
+    base_assert((unsigned)unary->fn < ENG_UNARY_COUNT);
     struct eng_desc desc = *eng_lower_desc(lower, x);
     enum eng_layout layout;
     uint32_t real;
     BASE_TRY(dense(lower, x, &real, &layout));
-    if (fn == ENG_IS_NAN || fn == ENG_IS_INF) {
+    if (unary->fn == ENG_IS_NAN || unary->fn == ENG_IS_INF) {
         desc.dtype = ENG_BOOL;
     }
-    struct eng_command *command;
+    struct eng_command command = {.op = ENG_OP_UNARY, .u.unary = *unary};
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
-    BASE_TRY(eng_emit_command(lower, ENG_OP_UNARY, &real, 1, out, 1, &command));
-    command->u.unary = (struct eng_unary){fn, alpha, beta};
-    return BASE_OK;
+    return emit_dense(lower, &command, real, out);
 }
 
 enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x, enum eng_dtype to,
@@ -76,9 +88,9 @@ enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x, enum eng_dty
     uint32_t real;
     BASE_TRY(dense(lower, x, &real, &layout));
     desc.dtype = to;
-    struct eng_command *command;
+    struct eng_command command = {.op = ENG_OP_CAST};
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
-    return eng_emit_command(lower, ENG_OP_CAST, &real, 1, out, 1, &command);
+    return emit_dense(lower, &command, real, out);
 }
 
 // --- over some axes
@@ -181,52 +193,70 @@ static enum base_status move_last(struct eng_lower *lower, uint32_t x, uint32_t 
     return eng_lower_transpose(lower, x, perm, out);
 }
 
-enum base_status eng_emit_reduce(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
-                                 const uint32_t *axes, uint32_t count, bool keep_dims,
-                                 uint32_t *out)
+// The same elements in another shape: reduced over dims of size 1 by a function that leaves a
+// number alone what it is.
+static bool reduces_nothing(const struct eng_reduction *reduction, const struct eng_desc *from,
+                            const struct eng_desc *to)
 {
-    base_assert((unsigned)fn < ENG_REDUCE_COUNT);
+    return reduction->fn <= ENG_REDUCE_PROD && eng_desc_count(to) == eng_desc_count(from) &&
+           eng_desc_count(from) > 0;
+}
+
+// The operand in PLAIN, what is reduced of it in the middle of three.
+static enum base_status reduce_plain(struct eng_lower *lower, uint32_t x, uint32_t marked,
+                                     struct span3 *span, uint32_t *out)
+{
     const struct eng_desc desc = *eng_lower_desc(lower, x);
-    uint32_t marked = mark_axes(axes, count);
+    uint32_t from = x;
+    BASE_TRY(eng_lower_plain(lower, x, &from));
+    if (!adjacent(&desc, ENG_PLAIN, marked, span)) {
+        BASE_TRY(move_last(lower, from, marked, &from));
+        *span = (struct span3){1, 1, 1};
+        for (uint32_t d = 0; d < desc.rank; d++) {
+            *((marked & 1u << d) != 0 ? &span->n : &span->outer) *= desc.dims[d];
+        }
+    }
+    return eng_lower_as(lower, from, ENG_PLAIN, true, out);
+}
+
+enum base_status eng_emit_reduce(struct eng_lower *lower, const struct eng_reduction *reduction,
+                                 uint32_t x, uint32_t *out)
+{
+    base_assert((unsigned)reduction->fn < ENG_REDUCE_COUNT);
+    const struct eng_desc desc = *eng_lower_desc(lower, x);
+    uint32_t marked = mark_axes(reduction->axes, reduction->axis_count);
     struct eng_desc reduced;
-    reduced_desc(&desc, marked, keep_dims, &reduced);
+    reduced_desc(&desc, marked, reduction->keep_dims, &reduced);
     struct span3 span;
     enum eng_layout layout = ENG_PLAIN;
     uint32_t real;
-    if (fn <= ENG_REDUCE_PROD && eng_desc_count(&reduced) == eng_desc_count(&desc) &&
-        eng_desc_count(&desc) > 0) {
-        return eng_lower_reshape(lower, x, &reduced, out); // over dims of size 1
+    if (reduces_nothing(reduction, &desc, &reduced)) {
+        return eng_lower_reshape(lower, x, &reduced, out);
     }
     if (eng_lower_natural(lower, x) == ENG_CHANNELS_LAST &&
-        reduces_in_place(&desc, marked, keep_dims, &layout, &span)) {
+        reduces_in_place(&desc, marked, reduction->keep_dims, &layout, &span)) {
         BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, true, &real));
     } else {
         layout = ENG_PLAIN;
-        uint32_t from = x;
-        BASE_TRY(eng_lower_plain(lower, x, &from));
-        if (!adjacent(&desc, ENG_PLAIN, marked, &span)) {
-            BASE_TRY(move_last(lower, from, marked, &from));
-            span = (struct span3){eng_desc_count(&reduced), 1, 1};
-            for (uint32_t i = 0; i < count; i++) {
-                span.n *= desc.dims[axes[i]];
-            }
-        }
-        BASE_TRY(eng_lower_as(lower, from, ENG_PLAIN, true, &real));
+        BASE_TRY(reduce_plain(lower, x, marked, &span, &real));
     }
-    struct eng_command *command;
+    base_assert(span.outer * span.inner == eng_desc_count(&reduced));
+    struct eng_command command = {
+        .op = ENG_OP_REDUCE,
+        .u.reduce = {reduction->fn, span.outer, span.n, span.inner},
+    };
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &reduced, out));
-    BASE_TRY(eng_emit_command(lower, ENG_OP_REDUCE, &real, 1, out, 1, &command));
-    command->u.reduce = (struct eng_reduce){fn, span.outer, span.n, span.inner};
-    return BASE_OK;
+    return emit_dense(lower, &command, real, out);
 }
 
 enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
-                                  uint32_t axis_begin, uint32_t axis_end, uint32_t *out)
+                                  struct eng_axis_range axes, uint32_t *out)
 {
-    base_assert(axis_begin <= axis_end);
+    base_assert(axes.begin <= axes.end);
     const struct eng_desc desc = *eng_lower_desc(lower, x);
+    base_assert(axes.end <= desc.rank);
     uint32_t marked = 0;
-    for (uint32_t d = axis_begin; d < axis_end && d < desc.rank; d++) {
+    for (uint32_t d = axes.begin; d < axes.end; d++) {
         marked |= 1u << d;
     }
     struct span3 span;
@@ -237,11 +267,12 @@ enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
     (void)adjacent(&desc, layout, marked, &span); // a range of axes is always adjacent in PLAIN
     uint32_t real;
     BASE_TRY(eng_lower_as(lower, x, layout, true, &real));
-    struct eng_command *command;
+    struct eng_command command = {
+        .op = ENG_OP_SOFTMAX,
+        .u.softmax = {log, span.outer, span.n, span.inner},
+    };
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
-    BASE_TRY(eng_emit_command(lower, ENG_OP_SOFTMAX, &real, 1, out, 1, &command));
-    command->u.softmax = (struct eng_softmax){log, span.outer, span.n, span.inner};
-    return BASE_OK;
+    return emit_dense(lower, &command, real, out);
 }
 
 // --- gather and everything else
@@ -273,11 +304,16 @@ enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data, uint32_
     uint32_t inputs[2];
     BASE_TRY(eng_lower_as(lower, data, ENG_PLAIN, false, &inputs[0]));
     BASE_TRY(eng_lower_as(lower, indices, ENG_PLAIN, false, &inputs[1]));
-    struct eng_command *command;
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &to, out));
-    BASE_TRY(eng_emit_command(lower, ENG_OP_GATHER, inputs, 2, out, 1, &command));
-    command->u.gather = gather;
-    return BASE_OK;
+    const struct eng_command command = {
+        .op = ENG_OP_GATHER,
+        .inputs = inputs,
+        .input_count = 2,
+        .outputs = out,
+        .output_count = 1,
+        .u.gather = gather,
+    };
+    return eng_emit_command(lower, &command);
 }
 
 // What a command points at is copied: handlers fill it in on their stack.
@@ -295,38 +331,44 @@ static enum base_status keep_parameters(struct eng_lower *lower, struct eng_comm
     return copy == NULL ? BASE_ERR_NOMEM : BASE_OK;
 }
 
-enum base_status eng_emit(struct eng_lower *lower, const struct eng_command *command,
-                          const uint32_t *inputs, uint32_t input_count,
-                          const struct eng_desc *out_descs, uint32_t output_count, uint32_t *out)
+// The epilogue of a product or convolution as it is emitted: the bias its inputs have, no more.
+static void bare_epilogue(struct eng_command *command)
 {
-    uint32_t *real = base_arena_alloc(lower->arena, ((size_t)input_count + 1) * sizeof(uint32_t));
-    if (real == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    for (uint32_t i = 0; i < input_count; i++) {
-        real[i] = ENG_NONE;
-        if (inputs[i] != ENG_NONE) {
-            BASE_TRY(eng_lower_as(lower, inputs[i], ENG_PLAIN, false, &real[i]));
-        }
-    }
-    for (uint32_t i = 0; i < output_count; i++) {
-        BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &out_descs[i], &out[i]));
-    }
-    struct eng_command *made;
-    BASE_TRY(eng_emit_command(lower, command->op, real, input_count, out, output_count, &made));
-    made->box = command->box;
-    memcpy(made->views, command->views, sizeof(made->views));
-    made->u = command->u;
     struct eng_epilogue *epilogue = NULL;
-    if (made->op == ENG_OP_MATMUL) {
-        epilogue = &made->u.matmul.epilogue;
-    } else if (made->op == ENG_OP_CONV || made->op == ENG_OP_CONV_TRANSPOSE ||
-               made->op == ENG_OP_CONV_GRAD_INPUT || made->op == ENG_OP_CONV_GRAD_WEIGHT) {
-        epilogue = &made->u.conv.epilogue;
+    if (command->op == ENG_OP_MATMUL) {
+        epilogue = &command->u.matmul.epilogue;
+    } else if (command->op == ENG_OP_CONV || command->op == ENG_OP_CONV_TRANSPOSE ||
+               command->op == ENG_OP_CONV_GRAD_INPUT || command->op == ENG_OP_CONV_GRAD_WEIGHT) {
+        epilogue = &command->u.conv.epilogue;
     }
     if (epilogue != NULL) {
-        *epilogue = (struct eng_epilogue){.bias = input_count > 2 ? real[2] : ENG_NONE,
-                                          .residual = ENG_NONE};
+        *epilogue = (struct eng_epilogue){
+            .bias = command->input_count > 2 ? command->inputs[2] : ENG_NONE,
+            .residual = ENG_NONE,
+        };
     }
-    return keep_parameters(lower, made);
+}
+
+enum base_status eng_emit(struct eng_lower *lower, const struct eng_command *command,
+                          const struct eng_desc *out_descs, uint32_t *out)
+{
+    struct eng_command made = *command;
+    made.outputs = out;
+    made.inputs =
+        base_arena_alloc(lower->arena, ((size_t)command->input_count + 1) * sizeof(uint32_t));
+    if (made.inputs == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < command->input_count; i++) {
+        made.inputs[i] = ENG_NONE;
+        if (command->inputs[i] != ENG_NONE) {
+            BASE_TRY(eng_lower_as(lower, command->inputs[i], ENG_PLAIN, false, &made.inputs[i]));
+        }
+    }
+    for (uint32_t i = 0; i < command->output_count; i++) {
+        BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &out_descs[i], &out[i]));
+    }
+    bare_epilogue(&made);
+    BASE_TRY(keep_parameters(lower, &made));
+    return eng_emit_command(lower, &made);
 }

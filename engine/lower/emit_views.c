@@ -130,41 +130,43 @@ static void view_of(const struct eng_wide *operand, const struct eng_box *box, s
     }
 }
 
-static enum base_status emit_views(struct eng_lower *lower, enum eng_atomic op,
-                                   const uint32_t *tensors, uint32_t count, const struct target *to,
-                                   uint32_t *out, struct eng_command **out_command)
+// Emits `command`, whose inputs are operands as handlers have them and whose parameters are set.
+static enum base_status emit_views(struct eng_lower *lower, struct eng_command *command,
+                                   const struct target *to, uint32_t *out)
 {
+    const uint32_t count = command->input_count;
     base_assert(count <= OPERANDS_MAX);
     struct eng_wide operands[OPERANDS_MAX];
-    struct eng_box box = {.rank = 1, .size = {0}};
     uint32_t sources[OPERANDS_MAX];
+    command->box = (struct eng_box){.rank = 1, .size = {0}};
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < count; i++) {
-            BASE_TRY(operand(lower, tensors[i], to, pass == 0, &operands[i]));
+            BASE_TRY(operand(lower, command->inputs[i], to, pass == 0, &operands[i]));
             sources[i] = operands[i].source;
         }
-        if (to->count == 0 || common_box(operands, count, to->count, &box)) {
+        if (to->count == 0 || common_box(operands, count, to->count, &command->box)) {
             break;
         }
         base_check(pass == 0); // dims of real operands are dims of the result
     }
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, to->layout, &to->desc, out));
-    BASE_TRY(eng_emit_command(lower, op, sources, count, out, 1, out_command));
-    (*out_command)->box = box;
     for (uint32_t i = 0; to->count > 0 && i < count; i++) {
-        view_of(&operands[i], &box, &(*out_command)->views[i]);
+        view_of(&operands[i], &command->box, &command->views[i]);
     }
-    return BASE_OK;
+    command->inputs = sources;
+    command->outputs = out;
+    command->output_count = 1;
+    return eng_emit_command(lower, command);
 }
 
 // Shape, count and layout of an elementwise result.
-static enum base_status target_of(struct eng_lower *lower, const struct eng_node *node,
-                                  const uint32_t *tensors, uint32_t count, struct target *out)
+static enum base_status target_of(struct eng_lower *lower, const uint32_t *tensors, uint32_t count,
+                                  struct target *out)
 {
-    BASE_TRY(eng_lower_broadcast(lower, node, tensors, count, &out->desc));
+    BASE_TRY(eng_lower_broadcast(lower, lower->node, tensors, count, &out->desc));
     enum base_status status = eng_desc_check(&out->desc, &out->count);
     if (status != BASE_OK) {
-        return eng_lower_fail(lower, node, status, "too large a result");
+        return eng_lower_fail(lower, lower->node, status, "too large a result");
     }
     out->layout = ENG_PLAIN;
     for (uint32_t i = 0; i < count; i++) {
@@ -176,43 +178,43 @@ static enum base_status target_of(struct eng_lower *lower, const struct eng_node
     return BASE_OK;
 }
 
-enum base_status eng_emit_binary(struct eng_lower *lower, const struct eng_node *node,
-                                 enum eng_binary_fn fn, uint32_t a, uint32_t b, uint32_t *out)
+enum base_status eng_emit_binary(struct eng_lower *lower, enum eng_binary_fn fn, uint32_t a,
+                                 uint32_t b, uint32_t *out)
 {
     base_assert((unsigned)fn < ENG_BINARY_COUNT);
-    const uint32_t tensors[2] = {a, b};
+    uint32_t tensors[2] = {a, b};
     struct target to;
     if (eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "operands of types %s and %s",
+        return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID, "operands of types %s and %s",
                               eng_dtype_name(eng_lower_desc(lower, a)->dtype),
                               eng_dtype_name(eng_lower_desc(lower, b)->dtype));
     }
-    BASE_TRY(target_of(lower, node, tensors, 2, &to));
+    BASE_TRY(target_of(lower, tensors, 2, &to));
     if (fn >= ENG_EQUAL && fn <= ENG_GREATER_EQUAL) {
         to.desc.dtype = ENG_BOOL;
     }
-    struct eng_command *command;
-    BASE_TRY(emit_views(lower, ENG_OP_BINARY, tensors, 2, &to, out, &command));
-    command->u.binary.fn = fn;
-    return BASE_OK;
+    struct eng_command command = {
+        .op = ENG_OP_BINARY, .inputs = tensors, .input_count = 2, .u.binary.fn = fn};
+    return emit_views(lower, &command, &to, out);
 }
 
-enum base_status eng_emit_select(struct eng_lower *lower, const struct eng_node *node,
-                                 uint32_t cond, uint32_t a, uint32_t b, uint32_t *out)
+enum base_status eng_emit_select(struct eng_lower *lower, uint32_t cond, uint32_t a, uint32_t b,
+                                 uint32_t *out)
 {
-    const uint32_t tensors[3] = {cond, a, b};
+    uint32_t tensors[3] = {cond, a, b};
     struct target to;
     if (eng_lower_desc(lower, cond)->dtype != ENG_BOOL ||
         eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "a choice by %s between %s and %s",
+        return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
+                              "a choice by %s between %s and %s",
                               eng_dtype_name(eng_lower_desc(lower, cond)->dtype),
                               eng_dtype_name(eng_lower_desc(lower, a)->dtype),
                               eng_dtype_name(eng_lower_desc(lower, b)->dtype));
     }
-    BASE_TRY(target_of(lower, node, tensors, 3, &to));
+    BASE_TRY(target_of(lower, tensors, 3, &to));
     to.desc.dtype = eng_lower_desc(lower, a)->dtype;
-    struct eng_command *command;
-    return emit_views(lower, ENG_OP_SELECT, tensors, 3, &to, out, &command);
+    struct eng_command command = {.op = ENG_OP_SELECT, .inputs = tensors, .input_count = 3};
+    return emit_views(lower, &command, &to, out);
 }
 
 // --- products
@@ -267,11 +269,11 @@ static bool strides_in_source(const struct eng_tensor *tensor, int64_t strides[E
     return (row || col) && !spread;
 }
 
-static enum base_status matrix_of(struct eng_lower *lower, uint32_t tensor, bool transposed,
-                                  bool in_place, struct matrix *out)
+static enum base_status matrix_of(struct eng_lower *lower, struct eng_factor factor, bool in_place,
+                                  struct matrix *out)
 {
     uint32_t plain;
-    BASE_TRY(eng_lower_plain(lower, tensor, &plain));
+    BASE_TRY(eng_lower_plain(lower, factor.tensor, &plain));
     int64_t strides[ENG_RANK_MAX];
     const struct eng_tensor *t = tensor_of(lower, plain);
     *out = (struct matrix){.tensor = plain};
@@ -284,8 +286,8 @@ static enum base_status matrix_of(struct eng_lower *lower, uint32_t tensor, bool
         eng_layout_strides(&t->desc, ENG_PLAIN, strides);
     }
     uint32_t last = t->desc.rank - 1;
-    uint32_t row = transposed ? last : last - 1;
-    uint32_t col = transposed ? last - 1 : last;
+    uint32_t row = factor.transposed ? last : last - 1;
+    uint32_t col = factor.transposed ? last - 1 : last;
     out->batch_rank = t->desc.rank - 2;
     memcpy(out->sizes, t->desc.dims, out->batch_rank * sizeof(int64_t));
     memcpy(out->batch, strides, out->batch_rank * sizeof(int64_t));
@@ -337,12 +339,11 @@ static uint32_t batch_dims(const struct eng_desc *desc, struct matrix *a, const 
     return count;
 }
 
-static enum base_status matmul_desc(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t a, bool trans_a, uint32_t b, bool trans_b,
-                                    struct eng_desc *out)
+static enum base_status matmul_desc(struct eng_lower *lower, struct eng_factor a,
+                                    struct eng_factor b, struct eng_desc *out)
 {
-    const struct eng_desc *da = eng_lower_desc(lower, a);
-    const struct eng_desc *db = eng_lower_desc(lower, b);
+    const struct eng_desc *da = eng_lower_desc(lower, a.tensor);
+    const struct eng_desc *db = eng_lower_desc(lower, b.tensor);
     char text[2][64];
     uint32_t rank = da->rank > db->rank ? da->rank : db->rank;
     bool fits = da->rank >= 2 && db->rank >= 2 && da->dtype == db->dtype;
@@ -354,73 +355,83 @@ static enum base_status matmul_desc(struct eng_lower *lower, const struct eng_no
         out->dims[d] = x == 1 ? y : x;
     }
     if (fits) {
-        int64_t ka = da->dims[da->rank - (trans_a ? 2 : 1)];
-        int64_t kb = db->dims[db->rank - (trans_b ? 1 : 2)];
-        out->dims[rank - 2] = da->dims[da->rank - (trans_a ? 1 : 2)];
-        out->dims[rank - 1] = db->dims[db->rank - (trans_b ? 2 : 1)];
+        int64_t ka = da->dims[da->rank - (a.transposed ? 2 : 1)];
+        int64_t kb = db->dims[db->rank - (b.transposed ? 1 : 2)];
+        out->dims[rank - 2] = da->dims[da->rank - (a.transposed ? 1 : 2)];
+        out->dims[rank - 1] = db->dims[db->rank - (b.transposed ? 2 : 1)];
         fits = ka == kb;
     }
     if (!fits) {
         return eng_lower_fail(
-            lower, node, BASE_ERR_INVALID, "no product of %s%s and %s%s",
-            eng_desc_text(da, text[0], sizeof(text[0])), trans_a ? " transposed" : "",
-            eng_desc_text(db, text[1], sizeof(text[1])), trans_b ? " transposed" : "");
+            lower, lower->node, BASE_ERR_INVALID, "no product of %s%s and %s%s",
+            eng_desc_text(da, text[0], sizeof(text[0])), a.transposed ? " transposed" : "",
+            eng_desc_text(db, text[1], sizeof(text[1])), b.transposed ? " transposed" : "");
     }
     return BASE_OK;
 }
 
-// An operand over all batch dims of the result, dense, so that they fuse.
-static enum base_status spread(struct eng_lower *lower, uint32_t tensor, const struct eng_desc *out,
-                               bool transposed, struct matrix *matrix)
+// A factor over all batch dims of the result, dense, so that they fuse.
+static enum base_status spread(struct eng_lower *lower, struct eng_factor factor,
+                               const struct eng_desc *out, struct matrix *matrix)
 {
     struct eng_desc desc = *out;
-    const struct eng_desc *own = eng_lower_desc(lower, tensor);
+    const struct eng_desc *own = eng_lower_desc(lower, factor.tensor);
     memcpy(&desc.dims[desc.rank - 2], &own->dims[own->rank - 2], 2 * sizeof(int64_t));
-    uint32_t full;
-    BASE_TRY(eng_lower_expand(lower, tensor, &desc, &full));
-    return matrix_of(lower, full, transposed, false, matrix);
+    BASE_TRY(eng_lower_expand(lower, factor.tensor, &desc, &factor.tensor));
+    return matrix_of(lower, factor, false, matrix);
 }
 
-enum base_status eng_emit_matmul(struct eng_lower *lower, const struct eng_node *node, uint32_t a,
-                                 bool trans_a, uint32_t b, bool trans_b, float alpha, uint32_t *out)
+// Box and views of the product: `batch` dims that both step through, rows, columns, sum.
+static void product_views(const struct matrix *a, const struct matrix *b,
+                          const struct batch_dim *dims, uint32_t batch, struct eng_command *command)
 {
-    struct eng_desc desc;
-    BASE_TRY(matmul_desc(lower, node, a, trans_a, b, trans_b, &desc));
-    struct matrix ma;
-    struct matrix mb;
-    BASE_TRY(matrix_of(lower, a, trans_a, true, &ma));
-    BASE_TRY(matrix_of(lower, b, trans_b, true, &mb));
-    struct batch_dim dims[ENG_RANK_MAX];
-    uint32_t batch = batch_dims(&desc, &ma, &mb, dims);
-    if (batch > ENG_RANK_MAX - 3) {
-        BASE_TRY(spread(lower, a, &desc, trans_a, &ma));
-        BASE_TRY(spread(lower, b, &desc, trans_b, &mb));
-        batch = batch_dims(&desc, &ma, &mb, dims);
-    }
-    struct eng_command *command;
-    const uint32_t inputs[2] = {ma.tensor, mb.tensor};
     base_assert(batch <= ENG_RANK_MAX - 3);
-    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &desc, out));
-    BASE_TRY(eng_emit_command(lower, ENG_OP_MATMUL, inputs, 2, out, 1, &command));
+    base_assert(a->cols == b->rows);
     command->box.rank = batch + 3;
     for (uint32_t d = 0; d < batch; d++) {
         command->box.size[d] = dims[d].size;
         command->views[0].stride[d] = dims[d].a;
         command->views[1].stride[d] = dims[d].b;
     }
-    command->box.size[batch] = ma.rows;
-    command->box.size[batch + 1] = mb.cols;
-    command->box.size[batch + 2] = ma.cols;
-    command->views[0].offset = ma.offset;
-    command->views[0].stride[batch] = ma.row_stride;
-    command->views[0].stride[batch + 2] = ma.col_stride;
-    command->views[1].offset = mb.offset;
-    command->views[1].stride[batch + 1] = mb.col_stride;
-    command->views[1].stride[batch + 2] = mb.row_stride;
-    command->u.matmul = (struct eng_matmul){
-        .batch_rank = batch,
-        .alpha = alpha,
-        .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE},
+    command->box.size[batch] = a->rows;
+    command->box.size[batch + 1] = b->cols;
+    command->box.size[batch + 2] = a->cols;
+    command->views[0].offset = a->offset;
+    command->views[0].stride[batch] = a->row_stride;
+    command->views[0].stride[batch + 2] = a->col_stride;
+    command->views[1].offset = b->offset;
+    command->views[1].stride[batch + 1] = b->col_stride;
+    command->views[1].stride[batch + 2] = b->row_stride;
+}
+
+enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor a, struct eng_factor b,
+                                 float alpha, uint32_t *out)
+{
+    struct eng_desc desc;
+    BASE_TRY(matmul_desc(lower, a, b, &desc));
+    struct matrix ma;
+    struct matrix mb;
+    BASE_TRY(matrix_of(lower, a, true, &ma));
+    BASE_TRY(matrix_of(lower, b, true, &mb));
+    struct batch_dim dims[ENG_RANK_MAX];
+    uint32_t batch = batch_dims(&desc, &ma, &mb, dims);
+    if (batch > ENG_RANK_MAX - 3) {
+        BASE_TRY(spread(lower, a, &desc, &ma));
+        BASE_TRY(spread(lower, b, &desc, &mb));
+        batch = batch_dims(&desc, &ma, &mb, dims);
+    }
+    uint32_t inputs[2] = {ma.tensor, mb.tensor};
+    struct eng_command command = {
+        .op = ENG_OP_MATMUL,
+        .inputs = inputs,
+        .input_count = 2,
+        .outputs = out,
+        .output_count = 1,
+        .u.matmul = {.batch_rank = batch,
+                     .alpha = alpha,
+                     .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}},
     };
-    return BASE_OK;
+    product_views(&ma, &mb, dims, batch, &command);
+    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_PLAIN, &desc, out));
+    return eng_emit_command(lower, &command);
 }

@@ -29,9 +29,8 @@ static bool window_count(const struct window *window, int64_t *out)
     return true;
 }
 
-static enum base_status conv_desc(struct eng_lower *lower, const struct eng_node *node,
-                                  const struct eng_conv *conv, uint32_t x, uint32_t w,
-                                  struct eng_desc *out)
+static enum base_status conv_desc(struct eng_lower *lower, const struct eng_conv *conv, uint32_t x,
+                                  uint32_t w, struct eng_desc *out)
 {
     const struct eng_desc *in = eng_lower_desc(lower, x);
     const struct eng_desc *weight = eng_lower_desc(lower, w);
@@ -49,7 +48,7 @@ static enum base_status conv_desc(struct eng_lower *lower, const struct eng_node
         fits = weight->dims[s + 2] == conv->kernel[s] && window_count(&window, &out->dims[s + 2]);
     }
     if (!fits) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+        return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
                               "weights %s do not fit input %s in %" PRId64 " groups",
                               eng_desc_text(weight, text[0], sizeof(text[0])),
                               eng_desc_text(in, text[1], sizeof(text[1])), conv->groups);
@@ -57,66 +56,97 @@ static enum base_status conv_desc(struct eng_lower *lower, const struct eng_node
     return BASE_OK;
 }
 
-enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_node *node,
-                               const struct eng_conv *conv, uint32_t x, uint32_t w, uint32_t bias,
-                               uint32_t *out)
+// A bias for each of the channels, PLAIN; ENG_NONE: none.
+static enum base_status conv_bias(struct eng_lower *lower, uint32_t bias,
+                                  const struct eng_desc *result, uint32_t *out)
+{
+    *out = ENG_NONE;
+    if (bias == ENG_NONE) {
+        return BASE_OK;
+    }
+    if (eng_desc_count(eng_lower_desc(lower, bias)) != result->dims[1] ||
+        eng_lower_desc(lower, bias)->dtype != result->dtype) {
+        return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
+                              "bias does not fit %" PRId64 " channels", result->dims[1]);
+    }
+    return eng_lower_as(lower, bias, ENG_PLAIN, false, out);
+}
+
+enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_conv *conv, uint32_t x,
+                               uint32_t w, uint32_t *out)
 {
     base_assert(x != ENG_NONE && w != ENG_NONE);
     struct eng_desc desc;
-    BASE_TRY(conv_desc(lower, node, conv, x, w, &desc));
-    uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
+    BASE_TRY(conv_desc(lower, conv, x, w, &desc));
+    uint32_t inputs[3];
     BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &inputs[0]));
     BASE_TRY(eng_lower_as(lower, w, ENG_PLAIN, false, &inputs[1]));
-    if (bias != ENG_NONE) {
-        if (eng_desc_count(eng_lower_desc(lower, bias)) != desc.dims[1] ||
-            eng_lower_desc(lower, bias)->dtype != desc.dtype) {
-            return eng_lower_fail(lower, node, BASE_ERR_INVALID,
-                                  "bias does not fit %" PRId64 " channels", desc.dims[1]);
-        }
-        BASE_TRY(eng_lower_as(lower, bias, ENG_PLAIN, false, &inputs[2]));
-    }
-    struct eng_command *command;
+    BASE_TRY(conv_bias(lower, conv->epilogue.bias, &desc, &inputs[2]));
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, out));
-    BASE_TRY(
-        eng_emit_command(lower, ENG_OP_CONV, inputs, bias == ENG_NONE ? 2 : 3, out, 1, &command));
-    command->u.conv = *conv;
-    command->u.conv.epilogue = (struct eng_epilogue){.bias = inputs[2], .residual = ENG_NONE};
-    return BASE_OK;
+    struct eng_command command = {
+        .op = ENG_OP_CONV,
+        .inputs = inputs,
+        .input_count = inputs[2] == ENG_NONE ? 2 : 3,
+        .outputs = out,
+        .output_count = 1,
+        .u.conv = *conv,
+    };
+    command.u.conv.epilogue = (struct eng_epilogue){.bias = inputs[2], .residual = ENG_NONE};
+    return eng_emit_command(lower, &command);
 }
 
-enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_node *node,
-                               const struct eng_pool *pool, const int64_t *out_spatial, uint32_t x,
-                               uint32_t *out, uint32_t *out_indices)
+// Shape of a pool's result; refuses windows that cannot be.
+static enum base_status pool_desc(struct eng_lower *lower, const struct eng_pool *pool,
+                                  const int64_t *out_spatial, uint32_t x, struct eng_desc *out)
 {
     base_assert(x != ENG_NONE);
-    struct eng_desc desc = *eng_lower_desc(lower, x);
-    if (pool->spatial < 1 || pool->spatial > ENG_SPATIAL_MAX || desc.rank != pool->spatial + 2) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u spatial dims on rank %u",
-                              pool->spatial, desc.rank);
+    *out = *eng_lower_desc(lower, x);
+    if (pool->spatial < 1 || pool->spatial > ENG_SPATIAL_MAX || out->rank != pool->spatial + 2) {
+        return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID, "%u spatial dims on rank %u",
+                              pool->spatial, out->rank);
     }
     for (uint32_t s = 0; s < pool->spatial; s++) {
         if (pool->kernel[s] < 1 || pool->stride[s] < 1 || pool->dilation[s] < 1 ||
             out_spatial[s] < 0) {
-            return eng_lower_fail(lower, node, BASE_ERR_INVALID, "an impossible window on dim %u",
-                                  s);
+            return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
+                                  "an impossible window on dim %u", s);
         }
-        desc.dims[s + 2] = out_spatial[s];
-    }
-    uint32_t input;
-    uint32_t outputs[2];
-    BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &input));
-    BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, &outputs[0]));
-    if (out_indices != NULL) {
-        desc.dtype = ENG_I64;
-        BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, &outputs[1]));
-    }
-    struct eng_command *command;
-    BASE_TRY(eng_emit_command(lower, ENG_OP_POOL, &input, 1, outputs, out_indices == NULL ? 1 : 2,
-                              &command));
-    command->u.pool = *pool;
-    *out = outputs[0];
-    if (out_indices != NULL) {
-        *out_indices = outputs[1];
+        out->dims[s + 2] = out_spatial[s];
     }
     return BASE_OK;
+}
+
+// The pool of `x` with one output, or two: out[1] then are positions.
+static enum base_status emit_pool(struct eng_lower *lower, struct eng_command *command, uint32_t x,
+                                  struct eng_desc *desc, uint32_t *out)
+{
+    uint32_t input;
+    BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &input));
+    for (uint32_t i = 0; i < command->output_count; i++) {
+        desc->dtype = i == 0 ? desc->dtype : ENG_I64;
+        BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, desc, &out[i]));
+    }
+    command->inputs = &input;
+    command->input_count = 1;
+    command->outputs = out;
+    return eng_emit_command(lower, command);
+}
+
+enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_pool *pool,
+                               const int64_t *out_spatial, uint32_t x, uint32_t *out)
+{
+    struct eng_desc desc;
+    struct eng_command command = {.op = ENG_OP_POOL, .output_count = 1, .u.pool = *pool};
+    BASE_TRY(pool_desc(lower, pool, out_spatial, x, &desc));
+    return emit_pool(lower, &command, x, &desc, out);
+}
+
+enum base_status eng_emit_pool_indices(struct eng_lower *lower, const struct eng_pool *pool,
+                                       const int64_t *out_spatial, uint32_t x, uint32_t out[2])
+{
+    base_assert(pool->fn == ENG_POOL_MAX);
+    struct eng_desc desc;
+    struct eng_command command = {.op = ENG_OP_POOL, .output_count = 2, .u.pool = *pool};
+    BASE_TRY(pool_desc(lower, pool, out_spatial, x, &desc));
+    return emit_pool(lower, &command, x, &desc, out);
 }

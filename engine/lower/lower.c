@@ -212,20 +212,17 @@ struct eng_lower *eng_lower_new(struct base_arena *arena, struct eng_program *pr
 }
 
 enum base_status eng_lower_bind(struct eng_lower *lower, uint32_t value,
-                                const struct eng_desc *desc, enum eng_layout layout,
-                                const void *known, uint32_t *out_tensor)
+                                const struct eng_desc *desc, const void *known,
+                                uint32_t *out_tensor)
 {
     uint32_t tensor;
-    if (known != NULL && layout == ENG_PLAIN) {
+    if (known != NULL) {
         const struct eng_value *info =
             value < lower->root.graph->value_count ? &lower->root.graph->values[value] : NULL;
         bool own = info != NULL && info->is_initializer && info->data == known;
         BASE_TRY(eng_lower_known(lower, desc, known, own ? known : NULL, &tensor));
     } else {
-        BASE_TRY(
-            eng_lower_tensor(lower, known == NULL ? ENG_INPUT : ENG_CONST, layout, desc, &tensor));
-        tensor_of(lower, tensor)->data = known;
-        lower->notes[tensor].foldable = known != NULL;
+        BASE_TRY(eng_lower_tensor(lower, ENG_INPUT, ENG_PLAIN, desc, &tensor));
     }
     tensor_of(lower, tensor)->value = value;
     const struct eng_slot slot = {.type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = desc->dtype};

@@ -90,12 +90,16 @@ BASE_NODISCARD enum base_status eng_lower_ints(struct eng_lower *lower, const st
 BASE_NODISCARD enum base_status eng_lower_scalar(struct eng_lower *lower,
                                                  const struct eng_node *node, uint32_t tensor,
                                                  double *out);
+// A list of integers that a node has. Borrowed as long as the program.
+struct eng_ints {
+    const int64_t *values; // NULL: the node has no such list
+    uint32_t count;
+};
 // attribute in early opsets, input in later ones (Squeeze axes, Slice starts...): input when
-// present, else attribute, else *out NULL, *out_count 0.
+// present, else attribute (NULL: there never was one), else values NULL, count 0.
 BASE_NODISCARD enum base_status eng_lower_ints_of(struct eng_lower *lower,
                                                   const struct eng_node *node, uint32_t input,
-                                                  const char *attr, const int64_t **out,
-                                                  uint32_t *out_count);
+                                                  const char *attr, struct eng_ints *out);
 // Arena memory with the program's lifetime; NOMEM through NULL.
 void *eng_lower_alloc(struct eng_lower *lower, size_t bytes);
 
@@ -140,12 +144,11 @@ BASE_NODISCARD enum base_status eng_lower_const_f32(struct eng_lower *lower, enu
 BASE_NODISCARD enum base_status eng_lower_const_ints(struct eng_lower *lower, const int64_t *values,
                                                      uint32_t count, uint32_t *out); // I64 [count]
 // A tensor that owns `regions` (copied) over PLAIN physical layouts as returned by eng_lower_plain;
-// sources may be virtual. Regions write no element twice; elements that none writes are zero
-// (`zero_fill` says that the caller means it).
+// sources may be virtual. Regions write no element twice; elements that none writes are zero.
 BASE_NODISCARD enum base_status eng_lower_virtual(struct eng_lower *lower,
                                                   const struct eng_desc *desc,
                                                   const struct eng_region *regions, uint32_t count,
-                                                  bool zero_fill, uint32_t *out);
+                                                  uint32_t *out);
 // The same tensor in PLAIN layout (itself when it is).
 BASE_NODISCARD enum base_status eng_lower_plain(struct eng_lower *lower, uint32_t tensor,
                                                 uint32_t *out);
@@ -162,57 +165,76 @@ BASE_NODISCARD enum base_status eng_lower_reshape(struct eng_lower *lower, uint3
                                                   uint32_t *out); // same count; dtype of tensor
 BASE_NODISCARD enum base_status eng_lower_transpose(struct eng_lower *lower, uint32_t tensor,
                                                     const uint32_t *perm, uint32_t *out);
+// What a slice takes of each dim of a tensor: `size` elements from `start` on in steps of `step`
+// (negative: backwards).
+struct eng_slice {
+    int64_t start[ENG_RANK_MAX], step[ENG_RANK_MAX], size[ENG_RANK_MAX];
+};
+// All of a tensor: what is taken less of is changed by the caller.
+struct eng_slice eng_slice_whole(const struct eng_desc *desc);
 BASE_NODISCARD enum base_status eng_lower_slice(struct eng_lower *lower, uint32_t tensor,
-                                                const int64_t *starts, const int64_t *steps,
-                                                const int64_t *sizes, uint32_t *out);
+                                                const struct eng_slice *slice, uint32_t *out);
 BASE_NODISCARD enum base_status eng_lower_concat(struct eng_lower *lower, const uint32_t *tensors,
                                                  uint32_t count, uint32_t axis, uint32_t *out);
 BASE_NODISCARD enum base_status eng_lower_expand(struct eng_lower *lower, uint32_t tensor,
                                                  const struct eng_desc *desc, uint32_t *out);
 
-// Atomic commands. Outputs are new TEMP tensors. Inputs may be virtual or of any layout.
-BASE_NODISCARD enum base_status eng_emit_unary(struct eng_lower *lower, enum eng_unary_fn fn,
-                                               float alpha, float beta, uint32_t x, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_binary(struct eng_lower *lower,
-                                                const struct eng_node *node, enum eng_binary_fn fn,
-                                                uint32_t a, uint32_t b,
-                                                uint32_t *out); // same dtypes; broadcasts
-BASE_NODISCARD enum base_status eng_emit_select(struct eng_lower *lower,
-                                                const struct eng_node *node, uint32_t cond,
+// Atomic commands. Outputs are new TEMP tensors. Inputs may be virtual or of any layout. What is
+// refused is refused with the name of the node being lowered.
+BASE_NODISCARD enum base_status
+eng_emit_unary(struct eng_lower *lower, const struct eng_unary *unary, uint32_t x, uint32_t *out);
+// Same dtypes; broadcasts.
+BASE_NODISCARD enum base_status eng_emit_binary(struct eng_lower *lower, enum eng_binary_fn fn,
                                                 uint32_t a, uint32_t b, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_select(struct eng_lower *lower, uint32_t cond, uint32_t a,
+                                                uint32_t b, uint32_t *out);
 BASE_NODISCARD enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x,
                                               enum eng_dtype to,
                                               uint32_t *out); // itself when equal
-// axes sorted, unique, in range; count 0 reduces nothing. keep_dims as ONNX.
-BASE_NODISCARD enum base_status eng_emit_reduce(struct eng_lower *lower, enum eng_reduce_fn fn,
-                                                uint32_t x, const uint32_t *axes, uint32_t count,
-                                                bool keep_dims, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
-                                                 uint32_t axis_begin, uint32_t axis_end,
-                                                 uint32_t *out); // over the axes [begin, end)
-// a [..., M, K] b [..., K, N] (numpy matmul rules, ranks >= 2; 1-d by the caller's reshape);
-// transposed flags read the last two dims swapped.
-BASE_NODISCARD enum base_status eng_emit_matmul(struct eng_lower *lower,
-                                                const struct eng_node *node, uint32_t a,
-                                                bool trans_a, uint32_t b, bool trans_b, float alpha,
+// What is reduced of a tensor, and how.
+struct eng_reduction {
+    enum eng_reduce_fn fn;
+    const uint32_t *axes; // sorted, unique, in range
+    uint32_t axis_count;  // 0 reduces nothing
+    bool keep_dims;       // as ONNX: reduced dims stay, as 1
+};
+BASE_NODISCARD enum base_status eng_emit_reduce(struct eng_lower *lower,
+                                                const struct eng_reduction *reduction, uint32_t x,
                                                 uint32_t *out);
-// conv->groups, kernel, stride... filled; bias ENG_NONE allowed. Output dims are computed.
-BASE_NODISCARD enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_node *node,
-                                              const struct eng_conv *conv, uint32_t x, uint32_t w,
-                                              uint32_t bias, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_node *node,
-                                              const struct eng_pool *pool,
-                                              const int64_t *out_spatial, uint32_t x, uint32_t *out,
-                                              uint32_t *out_indices /*NULL: not wanted*/);
+// The axes [begin, end) of a tensor.
+struct eng_axis_range {
+    uint32_t begin, end;
+};
+BASE_NODISCARD enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
+                                                 struct eng_axis_range axes, uint32_t *out);
+// One side of a product of matrices.
+struct eng_factor {
+    uint32_t tensor; // of rank >= 2: vectors are reshaped by the caller
+    bool transposed; // its last two dims are read swapped
+};
+// a [..., M, K] times b [..., K, N] times alpha, by the rules of numpy's matmul.
+BASE_NODISCARD enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor a,
+                                                struct eng_factor b, float alpha, uint32_t *out);
+// conv->groups, kernel, stride... filled; of the epilogue only the bias is taken (any layout,
+// ENG_NONE allowed). Output dims are computed.
+BASE_NODISCARD enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_conv *conv,
+                                              uint32_t x, uint32_t w, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_pool *pool,
+                                              const int64_t *out_spatial, uint32_t x,
+                                              uint32_t *out);
+// The same with a second output, I64: where each element of the first was found. MAX only.
+BASE_NODISCARD enum base_status eng_emit_pool_indices(struct eng_lower *lower,
+                                                      const struct eng_pool *pool,
+                                                      const int64_t *out_spatial, uint32_t x,
+                                                      uint32_t out[2]);
 // Along one axis: output dims = data dims with `axis` replaced by the indices' dims.
 BASE_NODISCARD enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data,
                                                 uint32_t indices, uint32_t axis, uint32_t *out);
-// Anything else: `command` carries op, box, views, u; inputs are made real and PLAIN, outputs
-// created from `out_descs`. Output numbers land in `out`.
+// Anything else: `command` carries op, inputs, the number of outputs, box, views, u; it and what
+// it points at are copied. Inputs are made real and PLAIN, outputs created from `out_descs`, whose
+// numbers land in `out`: one of each for every output.
 BASE_NODISCARD enum base_status eng_emit(struct eng_lower *lower, const struct eng_command *command,
-                                         const uint32_t *inputs, uint32_t input_count,
-                                         const struct eng_desc *out_descs, uint32_t output_count,
-                                         uint32_t *out);
+                                         const struct eng_desc *out_descs, uint32_t *out);
 
 // Runs a subgraph on known contents and returns contents: what Loop, Scan, SequenceMap do per
 // iteration. inputs are slots in order of graph->inputs; captures are read from `l`'s values and
@@ -250,10 +272,10 @@ struct eng_lower_options {
 struct eng_lower *eng_lower_new(struct base_arena *arena, struct eng_program *program,
                                 const struct eng_graph *graph,
                                 const struct eng_lower_options *options, struct base_error *error);
-// Binds a value to contents supplied at run time (known == NULL) or known now.
+// Binds a value to PLAIN contents supplied at run time (known == NULL) or known now.
 BASE_NODISCARD enum base_status eng_lower_bind(struct eng_lower *lower, uint32_t value,
-                                               const struct eng_desc *desc, enum eng_layout layout,
-                                               const void *known, uint32_t *out_tensor);
+                                               const struct eng_desc *desc, const void *known,
+                                               uint32_t *out_tensor);
 BASE_NODISCARD enum base_status eng_lower_bind_slot(struct eng_lower *lower, uint32_t value,
                                                     const struct eng_slot *slot);
 // Lowers nodes [first, node_count). OK: all done, *out_next = node_count. BUSY: stopped before

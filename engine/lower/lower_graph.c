@@ -185,24 +185,40 @@ static enum base_status run_outputs(struct eng_lower *body, struct eng_slot *out
     return BASE_OK;
 }
 
-static enum base_status call_in(struct eng_lower *lower, struct base_arena *arena,
-                                const struct eng_node *node, const struct eng_graph *graph,
-                                const struct eng_slot *inputs, struct eng_slot *outputs)
+// The lowering of a called subgraph, with a program of its own, in the call's arena.
+static enum base_status new_body(struct eng_lower *lower, struct base_arena *arena,
+                                 const struct eng_graph *graph, struct eng_lower **out)
 {
-    struct eng_program program;
-    eng_program_init(&program, arena);
-    struct eng_lower_options options = *lower->options;
-    options.params = false;
-    options.keep_values = false;
-    struct eng_lower *body = eng_lower_new(arena, &program, graph, &options, lower->error);
-    struct eng_slot *results =
-        base_arena_alloc(arena, ((size_t)graph->output_count + 1) * sizeof(struct eng_slot));
-    if (body == NULL || results == NULL) {
+    struct eng_program *program = base_arena_zalloc(arena, sizeof(*program));
+    struct eng_lower_options *options = base_arena_copy(arena, lower->options, sizeof(*options));
+    if (program == NULL || options == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    eng_program_init(program, arena);
+    options->params = false;
+    options->keep_values = false;
+    struct eng_lower *body = eng_lower_new(arena, program, graph, options, lower->error);
+    if (body == NULL) {
         return BASE_ERR_NOMEM;
     }
     body->closed = true;
     body->depth = lower->depth + 1;
     body->node_index = 0;
+    base_assert(body->depth <= ENG_GRAPH_DEPTH_MAX);
+    *out = body;
+    return BASE_OK;
+}
+
+static enum base_status run_body(struct eng_lower *lower, const struct eng_node *node,
+                                 struct eng_lower *body, const struct eng_slot *inputs,
+                                 struct eng_slot *outputs)
+{
+    uint32_t count = body->root.graph->output_count;
+    struct eng_slot *results =
+        base_arena_alloc(body->arena, ((size_t)count + 1) * sizeof(struct eng_slot));
+    if (results == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     BASE_TRY(bind_call(lower, body, inputs));
     enum base_status status = lower_scope(body, node, results);
     if (status == BASE_ERR_BUSY) {
@@ -210,7 +226,7 @@ static enum base_status call_in(struct eng_lower *lower, struct base_arena *aren
     }
     BASE_TRY(status);
     BASE_TRY(run_outputs(body, results));
-    for (uint32_t i = 0; i < graph->output_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         BASE_TRY(carry_slot(body, lower, true, &results[i], &outputs[i]));
     }
     return BASE_OK;
@@ -223,8 +239,12 @@ enum base_status eng_lower_call(struct eng_lower *lower, const struct eng_node *
     base_assert(graph != NULL);
     BASE_TRY(check_depth(lower, node));
     struct base_arena arena;
+    struct eng_lower *body;
     base_arena_init(&arena, lower->arena->alloc, 0, 0);
-    enum base_status status = call_in(lower, &arena, node, graph, inputs, outputs);
+    enum base_status status = new_body(lower, &arena, graph, &body);
+    if (status == BASE_OK) {
+        status = run_body(lower, node, body, inputs, outputs);
+    }
     base_arena_done(&arena);
     return status;
 }

@@ -58,8 +58,30 @@ enum base_status eng_lower_transpose(struct eng_lower *lower, uint32_t tensor, c
     return eng_lower_move(lower, &to, ENG_PLAIN, &wide, out);
 }
 
-enum base_status eng_lower_slice(struct eng_lower *lower, uint32_t tensor, const int64_t *starts,
-                                 const int64_t *steps, const int64_t *sizes, uint32_t *out)
+struct eng_slice eng_slice_whole(const struct eng_desc *desc)
+{
+    base_assert(desc->rank <= ENG_RANK_MAX);
+    struct eng_slice slice = {.start = {0}};
+    for (uint32_t d = 0; d < desc->rank; d++) {
+        slice.step[d] = 1;
+        slice.size[d] = desc->dims[d];
+    }
+    return slice;
+}
+
+// Whether all that is taken of dim `d` lies within it.
+static bool slice_fits(const struct eng_slice *slice, uint32_t d, int64_t dim)
+{
+    int64_t start = slice->start[d];
+    int64_t size = slice->size[d];
+    int64_t last;
+    return size == 0 || (size > 0 && start >= 0 && start < dim &&
+                         !__builtin_mul_overflow(size - 1, slice->step[d], &last) &&
+                         !__builtin_add_overflow(last, start, &last) && last >= 0 && last < dim);
+}
+
+enum base_status eng_lower_slice(struct eng_lower *lower, uint32_t tensor,
+                                 const struct eng_slice *slice, uint32_t *out)
 {
     base_assert(tensor < lower->program->tensor_count);
     uint32_t plain;
@@ -70,24 +92,18 @@ enum base_status eng_lower_slice(struct eng_lower *lower, uint32_t tensor, const
     int64_t dst[ENG_RANK_MAX];
     eng_layout_strides(&from, ENG_PLAIN, src);
     for (uint32_t d = 0; d < from.rank; d++) {
-        int64_t last;
-        bool inside =
-            sizes[d] == 0 ||
-            (sizes[d] > 0 && starts[d] >= 0 && starts[d] < from.dims[d] &&
-             !__builtin_mul_overflow(sizes[d] - 1, steps[d], &last) &&
-             !__builtin_add_overflow(last, starts[d], &last) && last >= 0 && last < from.dims[d]);
-        if (!inside) {
+        if (!slice_fits(slice, d, from.dims[d])) {
             return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
                                   "a slice outside of axis %u", d);
         }
-        to.dims[d] = sizes[d];
+        to.dims[d] = slice->size[d];
     }
     eng_layout_strides(&to, ENG_PLAIN, dst);
     struct eng_wide wide = {.source = plain, .rank = from.rank};
     for (uint32_t d = 0; d < from.rank; d++) {
-        int64_t step = sizes[d] > 1 ? steps[d] * src[d] : 0;
-        wide.dims[d] = (struct eng_wide_dim){sizes[d], step, dst[d]};
-        wide.src_offset += sizes[d] > 0 ? starts[d] * src[d] : 0;
+        int64_t step = to.dims[d] > 1 ? slice->step[d] * src[d] : 0;
+        wide.dims[d] = (struct eng_wide_dim){to.dims[d], step, dst[d]};
+        wide.src_offset += to.dims[d] > 0 ? slice->start[d] * src[d] : 0;
     }
     return eng_lower_move(lower, &to, ENG_PLAIN, &wide, out);
 }

@@ -198,18 +198,18 @@ enum base_status eng_lower_scalar(struct eng_lower *lower, const struct eng_node
 }
 
 enum base_status eng_lower_ints_of(struct eng_lower *lower, const struct eng_node *node,
-                                   uint32_t input, const char *attr, const int64_t **out,
-                                   uint32_t *out_count)
+                                   uint32_t input, const char *attr, struct eng_ints *out)
 {
+    *out = (struct eng_ints){.values = NULL};
     if (eng_lower_has(lower, node, input)) {
         uint32_t tensor;
         BASE_TRY(eng_lower_input(lower, node, input, &tensor));
-        return eng_lower_ints(lower, node, tensor, out, out_count);
+        return eng_lower_ints(lower, node, tensor, &out->values, &out->count);
     }
-    *out = attr == NULL ? NULL : eng_node_ints(node, attr, out_count);
-    if (*out == NULL) {
-        *out_count = 0;
+    if (attr != NULL) {
+        out->values = eng_node_ints(node, attr, &out->count);
     }
+    base_assert(out->values != NULL || out->count == 0);
     return BASE_OK;
 }
 

@@ -151,10 +151,9 @@ BASE_NODISCARD enum base_status eng_lower_as(struct eng_lower *lower, uint32_t t
                                              enum eng_layout layout, bool root, uint32_t *out);
 
 // emit.c
-// A command of the current node, with the outputs' notes set; the pointer is valid until the next.
-BASE_NODISCARD enum base_status eng_emit_command(struct eng_lower *lower, enum eng_atomic op,
-                                                 const uint32_t *inputs, uint32_t input_count,
-                                                 const uint32_t *outputs, uint32_t output_count,
-                                                 struct eng_command **out);
+// Appends a command of the current node, with the outputs' notes set. Its inputs are real; lists of
+// inputs and outputs are copied, the node's number is filled in.
+BASE_NODISCARD enum base_status eng_emit_command(struct eng_lower *lower,
+                                                 const struct eng_command *command);
 
 #endif

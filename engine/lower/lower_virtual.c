@@ -247,8 +247,8 @@ enum base_status eng_lower_end(struct eng_lower *lower, const struct eng_move *m
         tensor_of(lower, *out)->layout = layout;
         return BASE_OK;
     }
-    bool zero_fill =
-        !covers(lower, move->elements); // never bytes of whoever used the memory before
+    // Gaps are found by counting: never bytes of whoever used the memory before.
+    bool zero_fill = !covers(lower, move->elements);
     if (lower->region_count == 1 && !zero_fill &&
         eng_region_is_identity(&lower->regions[0], move->elements)) {
         const struct eng_tensor *source = tensor_of(lower, lower->regions[0].source);
@@ -271,10 +271,8 @@ enum base_status eng_lower_move(struct eng_lower *lower, const struct eng_desc *
 }
 
 enum base_status eng_lower_virtual(struct eng_lower *lower, const struct eng_desc *desc,
-                                   const struct eng_region *regions, uint32_t count, bool zero_fill,
-                                   uint32_t *out)
+                                   const struct eng_region *regions, uint32_t count, uint32_t *out)
 {
-    (void)zero_fill; // gaps are found by counting: nothing else would be safe
     struct eng_move move;
     BASE_TRY(eng_lower_begin(lower, desc, &move));
     for (uint32_t i = 0; i < count; i++) {
@@ -461,13 +459,15 @@ static enum base_status emit_raster(struct eng_lower *lower, uint32_t tensor, ui
         }
     }
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, t.layout, &t.desc, out));
-    struct eng_command *command;
-    BASE_TRY(
-        eng_emit_command(lower, ENG_OP_RASTER, sources.items, sources.count, out, 1, &command));
-    command->u.raster.regions = t.regions;
-    command->u.raster.count = t.region_count;
-    command->u.raster.zero_fill = t.zero_fill;
-    return BASE_OK;
+    const struct eng_command command = {
+        .op = ENG_OP_RASTER,
+        .inputs = sources.items,
+        .input_count = sources.count,
+        .outputs = out,
+        .output_count = 1,
+        .u.raster = {.regions = t.regions, .count = t.region_count, .zero_fill = t.zero_fill},
+    };
+    return eng_emit_command(lower, &command);
 }
 
 enum base_status eng_lower_real(struct eng_lower *lower, uint32_t tensor, uint32_t *out)

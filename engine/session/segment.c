@@ -95,7 +95,7 @@ static enum base_status bind_item(const struct build *build, const struct eng_bi
                                   const struct eng_item *item, uint32_t *out_tensor)
 {
     const void *known = binding->is_known ? item->data : NULL;
-    return eng_lower_bind(build->lower, binding->value, &item->desc, ENG_PLAIN, known, out_tensor);
+    return eng_lower_bind(build->lower, binding->value, &item->desc, known, out_tensor);
 }
 
 // Items of a sequence are bound to its value one after the other; what lasts is the slot of them

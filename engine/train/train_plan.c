@@ -48,8 +48,7 @@ static enum base_status bind_inputs(struct eng_trainer *trainer, struct eng_lowe
     struct eng_train_plan *plan = trainer->plan;
     for (uint32_t i = 0; i < graph->input_count; i++) {
         plan->input_descs[i] = inputs[i].desc;
-        BASE_TRY(eng_lower_bind(lower, graph->inputs[i], &inputs[i].desc, ENG_PLAIN, NULL,
-                                &plan->inputs[i]));
+        BASE_TRY(eng_lower_bind(lower, graph->inputs[i], &inputs[i].desc, NULL, &plan->inputs[i]));
     }
     return BASE_OK;
 }

@@ -122,7 +122,7 @@ static inline uint32_t rig_input(struct rig *rig, uint32_t value, enum eng_dtype
 {
     const struct eng_desc desc = rig_desc(dtype, rank, dims);
     uint32_t tensor;
-    rig_ok(rig, eng_lower_bind(rig->lower, value, &desc, ENG_PLAIN, NULL, &tensor));
+    rig_ok(rig, eng_lower_bind(rig->lower, value, &desc, NULL, &tensor));
     return tensor;
 }
 

@@ -5,6 +5,8 @@
 // STACK_GROUP, to keep the number of regions of one join bounded.
 #include "lower/ops/body_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Pieces joined at once: what is larger is joined in groups, each made real.
@@ -72,6 +74,7 @@ enum base_status eng_body_step(struct eng_body *body)
 
 enum base_status eng_pile_add(struct eng_body *body, struct eng_pile *pile, uint32_t tensor)
 {
+    base_assert(pile->count <= pile->capacity);
     if (pile->count == pile->capacity) {
         uint32_t capacity = pile->capacity == 0 ? 16 : 2 * pile->capacity;
         uint32_t *grown = eng_lower_alloc(body->l, capacity * sizeof(*grown));
@@ -92,15 +95,13 @@ enum base_status eng_take_item(struct eng_lower *lower, uint32_t tensor, uint32_
                                int64_t index, uint32_t *out)
 {
     struct eng_desc desc = *eng_lower_desc(lower, tensor);
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX] = {0};
-    for (uint32_t d = 0; d < desc.rank; d++) {
-        steps[d] = 1;
-    }
-    starts[axis] = index;
-    desc.dims[axis] = 1;
+    base_assert(axis < desc.rank);
+    base_assert(index >= 0 && index < desc.dims[axis]);
+    struct eng_slice slice = eng_slice_whole(&desc);
+    slice.start[axis] = index;
+    slice.size[axis] = 1;
     uint32_t part = ENG_NONE;
-    BASE_TRY(eng_lower_slice(lower, tensor, starts, steps, desc.dims, &part));
+    BASE_TRY(eng_lower_slice(lower, tensor, &slice, &part));
     desc.rank--;
     memmove(desc.dims + axis, desc.dims + axis + 1, (desc.rank - axis) * sizeof(desc.dims[0]));
     return eng_lower_reshape(lower, part, &desc, out);
@@ -110,6 +111,7 @@ enum base_status eng_take_item(struct eng_lower *lower, uint32_t tensor, uint32_
 static enum base_status join_groups(struct eng_lower *lower, uint32_t *pieces, uint32_t *count,
                                     uint32_t axis)
 {
+    base_assert(*count > STACK_GROUP);
     uint32_t kept = 0;
     for (uint32_t at = 0; at < *count; at += STACK_GROUP) {
         uint32_t size = *count - at < STACK_GROUP ? *count - at : STACK_GROUP;
@@ -118,15 +120,19 @@ static enum base_status join_groups(struct eng_lower *lower, uint32_t *pieces, u
         BASE_TRY(eng_lower_real(lower, joined, &pieces[kept]));
         kept++;
     }
+    base_assert(kept < *count);
     *count = kept;
     return BASE_OK;
 }
 
 enum base_status eng_stack_items(struct eng_lower *lower, const struct eng_node *node,
-                                 const uint32_t *items, uint32_t count, uint32_t axis,
-                                 uint32_t *out)
+                                 const struct eng_pile *pile, uint32_t axis, uint32_t *out)
 {
+    const uint32_t *items = pile->items;
+    uint32_t count = pile->count;
+    base_assert(count > 0);
     struct eng_desc first = *eng_lower_desc(lower, items[0]);
+    base_assert(axis <= first.rank);
     struct eng_desc wide = first;
     wide.rank++;
     if (wide.rank > ENG_RANK_MAX) {
@@ -162,6 +168,7 @@ enum base_status eng_stack_items(struct eng_lower *lower, const struct eng_node 
 static enum base_status empty_stack(struct eng_body *body, uint32_t output, int64_t axis,
                                     uint32_t *out)
 {
+    base_assert(output < body->graph->output_count);
     const struct eng_value *value = &body->graph->values[body->graph->outputs[output]];
     struct eng_desc desc = {.dtype = value->desc.dtype, .rank = 1};
     if (desc.dtype == ENG_UNDEFINED) {
@@ -185,21 +192,24 @@ static enum base_status empty_stack(struct eng_body *body, uint32_t output, int6
     return eng_lower_const(body->l, &desc, nothing, out);
 }
 
-enum base_status eng_pile_stack(struct eng_body *body, const struct eng_pile *pile, uint32_t output,
-                                int64_t axis, bool reverse, uint32_t *out)
+void eng_pile_reverse(struct eng_pile *pile)
 {
+    for (uint32_t i = 0; i < pile->count / 2; i++) {
+        uint32_t swap = pile->items[i];
+        pile->items[i] = pile->items[pile->count - 1 - i];
+        pile->items[pile->count - 1 - i] = swap;
+    }
+}
+
+enum base_status eng_pile_stack(struct eng_body *body, const struct eng_pile *pile, uint32_t output,
+                                int64_t axis, uint32_t *out)
+{
+    base_assert(output < body->graph->output_count);
     if (pile->count == 0) {
         return empty_stack(body, output, axis, out);
     }
     uint32_t at = 0;
     uint32_t rank = eng_lower_desc(body->l, pile->items[0])->rank;
     BASE_TRY(eng_lower_axis(body->l, body->node, axis, rank + 1, &at));
-    if (reverse) {
-        for (uint32_t i = 0; i < pile->count / 2; i++) {
-            uint32_t swap = pile->items[i];
-            pile->items[i] = pile->items[pile->count - 1 - i];
-            pile->items[pile->count - 1 - i] = swap;
-        }
-    }
-    return eng_stack_items(body->l, body->node, pile->items, pile->count, at, out);
+    return eng_stack_items(body->l, body->node, pile, at, out);
 }

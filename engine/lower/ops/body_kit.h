@@ -32,18 +32,20 @@ struct eng_pile {
 };
 BASE_NODISCARD enum base_status eng_pile_add(struct eng_body *body, struct eng_pile *pile,
                                              uint32_t tensor);
+// The last tensor first.
+void eng_pile_reverse(struct eng_pile *pile);
 // Output `output` of the body for all iterations: stacked along a new dimension `axis` (from the
-// end when negative), last one first when `reverse` is set. Without iterations: an empty tensor of
-// the declared type.
+// end when negative). Without iterations: an empty tensor of the declared type.
 BASE_NODISCARD enum base_status eng_pile_stack(struct eng_body *body, const struct eng_pile *pile,
-                                               uint32_t output, int64_t axis, bool reverse,
-                                               uint32_t *out);
+                                               uint32_t output, int64_t axis, uint32_t *out);
 
 // Item `index` along `axis`, which disappears.
 BASE_NODISCARD enum base_status eng_take_item(struct eng_lower *lower, uint32_t tensor,
                                               uint32_t axis, int64_t index, uint32_t *out);
-// Tensors of one shape stacked along a new dimension `axis`. INVALID when they differ.
+// Tensors of one shape, one at least, stacked along a new dimension `axis`. INVALID when they
+// differ.
 BASE_NODISCARD enum base_status eng_stack_items(struct eng_lower *lower,
-                                                const struct eng_node *node, const uint32_t *items,
-                                                uint32_t count, uint32_t axis, uint32_t *out);
+                                                const struct eng_node *node,
+                                                const struct eng_pile *pile, uint32_t axis,
+                                                uint32_t *out);
 #endif

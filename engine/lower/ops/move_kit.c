@@ -13,6 +13,7 @@
 
 void eng_map_init(struct eng_map *map, uint32_t source, const struct eng_desc *desc)
 {
+    base_assert(desc->rank <= ENG_RANK_MAX);
     memset(map, 0, sizeof(*map));
     map->source = source;
     map->rank = desc->rank;
@@ -45,11 +46,14 @@ static void collapse(struct eng_map *map)
         map->dst_stride[kept] = map->dst_stride[d];
         kept++;
     }
+    base_assert(kept <= map->rank);
     map->rank = kept;
 }
 
 static enum base_status append(struct eng_maps *maps, const struct eng_region *region)
 {
+    base_assert(maps->count <= maps->capacity);
+    base_assert(region->rank <= ENG_REGION_RANK_MAX);
     if (maps->count == ENG_REGIONS_MAX) {
         return BASE_ERR_LIMIT;
     }
@@ -72,6 +76,7 @@ static enum base_status append(struct eng_maps *maps, const struct eng_region *r
 // Moves the dimension with the smallest size to the front: the loop over regions stays short.
 static void smallest_first(struct eng_map *map)
 {
+    base_assert(map->rank > 0 && map->rank <= ENG_MAP_RANK_MAX);
     uint32_t best = 0;
     for (uint32_t d = 1; d < map->rank; d++) {
         if (map->size[d] < map->size[best]) {
@@ -95,6 +100,7 @@ static void smallest_first(struct eng_map *map)
 static enum base_status add_inner(struct eng_maps *maps, const struct eng_map *map,
                                   uint32_t surplus, int64_t src_offset, int64_t dst_offset)
 {
+    base_assert(surplus <= map->rank);
     struct eng_region region = {.source = map->source,
                                 .rank = map->rank - surplus,
                                 .src_offset = src_offset,
@@ -158,15 +164,17 @@ enum base_status eng_maps_add(struct eng_maps *maps, const struct eng_map *map)
 }
 
 enum base_status eng_maps_finish(const struct eng_maps *maps, const struct eng_desc *desc,
-                                 bool zero_fill, uint32_t *out)
+                                 uint32_t *out)
 {
-    return eng_lower_virtual(maps->l, desc, maps->regions, maps->count, zero_fill, out);
+    return eng_lower_virtual(maps->l, desc, maps->regions, maps->count, out);
 }
 
 // --- descriptions and inputs
 
 int64_t eng_dims_product(const int64_t *dims, uint32_t begin, uint32_t end)
 {
+    base_assert(begin <= end);
+    base_assert(end <= ENG_RANK_MAX);
     int64_t product = 1;
     for (uint32_t d = begin; d < end; d++) {
         product *= dims[d];
@@ -265,34 +273,34 @@ enum base_status eng_const_int(struct eng_lower *lower, int64_t value, uint32_t 
 }
 
 enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank, uint32_t axis,
-                                 int64_t count, int64_t step, uint32_t *out)
+                                 struct eng_steps steps, uint32_t *out)
 {
     base_assert(axis < rank);
     base_assert(rank <= ENG_RANK_MAX);
+    base_assert(steps.count >= 0);
     struct eng_desc desc = {.dtype = ENG_I64, .rank = rank};
     for (uint32_t d = 0; d < rank; d++) {
-        desc.dims[d] = d == axis ? count : 1;
+        desc.dims[d] = d == axis ? steps.count : 1;
     }
-    int64_t *values = eng_lower_alloc(lower, (size_t)count * sizeof(*values));
+    int64_t *values = eng_lower_alloc(lower, (size_t)steps.count * sizeof(*values));
     if (values == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = i * step;
+    for (int64_t i = 0; i < steps.count; i++) {
+        values[i] = i * steps.step;
     }
     return eng_lower_const(lower, &desc, values, out);
 }
 
-enum base_status eng_index_wrap(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                uint32_t n, uint32_t *out)
+enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t x, uint32_t n, uint32_t *out)
 {
     uint32_t zero = ENG_NONE;
     uint32_t negative = ENG_NONE;
     uint32_t shift = ENG_NONE;
     BASE_TRY(eng_const_int(lower, 0, &zero));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_LESS, x, zero, &negative));
-    BASE_TRY(eng_emit_select(lower, node, negative, n, zero, &shift));
-    return eng_emit_binary(lower, node, ENG_ADD, x, shift, out);
+    BASE_TRY(eng_emit_binary(lower, ENG_LESS, x, zero, &negative));
+    BASE_TRY(eng_emit_select(lower, negative, n, zero, &shift));
+    return eng_emit_binary(lower, ENG_ADD, x, shift, out);
 }
 
 double eng_content_real(const struct eng_array *array, int64_t index)

@@ -35,10 +35,9 @@ struct eng_maps {
 // Appends a box: collapses its dimensions and cuts it where a region has too few. LIMIT: over
 // ENG_REGIONS_MAX regions. NOMEM.
 BASE_NODISCARD enum base_status eng_maps_add(struct eng_maps *maps, const struct eng_map *map);
-// The virtual tensor of the regions collected.
+// The virtual tensor of the regions collected; what none of them writes is zero.
 BASE_NODISCARD enum base_status eng_maps_finish(const struct eng_maps *maps,
-                                                const struct eng_desc *desc, bool zero_fill,
-                                                uint32_t *out);
+                                                const struct eng_desc *desc, uint32_t *out);
 // Sets rank, sizes and both strides for a box of `desc` dims of a tensor onto itself.
 void eng_map_init(struct eng_map *map, uint32_t source, const struct eng_desc *desc);
 
@@ -71,16 +70,19 @@ BASE_NODISCARD enum base_status eng_output_reshaped(struct eng_lower *lower,
                                                     const struct eng_node *node, uint32_t tensor,
                                                     const struct eng_desc *desc);
 
-// I64 tensors: a scalar, the numbers 0..count-1 times `step` along dim `axis` of a tensor of `rank`
-// dims (1 elsewhere).
+// I64 tensors: a scalar, and `count` numbers from 0 on in steps of `step` along dim `axis` of a
+// tensor of `rank` dims (1 elsewhere).
+struct eng_steps {
+    int64_t count, step;
+};
 BASE_NODISCARD enum base_status eng_const_int(struct eng_lower *lower, int64_t value,
                                               uint32_t *out);
 BASE_NODISCARD enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank,
-                                                uint32_t axis, int64_t count, int64_t step,
+                                                uint32_t axis, struct eng_steps steps,
                                                 uint32_t *out);
 // Index tensor with negative numbers counted from the end: x < 0 ? x + n : x. `n` broadcasts.
-BASE_NODISCARD enum base_status eng_index_wrap(struct eng_lower *lower, const struct eng_node *node,
-                                               uint32_t x, uint32_t n, uint32_t *out);
+BASE_NODISCARD enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t x, uint32_t n,
+                                               uint32_t *out);
 
 // Element `index` of known numeric contents as double; 0 for strings and complex numbers.
 double eng_content_real(const struct eng_array *array, int64_t index);

@@ -11,6 +11,7 @@
 // Text of a set of types: the name of a class, or the names themselves.
 static const char *types_text(uint32_t types, char *text, size_t size)
 {
+    base_assert(size > 0);
     static const struct {
         uint32_t types;
         const char *text;
@@ -41,6 +42,7 @@ static const char *types_text(uint32_t types, char *text, size_t size)
 enum base_status eng_nn_check_type(struct eng_lower *lower, const struct eng_node *node,
                                    uint32_t input, uint32_t tensor, uint32_t types)
 {
+    base_assert(types != 0);
     enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if ((types >> dtype) & 1) {
         return BASE_OK;
@@ -51,22 +53,20 @@ enum base_status eng_nn_check_type(struct eng_lower *lower, const struct eng_nod
 }
 
 enum base_status eng_nn_input(struct eng_lower *lower, const struct eng_node *node, uint32_t input,
-                              uint32_t types, uint32_t *out, struct eng_desc *out_desc)
+                              uint32_t types, uint32_t *out)
 {
     uint32_t tensor;
     BASE_TRY(eng_lower_input(lower, node, input, &tensor));
     BASE_TRY(eng_nn_check_type(lower, node, input, tensor, types));
     *out = tensor;
-    *out_desc = *eng_lower_desc(lower, tensor);
     return BASE_OK;
 }
 
 enum base_status eng_nn_optional(struct eng_lower *lower, const struct eng_node *node,
-                                 uint32_t input, uint32_t types, uint32_t *out,
-                                 struct eng_desc *out_desc)
+                                 uint32_t input, uint32_t types, uint32_t *out)
 {
     if (eng_lower_has(lower, node, input)) {
-        return eng_nn_input(lower, node, input, types, out, out_desc);
+        return eng_nn_input(lower, node, input, types, out);
     }
     *out = ENG_NONE;
     return BASE_OK;
@@ -85,6 +85,7 @@ enum base_status eng_nn_same_type(struct eng_lower *lower, const struct eng_node
 int64_t eng_nn_product(const struct eng_desc *desc, uint32_t begin, uint32_t end)
 {
     int64_t n = 1;
+    base_assert(begin <= end);
     base_assert(end <= desc->rank);
     for (uint32_t i = begin; i < end; i++) {
         n *= desc->dims[i];
@@ -109,6 +110,8 @@ struct eng_desc eng_nn_desc3(enum eng_dtype dtype, int64_t d0, int64_t d1, int64
 
 struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t n)
 {
+    base_assert(rank <= ENG_RANK_MAX);
+    base_assert(axis < rank);
     struct eng_desc desc = {.dtype = dtype, .rank = rank};
     for (uint32_t i = 0; i < rank; i++) {
         desc.dims[i] = i == axis ? n : 1;
@@ -131,47 +134,43 @@ enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t tensor,
     return eng_lower_reshape(lower, tensor, desc, out);
 }
 
-enum base_status eng_nn_with(struct eng_lower *lower, const struct eng_node *node,
-                             enum eng_binary_fn fn, uint32_t x, double value, uint32_t *out)
+enum base_status eng_nn_with(struct eng_lower *lower, enum eng_binary_fn fn, uint32_t x,
+                             double value, uint32_t *out)
 {
     uint32_t constant;
     BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, x)->dtype, value, &constant));
-    return eng_emit_binary(lower, node, fn, x, constant, out);
+    return eng_emit_binary(lower, fn, x, constant, out);
 }
 
-enum base_status eng_nn_from(struct eng_lower *lower, const struct eng_node *node,
-                             enum eng_binary_fn fn, double value, uint32_t x, uint32_t *out)
+enum base_status eng_nn_from(struct eng_lower *lower, enum eng_binary_fn fn, double value,
+                             uint32_t x, uint32_t *out)
 {
     uint32_t constant;
     BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, x)->dtype, value, &constant));
-    return eng_emit_binary(lower, node, fn, constant, x, out);
+    return eng_emit_binary(lower, fn, constant, x, out);
 }
 
 enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn, uint32_t x,
                               uint32_t *out)
 {
-    return eng_emit_unary(lower, fn, 0.0f, 0.0f, x, out);
+    return eng_emit_unary(lower, &(struct eng_unary){.fn = fn}, x, out);
 }
 
-enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x, uint32_t axis, int64_t begin,
-                             int64_t size, uint32_t *out)
+enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x, struct eng_part part,
+                             uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(lower, x);
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX];
-    int64_t sizes[ENG_RANK_MAX];
-    base_assert(axis < desc.rank && begin >= 0 && begin + size <= desc.dims[axis]);
-    if (begin == 0 && size == desc.dims[axis]) {
+    const struct eng_desc *desc = eng_lower_desc(lower, x);
+    base_assert(part.axis < desc->rank);
+    base_assert(part.begin >= 0 && part.size >= 0);
+    base_assert(part.begin + part.size <= desc->dims[part.axis]);
+    if (part.begin == 0 && part.size == desc->dims[part.axis]) {
         *out = x;
         return BASE_OK;
     }
-    for (uint32_t i = 0; i < desc.rank; i++) {
-        steps[i] = 1;
-        sizes[i] = desc.dims[i];
-    }
-    starts[axis] = begin;
-    sizes[axis] = size;
-    return eng_lower_slice(lower, x, starts, steps, sizes, out);
+    struct eng_slice slice = eng_slice_whole(desc);
+    slice.start[part.axis] = part.begin;
+    slice.size[part.axis] = part.size;
+    return eng_lower_slice(lower, x, &slice, out);
 }
 
 enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor, uint32_t *out)
@@ -185,12 +184,6 @@ enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor, uint32_t 
     return eng_lower_const(lower, &array.desc, array.data, out);
 }
 
-enum base_status eng_nn_reduce_axis(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
-                                    uint32_t axis, bool keep_dims, uint32_t *out)
-{
-    return eng_emit_reduce(lower, fn, x, &axis, 1, keep_dims, out);
-}
-
 enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
                                    uint32_t *out)
 {
@@ -199,5 +192,6 @@ enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn f
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = i;
     }
-    return eng_emit_reduce(lower, fn, x, axes, rank, false, out);
+    const struct eng_reduction all = {.fn = fn, .axes = axes, .axis_count = rank};
+    return eng_emit_reduce(lower, &all, x, out);
 }

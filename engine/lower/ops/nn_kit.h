@@ -30,15 +30,13 @@
 BASE_NODISCARD enum base_status eng_nn_check_type(struct eng_lower *lower,
                                                   const struct eng_node *node, uint32_t input,
                                                   uint32_t tensor, uint32_t types);
-// Input i, its type checked, with a copy of its description.
+// Input i, its type checked.
 BASE_NODISCARD enum base_status eng_nn_input(struct eng_lower *lower, const struct eng_node *node,
-                                             uint32_t input, uint32_t types, uint32_t *out,
-                                             struct eng_desc *out_desc);
-// The same, or ENG_NONE (description untouched) when the input is left out.
+                                             uint32_t input, uint32_t types, uint32_t *out);
+// The same, or ENG_NONE when the input is left out.
 BASE_NODISCARD enum base_status eng_nn_optional(struct eng_lower *lower,
                                                 const struct eng_node *node, uint32_t input,
-                                                uint32_t types, uint32_t *out,
-                                                struct eng_desc *out_desc);
+                                                uint32_t types, uint32_t *out);
 // INVALID unless input i has type `dtype`.
 BASE_NODISCARD enum base_status eng_nn_same_type(struct eng_lower *lower,
                                                  const struct eng_node *node, uint32_t input,
@@ -56,26 +54,25 @@ BASE_NODISCARD enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t
                                                const struct eng_desc *desc, uint32_t *out);
 
 // x fn value and value fn x, the constant having x's type.
-BASE_NODISCARD enum base_status eng_nn_with(struct eng_lower *lower, const struct eng_node *node,
-                                            enum eng_binary_fn fn, uint32_t x, double value,
-                                            uint32_t *out);
-BASE_NODISCARD enum base_status eng_nn_from(struct eng_lower *lower, const struct eng_node *node,
-                                            enum eng_binary_fn fn, double value, uint32_t x,
-                                            uint32_t *out);
+BASE_NODISCARD enum base_status eng_nn_with(struct eng_lower *lower, enum eng_binary_fn fn,
+                                            uint32_t x, double value, uint32_t *out);
+BASE_NODISCARD enum base_status eng_nn_from(struct eng_lower *lower, enum eng_binary_fn fn,
+                                            double value, uint32_t x, uint32_t *out);
 // A unary command without parameters.
 BASE_NODISCARD enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn,
                                              uint32_t x, uint32_t *out);
 // The elements [begin, begin + size) along `axis`.
-BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x, uint32_t axis,
-                                            int64_t begin, int64_t size, uint32_t *out);
+struct eng_part {
+    uint32_t axis;
+    int64_t begin, size;
+};
+BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x,
+                                            struct eng_part part, uint32_t *out);
 // What a handler computed from constants alone as a constant, so that no run computes it again; the
 // tensor itself when its contents are not known now.
 BASE_NODISCARD enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor,
                                             uint32_t *out);
-// Reduces over one axis or all axes.
-BASE_NODISCARD enum base_status eng_nn_reduce_axis(struct eng_lower *lower, enum eng_reduce_fn fn,
-                                                   uint32_t x, uint32_t axis, bool keep_dims,
-                                                   uint32_t *out);
+// Reduces over all axes, to a scalar.
 BASE_NODISCARD enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn,
                                                   uint32_t x, uint32_t *out);
 
@@ -103,22 +100,24 @@ struct eng_conv eng_conv_of(const struct eng_window *window, int64_t groups);
 // numpy.matmul, vectors included.
 BASE_NODISCARD enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *node,
                                               uint32_t a, uint32_t b, uint32_t *out);
-// Input `input` (8-bit integers) minus input `zero_input` (its zero point; may be left out) as type
-// `to`. A zero point of several elements belongs to the dim that `rank_after` others follow.
+// An input of 8-bit integers and the one with its zero point, which may be left out.
+struct eng_nn_bytes {
+    uint32_t input, zero; // numbers of inputs
+    uint32_t rank_after;  // a zero point of several elements belongs to the dim these others follow
+};
+// What the bytes stand for, less their zero point, as type `to`.
 BASE_NODISCARD enum base_status eng_nn_shifted(struct eng_lower *lower, const struct eng_node *node,
-                                               uint32_t input, uint32_t zero_input,
-                                               uint32_t rank_after, enum eng_dtype to,
+                                               const struct eng_nn_bytes *bytes, enum eng_dtype to,
                                                uint32_t *out);
-// Product of two 8-bit inputs without their zero points, as I32.
-BASE_NODISCARD enum base_status eng_nn_integer_matmul(struct eng_lower *lower,
-                                                      const struct eng_node *node, uint32_t a_input,
-                                                      uint32_t a_zero, uint32_t b_input,
-                                                      uint32_t b_zero, uint32_t *out);
-// Which inputs of a node hold what.
+// Which inputs of a quantised product hold what: 8-bit integers and their zero points.
 struct eng_nn_quant_inputs {
     uint32_t x, w, x_zero, w_zero;
 };
-// Convolution of two 8-bit inputs without their zero points, as I32.
+// Product or convolution of x and w without their zero points, as I32.
+BASE_NODISCARD enum base_status eng_nn_integer_matmul(struct eng_lower *lower,
+                                                      const struct eng_node *node,
+                                                      const struct eng_nn_quant_inputs *in,
+                                                      uint32_t *out);
 BASE_NODISCARD enum base_status eng_nn_integer_conv(struct eng_lower *lower,
                                                     const struct eng_node *node,
                                                     const struct eng_nn_quant_inputs *in,

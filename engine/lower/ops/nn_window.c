@@ -4,13 +4,16 @@
 // come from the model: each is checked against WINDOW_MAX before it is multiplied.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 // Largest stride, dilation, kernel or pad: its product with a dimension stays within 63 bits.
 #define WINDOW_MAX ((int64_t)1 << 20)
 
+// An attribute with a number for each spatial dim; 1 where it is not there.
 static enum base_status read_list(struct eng_lower *lower, const struct eng_node *node,
-                                  const char *name, uint32_t spatial, int64_t otherwise,
-                                  int64_t low, int64_t *out)
+                                  const char *name, uint32_t spatial, int64_t *out)
 {
+    base_assert(spatial <= ENG_SPATIAL_MAX);
     uint32_t count;
     const int64_t *list = eng_node_ints(node, name, &count);
     if (list != NULL && count != 0 && count != spatial) {
@@ -19,8 +22,8 @@ static enum base_status read_list(struct eng_lower *lower, const struct eng_node
                               spatial);
     }
     for (uint32_t i = 0; i < spatial; i++) {
-        out[i] = count != 0 ? list[i] : otherwise;
-        if (out[i] < low || out[i] > WINDOW_MAX) {
+        out[i] = count != 0 ? list[i] : 1;
+        if (out[i] < 1 || out[i] > WINDOW_MAX) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "attribute %s: %lld is out of range", name, (long long)out[i]);
         }
@@ -31,6 +34,7 @@ static enum base_status read_list(struct eng_lower *lower, const struct eng_node
 static enum base_status read_pads(struct eng_lower *lower, const struct eng_node *node,
                                   struct eng_window *window)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
     uint32_t count;
     const int64_t *pads = eng_node_ints(node, "pads", &count);
     if (pads == NULL || count == 0) {
@@ -70,7 +74,7 @@ enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node 
     if (kernel == NULL && count == 0) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute kernel_shape is missing");
     }
-    BASE_TRY(read_list(lower, node, "kernel_shape", spatial, 1, 1, window.kernel));
+    BASE_TRY(read_list(lower, node, "kernel_shape", spatial, window.kernel));
     for (uint32_t i = 0; kernel != NULL && i < spatial; i++) {
         if (count != 0 && window.kernel[i] != kernel[i]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
@@ -83,8 +87,8 @@ enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node 
         }
         window.kernel[i] = kernel[i];
     }
-    BASE_TRY(read_list(lower, node, "strides", spatial, 1, 1, window.stride));
-    BASE_TRY(read_list(lower, node, "dilations", spatial, 1, 1, window.dilation));
+    BASE_TRY(read_list(lower, node, "strides", spatial, window.stride));
+    BASE_TRY(read_list(lower, node, "dilations", spatial, window.dilation));
     if (eng_string_is(window.auto_pad, "NOTSET") || window.auto_pad.size == 0) {
         BASE_TRY(read_pads(lower, node, &window));
     } else if (!eng_string_is(window.auto_pad, "SAME_UPPER") &&
@@ -101,6 +105,8 @@ enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node 
 // Places along one dimension. A ceil-mode window must begin inside the input or its front pad.
 static int64_t place(struct eng_window *window, uint32_t i, int64_t in, bool ceil_mode)
 {
+    base_assert(i < window->spatial);
+    base_assert(window->stride[i] >= 1 && window->kernel[i] >= 1);
     int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
     bool upper = eng_string_is(window->auto_pad, "SAME_UPPER");
     if (upper || eng_string_is(window->auto_pad, "SAME_LOWER")) {
@@ -126,6 +132,7 @@ static int64_t place(struct eng_window *window, uint32_t i, int64_t in, bool cei
 enum base_status eng_window_place(struct eng_lower *lower, const struct eng_node *node,
                                   const int64_t *in, bool ceil_mode, struct eng_window *window)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
     for (uint32_t i = 0; i < window->spatial; i++) {
         window->out[i] = place(window, i, in[i], ceil_mode);
         if (window->out[i] < 0) {

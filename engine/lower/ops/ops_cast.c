@@ -5,6 +5,7 @@
 // numbers are read with all their 64 bits.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
 #include "base/text/real.h"
 
 #include <math.h>
@@ -102,6 +103,7 @@ static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMB
             }
         }
     }
+    base_assert(size < NUMBER_TEXT_MAX);
     return size > 0 ? (size_t)size : 0;
 }
 
@@ -109,6 +111,7 @@ static enum base_status cast_to_string(struct eng_lower *lower, uint32_t x, uint
 {
     struct eng_array array;
     BASE_TRY(eng_lower_content(lower, x, &array));
+    base_assert(array.desc.dtype != ENG_STRING);
     int64_t count = eng_desc_count(&array.desc);
     struct eng_string *strings = eng_lower_alloc(lower, (size_t)(count + 1) * sizeof(*strings));
     if (strings == NULL) {
@@ -166,6 +169,8 @@ static enum base_status cast_from_string(struct eng_lower *lower, const struct e
 {
     struct eng_array array;
     BASE_TRY(eng_lower_content(lower, x, &array));
+    base_assert(array.desc.dtype == ENG_STRING);
+    base_assert(to != ENG_STRING);
     const struct eng_string *strings = array.data;
     int64_t count = eng_desc_count(&array.desc);
     bool integer = (NN_TYPES_INT >> to) & 1;
@@ -203,9 +208,9 @@ static enum base_status cast_to(struct eng_lower *lower, const struct eng_node *
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
     const uint32_t types = NN_TYPES_NUMERIC | NN_TYPE(BOOL) | NN_TYPE(STRING);
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (to <= ENG_UNDEFINED || to >= ENG_DTYPE_COUNT || !((types >> to) & 1)) {
         return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "cast to type %d (%s)", (int)to,
                               eng_dtype_name(to));
@@ -232,8 +237,8 @@ static enum base_status lower_cast(struct eng_lower *lower, const struct eng_nod
 static enum base_status lower_cast_like(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t like;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &like, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &like));
+    struct eng_desc desc = *eng_lower_desc(lower, like);
     return cast_to(lower, node, desc.dtype);
 }
 

@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +58,7 @@ static enum base_status lower_non_zero(struct eng_lower *lower, const struct eng
         }
         at++;
     }
+    base_assert(at == count);
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_const(lower, &desc, values, &out));
     return eng_lower_output(lower, node, 0, out);
@@ -130,6 +133,7 @@ static void sort_items(struct unique *unique)
     uint32_t count = (uint32_t)unique->items;
     uint32_t *from = unique->order;
     uint32_t *to = unique->scratch;
+    base_assert(from != to);
     for (uint64_t width = 1; width < count; width *= 2) {
         for (uint64_t low = 0; low < count; low += 2 * width) {
             uint64_t middle = low + width < count ? low + width : count;
@@ -153,6 +157,7 @@ static void sort_items(struct unique *unique)
 // Numbers the groups: in sorted order, or in the order of their first items.
 static void number_groups(struct unique *unique, bool sorted)
 {
+    base_assert(unique->groups == 0);
     uint32_t count = (uint32_t)unique->items;
     for (uint32_t i = 0; i < count; i++) {
         bool same = i > 0 && compare_items(unique, unique->order[i - 1], unique->order[i]) == 0;
@@ -161,6 +166,7 @@ static void number_groups(struct unique *unique, bool sorted)
         }
         unique->group[unique->order[i]] = unique->groups - 1;
     }
+    base_assert(unique->groups <= count);
     if (!sorted) {
         // The first item of a group is the first to meet when walking items in order.
         uint32_t *renamed = unique->scratch;
@@ -184,6 +190,7 @@ static void number_groups(struct unique *unique, bool sorted)
 
 static enum base_status unique_alloc(struct eng_lower *lower, struct unique *unique)
 {
+    base_assert(unique->items >= 0 && unique->items < CONTENT_ELEMENTS_MAX);
     size_t count = (size_t)unique->items + 1;
     unique->order = eng_lower_alloc(lower, count * sizeof(uint32_t));
     unique->scratch = eng_lower_alloc(lower, count * sizeof(uint32_t));
@@ -205,6 +212,7 @@ static enum base_status unique_alloc(struct eng_lower *lower, struct unique *uni
 static enum base_status unique_values(struct eng_lower *lower, const struct eng_node *node,
                                       const struct unique *unique, const struct eng_desc *desc)
 {
+    base_assert(eng_desc_count(desc) == unique->outer * unique->groups * unique->inner);
     size_t element = eng_dtype_bytes(desc->dtype);
     size_t run = (size_t)unique->inner * element;
     uint8_t *values = eng_lower_alloc(lower, eng_desc_bytes(desc) + 1);
@@ -326,6 +334,7 @@ static uint32_t nms_candidates(struct nms *nms, const float *scores)
             nms->order[count++] = (uint32_t)i;
         }
     }
+    base_assert(count <= nms->count);
     uint32_t *from = nms->order;
     uint32_t *to = nms->scratch;
     for (uint64_t width = 1; width < count; width *= 2) {
@@ -351,6 +360,8 @@ static uint32_t nms_candidates(struct nms *nms, const float *scores)
 static enum base_status nms_append(struct eng_lower *lower, struct nms *nms, int64_t batch,
                                    int64_t class_index, uint32_t box)
 {
+    base_assert(nms->out_count <= nms->out_capacity);
+    base_assert(box < nms->count);
     if (nms->out_count == nms->out_capacity) {
         int64_t capacity = nms->out_capacity == 0 ? 64 : 2 * nms->out_capacity;
         int64_t *grown = eng_lower_alloc(lower, (size_t)capacity * 3 * sizeof(*grown));
@@ -373,6 +384,7 @@ static enum base_status nms_append(struct eng_lower *lower, struct nms *nms, int
 static enum base_status nms_class(struct eng_lower *lower, struct nms *nms, int64_t batch,
                                   int64_t class_index)
 {
+    base_assert(batch < nms->batches && class_index < nms->classes);
     const float *boxes = nms->boxes + batch * nms->count * 4;
     uint32_t count =
         nms_candidates(nms, nms->scores + (batch * nms->classes + class_index) * nms->count);

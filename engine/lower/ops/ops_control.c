@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/body_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Content of a one-element bool tensor.
@@ -57,6 +59,8 @@ static enum base_status tensor_slot(struct eng_lower *lower, uint32_t tensor, st
 static enum base_status bind_scalar(struct eng_body *body, uint32_t input, enum eng_dtype dtype,
                                     const void *data)
 {
+    base_assert(input < body->graph->input_count);
+    base_assert(dtype == ENG_I64 || dtype == ENG_BOOL);
     const struct eng_value *value = &body->graph->values[body->graph->inputs[input]];
     struct eng_desc desc = {.dtype = dtype, .dims = {1}};
     desc.rank = value->has_shape && value->desc.rank == 1;
@@ -65,11 +69,19 @@ static enum base_status bind_scalar(struct eng_body *body, uint32_t input, enum 
     return tensor_slot(body->l, tensor, &body->in[input]);
 }
 
-// Runs the iterations: body->in starts as trip number, condition, states and ends with the last
-// states in place; piles receive the scan outputs.
-static enum base_status loop_run(struct eng_body *body, int64_t trips, bool go, uint32_t states,
-                                 struct eng_pile *piles, uint32_t pile_count)
+struct loop {
+    struct eng_body
+        body; // inputs: trip number, condition, states; outputs: condition, states, scans
+    uint32_t states, scans; // state variables, stacked outputs
+    struct eng_pile *piles; // of the scan outputs
+};
+
+// Runs the iterations: body.in starts with the first states and ends with the last ones in place;
+// piles receive the scan outputs.
+static enum base_status loop_run(struct loop *loop, int64_t trips, bool go)
 {
+    struct eng_body *body = &loop->body;
+    base_assert(body->graph->output_count == 1 + loop->states + loop->scans);
     for (int64_t i = 0; i < trips && go; i++) {
         if (i == ENG_TRIPS_MAX) {
             return eng_lower_fail(body->l, body->node, BASE_ERR_LIMIT, "more than %lld iterations",
@@ -79,15 +91,15 @@ static enum base_status loop_run(struct eng_body *body, int64_t trips, bool go, 
         BASE_TRY(bind_scalar(body, 0, ENG_I64, &i));
         BASE_TRY(bind_scalar(body, 1, ENG_BOOL, &condition));
         BASE_TRY(eng_body_step(body));
-        for (uint32_t k = 0; k < pile_count; k++) {
-            const struct eng_slot *slot = &body->out[1 + states + k];
+        for (uint32_t k = 0; k < loop->scans; k++) {
+            const struct eng_slot *slot = &body->out[1 + loop->states + k];
             if (slot->type != ENG_VALUE_TENSOR) {
                 return eng_lower_fail(body->l, body->node, BASE_ERR_INVALID,
                                       "scan output %u of its body is no tensor", k);
             }
-            BASE_TRY(eng_pile_add(body, &piles[k], slot->tensor));
+            BASE_TRY(eng_pile_add(body, &loop->piles[k], slot->tensor));
         }
-        memcpy(body->in + 2, body->out + 1, states * sizeof(*body->in));
+        memcpy(body->in + 2, body->out + 1, loop->states * sizeof(*body->in));
         if (body->out[0].type != ENG_VALUE_TENSOR) {
             return eng_lower_fail(body->l, body->node, BASE_ERR_INVALID,
                                   "its body's condition is no tensor");
@@ -99,22 +111,41 @@ static enum base_status loop_run(struct eng_body *body, int64_t trips, bool go, 
     return BASE_OK;
 }
 
-static enum base_status lower_loop(struct eng_lower *lower, const struct eng_node *node)
+// Ports of the loop, its first states and piles.
+static enum base_status loop_init(struct loop *loop, struct eng_lower *lower,
+                                  const struct eng_node *node)
 {
+    struct eng_body *body = &loop->body;
     if (node->input_count < 2) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has %u inputs, at least 2 wanted",
                               node->input_count);
     }
-    uint32_t states = node->input_count - 2;
-    struct eng_body body;
-    BASE_TRY(eng_body_init(&body, lower, node, states + 2, states + 1));
-    uint32_t piles = body.graph->output_count - states - 1;
-    if (node->output_count > states + piles) {
+    loop->states = node->input_count - 2;
+    BASE_TRY(eng_body_init(body, lower, node, loop->states + 2, loop->states + 1));
+    base_assert(body->graph->input_count == loop->states + 2);
+    loop->scans = body->graph->output_count - loop->states - 1;
+    if (node->output_count > loop->states + loop->scans) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u outputs, its body gives %u",
-                              node->output_count, states + piles);
+                              node->output_count, loop->states + loop->scans);
     }
+    for (uint32_t i = 0; i < loop->states; i++) {
+        body->in[2 + i] = (struct eng_slot){.type = ENG_VALUE_OPTIONAL, .tensor = ENG_NONE};
+    }
+    loop->piles = eng_lower_alloc(lower, (loop->scans + (size_t)1) * sizeof(*loop->piles));
+    if (loop->piles == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(loop->piles, 0, (loop->scans + (size_t)1) * sizeof(*loop->piles));
+    return BASE_OK;
+}
+
+static enum base_status lower_loop(struct eng_lower *lower, const struct eng_node *node)
+{
+    struct loop loop;
+    struct eng_body *body = &loop.body;
     int64_t trips = INT64_MAX;
     bool go = true;
+    BASE_TRY(loop_init(&loop, lower, node));
     if (eng_lower_has(lower, node, 0)) {
         BASE_TRY(eng_input_int(lower, node, 0, &trips));
     }
@@ -123,24 +154,18 @@ static enum base_status lower_loop(struct eng_lower *lower, const struct eng_nod
         BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
         BASE_TRY(read_bool(lower, node, tensor, &go));
     }
-    for (uint32_t i = 0; i < states; i++) {
-        body.in[2 + i] = (struct eng_slot){.type = ENG_VALUE_OPTIONAL, .tensor = ENG_NONE};
+    for (uint32_t i = 0; i < loop.states; i++) {
         if (eng_lower_has(lower, node, 2 + i)) {
-            BASE_TRY(eng_lower_slot(lower, node, 2 + i, &body.in[2 + i]));
+            BASE_TRY(eng_lower_slot(lower, node, 2 + i, &body->in[2 + i]));
         }
     }
-    struct eng_pile *pile = eng_lower_alloc(lower, (piles + (size_t)1) * sizeof(*pile));
-    if (pile == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    memset(pile, 0, (piles + (size_t)1) * sizeof(*pile));
-    BASE_TRY(loop_run(&body, trips, go, states, pile, piles));
+    BASE_TRY(loop_run(&loop, trips, go));
     for (uint32_t i = 0; i < node->output_count; i++) {
-        if (i < states) {
-            BASE_TRY(eng_lower_output_slot(lower, node, i, &body.in[2 + i]));
+        if (i < loop.states) {
+            BASE_TRY(eng_lower_output_slot(lower, node, i, &body->in[2 + i]));
         } else if (eng_lower_wants(lower, node, i)) {
             uint32_t out = ENG_NONE;
-            BASE_TRY(eng_pile_stack(&body, &pile[i - states], 1 + i, 0, false, &out));
+            BASE_TRY(eng_pile_stack(body, &loop.piles[i - loop.states], 1 + i, 0, &out));
             BASE_TRY(eng_lower_output(lower, node, i, out));
         }
     }
@@ -204,6 +229,7 @@ static enum base_status scan_init(struct scan *scan, struct eng_lower *lower,
 // Runs the body over scan->x; body.in holds the states before and after.
 static enum base_status scan_run(struct scan *scan)
 {
+    base_assert(scan->length >= 0);
     struct eng_body *body = &scan->body;
     if (scan->length > ENG_TRIPS_MAX) {
         return eng_lower_fail(body->l, body->node, BASE_ERR_LIMIT, "more than %lld iterations",
@@ -266,9 +292,11 @@ static enum base_status lower_scan(struct eng_lower *lower, const struct eng_nod
         uint32_t out = scan.body.in[i].tensor;
         if (i >= scan.states) {
             uint32_t k = i - scan.states;
+            if (scan.out_reversed != NULL && scan.out_reversed[k] != 0) {
+                eng_pile_reverse(&scan.piles[k]);
+            }
             BASE_TRY(eng_pile_stack(&scan.body, &scan.piles[k], i,
-                                    scan.out_axes != NULL ? scan.out_axes[k] : 0,
-                                    scan.out_reversed != NULL && scan.out_reversed[k] != 0, &out));
+                                    scan.out_axes != NULL ? scan.out_axes[k] : 0, &out));
         }
         BASE_TRY(eng_lower_output(lower, node, i, out));
     }
@@ -299,6 +327,7 @@ static enum base_status batch_init(struct scan *scan, struct scan_batch *out)
         out->batch = desc->dims[0];
         out->sequence = desc->dims[1];
     }
+    base_assert(out->batch >= 1 && out->sequence >= 0);
     if (eng_lower_has(l, node, 0)) {
         uint32_t tensor = ENG_NONE;
         uint32_t count = 0;
@@ -320,22 +349,25 @@ static enum base_status batch_init(struct scan *scan, struct scan_batch *out)
 static enum base_status batch_output(struct scan *scan, const struct scan_batch *batch, uint32_t k,
                                      uint32_t *out)
 {
+    base_assert(k < scan->outputs);
     struct eng_lower *l = scan->body.l;
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_pile_stack(&scan->body, &scan->piles[k], scan->states + k, 0, false, &tensor));
+    BASE_TRY(eng_pile_stack(&scan->body, &scan->piles[k], scan->states + k, 0, &tensor));
     BASE_TRY(eng_lower_plain(l, tensor, &tensor));
     struct eng_desc desc = *eng_lower_desc(l, tensor);
     struct eng_map map;
     struct eng_maps maps = {.l = l};
     eng_map_init(&map, tensor, &desc);
+    base_assert(desc.dims[0] <= batch->sequence);
     desc.dims[0] = batch->sequence;
     BASE_TRY(eng_maps_add(&maps, &map));
-    return eng_maps_finish(&maps, &desc, true, out);
+    return eng_maps_finish(&maps, &desc, out);
 }
 
 static enum base_status batch_run(struct scan *scan, const struct scan_batch *batch, int64_t b,
                                   struct eng_pile *results)
 {
+    base_assert(b >= 0 && b < batch->batch);
     struct eng_lower *l = scan->body.l;
     for (uint32_t i = 0; i < scan->states + scan->inputs; i++) {
         uint32_t tensor = ENG_NONE;
@@ -387,7 +419,8 @@ static enum base_status lower_scan8(struct eng_lower *lower, const struct eng_no
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t out = ENG_NONE;
-        BASE_TRY(eng_stack_items(lower, node, results[i].items, results[i].count, 0, &out));
+        base_assert(results[i].count == batch.batch);
+        BASE_TRY(eng_stack_items(lower, node, &results[i], 0, &out));
         BASE_TRY(eng_lower_output(lower, node, i, out));
     }
     return BASE_OK;

@@ -4,6 +4,8 @@
 // CHANNELS_LAST (eng_emit_conv); CONV_TRANSPOSE is plain.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 struct conv_inputs {
     uint32_t x, w, bias;
     struct eng_desc x_desc, w_desc;
@@ -15,8 +17,10 @@ struct conv_inputs {
 static enum base_status read_inputs(struct eng_lower *lower, const struct eng_node *node,
                                     bool transposed, struct conv_inputs *in)
 {
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &in->x, &in->x_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &in->w, &in->w_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &in->x));
+    in->x_desc = *eng_lower_desc(lower, in->x);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &in->w));
+    in->w_desc = *eng_lower_desc(lower, in->w);
     BASE_TRY(eng_nn_same_type(lower, node, 1, in->w_desc.dtype, in->x_desc.dtype));
     char x_text[64];
     char w_text[64];
@@ -38,9 +42,10 @@ static enum base_status read_inputs(struct eng_lower *lower, const struct eng_no
                               (long long)in->groups);
     }
     in->channels_out = transposed ? m * in->groups : m;
-    struct eng_desc bias;
-    BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPES_FLOAT, &in->bias, &bias));
+    base_assert(in->channels_out % in->groups == 0);
+    BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPES_FLOAT, &in->bias));
     if (in->bias != ENG_NONE) {
+        const struct eng_desc bias = *eng_lower_desc(lower, in->bias);
         BASE_TRY(eng_nn_same_type(lower, node, 2, bias.dtype, in->x_desc.dtype));
         if (bias.rank != 1 || bias.dims[0] != in->channels_out) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "bias is %s for %lld channels",
@@ -53,6 +58,8 @@ static enum base_status read_inputs(struct eng_lower *lower, const struct eng_no
 
 struct eng_conv eng_conv_of(const struct eng_window *window, int64_t groups)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
+    base_assert(groups >= 1);
     struct eng_conv conv = {
         .spatial = window->spatial,
         .groups = groups,
@@ -77,7 +84,8 @@ static enum base_status lower_conv(struct eng_lower *lower, const struct eng_nod
     BASE_TRY(eng_window_read(lower, node, in.x_desc.rank - 2, in.w_desc.dims + 2, &window));
     BASE_TRY(eng_window_place(lower, node, in.x_desc.dims + 2, false, &window));
     struct eng_conv conv = eng_conv_of(&window, in.groups);
-    BASE_TRY(eng_emit_conv(lower, node, &conv, in.x, in.w, in.bias, &y));
+    conv.epilogue.bias = in.bias;
+    BASE_TRY(eng_emit_conv(lower, &conv, in.x, in.w, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -86,6 +94,7 @@ static enum base_status lower_conv(struct eng_lower *lower, const struct eng_nod
 static enum base_status place_transposed(struct eng_lower *lower, const struct eng_node *node,
                                          const int64_t *in, struct eng_window *window)
 {
+    base_assert(window->spatial >= 1 && window->spatial <= ENG_SPATIAL_MAX);
     uint32_t shape_count;
     uint32_t extra_count;
     const int64_t *shape = eng_node_ints(node, "output_shape", &shape_count);
@@ -148,15 +157,19 @@ static enum base_status lower_conv_transpose(struct eng_lower *lower, const stru
     if (eng_desc_check(&out, &count) != BASE_OK) {
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
     }
-    struct eng_command command = {.op = ENG_OP_CONV_TRANSPOSE};
-    command.u.conv = eng_conv_of(&window, in.groups);
-    const uint32_t inputs[2] = {in.x, in.w};
+    const struct eng_command command = {
+        .op = ENG_OP_CONV_TRANSPOSE,
+        .inputs = (uint32_t[]){in.x, in.w},
+        .input_count = 2,
+        .output_count = 1,
+        .u.conv = eng_conv_of(&window, in.groups),
+    };
     uint32_t y;
-    BASE_TRY(eng_emit(lower, &command, inputs, 2, &out, 1, &y));
+    BASE_TRY(eng_emit(lower, &command, &out, &y));
     if (in.bias != ENG_NONE) {
         struct eng_desc column = eng_nn_desc_axis(out.dtype, out.rank - 1, 0, in.channels_out);
         BASE_TRY(eng_nn_reshape(lower, in.bias, &column, &in.bias));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, in.bias, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, in.bias, &y));
     }
     return eng_lower_output(lower, node, 0, y);
 }

@@ -3,6 +3,8 @@
 // Called by lowering on the planning thread.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 // The mask of inference: every element is kept. Bool since opset 10, x's type before.
 static enum base_status full_mask(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_desc *desc)
@@ -21,25 +23,27 @@ static enum base_status full_mask(struct eng_lower *lower, const struct eng_node
 static enum base_status training_dropout(struct eng_lower *lower, const struct eng_node *node,
                                          uint32_t x, double ratio)
 {
+    base_assert(ratio > 0.0 && ratio < 1.0);
     struct eng_desc desc = *eng_lower_desc(lower, x);
     struct eng_desc draw_desc = desc;
     draw_desc.dtype = ENG_F32;
-    struct eng_command command = {.op = ENG_OP_RANDOM};
-    command.u.random = (struct eng_random){
-        .fn = ENG_RANDOM_UNIFORM,
-        .low = 0.0f,
-        .high = 1.0f,
-        .seed = (uint64_t)eng_node_int(node, "seed", 0) + node->index,
+    const struct eng_command command = {
+        .op = ENG_OP_RANDOM,
+        .output_count = 1,
+        .u.random = {.fn = ENG_RANDOM_UNIFORM,
+                     .low = 0.0f,
+                     .high = 1.0f,
+                     .seed = (uint64_t)eng_node_int(node, "seed", 0) + node->index},
     };
     uint32_t draw;
     uint32_t kept;
     uint32_t zero;
     uint32_t y;
-    BASE_TRY(eng_emit(lower, &command, NULL, 0, &draw_desc, 1, &draw));
-    BASE_TRY(eng_nn_with(lower, node, ENG_GREATER_EQUAL, draw, ratio, &kept));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, x, ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0, &y));
+    BASE_TRY(eng_emit(lower, &command, &draw_desc, &draw));
+    BASE_TRY(eng_nn_with(lower, ENG_GREATER_EQUAL, draw, ratio, &kept));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, x, ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0, &y));
     BASE_TRY(eng_lower_const_f32(lower, desc.dtype, 0.0, &zero));
-    BASE_TRY(eng_emit_select(lower, node, kept, y, zero, &y));
+    BASE_TRY(eng_emit_select(lower, kept, y, zero, &y));
     BASE_TRY(eng_lower_output(lower, node, 1, kept));
     return eng_lower_output(lower, node, 0, y);
 }
@@ -47,19 +51,18 @@ static enum base_status training_dropout(struct eng_lower *lower, const struct e
 static enum base_status lower_dropout(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     double ratio = 0.5;
     double training = 0;
     if (node->opset >= 12) {
         uint32_t tensor;
-        struct eng_desc scalar;
-        BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPE(BOOL), &tensor, &scalar));
+        BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPE(BOOL), &tensor));
         if (tensor != ENG_NONE) {
             BASE_TRY(eng_lower_scalar(lower, node, tensor, &training));
         }
         if (training != 0 && eng_lower_has(lower, node, 1)) {
-            BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &tensor, &scalar));
+            BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &tensor));
             BASE_TRY(eng_lower_scalar(lower, node, tensor, &ratio));
         }
     }

@@ -21,7 +21,9 @@ struct term {
 
 struct operand {
     uint32_t tensor;
-    struct term term;
+    struct term term; // labels of its dims
+    struct term own;  // in a join: those that the other side does not have
+    bool swapped;     // in a join: [batch, contracted, own] instead of [batch, own, contracted]
 };
 
 struct einsum {
@@ -57,27 +59,27 @@ static int label_of(char c)
 // --- the equation --------------------------------------------------------------------------------
 
 // One term of the text; `ellipsis` is how many dims "..." stands for.
-static enum base_status parse_term(struct eng_lower *lower, const struct eng_node *node,
-                                   const char *text, size_t size, uint32_t ellipsis,
-                                   uint32_t ellipsis_widest, struct term *out)
+static enum base_status parse_term(struct eng_lower *lower, const struct einsum *einsum,
+                                   struct eng_string text, uint32_t ellipsis, struct term *out)
 {
+    base_assert(ellipsis <= einsum->ellipsis_rank);
     bool seen = false;
     out->rank = 0;
-    for (size_t i = 0; i < size;) {
+    for (size_t i = 0; i < text.size;) {
         uint32_t more = 1;
-        int label = label_of(text[i]);
+        int label = label_of(text.at[i]);
         if (label < 0) {
-            if (seen || i + 3 > size || memcmp(text + i, "...", 3) != 0) {
-                return eng_lower_fail(lower, node, BASE_ERR_INVALID,
-                                      "equation: '%.*s' is not a term", (int)size, text);
+            if (seen || i + 3 > text.size || memcmp(text.at + i, "...", 3) != 0) {
+                return eng_lower_fail(lower, einsum->node, BASE_ERR_INVALID,
+                                      "equation: '%.*s' is not a term", (int)text.size, text.at);
             }
             seen = true;
             more = ellipsis;
-            label = (int)(ELLIPSIS_LABEL + ellipsis_widest - ellipsis);
+            label = (int)(ELLIPSIS_LABEL + einsum->ellipsis_rank - ellipsis);
         }
-        i += label_of(text[i]) < 0 ? 3 : 1;
+        i += label_of(text.at[i]) < 0 ? 3 : 1;
         if (out->rank + more > ENG_RANK_MAX) {
-            return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
+            return eng_lower_fail(lower, einsum->node, BASE_ERR_UNSUPPORTED,
                                   "equation: a term has more than %d dimensions", ENG_RANK_MAX);
         }
         for (uint32_t k = 0; k < more; k++) {
@@ -87,14 +89,14 @@ static enum base_status parse_term(struct eng_lower *lower, const struct eng_nod
     return BASE_OK;
 }
 
-// Dims that "..." takes in a term of `size` characters on a tensor of `rank`; -1: the ranks differ.
-static int ellipsis_dims(const char *text, size_t size, uint32_t rank)
+// Dims that "..." takes in a term on a tensor of `rank`; -1: the ranks differ.
+static int ellipsis_dims(struct eng_string text, uint32_t rank)
 {
     uint32_t letters = 0;
     bool has = false;
-    for (size_t i = 0; i < size; i++) {
-        letters += label_of(text[i]) >= 0 ? 1u : 0u;
-        has = has || text[i] == '.';
+    for (size_t i = 0; i < text.size; i++) {
+        letters += label_of(text.at[i]) >= 0 ? 1u : 0u;
+        has = has || text.at[i] == '.';
     }
     if (letters > rank || (!has && letters != rank)) {
         return -1;
@@ -105,7 +107,7 @@ static int ellipsis_dims(const char *text, size_t size, uint32_t rank)
 struct equation {
     char text[EQUATION_MAX];
     size_t size;
-    size_t begin[OPERANDS_MAX], end[OPERANDS_MAX]; // of the inputs' terms
+    struct eng_string terms[OPERANDS_MAX]; // of the inputs, in `text`
     uint32_t count;
     size_t output; // where the output's term begins, SIZE_MAX: none
 };
@@ -142,8 +144,7 @@ static enum base_status split_equation(struct eng_lower *lower, const struct eng
                 return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "over %u operands",
                                       OPERANDS_MAX);
             }
-            eq->begin[eq->count] = begin;
-            eq->end[eq->count++] = i;
+            eq->terms[eq->count++] = (struct eng_string){eq->text + begin, i - begin};
             begin = i + 1;
         }
     }
@@ -159,6 +160,7 @@ static enum base_status note_dims(struct eng_lower *lower, struct einsum *einsum
 {
     const struct operand *op = &einsum->operands[index];
     struct eng_desc desc = *eng_lower_desc(lower, op->tensor);
+    base_assert(op->term.rank == desc.rank);
     for (uint32_t i = 0; i < op->term.rank; i++) {
         uint8_t label = op->term.labels[i];
         int64_t dim = desc.dims[i];
@@ -179,9 +181,10 @@ static enum base_status note_dims(struct eng_lower *lower, struct einsum *einsum
 static enum base_status read_output(struct eng_lower *lower, struct einsum *einsum,
                                     const struct equation *eq)
 {
+    base_assert(einsum->ellipsis_rank <= ENG_RANK_MAX);
     if (eq->output != SIZE_MAX) {
-        BASE_TRY(parse_term(lower, einsum->node, eq->text + eq->output, eq->size - eq->output,
-                            einsum->ellipsis_rank, einsum->ellipsis_rank, &einsum->output));
+        const struct eng_string text = {eq->text + eq->output, eq->size - eq->output};
+        BASE_TRY(parse_term(lower, einsum, text, einsum->ellipsis_rank, &einsum->output));
     } else {
         for (uint32_t i = 0; i < einsum->ellipsis_rank; i++) {
             einsum->output.labels[einsum->output.rank++] = (uint8_t)(ELLIPSIS_LABEL + i);
@@ -214,27 +217,26 @@ static enum base_status read_operands(struct eng_lower *lower, struct einsum *ei
 {
     struct equation eq;
     int ellipsis[OPERANDS_MAX];
-    struct eng_desc desc;
     BASE_TRY(split_equation(lower, einsum->node, &eq));
     einsum->count = eq.count;
     for (uint32_t i = 0; i < eq.count; i++) {
-        BASE_TRY(eng_nn_input(lower, einsum->node, i, NN_TYPES_NUMERIC, &einsum->operands[i].tensor,
-                              &desc));
+        uint32_t *tensor = &einsum->operands[i].tensor;
+        BASE_TRY(eng_nn_input(lower, einsum->node, i, NN_TYPES_NUMERIC, tensor));
+        const struct eng_desc desc = *eng_lower_desc(lower, *tensor);
         *dtype = i == 0 ? desc.dtype : *dtype;
         BASE_TRY(eng_nn_same_type(lower, einsum->node, i, desc.dtype, *dtype));
-        ellipsis[i] = ellipsis_dims(eq.text + eq.begin[i], eq.end[i] - eq.begin[i], desc.rank);
+        ellipsis[i] = ellipsis_dims(eq.terms[i], desc.rank);
         if (ellipsis[i] < 0) {
             return eng_lower_fail(lower, einsum->node, BASE_ERR_INVALID,
                                   "equation: '%.*s' does not describe an input of rank %u",
-                                  (int)(eq.end[i] - eq.begin[i]), eq.text + eq.begin[i], desc.rank);
+                                  (int)eq.terms[i].size, eq.terms[i].at, desc.rank);
         }
         if ((uint32_t)ellipsis[i] > einsum->ellipsis_rank) {
             einsum->ellipsis_rank = (uint32_t)ellipsis[i];
         }
     }
     for (uint32_t i = 0; i < eq.count; i++) {
-        BASE_TRY(parse_term(lower, einsum->node, eq.text + eq.begin[i], eq.end[i] - eq.begin[i],
-                            (uint32_t)ellipsis[i], einsum->ellipsis_rank,
+        BASE_TRY(parse_term(lower, einsum, eq.terms[i], (uint32_t)ellipsis[i],
                             &einsum->operands[i].term));
         BASE_TRY(note_dims(lower, einsum, i));
     }
@@ -249,6 +251,7 @@ static enum base_status simplify(struct eng_lower *lower, const struct einsum *e
                                  struct operand *op)
 {
     struct eng_desc desc = *eng_lower_desc(lower, op->tensor);
+    base_assert(op->term.rank == desc.rank);
     struct term term = {0};
     struct eng_desc to = {.dtype = desc.dtype};
     struct eng_region region = {0};
@@ -273,6 +276,7 @@ static enum base_status simplify(struct eng_lower *lower, const struct einsum *e
         }
         picked[at] += strides[i];
     }
+    base_assert(term.rank == to.rank);
     if (!diagonal) {
         op->term = term;
         return eng_nn_reshape(lower, op->tensor, &to, &op->tensor);
@@ -292,7 +296,7 @@ static enum base_status simplify(struct eng_lower *lower, const struct einsum *e
         region.dst_stride[i] = dst[i];
     }
     op->term = term;
-    return eng_lower_virtual(lower, &to, &region, 1, false, &op->tensor);
+    return eng_lower_virtual(lower, &to, &region, 1, &op->tensor);
 }
 
 // Sums the labels that neither `other` (NULL: none) nor an operand after `index` nor the output
@@ -312,11 +316,13 @@ static enum base_status sum_unneeded(struct eng_lower *lower, const struct einsu
             axes[count++] = i;
         }
     }
+    base_assert(count + kept.rank == op->term.rank);
     if (count == 0) {
         return BASE_OK;
     }
     op->term = kept;
-    return eng_emit_reduce(lower, ENG_REDUCE_SUM, op->tensor, axes, count, false, &op->tensor);
+    const struct eng_reduction sum = {.fn = ENG_REDUCE_SUM, .axes = axes, .axis_count = count};
+    return eng_emit_reduce(lower, &sum, op->tensor, &op->tensor);
 }
 
 static enum base_status reorder(struct eng_lower *lower, struct operand *op, const struct term *to)
@@ -335,12 +341,14 @@ static enum base_status reorder(struct eng_lower *lower, struct operand *op, con
     return same ? BASE_OK : eng_lower_transpose(lower, op->tensor, perm, &op->tensor);
 }
 
-struct groups {
-    struct term batch, contracted, free_a, free_b;
+// Labels that both sides of a join have: needed later, and summed over.
+struct shared {
+    struct term batch, contracted;
 };
 
 static void append(struct term *to, const struct term *from)
 {
+    base_assert(to->rank + from->rank <= ENG_RANK_MAX);
     for (uint32_t i = 0; i < from->rank; i++) {
         to->labels[to->rank++] = from->labels[i];
     }
@@ -355,54 +363,51 @@ static int64_t group_count(const struct einsum *einsum, const struct term *term)
     return n;
 }
 
-// Brings an operand to [batch, free, contracted], or leaves it at [batch, contracted, free] when it
-// already is (*out_swapped), as a tensor of three dims.
+// Brings an operand to [batch, own, contracted], or leaves it at [batch, contracted, own] when it
+// already is, as a tensor of three dims.
 static enum base_status arrange(struct eng_lower *lower, const struct einsum *einsum,
-                                struct operand *op, const struct groups *groups,
-                                const struct term *free_labels, bool *out_swapped)
+                                struct operand *op, const struct shared *shared)
 {
-    struct term swapped = groups->batch;
-    struct term straight = groups->batch;
-    append(&swapped, &groups->contracted);
-    append(&swapped, free_labels);
-    append(&straight, free_labels);
-    append(&straight, &groups->contracted);
-    *out_swapped = memcmp(swapped.labels, op->term.labels, swapped.rank) == 0 &&
-                   memcmp(straight.labels, op->term.labels, straight.rank) != 0;
-    if (!*out_swapped) {
+    base_assert(op->term.rank == shared->batch.rank + shared->contracted.rank + op->own.rank);
+    struct term swapped = shared->batch;
+    struct term straight = shared->batch;
+    append(&swapped, &shared->contracted);
+    append(&swapped, &op->own);
+    append(&straight, &op->own);
+    append(&straight, &shared->contracted);
+    op->swapped = memcmp(swapped.labels, op->term.labels, swapped.rank) == 0 &&
+                  memcmp(straight.labels, op->term.labels, straight.rank) != 0;
+    if (!op->swapped) {
         BASE_TRY(reorder(lower, op, &straight));
     }
-    int64_t inner = group_count(einsum, &groups->contracted);
-    int64_t rows = group_count(einsum, free_labels);
+    int64_t inner = group_count(einsum, &shared->contracted);
+    int64_t rows = group_count(einsum, &op->own);
     struct eng_desc cube =
-        eng_nn_desc3(eng_lower_desc(lower, op->tensor)->dtype, group_count(einsum, &groups->batch),
-                     *out_swapped ? inner : rows, *out_swapped ? rows : inner);
+        eng_nn_desc3(eng_lower_desc(lower, op->tensor)->dtype, group_count(einsum, &shared->batch),
+                     op->swapped ? inner : rows, op->swapped ? rows : inner);
     return eng_nn_reshape(lower, op->tensor, &cube, &op->tensor);
 }
 
-// a [batch, m, k] and b as [batch, n, k] (or with the last two swapped): the product, or without
-// contracted labels the outer product by broadcasting.
+// a [batch, m, k] and b as [batch, n, k] (or with the last two swapped): a->tensor becomes the
+// product, or without contracted labels the outer product by broadcasting.
 static enum base_status multiply(struct eng_lower *lower, const struct einsum *einsum,
-                                 struct operand *a, struct operand *b, const struct groups *groups,
-                                 uint32_t *out)
+                                 struct operand *a, struct operand *b, const struct shared *shared)
 {
-    bool a_swapped;
-    bool b_swapped;
-    BASE_TRY(arrange(lower, einsum, a, groups, &groups->free_a, &a_swapped));
-    BASE_TRY(arrange(lower, einsum, b, groups, &groups->free_b, &b_swapped));
-    if (groups->contracted.rank > 0) {
-        return eng_emit_matmul(lower, einsum->node, a->tensor, a_swapped, b->tensor, !b_swapped,
-                               1.0f, out);
+    BASE_TRY(arrange(lower, einsum, a, shared));
+    BASE_TRY(arrange(lower, einsum, b, shared));
+    if (shared->contracted.rank > 0) {
+        return eng_emit_matmul(lower, (struct eng_factor){a->tensor, a->swapped},
+                               (struct eng_factor){b->tensor, !b->swapped}, 1.0f, &a->tensor);
     }
-    int64_t batch = group_count(einsum, &groups->batch);
+    int64_t batch = group_count(einsum, &shared->batch);
     enum eng_dtype dtype = eng_lower_desc(lower, a->tensor)->dtype;
-    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(einsum, &groups->free_a), 1);
-    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(einsum, &groups->free_b));
+    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(einsum, &a->own), 1);
+    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(einsum, &b->own));
     uint32_t left;
     uint32_t right;
     BASE_TRY(eng_nn_reshape(lower, a->tensor, &column, &left));
     BASE_TRY(eng_nn_reshape(lower, b->tensor, &row, &right));
-    return eng_emit_binary(lower, einsum->node, ENG_MUL, left, right, out);
+    return eng_emit_binary(lower, ENG_MUL, left, right, &a->tensor);
 }
 
 // Joins operand `index` into `a`.
@@ -411,36 +416,35 @@ static enum base_status join(struct eng_lower *lower, const struct einsum *einsu
 {
     BASE_TRY(sum_unneeded(lower, einsum, a, &b->term, index));
     BASE_TRY(sum_unneeded(lower, einsum, b, &a->term, index));
-    struct groups g = {0};
+    struct shared shared = {.batch.rank = 0};
+    a->own.rank = 0;
+    b->own.rank = 0;
     for (uint32_t i = 0; i < a->term.rank; i++) {
         uint8_t label = a->term.labels[i];
         bool later = einsum->in_output[label] || einsum->last[label] > index;
-        struct term *group = !has_label(&b->term, label) ? &g.free_a
-                             : later                     ? &g.batch
-                                                         : &g.contracted;
+        struct term *group = !has_label(&b->term, label) ? &a->own
+                             : later                     ? &shared.batch
+                                                         : &shared.contracted;
         group->labels[group->rank++] = label;
     }
     for (uint32_t i = 0; i < b->term.rank; i++) {
         if (!has_label(&a->term, b->term.labels[i])) {
-            g.free_b.labels[g.free_b.rank++] = b->term.labels[i];
+            b->own.labels[b->own.rank++] = b->term.labels[i];
         }
     }
-    if (g.batch.rank + g.free_a.rank + g.free_b.rank > ENG_RANK_MAX) {
+    if (shared.batch.rank + a->own.rank + b->own.rank > ENG_RANK_MAX) {
         return eng_lower_fail(lower, einsum->node, BASE_ERR_UNSUPPORTED,
                               "a partial result has more than %d dimensions", ENG_RANK_MAX);
     }
     struct eng_desc desc = {.dtype = eng_lower_desc(lower, a->tensor)->dtype};
-    struct operand result = {0};
-    BASE_TRY(multiply(lower, einsum, a, b, &g, &result.tensor));
-    append(&result.term, &g.batch);
-    append(&result.term, &g.free_a);
-    append(&result.term, &g.free_b);
-    for (uint32_t i = 0; i < result.term.rank; i++) {
-        desc.dims[desc.rank++] = einsum->dims[result.term.labels[i]];
+    BASE_TRY(multiply(lower, einsum, a, b, &shared));
+    a->term = shared.batch;
+    append(&a->term, &a->own);
+    append(&a->term, &b->own);
+    for (uint32_t i = 0; i < a->term.rank; i++) {
+        desc.dims[desc.rank++] = einsum->dims[a->term.labels[i]];
     }
-    BASE_TRY(eng_nn_reshape(lower, result.tensor, &desc, &result.tensor));
-    *a = result;
-    return BASE_OK;
+    return eng_nn_reshape(lower, a->tensor, &desc, &a->tensor);
 }
 
 static enum base_status lower_einsum(struct eng_lower *lower, const struct eng_node *node)

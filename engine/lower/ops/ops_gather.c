@@ -5,6 +5,8 @@
 #include "lower/ops/index_kit.h"
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 // Gather by at most this many known indices is regions, whatever their order.
 #define GATHER_PIECES_MAX   16u
 #define COMPRESS_PIECES_MAX 256u
@@ -13,16 +15,16 @@
 
 // Known indices made >= 0 and checked.
 static enum base_status gather_numbers(struct eng_lower *lower, const struct eng_node *node,
-                                       uint32_t indices, int64_t n, int64_t **out,
-                                       uint32_t *out_count)
+                                       uint32_t indices, int64_t n, struct eng_ints *out)
 {
     const int64_t *values = NULL;
-    BASE_TRY(eng_lower_ints(lower, node, indices, &values, out_count));
-    int64_t *numbers = eng_lower_alloc(lower, *out_count * sizeof(*numbers) + 1);
+    uint32_t count = 0;
+    BASE_TRY(eng_lower_ints(lower, node, indices, &values, &count));
+    int64_t *numbers = eng_lower_alloc(lower, count * sizeof(*numbers) + 1);
     if (numbers == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (uint32_t i = 0; i < *out_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (values[i] < -n || values[i] >= n) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "index %lld is outside a dimension of %lld", (long long)values[i],
@@ -30,13 +32,14 @@ static enum base_status gather_numbers(struct eng_lower *lower, const struct eng
         }
         numbers[i] = values[i] < 0 ? values[i] + n : values[i];
     }
-    *out = numbers;
+    *out = (struct eng_ints){numbers, count};
     return BASE_OK;
 }
 
 // Length of the run of evenly spaced numbers at the start of the list.
 static uint32_t run_length(const int64_t *numbers, uint32_t count)
 {
+    base_assert(count > 0);
     uint32_t run = count < 2 ? count : 2;
     while (run > 1 && run < count && numbers[run] - numbers[run - 1] == numbers[1] - numbers[0]) {
         run++;
@@ -44,22 +47,32 @@ static uint32_t run_length(const int64_t *numbers, uint32_t count)
     return run;
 }
 
-// Regions over data [outer, n, inner], one a run of evenly spaced indices.
-static enum base_status gather_regions(struct eng_lower *lower, uint32_t data,
-                                       const struct eng_desc *in, uint32_t axis,
-                                       const int64_t *numbers, uint32_t count,
+// What known indices take of a tensor.
+struct picking {
+    uint32_t data;           // PLAIN
+    uint32_t axis;           // of it
+    struct eng_ints numbers; // along the axis, in range
+};
+
+// Regions over data [outer, n, inner], one a run of evenly spaced indices; `desc` is the result's.
+static enum base_status gather_regions(struct eng_lower *lower, const struct picking *picking,
                                        const struct eng_desc *desc, uint32_t *out)
 {
-    int64_t outer = eng_dims_product(in->dims, 0, axis);
-    int64_t inner = eng_dims_product(in->dims, axis + 1, in->rank);
+    const struct eng_desc in = *eng_lower_desc(lower, picking->data);
+    base_assert(picking->axis < in.rank);
+    const int64_t *numbers = picking->numbers.values;
+    const uint32_t count = picking->numbers.count;
+    int64_t outer = eng_dims_product(in.dims, 0, picking->axis);
+    int64_t inner = eng_dims_product(in.dims, picking->axis + 1, in.rank);
+    base_assert(outer * count * inner == eng_desc_count(desc));
     struct eng_maps maps = {.l = lower};
     for (uint32_t at = 0; at < count;) {
         uint32_t run = run_length(numbers + at, count - at);
-        struct eng_map map = {.source = data, .rank = 3};
+        struct eng_map map = {.source = picking->data, .rank = 3};
         map.src_offset = numbers[at] * inner;
         map.dst_offset = (int64_t)at * inner;
         map.size[0] = outer;
-        map.src_stride[0] = in->dims[axis] * inner;
+        map.src_stride[0] = in.dims[picking->axis] * inner;
         map.dst_stride[0] = (int64_t)count * inner;
         map.size[1] = run;
         map.src_stride[1] = run > 1 ? (numbers[at + 1] - numbers[at]) * inner : inner;
@@ -70,15 +83,15 @@ static enum base_status gather_regions(struct eng_lower *lower, uint32_t data,
         BASE_TRY(eng_maps_add(&maps, &map));
         at += run;
     }
-    return eng_maps_finish(&maps, desc, false, out);
+    return eng_maps_finish(&maps, desc, out);
 }
 
 // How many runs the list falls into, counted up to `most` + 1.
-static uint32_t count_runs(const int64_t *numbers, uint32_t count, uint32_t most)
+static uint32_t count_runs(const struct eng_ints *numbers, uint32_t most)
 {
     uint32_t runs = 0;
-    for (uint32_t at = 0; at < count && runs <= most; runs++) {
-        at += run_length(numbers + at, count - at);
+    for (uint32_t at = 0; at < numbers->count && runs <= most; runs++) {
+        at += run_length(numbers->values + at, numbers->count - at);
     }
     return runs;
 }
@@ -114,12 +127,11 @@ static enum base_status lower_gather(struct eng_lower *lower, const struct eng_n
                               axis);
     }
     if (eng_lower_is_known(lower, indices)) {
-        int64_t *numbers = NULL;
-        uint32_t count = 0;
-        BASE_TRY(gather_numbers(lower, node, indices, in.dims[axis], &numbers, &count));
-        if (count_runs(numbers, count, GATHER_PIECES_MAX) <= GATHER_PIECES_MAX) {
-            BASE_TRY(eng_lower_plain(lower, data, &data));
-            BASE_TRY(gather_regions(lower, data, &in, axis, numbers, count, &desc, &out));
+        struct picking picking = {.axis = axis};
+        BASE_TRY(gather_numbers(lower, node, indices, in.dims[axis], &picking.numbers));
+        if (count_runs(&picking.numbers, GATHER_PIECES_MAX) <= GATHER_PIECES_MAX) {
+            BASE_TRY(eng_lower_plain(lower, data, &picking.data));
+            BASE_TRY(gather_regions(lower, &picking, &desc, &out));
             return eng_lower_output(lower, node, 0, out);
         }
     }
@@ -158,11 +170,13 @@ static enum base_status lower_compress(struct eng_lower *lower, const struct eng
             numbers[count++] = i;
         }
     }
+    base_assert(count <= in.dims[axis]);
     uint32_t out = ENG_NONE;
     struct eng_desc desc = in;
     desc.dims[axis] = count;
-    if (count_runs(numbers, count, COMPRESS_PIECES_MAX) <= COMPRESS_PIECES_MAX) {
-        BASE_TRY(gather_regions(lower, data, &in, axis, numbers, count, &desc, &out));
+    const struct picking picking = {data, axis, {numbers, count}};
+    if (count_runs(&picking.numbers, COMPRESS_PIECES_MAX) <= COMPRESS_PIECES_MAX) {
+        BASE_TRY(gather_regions(lower, &picking, &desc, &out));
     } else {
         uint32_t indices = ENG_NONE;
         BASE_TRY(eng_lower_const_ints(lower, numbers, count, &indices));
@@ -185,25 +199,24 @@ static enum base_status lower_gather_elements(struct eng_lower *lower, const str
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
     BASE_TRY(eng_index_fits(lower, node, &in, &index, axis));
     // Other dimensions of the indices may be shorter than the data's: then only that part is read.
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX];
-    struct eng_desc part = index;
-    part.dims[axis] = in.dims[axis];
-    for (uint32_t d = 0; d < in.rank; d++) {
-        steps[d] = 1;
-    }
-    BASE_TRY(eng_lower_slice(lower, data, starts, steps, part.dims, &data));
-    struct eng_command command = {.op = ENG_OP_GATHER};
-    command.node = node->index;
-    command.u.gather.outer = eng_dims_product(index.dims, 0, axis);
-    command.u.gather.n = in.dims[axis];
-    command.u.gather.inner = eng_dims_product(index.dims, axis + 1, index.rank);
-    command.u.gather.elementwise = true;
-    command.u.gather.m = index.dims[axis];
+    struct eng_slice part = eng_slice_whole(&index);
+    part.size[axis] = in.dims[axis];
+    BASE_TRY(eng_lower_slice(lower, data, &part, &data));
+    const struct eng_command command = {
+        .op = ENG_OP_GATHER,
+        .inputs = (uint32_t[]){data, indices},
+        .input_count = 2,
+        .output_count = 1,
+        .u.gather = {.outer = eng_dims_product(index.dims, 0, axis),
+                     .n = in.dims[axis],
+                     .inner = eng_dims_product(index.dims, axis + 1, index.rank),
+                     .elementwise = true,
+                     .m = index.dims[axis]},
+    };
     struct eng_desc desc = index;
     desc.dtype = in.dtype;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_emit(lower, &command, (uint32_t[]){data, indices}, 2, &desc, 1, &out));
+    BASE_TRY(eng_emit(lower, &command, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -222,12 +235,13 @@ static enum base_status lower_gather_nd(struct eng_lower *lower, const struct en
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "batch_dims %lld for ranks %u and %u",
                               (long long)batch, in.rank, index.rank);
     }
-    uint32_t depth = 0;
-    BASE_TRY(eng_index_rows(lower, node, &in, indices, (uint32_t)batch, &rows, &depth));
-    struct eng_command command = {.op = ENG_OP_GATHER, .node = node->index};
-    BASE_TRY(
-        eng_index_coords(lower, node, indices, in.dims + batch, depth, &command.u.gather.coords));
+    BASE_TRY(eng_index_rows_fit(lower, node, &in, &index, (uint32_t)batch));
+    BASE_TRY(eng_index_rows(lower, &in, indices, (uint32_t)batch, &rows));
+    uint32_t depth = (uint32_t)index.dims[index.rank - 1];
+    struct eng_coords coords = eng_coords_of(in.dims + batch, depth);
+    BASE_TRY(eng_index_coords(lower, node, indices, &coords));
     uint32_t behind = (uint32_t)batch + depth; // dimensions of the data that indices choose in
+    base_assert(behind <= in.rank);
     struct eng_desc desc = {.dtype = in.dtype, .rank = index.rank - 1 + in.rank - behind};
     if (desc.rank > ENG_RANK_MAX) {
         return eng_desc_allow(lower, node, &desc);
@@ -243,12 +257,14 @@ static enum base_status lower_gather_nd(struct eng_lower *lower, const struct en
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "data is empty");
     }
     BASE_TRY(eng_lower_reshape(lower, data, &flat, &data));
-    command.u.gather.outer = 1;
-    command.u.gather.n = flat.dims[0];
-    command.u.gather.inner = flat.dims[1];
-    const uint32_t inputs[3] = {data, rows, indices};
-    BASE_TRY(eng_emit(lower, &command, inputs, command.u.gather.coords.depth > 0 ? 3 : 2, &desc, 1,
-                      &out));
+    const struct eng_command command = {
+        .op = ENG_OP_GATHER,
+        .inputs = (uint32_t[]){data, rows, indices},
+        .input_count = coords.depth > 0 ? 3 : 2,
+        .output_count = 1,
+        .u.gather = {.outer = 1, .n = flat.dims[0], .inner = flat.dims[1], .coords = coords},
+    };
+    BASE_TRY(eng_emit(lower, &command, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -277,6 +293,7 @@ static enum base_status lower_reverse_sequence(struct eng_lower *lower, const st
     }
     uint32_t t = (uint32_t)time_axis;
     uint32_t b = (uint32_t)batch_axis;
+    base_assert(t + b == 1);
     struct eng_desc wide = {.dtype = ENG_I64, .rank = 2};
     wide.dims[t] = 1;
     wide.dims[b] = in.dims[b];
@@ -289,19 +306,20 @@ static enum base_status lower_reverse_sequence(struct eng_lower *lower, const st
     uint32_t row = ENG_NONE;
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_reshape(lower, lengths, &wide, &lengths));
-    BASE_TRY(eng_const_steps(lower, 2, t, in.dims[t], 1, &time));
-    BASE_TRY(eng_const_steps(lower, 2, b, in.dims[b], b == 0 ? in.dims[1] : 1, &entry));
+    BASE_TRY(eng_const_steps(lower, 2, t, (struct eng_steps){in.dims[t], 1}, &time));
+    BASE_TRY(eng_const_steps(lower, 2, b, (struct eng_steps){in.dims[b], b == 0 ? in.dims[1] : 1},
+                             &entry));
     BASE_TRY(eng_const_int(lower, 1, &one));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_LESS, time, lengths, &inside));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, lengths, one, &last));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, last, time, &mirrored));
-    BASE_TRY(eng_emit_select(lower, node, inside, mirrored, time, &row));
+    BASE_TRY(eng_emit_binary(lower, ENG_LESS, time, lengths, &inside));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, lengths, one, &last));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, last, time, &mirrored));
+    BASE_TRY(eng_emit_select(lower, inside, mirrored, time, &row));
     if (t == 0) {
         uint32_t scale = ENG_NONE;
         BASE_TRY(eng_const_int(lower, in.dims[1], &scale));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, row, scale, &row));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, row, scale, &row));
     }
-    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, row, entry, &row));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, row, entry, &row));
     struct eng_desc flat = {.dtype = in.dtype, .rank = 2};
     flat.dims[0] = in.dims[0] * in.dims[1];
     flat.dims[1] = eng_dims_product(in.dims, 2, in.rank);
@@ -335,17 +353,22 @@ static enum base_status lower_one_hot(struct eng_lower *lower, const struct eng_
     if (desc.rank > ENG_RANK_MAX) {
         return eng_desc_allow(lower, node, &desc);
     }
+    base_assert(axis <= index.rank);
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = d < axis ? index.dims[d] : d == axis ? (int64_t)depth : index.dims[d - 1];
     }
     BASE_TRY(eng_desc_allow(lower, node, &desc));
-    struct eng_command command = {.op = ENG_OP_ONE_HOT};
-    command.node = node->index;
-    command.u.one_hot.outer = eng_dims_product(index.dims, 0, axis);
-    command.u.one_hot.depth = (int64_t)depth;
-    command.u.one_hot.inner = eng_dims_product(index.dims, axis, index.rank);
+    const struct eng_command command = {
+        .op = ENG_OP_ONE_HOT,
+        .inputs = (uint32_t[]){indices, values},
+        .input_count = 2,
+        .output_count = 1,
+        .u.one_hot = {.outer = eng_dims_product(index.dims, 0, axis),
+                      .depth = (int64_t)depth,
+                      .inner = eng_dims_product(index.dims, axis, index.rank)},
+    };
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_emit(lower, &command, (uint32_t[]){indices, values}, 2, &desc, 1, &out));
+    BASE_TRY(eng_emit(lower, &command, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 

@@ -3,6 +3,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Most numbers of an index list or a grid: computed while planning.
@@ -51,6 +53,7 @@ static enum base_status lower_center_crop_pad(struct eng_lower *lower, const str
     for (uint32_t d = 0; d < in.rank; d++) {
         int64_t more = desc.dims[d] - in.dims[d];
         map.size[d] = more < 0 ? desc.dims[d] : in.dims[d];
+        base_assert(map.size[d] <= in.dims[d] && map.size[d] <= desc.dims[d]);
         map.src_stride[d] = from[d];
         map.dst_stride[d] = to[d];
         map.src_offset += more < 0 ? -more / 2 * from[d] : 0;
@@ -58,7 +61,7 @@ static enum base_status lower_center_crop_pad(struct eng_lower *lower, const str
     }
     struct eng_maps maps = {.l = lower};
     BASE_TRY(eng_maps_add(&maps, &map));
-    BASE_TRY(eng_maps_finish(&maps, &desc, true, &out));
+    BASE_TRY(eng_maps_finish(&maps, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -73,20 +76,21 @@ struct columns {
     int64_t kernel_count, place_count;
 };
 
-// An attribute of `count` numbers in low..COLUMN_MAX; `otherwise` when it is not there.
+// An attribute of `count` numbers up to COLUMN_MAX. `numbers` holds what they are when it is not
+// there, which is the least they may be, too.
 static enum base_status column_attr(struct eng_lower *lower, const struct eng_node *node,
-                                    const char *name, uint32_t count, int64_t otherwise,
-                                    int64_t *out)
+                                    const char *name, uint32_t count, int64_t *numbers)
 {
     uint32_t given = 0;
     const int64_t *list = eng_node_ints(node, name, &given);
-    for (uint32_t i = 0; i < count; i++) {
-        out[i] = list != NULL && i < given ? list[i] : otherwise;
-        if ((list != NULL && given != count) || out[i] < otherwise || out[i] > COLUMN_MAX) {
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        int64_t least = numbers[i];
+        if (given != count || list[i] < least || list[i] > COLUMN_MAX) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "attribute %s: %u numbers, %u wanted, from %lld to %lld", name,
-                                  given, count, (long long)otherwise, (long long)COLUMN_MAX);
+                                  given, count, (long long)least, (long long)COLUMN_MAX);
         }
+        numbers[i] = list[i];
     }
     return BASE_OK;
 }
@@ -94,6 +98,7 @@ static enum base_status column_attr(struct eng_lower *lower, const struct eng_no
 static enum base_status column_sizes(struct eng_lower *lower, const struct eng_node *node,
                                      uint32_t input, uint32_t count, int64_t *out)
 {
+    base_assert(count <= ENG_RANK_MAX);
     uint32_t tensor = ENG_NONE;
     const int64_t *list = NULL;
     uint32_t given = 0;
@@ -127,11 +132,15 @@ static enum base_status columns_read(struct eng_lower *lower, const struct eng_n
     columns->spatial = (uint32_t)spatial;
     columns->kernel_count = 1;
     columns->place_count = 1;
+    for (uint32_t d = 0; d < columns->spatial; d++) {
+        columns->stride[d] = 1;
+        columns->dilation[d] = 1;
+    }
     BASE_TRY(column_sizes(lower, node, 1, columns->spatial, columns->image));
     BASE_TRY(column_sizes(lower, node, 2, columns->spatial, columns->kernel));
-    BASE_TRY(column_attr(lower, node, "strides", columns->spatial, 1, columns->stride));
-    BASE_TRY(column_attr(lower, node, "dilations", columns->spatial, 1, columns->dilation));
-    BASE_TRY(column_attr(lower, node, "pads", 2 * columns->spatial, 0, pads));
+    BASE_TRY(column_attr(lower, node, "strides", columns->spatial, columns->stride));
+    BASE_TRY(column_attr(lower, node, "dilations", columns->spatial, columns->dilation));
+    BASE_TRY(column_attr(lower, node, "pads", 2 * columns->spatial, pads));
     for (uint32_t d = 0; d < columns->spatial; d++) {
         columns->begin[d] = pads[d];
         columns->padded[d] = columns->image[d] + pads[d] + pads[columns->spatial + d];
@@ -155,6 +164,7 @@ static enum base_status columns_read(struct eng_lower *lower, const struct eng_n
 // For each element of the block, and each place of it: where in the padded image it goes.
 static void columns_index(const struct columns *columns, int64_t *out)
 {
+    base_assert(columns->spatial >= 1 && columns->kernel_count >= 1);
     for (int64_t i = 0; i < columns->kernel_count * columns->place_count; i++) {
         int64_t element = i / columns->place_count;
         int64_t place = i % columns->place_count;
@@ -172,10 +182,12 @@ static void columns_index(const struct columns *columns, int64_t *out)
 
 // updates [kernel, places, images] are added to zeros [padded image, images]; a row an index.
 static enum base_status add_columns(struct eng_lower *lower, const struct eng_node *node,
-                                    const struct columns *columns, uint32_t updates, int64_t images,
-                                    uint32_t *out)
+                                    const struct columns *columns, uint32_t updates, uint32_t *out)
 {
     int64_t count = columns->kernel_count * columns->place_count;
+    base_assert(eng_lower_desc(lower, updates)->rank == 3);
+    const int64_t images = eng_lower_desc(lower, updates)->dims[2];
+    base_assert(count * images == eng_desc_count(eng_lower_desc(lower, updates)));
     struct eng_desc desc = {.dtype = eng_lower_desc(lower, updates)->dtype,
                             .rank = columns->spatial + 1};
     struct eng_desc list = eng_desc_of(ENG_I64, &count, 1);
@@ -189,17 +201,20 @@ static enum base_status add_columns(struct eng_lower *lower, const struct eng_no
     columns_index(columns, index);
     uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
     struct eng_desc rows = eng_desc_of(desc.dtype, (int64_t[]){count, images}, 2);
-    BASE_TRY(eng_lower_virtual(lower, &desc, NULL, 0, true, &inputs[0]));
+    BASE_TRY(eng_lower_virtual(lower, &desc, NULL, 0, &inputs[0]));
     BASE_TRY(eng_lower_const(lower, &list, index, &inputs[1]));
     BASE_TRY(eng_lower_reshape(lower, updates, &rows, &inputs[2]));
-    struct eng_command command = {.op = ENG_OP_SCATTER};
-    command.node = node->index;
-    command.u.scatter =
-        (struct eng_scatter){.fn = ENG_SCATTER_ADD,
-                             .rows = eng_dims_product(columns->padded, 0, columns->spatial),
-                             .count = count,
-                             .inner = images};
-    return eng_emit(lower, &command, inputs, 3, &desc, 1, out);
+    const struct eng_command command = {
+        .op = ENG_OP_SCATTER,
+        .inputs = inputs,
+        .input_count = 3,
+        .output_count = 1,
+        .u.scatter = {.fn = ENG_SCATTER_ADD,
+                      .rows = eng_dims_product(columns->padded, 0, columns->spatial),
+                      .count = count,
+                      .inner = images},
+    };
+    return eng_emit(lower, &command, &desc, out);
 }
 
 static enum base_status lower_col2im(struct eng_lower *lower, const struct eng_node *node)
@@ -225,22 +240,21 @@ static enum base_status lower_col2im(struct eng_lower *lower, const struct eng_n
     static const uint32_t images_last[3] = {1, 2, 0};
     BASE_TRY(eng_lower_reshape(lower, x, &split, &x));
     BASE_TRY(eng_lower_transpose(lower, x, images_last, &x));
-    BASE_TRY(add_columns(lower, node, &c, x, images, &x));
+    BASE_TRY(add_columns(lower, node, &c, x, &x));
     uint32_t perm[ENG_RANK_MAX] = {c.spatial};
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX] = {1};
-    int64_t sizes[ENG_RANK_MAX] = {images};
+    struct eng_slice middle = {.step = {1}, .size = {images}};
     struct eng_desc desc =
         eng_desc_of(in.dtype, (int64_t[]){in.dims[0], channels, 0, 0, 0, 0, 0, 0}, 2);
     for (uint32_t d = 0; d < c.spatial; d++) {
         perm[d + 1] = d;
-        starts[d + 1] = c.begin[d];
-        steps[d + 1] = 1;
-        sizes[d + 1] = c.image[d];
+        middle.start[d + 1] = c.begin[d];
+        middle.step[d + 1] = 1;
+        middle.size[d + 1] = c.image[d];
         desc.dims[desc.rank++] = c.image[d];
     }
+    base_assert(desc.rank == c.spatial + 2);
     BASE_TRY(eng_lower_transpose(lower, x, perm, &x));
-    BASE_TRY(eng_lower_slice(lower, x, starts, steps, sizes, &x));
+    BASE_TRY(eng_lower_slice(lower, x, &middle, &x));
     return eng_output_reshaped(lower, node, x, &desc);
 }
 
@@ -249,6 +263,7 @@ static enum base_status lower_col2im(struct eng_lower *lower, const struct eng_n
 // Coordinates of places [count, spatial + 1] in -1..1: x, y (z), and 1.
 static void grid_fill(const int64_t *dims, uint32_t spatial, bool align, double *out)
 {
+    base_assert(spatial == 2 || spatial == 3);
     int64_t count = eng_dims_product(dims, 0, spatial);
     for (int64_t i = 0; i < count; i++) {
         int64_t place = i;
@@ -301,7 +316,8 @@ static enum base_status lower_affine_grid(struct eng_lower *lower, const struct 
     grid_fill(size + 2, (uint32_t)spatial, align, values);
     BASE_TRY(eng_lower_const(lower, &base, values, &grid));
     BASE_TRY(eng_emit_cast(lower, grid, in.dtype, &grid));
-    BASE_TRY(eng_emit_matmul(lower, node, grid, false, theta, true, 1, &grid));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = grid},
+                             (struct eng_factor){theta, true}, 1, &grid));
     struct eng_desc desc = {.dtype = in.dtype, .rank = count, .dims = {in.dims[0]}};
     for (uint32_t d = 1; d + 1 < count; d++) {
         desc.dims[d] = size[d + 1];

@@ -4,6 +4,8 @@
 // targets [N, d...]; the chosen log-probability is gathered, weighted and reduced.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 enum reduction { REDUCTION_NONE, REDUCTION_SUM, REDUCTION_MEAN };
@@ -21,11 +23,12 @@ struct loss {
 static enum base_status loss_read(struct eng_lower *lower, const struct eng_node *node,
                                   struct loss *loss)
 {
-    struct eng_desc weight;
     *loss = (struct loss){.node = node};
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &loss->scores, &loss->desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_INDEX, &loss->target, &loss->target_desc));
-    BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPES_FLOAT, &loss->weight, &weight));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &loss->scores));
+    loss->desc = *eng_lower_desc(lower, loss->scores);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_INDEX, &loss->target));
+    loss->target_desc = *eng_lower_desc(lower, loss->target);
+    BASE_TRY(eng_nn_optional(lower, node, 2, NN_TYPES_FLOAT, &loss->weight));
     bool fits = loss->desc.rank >= 2 && loss->target_desc.rank + 1 == loss->desc.rank;
     for (uint32_t i = 0; fits && i < loss->target_desc.rank; i++) {
         fits = loss->target_desc.dims[i] == loss->desc.dims[i == 0 ? 0 : i + 1];
@@ -38,6 +41,7 @@ static enum base_status loss_read(struct eng_lower *lower, const struct eng_node
                               eng_desc_text(&loss->target_desc, b, sizeof(b)));
     }
     if (loss->weight != ENG_NONE) {
+        const struct eng_desc weight = *eng_lower_desc(lower, loss->weight);
         BASE_TRY(eng_nn_same_type(lower, node, 2, weight.dtype, loss->desc.dtype));
         if (weight.rank != 1 || weight.dims[0] != loss->desc.dims[1]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 2 has not %lld weights",
@@ -70,8 +74,8 @@ static enum base_status target_weights(struct eng_lower *lower, struct loss *los
         struct eng_desc scalar = {.dtype = ENG_I64};
         BASE_TRY(eng_lower_const(lower, &scalar, &loss->ignored, &value));
         BASE_TRY(eng_lower_const_f32(lower, ENG_I64, 0.0, &zero));
-        BASE_TRY(eng_emit_binary(lower, loss->node, ENG_EQUAL, loss->target, value, &ignored));
-        BASE_TRY(eng_emit_select(lower, loss->node, ignored, zero, loss->target, &loss->target));
+        BASE_TRY(eng_emit_binary(lower, ENG_EQUAL, loss->target, value, &ignored));
+        BASE_TRY(eng_emit_select(lower, ignored, zero, loss->target, &loss->target));
     }
     if (loss->weight != ENG_NONE) {
         BASE_TRY(eng_emit_gather(lower, loss->weight, loss->target, 0, out));
@@ -80,8 +84,7 @@ static enum base_status target_weights(struct eng_lower *lower, struct loss *los
         uint32_t one;
         BASE_TRY(eng_lower_const_f32(lower, loss->desc.dtype, 0.0, &zero));
         BASE_TRY(eng_lower_const_f32(lower, loss->desc.dtype, 1.0, &one));
-        BASE_TRY(
-            eng_emit_select(lower, loss->node, ignored, zero, *out == ENG_NONE ? one : *out, out));
+        BASE_TRY(eng_emit_select(lower, ignored, zero, *out == ENG_NONE ? one : *out, out));
     }
     return BASE_OK;
 }
@@ -90,23 +93,28 @@ static enum base_status target_weights(struct eng_lower *lower, struct loss *los
 static enum base_status pick(struct eng_lower *lower, const struct loss *loss, uint32_t scores,
                              uint32_t *out)
 {
+    base_assert(loss->target_desc.rank + 1 == loss->desc.rank);
+    base_assert(eng_desc_equal(eng_lower_desc(lower, scores), &loss->desc));
     int64_t inner = eng_nn_product(&loss->desc, 2, loss->desc.rank);
-    struct eng_command command = {.op = ENG_OP_GATHER};
-    command.u.gather = (struct eng_gather){
-        .outer = loss->desc.dims[0],
-        .n = loss->desc.dims[1],
-        .inner = inner,
-        .elementwise = true,
-        .m = 1,
+    uint32_t inputs[2] = {scores, ENG_NONE};
+    const struct eng_command command = {
+        .op = ENG_OP_GATHER,
+        .inputs = inputs,
+        .input_count = 2,
+        .output_count = 1,
+        .u.gather = {.outer = loss->desc.dims[0],
+                     .n = loss->desc.dims[1],
+                     .inner = inner,
+                     .elementwise = true,
+                     .m = 1},
     };
     struct eng_desc picked = eng_nn_desc3(loss->desc.dtype, loss->desc.dims[0], 1, inner);
     struct eng_desc index = picked;
     struct eng_desc shaped = loss->target_desc;
-    uint32_t inputs[2] = {scores, ENG_NONE};
     index.dtype = ENG_I64;
     shaped.dtype = loss->desc.dtype;
     BASE_TRY(eng_nn_reshape(lower, loss->target, &index, &inputs[1]));
-    BASE_TRY(eng_emit(lower, &command, inputs, 2, &picked, 1, out));
+    BASE_TRY(eng_emit(lower, &command, &picked, out));
     BASE_TRY(eng_nn_reshape(lower, *out, &shaped, out));
     return eng_nn_unary(lower, ENG_NEG, *out, out);
 }
@@ -120,7 +128,7 @@ static enum base_status likelihood(struct eng_lower *lower, struct loss *loss, u
     BASE_TRY(target_weights(lower, loss, &weights));
     BASE_TRY(pick(lower, loss, scores, &y));
     if (weights != ENG_NONE) {
-        BASE_TRY(eng_emit_binary(lower, loss->node, ENG_MUL, y, weights, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, y, weights, &y));
     }
     if (loss->reduction == REDUCTION_SUM ||
         (loss->reduction == REDUCTION_MEAN && weights != ENG_NONE)) {
@@ -130,7 +138,7 @@ static enum base_status likelihood(struct eng_lower *lower, struct loss *loss, u
     }
     if (loss->reduction == REDUCTION_MEAN && weights != ENG_NONE) {
         BASE_TRY(eng_nn_reduce_all(lower, ENG_REDUCE_SUM, weights, &weights));
-        BASE_TRY(eng_emit_binary(lower, loss->node, ENG_DIV, y, weights, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_DIV, y, weights, &y));
     }
     *out = y;
     return BASE_OK;
@@ -151,7 +159,8 @@ static enum base_status lower_cross_entropy(struct eng_lower *lower, const struc
     uint32_t log_probability;
     uint32_t y;
     BASE_TRY(loss_read(lower, node, &loss));
-    BASE_TRY(eng_emit_softmax(lower, true, loss.scores, 1, 2, &log_probability));
+    BASE_TRY(eng_emit_softmax(lower, true, loss.scores, (struct eng_axis_range){1, 2},
+                              &log_probability));
     BASE_TRY(likelihood(lower, &loss, log_probability, &y));
     BASE_TRY(eng_lower_output(lower, node, 1, log_probability));
     return eng_lower_output(lower, node, 0, y);

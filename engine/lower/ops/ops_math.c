@@ -4,6 +4,8 @@
 // one function come from a table of rules; those of several inputs broadcast as numpy does.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -71,8 +73,7 @@ static enum base_status lower_unary(struct eng_lower *lower, const struct eng_no
         return eng_lower_fail(lower, node, BASE_ERR_BUG, "no rule for this operator");
     }
     uint32_t x;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &x));
     float alpha =
         rule->alpha != NULL ? eng_node_float(node, rule->alpha, rule->alpha_default) : 0.0f;
     float beta = rule->beta != NULL ? eng_node_float(node, rule->beta, rule->beta_default) : 0.0f;
@@ -80,7 +81,7 @@ static enum base_status lower_unary(struct eng_lower *lower, const struct eng_no
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute alpha is 0");
     }
     uint32_t y;
-    BASE_TRY(eng_emit_unary(lower, rule->fn, alpha, beta, x, &y));
+    BASE_TRY(eng_emit_unary(lower, &(struct eng_unary){rule->fn, alpha, beta}, x, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -88,8 +89,7 @@ static enum base_status lower_gelu(struct eng_lower *lower, const struct eng_nod
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
     struct eng_string text = eng_node_string(node, "approximate", "none");
     bool is_tanh = eng_string_is(text, "tanh");
     if (!is_tanh && !eng_string_is(text, "none")) {
@@ -105,23 +105,21 @@ static enum base_status lower_mish(struct eng_lower *lower, const struct eng_nod
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
     BASE_TRY(eng_nn_unary(lower, ENG_SOFTPLUS, x, &y));
     BASE_TRY(eng_nn_unary(lower, ENG_TANH, y, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, y, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, x, y, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
 static enum base_status lower_is_inf(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
     float negative = eng_node_int(node, "detect_negative", 1) != 0 ? 1.0f : 0.0f;
     float positive = eng_node_int(node, "detect_positive", 1) != 0 ? 1.0f : 0.0f;
     uint32_t y;
-    BASE_TRY(eng_emit_unary(lower, ENG_IS_INF, negative, positive, x, &y));
+    BASE_TRY(eng_emit_unary(lower, &(struct eng_unary){ENG_IS_INF, negative, positive}, x, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -179,6 +177,7 @@ static enum base_status legacy_broadcast(struct eng_lower *lower, const struct e
     }
     struct eng_desc wide = *b;
     wide.rank = a->rank - axis;
+    base_assert(wide.rank >= b->rank);
     for (uint32_t d = b->rank; d < wide.rank; d++) {
         wide.dims[d] = 1;
     }
@@ -194,15 +193,15 @@ static enum base_status lower_binary(struct eng_lower *lower, const struct eng_n
     uint32_t a;
     uint32_t b;
     uint32_t y;
-    struct eng_desc a_desc;
-    struct eng_desc b_desc;
     bool text = rule->fn == ENG_EQUAL && node->opset >= 19; // strings are compared since then
     uint32_t types = rule->types | (text ? NN_TYPE(STRING) : 0);
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, types, &b, &b_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &a));
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    BASE_TRY(eng_nn_input(lower, node, 1, types, &b));
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
     BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     BASE_TRY(legacy_broadcast(lower, node, &a_desc, &b_desc, &b));
-    BASE_TRY(eng_emit_binary(lower, node, rule->fn, a, b, &y));
+    BASE_TRY(eng_emit_binary(lower, rule->fn, a, b, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -214,17 +213,17 @@ static enum base_status lower_variadic(struct eng_lower *lower, const struct eng
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the operator has no input");
     }
     uint32_t y;
-    struct eng_desc first;
-    BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &y, &first));
+    BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &y));
+    struct eng_desc first = *eng_lower_desc(lower, y);
     for (uint32_t i = 1; i < node->input_count; i++) {
         uint32_t x;
-        struct eng_desc desc;
-        BASE_TRY(eng_nn_input(lower, node, i, rule->types, &x, &desc));
+        BASE_TRY(eng_nn_input(lower, node, i, rule->types, &x));
+        struct eng_desc desc = *eng_lower_desc(lower, x);
         BASE_TRY(eng_nn_same_type(lower, node, i, desc.dtype, first.dtype));
-        BASE_TRY(eng_emit_binary(lower, node, rule->fn, y, x, &y));
+        BASE_TRY(eng_emit_binary(lower, rule->fn, y, x, &y));
     }
     if (node->input_count > 1 && strcmp(node->op, "Mean") == 0) {
-        BASE_TRY(eng_nn_with(lower, node, ENG_DIV, y, node->input_count, &y));
+        BASE_TRY(eng_nn_with(lower, ENG_DIV, y, node->input_count, &y));
     }
     return eng_lower_output(lower, node, 0, y);
 }
@@ -234,17 +233,17 @@ static enum base_status lower_mod(struct eng_lower *lower, const struct eng_node
     uint32_t a;
     uint32_t b;
     uint32_t y;
-    struct eng_desc a_desc;
-    struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &a, &a_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_NUMERIC, &b, &b_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &a));
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_NUMERIC, &b));
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
     BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     bool fmod = eng_node_int(node, "fmod", 0) != 0;
     if (!fmod && ((NN_TYPES_FLOAT >> a_desc.dtype) & 1)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s inputs need attribute fmod = 1",
                               eng_dtype_name(a_desc.dtype));
     }
-    BASE_TRY(eng_emit_binary(lower, node, fmod ? ENG_FMOD : ENG_MOD, a, b, &y));
+    BASE_TRY(eng_emit_binary(lower, fmod ? ENG_FMOD : ENG_MOD, a, b, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -253,10 +252,10 @@ static enum base_status lower_bit_shift(struct eng_lower *lower, const struct en
     uint32_t a;
     uint32_t b;
     uint32_t y;
-    struct eng_desc a_desc;
-    struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_UINT, &a, &a_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_UINT, &b, &b_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_UINT, &a));
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_UINT, &b));
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
     BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     struct eng_string direction = eng_node_string(node, "direction", "");
     bool left = eng_string_is(direction, "LEFT");
@@ -265,14 +264,14 @@ static enum base_status lower_bit_shift(struct eng_lower *lower, const struct en
                               "attribute direction is '%.*s', expected LEFT or RIGHT",
                               (int)direction.size, direction.at);
     }
-    BASE_TRY(eng_emit_binary(lower, node, left ? ENG_SHIFT_LEFT : ENG_SHIFT_RIGHT, a, b, &y));
+    BASE_TRY(eng_emit_binary(lower, left ? ENG_SHIFT_LEFT : ENG_SHIFT_RIGHT, a, b, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
 // x to a constant power that has a cheaper form. *out stays ENG_NONE when it has none.
-static enum base_status power_of(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                 double power, uint32_t *out)
+static enum base_status power_of(struct eng_lower *lower, uint32_t x, double power, uint32_t *out)
 {
+    base_assert(*out == ENG_NONE);
     if (power == 1.0) {
         *out = x;
     } else if (power == 2.0) {
@@ -280,7 +279,7 @@ static enum base_status power_of(struct eng_lower *lower, const struct eng_node 
     } else if (power == 3.0) {
         uint32_t square;
         BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &square));
-        return eng_emit_binary(lower, node, ENG_MUL, square, x, out);
+        return eng_emit_binary(lower, ENG_MUL, square, x, out);
     } else if (power == 0.5) {
         return eng_nn_unary(lower, ENG_SQRT, x, out);
     } else if (power == -1.0) {
@@ -295,10 +294,10 @@ static enum base_status lower_pow(struct eng_lower *lower, const struct eng_node
 {
     uint32_t x;
     uint32_t e;
-    struct eng_desc x_desc;
-    struct eng_desc e_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &x_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_NUMERIC, &e, &e_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x));
+    struct eng_desc x_desc = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_NUMERIC, &e));
+    struct eng_desc e_desc = *eng_lower_desc(lower, e);
     if (node->opset < 12) {
         BASE_TRY(eng_nn_same_type(lower, node, 1, e_desc.dtype, x_desc.dtype));
     }
@@ -308,7 +307,7 @@ static enum base_status lower_pow(struct eng_lower *lower, const struct eng_node
         eng_desc_count(&e_desc) == 1) {
         double power;
         BASE_TRY(eng_lower_scalar(lower, node, e, &power));
-        BASE_TRY(power_of(lower, node, x, power, &y));
+        BASE_TRY(power_of(lower, x, power, &y));
         if (y != ENG_NONE) {
             return eng_lower_output(lower, node, 0, y);
         }
@@ -319,71 +318,80 @@ static enum base_status lower_pow(struct eng_lower *lower, const struct eng_node
     }
     BASE_TRY(eng_emit_cast(lower, x, work, &x));
     BASE_TRY(eng_emit_cast(lower, e, work, &e));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_POW, x, e, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_POW, x, e, &y));
     BASE_TRY(eng_emit_cast(lower, y, x_desc.dtype, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
-// One bound of Clip as an input: a scalar of x's type. *out_value is its content when known.
+// One bound of Clip. Before opset 11 a number alone.
+struct clip_bound {
+    uint32_t tensor; // a scalar of x's type, ENG_NONE: none
+    double value;    // where known
+    bool known;
+};
+
+// The bound in input `input`; `bound` holds what a missing one means.
 static enum base_status clip_bound(struct eng_lower *lower, const struct eng_node *node,
-                                   uint32_t input, enum eng_dtype dtype, uint32_t *out,
-                                   double *out_value, bool *out_known)
+                                   uint32_t input, enum eng_dtype dtype, struct clip_bound *bound)
 {
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_NUMERIC, out, &desc));
-    if (*out == ENG_NONE) {
+    BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_NUMERIC, &bound->tensor));
+    if (bound->tensor == ENG_NONE) {
         return BASE_OK;
     }
+    const struct eng_desc desc = *eng_lower_desc(lower, bound->tensor);
     BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, dtype));
     if (eng_desc_count(&desc) != 1) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is not a scalar", input);
     }
-    if (!eng_lower_is_known(lower, *out)) {
-        *out_known = false;
+    bound->known = eng_lower_is_known(lower, bound->tensor);
+    return bound->known ? eng_lower_scalar(lower, node, bound->tensor, &bound->value) : BASE_OK;
+}
+
+// y fn the bound, where there is one.
+static enum base_status clip_by(struct eng_lower *lower, enum eng_binary_fn fn,
+                                const struct clip_bound *bound, uint32_t *y)
+{
+    base_assert(fn == ENG_MAX || fn == ENG_MIN);
+    if (bound->tensor == ENG_NONE) {
         return BASE_OK;
     }
-    return eng_lower_scalar(lower, node, *out, out_value);
+    uint32_t tensor;
+    const struct eng_desc scalar = {.dtype = eng_lower_desc(lower, *y)->dtype};
+    BASE_TRY(eng_nn_reshape(lower, bound->tensor, &scalar, &tensor));
+    return eng_emit_binary(lower, fn, *y, tensor, y);
 }
 
 // Attributes before opset 11, inputs since. A missing bound does not clip at all.
 static enum base_status lower_clip(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &desc));
-    double low = -INFINITY;
-    double high = INFINITY;
-    bool known = true;
-    uint32_t low_tensor = ENG_NONE;
-    uint32_t high_tensor = ENG_NONE;
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x));
+    const enum eng_dtype dtype = eng_lower_desc(lower, x)->dtype;
+    struct clip_bound low = {.tensor = ENG_NONE, .value = -INFINITY, .known = true};
+    struct clip_bound high = {.tensor = ENG_NONE, .value = INFINITY, .known = true};
     if (node->opset < 11) {
-        low = (double)eng_node_float(node, "min", -INFINITY);
-        high = (double)eng_node_float(node, "max", INFINITY);
+        low.value = (double)eng_node_float(node, "min", -INFINITY);
+        high.value = (double)eng_node_float(node, "max", INFINITY);
     } else {
-        BASE_TRY(clip_bound(lower, node, 1, desc.dtype, &low_tensor, &low, &known));
-        BASE_TRY(clip_bound(lower, node, 2, desc.dtype, &high_tensor, &high, &known));
-        if (low_tensor == ENG_NONE && high_tensor == ENG_NONE) {
+        BASE_TRY(clip_bound(lower, node, 1, dtype, &low));
+        BASE_TRY(clip_bound(lower, node, 2, dtype, &high));
+        if (low.tensor == ENG_NONE && high.tensor == ENG_NONE) {
             return eng_lower_output(lower, node, 0, x);
         }
     }
     uint32_t y = x;
-    bool exact = (NN_TYPES_FLOAT >> desc.dtype) & 1 && desc.dtype != ENG_F64;
-    if (known && low == 0.0 && isinf(high) && high > 0) {
+    bool known = low.known && high.known;
+    bool exact = (NN_TYPES_FLOAT >> dtype) & 1 && dtype != ENG_F64;
+    if (known && low.value == 0.0 && isinf(high.value) && high.value > 0) {
         BASE_TRY(eng_nn_unary(lower, ENG_RELU, x, &y));
     } else if (known && (exact || node->opset < 11)) {
         // A low bound above the high one gives the high one.
-        low = low > high ? high : low;
-        BASE_TRY(eng_emit_unary(lower, ENG_CLIP, (float)low, (float)high, x, &y));
+        double least = low.value > high.value ? high.value : low.value;
+        const struct eng_unary clip = {ENG_CLIP, (float)least, (float)high.value};
+        BASE_TRY(eng_emit_unary(lower, &clip, x, &y));
     } else {
-        struct eng_desc scalar = {.dtype = desc.dtype};
-        if (low_tensor != ENG_NONE) {
-            BASE_TRY(eng_nn_reshape(lower, low_tensor, &scalar, &low_tensor));
-            BASE_TRY(eng_emit_binary(lower, node, ENG_MAX, y, low_tensor, &y));
-        }
-        if (high_tensor != ENG_NONE) {
-            BASE_TRY(eng_nn_reshape(lower, high_tensor, &scalar, &high_tensor));
-            BASE_TRY(eng_emit_binary(lower, node, ENG_MIN, y, high_tensor, &y));
-        }
+        BASE_TRY(clip_by(lower, ENG_MAX, &low, &y));
+        BASE_TRY(clip_by(lower, ENG_MIN, &high, &y));
     }
     return eng_lower_output(lower, node, 0, y);
 }
@@ -393,10 +401,10 @@ static enum base_status lower_prelu(struct eng_lower *lower, const struct eng_no
     uint32_t x;
     uint32_t slope;
     uint32_t y;
-    struct eng_desc desc;
-    struct eng_desc slope_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT | NN_TYPES_INT, &slope, &slope_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT | NN_TYPES_INT, &slope));
+    struct eng_desc slope_desc = *eng_lower_desc(lower, slope);
     BASE_TRY(eng_nn_same_type(lower, node, 1, slope_desc.dtype, desc.dtype));
     if (node->opset < ENG_OPSET_FULL && slope_desc.rank == 1 && desc.rank > 2) {
         slope_desc.rank = desc.rank - 1; // a slope a channel: [C] meant [C, 1...]
@@ -417,7 +425,7 @@ static enum base_status lower_prelu(struct eng_lower *lower, const struct eng_no
                               eng_desc_text(&slope_desc, a, sizeof(a)),
                               eng_desc_text(&desc, b, sizeof(b)));
     }
-    BASE_TRY(eng_emit_binary(lower, node, ENG_PRELU, x, slope, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_PRELU, x, slope, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -427,13 +435,13 @@ static enum base_status lower_where(struct eng_lower *lower, const struct eng_no
     uint32_t a;
     uint32_t b;
     uint32_t y;
-    struct eng_desc desc;
-    struct eng_desc a_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(BOOL), &condition, &desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &a, &a_desc));
-    BASE_TRY(eng_nn_input(lower, node, 2, NN_TYPES_ANY, &b, &desc));
-    BASE_TRY(eng_nn_same_type(lower, node, 2, desc.dtype, a_desc.dtype));
-    BASE_TRY(eng_emit_select(lower, node, condition, a, b, &y));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(BOOL), &condition));
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_ANY, &a));
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    BASE_TRY(eng_nn_input(lower, node, 2, NN_TYPES_ANY, &b));
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
+    BASE_TRY(eng_nn_same_type(lower, node, 2, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(eng_emit_select(lower, condition, a, b, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -449,10 +457,9 @@ static enum base_status lower_cumsum(struct eng_lower *lower, const struct eng_n
 {
     uint32_t x;
     uint32_t axis_tensor;
-    struct eng_desc desc;
-    struct eng_desc axis_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_INDEX, &axis_tensor, &axis_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_INDEX, &axis_tensor));
     const int64_t *axes;
     uint32_t count;
     BASE_TRY(eng_lower_ints(lower, node, axis_tensor, &axes, &count));
@@ -461,16 +468,19 @@ static enum base_status lower_cumsum(struct eng_lower *lower, const struct eng_n
     }
     uint32_t axis;
     BASE_TRY(eng_lower_axis(lower, node, axes[0], desc.rank, &axis));
-    struct eng_command command = {.op = ENG_OP_CUMSUM};
-    command.u.cumsum = (struct eng_cumsum){
-        .outer = eng_nn_product(&desc, 0, axis),
-        .n = desc.dims[axis],
-        .inner = eng_nn_product(&desc, axis + 1, desc.rank),
-        .exclusive = eng_node_int(node, "exclusive", 0) != 0,
-        .reverse = eng_node_int(node, "reverse", 0) != 0,
+    const struct eng_command command = {
+        .op = ENG_OP_CUMSUM,
+        .inputs = &x,
+        .input_count = 1,
+        .output_count = 1,
+        .u.cumsum = {.outer = eng_nn_product(&desc, 0, axis),
+                     .n = desc.dims[axis],
+                     .inner = eng_nn_product(&desc, axis + 1, desc.rank),
+                     .exclusive = eng_node_int(node, "exclusive", 0) != 0,
+                     .reverse = eng_node_int(node, "reverse", 0) != 0},
     };
     uint32_t y;
-    BASE_TRY(eng_emit(lower, &command, &x, 1, &desc, 1, &y));
+    BASE_TRY(eng_emit(lower, &command, &desc, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 

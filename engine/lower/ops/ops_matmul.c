@@ -4,6 +4,8 @@
 // eng_nn_integer_* also serve the quantised operators (ops_quant.c).
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Vectors take part as a row (left) or a column (right), a dim the result loses again.
@@ -12,6 +14,7 @@ enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *n
 {
     struct eng_desc a_desc = *eng_lower_desc(lower, a);
     struct eng_desc b_desc = *eng_lower_desc(lower, b);
+    base_assert(a_desc.dtype == b_desc.dtype);
     bool a_vector = a_desc.rank == 1;
     bool b_vector = b_desc.rank == 1;
     if (a_desc.rank == 0 || b_desc.rank == 0) {
@@ -34,7 +37,8 @@ enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *n
                               eng_desc_text(&b_desc, b_text, sizeof(b_text)));
     }
     uint32_t y;
-    BASE_TRY(eng_emit_matmul(lower, node, a, false, b, false, 1.0f, &y));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = a},
+                             (struct eng_factor){.tensor = b}, 1.0f, &y));
     if (a_vector || b_vector) {
         struct eng_desc full = *eng_lower_desc(lower, y);
         struct eng_desc desc = {.dtype = full.dtype};
@@ -56,10 +60,10 @@ static enum base_status lower_matmul(struct eng_lower *lower, const struct eng_n
     uint32_t a;
     uint32_t b;
     uint32_t y;
-    struct eng_desc a_desc;
-    struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, types, &b, &b_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &a));
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    BASE_TRY(eng_nn_input(lower, node, 1, types, &b));
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
     BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     BASE_TRY(eng_nn_matmul(lower, node, a, b, &y));
     return eng_lower_output(lower, node, 0, y);
@@ -69,12 +73,13 @@ static enum base_status lower_matmul(struct eng_lower *lower, const struct eng_n
 static enum base_status gemm_addend(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_desc *y, uint32_t *out)
 {
-    struct eng_desc desc;
+    base_assert(y->rank == 2);
     const uint32_t types = NN_TYPES_FLOAT | NN_TYPES_INDEX | NN_TYPE(U32) | NN_TYPE(U64);
-    BASE_TRY(eng_nn_optional(lower, node, 2, types, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, node, 2, types, out));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
+    const struct eng_desc desc = *eng_lower_desc(lower, *out);
     BASE_TRY(eng_nn_same_type(lower, node, 2, desc.dtype, y->dtype));
     bool fits = desc.rank <= 2;
     for (uint32_t i = 0; fits && i < desc.rank; i++) {
@@ -92,7 +97,7 @@ static enum base_status gemm_addend(struct eng_lower *lower, const struct eng_no
     if (beta == 1.0f) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, *out, (double)beta, out));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, *out, (double)beta, out));
     return eng_nn_fold(lower, *out, out);
 }
 
@@ -103,10 +108,10 @@ static enum base_status lower_gemm(struct eng_lower *lower, const struct eng_nod
     uint32_t b;
     uint32_t c;
     uint32_t y;
-    struct eng_desc a_desc;
-    struct eng_desc b_desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &a, &a_desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, types, &b, &b_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &a));
+    struct eng_desc a_desc = *eng_lower_desc(lower, a);
+    BASE_TRY(eng_nn_input(lower, node, 1, types, &b));
+    struct eng_desc b_desc = *eng_lower_desc(lower, b);
     BASE_TRY(eng_nn_same_type(lower, node, 1, b_desc.dtype, a_desc.dtype));
     bool trans_a = eng_node_int(node, "transA", 0) != 0;
     bool trans_b = eng_node_int(node, "transB", 0) != 0;
@@ -122,9 +127,10 @@ static enum base_status lower_gemm(struct eng_lower *lower, const struct eng_nod
     struct eng_desc y_desc =
         eng_nn_desc2(a_desc.dtype, a_desc.dims[trans_a ? 1 : 0], b_desc.dims[trans_b ? 0 : 1]);
     BASE_TRY(gemm_addend(lower, node, &y_desc, &c));
-    BASE_TRY(eng_emit_matmul(lower, node, a, trans_a, b, trans_b, alpha, &y));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){a, trans_a},
+                             (struct eng_factor){b, trans_b}, alpha, &y));
     if (c != ENG_NONE) {
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, c, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, c, &y));
     }
     return eng_lower_output(lower, node, 0, y);
 }
@@ -132,19 +138,19 @@ static enum base_status lower_gemm(struct eng_lower *lower, const struct eng_nod
 // --- 8-bit integers ------------------------------------------------------------------------------
 
 enum base_status eng_nn_shifted(struct eng_lower *lower, const struct eng_node *node,
-                                uint32_t input, uint32_t zero_input, uint32_t rank_after,
-                                enum eng_dtype to, uint32_t *out)
+                                const struct eng_nn_bytes *bytes, enum eng_dtype to, uint32_t *out)
 {
+    base_assert(to == ENG_I32 || to == ENG_F32 || to == ENG_F64);
     uint32_t zero;
-    struct eng_desc desc;
-    struct eng_desc zero_desc;
-    BASE_TRY(eng_nn_input(lower, node, input, NN_TYPES_BYTE, out, &desc));
+    BASE_TRY(eng_nn_input(lower, node, bytes->input, NN_TYPES_BYTE, out));
+    struct eng_desc desc = *eng_lower_desc(lower, *out);
     BASE_TRY(eng_emit_cast(lower, *out, to, out));
-    BASE_TRY(eng_nn_optional(lower, node, zero_input, NN_TYPES_BYTE, &zero, &zero_desc));
+    BASE_TRY(eng_nn_optional(lower, node, bytes->zero, NN_TYPES_BYTE, &zero));
     if (zero == ENG_NONE) {
         return eng_nn_fold(lower, *out, out);
     }
-    BASE_TRY(eng_nn_same_type(lower, node, zero_input, zero_desc.dtype, desc.dtype));
+    const struct eng_desc zero_desc = *eng_lower_desc(lower, zero);
+    BASE_TRY(eng_nn_same_type(lower, node, bytes->zero, zero_desc.dtype, desc.dtype));
     BASE_TRY(eng_emit_cast(lower, zero, to, &zero));
     BASE_TRY(eng_nn_fold(lower, zero, &zero));
     if (eng_desc_count(&zero_desc) == 1) {
@@ -152,36 +158,38 @@ enum base_status eng_nn_shifted(struct eng_lower *lower, const struct eng_node *
         BASE_TRY(eng_nn_reshape(lower, zero, &scalar, &zero));
     } else if (zero_desc.rank == 1) {
         struct eng_desc column =
-            eng_nn_desc_axis(to, rank_after + 1, 0, eng_desc_count(&zero_desc));
+            eng_nn_desc_axis(to, bytes->rank_after + 1, 0, eng_desc_count(&zero_desc));
         BASE_TRY(eng_nn_reshape(lower, zero, &column, &zero));
     }
     uint32_t y;
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, *out, zero, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, *out, zero, &y));
     const struct eng_desc *after = eng_lower_desc(lower, y);
     desc.dtype = to;
     if (!eng_desc_equal(after, &desc)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u does not fit input %u",
-                              zero_input, input);
+                              bytes->zero, bytes->input);
     }
     return eng_nn_fold(lower, y, out);
 }
 
 enum base_status eng_nn_integer_matmul(struct eng_lower *lower, const struct eng_node *node,
-                                       uint32_t a_input, uint32_t a_zero, uint32_t b_input,
-                                       uint32_t b_zero, uint32_t *out)
+                                       const struct eng_nn_quant_inputs *in, uint32_t *out)
 {
+    // A zero point of the left side belongs to a row, one of the right side to a column.
+    const struct eng_nn_bytes left = {in->x, in->x_zero, .rank_after = 1};
+    const struct eng_nn_bytes right = {in->w, in->w_zero, .rank_after = 0};
     uint32_t a;
     uint32_t b;
-    // A zero point of the left side belongs to a row, one of the right side to a column.
-    BASE_TRY(eng_nn_shifted(lower, node, a_input, a_zero, 1, ENG_I32, &a));
-    BASE_TRY(eng_nn_shifted(lower, node, b_input, b_zero, 0, ENG_I32, &b));
+    BASE_TRY(eng_nn_shifted(lower, node, &left, ENG_I32, &a));
+    BASE_TRY(eng_nn_shifted(lower, node, &right, ENG_I32, &b));
     return eng_nn_matmul(lower, node, a, b, out);
 }
 
 static enum base_status lower_matmul_integer(struct eng_lower *lower, const struct eng_node *node)
 {
+    const struct eng_nn_quant_inputs in = {.x = 0, .w = 1, .x_zero = 2, .w_zero = 3};
     uint32_t y;
-    BASE_TRY(eng_nn_integer_matmul(lower, node, 0, 2, 1, 3, &y));
+    BASE_TRY(eng_nn_integer_matmul(lower, node, &in, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -193,10 +201,10 @@ enum base_status eng_nn_integer_conv(struct eng_lower *lower, const struct eng_n
 {
     uint32_t x;
     uint32_t w;
-    struct eng_desc x_desc;
-    struct eng_desc w_desc;
-    BASE_TRY(eng_nn_input(lower, node, in->x, NN_TYPES_BYTE, &x, &x_desc));
-    BASE_TRY(eng_nn_input(lower, node, in->w, NN_TYPES_BYTE, &w, &w_desc));
+    BASE_TRY(eng_nn_input(lower, node, in->x, NN_TYPES_BYTE, &x));
+    struct eng_desc x_desc = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_nn_input(lower, node, in->w, NN_TYPES_BYTE, &w));
+    struct eng_desc w_desc = *eng_lower_desc(lower, w);
     int64_t groups = eng_node_int(node, "group", 1);
     if (x_desc.rank < 3 || w_desc.rank != x_desc.rank || groups < 1 ||
         x_desc.dims[1] % groups != 0 || w_desc.dims[1] != x_desc.dims[1] / groups ||
@@ -210,8 +218,8 @@ enum base_status eng_nn_integer_conv(struct eng_lower *lower, const struct eng_n
     }
     if (eng_lower_has(lower, node, in->x_zero)) {
         uint32_t zero;
-        struct eng_desc zero_desc;
-        BASE_TRY(eng_nn_input(lower, node, in->x_zero, NN_TYPES_BYTE, &zero, &zero_desc));
+        BASE_TRY(eng_nn_input(lower, node, in->x_zero, NN_TYPES_BYTE, &zero));
+        struct eng_desc zero_desc = *eng_lower_desc(lower, zero);
         if (eng_desc_count(&zero_desc) != 1) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is not a scalar",
                                   in->x_zero);
@@ -220,14 +228,16 @@ enum base_status eng_nn_integer_conv(struct eng_lower *lower, const struct eng_n
     // Floating point that is exact for these sums: float32 has fast kernels, float64 the range.
     bool narrow = eng_nn_product(&w_desc, 1, w_desc.rank) <= EXACT_F32_PRODUCTS;
     enum eng_dtype work = narrow ? ENG_F32 : ENG_F64;
-    BASE_TRY(eng_nn_shifted(lower, node, in->x, in->x_zero, 0, work, &x));
-    BASE_TRY(eng_nn_shifted(lower, node, in->w, in->w_zero, w_desc.rank - 1, work, &w));
+    const struct eng_nn_bytes image = {in->x, in->x_zero, .rank_after = 0};
+    const struct eng_nn_bytes kernels = {in->w, in->w_zero, .rank_after = w_desc.rank - 1};
+    BASE_TRY(eng_nn_shifted(lower, node, &image, work, &x));
+    BASE_TRY(eng_nn_shifted(lower, node, &kernels, work, &w));
     struct eng_window window;
     BASE_TRY(eng_window_read(lower, node, x_desc.rank - 2, w_desc.dims + 2, &window));
     BASE_TRY(eng_window_place(lower, node, x_desc.dims + 2, false, &window));
     struct eng_conv conv = eng_conv_of(&window, groups);
     conv.exact = true;
-    BASE_TRY(eng_emit_conv(lower, node, &conv, x, w, ENG_NONE, out));
+    BASE_TRY(eng_emit_conv(lower, &conv, x, w, out));
     return eng_emit_cast(lower, *out, ENG_I32, out);
 }
 

@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 // Rows up to which Trilu is regions, one a row; longer matrices are selected by a mask.
 #define TRILU_REGION_ROWS 1024
 
@@ -41,6 +43,7 @@ static enum base_status check_joined(struct eng_lower *lower, const struct eng_n
                                      const struct eng_desc *a, const struct eng_desc *b,
                                      uint32_t axis)
 {
+    base_assert(axis < a->rank);
     bool equal = a->dtype == b->dtype && a->rank == b->rank;
     for (uint32_t d = 0; equal && d < a->rank; d++) {
         equal = d == axis || a->dims[d] == b->dims[d];
@@ -113,9 +116,10 @@ static enum base_status even_parts(struct eng_lower *lower, const struct eng_nod
 static enum base_status split_parts(struct eng_lower *lower, const struct eng_node *node,
                                     int64_t dim, const int64_t **out)
 {
-    uint32_t count = 0;
-    BASE_TRY(eng_lower_ints_of(lower, node, 1, "split", out, &count));
-    if (*out == NULL) {
+    struct eng_ints split;
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "split", &split));
+    *out = split.values;
+    if (split.values == NULL) {
         int64_t *parts = eng_lower_alloc(lower, (node->output_count + 1) * sizeof(*parts));
         if (parts == NULL) {
             return BASE_ERR_NOMEM;
@@ -123,10 +127,11 @@ static enum base_status split_parts(struct eng_lower *lower, const struct eng_no
         *out = parts;
         return even_parts(lower, node, dim, parts);
     }
-    if (count != node->output_count || eng_node_attr(node, "num_outputs") != NULL) {
+    bool fits = split.count == node->output_count;
+    if (!fits || eng_node_attr(node, "num_outputs") != NULL) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "split has %u sizes for %u outputs%s",
-                              count, node->output_count,
-                              count == node->output_count ? " and num_outputs is given too" : "");
+                              split.count, node->output_count,
+                              fits ? " and num_outputs is given too" : "");
     }
     return BASE_OK;
 }
@@ -140,27 +145,22 @@ static enum base_status lower_split(struct eng_lower *lower, const struct eng_no
     struct eng_desc in = *eng_lower_desc(lower, x);
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), in.rank, &axis));
     BASE_TRY(split_parts(lower, node, in.dims[axis], &parts));
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX];
-    for (uint32_t d = 0; d < in.rank; d++) {
-        steps[d] = 1;
-    }
+    struct eng_slice part = eng_slice_whole(&in);
     for (uint32_t i = 0; i < node->output_count; i++) {
-        struct eng_desc desc = in;
-        desc.dims[axis] = parts[i];
-        if (parts[i] < 0 || parts[i] > in.dims[axis] - starts[axis]) {
+        part.size[axis] = parts[i];
+        if (parts[i] < 0 || parts[i] > in.dims[axis] - part.start[axis]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "part %u of %lld does not fit into dimension %lld", i,
                                   (long long)parts[i], (long long)in.dims[axis]);
         }
         uint32_t out = ENG_NONE;
-        BASE_TRY(eng_lower_slice(lower, x, starts, steps, desc.dims, &out));
+        BASE_TRY(eng_lower_slice(lower, x, &part, &out));
         BASE_TRY(eng_lower_output(lower, node, i, out));
-        starts[axis] += parts[i];
+        part.start[axis] += parts[i];
     }
-    if (starts[axis] != in.dims[axis]) {
+    if (part.start[axis] != in.dims[axis]) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "sizes add up to %lld of %lld",
-                              (long long)starts[axis], (long long)in.dims[axis]);
+                              (long long)part.start[axis], (long long)in.dims[axis]);
     }
     return BASE_OK;
 }
@@ -169,6 +169,7 @@ static enum base_status lower_split(struct eng_lower *lower, const struct eng_no
 // beginning is the first element (numpy takes none there): so the operator's text has it.
 static void slice_axis(int64_t dim, int64_t step, int64_t *start, int64_t end, int64_t *size)
 {
+    base_assert(dim >= 0 && step != 0);
     int64_t low = step > 0 ? 0 : -1;
     int64_t high = step > 0 ? dim : dim - 1;
     int64_t from = *start < 0 ? (*start < -dim ? 0 : *start + dim) : *start;
@@ -180,26 +181,28 @@ static void slice_axis(int64_t dim, int64_t step, int64_t *start, int64_t end, i
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     *size = span <= 0 ? 0 : (int64_t)(((uint64_t)span - 1) / stride) + 1;
     *start = *size == 0 ? 0 : from;
+    base_assert(*size == 0 || (*start >= 0 && *start < dim));
 }
 
-struct slice_args {
-    const int64_t *starts, *ends, *axes, *steps;
-    uint32_t start_count, end_count, axis_count, step_count;
+// What a Slice asks for: lists of one length.
+struct slice_lists {
+    struct eng_ints starts, ends;
+    struct eng_ints axes, steps; // values NULL: the first axes, steps of 1
 };
 
-static enum base_status slice_args(struct eng_lower *lower, const struct eng_node *node,
-                                   struct slice_args *args)
+static enum base_status slice_lists(struct eng_lower *lower, const struct eng_node *node,
+                                    struct slice_lists *lists)
 {
-    BASE_TRY(eng_lower_ints_of(lower, node, 1, "starts", &args->starts, &args->start_count));
-    BASE_TRY(eng_lower_ints_of(lower, node, 2, "ends", &args->ends, &args->end_count));
-    BASE_TRY(eng_lower_ints_of(lower, node, 3, "axes", &args->axes, &args->axis_count));
-    BASE_TRY(eng_lower_ints_of(lower, node, 4, "steps", &args->steps, &args->step_count));
-    if (args->start_count != args->end_count ||
-        (args->axes != NULL && args->axis_count != args->start_count) ||
-        (args->steps != NULL && args->step_count != args->start_count)) {
-        return eng_lower_fail(
-            lower, node, BASE_ERR_INVALID, "starts, ends, axes, steps have %u, %u, %u, %u numbers",
-            args->start_count, args->end_count, args->axis_count, args->step_count);
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "starts", &lists->starts));
+    BASE_TRY(eng_lower_ints_of(lower, node, 2, "ends", &lists->ends));
+    BASE_TRY(eng_lower_ints_of(lower, node, 3, "axes", &lists->axes));
+    BASE_TRY(eng_lower_ints_of(lower, node, 4, "steps", &lists->steps));
+    uint32_t count = lists->starts.count;
+    if (count != lists->ends.count || (lists->axes.values != NULL && lists->axes.count != count) ||
+        (lists->steps.values != NULL && lists->steps.count != count)) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "starts, ends, axes, steps have %u, %u, %u, %u numbers", count,
+                              lists->ends.count, lists->axes.count, lists->steps.count);
     }
     return BASE_OK;
 }
@@ -208,33 +211,28 @@ static enum base_status lower_slice(struct eng_lower *lower, const struct eng_no
 {
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
-    struct slice_args args = {0};
+    struct slice_lists lists;
     BASE_TRY(eng_lower_input(lower, node, 0, &x));
-    BASE_TRY(slice_args(lower, node, &args));
+    BASE_TRY(slice_lists(lower, node, &lists));
     struct eng_desc in = *eng_lower_desc(lower, x);
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX] = {0};
-    int64_t sizes[ENG_RANK_MAX] = {0};
-    for (uint32_t d = 0; d < in.rank; d++) {
-        steps[d] = 1;
-        sizes[d] = in.dims[d];
-    }
+    struct eng_slice slice = eng_slice_whole(&in);
     bool seen[ENG_RANK_MAX] = {false};
-    for (uint32_t i = 0; i < args.start_count; i++) {
+    for (uint32_t i = 0; i < lists.starts.count; i++) {
         uint32_t axis = 0;
-        int64_t step = args.steps != NULL ? args.steps[i] : 1;
-        BASE_TRY(eng_lower_axis(lower, node, args.axes != NULL ? args.axes[i] : (int64_t)i, in.rank,
-                                &axis));
+        int64_t step = lists.steps.values != NULL ? lists.steps.values[i] : 1;
+        int64_t named = lists.axes.values != NULL ? lists.axes.values[i] : (int64_t)i;
+        BASE_TRY(eng_lower_axis(lower, node, named, in.rank, &axis));
         if (step == 0 || seen[axis]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is %s", axis,
                                   step == 0 ? "taken in steps of 0" : "given twice");
         }
         seen[axis] = true;
-        starts[axis] = args.starts[i];
-        slice_axis(in.dims[axis], step, &starts[axis], args.ends[i], &sizes[axis]);
-        steps[axis] = sizes[axis] > 1 ? step : 1;
+        slice.start[axis] = lists.starts.values[i];
+        slice_axis(in.dims[axis], step, &slice.start[axis], lists.ends.values[i],
+                   &slice.size[axis]);
+        slice.step[axis] = slice.size[axis] > 1 ? step : 1;
     }
-    BASE_TRY(eng_lower_slice(lower, x, starts, steps, sizes, &out));
+    BASE_TRY(eng_lower_slice(lower, x, &slice, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -289,7 +287,7 @@ static enum base_status lower_tile(struct eng_lower *lower, const struct eng_nod
     struct eng_maps maps = {.l = lower};
     uint32_t out = ENG_NONE;
     if (eng_desc_count(&desc) == 0) { // repeated no times: strides would be those of nothing
-        BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
+        BASE_TRY(eng_maps_finish(&maps, &desc, &out));
         return eng_lower_output(lower, node, 0, out);
     }
     int64_t from[ENG_RANK_MAX];
@@ -305,7 +303,7 @@ static enum base_status lower_tile(struct eng_lower *lower, const struct eng_nod
         map.src_stride[2 * d + 1] = from[d];
     }
     BASE_TRY(eng_maps_add(&maps, &map));
-    BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
+    BASE_TRY(eng_maps_finish(&maps, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -324,15 +322,15 @@ static enum base_status block_input(struct eng_lower *lower, const struct eng_no
 }
 
 // reshape to `split`, transpose by `perm`, reshape to `desc`: one raster.
-static enum base_status rearrange(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                  const struct eng_desc *split, const uint32_t perm[6],
-                                  const struct eng_desc *desc)
+static enum base_status rearrange(struct eng_lower *lower, const struct eng_desc *split,
+                                  const uint32_t perm[6], const struct eng_desc *desc, uint32_t *x)
 {
+    base_assert(split->rank == 6);
     uint32_t parts = ENG_NONE;
     uint32_t turned = ENG_NONE;
-    BASE_TRY(eng_lower_reshape(lower, x, split, &parts));
+    BASE_TRY(eng_lower_reshape(lower, *x, split, &parts));
     BASE_TRY(eng_lower_transpose(lower, parts, perm, &turned));
-    return eng_output_reshaped(lower, node, turned, desc);
+    return eng_lower_reshape(lower, turned, desc, x);
 }
 
 static enum base_status lower_depth_to_space(struct eng_lower *lower, const struct eng_node *node)
@@ -360,7 +358,8 @@ static enum base_status lower_depth_to_space(struct eng_lower *lower, const stru
     static const uint32_t perm_dcr[6] = {0, 3, 4, 1, 5, 2};
     struct eng_desc desc =
         eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, dims[2] * b, dims[3] * b}, 4);
-    return rearrange(lower, node, x, &split, crd ? perm_crd : perm_dcr, &desc);
+    BASE_TRY(rearrange(lower, &split, crd ? perm_crd : perm_dcr, &desc, &x));
+    return eng_lower_output(lower, node, 0, x);
 }
 
 static enum base_status lower_space_to_depth(struct eng_lower *lower, const struct eng_node *node)
@@ -386,16 +385,18 @@ static enum base_status lower_space_to_depth(struct eng_lower *lower, const stru
     }
     struct eng_desc desc = eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, height, width}, 4);
     BASE_TRY(eng_desc_allow(lower, node, &desc));
-    return rearrange(lower, node, x, &split, perm, &desc);
+    BASE_TRY(rearrange(lower, &split, perm, &desc, &x));
+    return eng_lower_output(lower, node, 0, x);
 }
 
 // One region a row of the triangle; the rest is zero.
-static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x,
-                                      const struct eng_desc *in, bool upper, int64_t k,
+static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x, bool upper, int64_t k,
                                       uint32_t *out)
 {
-    int64_t rows = in->dims[in->rank - 2];
-    int64_t columns = in->dims[in->rank - 1];
+    const struct eng_desc in = *eng_lower_desc(lower, x);
+    base_assert(in.rank >= 2);
+    int64_t rows = in.dims[in.rank - 2];
+    int64_t columns = in.dims[in.rank - 1];
     struct eng_maps maps = {.l = lower};
     for (int64_t row = 0; row < rows; row++) {
         // Columns [edge, columns) of the upper triangle, [0, edge) of the lower one.
@@ -405,38 +406,39 @@ static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x,
         }
         edge = edge < 0 ? 0 : edge > columns ? columns : edge;
         struct eng_map map;
-        eng_map_init(&map, x, in);
-        map.size[in->rank - 2] = 1;
+        eng_map_init(&map, x, &in);
+        map.size[in.rank - 2] = 1;
         map.src_offset = row * columns + (upper ? edge : 0);
         map.dst_offset = map.src_offset;
-        map.size[in->rank - 1] = upper ? columns - edge : edge;
+        map.size[in.rank - 1] = upper ? columns - edge : edge;
         BASE_TRY(eng_maps_add(&maps, &map));
     }
-    return eng_maps_finish(&maps, in, true, out);
+    return eng_maps_finish(&maps, &in, out);
 }
 
 // Selects by column >= row + k (upper) or <=: for matrices of many rows and a k not known yet.
-static enum base_status trilu_select(struct eng_lower *lower, const struct eng_node *node,
-                                     uint32_t x, const struct eng_desc *in, bool upper, uint32_t k,
+static enum base_status trilu_select(struct eng_lower *lower, uint32_t x, bool upper, uint32_t k,
                                      uint32_t *out)
 {
+    const struct eng_desc in = *eng_lower_desc(lower, x);
+    base_assert(in.rank >= 2);
     uint32_t rows = ENG_NONE;
     uint32_t columns = ENG_NONE;
     uint32_t edge = ENG_NONE;
     uint32_t mask = ENG_NONE;
     uint32_t zero = ENG_NONE;
-    BASE_TRY(eng_const_steps(lower, 2, 0, in->dims[in->rank - 2], 1, &rows));
-    BASE_TRY(eng_const_steps(lower, 2, 1, in->dims[in->rank - 1], 1, &columns));
+    BASE_TRY(eng_const_steps(lower, 2, 0, (struct eng_steps){in.dims[in.rank - 2], 1}, &rows));
+    BASE_TRY(eng_const_steps(lower, 2, 1, (struct eng_steps){in.dims[in.rank - 1], 1}, &columns));
     edge = rows;
     if (k != ENG_NONE) {
         struct eng_desc scalar = {.dtype = ENG_I64};
         BASE_TRY(eng_lower_reshape(lower, k, &scalar, &k));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, rows, k, &edge));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, rows, k, &edge));
     }
-    BASE_TRY(eng_emit_binary(lower, node, upper ? ENG_GREATER_EQUAL : ENG_LESS_EQUAL, columns, edge,
-                             &mask));
-    BASE_TRY(eng_lower_const_f32(lower, in->dtype, 0, &zero));
-    return eng_emit_select(lower, node, mask, x, zero, out);
+    BASE_TRY(
+        eng_emit_binary(lower, upper ? ENG_GREATER_EQUAL : ENG_LESS_EQUAL, columns, edge, &mask));
+    BASE_TRY(eng_lower_const_f32(lower, in.dtype, 0, &zero));
+    return eng_emit_select(lower, mask, x, zero, out);
 }
 
 static enum base_status lower_trilu(struct eng_lower *lower, const struct eng_node *node)
@@ -464,9 +466,9 @@ static enum base_status lower_trilu(struct eng_lower *lower, const struct eng_no
         if (k != ENG_NONE) {
             BASE_TRY(eng_input_int(lower, node, 1, &diagonal));
         }
-        BASE_TRY(trilu_regions(lower, x, &in, upper, diagonal, &out));
+        BASE_TRY(trilu_regions(lower, x, upper, diagonal, &out));
     } else {
-        BASE_TRY(trilu_select(lower, node, x, &in, upper, k, &out));
+        BASE_TRY(trilu_select(lower, x, upper, k, &out));
     }
     return eng_lower_output(lower, node, 0, out);
 }

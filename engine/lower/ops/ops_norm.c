@@ -5,6 +5,8 @@
 // [C, 1...], which any layout of the input can take.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 
 // --- batch normalisation -------------------------------------------------------------------------
@@ -20,7 +22,8 @@ static enum base_status batch_norm_read(struct eng_lower *lower, const struct en
                                         struct batch_norm *bn)
 {
     uint32_t *const params[4] = {&bn->scale, &bn->bias, &bn->mean, &bn->var};
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &bn->x, &bn->desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &bn->x));
+    bn->desc = *eng_lower_desc(lower, bn->x);
     bool spatial = node->opset >= 9 || eng_node_int(node, "spatial", 1) != 0;
     int64_t channels = bn->desc.rank > 1 ? bn->desc.dims[1] : 1;
     if (bn->desc.rank == 0) {
@@ -31,9 +34,10 @@ static enum base_status batch_norm_read(struct eng_lower *lower, const struct en
     for (uint32_t i = 2; !spatial && i < bn->desc.rank; i++) {
         bn->column.dims[i - 1] = bn->desc.dims[i];
     }
+    base_assert(bn->column.rank <= bn->desc.rank);
     for (uint32_t i = 0; i < 4; i++) {
-        struct eng_desc desc;
-        BASE_TRY(eng_nn_input(lower, node, i + 1, NN_TYPES_FLOAT, params[i], &desc));
+        BASE_TRY(eng_nn_input(lower, node, i + 1, NN_TYPES_FLOAT, params[i]));
+        struct eng_desc desc = *eng_lower_desc(lower, *params[i]);
         if (eng_desc_count(&desc) != eng_desc_count(&bn->column)) {
             char text[64];
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is %s for %lld channels",
@@ -52,6 +56,7 @@ static enum base_status batch_norm_read(struct eng_lower *lower, const struct en
 static enum base_status known_factors(struct eng_lower *lower, const struct batch_norm *bn,
                                       uint32_t *out_a, uint32_t *out_b)
 {
+    base_assert(bn->desc.dtype == ENG_F32);
     const uint32_t params[4] = {bn->scale, bn->bias, bn->mean, bn->var};
     const float *data[4];
     for (int i = 0; i < 4; i++) {
@@ -75,16 +80,15 @@ static enum base_status known_factors(struct eng_lower *lower, const struct batc
 }
 
 // The same two factors as commands.
-static enum base_status computed_factors(struct eng_lower *lower, const struct eng_node *node,
-                                         const struct batch_norm *bn, uint32_t mean, uint32_t var,
+static enum base_status computed_factors(struct eng_lower *lower, const struct batch_norm *bn,
                                          uint32_t *out_a, uint32_t *out_b)
 {
     uint32_t t;
-    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, var, bn->epsilon, &t));
+    BASE_TRY(eng_nn_with(lower, ENG_ADD, bn->var, bn->epsilon, &t));
     BASE_TRY(eng_nn_unary(lower, ENG_RSQRT, t, &t));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, bn->scale, t, out_a));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, mean, *out_a, &t));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, bn->bias, t, out_b));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, bn->scale, t, out_a));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, bn->mean, *out_a, &t));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, bn->bias, t, out_b));
     BASE_TRY(eng_nn_fold(lower, *out_a, out_a));
     return eng_nn_fold(lower, *out_b, out_b);
 }
@@ -93,26 +97,28 @@ static enum base_status batch_norm_apply(struct eng_lower *lower, const struct e
                                          uint32_t x, uint32_t a, uint32_t b)
 {
     uint32_t y;
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, a, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, b, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, x, a, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, b, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
-// old * momentum + batch * (1 - momentum), bound to an output in the shape of input `input`.
+// Outputs 1 and 2: old * momentum + batch * (1 - momentum), in the shape of input 3 or 4, which is
+// the old mean or variance.
 static enum base_status running_output(struct eng_lower *lower, const struct eng_node *node,
-                                       const struct batch_norm *bn, uint32_t input, uint32_t old,
-                                       uint32_t batch, uint32_t output)
+                                       const struct batch_norm *bn, uint32_t output, uint32_t batch)
 {
+    base_assert(output == 1 || output == 2);
+    const uint32_t old = output == 1 ? bn->mean : bn->var;
     uint32_t kept;
     uint32_t added;
     uint32_t original;
     if (!eng_lower_wants(lower, node, output)) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, old, bn->momentum, &kept));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, batch, 1.0 - bn->momentum, &added));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, kept, added, &kept));
-    BASE_TRY(eng_lower_input(lower, node, input, &original));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, old, bn->momentum, &kept));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, batch, 1.0 - bn->momentum, &added));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, kept, added, &kept));
+    BASE_TRY(eng_lower_input(lower, node, output + 2, &original));
     struct eng_desc desc = *eng_lower_desc(lower, original);
     BASE_TRY(eng_nn_reshape(lower, kept, &desc, &kept));
     BASE_TRY(eng_emit_cast(lower, kept, desc.dtype, &kept));
@@ -137,14 +143,15 @@ static enum base_status batch_norm_training(struct eng_lower *lower, const struc
     uint32_t t;
     uint32_t a;
     uint32_t b;
-    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, bn->x, axes, count, true, &mean));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, bn->x, mean, &t));
+    const struct eng_reduction average = {ENG_REDUCE_MEAN, axes, count, .keep_dims = true};
+    BASE_TRY(eng_emit_reduce(lower, &average, bn->x, &mean));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, bn->x, mean, &t));
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, t, &t));
-    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, t, axes, count, true, &var));
+    BASE_TRY(eng_emit_reduce(lower, &average, t, &var));
     BASE_TRY(eng_nn_reshape(lower, mean, &bn->column, &mean));
     BASE_TRY(eng_nn_reshape(lower, var, &bn->column, &var));
-    BASE_TRY(running_output(lower, node, bn, 3, bn->mean, mean, 1));
-    BASE_TRY(running_output(lower, node, bn, 4, bn->var, var, 2));
+    BASE_TRY(running_output(lower, node, bn, 1, mean));
+    BASE_TRY(running_output(lower, node, bn, 2, var));
     const uint32_t batch[2] = {mean, var};
     for (uint32_t i = 0; i < 2; i++) {
         if (eng_lower_wants(lower, node, 3 + i)) {
@@ -153,7 +160,10 @@ static enum base_status batch_norm_training(struct eng_lower *lower, const struc
             BASE_TRY(eng_lower_output(lower, node, 3 + i, t));
         }
     }
-    BASE_TRY(computed_factors(lower, node, bn, mean, var, &a, &b));
+    struct batch_norm of_batch = *bn;
+    of_batch.mean = mean;
+    of_batch.var = var;
+    BASE_TRY(computed_factors(lower, &of_batch, &a, &b));
     return batch_norm_apply(lower, node, bn->x, a, b);
 }
 
@@ -175,7 +185,7 @@ static enum base_status lower_batch_norm(struct eng_lower *lower, const struct e
     if (known) {
         BASE_TRY(known_factors(lower, &bn, &a, &b));
     } else {
-        BASE_TRY(computed_factors(lower, node, &bn, bn.mean, bn.var, &a, &b));
+        BASE_TRY(computed_factors(lower, &bn, &a, &b));
     }
     return batch_norm_apply(lower, node, bn.x, a, b);
 }
@@ -185,15 +195,15 @@ static enum base_status lower_batch_norm(struct eng_lower *lower, const struct e
 static enum base_status lower_instance_norm(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t inputs[3];
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0]));
+    struct eng_desc desc = *eng_lower_desc(lower, inputs[0]);
     if (desc.rank < 3) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "the input has rank %u, expected 3 to %d", desc.rank, ENG_RANK_MAX);
     }
     for (uint32_t i = 1; i < 3; i++) {
-        struct eng_desc param;
-        BASE_TRY(eng_nn_input(lower, node, i, NN_TYPES_FLOAT, &inputs[i], &param));
+        BASE_TRY(eng_nn_input(lower, node, i, NN_TYPES_FLOAT, &inputs[i]));
+        struct eng_desc param = *eng_lower_desc(lower, inputs[i]);
         BASE_TRY(eng_nn_same_type(lower, node, i, param.dtype, desc.dtype));
         if (param.rank != 1 || param.dims[0] != desc.dims[1]) {
             char text[64];
@@ -202,39 +212,39 @@ static enum base_status lower_instance_norm(struct eng_lower *lower, const struc
                                   (long long)desc.dims[1]);
         }
     }
-    struct eng_command command = {.op = ENG_OP_NORM};
-    command.u.norm = (struct eng_norm){
-        .groups = desc.dims[0] * desc.dims[1],
-        .n = eng_nn_product(&desc, 2, desc.rank),
-        .scale_inner = 1,
-        .scale_count = desc.dims[1],
-        .epsilon = eng_node_float(node, "epsilon", 1e-5f),
-        .scale_per_group = true,
+    const struct eng_command command = {
+        .op = ENG_OP_NORM,
+        .inputs = inputs,
+        .input_count = 3,
+        .output_count = 1,
+        .u.norm = {.groups = desc.dims[0] * desc.dims[1],
+                   .n = eng_nn_product(&desc, 2, desc.rank),
+                   .scale_inner = 1,
+                   .scale_count = desc.dims[1],
+                   .epsilon = eng_node_float(node, "epsilon", 1e-5f),
+                   .scale_per_group = true},
     };
     uint32_t y;
-    BASE_TRY(eng_emit(lower, &command, inputs, 3, &desc, 1, &y));
+    BASE_TRY(eng_emit(lower, &command, &desc, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
 // Scale or bias of a layer normalisation, spread over the normalised dims when it is smaller.
 static enum base_status layer_param(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t input, const struct eng_desc *x, uint32_t axis,
+                                    uint32_t input, const struct eng_desc *normalised,
                                     uint32_t *out)
 {
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_FLOAT, out, &desc));
+    base_assert(input == 1 || input == 2);
+    BASE_TRY(eng_nn_optional(lower, node, input, NN_TYPES_FLOAT, out));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
-    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, x->dtype));
-    struct eng_desc rest = {.dtype = x->dtype, .rank = x->rank - axis};
-    bool fits = desc.rank <= rest.rank;
-    for (uint32_t i = 0; i < rest.rank; i++) {
-        rest.dims[i] = x->dims[axis + i];
-    }
+    const struct eng_desc desc = *eng_lower_desc(lower, *out);
+    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, normalised->dtype));
+    bool fits = desc.rank <= normalised->rank;
     for (uint32_t i = 0; fits && i < desc.rank; i++) {
         int64_t dim = desc.dims[desc.rank - 1 - i];
-        fits = dim == 1 || dim == rest.dims[rest.rank - 1 - i];
+        fits = dim == 1 || dim == normalised->dims[normalised->rank - 1 - i];
     }
     if (!fits) {
         char text[64];
@@ -242,8 +252,8 @@ static enum base_status layer_param(struct eng_lower *lower, const struct eng_no
                               "input %u, %s, does not fit the normalised dimensions", input,
                               eng_desc_text(&desc, text, sizeof(text)));
     }
-    if (eng_desc_count(&desc) != eng_desc_count(&rest)) {
-        BASE_TRY(eng_lower_expand(lower, *out, &rest, out));
+    if (eng_desc_count(&desc) != eng_desc_count(normalised)) {
+        BASE_TRY(eng_lower_expand(lower, *out, normalised, out));
     }
     return BASE_OK;
 }
@@ -252,11 +262,15 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
 {
     uint32_t inputs[3];
     uint32_t axis;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0]));
+    struct eng_desc desc = *eng_lower_desc(lower, inputs[0]);
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
-    BASE_TRY(layer_param(lower, node, 1, &desc, axis, &inputs[1]));
-    BASE_TRY(layer_param(lower, node, 2, &desc, axis, &inputs[2]));
+    struct eng_desc normalised = {.dtype = desc.dtype};
+    for (uint32_t d = axis; d < desc.rank; d++) {
+        normalised.dims[normalised.rank++] = desc.dims[d];
+    }
+    BASE_TRY(layer_param(lower, node, 1, &normalised, &inputs[1]));
+    BASE_TRY(layer_param(lower, node, 2, &normalised, &inputs[2]));
     bool statistics = eng_lower_wants(lower, node, 1) || eng_lower_wants(lower, node, 2);
     const enum eng_dtype dtype = desc.dtype;
     if (statistics && dtype != ENG_F64) { // they are float32 whatever the input (stash_type)
@@ -267,13 +281,16 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
         }
         desc.dtype = ENG_F32;
     }
-    struct eng_command command = {.op = ENG_OP_NORM};
-    command.u.norm = (struct eng_norm){
-        .groups = eng_nn_product(&desc, 0, axis),
-        .n = eng_nn_product(&desc, axis, desc.rank),
-        .scale_inner = 1,
-        .scale_count = eng_nn_product(&desc, axis, desc.rank),
-        .epsilon = eng_node_float(node, "epsilon", 1e-5f),
+    const struct eng_command command = {
+        .op = ENG_OP_NORM,
+        .inputs = inputs,
+        .input_count = 3,
+        .output_count = statistics ? 3 : 1,
+        .u.norm = {.groups = eng_nn_product(&desc, 0, axis),
+                   .n = eng_nn_product(&desc, axis, desc.rank),
+                   .scale_inner = 1,
+                   .scale_count = eng_nn_product(&desc, axis, desc.rank),
+                   .epsilon = eng_node_float(node, "epsilon", 1e-5f)},
     };
     struct eng_desc out_descs[3] = {desc, desc, desc};
     for (uint32_t i = axis; i < desc.rank; i++) {
@@ -281,7 +298,7 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
         out_descs[2].dims[i] = 1;
     }
     uint32_t out[3];
-    BASE_TRY(eng_emit(lower, &command, inputs, 3, out_descs, statistics ? 3 : 1, out));
+    BASE_TRY(eng_emit(lower, &command, out_descs, out));
     BASE_TRY(eng_emit_cast(lower, out[0], dtype, &out[0]));
     for (uint32_t i = 1; statistics && i < 3; i++) {
         BASE_TRY(eng_emit_cast(lower, out[i], ENG_F32, &out[i]));
@@ -293,6 +310,7 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
 // Halves become float32: their squares and small epsilons leave their range.
 static enum base_status widen(struct eng_lower *lower, uint32_t *x, struct eng_desc *desc)
 {
+    base_assert(desc->dtype == eng_lower_desc(lower, *x)->dtype);
     if (desc->dtype != ENG_F64) {
         BASE_TRY(eng_emit_cast(lower, *x, ENG_F32, x));
         desc->dtype = ENG_F32;
@@ -300,23 +318,22 @@ static enum base_status widen(struct eng_lower *lower, uint32_t *x, struct eng_d
     return BASE_OK;
 }
 
-// Scale or bias of a group normalisation as the first dims of [groups, channels / groups, rest]: a
-// number a channel, before opset 21 a number a group.
+// Scale or bias of a group normalisation as the first dims of [groups, channels / groups, rest]:
+// `to` is [groups, numbers a group, 1].
 static enum base_status group_param(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t input, const struct eng_desc *x, int64_t groups,
-                                    uint32_t *out)
+                                    uint32_t input, const struct eng_desc *to, uint32_t *out)
 {
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, input, NN_TYPES_FLOAT, out, &desc));
-    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, x->dtype));
-    int64_t wanted = node->opset < 21 ? groups : x->dims[1];
+    base_assert(to->rank == 3);
+    BASE_TRY(eng_nn_input(lower, node, input, NN_TYPES_FLOAT, out));
+    struct eng_desc desc = *eng_lower_desc(lower, *out);
+    BASE_TRY(eng_nn_same_type(lower, node, input, desc.dtype, to->dtype));
+    int64_t wanted = eng_desc_count(to);
     if (desc.rank != 1 || desc.dims[0] != wanted) {
         char text[64];
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u is %s, %lld numbers wanted",
                               input, eng_desc_text(&desc, text, sizeof(text)), (long long)wanted);
     }
-    struct eng_desc to = eng_nn_desc3(desc.dtype, groups, wanted / groups, 1);
-    return eng_nn_reshape(lower, *out, &to, out);
+    return eng_nn_reshape(lower, *out, to, out);
 }
 
 // Each group of channels of one image is normalised by its own mean and deviation.
@@ -326,16 +343,19 @@ static enum base_status lower_group_norm(struct eng_lower *lower, const struct e
     uint32_t scale;
     uint32_t bias;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     int64_t groups = eng_node_int(node, "num_groups", 0);
     if (desc.rank < 2 || groups < 1 || desc.dims[1] % groups != 0) {
         char text[72];
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %s, attribute num_groups %lld",
                               eng_desc_text(&desc, text, sizeof(text)), (long long)groups);
     }
-    BASE_TRY(group_param(lower, node, 1, &desc, groups, &scale));
-    BASE_TRY(group_param(lower, node, 2, &desc, groups, &bias));
+    // A number a channel, before opset 21 a number a group.
+    const int64_t numbers = node->opset < 21 ? 1 : desc.dims[1] / groups;
+    const struct eng_desc param = eng_nn_desc3(desc.dtype, groups, numbers, 1);
+    BASE_TRY(group_param(lower, node, 1, &param, &scale));
+    BASE_TRY(group_param(lower, node, 2, &param, &bias));
     struct eng_desc wide = desc;
     BASE_TRY(widen(lower, &x, &wide));
     BASE_TRY(eng_emit_cast(lower, scale, wide.dtype, &scale));
@@ -345,19 +365,21 @@ static enum base_status lower_group_norm(struct eng_lower *lower, const struct e
         .rank = 4,
         .dims = {desc.dims[0], groups, desc.dims[1] / groups, eng_nn_product(&desc, 2, desc.rank)},
     };
-    struct eng_command command = {.op = ENG_OP_NORM};
-    command.u.norm = (struct eng_norm){
-        .groups = desc.dims[0] * groups,
-        .n = eng_nn_product(&grouped, 2, 4),
-        .scale_inner = 1,
-        .scale_count = 1,
-        .epsilon = eng_node_float(node, "epsilon", 1e-5f),
+    BASE_TRY(eng_nn_reshape(lower, x, &grouped, &x));
+    const struct eng_command command = {
+        .op = ENG_OP_NORM,
+        .inputs = (uint32_t[]){x, ENG_NONE, ENG_NONE},
+        .input_count = 3,
+        .output_count = 1,
+        .u.norm = {.groups = desc.dims[0] * groups,
+                   .n = eng_nn_product(&grouped, 2, 4),
+                   .scale_inner = 1,
+                   .scale_count = 1,
+                   .epsilon = eng_node_float(node, "epsilon", 1e-5f)},
     };
-    uint32_t inputs[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
-    BASE_TRY(eng_nn_reshape(lower, x, &grouped, &inputs[0]));
-    BASE_TRY(eng_emit(lower, &command, inputs, 3, &grouped, 1, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, y, scale, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, bias, &y));
+    BASE_TRY(eng_emit(lower, &command, &grouped, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, y, scale, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, bias, &y));
     BASE_TRY(eng_nn_reshape(lower, y, &wide, &y));
     BASE_TRY(eng_emit_cast(lower, y, desc.dtype, &y));
     return eng_lower_output(lower, node, 0, y);
@@ -368,17 +390,18 @@ static enum base_status lower_lp_norm(struct eng_lower *lower, const struct eng_
     uint32_t x;
     uint32_t y;
     uint32_t axis;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
     int64_t p = eng_node_int(node, "p", 2);
     if (p != 1 && p != 2) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute p is %lld, expected 1 or 2",
                               (long long)p);
     }
-    enum eng_reduce_fn fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
-    BASE_TRY(eng_nn_reduce_axis(lower, fn, x, axis, true, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, x, y, &y));
+    const struct eng_reduction norm = {p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2, &axis, 1,
+                                       .keep_dims = true};
+    BASE_TRY(eng_emit_reduce(lower, &norm, x, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, x, y, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -388,8 +411,8 @@ static enum base_status lower_lrn(struct eng_lower *lower, const struct eng_node
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     int64_t size = eng_node_int(node, "size", 0);
     if (desc.rank < 2 || size < 1 || size > 65536) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "rank %u with attribute size %lld",
@@ -419,12 +442,12 @@ static enum base_status lower_lrn(struct eng_lower *lower, const struct eng_node
     const int64_t out_spatial[2] = {plane.dims[2], plane.dims[3]};
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &y));
     BASE_TRY(eng_nn_reshape(lower, y, &plane, &y));
-    BASE_TRY(eng_emit_pool(lower, node, &pool, out_spatial, y, &y, NULL));
+    BASE_TRY(eng_emit_pool(lower, &pool, out_spatial, y, &y));
     BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, y, alpha, &y));
-    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, y, bias, &y));
-    BASE_TRY(eng_nn_with(lower, node, ENG_POW, y, -beta, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, y, &y));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, y, alpha, &y));
+    BASE_TRY(eng_nn_with(lower, ENG_ADD, y, bias, &y));
+    BASE_TRY(eng_nn_with(lower, ENG_POW, y, -beta, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, x, y, &y));
     BASE_TRY(eng_emit_cast(lower, y, dtype, &y));
     return eng_lower_output(lower, node, 0, y);
 }
@@ -432,8 +455,8 @@ static enum base_status lower_lrn(struct eng_lower *lower, const struct eng_node
 static enum base_status lower_mvn(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     static const int64_t usual[] = {0, 2, 3};
     uint32_t list_count;
     const int64_t *list = eng_node_ints(node, "axes", &list_count);
@@ -459,13 +482,14 @@ static enum base_status lower_mvn(struct eng_lower *lower, const struct eng_node
     uint32_t y;
     const enum eng_dtype dtype = desc.dtype;
     BASE_TRY(widen(lower, &x, &desc));
-    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, x, axes, count, true, &mean));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, x, mean, &deviation));
+    const struct eng_reduction average = {ENG_REDUCE_MEAN, axes, count, .keep_dims = true};
+    BASE_TRY(eng_emit_reduce(lower, &average, x, &mean));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, x, mean, &deviation));
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, deviation, &y));
-    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_MEAN, y, axes, count, true, &y));
+    BASE_TRY(eng_emit_reduce(lower, &average, y, &y));
     BASE_TRY(eng_nn_unary(lower, ENG_SQRT, y, &y));
-    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, y, 1e-9, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, deviation, y, &y));
+    BASE_TRY(eng_nn_with(lower, ENG_ADD, y, 1e-9, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, deviation, y, &y));
     BASE_TRY(eng_emit_cast(lower, y, dtype, &y));
     return eng_lower_output(lower, node, 0, y);
 }

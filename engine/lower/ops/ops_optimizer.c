@@ -4,23 +4,27 @@
 // parameters and states in the same order. Called by lowering on the planning thread.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #define TRAINING_DOMAIN "ai.onnx.preview.training"
 
 struct optimizer {
     const struct eng_node *node;
-    uint32_t rate, step;
+    uint32_t rate; // of this step
+    uint32_t step;
     uint32_t count; // parameters
 };
 
 static enum base_status read_common(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t states, struct optimizer *optimizer)
 {
-    struct eng_desc rate;
-    struct eng_desc step;
+    base_assert(states == 1 || states == 2);
     uint32_t per_parameter = 2 + states;
     optimizer->node = node;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(F32) | NN_TYPE(F64), &optimizer->rate, &rate));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPE(I64), &optimizer->step, &step));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(F32) | NN_TYPE(F64), &optimizer->rate));
+    struct eng_desc rate = *eng_lower_desc(lower, optimizer->rate);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPE(I64), &optimizer->step));
+    struct eng_desc step = *eng_lower_desc(lower, optimizer->step);
     if (eng_desc_count(&rate) != 1 || eng_desc_count(&step) != 1) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "R and T must be scalars");
     }
@@ -41,13 +45,13 @@ static enum base_status read_common(struct eng_lower *lower, const struct eng_no
 static enum base_status member(struct eng_lower *lower, const struct optimizer *optimizer,
                                uint32_t group, uint32_t i, uint32_t *out)
 {
+    base_assert(i < optimizer->count);
     uint32_t input = 2 + group * optimizer->count + i;
-    struct eng_desc desc;
-    struct eng_desc parameter;
     uint32_t x;
-    BASE_TRY(
-        eng_nn_input(lower, optimizer->node, 2 + i, NN_TYPE(F32) | NN_TYPE(F64), &x, &parameter));
-    BASE_TRY(eng_nn_input(lower, optimizer->node, input, NN_TYPE(F32) | NN_TYPE(F64), out, &desc));
+    BASE_TRY(eng_nn_input(lower, optimizer->node, 2 + i, NN_TYPE(F32) | NN_TYPE(F64), &x));
+    struct eng_desc parameter = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_nn_input(lower, optimizer->node, input, NN_TYPE(F32) | NN_TYPE(F64), out));
+    struct eng_desc desc = *eng_lower_desc(lower, *out);
     if (!eng_desc_equal(&desc, &parameter)) {
         return eng_lower_fail(lower, optimizer->node, BASE_ERR_INVALID,
                               "inputs %u and %u differ in shape", 2 + i, input);
@@ -66,17 +70,17 @@ static enum base_status regularized(struct eng_lower *lower, const struct optimi
         return BASE_OK;
     }
     BASE_TRY(member(lower, optimizer, 0, i, &x));
-    BASE_TRY(eng_nn_with(lower, optimizer->node, ENG_MUL, x, (double)norm, &x));
-    return eng_emit_binary(lower, optimizer->node, ENG_ADD, x, *out, out);
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)norm, &x));
+    return eng_emit_binary(lower, ENG_ADD, x, *out, out);
 }
 
-// first * a + second * b
-static enum base_status blend(struct eng_lower *lower, const struct eng_node *node, uint32_t first,
-                              double a, uint32_t second, double b, uint32_t *out)
+// first * share + second * (1 - share)
+static enum base_status blend(struct eng_lower *lower, uint32_t first, uint32_t second,
+                              double share, uint32_t *out)
 {
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, first, a, &first));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, second, b, &second));
-    return eng_emit_binary(lower, node, ENG_ADD, first, second, out);
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, first, share, &first));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, second, 1.0 - share, &second));
+    return eng_emit_binary(lower, ENG_ADD, first, second, out);
 }
 
 // step > 0 ? x : otherwise
@@ -84,19 +88,20 @@ static enum base_status after_first(struct eng_lower *lower, const struct optimi
                                     uint32_t x, uint32_t otherwise, uint32_t *out)
 {
     uint32_t later;
-    BASE_TRY(eng_nn_with(lower, optimizer->node, ENG_GREATER, optimizer->step, 0.0, &later));
-    return eng_emit_select(lower, optimizer->node, later, x, otherwise, out);
+    BASE_TRY(eng_nn_with(lower, ENG_GREATER, optimizer->step, 0.0, &later));
+    return eng_emit_select(lower, later, x, otherwise, out);
 }
 
 // parameter - rate * direction
 static enum base_status descend(struct eng_lower *lower, const struct optimizer *optimizer,
-                                uint32_t i, uint32_t rate, uint32_t direction, uint32_t *out)
+                                uint32_t i, uint32_t direction, uint32_t *out)
 {
     uint32_t x;
+    uint32_t rate;
     BASE_TRY(member(lower, optimizer, 0, i, &x));
-    BASE_TRY(eng_emit_cast(lower, rate, eng_lower_desc(lower, x)->dtype, &rate));
-    BASE_TRY(eng_emit_binary(lower, optimizer->node, ENG_MUL, direction, rate, &direction));
-    return eng_emit_binary(lower, optimizer->node, ENG_SUB, x, direction, out);
+    BASE_TRY(eng_emit_cast(lower, optimizer->rate, eng_lower_desc(lower, x)->dtype, &rate));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, direction, rate, &direction));
+    return eng_emit_binary(lower, ENG_SUB, x, direction, out);
 }
 
 static enum base_status lower_adagrad(struct eng_lower *lower, const struct eng_node *node)
@@ -106,10 +111,10 @@ static enum base_status lower_adagrad(struct eng_lower *lower, const struct eng_
     BASE_TRY(read_common(lower, node, 1, &o));
     enum eng_dtype dtype = eng_lower_desc(lower, o.rate)->dtype;
     BASE_TRY(eng_emit_cast(lower, o.step, dtype, &rate));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MUL, rate,
-                         (double)eng_node_float(node, "decay_factor", 0), &rate));
-    BASE_TRY(eng_nn_with(lower, node, ENG_ADD, rate, 1.0, &rate));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, o.rate, rate, &rate));
+    BASE_TRY(
+        eng_nn_with(lower, ENG_MUL, rate, (double)eng_node_float(node, "decay_factor", 0), &rate));
+    BASE_TRY(eng_nn_with(lower, ENG_ADD, rate, 1.0, &rate));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, o.rate, rate, &o.rate));
     double epsilon = (double)eng_node_float(node, "epsilon", 1e-6f);
     for (uint32_t i = 0; i < o.count; i++) {
         uint32_t g;
@@ -118,11 +123,11 @@ static enum base_status lower_adagrad(struct eng_lower *lower, const struct eng_
         BASE_TRY(regularized(lower, &o, i, &g));
         BASE_TRY(member(lower, &o, 2, i, &h));
         BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, g, &y));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, h, y, &h));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, h, y, &h));
         BASE_TRY(eng_nn_unary(lower, ENG_SQRT, h, &y));
-        BASE_TRY(eng_nn_with(lower, node, ENG_ADD, y, epsilon, &y));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, g, y, &y));
-        BASE_TRY(descend(lower, &o, i, rate, y, &y));
+        BASE_TRY(eng_nn_with(lower, ENG_ADD, y, epsilon, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_DIV, g, y, &y));
+        BASE_TRY(descend(lower, &o, i, y, &y));
         BASE_TRY(eng_lower_output(lower, node, i, y));
         BASE_TRY(eng_lower_output(lower, node, o.count + i, h));
     }
@@ -133,32 +138,30 @@ static enum base_status lower_adagrad(struct eng_lower *lower, const struct eng_
 static enum base_status adam_rate(struct eng_lower *lower, const struct optimizer *optimizer,
                                   double alpha, double beta, uint32_t *out)
 {
-    const struct eng_node *node = optimizer->node;
     uint32_t step;
     uint32_t a;
     uint32_t b;
     BASE_TRY(eng_emit_cast(lower, optimizer->step, eng_lower_desc(lower, optimizer->rate)->dtype,
                            &step));
-    BASE_TRY(eng_nn_from(lower, node, ENG_POW, alpha, step, &a));
-    BASE_TRY(eng_nn_from(lower, node, ENG_SUB, 1.0, a, &a));
-    BASE_TRY(eng_nn_from(lower, node, ENG_POW, beta, step, &b));
-    BASE_TRY(eng_nn_from(lower, node, ENG_SUB, 1.0, b, &b));
+    BASE_TRY(eng_nn_from(lower, ENG_POW, alpha, step, &a));
+    BASE_TRY(eng_nn_from(lower, ENG_SUB, 1.0, a, &a));
+    BASE_TRY(eng_nn_from(lower, ENG_POW, beta, step, &b));
+    BASE_TRY(eng_nn_from(lower, ENG_SUB, 1.0, b, &b));
     BASE_TRY(eng_nn_unary(lower, ENG_SQRT, b, &b));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, optimizer->rate, b, &b));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, b, a, &b));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, optimizer->rate, b, &b));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, b, a, &b));
     return after_first(lower, optimizer, b, optimizer->rate, out);
 }
 
 static enum base_status lower_adam(struct eng_lower *lower, const struct eng_node *node)
 {
     struct optimizer o;
-    uint32_t rate;
     double alpha = (double)eng_node_float(node, "alpha", 0.9f);
     double beta = (double)eng_node_float(node, "beta", 0.999f);
     double epsilon = (double)eng_node_float(node, "epsilon", 1e-6f);
     double post = 1.0 - (double)eng_node_float(node, "norm_coefficient_post", 0.0f);
     BASE_TRY(read_common(lower, node, 2, &o));
-    BASE_TRY(adam_rate(lower, &o, alpha, beta, &rate));
+    BASE_TRY(adam_rate(lower, &o, alpha, beta, &o.rate));
     for (uint32_t i = 0; i < o.count; i++) {
         uint32_t g;
         uint32_t v;
@@ -167,15 +170,15 @@ static enum base_status lower_adam(struct eng_lower *lower, const struct eng_nod
         BASE_TRY(regularized(lower, &o, i, &g));
         BASE_TRY(member(lower, &o, 2, i, &v));
         BASE_TRY(member(lower, &o, 3, i, &h));
-        BASE_TRY(blend(lower, node, v, alpha, g, 1.0 - alpha, &v));
+        BASE_TRY(blend(lower, v, g, alpha, &v));
         BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, g, &y));
-        BASE_TRY(blend(lower, node, h, beta, y, 1.0 - beta, &h));
+        BASE_TRY(blend(lower, h, y, beta, &h));
         BASE_TRY(eng_nn_unary(lower, ENG_SQRT, h, &y));
-        BASE_TRY(eng_nn_with(lower, node, ENG_ADD, y, epsilon, &y));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, v, y, &y));
-        BASE_TRY(descend(lower, &o, i, rate, y, &y));
+        BASE_TRY(eng_nn_with(lower, ENG_ADD, y, epsilon, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_DIV, v, y, &y));
+        BASE_TRY(descend(lower, &o, i, y, &y));
         if (post != 1.0) {
-            BASE_TRY(eng_nn_with(lower, node, ENG_MUL, y, post, &y));
+            BASE_TRY(eng_nn_with(lower, ENG_MUL, y, post, &y));
         }
         BASE_TRY(eng_lower_output(lower, node, i, y));
         BASE_TRY(eng_lower_output(lower, node, o.count + i, v));
@@ -202,16 +205,16 @@ static enum base_status lower_momentum(struct eng_lower *lower, const struct eng
         uint32_t y;
         BASE_TRY(regularized(lower, &o, i, &g));
         BASE_TRY(member(lower, &o, 2, i, &v));
-        BASE_TRY(eng_nn_with(lower, node, ENG_MUL, g, beta, &y));
+        BASE_TRY(eng_nn_with(lower, ENG_MUL, g, beta, &y));
         BASE_TRY(after_first(lower, &o, y, g, &y));
-        BASE_TRY(eng_nn_with(lower, node, ENG_MUL, v, alpha, &v));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, v, y, &v));
+        BASE_TRY(eng_nn_with(lower, ENG_MUL, v, alpha, &v));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, v, y, &v));
         y = v;
         if (nesterov) {
-            BASE_TRY(eng_nn_with(lower, node, ENG_MUL, v, alpha, &y));
-            BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, g, y, &y));
+            BASE_TRY(eng_nn_with(lower, ENG_MUL, v, alpha, &y));
+            BASE_TRY(eng_emit_binary(lower, ENG_ADD, g, y, &y));
         }
-        BASE_TRY(descend(lower, &o, i, o.rate, y, &y));
+        BASE_TRY(descend(lower, &o, i, y, &y));
         BASE_TRY(eng_lower_output(lower, node, i, y));
         BASE_TRY(eng_lower_output(lower, node, o.count + i, v));
     }

@@ -5,6 +5,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
@@ -59,27 +61,25 @@ static enum base_status pad_value(struct eng_lower *lower, const struct eng_node
 static enum base_status pad_sizes(struct eng_lower *lower, const struct eng_node *node,
                                   const struct eng_desc *in, struct pad_args *args)
 {
-    const int64_t *pads = NULL;
+    struct eng_ints pads;
     const int64_t *axes = NULL;
-    uint32_t count = 0;
     uint32_t axis_count = in->rank;
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(
-        eng_lower_ints_of(lower, node, 1, node->opset < 2 ? "paddings" : "pads", &pads, &count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, node->opset < 2 ? "paddings" : "pads", &pads));
     BASE_TRY(eng_lower_optional(lower, node, 3, &tensor));
     if (tensor != ENG_NONE) {
         BASE_TRY(eng_lower_ints(lower, node, tensor, &axes, &axis_count));
     }
-    if (count != 2 * (uint64_t)axis_count) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u pads for %u %s", count, axis_count,
-                              axes != NULL ? "axes" : "dimensions");
+    if (pads.count != 2 * (uint64_t)axis_count) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u pads for %u %s", pads.count,
+                              axis_count, axes != NULL ? "axes" : "dimensions");
     }
     bool seen[ENG_RANK_MAX] = {false};
     for (uint32_t i = 0; i < axis_count; i++) {
         uint32_t d = 0;
         BASE_TRY(eng_lower_axis(lower, node, axes != NULL ? axes[i] : (int64_t)i, in->rank, &d));
-        args->begin[d] = pads[i];
-        args->end[d] = pads[axis_count + i];
+        args->begin[d] = pads.values[i];
+        args->end[d] = pads.values[axis_count + i];
         if (seen[d]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is given twice", d);
         }
@@ -113,44 +113,53 @@ static enum base_status pad_args(struct eng_lower *lower, const struct eng_node 
     return pad_value(lower, node, in, args);
 }
 
-// What lies at places [to, to + count) before or after the middle when reading mirrors at both
-// ends of `n` source places. `at` counts places from the first source place (negative: before it).
-static enum base_status reflect_pieces(struct pad_axis *axis, int64_t n, int64_t first, int64_t at,
-                                       int64_t to, int64_t count)
+// Places [to, to + count) of the result, before or after the middle. `at` is where the first of
+// them would lie among the source places kept (negative: before them).
+struct pad_gap {
+    int64_t at, to, count;
+};
+
+// What lies in a gap when reading mirrors at both ends of what is kept, the first piece.
+static enum base_status reflect_pieces(struct pad_axis *axis, struct pad_gap gap)
 {
+    const int64_t n = axis->pieces[0].count;
+    const int64_t first = axis->pieces[0].from;
+    base_assert(axis->count >= 1 && n > 1);
     int64_t period = 2 * (n - 1);
-    while (count > 0) {
+    while (gap.count > 0) {
         if (axis->count == PAD_PIECES_MAX) {
             return BASE_ERR_LIMIT;
         }
-        int64_t phase = ((at % period) + period) % period;
+        int64_t phase = ((gap.at % period) + period) % period;
         bool up = phase < n - 1;
         // Going up from `phase` to n-2, or down from n-1 to 1: turning points end the piece.
         int64_t run = up ? n - 1 - phase : period - phase;
-        run = run < count ? run : count;
+        run = run < gap.count ? run : gap.count;
         axis->pieces[axis->count++] =
-            (struct pad_piece){to, first + (up ? phase : period - phase), up ? 1 : -1, run};
-        at += run;
-        to += run;
-        count -= run;
+            (struct pad_piece){gap.to, first + (up ? phase : period - phase), up ? 1 : -1, run};
+        gap.at += run;
+        gap.to += run;
+        gap.count -= run;
     }
     return BASE_OK;
 }
 
 // The same when reading begins anew at each end.
-static enum base_status wrap_pieces(struct pad_axis *axis, int64_t n, int64_t first, int64_t at,
-                                    int64_t to, int64_t count)
+static enum base_status wrap_pieces(struct pad_axis *axis, struct pad_gap gap)
 {
-    while (count > 0) {
+    const int64_t n = axis->pieces[0].count;
+    const int64_t first = axis->pieces[0].from;
+    base_assert(axis->count >= 1 && n > 0);
+    while (gap.count > 0) {
         if (axis->count == PAD_PIECES_MAX) {
             return BASE_ERR_LIMIT;
         }
-        int64_t phase = ((at % n) + n) % n;
-        int64_t run = n - phase < count ? n - phase : count;
-        axis->pieces[axis->count++] = (struct pad_piece){to, first + phase, 1, run};
-        at += run;
-        to += run;
-        count -= run;
+        int64_t phase = ((gap.at % n) + n) % n;
+        int64_t run = n - phase < gap.count ? n - phase : gap.count;
+        axis->pieces[axis->count++] = (struct pad_piece){gap.to, first + phase, 1, run};
+        gap.at += run;
+        gap.to += run;
+        gap.count -= run;
     }
     return BASE_OK;
 }
@@ -163,18 +172,21 @@ static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begi
     int64_t kept = dim - cut - (end < 0 ? -end : 0);
     int64_t before = begin > 0 ? begin : 0;
     int64_t after = end > 0 ? end : 0;
+    base_assert(kept >= 0);
     axis->pieces[0] = (struct pad_piece){before, cut, 1, kept};
     axis->count = 1;
     if (mode == PAD_CONSTANT || (before == 0 && after == 0)) {
         return BASE_OK;
     }
+    const struct pad_gap front = {.at = -before, .to = 0, .count = before};
+    const struct pad_gap back = {.at = kept, .to = before + kept, .count = after};
     if (mode == PAD_REFLECT && kept > 1) {
-        BASE_TRY(reflect_pieces(axis, kept, cut, -before, 0, before));
-        return reflect_pieces(axis, kept, cut, kept, before + kept, after);
+        BASE_TRY(reflect_pieces(axis, front));
+        return reflect_pieces(axis, back);
     }
     if (mode == PAD_WRAP) { // of at least one element: pad_axes
-        BASE_TRY(wrap_pieces(axis, kept, cut, -before, 0, before));
-        return wrap_pieces(axis, kept, cut, kept, before + kept, after);
+        BASE_TRY(wrap_pieces(axis, front));
+        return wrap_pieces(axis, back);
     }
     axis->pieces[1] = (struct pad_piece){0, cut, 0, before};
     axis->pieces[2] = (struct pad_piece){before + kept, cut + kept - 1, 0, after};
@@ -186,6 +198,7 @@ static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begi
 static enum base_status add_pieces(struct eng_maps *maps, uint32_t x, const struct eng_desc *in,
                                    const struct eng_desc *out, const struct pad_axis *axes)
 {
+    base_assert(in->rank == out->rank);
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
     eng_layout_strides(in, ENG_PLAIN, from);
@@ -217,6 +230,7 @@ static enum base_status add_pieces(struct eng_maps *maps, uint32_t x, const stru
 static enum base_status add_slabs(struct eng_maps *maps, uint32_t value, const struct eng_desc *out,
                                   const struct pad_axis *axes)
 {
+    base_assert(eng_desc_count(eng_lower_desc(maps->l, value)) == 1);
     struct eng_map map;
     eng_map_init(&map, value, out);
     memset(map.src_stride, 0, sizeof(map.src_stride));
@@ -235,24 +249,26 @@ static enum base_status add_slabs(struct eng_maps *maps, uint32_t value, const s
     return BASE_OK;
 }
 
+// Pieces of all dims; `desc`, the input's, becomes the result's.
 static enum base_status pad_axes(struct eng_lower *lower, const struct eng_node *node,
-                                 const struct eng_desc *in, const struct pad_args *args,
-                                 struct pad_axis *axes, struct eng_desc *desc)
+                                 const struct pad_args *args, struct pad_axis *axes,
+                                 struct eng_desc *desc)
 {
-    for (uint32_t d = 0; d < in->rank; d++) {
+    for (uint32_t d = 0; d < desc->rank; d++) {
+        const int64_t dim = desc->dims[d];
         int64_t begin = args->begin[d];
         int64_t end = args->end[d];
-        int64_t kept = in->dims[d] + (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
-        desc->dims[d] = in->dims[d] + begin + end;
+        int64_t kept = dim + (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
+        desc->dims[d] = dim + begin + end;
         if (kept < 0 || (kept == 0 && args->mode != PAD_CONSTANT && (begin > 0 || end > 0))) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "axis %u: pads %lld and %lld leave nothing of dimension %lld", d,
-                                  (long long)begin, (long long)end, (long long)in->dims[d]);
+                                  (long long)begin, (long long)end, (long long)dim);
         }
-        if (pad_pieces(args->mode, in->dims[d], begin, end, &axes[d]) != BASE_OK) {
+        if (pad_pieces(args->mode, dim, begin, end, &axes[d]) != BASE_OK) {
             return eng_lower_fail(lower, node, BASE_ERR_LIMIT,
                                   "axis %u: dimension %lld is repeated more than %d times", d,
-                                  (long long)in->dims[d], PAD_PIECES_MAX);
+                                  (long long)dim, PAD_PIECES_MAX);
         }
     }
     return eng_desc_allow(lower, node, desc);
@@ -271,7 +287,7 @@ static enum base_status lower_pad(struct eng_lower *lower, const struct eng_node
         return BASE_ERR_NOMEM;
     }
     struct eng_desc desc = in;
-    BASE_TRY(pad_axes(lower, node, &in, &args, axes, &desc));
+    BASE_TRY(pad_axes(lower, node, &args, axes, &desc));
     struct eng_maps maps = {.l = lower};
     enum base_status status = add_pieces(&maps, x, &in, &desc, axes);
     if (status == BASE_OK && args.value != ENG_NONE) {
@@ -281,8 +297,7 @@ static enum base_status lower_pad(struct eng_lower *lower, const struct eng_node
         return eng_lower_fail(lower, node, status, "more than %u pieces", ENG_REGIONS_MAX);
     }
     BASE_TRY(status);
-    BASE_TRY(
-        eng_maps_finish(&maps, &desc, args.mode == PAD_CONSTANT && args.value == ENG_NONE, &out));
+    BASE_TRY(eng_maps_finish(&maps, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 

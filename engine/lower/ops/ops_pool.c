@@ -5,12 +5,15 @@
 // reductions over the spatial axes, so CHANNELS_LAST stays as it is.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Since opset 19 what a last window of ceil_mode reaches beyond the pads counts as padding too.
 static void count_overhang(const struct eng_window *window, const int64_t *in,
                            struct eng_pool *pool)
 {
+    base_assert(pool->spatial == window->spatial);
     for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
         int64_t end = (window->out[i] - 1) * window->stride[i] + reach;
@@ -23,12 +26,12 @@ static enum base_status lower_pool(struct eng_lower *lower, const struct eng_nod
 {
     uint32_t x;
     uint32_t y[2];
-    struct eng_desc desc;
     struct eng_window window;
     bool is_max = strcmp(node->op, "MaxPool") == 0;
     bool is_lp = strcmp(node->op, "LpPool") == 0;
     uint32_t types = is_max ? NN_TYPES_FLOAT | NN_TYPES_BYTE : NN_TYPES_FLOAT;
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (desc.rank < 3) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "the input has rank %u, expected 3 to 5", desc.rank);
@@ -60,42 +63,46 @@ static enum base_status lower_pool(struct eng_lower *lower, const struct eng_nod
         count_overhang(&window, desc.dims + 2, &pool);
     }
     bool indices = is_max && eng_lower_wants(lower, node, 1);
-    BASE_TRY(eng_emit_pool(lower, node, &pool, window.out, x, &y[0], indices ? &y[1] : NULL));
     if (indices) {
+        BASE_TRY(eng_emit_pool_indices(lower, &pool, window.out, x, y));
         BASE_TRY(eng_lower_output(lower, node, 1, y[1]));
+    } else {
+        BASE_TRY(eng_emit_pool(lower, &pool, window.out, x, &y[0]));
     }
     return eng_lower_output(lower, node, 0, y[0]);
 }
 
 // (sum |x|^p)^(1/p) over the spatial axes for p other than 1 and 2.
-static enum base_status global_lp(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                  const uint32_t *axes, uint32_t count, double p, uint32_t *out)
+static enum base_status global_lp(struct eng_lower *lower, const struct eng_reduction *spatial,
+                                  double p, uint32_t x, uint32_t *out)
 {
+    base_assert(p > 2);
     uint32_t y;
+    struct eng_reduction sum = *spatial;
+    sum.fn = ENG_REDUCE_SUM;
     BASE_TRY(eng_nn_unary(lower, ENG_ABS, x, &y));
-    BASE_TRY(eng_nn_with(lower, node, ENG_POW, y, p, &y));
-    BASE_TRY(eng_emit_reduce(lower, ENG_REDUCE_SUM, y, axes, count, true, &y));
-    return eng_nn_with(lower, node, ENG_POW, y, 1.0 / p, out);
+    BASE_TRY(eng_nn_with(lower, ENG_POW, y, p, &y));
+    BASE_TRY(eng_emit_reduce(lower, &sum, y, &y));
+    return eng_nn_with(lower, ENG_POW, y, 1.0 / p, out);
 }
 
 static enum base_status lower_global(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (desc.rank < 2) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "the input has rank %u, expected 2 to %d", desc.rank, ENG_RANK_MAX);
     }
     uint32_t axes[ENG_RANK_MAX];
-    uint32_t count = desc.rank - 2;
-    for (uint32_t i = 0; i < count; i++) {
+    struct eng_reduction spatial = {ENG_REDUCE_MEAN, axes, desc.rank - 2, .keep_dims = true};
+    for (uint32_t i = 0; i < spatial.axis_count; i++) {
         axes[i] = 2 + i;
     }
-    enum eng_reduce_fn fn = ENG_REDUCE_MEAN;
     if (strcmp(node->op, "GlobalMaxPool") == 0) {
-        fn = ENG_REDUCE_MAX;
+        spatial.fn = ENG_REDUCE_MAX;
     } else if (strcmp(node->op, "GlobalLpPool") == 0) {
         int64_t p = eng_node_int(node, "p", 2);
         if (p < 1) {
@@ -103,12 +110,12 @@ static enum base_status lower_global(struct eng_lower *lower, const struct eng_n
                                   (long long)p);
         }
         if (p > 2) {
-            BASE_TRY(global_lp(lower, node, x, axes, count, (double)p, &y));
+            BASE_TRY(global_lp(lower, &spatial, (double)p, x, &y));
             return eng_lower_output(lower, node, 0, y);
         }
-        fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
+        spatial.fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
     }
-    BASE_TRY(eng_emit_reduce(lower, fn, x, axes, count, true, &y));
+    BASE_TRY(eng_emit_reduce(lower, &spatial, x, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -116,6 +123,7 @@ static enum base_status lower_global(struct eng_lower *lower, const struct eng_n
 static enum base_status unpooled(struct eng_lower *lower, const struct eng_node *node,
                                  const struct eng_desc *x, struct eng_desc *out)
 {
+    base_assert(x->rank >= 3);
     struct eng_window w;
     BASE_TRY(eng_window_read(lower, node, x->rank - 2, NULL, &w));
     *out = *x;
@@ -137,14 +145,15 @@ static enum base_status unpooled(struct eng_lower *lower, const struct eng_node 
 
 // Puts `x` at the origin of a larger tensor of zeros.
 static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                const int64_t *dims, uint32_t count, uint32_t *out)
+                                struct eng_ints dims, uint32_t *out)
 {
     struct eng_desc from = *eng_lower_desc(lower, x);
     struct eng_desc to = from;
-    bool fits = count == from.rank;
-    for (uint32_t i = 0; fits && i < count; i++) {
-        fits = dims[i] >= from.dims[i] && dims[i] <= ENG_ELEMENTS_MAX;
-        to.dims[i] = dims[i];
+    base_assert(from.rank >= 3);
+    bool fits = dims.count == from.rank;
+    for (uint32_t i = 0; fits && i < dims.count; i++) {
+        fits = dims.values[i] >= from.dims[i] && dims.values[i] <= ENG_ELEMENTS_MAX;
+        to.dims[i] = dims.values[i];
     }
     int64_t elements;
     if (!fits || eng_desc_check(&to, &elements) != BASE_OK) {
@@ -174,7 +183,7 @@ static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *
         region.src_stride[i - 1] = src[i];
         region.dst_stride[i - 1] = dst[i];
     }
-    return eng_lower_virtual(lower, &to, &region, 1, true, out);
+    return eng_lower_virtual(lower, &to, &region, 1, out);
 }
 
 // Values go back to where they were found; indices count elements of the whole unpooled tensor.
@@ -183,35 +192,39 @@ static enum base_status lower_max_unpool(struct eng_lower *lower, const struct e
 {
     uint32_t x;
     uint32_t indices;
-    struct eng_desc desc;
-    struct eng_desc indices_desc;
     struct eng_desc out;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPE(I64), &indices, &indices_desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPE(I64), &indices));
+    struct eng_desc indices_desc = *eng_lower_desc(lower, indices);
     indices_desc.dtype = desc.dtype;
     if (desc.rank < 3 || !eng_desc_equal(&desc, &indices_desc)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "values and indices differ in shape");
     }
     BASE_TRY(unpooled(lower, node, &desc, &out));
     int64_t count = eng_desc_count(&desc);
-    struct eng_command command = {.op = ENG_OP_SCATTER};
-    command.u.scatter = (struct eng_scatter){
-        .fn = ENG_SCATTER_SET, .rows = eng_desc_count(&out), .count = count, .inner = 1};
     uint32_t inputs[3] = {ENG_NONE, indices, x};
+    const struct eng_command command = {
+        .op = ENG_OP_SCATTER,
+        .inputs = inputs,
+        .input_count = 3,
+        .output_count = 1,
+        .u.scatter = {.fn = ENG_SCATTER_SET,
+                      .rows = eng_desc_count(&out),
+                      .count = count,
+                      .inner = 1},
+    };
     struct eng_desc flat = eng_nn_desc1(ENG_I64, count);
-    BASE_TRY(eng_lower_virtual(lower, &out, NULL, 0, true, &inputs[0]));
+    BASE_TRY(eng_lower_virtual(lower, &out, NULL, 0, &inputs[0]));
     BASE_TRY(eng_nn_reshape(lower, indices, &flat, &inputs[1]));
     flat.dtype = desc.dtype;
     BASE_TRY(eng_nn_reshape(lower, x, &flat, &inputs[2]));
     uint32_t y;
-    BASE_TRY(eng_emit(lower, &command, inputs, 3, &out, 1, &y));
+    BASE_TRY(eng_emit(lower, &command, &out, &y));
     if (eng_lower_has(lower, node, 2)) {
-        uint32_t tensor;
-        const int64_t *dims;
-        uint32_t dims_count;
-        BASE_TRY(eng_lower_input(lower, node, 2, &tensor));
-        BASE_TRY(eng_lower_ints(lower, node, tensor, &dims, &dims_count));
-        BASE_TRY(enlarge(lower, node, y, dims, dims_count, &y));
+        struct eng_ints dims;
+        BASE_TRY(eng_lower_ints_of(lower, node, 2, NULL, &dims));
+        BASE_TRY(enlarge(lower, node, y, dims, &y));
     }
     return eng_lower_output(lower, node, 0, y);
 }
@@ -220,10 +233,10 @@ static enum base_status lower_max_roi_pool(struct eng_lower *lower, const struct
 {
     uint32_t inputs[2];
     uint32_t y;
-    struct eng_desc x;
-    struct eng_desc rois;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0], &x));
-    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &inputs[1], &rois));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &inputs[0]));
+    struct eng_desc x = *eng_lower_desc(lower, inputs[0]);
+    BASE_TRY(eng_nn_input(lower, node, 1, NN_TYPES_FLOAT, &inputs[1]));
+    struct eng_desc rois = *eng_lower_desc(lower, inputs[1]);
     BASE_TRY(eng_nn_same_type(lower, node, 1, rois.dtype, x.dtype));
     uint32_t count;
     const int64_t *shape = eng_node_ints(node, "pooled_shape", &count);
@@ -232,11 +245,14 @@ static enum base_status lower_max_roi_pool(struct eng_lower *lower, const struct
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "needs input [N,C,H,W], rois [count,5] and two pooled_shape values");
     }
-    struct eng_command command = {.op = ENG_OP_ROI_POOL};
-    command.u.roi_pool = (struct eng_roi_pool){
-        .height = shape[0],
-        .width = shape[1],
-        .scale = eng_node_float(node, "spatial_scale", 1.0f),
+    const struct eng_command command = {
+        .op = ENG_OP_ROI_POOL,
+        .inputs = inputs,
+        .input_count = 2,
+        .output_count = 1,
+        .u.roi_pool = {.height = shape[0],
+                       .width = shape[1],
+                       .scale = eng_node_float(node, "spatial_scale", 1.0f)},
     };
     struct eng_desc out = {
         .dtype = x.dtype, .rank = 4, .dims = {rois.dims[0], x.dims[1], shape[0], shape[1]}};
@@ -244,7 +260,7 @@ static enum base_status lower_max_roi_pool(struct eng_lower *lower, const struct
     if (eng_desc_check(&out, &elements) != BASE_OK) {
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
     }
-    BASE_TRY(eng_emit(lower, &command, inputs, 2, &out, 1, &y));
+    BASE_TRY(eng_emit(lower, &command, &out, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -252,8 +268,8 @@ static enum base_status lower_det(struct eng_lower *lower, const struct eng_node
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     if (desc.rank < 2 || desc.dims[desc.rank - 1] != desc.dims[desc.rank - 2]) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "the input is not square matrices");
     }
@@ -263,9 +279,10 @@ static enum base_status lower_det(struct eng_lower *lower, const struct eng_node
     int64_t batch = eng_desc_count(&out);
     struct eng_desc cube = eng_nn_desc3(desc.dtype, batch, n, n);
     struct eng_desc flat = eng_nn_desc1(desc.dtype, batch);
-    struct eng_command command = {.op = ENG_OP_DET};
     BASE_TRY(eng_nn_reshape(lower, x, &cube, &x));
-    BASE_TRY(eng_emit(lower, &command, &x, 1, &flat, 1, &y));
+    const struct eng_command command = {
+        .op = ENG_OP_DET, .inputs = &x, .input_count = 1, .output_count = 1};
+    BASE_TRY(eng_emit(lower, &command, &flat, &y));
     BASE_TRY(eng_nn_reshape(lower, y, &out, &y));
     return eng_lower_output(lower, node, 0, y);
 }

@@ -4,16 +4,34 @@
 // casts, elementwise commands and products; rounding is half to even.
 #include "lower/ops/nn_kit.h"
 
-// A scale or zero point for each block of `size` elements along `axis`: repeated to x's shape.
-static enum base_status block_param(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t input, const struct eng_desc *x, uint32_t axis,
-                                    int64_t size, uint32_t *out)
+#include "base/check.h"
+
+// What is quantized or dequantized, and along which of its axes scales and zero points differ.
+struct quantized {
+    struct eng_desc desc;
+    int64_t axis;  // as the node has it: looked at only when there is more than one scale
+    int64_t block; // elements of the axis that share them, 0: one (or all)
+};
+
+static struct quantized quantized_of(const struct eng_node *node, const struct eng_desc *desc)
 {
-    struct eng_desc desc = *eng_lower_desc(lower, *out);
+    return (struct quantized){*desc, eng_node_int(node, "axis", 1),
+                              eng_node_int(node, "block_size", 0)};
+}
+
+// A scale or zero point for each block of elements along the axis: repeated to x's shape.
+static enum base_status block_param(struct eng_lower *lower, const struct eng_node *node,
+                                    uint32_t input, const struct quantized *x, uint32_t *tensor)
+{
+    uint32_t axis;
+    BASE_TRY(eng_lower_axis(lower, node, x->axis, x->desc.rank, &axis));
+    struct eng_desc desc = *eng_lower_desc(lower, *tensor);
     struct eng_desc wide = {.dtype = desc.dtype, .rank = desc.rank + 1};
-    bool fits = desc.rank == x->rank && wide.rank <= ENG_RANK_MAX && size > 0;
+    const int64_t size = x->block;
+    const int64_t along = x->desc.dims[axis];
+    bool fits = desc.rank == x->desc.rank && wide.rank <= ENG_RANK_MAX && size > 0;
     for (uint32_t d = 0; fits && d < desc.rank; d++) {
-        int64_t blocks = d == axis ? x->dims[d] / size + (x->dims[d] % size != 0) : x->dims[d];
+        int64_t blocks = d == axis ? along / size + (along % size != 0) : x->desc.dims[d];
         fits = desc.dims[d] == blocks;
         wide.dims[d <= axis ? d : d + 1] = desc.dims[d];
     }
@@ -24,33 +42,29 @@ static enum base_status block_param(struct eng_lower *lower, const struct eng_no
                               eng_desc_text(&desc, text, sizeof(text)), (long long)size, axis);
     }
     wide.dims[axis + 1] = 1;
-    BASE_TRY(eng_nn_reshape(lower, *out, &wide, out));
+    BASE_TRY(eng_nn_reshape(lower, *tensor, &wide, tensor));
     // A last block may be cut: no more is repeated than there is.
-    wide.dims[axis + 1] = size < x->dims[axis] ? size : x->dims[axis];
-    BASE_TRY(eng_lower_expand(lower, *out, &wide, out));
+    wide.dims[axis + 1] = size < along ? size : along;
+    BASE_TRY(eng_lower_expand(lower, *tensor, &wide, tensor));
     desc.dims[axis] *= wide.dims[axis + 1];
-    BASE_TRY(eng_nn_reshape(lower, *out, &desc, out));
-    return eng_nn_part(lower, *out, axis, 0, x->dims[axis], out);
+    BASE_TRY(eng_nn_reshape(lower, *tensor, &desc, tensor));
+    base_assert(desc.dims[axis] >= along);
+    return eng_nn_part(lower, *tensor, (struct eng_part){axis, 0, along}, tensor);
 }
 
-// A scale or zero point of one element, or one per element of `axis` of a tensor of `rank` dims, or
-// one for each block (attribute block_size) of that axis.
+// Input `input`, a scale or zero point in `*tensor` (ENG_NONE: left out), shaped to broadcast to x:
+// one element, or one for each of the axis, or one for each block of it.
 static enum base_status quant_param(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t input, uint32_t types, const struct eng_desc *x,
-                                    int64_t axis, uint32_t *out)
+                                    uint32_t input, const struct quantized *x, uint32_t *tensor)
 {
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(lower, node, input, types, out, &desc));
-    if (*out == ENG_NONE) {
+    if (*tensor == ENG_NONE) {
         return BASE_OK;
     }
+    const struct eng_desc desc = *eng_lower_desc(lower, *tensor);
     struct eng_desc to = {.dtype = desc.dtype};
     int64_t count = eng_desc_count(&desc);
-    int64_t block = eng_node_int(node, "block_size", 0);
-    if (block != 0) {
-        uint32_t at;
-        BASE_TRY(eng_lower_axis(lower, node, axis, x->rank, &at));
-        return block_param(lower, node, input, x, at, block, out);
+    if (x->block != 0) {
+        return block_param(lower, node, input, x, tensor);
     }
     if (desc.rank > 1) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
@@ -58,31 +72,34 @@ static enum base_status quant_param(struct eng_lower *lower, const struct eng_no
     }
     if (count != 1) {
         uint32_t at;
-        BASE_TRY(eng_lower_axis(lower, node, axis, x->rank, &at));
-        if (count != x->dims[at]) {
+        BASE_TRY(eng_lower_axis(lower, node, x->axis, x->desc.rank, &at));
+        if (count != x->desc.dims[at]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "input %u has %lld values for %lld along axis %u", input,
-                                  (long long)count, (long long)x->dims[at], at);
+                                  (long long)count, (long long)x->desc.dims[at], at);
         }
-        to = eng_nn_desc_axis(desc.dtype, x->rank, at, count);
+        to = eng_nn_desc_axis(desc.dtype, x->desc.rank, at, count);
     }
-    return eng_nn_reshape(lower, *out, &to, out);
+    return eng_nn_reshape(lower, *tensor, &to, tensor);
 }
 
 // saturate(round(x) + zero) as `to`, x being float32; zero ENG_NONE: none.
-static enum base_status saturate(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                 uint32_t zero, enum eng_dtype to, uint32_t *out)
+static enum base_status saturate(struct eng_lower *lower, uint32_t x, uint32_t zero,
+                                 enum eng_dtype to, uint32_t *out)
 {
+    base_assert(eng_lower_desc(lower, x)->dtype == ENG_F32);
+    base_assert(to == ENG_I8 || to == ENG_U8 || to == ENG_I16 || to == ENG_U16);
     uint32_t y;
     BASE_TRY(eng_nn_unary(lower, ENG_ROUND, x, &y));
     if (zero != ENG_NONE) {
         BASE_TRY(eng_emit_cast(lower, zero, ENG_F32, &zero));
         BASE_TRY(eng_nn_fold(lower, zero, &zero));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, zero, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, zero, &y));
     }
     float low = to == ENG_I8 ? -128.0f : to == ENG_I16 ? -32768.0f : 0.0f;
     float steps = to == ENG_I8 || to == ENG_U8 ? 255.0f : 65535.0f;
-    BASE_TRY(eng_emit_unary(lower, ENG_CLIP, low, low + steps, y, &y));
+    const struct eng_unary clip = {ENG_CLIP, low, low + steps};
+    BASE_TRY(eng_emit_unary(lower, &clip, y, &y));
     return eng_emit_cast(lower, y, to, out);
 }
 
@@ -103,6 +120,7 @@ static enum base_status quant_output(struct eng_lower *lower, const struct eng_n
 {
     int64_t named = eng_node_int(node, "output_dtype", 0);
     enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(lower, zero)->dtype : ENG_U8;
+    base_assert((quant_types(node) >> to) & 1);
     if (named == 0) {
         *out = to;
         return BASE_OK;
@@ -126,20 +144,21 @@ static enum base_status lower_quantize(struct eng_lower *lower, const struct eng
     uint32_t scale;
     uint32_t zero;
     uint32_t y;
-    struct eng_desc desc;
     enum eng_dtype to = ENG_UNDEFINED;
-    int64_t axis = eng_node_int(node, "axis", 1);
-    BASE_TRY(eng_nn_input(lower, node, 0, scale_types(node) | NN_TYPE(I32), &x, &desc));
-    BASE_TRY(quant_param(lower, node, 1, scale_types(node), &desc, axis, &scale));
-    BASE_TRY(quant_param(lower, node, 2, quant_types(node), &desc, axis, &zero));
+    BASE_TRY(eng_nn_input(lower, node, 0, scale_types(node) | NN_TYPE(I32), &x));
+    const struct quantized q = quantized_of(node, eng_lower_desc(lower, x));
+    BASE_TRY(eng_nn_optional(lower, node, 1, scale_types(node), &scale));
+    BASE_TRY(quant_param(lower, node, 1, &q, &scale));
+    BASE_TRY(eng_nn_optional(lower, node, 2, quant_types(node), &zero));
+    BASE_TRY(quant_param(lower, node, 2, &q, &zero));
     if (scale == ENG_NONE) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
     }
     BASE_TRY(quant_output(lower, node, zero, &to));
     BASE_TRY(eng_emit_cast(lower, x, ENG_F32, &x));
     BASE_TRY(eng_emit_cast(lower, scale, ENG_F32, &scale));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, x, scale, &y));
-    BASE_TRY(saturate(lower, node, y, zero, to, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, x, scale, &y));
+    BASE_TRY(saturate(lower, y, zero, to, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -150,27 +169,29 @@ static enum base_status lower_dequantize(struct eng_lower *lower, const struct e
     uint32_t scale;
     uint32_t zero;
     uint32_t y;
-    struct eng_desc desc;
-    int64_t axis = eng_node_int(node, "axis", 1);
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
-    BASE_TRY(quant_param(lower, node, 1, scale_types(node), &desc, axis, &scale));
-    BASE_TRY(quant_param(lower, node, 2, types, &desc, axis, &zero));
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x));
+    const struct quantized q = quantized_of(node, eng_lower_desc(lower, x));
+    BASE_TRY(eng_nn_optional(lower, node, 1, scale_types(node), &scale));
+    BASE_TRY(quant_param(lower, node, 1, &q, &scale));
+    BASE_TRY(eng_nn_optional(lower, node, 2, types, &zero));
+    BASE_TRY(quant_param(lower, node, 2, &q, &zero));
     if (scale == ENG_NONE) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
     }
     const enum eng_dtype to = eng_lower_desc(lower, scale)->dtype;
     // 8 and 16 bits are exact in float32; the difference of two int32 is taken before rounding.
-    enum eng_dtype work = desc.dtype == ENG_I32 ? ENG_I32 : ENG_F32;
+    enum eng_dtype work = q.desc.dtype == ENG_I32 ? ENG_I32 : ENG_F32;
     BASE_TRY(eng_emit_cast(lower, x, work, &y));
     if (zero != ENG_NONE) {
-        BASE_TRY(eng_nn_same_type(lower, node, 2, eng_lower_desc(lower, zero)->dtype, desc.dtype));
+        BASE_TRY(
+            eng_nn_same_type(lower, node, 2, eng_lower_desc(lower, zero)->dtype, q.desc.dtype));
         BASE_TRY(eng_emit_cast(lower, zero, work, &zero));
         BASE_TRY(eng_nn_fold(lower, zero, &zero));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, y, zero, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_SUB, y, zero, &y));
     }
     BASE_TRY(eng_emit_cast(lower, y, ENG_F32, &y));
     BASE_TRY(eng_emit_cast(lower, scale, ENG_F32, &scale));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, y, scale, &y));
     BASE_TRY(eng_emit_cast(lower, y, to, &y));
     return eng_lower_output(lower, node, 0, y);
 }
@@ -186,23 +207,23 @@ static enum base_status lower_dynamic_quantize(struct eng_lower *lower, const st
     uint32_t empty;
     uint32_t one;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(F32), &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPE(F32), &x));
     BASE_TRY(eng_nn_reduce_all(lower, ENG_REDUCE_MIN, x, &low));
     BASE_TRY(eng_nn_reduce_all(lower, ENG_REDUCE_MAX, x, &high));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MIN, low, 0.0, &low));
-    BASE_TRY(eng_nn_with(lower, node, ENG_MAX, high, 0.0, &high));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_SUB, high, low, &scale));
-    BASE_TRY(eng_nn_with(lower, node, ENG_DIV, scale, 255.0, &scale));
-    BASE_TRY(eng_nn_with(lower, node, ENG_EQUAL, scale, 0.0, &empty));
+    BASE_TRY(eng_nn_with(lower, ENG_MIN, low, 0.0, &low));
+    BASE_TRY(eng_nn_with(lower, ENG_MAX, high, 0.0, &high));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, high, low, &scale));
+    BASE_TRY(eng_nn_with(lower, ENG_DIV, scale, 255.0, &scale));
+    BASE_TRY(eng_nn_with(lower, ENG_EQUAL, scale, 0.0, &empty));
     BASE_TRY(eng_lower_const_f32(lower, ENG_F32, 1.0, &one));
-    BASE_TRY(eng_emit_select(lower, node, empty, one, scale, &scale));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, low, scale, &zero));
+    BASE_TRY(eng_emit_select(lower, empty, one, scale, &scale));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, low, scale, &zero));
     BASE_TRY(eng_nn_unary(lower, ENG_NEG, zero, &zero));
-    BASE_TRY(eng_emit_unary(lower, ENG_CLIP, 0.0f, 255.0f, zero, &zero));
+    const struct eng_unary bytes = {ENG_CLIP, 0.0f, 255.0f};
+    BASE_TRY(eng_emit_unary(lower, &bytes, zero, &zero));
     BASE_TRY(eng_nn_unary(lower, ENG_ROUND, zero, &zero));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, x, scale, &y));
-    BASE_TRY(saturate(lower, node, y, zero, ENG_U8, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, x, scale, &y));
+    BASE_TRY(saturate(lower, y, zero, ENG_U8, &y));
     BASE_TRY(eng_emit_cast(lower, zero, ENG_U8, &zero));
     BASE_TRY(eng_lower_output(lower, node, 0, y));
     BASE_TRY(eng_lower_output(lower, node, 1, scale));
@@ -219,10 +240,10 @@ static enum base_status rescale(struct eng_lower *lower, const struct eng_node *
 {
     uint32_t scales[3];
     for (uint32_t i = 0; i < 3; i++) {
-        struct eng_desc desc;
         bool halves = node->opset >= 21 && inputs == matmul_scales;
         uint32_t types = halves ? NN_TYPES_FLOAT & ~NN_TYPE(F64) : NN_TYPE(F32);
-        BASE_TRY(eng_nn_input(lower, node, inputs[i], types, &scales[i], &desc));
+        BASE_TRY(eng_nn_input(lower, node, inputs[i], types, &scales[i]));
+        struct eng_desc desc = *eng_lower_desc(lower, scales[i]);
         BASE_TRY(eng_emit_cast(lower, scales[i], ENG_F32, &scales[i]));
         struct eng_desc to = {.dtype = ENG_F32};
         if (eng_desc_count(&desc) != 1) {
@@ -233,47 +254,46 @@ static enum base_status rescale(struct eng_lower *lower, const struct eng_node *
         }
         BASE_TRY(eng_nn_reshape(lower, scales[i], &to, &scales[i]));
     }
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, scales[0], scales[1], out));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_DIV, *out, scales[2], out));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, scales[0], scales[1], out));
+    BASE_TRY(eng_emit_binary(lower, ENG_DIV, *out, scales[2], out));
     return eng_nn_fold(lower, *out, out);
 }
 
-// Scales the I32 result `acc` and brings it to the type of the zero point, input `zero_input`.
+// Scales the I32 result `*y` and brings it to the type of the zero point, input 7. A zero point of
+// several values belongs to the dim that `rank_after` others follow.
 static enum base_status requantize(struct eng_lower *lower, const struct eng_node *node,
-                                   uint32_t acc, uint32_t scale, uint32_t zero_input,
-                                   uint32_t zero_rank_after, uint32_t *out)
+                                   uint32_t scale, uint32_t rank_after, uint32_t *y)
 {
     uint32_t zero;
-    struct eng_desc desc;
-    struct eng_desc acc_desc = *eng_lower_desc(lower, acc);
-    BASE_TRY(eng_nn_input(lower, node, zero_input, NN_TYPES_BYTE, &zero, &desc));
+    struct eng_desc wanted = *eng_lower_desc(lower, *y);
+    base_assert(wanted.dtype == ENG_I32);
+    BASE_TRY(eng_nn_input(lower, node, 7, NN_TYPES_BYTE, &zero));
+    struct eng_desc desc = *eng_lower_desc(lower, zero);
     struct eng_desc to = {.dtype = desc.dtype};
     if (eng_desc_count(&desc) != 1) {
-        to = desc.rank == 1 ? eng_nn_desc_axis(desc.dtype, zero_rank_after + 1, 0, desc.dims[0])
-                            : desc;
+        to = desc.rank == 1 ? eng_nn_desc_axis(desc.dtype, rank_after + 1, 0, desc.dims[0]) : desc;
     }
     BASE_TRY(eng_nn_reshape(lower, zero, &to, &zero));
-    uint32_t y;
-    BASE_TRY(eng_emit_cast(lower, acc, ENG_F32, &y));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, y, scale, &y));
-    BASE_TRY(saturate(lower, node, y, zero, desc.dtype, &y));
-    acc_desc.dtype = desc.dtype;
-    if (!eng_desc_equal(eng_lower_desc(lower, y), &acc_desc)) {
+    BASE_TRY(eng_emit_cast(lower, *y, ENG_F32, y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, *y, scale, y));
+    BASE_TRY(saturate(lower, *y, zero, desc.dtype, y));
+    wanted.dtype = desc.dtype;
+    if (!eng_desc_equal(eng_lower_desc(lower, *y), &wanted)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "a scale or zero point does not fit the result");
     }
-    *out = y;
     return BASE_OK;
 }
 
 static enum base_status lower_qlinear_matmul(struct eng_lower *lower, const struct eng_node *node)
 {
     static const uint32_t rank_after[3] = {1, 0, 1};
+    const struct eng_nn_quant_inputs in = {.x = 0, .w = 3, .x_zero = 2, .w_zero = 5};
     uint32_t scale;
     uint32_t y;
-    BASE_TRY(eng_nn_integer_matmul(lower, node, 0, 2, 3, 5, &y));
+    BASE_TRY(eng_nn_integer_matmul(lower, node, &in, &y));
     BASE_TRY(rescale(lower, node, matmul_scales, rank_after, &scale));
-    BASE_TRY(requantize(lower, node, y, scale, 7, 1, &y));
+    BASE_TRY(requantize(lower, node, scale, 1, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -284,23 +304,23 @@ static enum base_status lower_qlinear_conv(struct eng_lower *lower, const struct
     uint32_t scale;
     uint32_t bias;
     uint32_t y;
-    struct eng_desc desc;
     BASE_TRY(eng_nn_integer_conv(lower, node, &in, &y));
     uint32_t spatial = eng_lower_desc(lower, y)->rank - 2;
     int64_t channels = eng_lower_desc(lower, y)->dims[1];
-    BASE_TRY(eng_nn_optional(lower, node, 8, NN_TYPE(I32), &bias, &desc));
+    BASE_TRY(eng_nn_optional(lower, node, 8, NN_TYPE(I32), &bias));
     if (bias != ENG_NONE) {
+        const struct eng_desc desc = *eng_lower_desc(lower, bias);
         if (desc.rank != 1 || desc.dims[0] != channels) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input 8 has not %lld values",
                                   (long long)channels);
         }
         struct eng_desc column = eng_nn_desc_axis(ENG_I32, spatial + 1, 0, channels);
         BASE_TRY(eng_nn_reshape(lower, bias, &column, &bias));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, y, bias, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, bias, &y));
     }
     const uint32_t rank_after[3] = {spatial, spatial, spatial};
     BASE_TRY(rescale(lower, node, scales, rank_after, &scale));
-    BASE_TRY(requantize(lower, node, y, scale, 7, spatial, &y));
+    BASE_TRY(requantize(lower, node, scale, spatial, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 

@@ -4,6 +4,7 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
 #include "base/prng.h"
 
 #include <string.h>
@@ -37,12 +38,18 @@ static enum base_status emit_random(struct eng_lower *lower, const struct eng_no
                                     struct eng_random random, uint32_t input,
                                     const struct eng_desc *desc)
 {
+    base_assert((input == ENG_NONE) ==
+                (random.fn == ENG_RANDOM_UNIFORM || random.fn == ENG_RANDOM_NORMAL));
     uint32_t out = ENG_NONE;
-    struct eng_command command = {.op = ENG_OP_RANDOM};
-    command.node = node->index;
     random.seed = node_seed(lower, node);
-    command.u.random = random;
-    BASE_TRY(eng_emit(lower, &command, &input, input == ENG_NONE ? 0 : 1, desc, 1, &out));
+    const struct eng_command command = {
+        .op = ENG_OP_RANDOM,
+        .inputs = &input,
+        .input_count = input == ENG_NONE ? 0 : 1,
+        .output_count = 1,
+        .u.random = random,
+    };
+    BASE_TRY(eng_emit(lower, &command, desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 

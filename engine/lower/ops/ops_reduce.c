@@ -3,6 +3,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/nn_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 static const struct {
@@ -16,28 +18,31 @@ static const struct {
     {"ReduceSum", ENG_REDUCE_SUM},        {"ReduceSumSquare", ENG_REDUCE_SUM_SQUARE},
 };
 
-// Sorted axes without repetition from a list that may count from the end; all axes when it is
-// empty.
+struct axis_set {
+    uint32_t axes[ENG_RANK_MAX]; // sorted, each once
+    uint32_t count;
+};
+
+// The axes of a list that may count from the end; all axes when it is empty.
 static enum base_status read_axes(struct eng_lower *lower, const struct eng_node *node,
-                                  const int64_t *list, uint32_t list_count, uint32_t rank,
-                                  uint32_t axes[ENG_RANK_MAX], uint32_t *out_count)
+                                  struct eng_ints list, uint32_t rank, struct axis_set *out)
 {
     bool chosen[ENG_RANK_MAX] = {false};
-    for (uint32_t i = 0; i < list_count; i++) {
+    for (uint32_t i = 0; i < list.count; i++) {
         uint32_t axis;
-        BASE_TRY(eng_lower_axis(lower, node, list[i], rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, list.values[i], rank, &axis));
         if (chosen[axis]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is listed twice", axis);
         }
         chosen[axis] = true;
     }
-    uint32_t count = 0;
+    out->count = 0;
     for (uint32_t i = 0; i < rank; i++) {
-        if (chosen[i] || list_count == 0) {
-            axes[count++] = i;
+        if (chosen[i] || list.count == 0) {
+            out->axes[out->count++] = i;
         }
     }
-    *out_count = count;
+    base_assert(out->count == (list.count == 0 ? rank : list.count));
     return BASE_OK;
 }
 
@@ -61,56 +66,69 @@ static enum base_status lower_reduce(struct eng_lower *lower, const struct eng_n
     }
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
     uint32_t types = NN_TYPES_NUMERIC | (reduces_bool(node, fn) ? NN_TYPE(BOOL) : 0);
-    BASE_TRY(eng_nn_input(lower, node, 0, types, &x, &desc));
-    const int64_t *list;
-    uint32_t list_count;
-    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &list, &list_count));
-    if (list_count == 0 && eng_node_int(node, "noop_with_empty_axes", 0) != 0) {
+    BASE_TRY(eng_nn_input(lower, node, 0, types, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
+    struct eng_ints list;
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &list));
+    if (list.count == 0 && eng_node_int(node, "noop_with_empty_axes", 0) != 0) {
         return eng_lower_output(lower, node, 0, x);
     }
-    uint32_t axes[ENG_RANK_MAX];
-    uint32_t count = 0;
-    BASE_TRY(read_axes(lower, node, list, list_count, desc.rank, axes, &count));
-    bool keep_dims = eng_node_int(node, "keepdims", 1) != 0;
+    struct axis_set set;
+    BASE_TRY(read_axes(lower, node, list, desc.rank, &set));
+    const struct eng_reduction reduction = {
+        .fn = fn,
+        .axes = set.axes,
+        .axis_count = set.count,
+        .keep_dims = eng_node_int(node, "keepdims", 1) != 0,
+    };
     BASE_TRY(eng_emit_cast(lower, x, desc.dtype == ENG_BOOL ? ENG_U8 : desc.dtype, &x));
-    BASE_TRY(eng_emit_reduce(lower, fn, x, axes, count, keep_dims, &y));
+    BASE_TRY(eng_emit_reduce(lower, &reduction, x, &y));
     BASE_TRY(eng_emit_cast(lower, y, desc.dtype, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
-// Positions of the extremes along `axis` as I64, its dim kept as 1.
-static enum base_status arg_reduce(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                   uint32_t axis, bool is_max, bool last, uint32_t *out)
+// Positions of the extremes along `axis`, which is not empty, as I64, its dim kept as 1. Of `which`
+// the kind is taken, not the sizes.
+static enum base_status arg_reduce(struct eng_lower *lower, const struct eng_arg_reduce *which,
+                                   uint32_t x, uint32_t axis, uint32_t *out)
 {
     struct eng_desc desc = *eng_lower_desc(lower, x);
-    struct eng_command command = {.op = ENG_OP_ARG_REDUCE};
-    command.u.arg_reduce = (struct eng_arg_reduce){
-        .is_max = is_max,
-        .select_last = last,
-        .outer = eng_nn_product(&desc, 0, axis),
-        .n = desc.dims[axis],
-        .inner = eng_nn_product(&desc, axis + 1, desc.rank),
+    base_assert(axis < desc.rank);
+    const struct eng_command command = {
+        .op = ENG_OP_ARG_REDUCE,
+        .inputs = &x,
+        .input_count = 1,
+        .output_count = 1,
+        .u.arg_reduce = {.is_max = which->is_max,
+                         .select_last = which->select_last,
+                         .outer = eng_nn_product(&desc, 0, axis),
+                         .n = desc.dims[axis],
+                         .inner = eng_nn_product(&desc, axis + 1, desc.rank)},
     };
     desc.dims[axis] = 1;
     desc.dtype = ENG_I64;
-    if (command.u.arg_reduce.n == 0 && eng_desc_count(&desc) > 0) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is empty", axis);
-    }
-    return eng_emit(lower, &command, &x, 1, &desc, 1, out);
+    base_assert(command.u.arg_reduce.n > 0 || eng_desc_count(&desc) == 0);
+    return eng_emit(lower, &command, &desc, out);
 }
 
 static enum base_status lower_arg(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     uint32_t axis;
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), desc.rank, &axis));
-    bool last = eng_node_int(node, "select_last_index", 0) != 0;
-    BASE_TRY(arg_reduce(lower, node, x, axis, strcmp(node->op, "ArgMax") == 0, last, &y));
+    if (desc.dims[axis] == 0 && eng_nn_product(&desc, 0, axis) > 0 &&
+        eng_nn_product(&desc, axis + 1, desc.rank) > 0) {
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is empty", axis);
+    }
+    const struct eng_arg_reduce which = {
+        .is_max = strcmp(node->op, "ArgMax") == 0,
+        .select_last = eng_node_int(node, "select_last_index", 0) != 0,
+    };
+    BASE_TRY(arg_reduce(lower, &which, x, axis, &y));
     if (eng_node_int(node, "keepdims", 1) == 0) {
         struct eng_desc squeezed = {.dtype = ENG_I64, .rank = desc.rank - 1};
         for (uint32_t i = 0; i + 1 < desc.rank; i++) {
@@ -124,16 +142,17 @@ static enum base_status lower_arg(struct eng_lower *lower, const struct eng_node
 // Axes of a softmax: one since opset 13 (the last by default); before, all from `axis` (1 by
 // default) on.
 static enum base_status softmax_axes(struct eng_lower *lower, const struct eng_node *node,
-                                     uint32_t rank, uint32_t *out_begin, uint32_t *out_end)
+                                     uint32_t rank, struct eng_axis_range *out)
 {
     bool single = node->opset >= 13;
     int64_t axis = eng_node_int(node, "axis", single ? -1 : 1);
     if (!single && axis == (int64_t)rank) { // flattened to [count, 1]
-        *out_begin = *out_end = rank;
+        *out = (struct eng_axis_range){rank, rank};
         return BASE_OK;
     }
-    BASE_TRY(eng_lower_axis(lower, node, axis, rank, out_begin));
-    *out_end = single ? *out_begin + 1 : rank;
+    BASE_TRY(eng_lower_axis(lower, node, axis, rank, &out->begin));
+    out->end = single ? out->begin + 1 : rank;
+    base_assert(out->begin < out->end && out->end <= rank);
     return BASE_OK;
 }
 
@@ -141,13 +160,12 @@ static enum base_status lower_softmax(struct eng_lower *lower, const struct eng_
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    uint32_t begin;
-    uint32_t end;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(softmax_axes(lower, node, desc.rank, &begin, &end));
+    struct eng_axis_range axes;
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
+    BASE_TRY(softmax_axes(lower, node, desc.rank, &axes));
     bool log = strcmp(node->op, "LogSoftmax") == 0;
-    BASE_TRY(eng_emit_softmax(lower, log, x, begin, end, &y));
+    BASE_TRY(eng_emit_softmax(lower, log, x, axes, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -156,29 +174,33 @@ static enum base_status lower_hardmax(struct eng_lower *lower, const struct eng_
 {
     uint32_t x;
     uint32_t y;
-    struct eng_desc desc;
-    uint32_t begin;
-    uint32_t end;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x, &desc));
-    BASE_TRY(softmax_axes(lower, node, desc.rank, &begin, &end));
+    struct eng_axis_range axes;
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
+    BASE_TRY(softmax_axes(lower, node, desc.rank, &axes));
     if (eng_desc_count(&desc) == 0) {
         return eng_lower_output(lower, node, 0, x);
     }
-    int64_t n = eng_nn_product(&desc, begin, end);
-    int64_t outer = eng_nn_product(&desc, 0, begin);
-    int64_t inner = eng_nn_product(&desc, end, desc.rank);
+    int64_t n = eng_nn_product(&desc, axes.begin, axes.end);
+    int64_t outer = eng_nn_product(&desc, 0, axes.begin);
+    int64_t inner = eng_nn_product(&desc, axes.end, desc.rank);
     struct eng_desc flat = eng_nn_desc3(desc.dtype, outer, n, inner);
     BASE_TRY(eng_nn_reshape(lower, x, &flat, &x));
     uint32_t inputs[2];
-    BASE_TRY(arg_reduce(lower, node, x, 1, true, false, &inputs[0]));
+    BASE_TRY(arg_reduce(lower, &(struct eng_arg_reduce){.is_max = true}, x, 1, &inputs[0]));
     const double values[2] = {0.0, 1.0};
     struct eng_desc pair = eng_nn_desc1(ENG_F64, 2);
     BASE_TRY(eng_lower_const(lower, &pair, values, &inputs[1]));
     BASE_TRY(eng_emit_cast(lower, inputs[1], desc.dtype, &inputs[1]));
     BASE_TRY(eng_nn_fold(lower, inputs[1], &inputs[1]));
-    struct eng_command command = {.op = ENG_OP_ONE_HOT};
-    command.u.one_hot = (struct eng_one_hot){.outer = outer, .depth = n, .inner = inner};
-    BASE_TRY(eng_emit(lower, &command, inputs, 2, &desc, 1, &y));
+    const struct eng_command command = {
+        .op = ENG_OP_ONE_HOT,
+        .inputs = inputs,
+        .input_count = 2,
+        .output_count = 1,
+        .u.one_hot = {.outer = outer, .depth = n, .inner = inner},
+    };
+    BASE_TRY(eng_emit(lower, &command, &desc, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -210,27 +232,30 @@ static enum base_status topk_count(struct eng_lower *lower, const struct eng_nod
 static enum base_status lower_topk(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x;
-    struct eng_desc desc;
     uint32_t axis;
     int64_t k = 0;
-    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x, &desc));
+    BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_NUMERIC, &x));
+    struct eng_desc desc = *eng_lower_desc(lower, x);
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
     BASE_TRY(topk_count(lower, node, desc.dims[axis], &k));
-    struct eng_command command = {.op = ENG_OP_TOPK};
-    command.u.topk = (struct eng_topk){
-        .outer = eng_nn_product(&desc, 0, axis),
-        .n = desc.dims[axis],
-        .inner = eng_nn_product(&desc, axis + 1, desc.rank),
-        .k = k,
-        .largest = eng_node_int(node, "largest", 1) != 0,
-        .sorted = eng_node_int(node, "sorted", 1) != 0,
+    const struct eng_command command = {
+        .op = ENG_OP_TOPK,
+        .inputs = &x,
+        .input_count = 1,
+        .output_count = 2,
+        .u.topk = {.outer = eng_nn_product(&desc, 0, axis),
+                   .n = desc.dims[axis],
+                   .inner = eng_nn_product(&desc, axis + 1, desc.rank),
+                   .k = k,
+                   .largest = eng_node_int(node, "largest", 1) != 0,
+                   .sorted = eng_node_int(node, "sorted", 1) != 0},
     };
     struct eng_desc out_descs[2] = {desc, desc};
     out_descs[0].dims[axis] = k;
     out_descs[1].dims[axis] = k;
     out_descs[1].dtype = ENG_I64;
     uint32_t out[2];
-    BASE_TRY(eng_emit(lower, &command, &x, 1, out_descs, 2, out));
+    BASE_TRY(eng_emit(lower, &command, out_descs, out));
     BASE_TRY(eng_lower_output(lower, node, 0, out[0]));
     return eng_lower_output(lower, node, 1, out[1]);
 }

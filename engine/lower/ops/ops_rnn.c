@@ -6,6 +6,8 @@
 // direction means that it starts at its own end. Called by lowering on the planning thread.
 #include "lower/ops/rnn_cell.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define RNN_STEPS_MAX 16384 // unrolled steps of one node
@@ -55,6 +57,7 @@ static enum base_status read_attributes(struct eng_lower *lower, struct rnn *rnn
                 : strcmp(node->op, "GRU") == 0 ? RNN_GRU
                                                : RNN_SIMPLE;
     rnn->gates = rnn->kind == RNN_LSTM ? 4 : rnn->kind == RNN_GRU ? 3 : 1;
+    base_assert(rnn->gates <= RNN_GATES_MAX);
     return BASE_OK;
 }
 
@@ -62,8 +65,7 @@ static enum base_status read_attributes(struct eng_lower *lower, struct rnn *rnn
 static enum base_status read_state(struct eng_lower *lower, const struct rnn *rnn, uint32_t input,
                                    uint32_t *out)
 {
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_optional(lower, rnn->node, input, NN_TYPES_FLOAT, out, &desc));
+    BASE_TRY(eng_nn_optional(lower, rnn->node, input, NN_TYPES_FLOAT, out));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
@@ -77,8 +79,8 @@ static enum base_status read_state(struct eng_lower *lower, const struct rnn *rn
 
 static enum base_status read_x(struct eng_lower *lower, struct rnn *rnn)
 {
-    struct eng_desc desc;
-    BASE_TRY(eng_nn_input(lower, rnn->node, 0, NN_TYPES_FLOAT, &rnn->x, &desc));
+    BASE_TRY(eng_nn_input(lower, rnn->node, 0, NN_TYPES_FLOAT, &rnn->x));
+    struct eng_desc desc = *eng_lower_desc(lower, rnn->x);
     if (desc.rank != 3) {
         return eng_lower_fail(lower, rnn->node, BASE_ERR_INVALID,
                               "the input has rank %u, expected 3", desc.rank);
@@ -101,9 +103,9 @@ static enum base_status read_x(struct eng_lower *lower, struct rnn *rnn)
 
 static enum base_status read_inputs(struct eng_lower *lower, struct rnn *rnn)
 {
-    struct eng_desc desc;
     BASE_TRY(read_x(lower, rnn));
-    BASE_TRY(eng_nn_input(lower, rnn->node, 2, NN_TYPES_FLOAT, &rnn->r, &desc));
+    BASE_TRY(eng_nn_input(lower, rnn->node, 2, NN_TYPES_FLOAT, &rnn->r));
+    struct eng_desc desc = *eng_lower_desc(lower, rnn->r);
     rnn->hidden = desc.rank == 3 ? desc.dims[2] : 0;
     int64_t rows = rnn->hidden * rnn->gates;
     if (rnn->hidden == 0 || eng_node_int(rnn->node, "hidden_size", rnn->hidden) != rnn->hidden) {
@@ -112,26 +114,28 @@ static enum base_status read_inputs(struct eng_lower *lower, struct rnn *rnn)
     }
     struct eng_desc want = eng_nn_desc3(rnn->dtype, rnn->directions, rows, rnn->hidden);
     BASE_TRY(check_shape(lower, rnn, 2, rnn->r, &want));
-    BASE_TRY(eng_nn_input(lower, rnn->node, 1, NN_TYPES_FLOAT, &rnn->w, &desc));
+    BASE_TRY(eng_nn_input(lower, rnn->node, 1, NN_TYPES_FLOAT, &rnn->w));
+    desc = *eng_lower_desc(lower, rnn->w);
     want.dims[2] = rnn->input;
     BASE_TRY(check_shape(lower, rnn, 1, rnn->w, &want));
-    BASE_TRY(eng_nn_optional(lower, rnn->node, 3, NN_TYPES_FLOAT, &rnn->b, &desc));
+    BASE_TRY(eng_nn_optional(lower, rnn->node, 3, NN_TYPES_FLOAT, &rnn->b));
     if (rnn->b != ENG_NONE) {
         want = eng_nn_desc2(rnn->dtype, rnn->directions, 2 * rows);
         BASE_TRY(check_shape(lower, rnn, 3, rnn->b, &want));
     }
-    BASE_TRY(eng_nn_optional(lower, rnn->node, 4, NN_TYPES_INDEX, &rnn->lengths, &desc));
+    BASE_TRY(eng_nn_optional(lower, rnn->node, 4, NN_TYPES_INDEX, &rnn->lengths));
     if (rnn->lengths != ENG_NONE) {
-        want = eng_nn_desc1(desc.dtype, rnn->batch);
+        const enum eng_dtype dtype = eng_lower_desc(lower, rnn->lengths)->dtype;
+        want = eng_nn_desc1(dtype, rnn->batch);
         BASE_TRY(check_shape(lower, rnn, 4, rnn->lengths, &want));
-        struct eng_desc column = eng_nn_desc2(desc.dtype, rnn->batch, 1);
+        struct eng_desc column = eng_nn_desc2(dtype, rnn->batch, 1);
         BASE_TRY(eng_nn_reshape(lower, rnn->lengths, &column, &rnn->lengths));
     }
     BASE_TRY(read_state(lower, rnn, 5, &rnn->h0));
     rnn->c0 = rnn->p = ENG_NONE;
     if (rnn->kind == RNN_LSTM) {
         BASE_TRY(read_state(lower, rnn, 6, &rnn->c0));
-        BASE_TRY(eng_nn_optional(lower, rnn->node, 7, NN_TYPES_FLOAT, &rnn->p, &desc));
+        BASE_TRY(eng_nn_optional(lower, rnn->node, 7, NN_TYPES_FLOAT, &rnn->p));
         if (rnn->p != ENG_NONE) {
             want = eng_nn_desc2(rnn->dtype, rnn->directions, 3 * rnn->hidden);
             BASE_TRY(check_shape(lower, rnn, 7, rnn->p, &want));
@@ -146,11 +150,12 @@ static enum base_status of_direction(struct eng_lower *lower, uint32_t tensor, u
 {
     uint32_t part;
     struct eng_desc full = *eng_lower_desc(lower, tensor);
+    base_assert(full.rank >= 2 && direction < full.dims[0]);
     struct eng_desc desc = {.dtype = full.dtype, .rank = full.rank - 1};
     for (uint32_t i = 0; i < desc.rank; i++) {
         desc.dims[i] = full.dims[i + 1];
     }
-    BASE_TRY(eng_nn_part(lower, tensor, 0, direction, 1, &part));
+    BASE_TRY(eng_nn_part(lower, tensor, (struct eng_part){0, direction, 1}, &part));
     return eng_nn_reshape(lower, part, &desc, out);
 }
 
@@ -181,25 +186,26 @@ static enum base_status read_bias(struct eng_lower *lower, const struct rnn *rnn
         return BASE_OK;
     }
     BASE_TRY(of_direction(lower, rnn->b, direction, &both));
-    BASE_TRY(eng_nn_part(lower, both, 0, 0, rows, &w_bias));
-    BASE_TRY(eng_nn_part(lower, both, 0, rows, rows, &r_bias));
+    BASE_TRY(eng_nn_part(lower, both, (struct eng_part){0, 0, rows}, &w_bias));
+    BASE_TRY(eng_nn_part(lower, both, (struct eng_part){0, rows, rows}, &r_bias));
     if (rnn->kind == RNN_GRU && cell->linear_before_reset) {
         uint32_t parts[2];
-        BASE_TRY(
-            eng_nn_part(lower, both, 0, rows + 2 * rnn->hidden, rnn->hidden, &cell->hidden_bias));
-        BASE_TRY(eng_nn_part(lower, both, 0, rows, 2 * rnn->hidden, &parts[0]));
+        BASE_TRY(eng_nn_part(lower, both, (struct eng_part){0, rows + 2 * rnn->hidden, rnn->hidden},
+                             &cell->hidden_bias));
+        BASE_TRY(eng_nn_part(lower, both, (struct eng_part){0, rows, 2 * rnn->hidden}, &parts[0]));
         struct eng_desc desc = eng_nn_desc1(rnn->dtype, rnn->hidden);
         BASE_TRY(eng_lower_const_f32(lower, rnn->dtype, 0.0, &parts[1]));
         BASE_TRY(eng_lower_expand(lower, parts[1], &desc, &parts[1]));
         BASE_TRY(eng_lower_concat(lower, parts, 2, 0, &r_bias));
     }
-    BASE_TRY(eng_emit_binary(lower, rnn->node, ENG_ADD, w_bias, r_bias, out));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, w_bias, r_bias, out));
     return eng_nn_fold(lower, *out, out);
 }
 
 static enum base_status make_cell(struct eng_lower *lower, const struct rnn *rnn,
                                   uint32_t direction, struct rnn_cell *cell, uint32_t *out_bias)
 {
+    base_assert(direction < rnn->directions);
     const struct eng_node *node = rnn->node;
     const struct eng_attr *clip = eng_node_attr(node, "clip");
     *cell = (struct rnn_cell){
@@ -221,7 +227,8 @@ static enum base_status make_cell(struct eng_lower *lower, const struct rnn *rnn
         uint32_t p;
         BASE_TRY(of_direction(lower, rnn->p, direction, &p));
         for (uint32_t i = 0; i < 3; i++) {
-            BASE_TRY(eng_nn_part(lower, p, 0, i * rnn->hidden, rnn->hidden, &cell->peepholes[i]));
+            BASE_TRY(eng_nn_part(lower, p, (struct eng_part){0, i * rnn->hidden, rnn->hidden},
+                                 &cell->peepholes[i]));
         }
     }
     return read_bias(lower, rnn, direction, cell, out_bias);
@@ -238,59 +245,63 @@ static enum base_status project(struct eng_lower *lower, const struct rnn *rnn, 
         eng_nn_desc3(rnn->dtype, rnn->steps, rnn->batch, rnn->gates * rnn->hidden);
     BASE_TRY(of_direction(lower, rnn->w, direction, &w));
     BASE_TRY(eng_nn_reshape(lower, rnn->x, &flat, &x));
-    BASE_TRY(eng_emit_matmul(lower, rnn->node, x, false, w, true, 1.0f, &x));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = x}, (struct eng_factor){w, true},
+                             1.0f, &x));
     if (bias != ENG_NONE) {
-        BASE_TRY(eng_emit_binary(lower, rnn->node, ENG_ADD, x, bias, &x));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, x, bias, &x));
     }
     return eng_nn_reshape(lower, x, &cube, out);
 }
 
-struct rnn_state {
-    uint32_t h, c, zero;
+// One direction on its way through the steps.
+struct rnn_course {
+    uint32_t projected; // what the input contributes: [steps, batch, gates * hidden]
+    uint32_t h, c;      // the state: [batch, hidden]; c of LSTM
+    uint32_t y;         // what the last step gave, zero where a sequence sat it out
+    uint32_t zero;
 };
 
-// One step at time t, which sequences shorter than that sit out. *out_y is what the step gives.
+// One step at time t, which sequences shorter than that sit out.
 static enum base_status run_step(struct eng_lower *lower, const struct rnn *rnn,
-                                 const struct rnn_cell *cell, uint32_t projected, int64_t t,
-                                 struct rnn_state *state, uint32_t *out_y)
+                                 const struct rnn_cell *cell, int64_t t, struct rnn_course *course)
 {
+    base_assert(t >= 0 && t < rnn->steps);
     uint32_t now;
-    struct rnn_state next = *state;
-    BASE_TRY(of_direction(lower, projected, (uint32_t)t, &now));
+    struct rnn_course next = *course;
+    BASE_TRY(of_direction(lower, course->projected, (uint32_t)t, &now));
     BASE_TRY(eng_rnn_step(lower, cell, now, &next.h, &next.c));
-    *out_y = next.h;
+    next.y = next.h;
     if (rnn->lengths != ENG_NONE) {
         uint32_t active;
-        BASE_TRY(eng_nn_with(lower, rnn->node, ENG_GREATER, rnn->lengths, (double)t, &active));
-        BASE_TRY(eng_emit_select(lower, rnn->node, active, next.h, state->zero, out_y));
-        BASE_TRY(eng_emit_select(lower, rnn->node, active, next.h, state->h, &next.h));
+        BASE_TRY(eng_nn_with(lower, ENG_GREATER, rnn->lengths, (double)t, &active));
+        BASE_TRY(eng_emit_select(lower, active, next.h, course->zero, &next.y));
+        BASE_TRY(eng_emit_select(lower, active, next.h, course->h, &next.h));
         if (rnn->kind == RNN_LSTM) {
-            BASE_TRY(eng_emit_select(lower, rnn->node, active, next.c, state->c, &next.c));
+            BASE_TRY(eng_emit_select(lower, active, next.c, course->c, &next.c));
         }
     }
-    *state = next;
+    *course = next;
     return BASE_OK;
 }
 
 // Runs one direction; ys[t * directions + direction] receives step t as [1, 1, batch, hidden].
 static enum base_status run_direction(struct eng_lower *lower, const struct rnn *rnn,
-                                      uint32_t direction, uint32_t *ys, struct rnn_state *state)
+                                      uint32_t direction, uint32_t *ys, struct rnn_course *course)
 {
+    base_assert(direction < rnn->directions);
     struct rnn_cell cell;
     uint32_t bias;
-    uint32_t projected;
     struct eng_desc slot = {
         .dtype = rnn->dtype, .rank = 4, .dims = {1, 1, rnn->batch, rnn->hidden}};
     BASE_TRY(make_cell(lower, rnn, direction, &cell, &bias));
-    BASE_TRY(project(lower, rnn, direction, bias, &projected));
-    BASE_TRY(initial(lower, rnn, rnn->h0, direction, &state->h));
-    BASE_TRY(initial(lower, rnn, rnn->c0, direction, &state->c));
-    BASE_TRY(zeros(lower, rnn, &state->zero));
+    BASE_TRY(project(lower, rnn, direction, bias, &course->projected));
+    BASE_TRY(initial(lower, rnn, rnn->h0, direction, &course->h));
+    BASE_TRY(initial(lower, rnn, rnn->c0, direction, &course->c));
+    BASE_TRY(zeros(lower, rnn, &course->zero));
     for (int64_t i = 0; i < rnn->steps; i++) {
         int64_t t = rnn->reversed[direction] ? rnn->steps - 1 - i : i;
-        uint32_t y;
-        BASE_TRY(run_step(lower, rnn, &cell, projected, t, state, &y));
-        BASE_TRY(eng_nn_reshape(lower, y, &slot, &ys[t * rnn->directions + direction]));
+        BASE_TRY(run_step(lower, rnn, &cell, t, course));
+        BASE_TRY(eng_nn_reshape(lower, course->y, &slot, &ys[t * rnn->directions + direction]));
     }
     return BASE_OK;
 }
@@ -299,6 +310,7 @@ static enum base_status run_direction(struct eng_lower *lower, const struct rnn 
 static enum base_status output_all(struct eng_lower *lower, const struct rnn *rnn,
                                    const uint32_t *ys)
 {
+    base_assert(rnn->directions == 1 || rnn->directions == 2);
     static const uint32_t to_batch_first[4] = {2, 0, 1, 3};
     struct eng_desc desc = {
         .dtype = rnn->dtype,
@@ -310,7 +322,7 @@ static enum base_status output_all(struct eng_lower *lower, const struct rnn *rn
         return BASE_OK;
     }
     if (rnn->steps == 0) {
-        BASE_TRY(eng_lower_virtual(lower, &desc, NULL, 0, true, &y));
+        BASE_TRY(eng_lower_virtual(lower, &desc, NULL, 0, &y));
     } else {
         BASE_TRY(eng_lower_concat(lower, ys, (uint32_t)rnn->steps * rnn->directions, 0, &y));
         BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
@@ -326,6 +338,7 @@ static enum base_status output_all(struct eng_lower *lower, const struct rnn *rn
 static enum base_status output_state(struct eng_lower *lower, const struct rnn *rnn,
                                      uint32_t output, uint32_t *states)
 {
+    base_assert(output == 1 || output == 2);
     static const uint32_t swap[3] = {1, 0, 2};
     struct eng_desc desc = eng_nn_desc3(rnn->dtype, 1, rnn->batch, rnn->hidden);
     uint32_t y;
@@ -358,10 +371,10 @@ static enum base_status lower_rnn(struct eng_lower *lower, const struct eng_node
     uint32_t hs[2] = {ENG_NONE, ENG_NONE};
     uint32_t cs[2] = {ENG_NONE, ENG_NONE};
     for (uint32_t d = 0; d < rnn.directions; d++) {
-        struct rnn_state state;
-        BASE_TRY(run_direction(lower, &rnn, d, ys, &state));
-        hs[d] = state.h;
-        cs[d] = state.c;
+        struct rnn_course course;
+        BASE_TRY(run_direction(lower, &rnn, d, ys, &course));
+        hs[d] = course.h;
+        cs[d] = course.c;
     }
     BASE_TRY(output_all(lower, &rnn, ys));
     BASE_TRY(output_state(lower, &rnn, 1, hs));

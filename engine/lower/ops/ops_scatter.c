@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/index_kit.h"
 
+#include "base/check.h"
+
 static enum base_status scatter_fn(struct eng_lower *lower, const struct eng_node *node,
                                    enum eng_scatter_fn *out)
 {
@@ -45,8 +47,9 @@ static enum base_status scatter_inputs(struct eng_lower *lower, const struct eng
 }
 
 static enum base_status emit_scatter(struct eng_lower *lower, const struct eng_node *node,
-                                     const struct eng_scatter *scatter, const uint32_t tensors[4])
+                                     const struct eng_scatter *scatter, uint32_t tensors[4])
 {
+    base_assert(eng_lower_desc(lower, tensors[1])->dtype == ENG_I64);
     struct eng_desc desc = *eng_lower_desc(lower, tensors[0]);
     // Nothing to write, or nothing to write to.
     if (scatter->count == 0 || scatter->inner == 0) {
@@ -55,11 +58,15 @@ static enum base_status emit_scatter(struct eng_lower *lower, const struct eng_n
     if (scatter->rows == 0) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "data is empty");
     }
-    struct eng_command command = {.op = ENG_OP_SCATTER};
-    command.node = node->index;
-    command.u.scatter = *scatter;
+    const struct eng_command command = {
+        .op = ENG_OP_SCATTER,
+        .inputs = tensors,
+        .input_count = scatter->coords.depth > 0 ? 4 : 3,
+        .output_count = 1,
+        .u.scatter = *scatter,
+    };
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_emit(lower, &command, tensors, scatter->coords.depth > 0 ? 4 : 3, &desc, 1, &out));
+    BASE_TRY(eng_emit(lower, &command, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -79,8 +86,9 @@ static enum base_status lower_scatter_elements(struct eng_lower *lower, const st
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "indices and updates differ in shape");
     }
     BASE_TRY(eng_index_fits(lower, node, &data, &index, axis));
-    BASE_TRY(eng_index_coords(lower, node, tensors[3], &data.dims[axis], 1, &scatter.coords));
-    BASE_TRY(eng_index_elements(lower, node, &data, tensors[1], axis, &tensors[1]));
+    scatter.coords = eng_coords_of(&data.dims[axis], 1);
+    BASE_TRY(eng_index_coords(lower, node, tensors[3], &scatter.coords));
+    BASE_TRY(eng_index_elements(lower, &data, tensors[1], axis, &tensors[1]));
     scatter.rows = eng_desc_count(&data);
     scatter.count = eng_desc_count(&index);
     return emit_scatter(lower, node, &scatter, tensors);
@@ -89,14 +97,16 @@ static enum base_status lower_scatter_elements(struct eng_lower *lower, const st
 static enum base_status lower_scatter_nd(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t tensors[4] = {ENG_NONE, ENG_NONE, ENG_NONE, ENG_NONE};
-    uint32_t depth = 0;
     struct eng_scatter scatter = {.rows = 1};
     BASE_TRY(scatter_fn(lower, node, &scatter.fn));
     BASE_TRY(scatter_inputs(lower, node, tensors));
     struct eng_desc data = *eng_lower_desc(lower, tensors[0]);
     struct eng_desc index = *eng_lower_desc(lower, tensors[1]);
     struct eng_desc update = *eng_lower_desc(lower, tensors[2]);
-    BASE_TRY(eng_index_rows(lower, node, &data, tensors[1], 0, &tensors[1], &depth));
+    BASE_TRY(eng_index_rows_fit(lower, node, &data, &index, 0));
+    BASE_TRY(eng_index_rows(lower, &data, tensors[1], 0, &tensors[1]));
+    uint32_t depth = (uint32_t)index.dims[index.rank - 1];
+    base_assert(depth <= data.rank);
     struct eng_desc wanted = {.dtype = data.dtype, .rank = index.rank - 1 + data.rank - depth};
     for (uint32_t d = 0; d < wanted.rank && d < ENG_RANK_MAX; d++) {
         wanted.dims[d] = d + 1 < index.rank ? index.dims[d] : data.dims[depth + d + 1 - index.rank];
@@ -105,7 +115,8 @@ static enum base_status lower_scatter_nd(struct eng_lower *lower, const struct e
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "updates must have the shape of the indices' and the rows'");
     }
-    BASE_TRY(eng_index_coords(lower, node, tensors[3], data.dims, depth, &scatter.coords));
+    scatter.coords = eng_coords_of(data.dims, depth);
+    BASE_TRY(eng_index_coords(lower, node, tensors[3], &scatter.coords));
     scatter.rows = eng_dims_product(data.dims, 0, depth);
     scatter.count = eng_dims_product(index.dims, 0, index.rank - 1);
     scatter.inner = eng_dims_product(data.dims, depth, data.rank);

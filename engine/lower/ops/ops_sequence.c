@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Most tensors in one sequence.
@@ -20,16 +22,21 @@ static enum base_status input_sequence(struct eng_lower *lower, const struct eng
     return BASE_OK;
 }
 
-static enum base_status output_sequence(struct eng_lower *lower, const struct eng_node *node,
-                                        uint32_t output, const uint32_t *items, uint32_t count,
-                                        enum eng_dtype dtype)
+static struct eng_slot sequence_of(const uint32_t *items, uint32_t count, enum eng_dtype dtype)
 {
-    struct eng_slot slot = {.type = ENG_VALUE_SEQUENCE,
-                            .tensor = ENG_NONE,
-                            .item_count = count,
-                            .items = items,
-                            .dtype = dtype};
-    return eng_lower_output_slot(lower, node, output, &slot);
+    return (struct eng_slot){.type = ENG_VALUE_SEQUENCE,
+                             .tensor = ENG_NONE,
+                             .item_count = count,
+                             .items = items,
+                             .dtype = dtype};
+}
+
+// Binds output 0 to a sequence.
+static enum base_status output_sequence(struct eng_lower *lower, const struct eng_node *node,
+                                        const uint32_t *items, uint32_t count, enum eng_dtype dtype)
+{
+    const struct eng_slot slot = sequence_of(items, count, dtype);
+    return eng_lower_output_slot(lower, node, 0, &slot);
 }
 
 static uint32_t *alloc_items(struct eng_lower *lower, uint32_t count)
@@ -37,19 +44,30 @@ static uint32_t *alloc_items(struct eng_lower *lower, uint32_t count)
     return eng_lower_alloc(lower, ((size_t)count + 1) * sizeof(uint32_t));
 }
 
-// Position in input `input` as 0..last; from the end when negative.
+// Position `at` in a sequence of `count`, from the end when negative, as one of `places`; ENG_NONE:
+// there is no such place.
+static uint32_t place_of(int64_t at, uint32_t count, uint32_t places)
+{
+    base_assert(places == count || places == count + 1);
+    int64_t index = at < 0 ? at + (int64_t)count : at;
+    return index < 0 || index >= (int64_t)places ? ENG_NONE : (uint32_t)index;
+}
+
+static enum base_status no_place(struct eng_lower *lower, const struct eng_node *node, int64_t at,
+                                 uint32_t count)
+{
+    return eng_lower_fail(lower, node, BASE_ERR_INVALID, "position %lld in a sequence of %u",
+                          (long long)at, count);
+}
+
+// Input `input` as the number of one of `count` items.
 static enum base_status position(struct eng_lower *lower, const struct eng_node *node,
-                                 uint32_t input, uint32_t count, uint32_t last, uint32_t *out)
+                                 uint32_t input, uint32_t count, uint32_t *out)
 {
     int64_t at = 0;
     BASE_TRY(eng_input_int(lower, node, input, &at));
-    int64_t index = at < 0 ? at + (int64_t)count : at;
-    if (index < 0 || index > (int64_t)last || last == UINT32_MAX) {
-        return eng_lower_fail(lower, node, BASE_ERR_INVALID, "position %lld in a sequence of %u",
-                              (long long)at, count);
-    }
-    *out = (uint32_t)index;
-    return BASE_OK;
+    *out = place_of(at, count, count);
+    return *out == ENG_NONE ? no_place(lower, node, at, count) : BASE_OK;
 }
 
 static enum base_status lower_construct(struct eng_lower *lower, const struct eng_node *node)
@@ -71,7 +89,7 @@ static enum base_status lower_construct(struct eng_lower *lower, const struct en
         }
         dtype = next;
     }
-    return output_sequence(lower, node, 0, items, node->input_count, dtype);
+    return output_sequence(lower, node, items, node->input_count, dtype);
 }
 
 static enum base_status lower_empty(struct eng_lower *lower, const struct eng_node *node)
@@ -81,7 +99,7 @@ static enum base_status lower_empty(struct eng_lower *lower, const struct eng_no
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dtype %lld is not a type",
                               (long long)dtype);
     }
-    return output_sequence(lower, node, 0, NULL, 0, (enum eng_dtype)dtype);
+    return output_sequence(lower, node, NULL, 0, (enum eng_dtype)dtype);
 }
 
 static enum base_status lower_insert(struct eng_lower *lower, const struct eng_node *node)
@@ -92,7 +110,12 @@ static enum base_status lower_insert(struct eng_lower *lower, const struct eng_n
     BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
     uint32_t at = slot.item_count;
     if (eng_lower_has(lower, node, 2)) {
-        BASE_TRY(position(lower, node, 2, slot.item_count, slot.item_count, &at));
+        int64_t given = 0;
+        BASE_TRY(eng_input_int(lower, node, 2, &given));
+        at = place_of(given, slot.item_count, slot.item_count + 1);
+        if (at == ENG_NONE) {
+            return no_place(lower, node, given, slot.item_count);
+        }
     }
     enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if (slot.dtype != ENG_UNDEFINED && slot.dtype != dtype) {
@@ -110,7 +133,7 @@ static enum base_status lower_insert(struct eng_lower *lower, const struct eng_n
     for (uint32_t i = 0; i <= slot.item_count; i++) {
         items[i] = i < at ? slot.items[i] : i == at ? tensor : slot.items[i - 1];
     }
-    return output_sequence(lower, node, 0, items, slot.item_count + 1, dtype);
+    return output_sequence(lower, node, items, slot.item_count + 1, dtype);
 }
 
 static enum base_status lower_erase(struct eng_lower *lower, const struct eng_node *node)
@@ -119,7 +142,7 @@ static enum base_status lower_erase(struct eng_lower *lower, const struct eng_no
     BASE_TRY(input_sequence(lower, node, 0, &slot));
     uint32_t at = slot.item_count - 1;
     if (slot.item_count == 0 || eng_lower_has(lower, node, 1)) {
-        BASE_TRY(position(lower, node, 1, slot.item_count, slot.item_count - 1, &at));
+        BASE_TRY(position(lower, node, 1, slot.item_count, &at));
     }
     uint32_t *items = alloc_items(lower, slot.item_count);
     if (items == NULL) {
@@ -128,7 +151,7 @@ static enum base_status lower_erase(struct eng_lower *lower, const struct eng_no
     for (uint32_t i = 0; i + 1 < slot.item_count; i++) {
         items[i] = slot.items[i < at ? i : i + 1];
     }
-    return output_sequence(lower, node, 0, items, slot.item_count - 1, slot.dtype);
+    return output_sequence(lower, node, items, slot.item_count - 1, slot.dtype);
 }
 
 static enum base_status lower_at(struct eng_lower *lower, const struct eng_node *node)
@@ -136,7 +159,7 @@ static enum base_status lower_at(struct eng_lower *lower, const struct eng_node 
     struct eng_slot slot;
     uint32_t at = 0;
     BASE_TRY(input_sequence(lower, node, 0, &slot));
-    BASE_TRY(position(lower, node, 1, slot.item_count, slot.item_count - 1, &at));
+    BASE_TRY(position(lower, node, 1, slot.item_count, &at));
     return eng_lower_output(lower, node, 0, slot.items[at]);
 }
 
@@ -212,16 +235,13 @@ static enum base_status lower_split_to_sequence(struct eng_lower *lower,
         return BASE_ERR_NOMEM;
     }
     bool drop = !eng_lower_has(lower, node, 1) && eng_node_int(node, "keepdims", 1) == 0;
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX] = {0};
-    for (uint32_t d = 0; d < in.rank; d++) {
-        steps[d] = 1;
-    }
+    struct eng_slice part = eng_slice_whole(&in);
     for (uint32_t i = 0; i < count; i++) {
         struct eng_desc desc = in;
         desc.dims[axis] = parts[i];
-        BASE_TRY(eng_lower_slice(lower, x, starts, steps, desc.dims, &items[i]));
-        starts[axis] += parts[i];
+        part.size[axis] = parts[i];
+        BASE_TRY(eng_lower_slice(lower, x, &part, &items[i]));
+        part.start[axis] += parts[i];
         if (drop) {
             desc.rank--;
             memmove(desc.dims + axis, desc.dims + axis + 1,
@@ -229,13 +249,15 @@ static enum base_status lower_split_to_sequence(struct eng_lower *lower,
             BASE_TRY(eng_lower_reshape(lower, items[i], &desc, &items[i]));
         }
     }
-    return output_sequence(lower, node, 0, items, count, in.dtype);
+    base_assert(part.start[axis] == in.dims[axis]);
+    return output_sequence(lower, node, items, count, in.dtype);
 }
 
 // Item with a dimension of 1 put in at `axis`.
 static enum base_status widen(struct eng_lower *lower, uint32_t axis, uint32_t *tensor)
 {
     struct eng_desc desc = *eng_lower_desc(lower, *tensor);
+    base_assert(axis <= desc.rank && desc.rank < ENG_RANK_MAX);
     memmove(desc.dims + axis + 1, desc.dims + axis, (desc.rank - axis) * sizeof(desc.dims[0]));
     desc.dims[axis] = 1;
     desc.rank++;
@@ -295,6 +317,7 @@ static enum base_status lower_concat_from_sequence(struct eng_lower *lower,
 static enum base_status map_inputs(struct eng_lower *lower, const struct eng_node *node,
                                    uint32_t at, uint32_t count, struct eng_slot *inputs)
 {
+    base_assert(at < count);
     for (uint32_t i = 0; i < node->input_count; i++) {
         struct eng_slot slot;
         BASE_TRY(eng_lower_slot(lower, node, i, &slot));
@@ -314,6 +337,7 @@ static enum base_status map_inputs(struct eng_lower *lower, const struct eng_nod
 // Element type of an output that got no item: what the body declares.
 static enum eng_dtype declared_dtype(const struct eng_graph *body, uint32_t output)
 {
+    base_assert(output < body->output_count);
     return body->values[body->outputs[output]].desc.dtype;
 }
 
@@ -352,7 +376,8 @@ static enum base_status lower_map(struct eng_lower *lower, const struct eng_node
     for (uint32_t o = 0; o < node->output_count; o++) {
         enum eng_dtype dtype = slot.item_count > 0 ? eng_lower_desc(lower, items[o][0])->dtype
                                                    : declared_dtype(body, o);
-        BASE_TRY(output_sequence(lower, node, o, items[o], slot.item_count, dtype));
+        const struct eng_slot mapped = sequence_of(items[o], slot.item_count, dtype);
+        BASE_TRY(eng_lower_output_slot(lower, node, o, &mapped));
     }
     return BASE_OK;
 }

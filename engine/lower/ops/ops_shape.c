@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@ static enum base_status lower_shape(struct eng_lower *lower, const struct eng_no
     end = end < 0 ? end + rank : end;
     start = start < 0 ? 0 : start > rank ? rank : start;
     end = end < start ? start : end > rank ? rank : end;
+    base_assert(start <= end && end <= rank);
     BASE_TRY(eng_lower_const_ints(lower, desc.dims + start, (uint32_t)(end - start), &out));
     return eng_lower_output(lower, node, 0, out);
 }
@@ -38,20 +41,20 @@ static enum base_status lower_size(struct eng_lower *lower, const struct eng_nod
 
 // Fills `out->dims` from what the node asks for: 0 copies a dimension, one -1 takes the rest.
 static enum base_status reshape_dims(struct eng_lower *lower, const struct eng_node *node,
-                                     const struct eng_desc *in, const int64_t *wanted,
-                                     uint32_t count, struct eng_desc *out)
+                                     const struct eng_desc *in, struct eng_ints wanted,
+                                     struct eng_desc *out)
 {
     bool allow_zero = eng_node_int(node, "allowzero", 0) != 0;
-    if (count > ENG_RANK_MAX) {
+    if (wanted.count > ENG_RANK_MAX) {
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE,
-                              "shape has %u dimensions, at most %d are supported", count,
+                              "shape has %u dimensions, at most %d are supported", wanted.count,
                               ENG_RANK_MAX);
     }
-    out->rank = count;
+    out->rank = wanted.count;
     uint32_t rest = ENG_NONE;
     int64_t known = 1;
-    for (uint32_t d = 0; d < count; d++) {
-        int64_t dim = wanted[d];
+    for (uint32_t d = 0; d < wanted.count; d++) {
+        int64_t dim = wanted.values[d];
         if (dim == -1 && rest == ENG_NONE) {
             rest = d;
             continue;
@@ -82,19 +85,19 @@ static enum base_status reshape_dims(struct eng_lower *lower, const struct eng_n
                               eng_desc_text(in, from, sizeof(from)),
                               eng_desc_text(out, to, sizeof(to)));
     }
+    base_assert(eng_desc_count(out) == total);
     return BASE_OK;
 }
 
 static enum base_status lower_reshape(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
-    const int64_t *wanted = NULL;
-    uint32_t count = 0;
+    struct eng_ints wanted;
     BASE_TRY(eng_lower_input(lower, node, 0, &x));
-    BASE_TRY(eng_lower_ints_of(lower, node, 1, "shape", &wanted, &count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "shape", &wanted));
     struct eng_desc in = *eng_lower_desc(lower, x);
     struct eng_desc desc = {.dtype = in.dtype};
-    BASE_TRY(reshape_dims(lower, node, &in, wanted, count, &desc));
+    BASE_TRY(reshape_dims(lower, node, &in, wanted, &desc));
     return eng_output_reshaped(lower, node, x, &desc);
 }
 
@@ -123,15 +126,14 @@ static enum base_status lower_flatten(struct eng_lower *lower, const struct eng_
 static enum base_status lower_squeeze(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
-    const int64_t *axes = NULL;
-    uint32_t count = 0;
+    struct eng_ints axes;
     BASE_TRY(eng_lower_input(lower, node, 0, &x));
-    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &axes, &count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &axes));
     struct eng_desc in = *eng_lower_desc(lower, x);
     bool drop[ENG_RANK_MAX] = {false};
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < axes.count; i++) {
         uint32_t axis = 0;
-        BASE_TRY(eng_lower_axis(lower, node, axes[i], in.rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, axes.values[i], in.rank, &axis));
         if (in.dims[axis] != 1) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "dimension %u to squeeze is %lld, not 1", axis,
@@ -141,7 +143,7 @@ static enum base_status lower_squeeze(struct eng_lower *lower, const struct eng_
     }
     struct eng_desc desc = {.dtype = in.dtype};
     for (uint32_t d = 0; d < in.rank; d++) {
-        if (axes == NULL ? in.dims[d] != 1 : !drop[d]) {
+        if (axes.values == NULL ? in.dims[d] != 1 : !drop[d]) {
             desc.dims[desc.rank++] = in.dims[d];
         }
     }
@@ -151,21 +153,20 @@ static enum base_status lower_squeeze(struct eng_lower *lower, const struct eng_
 static enum base_status lower_unsqueeze(struct eng_lower *lower, const struct eng_node *node)
 {
     uint32_t x = ENG_NONE;
-    const int64_t *axes = NULL;
-    uint32_t count = 0;
+    struct eng_ints axes;
     BASE_TRY(eng_lower_input(lower, node, 0, &x));
-    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &axes, &count));
+    BASE_TRY(eng_lower_ints_of(lower, node, 1, "axes", &axes));
     struct eng_desc in = *eng_lower_desc(lower, x);
-    if (count > ENG_RANK_MAX - in.rank) {
+    if (axes.count > ENG_RANK_MAX - in.rank) {
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE,
-                              "%u new axes on rank %u, at most %d dimensions are supported", count,
-                              in.rank, ENG_RANK_MAX);
+                              "%u new axes on rank %u, at most %d dimensions are supported",
+                              axes.count, in.rank, ENG_RANK_MAX);
     }
-    struct eng_desc desc = {.dtype = in.dtype, .rank = in.rank + count};
+    struct eng_desc desc = {.dtype = in.dtype, .rank = in.rank + axes.count};
     bool is_new[ENG_RANK_MAX] = {false};
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < axes.count; i++) {
         uint32_t axis = 0;
-        BASE_TRY(eng_lower_axis(lower, node, axes[i], desc.rank, &axis));
+        BASE_TRY(eng_lower_axis(lower, node, axes.values[i], desc.rank, &axis));
         if (is_new[axis]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "axis %u is given twice", axis);
         }
@@ -175,6 +176,7 @@ static enum base_status lower_unsqueeze(struct eng_lower *lower, const struct en
     for (uint32_t d = 0; d < desc.rank; d++) {
         desc.dims[d] = is_new[d] ? 1 : in.dims[from++];
     }
+    base_assert(from == in.rank);
     return eng_output_reshaped(lower, node, x, &desc);
 }
 
@@ -297,6 +299,7 @@ static enum base_status lower_expand(struct eng_lower *lower, const struct eng_n
 // Number of elements of Range for integers and for reals; -1: over the limit or not a number.
 static int64_t range_ints_count(int64_t start, int64_t limit, int64_t delta)
 {
+    base_assert(delta != 0);
     if (delta > 0 ? start >= limit : start <= limit) {
         return 0;
     }
@@ -309,6 +312,7 @@ static int64_t range_ints_count(int64_t start, int64_t limit, int64_t delta)
 
 static int64_t range_reals_count(double start, double limit, double delta)
 {
+    base_assert(delta != 0);
     double count = ceil((limit - start) / delta);
     if (!(count <= (double)RANGE_ELEMENTS_MAX)) {
         return -1;
@@ -383,6 +387,7 @@ static enum base_status lower_range(struct eng_lower *lower, const struct eng_no
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "a range of more than %lld elements",
                               (long long)RANGE_ELEMENTS_MAX);
     }
+    base_assert(count <= RANGE_ELEMENTS_MAX);
     struct eng_desc desc = {.dtype = dtype, .rank = 1, .dims = {count}};
     void *data = eng_lower_alloc(lower, (size_t)count * eng_dtype_bytes(dtype));
     if (data == NULL) {
@@ -426,7 +431,7 @@ static enum base_status lower_eye_like(struct eng_lower *lower, const struct eng
     struct eng_maps maps = {.l = lower};
     BASE_TRY(eng_lower_const_f32(lower, desc.dtype, 1, &map.source));
     BASE_TRY(eng_maps_add(&maps, &map));
-    BASE_TRY(eng_maps_finish(&maps, &desc, true, &out));
+    BASE_TRY(eng_maps_finish(&maps, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 

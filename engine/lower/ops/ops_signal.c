@@ -4,6 +4,8 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 
 // Most elements of a window, a filter bank or a transform's matrix: computed while planning.
@@ -123,6 +125,7 @@ static int64_t mel_edge(const struct mel *mel, int64_t i)
 // Triangle i rises from edge i to edge i + 1 and falls to edge i + 2.
 static void mel_fill(const struct mel *mel, int64_t rows, double *values)
 {
+    base_assert(rows == mel->dft_length / 2 + 1);
     for (int64_t i = 0; i < mel->bins; i++) {
         int64_t left = mel_edge(mel, i);
         int64_t center = mel_edge(mel, i + 1);
@@ -185,6 +188,8 @@ struct dft {
 static enum base_status dft_matrix(struct eng_lower *lower, const struct eng_node *node,
                                    const struct dft *dft, enum eng_dtype dtype, uint32_t *out)
 {
+    base_assert(dft->parts == 1 || dft->parts == 2);
+    base_assert(dft->results <= dft->length);
     int64_t rows = dft->length * dft->parts;
     int64_t columns = dft->results * 2;
     if (columns > 0 && rows > SIGNAL_ELEMENTS_MAX / columns) {
@@ -222,6 +227,7 @@ static enum base_status emit_dft(struct eng_lower *lower, const struct eng_node 
     uint32_t matrix = ENG_NONE;
     BASE_TRY(eng_lower_plain(lower, x, &x));
     struct eng_desc in = *eng_lower_desc(lower, x);
+    base_assert(in.rank >= 2 && in.dims[in.rank - 1] == dft->parts);
     uint32_t axis = in.rank - 2;
     int64_t outer = eng_dims_product(in.dims, 0, axis);
     struct eng_desc desc = in;
@@ -238,12 +244,13 @@ static enum base_status emit_dft(struct eng_lower *lower, const struct eng_node 
         map.dst_stride[1] = 1;
         BASE_TRY(eng_desc_allow(lower, node, &desc));
         BASE_TRY(eng_maps_add(&maps, &map));
-        BASE_TRY(eng_maps_finish(&maps, &desc, true, &x));
+        BASE_TRY(eng_maps_finish(&maps, &desc, &x));
     }
     struct eng_desc flat = eng_desc_of(in.dtype, (int64_t[]){outer, dft->length * dft->parts}, 2);
     BASE_TRY(dft_matrix(lower, node, dft, in.dtype, &matrix));
     BASE_TRY(eng_lower_reshape(lower, x, &flat, &x));
-    BASE_TRY(eng_emit_matmul(lower, node, x, false, matrix, false, 1, &x));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = x},
+                             (struct eng_factor){.tensor = matrix}, 1, &x));
     desc.dims[axis] = dft->results;
     desc.dims[axis + 1] = 2;
     return eng_lower_reshape(lower, x, &desc, out);
@@ -311,18 +318,20 @@ static enum base_status lower_dft(struct eng_lower *lower, const struct eng_node
 
 // Overlapping frames of a signal [batch, n, parts] as a virtual tensor [batch, frames, length,
 // parts].
-static enum base_status take_frames(struct eng_lower *lower, uint32_t x, const struct eng_desc *in,
-                                    int64_t step, const struct eng_desc *desc, uint32_t *out)
+static enum base_status take_frames(struct eng_lower *lower, uint32_t x, int64_t step,
+                                    const struct eng_desc *desc, uint32_t *out)
 {
+    const struct eng_desc in = *eng_lower_desc(lower, x);
+    base_assert(in.rank == 3 && desc->rank == 4);
     struct eng_map map;
     struct eng_maps maps = {.l = lower};
     eng_map_init(&map, x, desc);
-    map.src_stride[0] = in->dims[1] * in->dims[2];
-    map.src_stride[1] = step * in->dims[2];
-    map.src_stride[2] = in->dims[2];
+    map.src_stride[0] = in.dims[1] * in.dims[2];
+    map.src_stride[1] = step * in.dims[2];
+    map.src_stride[2] = in.dims[2];
     map.src_stride[3] = 1;
     BASE_TRY(eng_maps_add(&maps, &map));
-    return eng_maps_finish(&maps, desc, false, out);
+    return eng_maps_finish(&maps, desc, out);
 }
 
 static enum base_status lower_stft(struct eng_lower *lower, const struct eng_node *node)
@@ -357,11 +366,11 @@ static enum base_status lower_stft(struct eng_lower *lower, const struct eng_nod
     struct eng_desc desc =
         eng_desc_of(in.dtype, (int64_t[]){in.dims[0], frames, dft.length, in.dims[2]}, 4);
     BASE_TRY(eng_desc_allow(lower, node, &desc));
-    BASE_TRY(take_frames(lower, x, &in, step, &desc, &x));
+    BASE_TRY(take_frames(lower, x, step, &desc, &x));
     if (window != ENG_NONE) {
         struct eng_desc wide = eng_desc_of(in.dtype, (int64_t[]){dft.length, 1}, 2);
         BASE_TRY(eng_lower_reshape(lower, window, &wide, &window));
-        BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, x, window, &x));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, x, window, &x));
     }
     BASE_TRY(emit_dft(lower, node, &dft, x, &x));
     return eng_lower_output(lower, node, 0, x);

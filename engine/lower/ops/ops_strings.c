@@ -4,6 +4,8 @@
 // from the model: each is checked before memory is taken for it.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Most fields of one StringSplit, empty ones included, and bytes of one StringConcat's result.
@@ -21,15 +23,9 @@ static enum base_status spread(struct eng_lower *lower, uint32_t tensor,
     return eng_lower_content(lower, tensor, out);
 }
 
-static enum base_status join(struct eng_lower *lower, const struct eng_node *node,
-                             const struct eng_string *a, const struct eng_string *b, size_t *left,
-                             struct eng_string *out)
+static enum base_status join(struct eng_lower *lower, const struct eng_string *a,
+                             const struct eng_string *b, struct eng_string *out)
 {
-    if (a->size > *left || b->size > *left - a->size) {
-        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "its result has more than %zu bytes",
-                              STRING_BYTES_MAX);
-    }
-    *left -= a->size + b->size;
     char *text = eng_lower_alloc(lower, a->size + b->size + 1);
     if (text == NULL) {
         return BASE_ERR_NOMEM;
@@ -68,8 +64,14 @@ static enum base_status lower_string_concat(struct eng_lower *lower, const struc
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < count; i++) {
-        BASE_TRY(join(lower, node, (const struct eng_string *)parts[0].data + i,
-                      (const struct eng_string *)parts[1].data + i, &left, &joined[i]));
+        const struct eng_string *a = (const struct eng_string *)parts[0].data + i;
+        const struct eng_string *b = (const struct eng_string *)parts[1].data + i;
+        if (a->size > left || b->size > left - a->size) {
+            return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE,
+                                  "its result has more than %zu bytes", STRING_BYTES_MAX);
+        }
+        left -= a->size + b->size;
+        BASE_TRY(join(lower, a, b, &joined[i]));
     }
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_const(lower, &desc, joined, &out));
@@ -139,9 +141,9 @@ static int64_t split_one(const struct splitter *splitter, const struct eng_strin
     return count;
 }
 
-static enum base_status split_counts(struct eng_lower *lower, const struct eng_node *node,
-                                     const struct splitter *splitter, const struct eng_array *x,
-                                     int64_t *counts, int64_t *out_most)
+// How many fields each string has; the most of them.
+static int64_t split_counts(const struct splitter *splitter, const struct eng_array *x,
+                            int64_t *counts)
 {
     int64_t rows = eng_desc_count(&x->desc);
     int64_t most = 0;
@@ -149,12 +151,7 @@ static enum base_status split_counts(struct eng_lower *lower, const struct eng_n
         counts[i] = split_one(splitter, (const struct eng_string *)x->data + i, NULL);
         most = counts[i] > most ? counts[i] : most;
     }
-    if (rows > 0 && most > STRING_FIELDS_MAX / rows) {
-        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "%lld strings of up to %lld fields",
-                              (long long)rows, (long long)most);
-    }
-    *out_most = most;
-    return BASE_OK;
+    return most;
 }
 
 static enum base_status lower_string_split(struct eng_lower *lower, const struct eng_node *node)
@@ -175,19 +172,23 @@ static enum base_status lower_string_split(struct eng_lower *lower, const struct
                               eng_desc_text(&desc, text, sizeof(text)), ENG_RANK_MAX - 1);
     }
     int64_t rows = eng_desc_count(&desc);
-    int64_t most = 0;
     int64_t *counts = eng_lower_alloc(lower, ((size_t)rows + 1) * sizeof(*counts));
     if (counts == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(split_counts(lower, node, &s, &x, counts, &most));
+    int64_t most = split_counts(&s, &x, counts);
+    if (rows > 0 && most > STRING_FIELDS_MAX / rows) {
+        return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "%lld strings of up to %lld fields",
+                              (long long)rows, (long long)most);
+    }
     struct eng_string *fields =
         eng_lower_alloc(lower, ((size_t)(rows * most) + 1) * sizeof(*fields));
     if (fields == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t i = 0; i < rows; i++) {
-        (void)split_one(&s, (const struct eng_string *)x.data + i, fields + i * most);
+        int64_t found = split_one(&s, (const struct eng_string *)x.data + i, fields + i * most);
+        base_assert(found == counts[i]);
         for (int64_t k = counts[i]; k < most; k++) {
             fields[i * most + k] = (struct eng_string){.at = "", .size = 0};
         }

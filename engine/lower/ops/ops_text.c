@@ -4,6 +4,7 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -228,6 +229,8 @@ static uint64_t hash_text(uint64_t seed, const struct eng_string *text)
 
 static void insert_gram(struct grams *grams, uint32_t gram)
 {
+    base_assert(gram < grams->table_mask);
+    base_assert(grams->start[gram] + grams->length[gram] <= grams->item_count);
     uint64_t hash = grams->length[gram];
     for (uint32_t i = 0; i < grams->length[gram]; i++) {
         uint32_t at = grams->start[gram] + i;
@@ -274,6 +277,7 @@ static uint32_t find_gram(const struct grams *grams, const struct gram_view *vie
 
 static enum base_status grams_alloc(struct eng_lower *lower, struct grams *grams)
 {
+    base_assert(grams->item_count <= 1U << 28);
     uint32_t slots = 16;
     while (slots < 2 * grams->item_count && slots < 1U << 30) {
         slots *= 2;
@@ -369,6 +373,7 @@ static enum base_status vectorizer_init(struct eng_lower *lower, const struct en
 static void count_grams(const struct vectorizer *vectorizer, const struct eng_array *x,
                         int64_t first, int64_t size, float *out)
 {
+    base_assert(vectorizer->gram_min >= 1 && vectorizer->gram_max >= vectorizer->gram_min);
     for (int64_t skip = 0; skip <= vectorizer->skip_max && skip < size; skip++) {
         for (int64_t n = vectorizer->gram_min; n <= vectorizer->gram_max && n <= size; n++) {
             // A gram of one item has nothing to skip: it counts once.

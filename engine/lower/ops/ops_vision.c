@@ -4,31 +4,35 @@
 // Handlers are called by lowering, node by node, on the planning thread.
 #include "lower/ops/move_kit.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <string.h>
 
+// A value of a text attribute. The list of them ends with one without a name.
 struct named {
     const char *name;
     int value;
 };
 
-// Value of a text attribute that must be one of `count` names.
+// What a text attribute says; *value holds what is meant where it is not there.
 static enum base_status pick(struct eng_lower *lower, const struct eng_node *node, const char *attr,
-                             const char *otherwise, const struct named *names, size_t count,
-                             int *out)
+                             const struct named *names, int *value)
 {
-    struct eng_string text = eng_node_string(node, attr, otherwise);
-    for (size_t i = 0; i < count; i++) {
-        if (eng_string_is(text, names[i].name)) {
-            *out = names[i].value;
+    const struct eng_attr *given = eng_node_attr(node, attr);
+    if (given == NULL || given->kind != ENG_ATTR_STRING) {
+        return BASE_OK;
+    }
+    const struct eng_string text = given->u.s;
+    for (const struct named *known = names; known->name != NULL; known++) {
+        if (eng_string_is(text, known->name)) {
+            *value = known->value;
             return BASE_OK;
         }
     }
     return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "%s '%.*s' is not known", attr,
                           (int)(text.size > 32 ? 32 : text.size), text.at);
 }
-#define PICK(l, node, attr, otherwise, names, out)                                                 \
-    pick(l, node, attr, otherwise, names, sizeof(names) / sizeof((names)[0]), out)
 
 // --- Resize
 
@@ -39,7 +43,8 @@ static enum base_status resize_mode(struct eng_lower *lower, const struct eng_no
     static const struct named modes[] = {{"nearest", ENG_RESIZE_NEAREST},
                                          {"linear", ENG_RESIZE_LINEAR},
                                          {"bilinear", ENG_RESIZE_LINEAR},
-                                         {"cubic", ENG_RESIZE_CUBIC}};
+                                         {"cubic", ENG_RESIZE_CUBIC},
+                                         {NULL, 0}};
     static const struct named coords[] = {
         {"half_pixel", ENG_COORD_HALF_PIXEL},
         {"half_pixel_symmetric", ENG_COORD_HALF_PIXEL_SYMMETRIC},
@@ -48,20 +53,20 @@ static enum base_status resize_mode(struct eng_lower *lower, const struct eng_no
         {"asymmetric", ENG_COORD_ASYMMETRIC},
         {"tf_half_pixel_for_nn", ENG_COORD_TF_HALF_PIXEL},
         {"tf_crop_and_resize", ENG_COORD_TF_CROP},
+        {NULL, 0},
     };
     static const struct named rounds[] = {{"round_prefer_floor", ENG_ROUND_PREFER_FLOOR},
                                           {"round_prefer_ceil", ENG_ROUND_PREFER_CEIL},
                                           {"floor", ENG_ROUND_FLOOR},
-                                          {"ceil", ENG_ROUND_CEIL}};
+                                          {"ceil", ENG_ROUND_CEIL},
+                                          {NULL, 0}};
     bool is_old = node->opset < 11;
-    int mode = 0;
-    int coord = 0;
-    int round = 0;
-    BASE_TRY(PICK(lower, node, "mode", "nearest", modes, &mode));
-    BASE_TRY(PICK(lower, node, "coordinate_transformation_mode",
-                  is_old ? "asymmetric" : "half_pixel", coords, &coord));
-    BASE_TRY(
-        PICK(lower, node, "nearest_mode", is_old ? "floor" : "round_prefer_floor", rounds, &round));
+    int mode = ENG_RESIZE_NEAREST;
+    int coord = is_old ? ENG_COORD_ASYMMETRIC : ENG_COORD_HALF_PIXEL;
+    int round = is_old ? ENG_ROUND_FLOOR : ENG_ROUND_PREFER_FLOOR;
+    BASE_TRY(pick(lower, node, "mode", modes, &mode));
+    BASE_TRY(pick(lower, node, "coordinate_transformation_mode", coords, &coord));
+    BASE_TRY(pick(lower, node, "nearest_mode", rounds, &round));
     resize->fn = (enum eng_resize_fn)mode;
     resize->coord = (enum eng_resize_coord)coord;
     resize->round = (enum eng_resize_round)round;
@@ -104,13 +109,19 @@ static enum base_status resize_axes(struct eng_lower *lower, const struct eng_no
     return BASE_OK;
 }
 
-// Numbers of input i (float tensor) when it is there and not empty; else *out_count 0.
+// A Resize while it is worked out.
+struct resizing {
+    struct eng_desc in, out; // of the input; of the result, at first the input's
+    struct resize_axes axes;
+    struct eng_resize *params; // of the command
+};
+
+// The `wanted` numbers of input i (float tensor); *out without data when it is not there or empty.
 static enum base_status read_reals(struct eng_lower *lower, const struct eng_node *node,
-                                   uint32_t input, uint32_t wanted, struct eng_array *out,
-                                   bool *has)
+                                   uint32_t input, uint32_t wanted, struct eng_array *out)
 {
     uint32_t tensor = ENG_NONE;
-    *has = false;
+    *out = (struct eng_array){.data = NULL};
     BASE_TRY(eng_lower_optional(lower, node, input, &tensor));
     if (tensor == ENG_NONE || eng_desc_count(eng_lower_desc(lower, tensor)) == 0) {
         return BASE_OK;
@@ -120,85 +131,82 @@ static enum base_status read_reals(struct eng_lower *lower, const struct eng_nod
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %u has %lld numbers, %u wanted",
                               input, (long long)eng_desc_count(&out->desc), wanted);
     }
-    *has = true;
+    base_assert(out->data != NULL);
     return BASE_OK;
 }
 
 static enum base_status resize_roi(struct eng_lower *lower, const struct eng_node *node,
-                                   uint32_t rank, const struct resize_axes *axes,
-                                   struct eng_resize *resize)
+                                   struct resizing *r)
 {
     struct eng_array roi;
-    bool has = false;
-    if (resize->coord != ENG_COORD_TF_CROP) {
+    const uint32_t count = r->axes.count;
+    if (r->params->coord != ENG_COORD_TF_CROP) {
         return BASE_OK;
     }
-    BASE_TRY(read_reals(lower, node, 1, 2 * axes->count, &roi, &has));
-    if (!has) {
+    BASE_TRY(read_reals(lower, node, 1, 2 * count, &roi));
+    if (roi.data == NULL) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
     }
-    for (uint32_t d = 0; d < rank; d++) {
-        resize->roi_end[d] = 1;
+    for (uint32_t d = 0; d < r->in.rank; d++) {
+        r->params->roi_end[d] = 1;
     }
-    for (uint32_t i = 0; i < axes->count; i++) {
-        resize->roi_begin[axes->axis[i]] = (float)eng_content_real(&roi, i);
-        resize->roi_end[axes->axis[i]] = (float)eng_content_real(&roi, axes->count + i);
+    for (uint32_t i = 0; i < count; i++) {
+        r->params->roi_begin[r->axes.axis[i]] = (float)eng_content_real(&roi, i);
+        r->params->roi_end[r->axes.axis[i]] = (float)eng_content_real(&roi, count + i);
     }
     return BASE_OK;
 }
 
-// Scale of one dimension checked, and the dimension it gives.
+// Scale of dimension d checked; *dim becomes what it gives.
 static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_node *node,
-                                   const struct eng_resize *resize, uint32_t d, int64_t dim,
-                                   int64_t *out)
+                                   const struct eng_resize *resize, uint32_t d, int64_t *dim)
 {
     float scale = resize->scale[d];
     float extent =
         resize->coord == ENG_COORD_TF_CROP ? resize->roi_end[d] - resize->roi_begin[d] : 1.0F;
-    float size = (float)dim * extent * scale;
+    float size = (float)*dim * extent * scale;
     if (!(scale > 0) || !(size >= 0 && size <= (float)ENG_ELEMENTS_MAX)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
-                              (double)scale, (long long)dim);
+                              (double)scale, (long long)*dim);
     }
-    *out = (int64_t)floorf(size);
+    *dim = (int64_t)floorf(size);
     return BASE_OK;
 }
 
 // Dims that keep the proportions of the axes: the largest that fit into the sizes, or the smallest
 // that cover them.
 static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_node *node,
-                                    const struct eng_desc *in, const struct resize_axes *axes,
-                                    struct eng_resize *resize, struct eng_desc *out)
+                                    struct resizing *r)
 {
-    static const struct named policies[] = {{"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}};
+    static const struct named policies[] = {
+        {"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}, {NULL, 0}};
     int policy = 0;
-    BASE_TRY(PICK(lower, node, "keep_aspect_ratio_policy", "stretch", policies, &policy));
+    BASE_TRY(pick(lower, node, "keep_aspect_ratio_policy", policies, &policy));
     if (policy == 0) {
         return BASE_OK;
     }
     double scale = 0;
-    for (uint32_t i = 0; i < axes->count; i++) {
-        uint32_t d = axes->axis[i];
-        double next = (double)out->dims[d] / (double)in->dims[d];
+    for (uint32_t i = 0; i < r->axes.count; i++) {
+        uint32_t d = r->axes.axis[i];
+        double next = (double)r->out.dims[d] / (double)r->in.dims[d];
         scale = i == 0 || (policy == 1 ? next < scale : next > scale) ? next : scale;
     }
-    for (uint32_t i = 0; i < axes->count; i++) {
-        uint32_t d = axes->axis[i];
-        double size = floor(scale * (double)in->dims[d] + 0.5);
+    for (uint32_t i = 0; i < r->axes.count; i++) {
+        uint32_t d = r->axes.axis[i];
+        double size = floor(scale * (double)r->in.dims[d] + 0.5);
         if (!(size >= 0 && size <= (double)ENG_ELEMENTS_MAX)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
-                                  scale, (long long)in->dims[d]);
+                                  scale, (long long)r->in.dims[d]);
         }
-        out->dims[d] = (int64_t)size;
-        resize->scale[d] = (float)scale;
+        r->out.dims[d] = (int64_t)size;
+        r->params->scale[d] = (float)scale;
     }
     return BASE_OK;
 }
 
 // Output dims from sizes; *has says whether there are any.
 static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_node *node,
-                                     const struct eng_desc *in, const struct resize_axes *axes,
-                                     struct eng_resize *resize, struct eng_desc *out, bool *has)
+                                     struct resizing *r, bool *has)
 {
     const int64_t *sizes = NULL;
     uint32_t count = 0;
@@ -209,58 +217,59 @@ static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_n
         return BASE_OK;
     }
     BASE_TRY(eng_lower_ints(lower, node, tensor, &sizes, &count));
-    if (count != axes->count) {
+    if (count != r->axes.count) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
-                              axes->count);
+                              r->axes.count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t d = axes->axis[i];
-        if (sizes[i] < 0 || (in->dims[d] == 0 && sizes[i] != 0)) {
+        uint32_t d = r->axes.axis[i];
+        int64_t dim = r->in.dims[d];
+        if (sizes[i] < 0 || (dim == 0 && sizes[i] != 0)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
-                                  (long long)sizes[i], d, (long long)in->dims[d]);
+                                  (long long)sizes[i], d, (long long)dim);
         }
-        out->dims[d] = sizes[i];
-        resize->scale[d] = in->dims[d] == 0 ? 1 : (float)((double)sizes[i] / (double)in->dims[d]);
+        r->out.dims[d] = sizes[i];
+        r->params->scale[d] = dim == 0 ? 1 : (float)((double)sizes[i] / (double)dim);
     }
-    return keep_aspect(lower, node, in, axes, resize, out);
+    return keep_aspect(lower, node, r);
 }
 
 // Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
 static enum base_status resize_dims(struct eng_lower *lower, const struct eng_node *node,
-                                    const struct eng_desc *in, const struct resize_axes *axes,
-                                    uint32_t scales_input, struct eng_resize *resize,
-                                    struct eng_desc *out)
+                                    uint32_t scales_input, struct resizing *r)
 {
     uint32_t count = 0;
-    struct eng_array scales = {0};
+    struct eng_array scales;
     bool has = false;
-    for (uint32_t d = 0; d < in->rank; d++) {
-        resize->scale[d] = 1;
+    for (uint32_t d = 0; d < r->in.rank; d++) {
+        r->params->scale[d] = 1;
     }
-    BASE_TRY(resize_sizes(lower, node, in, axes, resize, out, &has));
+    BASE_TRY(resize_sizes(lower, node, r, &has));
     if (has) {
-        return eng_desc_allow(lower, node, out);
+        return eng_desc_allow(lower, node, &r->out);
     }
     const float *list = eng_node_floats(node, "scales", &count);
-    BASE_TRY(read_reals(lower, node, scales_input, axes->count, &scales, &has));
-    if (!has && (list == NULL || count != axes->count)) {
+    BASE_TRY(read_reals(lower, node, scales_input, r->axes.count, &scales));
+    if (scales.data == NULL && (list == NULL || count != r->axes.count)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
     }
-    for (uint32_t i = 0; i < axes->count; i++) {
-        uint32_t d = axes->axis[i];
-        resize->scale[d] = has ? (float)eng_content_real(&scales, i) : list[i];
-        BASE_TRY(scaled_dim(lower, node, resize, d, in->dims[d], &out->dims[d]));
-        if (in->dims[d] == 0 && out->dims[d] != 0) {
+    for (uint32_t i = 0; i < r->axes.count; i++) {
+        uint32_t d = r->axes.axis[i];
+        r->params->scale[d] = scales.data != NULL ? (float)eng_content_real(&scales, i) : list[i];
+        base_assert(r->out.dims[d] == r->in.dims[d]);
+        BASE_TRY(scaled_dim(lower, node, r->params, d, &r->out.dims[d]));
+        if (r->in.dims[d] == 0 && r->out.dims[d] != 0) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dimension %u is empty", d);
         }
     }
-    return eng_desc_allow(lower, node, out);
+    return eng_desc_allow(lower, node, &r->out);
 }
 
 // Whether element i of the result is element i / factor of the input, in every dimension.
 static bool is_repeat(const struct eng_resize *resize, const struct eng_desc *in,
                       const struct eng_desc *out)
 {
+    base_assert(in->rank == out->rank);
     bool plain = resize->coord == ENG_COORD_ASYMMETRIC && resize->round == ENG_ROUND_FLOOR;
     // The middle of each of a whole number of parts lies strictly within its element.
     bool centered =
@@ -288,6 +297,7 @@ static enum base_status repeat_regions(struct eng_lower *lower, uint32_t x,
     eng_layout_strides(desc, ENG_PLAIN, to);
     struct eng_map map = {.source = x, .rank = 2 * in->rank};
     for (uint32_t d = 0; d < in->rank; d++) {
+        base_assert(desc->dims[d] % in->dims[d] == 0);
         int64_t factor = desc->dims[d] / in->dims[d];
         map.size[2 * d] = in->dims[d];
         map.src_stride[2 * d] = from[d];
@@ -297,7 +307,7 @@ static enum base_status repeat_regions(struct eng_lower *lower, uint32_t x,
     }
     struct eng_maps maps = {.l = lower};
     BASE_TRY(eng_maps_add(&maps, &map));
-    return eng_maps_finish(&maps, desc, false, out);
+    return eng_maps_finish(&maps, desc, out);
 }
 
 static enum base_status resize(struct eng_lower *lower, const struct eng_node *node,
@@ -305,27 +315,30 @@ static enum base_status resize(struct eng_lower *lower, const struct eng_node *n
 {
     uint32_t x = ENG_NONE;
     uint32_t out = ENG_NONE;
-    struct eng_desc in;
-    struct resize_axes axes;
-    struct eng_resize *params = eng_lower_alloc(lower, sizeof(*params));
-    if (params == NULL) {
+    struct resizing r;
+    r.params = eng_lower_alloc(lower, sizeof(*r.params));
+    if (r.params == NULL) {
         return BASE_ERR_NOMEM;
     }
-    memset(params, 0, sizeof(*params));
-    BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
-    BASE_TRY(resize_mode(lower, node, params));
-    BASE_TRY(resize_axes(lower, node, in.rank, &axes));
-    BASE_TRY(resize_roi(lower, node, in.rank, &axes, params));
-    struct eng_desc desc = in;
-    BASE_TRY(resize_dims(lower, node, &in, &axes, scales_input, params, &desc));
-    if (is_repeat(params, &in, &desc)) {
-        BASE_TRY(repeat_regions(lower, x, &in, &desc, &out));
+    memset(r.params, 0, sizeof(*r.params));
+    BASE_TRY(eng_input_plain(lower, node, 0, &x, &r.in));
+    BASE_TRY(resize_mode(lower, node, r.params));
+    BASE_TRY(resize_axes(lower, node, r.in.rank, &r.axes));
+    BASE_TRY(resize_roi(lower, node, &r));
+    r.out = r.in;
+    BASE_TRY(resize_dims(lower, node, scales_input, &r));
+    if (is_repeat(r.params, &r.in, &r.out)) {
+        BASE_TRY(repeat_regions(lower, x, &r.in, &r.out, &out));
         return eng_lower_output(lower, node, 0, out);
     }
-    struct eng_command command = {.op = ENG_OP_RESIZE};
-    command.node = node->index;
-    command.u.resize = params;
-    BASE_TRY(eng_emit(lower, &command, &x, 1, &desc, 1, &out));
+    const struct eng_command command = {
+        .op = ENG_OP_RESIZE,
+        .inputs = &x,
+        .input_count = 1,
+        .output_count = 1,
+        .u.resize = r.params,
+    };
+    BASE_TRY(eng_emit(lower, &command, &r.out, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -360,9 +373,11 @@ static enum base_status check_grid(struct eng_lower *lower, const struct eng_nod
 
 static enum base_status lower_grid_sample(struct eng_lower *lower, const struct eng_node *node)
 {
-    static const struct named old_modes[] = {{"bilinear", 0}, {"nearest", 1}, {"bicubic", 2}};
-    static const struct named modes[] = {{"linear", 0}, {"nearest", 1}, {"cubic", 2}};
-    static const struct named paddings[] = {{"zeros", 0}, {"border", 1}, {"reflection", 2}};
+    static const struct named old_modes[] = {
+        {"bilinear", 0}, {"nearest", 1}, {"bicubic", 2}, {NULL, 0}};
+    static const struct named modes[] = {{"linear", 0}, {"nearest", 1}, {"cubic", 2}, {NULL, 0}};
+    static const struct named paddings[] = {
+        {"zeros", 0}, {"border", 1}, {"reflection", 2}, {NULL, 0}};
     uint32_t x = ENG_NONE;
     uint32_t grid = ENG_NONE;
     int mode = 0;
@@ -372,29 +387,29 @@ static enum base_status lower_grid_sample(struct eng_lower *lower, const struct 
     struct eng_desc in = *eng_lower_desc(lower, x);
     struct eng_desc at = *eng_lower_desc(lower, grid);
     BASE_TRY(check_grid(lower, node, &in, &at));
-    if (node->opset < 20) {
-        BASE_TRY(PICK(lower, node, "mode", "bilinear", old_modes, &mode));
-    } else {
-        BASE_TRY(PICK(lower, node, "mode", "linear", modes, &mode));
-    }
+    BASE_TRY(pick(lower, node, "mode", node->opset < 20 ? old_modes : modes, &mode));
     if (mode == 2 && in.rank != 4) {
         return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
                               "mode 'cubic' is for two spatial dimensions, there are %u",
                               in.rank - 2);
     }
-    BASE_TRY(PICK(lower, node, "padding_mode", "zeros", paddings, &padding));
-    struct eng_command command = {.op = ENG_OP_GRID_SAMPLE};
-    command.node = node->index;
-    command.u.grid_sample.mode = (uint8_t)mode;
-    command.u.grid_sample.padding = (uint8_t)padding;
-    command.u.grid_sample.align_corners = eng_node_int(node, "align_corners", 0) != 0;
+    BASE_TRY(pick(lower, node, "padding_mode", paddings, &padding));
+    const struct eng_command command = {
+        .op = ENG_OP_GRID_SAMPLE,
+        .inputs = (uint32_t[]){x, grid},
+        .input_count = 2,
+        .output_count = 1,
+        .u.grid_sample = {.mode = (uint8_t)mode,
+                          .padding = (uint8_t)padding,
+                          .align_corners = eng_node_int(node, "align_corners", 0) != 0},
+    };
     struct eng_desc desc = in;
     for (uint32_t d = 2; d < in.rank; d++) {
         desc.dims[d] = at.dims[d - 1];
     }
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_desc_allow(lower, node, &desc));
-    BASE_TRY(eng_emit(lower, &command, (uint32_t[]){x, grid}, 2, &desc, 1, &out));
+    BASE_TRY(eng_emit(lower, &command, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -412,28 +427,31 @@ static enum base_status roi_fail(struct eng_lower *lower, const struct eng_node 
 
 static enum base_status lower_roi_align(struct eng_lower *lower, const struct eng_node *node)
 {
-    static const struct named modes[] = {{"avg", 0}, {"max", 1}};
-    static const struct named shifts[] = {{"half_pixel", 1}, {"output_half_pixel", 0}};
+    static const struct named modes[] = {{"avg", 0}, {"max", 1}, {NULL, 0}};
+    static const struct named shifts[] = {{"half_pixel", 1}, {"output_half_pixel", 0}, {NULL, 0}};
     uint32_t tensors[3];
     int mode = 0;
-    int shift = 0;
+    int shift = node->opset < 16 ? 0 : 1;
     for (uint32_t i = 0; i < 3; i++) {
         BASE_TRY(eng_lower_input(lower, node, i, &tensors[i]));
     }
     struct eng_desc in = *eng_lower_desc(lower, tensors[0]);
     struct eng_desc rois = *eng_lower_desc(lower, tensors[1]);
     struct eng_desc batch = *eng_lower_desc(lower, tensors[2]);
-    BASE_TRY(PICK(lower, node, "mode", "avg", modes, &mode));
-    BASE_TRY(PICK(lower, node, "coordinate_transformation_mode",
-                  node->opset < 16 ? "output_half_pixel" : "half_pixel", shifts, &shift));
-    struct eng_command command = {.op = ENG_OP_ROI_ALIGN};
-    command.node = node->index;
-    command.u.roi_align.is_max = mode == 1;
-    command.u.roi_align.half_pixel = shift == 1;
-    command.u.roi_align.height = eng_node_int(node, "output_height", 1);
-    command.u.roi_align.width = eng_node_int(node, "output_width", 1);
-    command.u.roi_align.sampling_ratio = eng_node_int(node, "sampling_ratio", 0);
-    command.u.roi_align.scale = eng_node_float(node, "spatial_scale", 1);
+    BASE_TRY(pick(lower, node, "mode", modes, &mode));
+    BASE_TRY(pick(lower, node, "coordinate_transformation_mode", shifts, &shift));
+    const struct eng_command command = {
+        .op = ENG_OP_ROI_ALIGN,
+        .inputs = tensors,
+        .input_count = 3,
+        .output_count = 1,
+        .u.roi_align = {.is_max = mode == 1,
+                        .half_pixel = shift == 1,
+                        .height = eng_node_int(node, "output_height", 1),
+                        .width = eng_node_int(node, "output_width", 1),
+                        .sampling_ratio = eng_node_int(node, "sampling_ratio", 0),
+                        .scale = eng_node_float(node, "spatial_scale", 1)},
+    };
     if (in.rank != 4 || rois.rank != 2 || rois.dims[1] != 4 || batch.rank != 1 ||
         batch.dims[0] != rois.dims[0] || in.dims[2] * in.dims[3] == 0 ||
         command.u.roi_align.height < 1 || command.u.roi_align.width < 1) {
@@ -446,7 +464,7 @@ static enum base_status lower_roi_align(struct eng_lower *lower, const struct en
                     4);
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_desc_allow(lower, node, &desc));
-    BASE_TRY(eng_emit(lower, &command, tensors, 3, &desc, 1, &out));
+    BASE_TRY(eng_emit(lower, &command, &desc, &out));
     return eng_lower_output(lower, node, 0, out);
 }
 

@@ -4,6 +4,8 @@
 // costs one product and as few elementwise commands as the formulas allow.
 #include "lower/ops/rnn_cell.h"
 
+#include "base/check.h"
+
 #include <strings.h>
 
 // --- activations ---------------------------------------------------------------------------------
@@ -49,6 +51,7 @@ enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *c
     static const char *const usual[3][RNN_ACTIVATIONS_MAX] = {
         {"Tanh", "", ""}, {"Sigmoid", "Tanh", ""}, {"Sigmoid", "Tanh", "Tanh"}};
     const uint32_t per_direction = (uint32_t)cell->kind + 1;
+    base_assert(per_direction <= RNN_ACTIVATIONS_MAX);
     const struct eng_attr *names = eng_node_attr(cell->node, "activations");
     uint32_t alpha_count;
     uint32_t beta_count;
@@ -97,17 +100,18 @@ enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *c
 static enum base_status activate(struct eng_lower *lower, const struct rnn_cell *cell,
                                  uint32_t which, uint32_t x, uint32_t *out)
 {
+    base_assert(which <= (uint32_t)cell->kind);
     const struct rnn_activation *f = &cell->activations[which];
     if (f->is_affine) {
-        BASE_TRY(eng_nn_with(lower, cell->node, ENG_MUL, x, (double)f->alpha, &x));
-        return eng_nn_with(lower, cell->node, ENG_ADD, x, (double)f->beta, out);
+        BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)f->alpha, &x));
+        return eng_nn_with(lower, ENG_ADD, x, (double)f->beta, out);
     }
     if (f->is_scaled) {
-        BASE_TRY(eng_nn_with(lower, cell->node, ENG_MUL, x, (double)f->beta, &x));
+        BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)f->beta, &x));
         BASE_TRY(eng_nn_unary(lower, ENG_TANH, x, &x));
-        return eng_nn_with(lower, cell->node, ENG_MUL, x, (double)f->alpha, out);
+        return eng_nn_with(lower, ENG_MUL, x, (double)f->alpha, out);
     }
-    return eng_emit_unary(lower, f->fn, f->alpha, f->beta, x, out);
+    return eng_emit_unary(lower, &(struct eng_unary){f->fn, f->alpha, f->beta}, x, out);
 }
 
 // --- gates ---------------------------------------------------------------------------------------
@@ -115,72 +119,90 @@ static enum base_status activate(struct eng_lower *lower, const struct rnn_cell 
 static enum base_status gate(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t x,
                              uint32_t which, uint32_t *out)
 {
-    return eng_nn_part(lower, x, 1, which * cell->hidden, cell->hidden, out);
+    base_assert(which < cell->gates);
+    return eng_nn_part(lower, x, (struct eng_part){1, which * cell->hidden, cell->hidden}, out);
 }
 
-// The clipped sum of what input and state contribute to a gate, plus a peephole on `c`.
-static enum base_status gate_input(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t a,
-                                   uint32_t b, uint32_t peephole, uint32_t c, uint32_t *out)
+// What comes together at one gate.
+struct gate_terms {
+    uint32_t a, b;     // what input and state contribute
+    uint32_t peephole; // weights of a peephole, ENG_NONE: none
+};
+
+// Their clipped sum; the peephole looks at `c`.
+static enum base_status gate_input(struct eng_lower *lower, const struct rnn_cell *cell,
+                                   const struct gate_terms *terms, uint32_t c, uint32_t *out)
 {
     uint32_t y;
-    BASE_TRY(eng_emit_binary(lower, cell->node, ENG_ADD, a, b, &y));
-    if (peephole != ENG_NONE) {
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, terms->a, terms->b, &y));
+    if (terms->peephole != ENG_NONE) {
+        base_assert(cell->kind == RNN_LSTM);
         uint32_t p;
-        BASE_TRY(eng_emit_binary(lower, cell->node, ENG_MUL, peephole, c, &p));
-        BASE_TRY(eng_emit_binary(lower, cell->node, ENG_ADD, y, p, &y));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, terms->peephole, c, &p));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, p, &y));
     }
     if (cell->has_clip) {
-        BASE_TRY(eng_emit_unary(lower, ENG_CLIP, -cell->clip, cell->clip, y, &y));
+        const struct eng_unary clip = {ENG_CLIP, -cell->clip, cell->clip};
+        BASE_TRY(eng_emit_unary(lower, &clip, y, &y));
     }
     *out = y;
     return BASE_OK;
 }
 
+// What a step of RNN and GRU is computed from.
+struct step_terms {
+    uint32_t xw, hr; // what input and state contribute to all gates: [batch, gates * hidden]
+    uint32_t h;      // the state before the step
+};
+
 // f(gate `which` of both products), without a peephole.
 static enum base_status plain_gate(struct eng_lower *lower, const struct rnn_cell *cell,
-                                   uint32_t xw, uint32_t hr, uint32_t which, uint32_t activation,
-                                   uint32_t *out)
+                                   const struct step_terms *step, uint32_t which, uint32_t *out)
 {
-    uint32_t a;
-    uint32_t b;
-    BASE_TRY(gate(lower, cell, xw, which, &a));
-    BASE_TRY(gate(lower, cell, hr, which, &b));
-    BASE_TRY(gate_input(lower, cell, a, b, ENG_NONE, ENG_NONE, &a));
-    return activate(lower, cell, activation, a, out);
+    struct gate_terms terms = {.peephole = ENG_NONE};
+    BASE_TRY(gate(lower, cell, step->xw, which, &terms.a));
+    BASE_TRY(gate(lower, cell, step->hr, which, &terms.b));
+    BASE_TRY(gate_input(lower, cell, &terms, ENG_NONE, &terms.a));
+    return activate(lower, cell, 0, terms.a, out);
+}
+
+// The product of a state and rows of the recurrent weights.
+static enum base_status recur(struct eng_lower *lower, uint32_t h, uint32_t rows, uint32_t *out)
+{
+    return eng_emit_matmul(lower, (struct eng_factor){.tensor = h},
+                           (struct eng_factor){rows, .transposed = true}, 1.0f, out);
 }
 
 static enum base_status step_simple(struct eng_lower *lower, const struct rnn_cell *cell,
                                     uint32_t xw, uint32_t *h)
 {
-    uint32_t hr;
-    BASE_TRY(eng_emit_matmul(lower, cell->node, *h, false, cell->recurrent, true, 1.0f, &hr));
-    return plain_gate(lower, cell, xw, hr, 0, 0, h);
+    struct step_terms step = {.xw = xw, .h = *h};
+    BASE_TRY(recur(lower, *h, cell->recurrent, &step.hr));
+    return plain_gate(lower, cell, &step, 0, h);
 }
 
 // The candidate state. The reset gate acts on the state before its product, or on the product.
 static enum base_status gru_candidate(struct eng_lower *lower, const struct rnn_cell *cell,
-                                      uint32_t xw, uint32_t hr, uint32_t reset, uint32_t h,
-                                      uint32_t *out)
+                                      const struct step_terms *step, uint32_t reset, uint32_t *out)
 {
-    uint32_t from_state;
-    uint32_t from_input;
-    BASE_TRY(gate(lower, cell, xw, 2, &from_input));
+    struct gate_terms terms = {.peephole = ENG_NONE};
+    BASE_TRY(gate(lower, cell, step->xw, 2, &terms.a));
     if (cell->linear_before_reset) {
-        BASE_TRY(gate(lower, cell, hr, 2, &from_state));
+        BASE_TRY(gate(lower, cell, step->hr, 2, &terms.b));
         if (cell->hidden_bias != ENG_NONE) {
-            BASE_TRY(eng_emit_binary(lower, cell->node, ENG_ADD, from_state, cell->hidden_bias,
-                                     &from_state));
+            BASE_TRY(eng_emit_binary(lower, ENG_ADD, terms.b, cell->hidden_bias, &terms.b));
         }
-        BASE_TRY(eng_emit_binary(lower, cell->node, ENG_MUL, reset, from_state, &from_state));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, reset, terms.b, &terms.b));
     } else {
         uint32_t rows;
         uint32_t state;
-        BASE_TRY(eng_nn_part(lower, cell->recurrent, 0, 2 * cell->hidden, cell->hidden, &rows));
-        BASE_TRY(eng_emit_binary(lower, cell->node, ENG_MUL, reset, h, &state));
-        BASE_TRY(eng_emit_matmul(lower, cell->node, state, false, rows, true, 1.0f, &from_state));
+        const struct eng_part last = {0, 2 * cell->hidden, cell->hidden};
+        BASE_TRY(eng_nn_part(lower, cell->recurrent, last, &rows));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, reset, step->h, &state));
+        BASE_TRY(recur(lower, state, rows, &terms.b));
     }
     uint32_t sum;
-    BASE_TRY(gate_input(lower, cell, from_input, from_state, ENG_NONE, ENG_NONE, &sum));
+    BASE_TRY(gate_input(lower, cell, &terms, ENG_NONE, &sum));
     return activate(lower, cell, 1, sum, out);
 }
 
@@ -189,63 +211,66 @@ static enum base_status gru_candidate(struct eng_lower *lower, const struct rnn_
 static enum base_status step_gru(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t xw,
                                  uint32_t *h)
 {
+    base_assert(cell->gates == 3);
+    struct step_terms step = {.xw = xw, .h = *h};
     uint32_t rows = cell->recurrent;
-    uint32_t hr;
     uint32_t z;
     uint32_t r;
     uint32_t candidate;
     uint32_t y;
     if (!cell->linear_before_reset) {
-        BASE_TRY(eng_nn_part(lower, cell->recurrent, 0, 0, 2 * cell->hidden, &rows));
+        const struct eng_part first = {0, 0, 2 * cell->hidden};
+        BASE_TRY(eng_nn_part(lower, cell->recurrent, first, &rows));
     }
-    BASE_TRY(eng_emit_matmul(lower, cell->node, *h, false, rows, true, 1.0f, &hr));
-    BASE_TRY(plain_gate(lower, cell, xw, hr, 0, 0, &z));
-    BASE_TRY(plain_gate(lower, cell, xw, hr, 1, 0, &r));
-    BASE_TRY(gru_candidate(lower, cell, xw, hr, r, *h, &candidate));
-    BASE_TRY(eng_emit_binary(lower, cell->node, ENG_SUB, *h, candidate, &y));
-    BASE_TRY(eng_emit_binary(lower, cell->node, ENG_MUL, z, y, &y));
-    return eng_emit_binary(lower, cell->node, ENG_ADD, candidate, y, h);
+    BASE_TRY(recur(lower, *h, rows, &step.hr));
+    BASE_TRY(plain_gate(lower, cell, &step, 0, &z));
+    BASE_TRY(plain_gate(lower, cell, &step, 1, &r));
+    BASE_TRY(gru_candidate(lower, cell, &step, r, &candidate));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, *h, candidate, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, z, y, &y));
+    return eng_emit_binary(lower, ENG_ADD, candidate, y, h);
 }
 
 // Gates i, o, f, c; peepholes in the order i, o, f.
 static enum base_status step_lstm(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t xw,
                                   uint32_t *h, uint32_t *c)
 {
-    const struct eng_node *node = cell->node;
+    base_assert(cell->gates == 4);
     uint32_t hr;
-    uint32_t a[4];
-    uint32_t b[4];
+    struct gate_terms gates[4];
     uint32_t in;
     uint32_t forget;
     uint32_t candidate;
     uint32_t out;
-    BASE_TRY(eng_emit_matmul(lower, node, *h, false, cell->recurrent, true, 1.0f, &hr));
+    BASE_TRY(recur(lower, *h, cell->recurrent, &hr));
     for (uint32_t i = 0; i < 4; i++) {
-        BASE_TRY(gate(lower, cell, xw, i, &a[i]));
-        BASE_TRY(gate(lower, cell, hr, i, &b[i]));
+        BASE_TRY(gate(lower, cell, xw, i, &gates[i].a));
+        BASE_TRY(gate(lower, cell, hr, i, &gates[i].b));
+        gates[i].peephole = i < 3 ? cell->peepholes[i] : ENG_NONE;
     }
-    BASE_TRY(gate_input(lower, cell, a[0], b[0], cell->peepholes[0], *c, &in));
+    BASE_TRY(gate_input(lower, cell, &gates[0], *c, &in));
     BASE_TRY(activate(lower, cell, 0, in, &in));
     if (cell->input_forget) {
-        BASE_TRY(eng_nn_from(lower, node, ENG_SUB, 1.0, in, &forget));
+        BASE_TRY(eng_nn_from(lower, ENG_SUB, 1.0, in, &forget));
     } else {
-        BASE_TRY(gate_input(lower, cell, a[2], b[2], cell->peepholes[2], *c, &forget));
+        BASE_TRY(gate_input(lower, cell, &gates[2], *c, &forget));
         BASE_TRY(activate(lower, cell, 0, forget, &forget));
     }
-    BASE_TRY(gate_input(lower, cell, a[3], b[3], ENG_NONE, ENG_NONE, &candidate));
+    BASE_TRY(gate_input(lower, cell, &gates[3], ENG_NONE, &candidate));
     BASE_TRY(activate(lower, cell, 1, candidate, &candidate));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, forget, *c, &forget));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_MUL, in, candidate, &in));
-    BASE_TRY(eng_emit_binary(lower, node, ENG_ADD, forget, in, c));
-    BASE_TRY(gate_input(lower, cell, a[1], b[1], cell->peepholes[1], *c, &out));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, forget, *c, &forget));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, in, candidate, &in));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, forget, in, c));
+    BASE_TRY(gate_input(lower, cell, &gates[1], *c, &out));
     BASE_TRY(activate(lower, cell, 0, out, &out));
     BASE_TRY(activate(lower, cell, 2, *c, &candidate));
-    return eng_emit_binary(lower, node, ENG_MUL, out, candidate, h);
+    return eng_emit_binary(lower, ENG_MUL, out, candidate, h);
 }
 
 enum base_status eng_rnn_step(struct eng_lower *lower, const struct rnn_cell *cell,
                               uint32_t projected, uint32_t *h, uint32_t *c)
 {
+    base_assert(eng_lower_desc(lower, projected)->dims[1] == cell->gates * cell->hidden);
     switch (cell->kind) {
     case RNN_LSTM:
         return step_lstm(lower, cell, projected, h, c);

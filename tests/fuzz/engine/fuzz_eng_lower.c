@@ -49,7 +49,7 @@ static enum base_status bind_inputs(struct eng_lower *l, const struct eng_graph 
         for (uint32_t d = 0; d < desc.rank; d++) {
             desc.dims[d] = desc.dims[d] < 0 ? 2 : desc.dims[d];
         }
-        BASE_TRY(eng_lower_bind(l, graph->inputs[i], &desc, ENG_PLAIN, NULL, &tensor));
+        BASE_TRY(eng_lower_bind(l, graph->inputs[i], &desc, NULL, &tensor));
     }
     return BASE_OK;
 }

@@ -75,8 +75,7 @@ static struct operand operand_of(struct world *w, const struct eng_desc *desc)
         }
         data[i] = o.cells[at];
     }
-    rig_ok(&w->rig,
-           eng_lower_bind(w->rig.lower, w->input_count++, &stored, ENG_PLAIN, NULL, &o.tensor));
+    rig_ok(&w->rig, eng_lower_bind(w->rig.lower, w->input_count++, &stored, NULL, &o.tensor));
     w->data[o.tensor] = data;
     if (kind == 1) {
         rig_ok(&w->rig, eng_lower_transpose(w->rig.lower, o.tensor, inverse, &o.tensor));
@@ -170,9 +169,9 @@ static void elementwise(void **state)
         uint32_t less;
         uint32_t chosen;
         uint32_t sum;
-        rig_ok(&w.rig, eng_emit_binary(w.rig.lower, NULL, ENG_LESS, a.tensor, b.tensor, &less));
-        rig_ok(&w.rig, eng_emit_select(w.rig.lower, NULL, less, c.tensor, b.tensor, &chosen));
-        rig_ok(&w.rig, eng_emit_binary(w.rig.lower, NULL, ENG_SUB, chosen, a.tensor, &sum));
+        rig_ok(&w.rig, eng_emit_binary(w.rig.lower, ENG_LESS, a.tensor, b.tensor, &less));
+        rig_ok(&w.rig, eng_emit_select(w.rig.lower, less, c.tensor, b.tensor, &chosen));
+        rig_ok(&w.rig, eng_emit_binary(w.rig.lower, ENG_SUB, chosen, a.tensor, &sum));
         int64_t count = eng_desc_count(&shape);
         float *expected = base_arena_alloc(&w.rig.arena, ((size_t)count + 1) * sizeof(float));
         for (int64_t i = 0; i < count; i++) {
@@ -240,8 +239,9 @@ static void products(void **state)
             operands[i] = operand_of(&w, &part);
         }
         uint32_t product;
-        rig_ok(&w.rig, eng_emit_matmul(w.rig.lower, NULL, operands[0].tensor, trans[0],
-                                       operands[1].tensor, trans[1], 0.5f, &product));
+        rig_ok(&w.rig,
+               eng_emit_matmul(w.rig.lower, (struct eng_factor){operands[0].tensor, trans[0]},
+                               (struct eng_factor){operands[1].tensor, trans[1]}, 0.5f, &product));
         struct eng_desc made = *eng_lower_desc(w.rig.lower, product);
         int64_t count = eng_desc_count(&made);
         assert_true(count <= eng_desc_count(&out)); // batch dims both operands lack shrink
@@ -278,8 +278,10 @@ static void reductions(void **state)
         }
         bool keep_dims = below(&w.prng, 2) == 0;
         uint32_t sum;
-        rig_ok(&w.rig, eng_emit_reduce(w.rig.lower, ENG_REDUCE_SUM, x.tensor, axes, count,
-                                       keep_dims, &sum));
+        rig_ok(&w.rig,
+               eng_emit_reduce(w.rig.lower,
+                               &(struct eng_reduction){ENG_REDUCE_SUM, axes, count, keep_dims},
+                               x.tensor, &sum));
         assert_int_equal(eng_lower_desc(w.rig.lower, sum)->rank, keep_dims ? rank : rank - count);
         int64_t total = eng_desc_count(&kept);
         float *expected = base_arena_zalloc(&w.rig.arena, ((size_t)total + 1) * sizeof(float));
@@ -313,7 +315,8 @@ static void softmax_over_one_axis(void **state)
         struct operand x = operand_of(&w, &shape);
         uint32_t axis = (uint32_t)below(&w.prng, rank);
         uint32_t soft;
-        rig_ok(&w.rig, eng_emit_softmax(w.rig.lower, false, x.tensor, axis, axis + 1, &soft));
+        rig_ok(&w.rig, eng_emit_softmax(w.rig.lower, false, x.tensor,
+                                        (struct eng_axis_range){axis, axis + 1}, &soft));
         int64_t inner = 1;
         for (uint32_t d = axis + 1; d < rank; d++) {
             inner *= shape.dims[d];
@@ -373,10 +376,12 @@ static void empty_tensors(void **state)
     assert_true(eng_lower_is_known(rig->lower, out));
     rig_ok(rig, eng_lower_channels_last(rig->lower, x, &out));
     assert_int_equal(rig->program.tensors[out].layout, ENG_CHANNELS_LAST);
-    rig_ok(rig, eng_emit_binary(rig->lower, NULL, ENG_ADD, x, x, &out));
-    rig_ok(rig, eng_emit_matmul(rig->lower, NULL, x, false, y, false, 1, &out));
-    rig_ok(rig, eng_emit_unary(rig->lower, ENG_NEG, 0, 0, x, &out));
-    rig_ok(rig, eng_emit_reduce(rig->lower, ENG_REDUCE_SUM, x, axis, 1, false, &out));
+    rig_ok(rig, eng_emit_binary(rig->lower, ENG_ADD, x, x, &out));
+    rig_ok(rig, eng_emit_matmul(rig->lower, (struct eng_factor){.tensor = x},
+                                (struct eng_factor){.tensor = y}, 1, &out));
+    rig_ok(rig, eng_emit_unary(rig->lower, &(struct eng_unary){ENG_NEG, 0, 0}, x, &out));
+    rig_ok(rig, eng_emit_reduce(rig->lower, &(struct eng_reduction){ENG_REDUCE_SUM, axis, 1, false},
+                                x, &out));
     const float zeros[8] = {0};
     compare(&w, 1, result(&w, out), zeros, 8);
     rig_done(rig);
@@ -396,28 +401,34 @@ static void shapes_that_do_not_fit(void **state)
     const uint32_t pair[2] = {a, b};
     const struct eng_desc huge =
         rig_desc(ENG_F32, 3, (const int64_t[]){INT64_MAX / 2, INT64_MAX / 2, 3});
-    const int64_t starts[2] = {0, INT64_MAX};
-    const int64_t steps[2] = {1, INT64_MAX};
-    assert_int_equal(eng_emit_binary(l, NULL, ENG_ADD, a, b, &out), BASE_ERR_INVALID);
+    const struct eng_slice beyond_all = {
+        .start = {0, INT64_MAX}, .step = {1, INT64_MAX}, .size = {1, INT64_MAX}};
+    assert_int_equal(eng_emit_binary(l, ENG_ADD, a, b, &out), BASE_ERR_INVALID);
     assert_non_null(strstr(rig.error.text, "broadcast"));
-    assert_int_equal(eng_emit_binary(l, NULL, ENG_ADD, a, i, &out), BASE_ERR_INVALID);
-    assert_int_equal(eng_emit_matmul(l, NULL, a, false, b, false, 1, &out), BASE_ERR_INVALID);
+    assert_int_equal(eng_emit_binary(l, ENG_ADD, a, i, &out), BASE_ERR_INVALID);
+    assert_int_equal(eng_emit_matmul(l, (struct eng_factor){.tensor = a},
+                                     (struct eng_factor){.tensor = b}, 1, &out),
+                     BASE_ERR_INVALID);
     assert_int_equal(eng_lower_concat(l, pair, 2, 0, &out), BASE_ERR_INVALID);
     assert_int_equal(eng_lower_transpose(l, a, twice, &out), BASE_ERR_INVALID);
     assert_int_equal(eng_lower_reshape(l, a, &huge, &out), BASE_ERR_INVALID);
     assert_int_equal(eng_lower_expand(l, a, &huge, &out), BASE_ERR_INVALID);
-    assert_int_equal(eng_lower_slice(l, a, starts, steps, steps, &out), BASE_ERR_INVALID);
+    assert_int_equal(eng_lower_slice(l, a, &beyond_all, &out), BASE_ERR_INVALID);
     struct eng_region beyond = {
         .source = a, .rank = 1, .size = {13}, .src_stride = {1}, .dst_stride = {1}};
-    assert_int_equal(eng_lower_virtual(l, eng_lower_desc(l, a), &beyond, 1, false, &out),
+    assert_int_equal(eng_lower_virtual(l, eng_lower_desc(l, a), &beyond, 1, &out),
                      BASE_ERR_INVALID);
     beyond.size[0] = INT64_MAX;
     beyond.src_stride[0] = INT64_MAX;
-    assert_int_equal(eng_lower_virtual(l, eng_lower_desc(l, a), &beyond, 1, false, &out),
+    assert_int_equal(eng_lower_virtual(l, eng_lower_desc(l, a), &beyond, 1, &out),
                      BASE_ERR_INVALID);
-    struct eng_conv conv = {
-        .spatial = 2, .groups = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
-    assert_int_equal(eng_emit_conv(l, NULL, &conv, a, b, ENG_NONE, &out), BASE_ERR_INVALID);
+    const struct eng_conv conv = {.spatial = 2,
+                                  .groups = 1,
+                                  .kernel = {1, 1},
+                                  .stride = {1, 1},
+                                  .dilation = {1, 1},
+                                  .epilogue.bias = ENG_NONE};
+    assert_int_equal(eng_emit_conv(l, &conv, a, b, &out), BASE_ERR_INVALID);
     assert_int_equal(out, 77);
     assert_int_equal(rig.program.command_count, 0);
     rig_done(&rig);

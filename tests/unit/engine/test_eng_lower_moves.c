@@ -95,33 +95,28 @@ static struct model do_reshape(struct rig *rig, struct base_prng *prng, const st
 
 static struct model do_slice(struct rig *rig, struct base_prng *prng, const struct model *m)
 {
-    int64_t starts[ENG_RANK_MAX];
-    int64_t steps[ENG_RANK_MAX];
-    int64_t sizes[ENG_RANK_MAX];
     struct eng_desc desc = m->desc;
+    struct eng_slice slice = eng_slice_whole(&desc);
     for (uint32_t d = 0; d < desc.rank; d++) {
         int64_t n = m->desc.dims[d];
-        starts[d] = 0;
-        steps[d] = 1;
-        sizes[d] = n;
         if (n > 0 && base_prng_below(prng, 2) == 0) {
-            starts[d] = below(prng, n);
-            steps[d] = 1 + below(prng, 3);
-            sizes[d] = 1 + below(prng, (n - starts[d] + steps[d] - 1) / steps[d]);
-            if (base_prng_below(prng, 4) == 0) {
-                starts[d] += (sizes[d] - 1) * steps[d];
-                steps[d] = -steps[d];
-            }
+            int64_t start = below(prng, n);
+            int64_t step = 1 + below(prng, 3);
+            int64_t size = 1 + below(prng, (n - start + step - 1) / step);
+            bool back = base_prng_below(prng, 4) == 0;
+            slice.start[d] = back ? start + (size - 1) * step : start;
+            slice.step[d] = back ? -step : step;
+            slice.size[d] = size;
         }
-        desc.dims[d] = sizes[d];
+        desc.dims[d] = slice.size[d];
     }
     struct model out = new_model(&desc);
-    rig_ok(rig, eng_lower_slice(rig->lower, m->tensor, starts, steps, sizes, &out.tensor));
+    rig_ok(rig, eng_lower_slice(rig->lower, m->tensor, &slice, &out.tensor));
     for (int64_t i = 0; i < count_of(&out); i++) {
         int64_t at[ENG_RANK_MAX];
         coordinates(&desc, i, at);
         for (uint32_t d = 0; d < desc.rank; d++) {
-            at[d] = starts[d] + at[d] * steps[d];
+            at[d] = slice.start[d] + at[d] * slice.step[d];
         }
         out.cells[i] = m->cells[place(&m->desc, at)];
     }
@@ -192,7 +187,7 @@ static struct model do_pad(struct rig *rig, const struct model *m)
         dst *= desc.dims[d];
     }
     struct model out = new_model(&desc);
-    rig_ok(rig, eng_lower_virtual(rig->lower, &desc, &region, 1, true, &out.tensor));
+    rig_ok(rig, eng_lower_virtual(rig->lower, &desc, &region, 1, &out.tensor));
     for (int64_t i = 0; i < count_of(m); i++) {
         int64_t at[ENG_RANK_MAX];
         coordinates(&m->desc, i, at);
@@ -212,7 +207,7 @@ static struct model do_negate(struct rig *rig, struct base_prng *prng, const str
     if (m->desc.rank >= 3 && m->desc.rank <= 5 && base_prng_below(prng, 2) == 0) {
         rig_ok(rig, eng_lower_channels_last(rig->lower, x, &x));
     }
-    rig_ok(rig, eng_emit_unary(rig->lower, ENG_NEG, 0, 0, x, &out.tensor));
+    rig_ok(rig, eng_emit_unary(rig->lower, &(struct eng_unary){ENG_NEG, 0, 0}, x, &out.tensor));
     for (int64_t i = 0; i < count_of(m); i++) {
         out.cells[i] = -m->cells[i];
     }
@@ -223,18 +218,16 @@ static struct model do_negate(struct rig *rig, struct base_prng *prng, const str
 static struct model do_add(struct rig *rig, struct base_prng *prng, const struct model *m)
 {
     struct eng_desc first = m->desc;
-    int64_t starts[ENG_RANK_MAX] = {0};
-    int64_t steps[ENG_RANK_MAX];
     for (uint32_t d = 0; d < first.rank; d++) {
-        steps[d] = 1;
         if (first.dims[d] > 0 && base_prng_below(prng, 2) == 0) {
             first.dims[d] = 1;
         }
     }
     uint32_t part;
-    rig_ok(rig, eng_lower_slice(rig->lower, m->tensor, starts, steps, first.dims, &part));
+    const struct eng_slice slice = eng_slice_whole(&first);
+    rig_ok(rig, eng_lower_slice(rig->lower, m->tensor, &slice, &part));
     struct model out = new_model(&m->desc);
-    rig_ok(rig, eng_emit_binary(rig->lower, NULL, ENG_ADD, m->tensor, part, &out.tensor));
+    rig_ok(rig, eng_emit_binary(rig->lower, ENG_ADD, m->tensor, part, &out.tensor));
     for (int64_t i = 0; i < count_of(m); i++) {
         int64_t at[ENG_RANK_MAX];
         coordinates(&m->desc, i, at);
@@ -319,7 +312,7 @@ static void chain(uint64_t seed, bool no_merge, bool known, uint32_t *commands)
         input[i] = i + 1;
     }
     memcpy(m.cells, input, (size_t)count_of(&m) * sizeof(int32_t));
-    rig_ok(&rig, eng_lower_bind(rig.lower, 0, &desc, ENG_PLAIN, known ? input : NULL, &m.tensor));
+    rig_ok(&rig, eng_lower_bind(rig.lower, 0, &desc, known ? input : NULL, &m.tensor));
     for (int i = 0; i < 7; i++) {
         struct model next = step(&rig, &prng, &m);
         free(m.cells);
@@ -410,7 +403,7 @@ static void pieces_are_joined_before_they_repeat(void **state)
     uint32_t y;
     rig_ok(&rig, eng_lower_concat(rig.lower, rows, 2, 1, &y));
     rig_ok(&rig, eng_lower_expand(rig.lower, y, eng_lower_desc(rig.lower, x), &y));
-    rig_ok(&rig, eng_emit_binary(rig.lower, NULL, ENG_MUL, x, y, &y));
+    rig_ok(&rig, eng_emit_binary(rig.lower, ENG_MUL, x, y, &y));
     assert_int_equal(rig.program.command_count, 2);
     const struct eng_command *raster = &rig.program.commands[0];
     assert_int_equal(eng_desc_count(&rig.program.tensors[raster->outputs[0]].desc), 32);
@@ -453,7 +446,8 @@ static void head_split_costs_no_copy(void **state)
     rig_ok(&rig, eng_lower_reshape(rig.lower, k, &heads, &k));
     rig_ok(&rig, eng_lower_transpose(rig.lower, k, split_transposed, &k));
     uint32_t scores;
-    rig_ok(&rig, eng_emit_matmul(rig.lower, NULL, q, false, k, false, 1.0f, &scores));
+    rig_ok(&rig, eng_emit_matmul(rig.lower, (struct eng_factor){.tensor = q},
+                                 (struct eng_factor){.tensor = k}, 1.0f, &scores));
     assert_int_equal(rig.program.command_count, 1);
     const struct eng_command *command = &rig.program.commands[0];
     assert_int_equal(command->box.rank, 4);
@@ -465,7 +459,8 @@ static void head_split_costs_no_copy(void **state)
     // A dense layer over [1, 256, 768] is one product of 256 rows.
     uint32_t w = rig_input(&rig, 2, ENG_F32, 2, (const int64_t[]){768, 100});
     uint32_t x = rig_input(&rig, 3, ENG_F32, 3, rows);
-    rig_ok(&rig, eng_emit_matmul(rig.lower, NULL, x, false, w, false, 1.0f, &x));
+    rig_ok(&rig, eng_emit_matmul(rig.lower, (struct eng_factor){.tensor = x},
+                                 (struct eng_factor){.tensor = w}, 1.0f, &x));
     command = &rig.program.commands[1];
     assert_int_equal(command->box.rank, 3);
     assert_int_equal(command->box.size[0], 256);
@@ -482,13 +477,17 @@ static void channels_stay_last(void **state)
     uint32_t x = rig_input(&rig, 0, ENG_F32, 4, (const int64_t[]){1, 8, 6, 6});
     uint32_t w = rig_input(&rig, 1, ENG_F32, 4, (const int64_t[]){8, 8, 1, 1});
     uint32_t scale = rig_input(&rig, 2, ENG_F32, 3, (const int64_t[]){8, 1, 1});
-    const struct eng_conv conv = {
-        .spatial = 2, .groups = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+    const struct eng_conv conv = {.spatial = 2,
+                                  .groups = 1,
+                                  .kernel = {1, 1},
+                                  .stride = {1, 1},
+                                  .dilation = {1, 1},
+                                  .epilogue.bias = ENG_NONE};
     uint32_t y;
-    rig_ok(&rig, eng_emit_conv(rig.lower, NULL, &conv, x, w, ENG_NONE, &y));
+    rig_ok(&rig, eng_emit_conv(rig.lower, &conv, x, w, &y));
     uint32_t rasters = rig_count(&rig, ENG_OP_RASTER);
     assert_int_equal(rasters, 1); // the input
-    rig_ok(&rig, eng_emit_binary(rig.lower, NULL, ENG_MUL, y, scale, &y));
+    rig_ok(&rig, eng_emit_binary(rig.lower, ENG_MUL, y, scale, &y));
     assert_int_equal(rig.program.tensors[y].layout, ENG_CHANNELS_LAST);
     assert_int_equal(rig_count(&rig, ENG_OP_RASTER), rasters);
     // Channel shuffle.
@@ -500,21 +499,21 @@ static void channels_stay_last(void **state)
     rig_ok(&rig, eng_lower_transpose(rig.lower, z, swap, &z));
     rig_ok(&rig, eng_lower_reshape(rig.lower, z, &whole, &z));
     // Its second half through a ReLU, then a convolution of both halves joined again.
-    const int64_t starts[2][4] = {{0, 0, 0, 0}, {0, 4, 0, 0}};
-    const int64_t steps[4] = {1, 1, 1, 1};
-    const int64_t sizes[4] = {1, 4, 6, 6};
+    struct eng_slice slice = {.step = {1, 1, 1, 1}, .size = {1, 4, 6, 6}};
     uint32_t half[2];
-    rig_ok(&rig, eng_lower_slice(rig.lower, z, starts[0], steps, sizes, &half[0]));
-    rig_ok(&rig, eng_lower_slice(rig.lower, z, starts[1], steps, sizes, &half[1]));
-    rig_ok(&rig, eng_emit_unary(rig.lower, ENG_RELU, 0, 0, half[1], &half[1]));
+    rig_ok(&rig, eng_lower_slice(rig.lower, z, &slice, &half[0]));
+    slice.start[1] = 4;
+    rig_ok(&rig, eng_lower_slice(rig.lower, z, &slice, &half[1]));
+    rig_ok(&rig, eng_emit_unary(rig.lower, &(struct eng_unary){ENG_RELU, 0, 0}, half[1], &half[1]));
     assert_int_equal(rig.program.tensors[half[1]].layout, ENG_CHANNELS_LAST);
     rig_ok(&rig, eng_lower_concat(rig.lower, half, 2, 1, &z));
-    rig_ok(&rig, eng_emit_conv(rig.lower, NULL, &conv, z, w, ENG_NONE, &z));
+    rig_ok(&rig, eng_emit_conv(rig.lower, &conv, z, w, &z));
     assert_int_equal(rig_count(&rig, ENG_OP_RASTER), rasters + 2);
     // The mean over positions works in place and ends as plain [1, 8, 1, 1].
     const uint32_t axes[2] = {2, 3};
     uint32_t mean;
-    rig_ok(&rig, eng_emit_reduce(rig.lower, ENG_REDUCE_MEAN, z, axes, 2, true, &mean));
+    rig_ok(&rig, eng_emit_reduce(rig.lower, &(struct eng_reduction){ENG_REDUCE_MEAN, axes, 2, true},
+                                 z, &mean));
     assert_int_equal(rig_count(&rig, ENG_OP_RASTER), rasters + 2);
     assert_int_equal(rig.program.tensors[mean].layout, ENG_PLAIN);
     rig_ok(&rig, eng_program_validate(&rig.program, &rig.error));

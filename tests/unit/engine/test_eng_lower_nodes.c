@@ -10,7 +10,7 @@ static enum base_status lower_negate(struct eng_lower *l, const struct eng_node 
 {
     uint32_t x;
     BASE_TRY(eng_lower_input(l, node, 0, &x));
-    BASE_TRY(eng_emit_unary(l, ENG_NEG, 0, 0, x, &x));
+    BASE_TRY(eng_emit_unary(l, &(struct eng_unary){ENG_NEG, 0, 0}, x, &x));
     return eng_lower_output(l, node, 0, x);
 }
 
@@ -20,7 +20,7 @@ static enum base_status lower_add(struct eng_lower *l, const struct eng_node *no
     uint32_t b;
     BASE_TRY(eng_lower_input(l, node, 0, &a));
     BASE_TRY(eng_lower_input(l, node, 1, &b));
-    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, a, b, &a));
+    BASE_TRY(eng_emit_binary(l, ENG_ADD, a, b, &a));
     return eng_lower_output(l, node, 0, a);
 }
 
@@ -33,7 +33,8 @@ static enum base_status lower_shape_by_content(struct eng_lower *l, const struct
     uint32_t count;
     BASE_TRY(eng_lower_input(l, node, 0, &x));
     BASE_TRY(eng_lower_input(l, node, 1, &dims));
-    BASE_TRY(eng_emit_unary(l, ENG_ABS, 0, 0, x, &x)); // undone when it stops below
+    BASE_TRY(
+        eng_emit_unary(l, &(struct eng_unary){ENG_ABS, 0, 0}, x, &x)); // undone when it stops below
     BASE_TRY(eng_emit_cast(l, dims, ENG_I32, &dims));
     BASE_TRY(eng_lower_ints(l, node, dims, &values, &count));
     struct eng_desc desc = {.rank = count};
@@ -68,12 +69,12 @@ static enum base_status lower_called(struct eng_lower *l, const struct eng_node 
 
 static enum base_status lower_random(struct eng_lower *l, const struct eng_node *node)
 {
-    struct eng_command command = {.op = ENG_OP_RANDOM};
+    struct eng_command command = {.op = ENG_OP_RANDOM, .output_count = 1};
     command.u.random.high = 1;
     command.u.random.seed = 3;
     const struct eng_desc desc = {.dtype = ENG_F32, .rank = 1, .dims = {4}};
     uint32_t out;
-    BASE_TRY(eng_emit(l, &command, NULL, 0, &desc, 1, &out));
+    BASE_TRY(eng_emit(l, &command, &desc, &out));
     return eng_lower_output(l, node, 0, out);
 }
 
@@ -182,7 +183,7 @@ static void stops_for_contents_and_goes_on(void **state)
     const struct eng_desc desc = rig_desc(ENG_I64, 1, (const int64_t[]){2});
     uint32_t tensor;
     rig_restart(&rig);
-    rig_ok(&rig, eng_lower_bind(rig.lower, 1, &desc, ENG_PLAIN, dims, &tensor));
+    rig_ok(&rig, eng_lower_bind(rig.lower, 1, &desc, dims, &tensor));
     (void)rig_input(&rig, 3, ENG_F32, 1, (const int64_t[]){6});
     rig_ok(&rig, eng_lower_run(rig.lower, next, &next));
     assert_int_equal(next, 2);
@@ -205,11 +206,9 @@ static void wanted_virtual_becomes_real(void **state)
     rig.graph.node_count = 1;
     uint32_t x = rig_input(&rig, 0, ENG_I64, 1, (const int64_t[]){4});
     (void)rig_input(&rig, 3, ENG_F32, 1, (const int64_t[]){6});
-    const int64_t starts[1] = {3};
-    const int64_t steps[1] = {-2};
-    const int64_t sizes[1] = {2};
+    const struct eng_slice slice = {.start = {3}, .step = {-2}, .size = {2}};
     struct eng_slot slot = {.type = ENG_VALUE_TENSOR};
-    rig_ok(&rig, eng_lower_slice(rig.lower, x, starts, steps, sizes, &slot.tensor));
+    rig_ok(&rig, eng_lower_slice(rig.lower, x, &slice, &slot.tensor));
     rig_ok(&rig, eng_lower_bind_slot(rig.lower, 1, &slot));
     uint32_t next;
     assert_int_equal(eng_lower_run(rig.lower, 0, &next), BASE_ERR_BUSY);
@@ -312,8 +311,8 @@ static void subgraph_called(void **state)
     const struct eng_desc desc = rig_desc(ENG_F32, 1, (const int64_t[]){3});
     uint32_t tensor;
     rig_restart(&rig);
-    rig_ok(&rig, eng_lower_bind(rig.lower, 0, &desc, ENG_PLAIN, x, &tensor));
-    rig_ok(&rig, eng_lower_bind(rig.lower, 1, &desc, ENG_PLAIN, step, &tensor));
+    rig_ok(&rig, eng_lower_bind(rig.lower, 0, &desc, x, &tensor));
+    rig_ok(&rig, eng_lower_bind(rig.lower, 1, &desc, step, &tensor));
     rig.runs = 0;
     rig_ok(&rig, eng_lower_run(rig.lower, 0, &next));
     assert_int_equal(rig.runs, 10);
