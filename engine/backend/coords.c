@@ -5,6 +5,8 @@
 // command's last input, and the fault names the coordinate as the model has it.
 #include "backend/coords.h"
 
+#include "base/check.h"
+
 enum base_status eng_coords_check(const struct eng_coords *coords, const struct eng_step *step,
                                   const struct eng_run *run)
 {
@@ -14,6 +16,7 @@ enum base_status eng_coords_check(const struct eng_coords *coords, const struct 
     const uint32_t tensor = step->command->inputs[step->command->input_count - 1];
     const int64_t *values = run->data[tensor];
     const int64_t count = eng_desc_count(&step->program->tensors[tensor].desc);
+    base_assert(coords->depth <= ENG_RANK_MAX && count % coords->depth == 0);
     for (int64_t at = 0; at < count; at += coords->depth) {
         for (uint32_t d = 0; d < coords->depth; d++) {
             const int64_t value = values[at + d], size = coords->dims[d];

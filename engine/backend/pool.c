@@ -221,6 +221,8 @@ void eng_pool_for(struct eng_pool *pool, int64_t count, int64_t grain, eng_pool_
     chunks = chunks < most ? chunks : most;
     int64_t chunk = (count + chunks - 1) / chunks;
     chunks = (count + chunk - 1) / chunk;
+    base_assert(chunks <= UINT16_MAX && (chunks - 1) * chunk < count); // as the ticket counts them
+    base_assert(!has_chunk(atomic_load_explicit(&pool->ticket, memory_order_relaxed)));
     pool->body = body;
     pool->ctx = ctx;
     pool->count = count;

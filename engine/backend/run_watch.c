@@ -5,6 +5,7 @@
 // saturate. The flag that stops a run may be set by any thread.
 #include "backend/run_watch.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "model/graph.h"
@@ -124,6 +125,7 @@ static uint64_t work_of(const struct eng_program *program, const struct eng_comm
                        weights_of_channel(program, command->outputs[0]));
     case ENG_OP_ATTENTION: { // the box is B, H, S, T, D, E
         const int64_t *size = command->box.size;
+        base_assert(command->box.rank == 6);
         uint64_t pairs = product(product((uint64_t)size[0], (uint64_t)size[1]),
                                  product((uint64_t)size[2], (uint64_t)size[3]));
         return product(pairs, base_sat_add_u64((uint64_t)size[4], (uint64_t)size[5]));

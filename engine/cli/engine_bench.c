@@ -7,6 +7,7 @@
 // make it: the mean is over that half of the runs whose times are nearest to the median.
 #include "cli/engine_cli.h"
 
+#include "base/check.h"
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -80,6 +81,7 @@ static void note_steps(struct table *table, const struct eng_session *session, u
         struct eng_session_event event;
         if (eng_session_event_at(session, i, &event)) {
             uint32_t row = row_of(table, &event);
+            base_assert(row < table->count);
             table->us[run / table->stride][row] += event.time.duration_us;
             table->rows[row].count++;
         }
@@ -108,9 +110,11 @@ static enum base_status measure(struct eng_cli *cli, struct eng_session *session
     for (uint64_t first_ns = eng_cli_now_ns(); !is_enough(cli, run, first_ns); run++) {
         uint64_t begin_ns = eng_cli_now_ns();
         BASE_TRY(eng_session_run(session, NULL, error));
+        base_assert(run < (cli->repeat > 0 ? cli->repeat : MOST_RUNS));
         samples[run] = (struct sample){.ns = eng_cli_now_ns() - begin_ns, .run = run};
         note_steps(table, session, run);
     }
+    base_assert(run > 0);
     cli->repeat = run;
     qsort(samples, run, sizeof *samples, by_time);
     return BASE_OK;
@@ -150,6 +154,7 @@ static int by_share(const void *a, const void *b)
 // Where the half of the sorted samples begins that is nearest to their median.
 static uint32_t near_median(const struct sample *samples, uint32_t count, uint32_t half)
 {
+    base_assert(count > 0 && half > 0 && half <= count);
     uint64_t median = samples[count / 2].ns;
     uint32_t first = count / 2;
     for (uint32_t size = 1; size < half; size++) {
@@ -157,6 +162,7 @@ static uint32_t near_median(const struct sample *samples, uint32_t count, uint32
                                                                    median - samples[first - 1].ns);
         first -= is_above ? 0 : 1;
     }
+    base_assert(first + half <= count);
     return first;
 }
 
@@ -233,6 +239,7 @@ static enum base_status bench(struct eng_cli *cli, struct eng_session *session,
     if (samples == NULL || table == NULL) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(most > 0 && most <= ENG_CLI_REPEAT_MAX);
     table->stride = (uint32_t)((most - 1) / TABLE_RUNS + 1);
     if (cli->top > 0) {
         size_t kept = (most - 1) / table->stride + 1;

@@ -7,6 +7,7 @@
 #include "cli/engine_cli.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static bool is_random_op(const char *op)
 static bool input_number(const struct one_case *one_case, uint32_t value, double *out)
 {
     const struct eng_graph *graph = one_case->model->graph;
+    base_assert(value < graph->value_count);
     const void *data = graph->values[value].data;
     struct eng_array array = {graph->values[value].desc, (void *)(uintptr_t)data};
     for (uint32_t i = 0; i < graph->input_count && data == NULL; i++) {
@@ -124,6 +126,7 @@ static bool has_random_results(const struct one_case *one_case)
 static void read_as_declared(const struct one_case *one_case, uint32_t value,
                              struct eng_tensor_list *list)
 {
+    base_assert(value < one_case->model->graph->value_count);
     struct eng_value *declared = &one_case->model->graph->values[value];
     for (uint32_t i = 0; i < list->count; i++) {
         struct eng_desc *desc = &list->arrays[i].desc;
@@ -188,16 +191,17 @@ static enum base_status compare_output(struct one_case *one_case, const char *fo
     BASE_TRY(eng_tensor_file_read(path, graph->values[graph->outputs[index]].type,
                                   &one_case->scratch.arena, &want, &one_case->error));
     read_as_declared(one_case, graph->outputs[index], &want);
-    BASE_TRY(eng_cli_output(&one_case->scratch, one_case->model, one_case->session, index, &got,
-                            &one_case->error));
+    const struct eng_cli_loaded loaded = {one_case->model, one_case->session};
+    BASE_TRY(eng_cli_output(&one_case->scratch, &loaded, index, &got, &one_case->error));
     if (got.count != want.count) {
         return base_error_set(&one_case->error, BASE_ERR_INVALID,
                               "output '%s' has %u items, expected %u", name, got.count, want.count);
     }
+    base_assert(got.count == 0 || (got.arrays != NULL && want.arrays != NULL));
     for (uint32_t i = 0; i < got.count; i++) {
         struct eng_cli_difference difference;
         BASE_TRY(skip_saturated(one_case, &got.arrays[i], &want.arrays[i]));
-        eng_cli_compare(&got.arrays[i], &want.arrays[i], one_case->cli->rtol, one_case->cli->atol,
+        eng_cli_compare(&got.arrays[i], &want.arrays[i], &one_case->cli->tolerance,
                         !one_case->is_random, &difference);
         if (!difference.is_equal) {
             return base_error_set(&one_case->error, BASE_ERR_INVALID, "output '%s' %s", name,
@@ -249,6 +253,7 @@ static enum outcome run_loaded(struct one_case *one_case)
 static enum base_status amend(struct one_case *one_case)
 {
     const struct amendment *a = one_case->amendment;
+    base_assert(a != NULL && (a->op == NULL) == (a->attribute == NULL));
     struct eng_graph *graph = one_case->model->graph;
     for (uint32_t n = 0; n < graph->node_count && a->attribute != NULL; n++) {
         struct eng_node *node = &graph->nodes[n]; // this model is the case's alone
@@ -393,6 +398,7 @@ static int run_folder(struct eng_cli *cli, const char *folder)
             continue;
         }
         enum outcome outcome = run_case(cli, paths[i], &c);
+        base_assert((unsigned)outcome < OUTCOME_COUNT);
         counts[outcome]++;
         random_count += outcome == PASSED && c.is_random;
         if (outcome == AMENDED && c.amendment->attribute == NULL) {

@@ -7,6 +7,8 @@
 // the reference backend; nodes are compared in order.
 #include "cli/engine_cli.h"
 
+#include "base/check.h"
+
 #include <string.h>
 #include <sys/stat.h>
 
@@ -35,12 +37,14 @@ static const struct eng_array *expected_value(const struct check *check, const c
 // Whether item `i` of the file has a name; without one it is the output at that place.
 static bool is_nameless(const struct check *check, uint32_t i)
 {
+    base_assert(i < check->expected.count);
     const char *name = check->expected.names[i];
     return name[0] == '\0' || strncmp(name, "arr_", 4) == 0;
 }
 
 static const struct eng_array *expected_output(const struct check *check, size_t index)
 {
+    base_assert(index < eng_model_output_count(check->model));
     const struct eng_array *found =
         expected_value(check, eng_model_output(check->model, index)->name);
     if (found == NULL && index < check->expected.count && is_nameless(check, (uint32_t)index)) {
@@ -164,6 +168,7 @@ static void print_node(const struct check *check, const struct eng_node *node)
 // Compares one value of the tested run with what it should be; prints and returns true when wrong.
 static bool is_wrong(struct check *check, const struct eng_node *node, uint32_t value)
 {
+    base_assert(value < check->model->graph->value_count);
     const char *name = check->model->graph->values[value].name;
     struct eng_array got;
     struct eng_array want;
@@ -180,7 +185,7 @@ static bool is_wrong(struct check *check, const struct eng_node *node, uint32_t 
         return false;
     }
     struct eng_cli_difference difference;
-    eng_cli_compare(&got, &want, check->cli->rtol, check->cli->atol, true, &difference);
+    eng_cli_compare(&got, &want, &check->cli->tolerance, true, &difference);
     if (difference.is_equal) {
         return false;
     }
@@ -196,6 +201,7 @@ static int bisect(struct check *check)
     if (check->reference == NULL) {
         return ENG_CLI_FAILED;
     }
+    base_assert(check->tested != NULL);
     const struct eng_graph *graph = check->model->graph;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct eng_node *node = &graph->nodes[n];
@@ -245,7 +251,7 @@ static bool outputs_agree(struct check *check, struct eng_session *session)
             continue;
         }
         struct eng_cli_difference difference;
-        eng_cli_compare(&got, &want, check->cli->rtol, check->cli->atol, true, &difference);
+        eng_cli_compare(&got, &want, &check->cli->tolerance, true, &difference);
         compared++;
         agree = agree && difference.is_equal;
         printf("%s: %s (largest error %.3g)\n", name,

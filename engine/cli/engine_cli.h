@@ -15,6 +15,11 @@ enum eng_cli_exit { ENG_CLI_OK = 0, ENG_CLI_FAILED = 1, ENG_CLI_USAGE = 2 };
 #define ENG_CLI_REPEAT_MAX  1000000u
 #define ENG_CLI_NAMES_BYTES 400u
 
+// How far floats may be from what is expected: atol + rtol * |expected|.
+struct eng_cli_tolerance {
+    float rtol, atol;
+};
+
 // What the command line says. Text points into argv.
 struct eng_cli {
     const char *words[ENG_CLI_LIST_MAX]; // positional arguments after the command
@@ -31,7 +36,7 @@ struct eng_cli {
     bool is_random;               // inputs without a file are random
     bool onnx_cases, program, counts, help;
     bool is_verbose;
-    float rtol, atol;
+    struct eng_cli_tolerance tolerance;
     struct eng_session_options session;
     struct base_arena arena; // lives as long as the command
 };
@@ -78,9 +83,14 @@ BASE_NODISCARD enum base_status eng_cli_set_inputs(struct eng_cli *cli, struct e
 BASE_NODISCARD enum base_status eng_cli_set_list(struct eng_session *session, size_t index,
                                                  const struct eng_tensor_list *list,
                                                  struct base_error *error);
+// A session, and the model it is one of.
+struct eng_cli_loaded {
+    struct eng_model *model;
+    struct eng_session *session;
+};
 // An output of the last run as a list (a sequence has its items, an empty optional none).
-BASE_NODISCARD enum base_status eng_cli_output(struct eng_cli *cli, struct eng_model *model,
-                                               struct eng_session *session, size_t index,
+BASE_NODISCARD enum base_status eng_cli_output(struct eng_cli *cli,
+                                               const struct eng_cli_loaded *loaded, size_t index,
                                                struct eng_tensor_list *out_list,
                                                struct base_error *error);
 
@@ -107,9 +117,10 @@ struct eng_cli_difference {
     double got, want; // at `at`
     char text[BASE_ERROR_TEXT_MAX];
 };
-// Compares `got` with the reference `want`: floats within atol + rtol * |want| (NaN equals NaN),
+// Compares `got` with the reference `want`: floats within the tolerance (NaN equals NaN),
 // everything else exactly. values_too false compares type and shape alone.
-void eng_cli_compare(const struct eng_array *got, const struct eng_array *want, float rtol,
-                     float atol, bool values_too, struct eng_cli_difference *out);
+void eng_cli_compare(const struct eng_array *got, const struct eng_array *want,
+                     const struct eng_cli_tolerance *tolerance, bool values_too,
+                     struct eng_cli_difference *out);
 
 #endif

@@ -4,6 +4,7 @@
 // One thread; memory from the command's arena.
 #include "cli/engine_cli.h"
 
+#include "base/check.h"
 #include "base/prng.h"
 
 #include <string.h>
@@ -29,6 +30,7 @@ void eng_cli_names_add(struct eng_cli_names *names, const char *name)
     int added = snprintf(names->text + names->bytes, sizeof names->text - names->bytes, "%s%s",
                          names->bytes > 0 ? ", " : "", quoted);
     names->bytes += (size_t)added;
+    base_assert(names->bytes < sizeof names->text);
 }
 
 void eng_cli_names_print(const struct eng_cli_names *names, FILE *file)
@@ -135,6 +137,7 @@ static enum base_status set_random(struct eng_cli *cli, struct eng_model *model,
                                    struct eng_session *session, size_t index,
                                    struct base_error *error)
 {
+    base_assert(index < eng_model_input_count(model));
     const struct eng_port_info *port = eng_model_input(model, index);
     struct eng_desc desc = port->desc;
     for (uint32_t i = 0; i < desc.rank; i++) {
@@ -153,10 +156,11 @@ static enum base_status set_random(struct eng_cli *cli, struct eng_model *model,
 }
 
 // Reads one --input: NAME=FILE, or a FILE.npz that holds inputs by name (or in order, arr_0...).
-static enum base_status set_from_file(struct eng_cli *cli, struct eng_model *model,
-                                      struct eng_session *session, const char *text, bool *is_set,
-                                      struct base_error *error)
+// Notes in `is_set` which inputs have a value by it.
+static enum base_status set_from_file(struct eng_cli *cli, const struct eng_cli_loaded *loaded,
+                                      const char *text, bool *is_set, struct base_error *error)
 {
+    struct eng_model *model = loaded->model;
     const char *equals = strchr(text, '=');
     struct eng_tensor_list list;
     if (equals != NULL) {
@@ -170,7 +174,8 @@ static enum base_status set_from_file(struct eng_cli *cli, struct eng_model *mod
         }
         enum eng_value_type type = model->graph->values[model->graph->inputs[index]].type;
         BASE_TRY(eng_tensor_file_read(equals + 1, type, &cli->arena, &list, error));
-        BASE_TRY(eng_cli_set_list(session, (size_t)index, &list, error));
+        base_assert((size_t)index < eng_model_input_count(model));
+        BASE_TRY(eng_cli_set_list(loaded->session, (size_t)index, &list, error));
         is_set[index] = true;
         return BASE_OK;
     }
@@ -184,7 +189,7 @@ static enum base_status set_from_file(struct eng_cli *cli, struct eng_model *mod
         if (index < 0) {
             continue; // a file may hold more than inputs
         }
-        BASE_TRY(eng_session_set_input(session, (size_t)index, &list.arrays[i], error));
+        BASE_TRY(eng_session_set_input(loaded->session, (size_t)index, &list.arrays[i], error));
         is_set[index] = true;
     }
     return BASE_OK;
@@ -198,8 +203,10 @@ static enum base_status set_inputs(struct eng_cli *cli, struct eng_model *model,
     if (is_set == NULL) {
         return BASE_ERR_NOMEM;
     }
+    const struct eng_cli_loaded loaded = {model, session};
+    base_assert(cli->input_count <= ENG_CLI_LIST_MAX);
     for (uint32_t i = 0; i < cli->input_count; i++) {
-        BASE_TRY(set_from_file(cli, model, session, cli->inputs[i], is_set, error));
+        BASE_TRY(set_from_file(cli, &loaded, cli->inputs[i], is_set, error));
     }
     for (size_t i = 0; i < count; i++) {
         if (is_set[i]) {
@@ -232,11 +239,13 @@ enum base_status eng_cli_set_inputs(struct eng_cli *cli, struct eng_model *model
 
 // --- outputs -------------------------------------------------------------------------------------
 
-enum base_status eng_cli_output(struct eng_cli *cli, struct eng_model *model,
-                                struct eng_session *session, size_t index,
-                                struct eng_tensor_list *out_list, struct base_error *error)
+enum base_status eng_cli_output(struct eng_cli *cli, const struct eng_cli_loaded *loaded,
+                                size_t index, struct eng_tensor_list *out_list,
+                                struct base_error *error)
 {
-    size_t count = eng_session_output_items(session, index);
+    struct eng_model *model = loaded->model;
+    base_assert(index < eng_model_output_count(model));
+    size_t count = eng_session_output_items(loaded->session, index);
     const char *name = eng_model_output(model, index)->name;
     struct eng_array *arrays = base_arena_zalloc(&cli->arena, (count + 1) * sizeof *arrays);
     const char **names = base_arena_zalloc(&cli->arena, (count + 1) * sizeof *names);
@@ -244,7 +253,7 @@ enum base_status eng_cli_output(struct eng_cli *cli, struct eng_model *model,
         return BASE_ERR_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        BASE_TRY(eng_session_output_item(session, index, i, &arrays[i], error));
+        BASE_TRY(eng_session_output_item(loaded->session, index, i, &arrays[i], error));
         char text[ENG_NAME_BYTES_MAX + 24];
         int length = count == 1 ? snprintf(text, sizeof text, "%s", name)
                                 : snprintf(text, sizeof text, "%s_%zu", name, i);

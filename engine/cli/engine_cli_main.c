@@ -2,6 +2,7 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
+#include "base/check.h"
 #include "base/text/likeness.h"
 #include "base/text/near_option.h"
 #include "base/os/process_start.h"
@@ -261,9 +262,9 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
         cli->expected = text;
         return 0;
     case KEY_RTOL:
-        return take_tolerance(state, text, &cli->rtol);
+        return take_tolerance(state, text, &cli->tolerance.rtol);
     case KEY_ATOL:
-        return take_tolerance(state, text, &cli->atol);
+        return take_tolerance(state, text, &cli->tolerance.atol);
     case KEY_SKIP:
         return add_to_list(state, cli->skips, &cli->skip_count, text);
     case KEY_CASES:
@@ -316,11 +317,13 @@ static void parse_rest(const struct eng_cli_command *command, int argc, char **a
     static char program[64];
     struct argp_option options[OPTION_COUNT + 1] = {0};
     size_t count = 0;
+    base_assert(command->words_min <= command->words_max && command->words_max <= ENG_CLI_LIST_MAX);
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (strchr(command->options, all_options[i].key) != NULL) {
             options[count++] = all_options[i];
         }
     }
+    base_assert(count == strlen(command->options)); // each of its keys is an option
     (void)snprintf(doc, sizeof doc, "%s\vExamples:\n%s", command->summary, command->examples);
     (void)snprintf(program, sizeof program, "walle-engine %s", command->name);
     const struct argp argp = {options, parse_one, command->arguments, doc, NULL, NULL, NULL};
@@ -382,8 +385,7 @@ int main(int argc, char **argv)
         return ENG_CLI_OK;
     }
     static struct eng_cli cli = {
-        .rtol = TOLERANCE_R,
-        .atol = TOLERANCE_A,
+        .tolerance = {.rtol = TOLERANCE_R, .atol = TOLERANCE_A},
         .repeat = 0,
         .warmup = WARMUP_DEFAULT,
         .top = TOP_DEFAULT,

@@ -3,6 +3,8 @@
 // Called by the commands of this program; no state.
 #include "cli/engine_cli.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +56,7 @@ static bool is_float(enum eng_dtype dtype)
            dtype == ENG_C64 || dtype == ENG_C128;
 }
 
-static bool numbers_agree(double got, double want, float rtol, float atol)
+static bool numbers_agree(double got, double want, const struct eng_cli_tolerance *tolerance)
 {
     if (isnan(got) || isnan(want)) {
         return isnan(got) && isnan(want);
@@ -62,14 +64,16 @@ static bool numbers_agree(double got, double want, float rtol, float atol)
     if (isinf(got) || isinf(want)) {
         return got == want;
     }
-    return fabs(got - want) <= (double)atol + (double)rtol * fabs(want);
+    return fabs(got - want) <= (double)tolerance->atol + (double)tolerance->rtol * fabs(want);
 }
 
 // Whether element i agrees; raises out->max_error.
 static bool element_agrees(const struct eng_array *got, const struct eng_array *want, int64_t i,
-                           float rtol, float atol, struct eng_cli_difference *out)
+                           const struct eng_cli_tolerance *tolerance,
+                           struct eng_cli_difference *out)
 {
     enum eng_dtype dtype = got->desc.dtype;
+    base_assert(want->desc.dtype == dtype);
     if (dtype == ENG_STRING) {
         const struct eng_string *a = &((const struct eng_string *)got->data)[i];
         const struct eng_string *b = &((const struct eng_string *)want->data)[i];
@@ -84,7 +88,7 @@ static bool element_agrees(const struct eng_array *got, const struct eng_array *
         if (isfinite(error) && error > out->max_error) {
             out->max_error = error;
         }
-        agrees = agrees && (is_float(dtype) ? numbers_agree(a, b, rtol, atol) : a == b);
+        agrees = agrees && (is_float(dtype) ? numbers_agree(a, b, tolerance) : a == b);
     }
     if (agrees && !is_float(dtype)) { // 64-bit integers that one double cannot tell apart
         size_t bytes = eng_dtype_bytes(dtype);
@@ -108,9 +112,12 @@ static void describe(struct eng_cli_difference *out, int64_t count, enum eng_dty
                    out->max_error);
 }
 
-void eng_cli_compare(const struct eng_array *got, const struct eng_array *want, float rtol,
-                     float atol, bool values_too, struct eng_cli_difference *out)
+void eng_cli_compare(const struct eng_array *got, const struct eng_array *want,
+                     const struct eng_cli_tolerance *tolerance, bool values_too,
+                     struct eng_cli_difference *out)
 {
+    struct eng_cli_tolerance allowed = *tolerance;
+    base_assert(allowed.rtol >= 0 && allowed.atol >= 0);
     *out = (struct eng_cli_difference){.is_equal = true, .at = -1};
     if (!eng_desc_equal(&got->desc, &want->desc)) {
         char a[96];
@@ -121,12 +128,12 @@ void eng_cli_compare(const struct eng_array *got, const struct eng_array *want, 
                        eng_desc_text(&want->desc, b, sizeof b));
         return;
     }
-    if (got->desc.dtype == ENG_BF16 && rtol < BF16_STEP) {
-        rtol = BF16_STEP; // references made by cutting bits off differ in the last one
+    if (got->desc.dtype == ENG_BF16 && allowed.rtol < BF16_STEP) {
+        allowed.rtol = BF16_STEP; // references made by cutting bits off differ in the last one
     }
     int64_t count = eng_desc_count(&got->desc);
     for (int64_t i = 0; values_too && i < count; i++) {
-        if (element_agrees(got, want, i, rtol, atol, out)) {
+        if (element_agrees(got, want, i, &allowed, out)) {
             continue;
         }
         if (out->wrong == 0) {
@@ -137,6 +144,7 @@ void eng_cli_compare(const struct eng_array *got, const struct eng_array *want, 
         out->wrong++;
         out->is_equal = false;
     }
+    base_assert(out->is_equal == (out->wrong == 0));
     if (!out->is_equal) {
         describe(out, count, got->desc.dtype);
     }

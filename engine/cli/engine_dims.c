@@ -5,6 +5,7 @@
 // as if it had been taken. Dimensions without a name are called UNNAMED. One thread, no state.
 #include "cli/engine_cli.h"
 
+#include "base/check.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -24,6 +25,7 @@ static bool is_called(const char *dim, const char *name)
 
 static bool read_number(const char *dim, uint64_t *out_number)
 {
+    base_assert(dim[name_bytes(dim)] == '='); // has a name
     return base_str_u64(base_str_of(dim + name_bytes(dim) + 1), out_number) == BASE_OK &&
            *out_number <= ENG_ELEMENTS_MAX;
 }
@@ -47,6 +49,7 @@ bool eng_cli_dim_is_repeated(const struct eng_cli *cli, const char *dim)
 
 int64_t eng_cli_dim(const struct eng_cli *cli, const char *name)
 {
+    base_assert(cli->dim_count <= ENG_CLI_LIST_MAX);
     for (uint32_t i = 0; i < cli->dim_count; i++) {
         uint64_t number = 0;
         if (is_called(cli->dims[i], name != NULL ? name : UNNAMED) &&

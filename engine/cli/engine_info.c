@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/kernel/isa.h"
+#include "base/check.h"
 #include "lower/lower.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static int by_count(const void *a, const void *b)
 static const char *kind_of(const struct eng_op *impl)
 {
     static const char *const kinds[] = {"atomic", "transform", "composite", "control"};
+    base_assert(impl == NULL || impl->kind < sizeof kinds / sizeof kinds[0]);
     return impl != NULL ? kinds[impl->kind] : "unsupported";
 }
 
@@ -84,6 +86,7 @@ static bool count_node(struct op_list *list, const struct eng_node *node)
         list->rows = grown;
         list->capacity = capacity;
     }
+    base_assert(list->count < list->capacity);
     list->rows[list->count++] = (struct op_row){node->domain, node->op, 1, node->impl};
     return true;
 }
@@ -116,6 +119,7 @@ static void print_operators(struct eng_cli *cli, const struct eng_model *model)
     if (list.count > 0) {
         qsort(list.rows, list.count, sizeof *list.rows, by_count);
     }
+    base_assert(list.graph_count > 0 && list.count <= list.node_count);
     printf("nodes       %u (%u operators, %u subgraphs)\n", list.node_count, list.count,
            list.graph_count - 1);
     uint32_t unknown = 0;

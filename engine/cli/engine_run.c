@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/check.h"
 #include "session/segment.h"
 
 #include <math.h>
@@ -49,6 +50,7 @@ static enum base_status show_outputs(struct eng_cli *cli, struct eng_model *mode
                                      struct eng_session *session, struct base_error *error)
 {
     struct eng_tensor_list all = {.kind = ENG_VALUE_SEQUENCE};
+    const struct eng_cli_loaded loaded = {model, session};
     size_t outputs = eng_model_output_count(model);
     size_t total = 0;
     for (size_t i = 0; i < outputs; i++) {
@@ -61,8 +63,9 @@ static enum base_status show_outputs(struct eng_cli *cli, struct eng_model *mode
     }
     for (size_t i = 0; i < outputs; i++) {
         struct eng_tensor_list list;
-        BASE_TRY(eng_cli_output(cli, model, session, i, &list, error));
+        BASE_TRY(eng_cli_output(cli, &loaded, i, &list, error));
         for (uint32_t j = 0; j < list.count; j++) {
+            base_assert(all.count < total);
             print_array(list.names[j], &list.arrays[j]);
             all.arrays[all.count] = list.arrays[j];
             all.names[all.count] = list.names[j];
@@ -115,6 +118,7 @@ static void print_times(const struct eng_cli *cli, const struct eng_session *ses
 {
     struct eng_session_stats stats;
     eng_session_stats(session, &stats);
+    base_assert(cli->repeat > 0);
     uint64_t first_ns = times_ns[0];
     qsort(times_ns, cli->repeat, sizeof *times_ns, by_number);
     uint64_t median_ns = times_ns[cli->repeat / 2];
@@ -198,6 +202,7 @@ int eng_cli_search(struct eng_cli *cli)
 
 static const char *value_name(const struct eng_graph *graph, uint32_t value)
 {
+    base_assert(value == ENG_NONE || value < graph->value_count);
     return value == ENG_NONE ? "-" : graph->values[value].name;
 }
 

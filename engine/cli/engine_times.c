@@ -4,6 +4,8 @@
 // Called by the commands of this program; no state.
 #include "cli/engine_cli.h"
 
+#include "base/check.h"
+
 #include <time.h>
 
 uint64_t eng_cli_now_ns(void)
@@ -21,5 +23,6 @@ int eng_cli_ms_digits(uint64_t ns)
     for (uint64_t enough_ns = 100000; digits < 6 && ns < enough_ns; enough_ns /= 10) {
         digits++;
     }
+    base_assert(digits >= 3 && digits <= 6);
     return digits;
 }

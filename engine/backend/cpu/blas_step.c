@@ -5,6 +5,7 @@
 
 #include "backend/cpu/blas.h"
 #include "backend/cpu/gemm/gemm_run.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -39,11 +40,13 @@ bool eng_blas_allowed(const struct eng_prepare *ctx)
 
 // --- one piece of the result ---------------------------------------------------------------------
 
-// Bias and residual of rows x n at c; false when there are none and C is not to be read.
-static bool begin_rows(const struct blas_run *blas_run, float *c, int64_t at, int64_t column,
-                       int rows, int n)
+// Bias and residual of rows x n at element `at` of C, in `column`; false when there are none and C
+// is not to be read.
+static bool begin_rows(const struct blas_run *blas_run, int64_t at, int64_t column, int rows, int n)
 {
+    float *c = blas_run->c + at;
     const int64_t ldc = blas_run->d->shape.ldc;
+    base_assert(column + n <= ldc && (at - column) % ldc == 0);
     if (blas_run->bias == NULL && blas_run->residual == NULL) {
         return false;
     }
@@ -110,6 +113,7 @@ static void finish_rows(const struct blas_step *blas_step, float *c, int rows, i
 static void run_part(const struct blas_run *blas_run, int64_t image, int64_t part)
 {
     const struct blas_step *d = blas_run->d;
+    base_assert(image < d->images && part < d->parts);
     struct eng_blas_product p = d->shape;
     const int64_t whole = d->by_columns ? p.n : p.m;
     const int64_t begin = part * whole / d->parts;
@@ -122,7 +126,7 @@ static void run_part(const struct blas_run *blas_run, int64_t image, int64_t par
     p.b = blas_run->b + d->b_offsets[image] + column * (p.trans_b ? p.ldb : 1);
     const int64_t at = image * d->shape.m * (int64_t)p.ldc + row * p.ldc + column;
     p.c = blas_run->c + at;
-    p.beta = begin_rows(blas_run, p.c, at, column, p.m, p.n) ? 1.0F : 0.0F;
+    p.beta = begin_rows(blas_run, at, column, p.m, p.n) ? 1.0F : 0.0F;
     eng_blas_sgemm(d->blas, &p);
     finish_rows(d, p.c, p.m, p.n);
 }
@@ -151,11 +155,19 @@ static enum base_status run_blas(const struct eng_step *step, const struct eng_r
 
 // --- preparing -----------------------------------------------------------------------------------
 
-// Strides of a rows x columns operand as BLAS wants them: one of them 1, the other at least the
-// length of what it steps over. A dimension of size 1 may have any stride.
-static bool lead(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
-                 bool *out_trans, int *out_ld)
+// An operand as it lies; strides count floats.
+struct operand {
+    int64_t rows, columns;
+    int64_t row_stride, column_stride;
+};
+
+// Its strides as BLAS wants them: one of them 1, the other at least the length of what it steps
+// over. A dimension of size 1 may have any stride.
+static bool lead(const struct operand *operand, bool *out_trans, int *out_ld)
 {
+    const int64_t rows = operand->rows, columns = operand->columns;
+    const int64_t row_stride = operand->row_stride, column_stride = operand->column_stride;
+    base_assert(rows > 0 && columns > 0);
     const bool row_major = column_stride == 1 || columns == 1;
     const bool column_major = row_stride == 1 || rows == 1;
     int64_t ld;
@@ -176,6 +188,7 @@ static bool lead(int64_t rows, int64_t columns, int64_t row_stride, int64_t colu
 static void set_parts(struct blas_step *blas_step, const struct eng_prepare *ctx)
 {
     const int64_t threads = eng_pool_threads(ctx->pool);
+    base_assert(blas_step->images > 0 && blas_step->shape.m > 0 && blas_step->shape.n > 0);
     const int64_t m = blas_step->shape.m, n = blas_step->shape.n;
     blas_step->parts = 1;
     if (threads == 1 || blas_step->images >= threads) {
@@ -297,8 +310,9 @@ enum base_status eng_blas_prepare_product(const struct eng_prepare *ctx,
                                          .ldc = (int)size[1],
                                          .alpha = command->u.matmul.alpha};
     const int64_t *sa = &command->views[0].stride[rank], *sb = &command->views[1].stride[rank];
-    if (!lead(rows, size[2], sa[0], sa[2], &d->shape.trans_a, &d->shape.lda) ||
-        !lead(size[2], size[1], sb[2], sb[1], &d->shape.trans_b, &d->shape.ldb)) {
+    const struct operand a = {rows, size[2], sa[0], sa[2]}, b = {size[2], size[1], sb[2], sb[1]};
+    if (!lead(&a, &d->shape.trans_a, &d->shape.lda) ||
+        !lead(&b, &d->shape.trans_b, &d->shape.ldb)) {
         return BASE_ERR_UNSUPPORTED;
     }
     BASE_TRY(finish_prepare(d, ctx, epilogue, out_step));

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/gemm/gemm_run.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <string.h>
@@ -49,6 +50,13 @@ struct grad_run {
 struct band {
     int64_t image, images; // the first, and how many
     int64_t row, rows;     // output rows of each
+    float *copy;           // the rows of x they read, with their padding; NULL: read where they lie
+};
+
+// What products are added up in.
+struct sums {
+    float *at;     // [tap][channel][output channel]
+    bool is_begun; // holds something already
 };
 
 static struct band band_of(const struct grad *grad, int64_t index)
@@ -56,8 +64,11 @@ static struct band band_of(const struct grad *grad, int64_t index)
     const int64_t image = index / grad->bands * grad->band_images;
     const int64_t row = index % grad->bands * grad->band_rows;
     const int64_t images = grad->shape.batch - image, rows = grad->shape.out[1] - row;
-    return (struct band){image, images < grad->band_images ? images : grad->band_images, row,
-                         rows < grad->band_rows ? rows : grad->band_rows};
+    base_assert(index >= 0 && images > 0 && rows > 0);
+    return (struct band){.image = image,
+                         .images = images < grad->band_images ? images : grad->band_images,
+                         .row = row,
+                         .rows = rows < grad->band_rows ? rows : grad->band_rows};
 }
 
 static int64_t band_count(const struct grad *grad)
@@ -98,28 +109,30 @@ static void copy_row(const struct grad *grad, const float *image, int64_t y, flo
 
 // Rows [begin, end) of those a band reads, of all its images one after the other.
 static void copy_rows(const struct grad_run *run, const struct band *band, int64_t begin,
-                      int64_t end, float *copy)
+                      int64_t end)
 {
+    base_assert(run->g->copies && band->copy != NULL);
     const struct eng_conv_shape *s = &run->g->shape;
     const int64_t rows = rows_read(s, band->rows), image_floats = s->in[1] * s->in[2];
     for (int64_t i = begin; i < end; i++) {
         const int64_t image = i / rows, y = band->row * s->stride[1] - s->pad[1] + i % rows;
         copy_row(run->g, run->x + (band->image + image) * image_floats * s->in_channels, y,
-                 copy + image * run->g->image_floats + i % rows * run->g->row_floats);
+                 band->copy + image * run->g->image_floats + i % rows * run->g->row_floats);
     }
 }
 
 // Tiles [begin, end) of a band's product: panels of dy's channels, by groups and rows of them.
-static void sum_tiles(const struct grad_run *run, const struct band *band, const float *copy,
-                      int64_t begin, int64_t end, bool accumulate, float *sums)
+static void sum_tiles(const struct grad_run *run, const struct band *band, int64_t begin,
+                      int64_t end, const struct sums *sums)
 {
     const struct grad *g = run->g;
     const struct eng_conv_shape *s = &g->shape;
     const int64_t m = s->out_channels, nr = g->kernels->nr, vl = g->kernels->vl;
     const int64_t in_place =
         band->image * g->image_floats + band->row * s->stride[1] * g->row_floats;
-    const float *x = copy != NULL ? copy : run->x + in_place;
+    const float *x = band->copy != NULL ? band->copy : run->x + in_place;
     const float *dy = run->dy + (band->image * s->out[1] + band->row) * s->out[2] * m;
+    float *to = sums->at;
     struct eng_gemm_turned tile = {
         .a_step = (size_t)(s->stride[2] * g->pitch),
         .segments = g->segments,
@@ -127,7 +140,7 @@ static void sum_tiles(const struct grad_run *run, const struct band *band, const
         .k = (uint32_t)s->out[2],
         .b_step = (size_t)m,
         .ldc = (size_t)m,
-        .accumulate = accumulate,
+        .accumulate = sums->is_begun,
     };
     for (int64_t i = begin; i < end; i++) {
         const int64_t column = i / (g->groups * g->tiles) * nr;
@@ -136,7 +149,7 @@ static void sum_tiles(const struct grad_run *run, const struct band *band, const
         tile.n = (uint32_t)(m - column < nr ? m - column : nr);
         tile.a = x + g->offsets[group] + row;
         tile.b = dy + column;
-        tile.c = sums + (group * g->run + row) * m + column;
+        tile.c = to + (group * g->run + row) * m + column;
         g->kernels->turned[(tile.n + vl - 1) / vl][rows - 1](&tile);
     }
 }
@@ -151,14 +164,15 @@ static void run_bands(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct grad_run *r = ctx;
     const struct grad *g = r->g;
-    float *copy = g->copies ? r->copies + worker * g->copy_floats : NULL;
+    base_assert(worker < r->sum_count);
     for (int64_t i = begin; i < end; i++) {
-        const struct band band = band_of(g, i);
-        if (copy != NULL) {
-            copy_rows(r, &band, 0, band.images * rows_read(&g->shape, band.rows), copy);
+        struct band band = band_of(g, i);
+        if (g->copies) {
+            band.copy = r->copies + worker * g->copy_floats;
+            copy_rows(r, &band, 0, band.images * rows_read(&g->shape, band.rows));
         }
-        sum_tiles(r, &band, copy, 0, tile_count(g), r->begun[worker],
-                  r->sums + worker * g->sum_floats);
+        const struct sums sums = {r->sums + worker * g->sum_floats, r->begun[worker]};
+        sum_tiles(r, &band, 0, tile_count(g), &sums);
         r->begun[worker] = true;
     }
 }
@@ -167,16 +181,19 @@ static void copy_shared(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct grad_run *r = ctx;
-    const struct band band = band_of(r->g, r->band);
-    copy_rows(r, &band, begin, end, r->copies);
+    struct band band = band_of(r->g, r->band);
+    band.copy = r->copies;
+    copy_rows(r, &band, begin, end);
 }
 
 static void sum_shared(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct grad_run *r = ctx;
-    const struct band band = band_of(r->g, r->band);
-    sum_tiles(r, &band, r->g->copies ? r->copies : NULL, begin, end, r->band > 0, r->sums);
+    struct band band = band_of(r->g, r->band);
+    band.copy = r->g->copies ? r->copies : NULL;
+    const struct sums sums = {r->sums, r->band > 0};
+    sum_tiles(r, &band, begin, end, &sums);
 }
 
 // Sums [tap][c][m] to dw [m][c][tap], for output channels [begin, end). Some channels at a time,
@@ -210,6 +227,7 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
 {
     const struct grad *g = step->state;
     const uint32_t threads = eng_pool_threads(run->pool);
+    base_assert(threads <= ENG_THREADS_MAX);
     bool begun[ENG_THREADS_MAX] = {false};
     struct grad_run r = {.g = g,
                          .x = run->data[g->x],
@@ -284,6 +302,7 @@ static void plan_bands(struct grad *grad, uint32_t threads)
 static enum base_status set_offsets(const struct eng_prepare *ctx, struct grad *grad)
 {
     const struct eng_conv_shape *s = &grad->shape;
+    base_assert(grad->band_rows > 0 && grad->groups % grad->shape.kernel[1] == 0);
     const int64_t rows = grad->band_images * grad->band_rows, across = grad->groups / s->kernel[1];
     int64_t *offsets = base_arena_alloc(ctx->arena, (size_t)grad->groups * sizeof(int64_t));
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)rows * sizeof(int64_t));

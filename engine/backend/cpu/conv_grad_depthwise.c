@@ -6,6 +6,7 @@
 #include "backend/cpu/conv_ops.h"
 #include "backend/cpu/kernel/kernels.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -29,6 +30,7 @@ static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t k, 
                    int64_t *out_end)
 {
     const int64_t at = k * shape->dilation[dim] - shape->pad[dim], stride = shape->stride[dim];
+    base_assert(stride > 0 && k < shape->kernel[dim]);
     const int64_t begin = at < 0 ? (-at + stride - 1) / stride : 0;
     const int64_t end = shape->in[dim] > at ? (shape->in[dim] - 1 - at) / stride + 1 : 0;
     *out_end = end < shape->out[dim] ? end : shape->out[dim];
@@ -67,6 +69,7 @@ static void sum_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct grad_run *r = ctx;
     const struct grad *g = r->g;
     const int64_t c = g->shape.in_channels, taps = eng_conv_taps(&g->shape);
+    base_assert(end <= g->blocks && g->blocks * g->block >= c);
     for (int64_t b = begin; b < end; b++) {
         const int64_t from = b * g->block, count = c - from < g->block ? c - from : g->block;
         for (int64_t t = 0; t < taps; t++) {

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/gemm/gemm_run.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <string.h>
@@ -51,6 +52,7 @@ struct grad_run {
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
+    base_assert(b > 0);
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
@@ -64,6 +66,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct grad *g = r->g;
     const struct eng_conv_shape *s = &g->shape;
     const int64_t m = s->out_channels, row_floats = g->columns * g->pitch;
+    base_assert(g->copies && end <= s->batch * g->rows);
     for (int64_t i = begin; i < end; i++) {
         const int64_t y = i % g->rows + g->low[0];
         float *to = r->copy + i * row_floats;
@@ -92,6 +95,7 @@ static void pack_channels(void *ctx, int64_t begin, int64_t end, uint32_t worker
     const struct eng_conv_shape *s = &g->shape;
     const int64_t c = s->in_channels / s->groups, m = s->out_channels / s->groups;
     const int64_t taps = eng_conv_taps(s), nr = g->kernels->nr, vl = g->kernels->vl;
+    base_assert(g->phase_count > 0 && end <= s->out_channels);
     for (int64_t i = begin; i < end; i++) {
         for (int64_t column = 0; column < c; column += nr) {
             const int64_t n = c - column < nr ? c - column : nr, width = (n + vl - 1) / vl * vl;
@@ -181,6 +185,7 @@ static void find_reach(const struct eng_conv_shape *shape, uint32_t dim, int64_t
             }
         }
     }
+    base_assert(low <= 0 && high >= shape->out[dim]); // all of dy at least
     *out_low = low;
     *out_count = high - low;
 }
@@ -191,6 +196,7 @@ static enum base_status plan_phase(const struct eng_prepare *ctx, struct grad *g
 {
     const struct eng_conv_shape *s = &grad->shape;
     const int64_t row_floats = grad->columns * grad->pitch, m = s->out_channels / s->groups;
+    base_assert(py < s->stride[1] && px < s->stride[2]);
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)eng_conv_taps(s) * sizeof(int64_t));
     if (segments == NULL) {
         return BASE_ERR_NOMEM;
@@ -225,6 +231,7 @@ static enum base_status plan_phase(const struct eng_prepare *ctx, struct grad *g
     if (phase->taps > 0 && plan->row_limit > 0) {
         eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), 0);
     }
+    base_assert(phase->taps <= eng_conv_taps(s));
     phase->first = (py * s->in[2] + px) * s->in_channels;
     phase->packed = grad->packed_floats;
     phase->group_floats = eng_gemm_packed_floats(grad->kernels, phase->taps * m, plan->n);

@@ -8,6 +8,7 @@
 #include "backend/cpu/gemm/gemm_cost.h"
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/gemm/step_trial.h"
+#include "base/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static enum base_status prepare_algorithm(const struct eng_trial *trial,
                                           const struct eng_candidate *candidate,
                                           struct eng_step *out_step)
 {
+    base_assert(candidate->a < ENG_CONV_ALGORITHM_COUNT);
     struct eng_conv_job job = *(const struct eng_conv_job *)trial->job;
     job.ctx = ctx;
     return eng_conv_prepare_with(&job, (enum eng_conv_algorithm)candidate->a, out_step);
@@ -56,6 +58,7 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
     if (job->ctx->search == NULL || count < 2) {
         return 0;
     }
+    base_assert(count <= ENG_CONV_CANDIDATES_MAX);
     struct eng_candidate list[ENG_CONV_CANDIDATES_MAX];
     enum eng_conv_algorithm fixed = ENG_CONV_DIRECT;
     for (size_t i = 0; i < count; i++) {
@@ -89,6 +92,7 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
         index = 0;
     }
     eng_trial_done(&trial);
+    base_assert(index < count);
     return index;
 }
 
@@ -104,6 +108,7 @@ static enum base_status prepare_cut(const struct eng_trial *trial, const struct 
                                     struct eng_step *out_step)
 {
     const struct cut_job *cut = trial->job;
+    base_assert(candidate->a < ENG_TUNING_COUNT);
     struct eng_conv_job job = *cut->job;
     job.ctx = ctx;
     return eng_conv_prepare_cut(&job, cut->kernels->pair_step > 0 ? ENG_CONV_LOW : ENG_CONV_DIRECT,
@@ -149,6 +154,7 @@ double eng_conv_flops_kernel(void *ctx, uint64_t rounds)
 {
     const struct eng_gemm_kernels *kernels = ctx;
     enum { WIDTH_MAX = 64, A_FLOATS = ENG_GEMM_MR_MAX * TILE_K, B_FLOATS = TILE_K * WIDTH_MAX };
+    base_assert(kernels->nr <= WIDTH_MAX && kernels->mr_max[2] <= ENG_GEMM_MR_MAX);
     float *a = calloc(A_FLOATS + B_FLOATS + ENG_GEMM_MR_MAX * WIDTH_MAX, sizeof *a);
     if (a == NULL) {
         return 0;

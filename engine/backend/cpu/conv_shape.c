@@ -5,6 +5,7 @@
 // again.
 #include "backend/cpu/conv_shape.h"
 
+#include "base/check.h"
 #include "model/graph.h"
 
 static bool is_channels_last(const struct eng_program *program, uint32_t tensor)
@@ -43,6 +44,8 @@ enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct e
         .out_channels = y->dims[1],
         .exact = conv->exact,
     };
+    base_assert(conv->spatial >= 1 && conv->spatial <= 3);
+    base_assert(x->rank == conv->spatial + 2 && y->rank == x->rank);
     if (eng_desc_count(x) == 0 || eng_desc_count(y) == 0 || s.groups < 1) {
         return BASE_ERR_UNSUPPORTED;
     }
@@ -67,6 +70,7 @@ enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct e
 
 double eng_conv_flops(const struct eng_conv_shape *shape)
 {
+    base_assert(shape->groups > 0 && shape->in_channels % shape->groups == 0);
     return 2.0 * (double)(shape->batch * shape->out[0] * shape->out[1] * shape->out[2]) *
            (double)shape->out_channels * (double)(shape->in_channels / shape->groups) *
            (double)eng_conv_taps(shape);

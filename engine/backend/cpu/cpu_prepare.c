@@ -5,6 +5,8 @@
 // ask eng_cpu_takes.
 #include "backend/cpu/cpu_ops.h"
 
+#include "base/check.h"
+
 static const eng_prepare_fn families[ENG_OP_COUNT] = {
 #define FAMILY_ROW(NAME, name) [ENG_OP_##NAME] = eng_cpu_prepare_##name,
     ENG_CPU_MAP(FAMILY_ROW)
@@ -23,6 +25,7 @@ enum base_status eng_cpu_prepare(const struct eng_prepare *ctx, const struct eng
         families[command->op] == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(ctx->kernels->gemm != NULL && ctx->kernels->vec != NULL);
     *out_step = (struct eng_step){.program = program, .command = command};
     return families[command->op](ctx, program, command, out_step);
 }

@@ -5,6 +5,8 @@
 // running asks nothing per element.
 #include "backend/cpu/vec_box.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define TILE_LARGE (16 * ENG_VEC_TILE) // when nothing is copied
@@ -23,6 +25,7 @@ static bool merges(const struct eng_vec_box *box, uint32_t d,
 static void remove_dim(struct eng_vec_box *box, uint32_t d, struct eng_vec_operand *operands,
                        uint32_t count)
 {
+    base_assert(d < box->rank && box->rank > 1);
     box->rank--;
     for (uint32_t k = d; k < box->rank; k++) {
         box->size[k] = box->size[k + 1];
@@ -102,6 +105,7 @@ static void choose_tiles(struct eng_vec_box *box, const struct eng_vec_operand *
     for (uint32_t i = 0; i < count; i++) {
         plain = plain && (is_dense(box, &operands[i]) || is_constant(box, &operands[i], box->rank));
     }
+    base_assert(box->rank > 0 && box->count > 0);
     box->tile = plain ? TILE_LARGE : ENG_VEC_TILE;
     box->inner = box->size[box->rank - 1];
     box->rows = box->count / box->inner;
@@ -117,8 +121,9 @@ static void choose_tiles(struct eng_vec_box *box, const struct eng_vec_operand *
 
 enum base_status eng_vec_box_init(struct eng_vec_box *box, const struct eng_program *program,
                                   const struct eng_command *command,
-                                  struct eng_vec_operand *operands, uint32_t count, bool single)
+                                  struct eng_vec_operand *operands, uint32_t count)
 {
+    base_assert(command->box.rank <= ENG_RANK_MAX && count <= command->input_count);
     *box = (struct eng_vec_box){.rank = command->box.rank, .count = 1};
     for (uint32_t d = 0; d < box->rank; d++) {
         box->size[d] = command->box.size[d];
@@ -128,6 +133,8 @@ enum base_status eng_vec_box_init(struct eng_vec_box *box, const struct eng_prog
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct eng_tensor *tensor = &program->tensors[command->inputs[i]];
+        base_assert(eng_dtype_bytes(tensor->desc.dtype) == 1 ||
+                    eng_dtype_bytes(tensor->desc.dtype) == sizeof(float));
         operands[i] = (struct eng_vec_operand){
             .input = command->inputs[i],
             .bytes = (uint32_t)eng_dtype_bytes(tensor->desc.dtype),
@@ -140,7 +147,7 @@ enum base_status eng_vec_box_init(struct eng_vec_box *box, const struct eng_prog
         box->size[0] = 1;
     }
     collapse(box, operands, count);
-    choose_tiles(box, operands, count, single);
+    choose_tiles(box, operands, count, command->op != ENG_OP_EXPR);
     for (uint32_t i = 0; i < count; i++) {
         operands[i].access = choose(box, &operands[i]);
     }
@@ -149,6 +156,7 @@ enum base_status eng_vec_box_init(struct eng_vec_box *box, const struct eng_prog
 
 void eng_vec_box_tile(const struct eng_vec_box *box, int64_t number, struct eng_vec_tile *out)
 {
+    base_assert(number >= 0 && number < box->tiles);
     int64_t row = number;
     out->column = 0;
     if (box->rows_per_tile != 0) {
@@ -205,15 +213,16 @@ static void copy_floats(const float *from, int64_t stride, float *to, int64_t n)
     }
 }
 
-static void copy_run(const struct eng_vec_operand *operand, const void *base, int64_t at,
-                     int64_t stride, void *slot, int64_t slot_at, int64_t n)
+// n elements, `stride` apart, to where they lie side by side.
+static void copy_run(const struct eng_vec_operand *operand, const void *source, int64_t stride,
+                     void *target, int64_t n)
 {
     if (operand->bytes == sizeof(float)) {
-        copy_floats((const float *)base + at, stride, (float *)slot + slot_at, n);
+        copy_floats(source, stride, target, n);
         return;
     }
-    const uint8_t *from = (const uint8_t *)base + at;
-    uint8_t *to = (uint8_t *)slot + slot_at;
+    const uint8_t *from = source;
+    uint8_t *to = target;
     for (int64_t i = 0; i < n; i++) {
         to[i] = from[i * stride];
     }
@@ -237,13 +246,15 @@ static void gather_rows(const struct eng_vec_operand *operand, const struct eng_
     int64_t index[ENG_RANK_MAX];
     memcpy(index, tile->index, sizeof index);
     int64_t at = row_offset(operand, box, index);
-    int64_t stride = operand->stride[last];
+    int64_t stride = operand->stride[last], bytes = operand->bytes;
+    const uint8_t *from = base;
+    uint8_t *to = slot;
     if (box->rows_per_tile == 0) {
-        copy_run(operand, base, at + tile->column * stride, stride, slot, 0, tile->count);
+        copy_run(operand, from + (at + tile->column * stride) * bytes, stride, to, tile->count);
         return;
     }
     for (int64_t r = 0; r < tile->row_count; r++) {
-        copy_run(operand, base, at, stride, slot, r * box->inner, box->inner);
+        copy_run(operand, from + at * bytes, stride, to + r * box->inner * bytes, box->inner);
         for (uint32_t d = last; d-- > 0;) {
             at += operand->stride[d];
             if (++index[d] < box->size[d]) {
@@ -281,8 +292,11 @@ const void *eng_vec_operand_at(const struct eng_vec_operand *operand, const stru
 void eng_vec_operand_rows(const struct eng_vec_operand *operand, const struct eng_vec_box *box,
                           const void *base, void *slot)
 {
+    base_assert(operand->access == ENG_VEC_ROW && box->rows_per_tile > 0);
+    const int64_t stride = operand->stride[box->rank - 1], bytes = operand->bytes;
+    const uint8_t *from = (const uint8_t *)base + operand->offset * bytes;
+    uint8_t *to = slot;
     for (int64_t r = 0; r < box->rows_per_tile; r++) {
-        copy_run(operand, base, operand->offset, operand->stride[box->rank - 1], slot,
-                 r * box->inner, box->inner);
+        copy_run(operand, from, stride, to + r * box->inner * bytes, box->inner);
     }
 }

@@ -44,13 +44,12 @@ struct eng_vec_tile {
 };
 
 // Collapses the command's box as far as `count` operands allow, fills the operands from its inputs
-// and views, and chooses tiles: of up to `tile` elements, more when nothing is copied and `single`
-// says that nothing else needs buffers. UNSUPPORTED: empty, or too large.
+// and views, and chooses tiles: of up to `tile` elements, more when nothing is copied and nothing
+// else needs buffers, as the results within an EXPR do. UNSUPPORTED: empty, or too large.
 BASE_NODISCARD enum base_status eng_vec_box_init(struct eng_vec_box *box,
                                                  const struct eng_program *program,
                                                  const struct eng_command *command,
-                                                 struct eng_vec_operand *operands, uint32_t count,
-                                                 bool single);
+                                                 struct eng_vec_operand *operands, uint32_t count);
 void eng_vec_box_tile(const struct eng_vec_box *box, int64_t number, struct eng_vec_tile *out);
 // Whether the operand is one value per tile.
 bool eng_vec_operand_is_value(const struct eng_vec_operand *operand);

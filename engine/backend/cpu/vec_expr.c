@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_box.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -42,6 +43,7 @@ struct expr_run {
 static float *slot_at(const struct expr_state *expr_state, const struct eng_run *run,
                       uint32_t worker, uint32_t slot)
 {
+    base_assert(slot < expr_state->slot_count);
     return (float *)run->scratch + ((size_t)worker * expr_state->slot_count + slot) * ENG_VEC_TILE;
 }
 
@@ -122,6 +124,7 @@ static enum base_status run_expr(const struct eng_step *step, const struct eng_r
 
 static bool is_one(const struct expr_state *expr_state, uint32_t reg)
 {
+    base_assert(reg < expr_state->load_count + expr_state->op_count + 1); // made before
     return reg < expr_state->load_count ? eng_vec_operand_is_value(&expr_state->loads[reg])
                                         : expr_state->ops[reg - expr_state->load_count].one;
 }
@@ -197,6 +200,8 @@ static enum base_status finish(const struct eng_prepare *ctx, const struct eng_c
                                struct eng_step *out_step)
 {
     assign_slots(expr_state);
+    base_assert(cost > 0 && expr_state->op_count > 0);
+    base_assert(expr_state->slot_count <= REGISTERS_MAX);
     int64_t tile = expr_state->box.rows_per_tile != 0
                        ? expr_state->box.rows_per_tile * expr_state->box.inner
                        : expr_state->box.tile;
@@ -217,11 +222,12 @@ static enum base_status begin(const struct eng_prepare *ctx, const struct eng_pr
     if (s == NULL) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(loads <= ENG_EXPR_LOADS_MAX && loads <= command->input_count);
     s->kernels = ctx->kernels->vec;
     s->load_count = loads;
     s->out_bytes = (uint32_t)eng_dtype_bytes(program->tensors[command->outputs[0]].desc.dtype);
     *out = s;
-    return eng_vec_box_init(&s->box, program, command, s->loads, loads, command->op != ENG_OP_EXPR);
+    return eng_vec_box_init(&s->box, program, command, s->loads, loads);
 }
 
 static bool is_type(const struct eng_program *program, uint32_t tensor, enum eng_dtype dtype)

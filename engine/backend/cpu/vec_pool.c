@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #define DIMS ENG_SPATIAL_MAX
 
@@ -24,6 +25,7 @@ struct pool_run {
 void eng_pool_row_window(const struct eng_pool_shape *pool_shape, int64_t row, int64_t *out_offset,
                          struct eng_vec_window *out_window)
 {
+    base_assert(row >= 0 && row < pool_shape->batch * pool_shape->out[0] * pool_shape->out[1]);
     const struct eng_pool_span *lines = &pool_shape->spans[1][row % pool_shape->out[1]];
     const struct eng_pool_span *planes =
         &pool_shape->spans[0][row / pool_shape->out[1] % pool_shape->out[0]];
@@ -43,6 +45,7 @@ void eng_pool_row_window(const struct eng_pool_shape *pool_shape, int64_t row, i
 void eng_pool_column_window(const struct eng_pool_shape *pool_shape, int64_t row, int64_t column,
                             struct eng_vec_window *window)
 {
+    base_assert(column >= 0 && column < pool_shape->out[2]);
     const struct eng_pool_span *lines = &pool_shape->spans[1][row % pool_shape->out[1]];
     const struct eng_pool_span *planes =
         &pool_shape->spans[0][row / pool_shape->out[1] % pool_shape->out[0]];
@@ -90,6 +93,7 @@ static struct eng_pool_span *make_spans(struct base_arena *arena, const struct e
     if (spans == NULL) {
         return NULL;
     }
+    base_assert(d < pool->spatial || in == 1);
     int64_t dilation = pool->dilation[d] > 0 ? pool->dilation[d] : 1;
     for (int64_t i = 0; i < out; i++) {
         int64_t start = i * pool->stride[d] - pool->pad_begin[d];

@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/kernel/vec_kernels.h"
 #include "backend/cpu/vec_pool.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -23,13 +24,20 @@ struct pool_grad_run {
     float *dx;
 };
 
-// Clears channels [from, from + count) of the lines of an image up to `end`, from where it stopped.
-static void clear_lines(const struct eng_pool_shape *pool_shape, float *image, int64_t from,
-                        int64_t count, int64_t end, int64_t *done)
+// What a thread takes of an image.
+struct block {
+    float *dx;           // the image's
+    int64_t from, count; // channels
+    int64_t cleared;     // lines so far
+};
+
+// Clears the block's channels of the lines of its image up to `end`, from where it stopped.
+static void clear_lines(const struct eng_pool_shape *pool_shape, struct block *block, int64_t end)
 {
-    const int64_t pixels = pool_shape->in[2];
-    for (; *done < end; ++*done) {
-        float *line = image + *done * pixels * pool_shape->channels;
+    const int64_t pixels = pool_shape->in[2], from = block->from, count = block->count;
+    base_assert(end <= pool_shape->in[0] * pool_shape->in[1]);
+    for (; block->cleared < end; block->cleared++) {
+        float *line = block->dx + block->cleared * pixels * pool_shape->channels;
         if (count == pool_shape->channels) {
             memset(line, 0, (size_t)(pixels * count) * sizeof(float));
             continue;
@@ -58,12 +66,14 @@ static void pass_block(const struct pool_grad_run *pool_grad_run, int64_t image,
 {
     const struct eng_pool_shape *s = &pool_grad_run->state->shape;
     const int64_t rows = s->out[0] * s->out[1], lines = s->in[0] * s->in[1];
-    float *dx = pool_grad_run->dx + image * lines * s->in[2] * s->channels;
-    int64_t done = 0;
+    struct block block = {.dx = pool_grad_run->dx + image * lines * s->in[2] * s->channels,
+                          .from = from,
+                          .count = count};
+    base_assert(count > 0 && from + count <= s->channels);
     for (int64_t row = image * rows; row < (image + 1) * rows; row++) {
         struct eng_vec_window window;
         int64_t offset;
-        clear_lines(s, dx, from, count, lines_read(s, row), &done);
+        clear_lines(s, &block, lines_read(s, row));
         eng_pool_row_window(s, row, &offset, &window);
         for (int64_t i = 0; i < s->out[2]; i++) {
             const int64_t at = offset + s->spans[2][i].first * s->channels + from;
@@ -74,7 +84,7 @@ static void pass_block(const struct pool_grad_run *pool_grad_run, int64_t image,
                 pool_grad_run->dx + at, count);
         }
     }
-    clear_lines(s, dx, from, count, lines, &done);
+    clear_lines(s, &block, lines);
 }
 
 static void pass_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)

@@ -4,6 +4,7 @@
 // does not depend on how many there are.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #include <math.h>
 
@@ -54,6 +55,7 @@ static void reduce_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct reduce_run *r = ctx;
     const struct reduce_state *s = r->state;
     float *y = r->y;
+    base_assert(s->inner == 1 && end <= s->outer);
     for (int64_t o = begin; o < end; o++) {
         y[o] = s->row(r->x + o * s->n, s->n);
     }
@@ -81,6 +83,7 @@ static void arg_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct reduce_run *r = ctx;
     const struct reduce_state *s = r->state;
     int64_t *y = r->y;
+    base_assert(s->inner == 1 && end <= s->outer);
     for (int64_t o = begin; o < end; o++) {
         y[o] = s->arg_row(r->x + o * s->n, s->n, s->is_max, s->last);
     }
@@ -127,6 +130,7 @@ static enum base_status run_over(const struct eng_step *step, const struct eng_r
                                  eng_pool_fn rows, eng_pool_fn strips)
 {
     const struct reduce_state *s = step->state;
+    base_assert(s->n > 0 && s->inner > 0 && s->strips * COLUMNS >= s->inner);
     struct reduce_run r = {s, run->data[step->command->inputs[0]],
                            run->data[step->command->outputs[0]]};
     if (s->inner == 1) {
@@ -150,6 +154,7 @@ static enum base_status run_arg_reduce(const struct eng_step *step, const struct
 static struct reduce_state *new_state(const struct eng_prepare *ctx, int64_t outer, int64_t n,
                                       int64_t inner)
 {
+    base_assert(outer > 0 && n > 0 && inner > 0);
     struct reduce_state *s = base_arena_zalloc(ctx->arena, sizeof *s);
     if (s != NULL) {
         s->outer = outer;

@@ -5,6 +5,7 @@
 // worth.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -72,6 +73,7 @@ static enum base_status run_softmax(const struct eng_step *step, const struct en
 static struct rows_state *new_state(const struct eng_prepare *ctx, int64_t outer, int64_t n,
                                     int64_t inner, int64_t cost)
 {
+    base_assert(outer > 0 && n > 0 && inner > 0 && cost > 0);
     struct rows_state *s = base_arena_zalloc(ctx->arena, sizeof *s);
     if (s != NULL) {
         s->kernels = ctx->kernels->vec;
@@ -115,6 +117,7 @@ static void apply_segments(const struct rows_run *rows_run, int64_t group, float
 {
     const struct rows_state *s = rows_run->state;
     int64_t inner = s->norm.scale_inner;
+    base_assert(inner > 0 && s->norm.scale_count > 0 && group < s->outer);
     int64_t base = group * s->n;
     for (int64_t at = 0; at < s->n; at += inner) {
         int64_t count = s->n - at < inner ? s->n - at : inner;
@@ -169,6 +172,7 @@ static enum base_status run_norm(const struct eng_step *step, const struct eng_r
                          .inverse = eng_run_data(run, s->inverse)};
     r.scale = r.scale == NULL ? s->ones : r.scale;
     r.bias = r.bias == NULL ? s->ones + s->n : r.bias;
+    base_assert(r.scale != NULL && s->norm.scale_count > 0);
     eng_pool_for(run->pool, s->outer, s->grain, norm_groups, &r);
     return BASE_OK;
 }

@@ -5,6 +5,7 @@
 // smallest one, as the processor's own instruction has it.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -65,6 +66,7 @@ static void run_range(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct unary_run *r = ctx;
     const struct unary_state *s = r->state;
     int64_t first = begin * UNIT;
+    base_assert(begin < end && first < s->count);
     int64_t n = (end * UNIT < s->count ? end * UNIT : s->count) - first;
     const uint8_t *x = r->x + first * s->from_bytes;
     uint8_t *y = r->y + first * s->to_bytes;
@@ -84,10 +86,12 @@ static enum base_status run_unary(const struct eng_step *step, const struct eng_
     return BASE_OK;
 }
 
+// `state`: what is done to an element, and the grain for it.
 static enum base_status finish(const struct eng_prepare *ctx, const struct eng_program *program,
                                const struct eng_command *command, const struct unary_state *state,
-                               int64_t cost, struct eng_step *out_step)
+                               struct eng_step *out_step)
 {
+    base_assert((state->fn != NULL) != (state->cast != NULL));
     const struct eng_desc *from = &program->tensors[command->inputs[0]].desc;
     const struct eng_desc *to = &program->tensors[command->outputs[0]].desc;
     struct unary_state *s = base_arena_copy(ctx->arena, state, sizeof *state);
@@ -97,7 +101,6 @@ static enum base_status finish(const struct eng_prepare *ctx, const struct eng_p
     s->count = eng_desc_count(from);
     s->from_bytes = (int64_t)eng_dtype_bytes(from->dtype);
     s->to_bytes = (int64_t)eng_dtype_bytes(to->dtype);
-    s->grain = ENG_CPU_GRAIN / (UNIT * cost);
     out_step->run = run_unary;
     out_step->state = s;
     out_step->kernel = ctx->kernels->vec->names[command->op];
@@ -114,15 +117,27 @@ enum base_status eng_cpu_prepare_unary(const struct eng_prepare *ctx,
         (unsigned)u->fn >= ENG_UNARY_COUNT) {
         return BASE_ERR_UNSUPPORTED;
     }
-    struct unary_state s = {
-        .fn = ctx->kernels->vec->unary[u->fn], .alpha = u->alpha, .beta = u->beta};
+    struct unary_state s = {.fn = ctx->kernels->vec->unary[u->fn],
+                            .alpha = u->alpha,
+                            .beta = u->beta,
+                            .grain = ENG_CPU_GRAIN / (UNIT * eng_cpu_unary_cost(u->fn))};
     if (s.fn == NULL) {
         s.fn = eng_vec_libm_unary[u->fn];
     }
     if (s.fn == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
-    return finish(ctx, program, command, &s, eng_cpu_unary_cost(u->fn), out_step);
+    return finish(ctx, program, command, &s, out_step);
+}
+
+// What does not fit, and NaN, becomes the smallest number, as the processor's instruction does it.
+static inline int32_t float_to_i32(float x)
+{
+    return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : INT32_MIN;
+}
+static inline int64_t float_to_i64(float x)
+{
+    return x >= -9223372036854775808.0f && x < 9223372036854775808.0f ? (int64_t)x : INT64_MIN;
 }
 
 // Sixteen at a time, so that the compiler turns the inner loop into vectors.
@@ -155,45 +170,27 @@ CAST(i64_to_i32, int64_t, int32_t, TO_I32)
 CAST(i32_to_i64, int32_t, int64_t, TO_I64)
 CAST(u8_to_i32, uint8_t, int32_t, TO_I32)
 CAST(u8_to_i64, uint8_t, int64_t, TO_I64)
-
-// What does not fit, and NaN, becomes the smallest number, as the processor's instruction does it.
-static inline int32_t float_to_i32(float x)
-{
-    return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : INT32_MIN;
-}
-static inline int64_t float_to_i64(float x)
-{
-    return x >= -9223372036854775808.0f && x < 9223372036854775808.0f ? (int64_t)x : INT64_MIN;
-}
 CAST(f32_to_i32, float, int32_t, float_to_i32)
 CAST(f32_to_i64, float, int64_t, float_to_i64)
 
-static eng_vec_cast_fn find_cast(const struct eng_vec_kernels *kernels, enum eng_dtype from,
-                                 enum eng_dtype to)
+struct cast_row {
+    enum eng_dtype from, to;
+    eng_vec_cast_fn fn;
+};
+static const struct cast_row plain_casts[] = {
+    {ENG_I32, ENG_F32, i32_to_f32},   {ENG_I64, ENG_F32, i64_to_f32},
+    {ENG_U8, ENG_F32, u8_to_f32},     {ENG_BOOL, ENG_F32, u8_to_f32},
+    {ENG_F32, ENG_BOOL, f32_to_bool}, {ENG_I32, ENG_BOOL, i32_to_bool},
+    {ENG_I64, ENG_BOOL, i64_to_bool}, {ENG_I64, ENG_I32, i64_to_i32},
+    {ENG_I32, ENG_I64, i32_to_i64},   {ENG_BOOL, ENG_I32, u8_to_i32},
+    {ENG_BOOL, ENG_I64, u8_to_i64},   {ENG_F32, ENG_I32, f32_to_i32},
+    {ENG_F32, ENG_I64, f32_to_i64},
+};
+
+static eng_vec_cast_fn find_row(const struct cast_row *rows, size_t count, enum eng_dtype from,
+                                enum eng_dtype to)
 {
-    const struct {
-        enum eng_dtype from, to;
-        eng_vec_cast_fn fn;
-    } rows[] = {
-        {ENG_F16, ENG_F32, kernels->f16_to_f32},
-        {ENG_F32, ENG_F16, kernels->f32_to_f16},
-        {ENG_BF16, ENG_F32, kernels->bf16_to_f32},
-        {ENG_F32, ENG_BF16, kernels->f32_to_bf16},
-        {ENG_I32, ENG_F32, i32_to_f32},
-        {ENG_I64, ENG_F32, i64_to_f32},
-        {ENG_U8, ENG_F32, u8_to_f32},
-        {ENG_BOOL, ENG_F32, u8_to_f32},
-        {ENG_F32, ENG_BOOL, f32_to_bool},
-        {ENG_I32, ENG_BOOL, i32_to_bool},
-        {ENG_I64, ENG_BOOL, i64_to_bool},
-        {ENG_I64, ENG_I32, i64_to_i32},
-        {ENG_I32, ENG_I64, i32_to_i64},
-        {ENG_BOOL, ENG_I32, u8_to_i32},
-        {ENG_BOOL, ENG_I64, u8_to_i64},
-        {ENG_F32, ENG_I32, f32_to_i32},
-        {ENG_F32, ENG_I64, f32_to_i64},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (rows[i].from == from && rows[i].to == to) {
             return rows[i].fn;
         }
@@ -201,15 +198,28 @@ static eng_vec_cast_fn find_cast(const struct eng_vec_kernels *kernels, enum eng
     return NULL;
 }
 
+// NULL: left to the reference backend.
+static eng_vec_cast_fn find_cast(const struct eng_vec_kernels *kernels, enum eng_dtype from,
+                                 enum eng_dtype to)
+{
+    const struct cast_row halves[] = {{ENG_F16, ENG_F32, kernels->f16_to_f32},
+                                      {ENG_F32, ENG_F16, kernels->f32_to_f16},
+                                      {ENG_BF16, ENG_F32, kernels->bf16_to_f32},
+                                      {ENG_F32, ENG_BF16, kernels->f32_to_bf16}};
+    const eng_vec_cast_fn fn = find_row(halves, sizeof halves / sizeof halves[0], from, to);
+    return fn != NULL ? fn
+                      : find_row(plain_casts, sizeof plain_casts / sizeof plain_casts[0], from, to);
+}
+
 enum base_status eng_cpu_prepare_cast(const struct eng_prepare *ctx,
                                       const struct eng_program *program,
                                       const struct eng_command *command, struct eng_step *out_step)
 {
-    struct unary_state s = {0};
+    struct unary_state s = {.grain = ENG_CPU_GRAIN / UNIT};
     s.cast = find_cast(ctx->kernels->vec, program->tensors[command->inputs[0]].desc.dtype,
                        program->tensors[command->outputs[0]].desc.dtype);
     if (s.cast == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
-    return finish(ctx, program, command, &s, 1, out_step);
+    return finish(ctx, program, command, &s, out_step);
 }

@@ -126,17 +126,18 @@ static inline void eng_ref_store(enum eng_dtype dtype, void *data, int64_t index
         eng_ref_store_slow(dtype, data, index, value);
     }
 }
-// Copies `count` elements of `bytes` each between strided places.
-void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stride, int64_t count,
-                  size_t bytes);
 
 // --- results ----------------------------------------------------------------------------------
 
-// value + bias[channel] + residual[index], then the activation. `index` counts the output's
-// physical elements.
+// Which element of the output a result is.
+struct eng_ref_place {
+    int64_t channel; // what its bias is numbered by
+    int64_t index;   // among the output's elements as they lie
+};
+// value + bias[channel] + residual[index], then the activation.
 double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
-                        const struct eng_epilogue *epilogue, double value, int64_t channel,
-                        int64_t index);
+                        const struct eng_epilogue *epilogue, double value,
+                        struct eng_ref_place place);
 
 // --- boxes ------------------------------------------------------------------------------------
 

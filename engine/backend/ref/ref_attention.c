@@ -4,6 +4,8 @@
 // pass alone (program/fuse_attention.c); what runs it fast is cpu/vec_attention.c.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 struct attention {
     const struct eng_command *command;
     const float *q, *k, *v, *mask;
@@ -45,6 +47,7 @@ static enum base_status run_attention(const struct eng_step *step, const struct 
 {
     const struct eng_command *command = step->command;
     const int64_t *size = command->box.size;
+    base_assert(command->box.rank == 6 && (run->scratch != NULL || size[3] == 0));
     struct attention a = {.command = command,
                           .q = eng_ref_in(step, run, 0),
                           .k = eng_ref_in(step, run, 1),

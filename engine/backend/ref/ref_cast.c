@@ -4,6 +4,7 @@
 // numbers as strtod reads them. Texts made here live in the plan's arena, until the next run.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
 #include "base/text/real.h"
 
 #include <stdio.h>
@@ -98,6 +99,7 @@ static void cast_to_string(const struct eng_step *step, const struct eng_run *ru
     for (int64_t i = 0; i < count; i++) {
         char *text = texts + i * NUMBER_TEXT_MAX;
         int length = number_text(eng_ref_in_type(step, 0), eng_ref_in(step, run, 0), i, text);
+        base_assert(length > 0 && length < NUMBER_TEXT_MAX);
         y[i] = (struct eng_string){text, (uint64_t)length};
     }
 }
@@ -109,6 +111,7 @@ static void cast_to_string(const struct eng_step *step, const struct eng_run *ru
 static bool text_number(const struct eng_string *string, enum eng_dtype to, void *y, int64_t i)
 {
     char text[NUMBER_INPUT_MAX + 1];
+    base_assert(to != ENG_STRING);
     if (string->size == 0 || string->size > NUMBER_INPUT_MAX) {
         return false;
     }
@@ -154,8 +157,10 @@ static enum base_status run_cast(const struct eng_step *step, const struct eng_r
     enum eng_dtype from = eng_ref_in_type(step, 0), to = eng_ref_out_type(step, 0);
     int64_t count = eng_desc_count(&eng_ref_out_tensor(step, 0)->desc);
     if (from == to) {
-        eng_ref_move(eng_ref_out(step, run, 0), 1, eng_ref_in(step, run, 0), 1, count,
-                     eng_dtype_bytes(from));
+        if (count > 0) {
+            memcpy(eng_ref_out(step, run, 0), eng_ref_in(step, run, 0),
+                   (size_t)count * eng_dtype_bytes(from));
+        }
     } else if (from == ENG_STRING) {
         return cast_from_string(step, run, count);
     } else if (to == ENG_STRING) {

@@ -5,6 +5,7 @@
 #include "backend/ref/ref.h"
 
 #include "base/carve.h"
+#include "base/check.h"
 
 #define ALIGN_BYTES 64u
 
@@ -20,6 +21,7 @@ static enum base_status run_chain(const struct eng_step *step, const struct eng_
 {
     const struct chain *c = step->state;
     uint8_t *scratch = run->scratch;
+    base_assert(c->count > 0 && c->count <= ENG_CHAIN_MAX);
     memcpy(c->data, run->data, step->program->tensor_count * sizeof(*c->data));
     for (uint32_t i = 0; i + 1 < c->count; i++) {
         c->data[c->steps[i].command->outputs[0]] = scratch + c->between[i];
@@ -41,6 +43,7 @@ static enum base_status setup_chain(const struct eng_prepare *ctx, struct eng_st
     if (c == NULL || data == NULL) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(chain->count > 0 && chain->count <= ENG_CHAIN_MAX);
     c->data = data;
     c->count = chain->count;
     size_t most = 0;
@@ -52,6 +55,7 @@ static enum base_status setup_chain(const struct eng_prepare *ctx, struct eng_st
             const struct eng_tensor *y = eng_ref_tensor(step, chain->convs[i].outputs[0]);
             const size_t bytes = eng_desc_bytes(&y->desc);
             c->convs_at += base_aligned(bytes, ALIGN_BYTES);
+            base_assert(c->convs_at % ALIGN_BYTES == 0);
         }
     }
     step->scratch_bytes = c->convs_at + most;

@@ -5,6 +5,8 @@
 // (cpu/conv_prepare.c) leave: other layouts, types and paddings.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 // A convolution joins a large tensor (x of CONV) and a small one (its output): large position =
 // small position * stride + kernel position * dilation - pad_begin. w is [small channels, large
 // channels / groups, kernel...] for all five commands:
@@ -37,6 +39,7 @@ static struct side side_of(const struct eng_tensor *tensor, void *data, int64_t 
 {
     int64_t strides[ENG_RANK_MAX] = {0};
     eng_layout_strides(&tensor->desc, tensor->layout, strides);
+    base_assert(groups > 0 && tensor->desc.rank >= 3 && tensor->desc.rank <= ENG_SPATIAL_MAX + 2);
     struct side side = {.dtype = tensor->desc.dtype,
                         .data = data,
                         .channels = tensor->desc.dims[1] / groups,
@@ -52,6 +55,7 @@ static struct side side_of(const struct eng_tensor *tensor, void *data, int64_t 
 // Splits a flat position into coordinates of the first `rank` dims, last one fastest.
 static void unflatten(int64_t flat, const int64_t *dims, uint32_t rank, int64_t *out)
 {
+    base_assert(flat >= 0 && rank <= ENG_SPATIAL_MAX);
     for (uint32_t d = rank; d-- > 0;) {
         out[d] = flat % dims[d];
         flat /= dims[d];
@@ -144,14 +148,15 @@ static void store_sums(const struct conv *conv, const struct side *result, int64
                        int64_t first_channel, const double *sums)
 {
     const struct eng_epilogue *epilogue = &conv->shape->epilogue;
+    base_assert(to >= 0 && first_channel % result->channels == 0);
     bool has_epilogue =
         conv->step->command->op == ENG_OP_CONV || conv->step->command->op == ENG_OP_CONV_TRANSPOSE;
     for (int64_t r = 0; r < result->channels; r++) {
         int64_t index = to + r * result->channel_stride;
         double value = sums[r];
         if (has_epilogue) {
-            value =
-                eng_ref_epilogue(conv->step, conv->run, epilogue, value, first_channel + r, index);
+            struct eng_ref_place place = {.channel = first_channel + r, .index = index};
+            value = eng_ref_epilogue(conv->step, conv->run, epilogue, value, place);
         }
         eng_ref_store(result->dtype, result->data, index, value);
     }
@@ -162,6 +167,7 @@ static void convolve_group(const struct conv *conv, int64_t group, bool small_re
     const struct side *result = small_result ? &conv->small : &conv->large;
     const struct side *source = small_result ? &conv->large : &conv->small;
     uint32_t rank = conv->shape->spatial;
+    base_assert(group >= 0 && group < conv->shape->groups);
     int64_t matrix = result->channels * source->channels;
     double *weights = conv->run->scratch, *sums = weights + conv->taps * matrix;
     int64_t count = positions(result, rank);
@@ -208,6 +214,7 @@ static void add_outer(const struct conv *conv, int64_t large_at, int64_t small_a
 static void weight_gradient(const struct conv *conv, int64_t group, int64_t tap)
 {
     uint32_t rank = conv->shape->spatial;
+    base_assert(group < conv->shape->groups && tap < conv->taps);
     double *sums = conv->run->scratch;
     int64_t matrix = conv->small.channels * conv->large.channels,
             count = positions(&conv->small, rank);

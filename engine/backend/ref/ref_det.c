@@ -4,6 +4,8 @@
 // not square are refused when the step is prepared.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 // Destroys the matrix.
 static double determinant(double *a, int64_t n)
 {
@@ -35,6 +37,7 @@ static double determinant(double *a, int64_t n)
 static enum base_status run_det(const struct eng_step *step, const struct eng_run *run)
 {
     const struct eng_desc *desc = &eng_ref_in_tensor(step, 0)->desc;
+    base_assert(desc->rank >= 2);
     int64_t n = desc->dims[desc->rank - 1];
     int64_t batch = eng_desc_count(&eng_ref_out_tensor(step, 0)->desc);
     double *matrix = run->scratch;

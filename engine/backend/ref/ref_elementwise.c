@@ -5,6 +5,8 @@
 // undefined. Broadcasting is a stride of 0 in the views.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 // --- unary ------------------------------------------------------------------------------------
 
 static int64_t negated(int64_t x)
@@ -231,6 +233,7 @@ static enum base_status run_binary(const struct eng_step *step, const struct eng
         .to = eng_ref_out_type(step, 0),
         .fn = step->command->u.binary.fn,
     };
+    base_assert(eng_ref_in_type(step, 1) == ctx.from);
     eng_ref_row_fn row = ctx.from == ENG_STRING                 ? row_string
                          : eng_ref_is(ctx.from, ENG_REF_FLOATS) ? row_float
                                                                 : row_int;
@@ -258,8 +261,8 @@ static void row_select(void *ctx, int64_t out, const int64_t *at, const int64_t 
     for (int64_t i = 0; i < count; i++) {
         unsigned chosen = cond[at[0] + i * step[0]] != 0 ? 1 : 2;
         int64_t from = at[chosen] + i * step[chosen];
-        eng_ref_move((uint8_t *)c->out + (size_t)(out + i) * c->bytes, 1,
-                     (const uint8_t *)c->in[chosen] + (size_t)from * c->bytes, 1, 1, c->bytes);
+        memcpy((uint8_t *)c->out + (size_t)(out + i) * c->bytes,
+               (const uint8_t *)c->in[chosen] + (size_t)from * c->bytes, c->bytes);
     }
 }
 

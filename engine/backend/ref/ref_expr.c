@@ -5,6 +5,8 @@
 // and ENG_EXPR_OPS_MAX.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 struct expr_ctx {
     const struct eng_expr *expr;
     const void *in[ENG_EXPR_LOADS_MAX];
@@ -30,6 +32,7 @@ static void row_expr(void *ctx, int64_t out, const int64_t *at, const int64_t *s
 {
     const struct expr_ctx *c = ctx;
     uint32_t loads = c->expr->load_count, ops = c->expr->op_count;
+    base_assert(loads <= ENG_EXPR_LOADS_MAX && ops <= ENG_EXPR_OPS_MAX && loads + ops > 0);
     for (int64_t i = 0; i < count; i++) {
         double registers[ENG_EXPR_LOADS_MAX + ENG_EXPR_OPS_MAX] = {0};
         for (uint32_t v = 0; v < loads; v++) {
@@ -49,6 +52,7 @@ static enum base_status run_expr(const struct eng_step *step, const struct eng_r
     struct expr_ctx ctx = {.expr = step->command->u.expr,
                            .out = eng_ref_out(step, run, 0),
                            .to = eng_ref_out_type(step, 0)};
+    base_assert(ctx.expr->load_count <= step->command->input_count);
     for (uint32_t v = 0; v < ctx.expr->load_count; v++) {
         ctx.in[v] = eng_ref_in(step, run, v);
         ctx.types[v] = eng_ref_in_type(step, v);

@@ -4,6 +4,8 @@
 // over it. Integers: one element at a time, in 64 bits that wrap.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 #define PANEL 64
 
 struct product {
@@ -20,6 +22,7 @@ struct product {
 
 static void load_panel(const struct product *product, int64_t first, int64_t width)
 {
+    base_assert(product->panel != NULL || product->k == 0);
     for (int64_t k = 0; k < product->k; k++) {
         int64_t row = product->b_first + k * product->b_k + first * product->b_n;
         for (int64_t j = 0; j < PANEL; j++) {
@@ -32,6 +35,7 @@ static void load_panel(const struct product *product, int64_t first, int64_t wid
 static void multiply_panel(const struct product *product, int64_t first, int64_t width)
 {
     const struct eng_matmul *matmul = &product->step->command->u.matmul;
+    base_assert(width > 0 && width <= PANEL && first + width <= product->n);
     for (int64_t m = 0; m < product->m; m++) {
         double sums[PANEL] = {0};
         for (int64_t k = 0; k < product->k; k++) {
@@ -45,9 +49,10 @@ static void multiply_panel(const struct product *product, int64_t first, int64_t
         for (int64_t j = 0; j < width; j++) {
             int64_t index = product->c_first + m * product->n + first + j;
             double value = (double)matmul->alpha * sums[j];
-            eng_ref_store(product->to, product->c, index,
-                          eng_ref_epilogue(product->step, product->run, &matmul->epilogue, value,
-                                           first + j, index));
+            struct eng_ref_place place = {.channel = first + j, .index = index};
+            eng_ref_store(
+                product->to, product->c, index,
+                eng_ref_epilogue(product->step, product->run, &matmul->epilogue, value, place));
         }
     }
 }
@@ -96,6 +101,7 @@ static enum base_status run_matmul(const struct eng_step *step, const struct eng
 {
     const struct eng_command *command = step->command;
     uint32_t batch_rank = command->u.matmul.batch_rank;
+    base_assert(command->box.rank == batch_rank + 3);
     const int64_t *size = command->box.size, *sa = command->views[0].stride,
                   *sb = command->views[1].stride;
     struct product p = {.step = step,

@@ -5,6 +5,8 @@
 // gradients read.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 struct moments {
     double mean, inverse; // 1 / sqrt(variance + epsilon)
 };
@@ -14,6 +16,7 @@ static struct moments moments_of(const struct eng_norm *norm, enum eng_dtype dty
 {
     double sum = 0, squares = 0;
     struct moments m = {0, 0};
+    base_assert(first >= 0 && norm->n >= 0);
     for (int64_t i = 0; i < norm->n && !norm->rms; i++) {
         sum += eng_ref_load(dtype, x, first + i);
     }
@@ -34,6 +37,7 @@ static enum base_status run_norm(const struct eng_step *step, const struct eng_r
                *bias = eng_ref_in(step, run, 2);
     void *y = eng_ref_out(step, run, 0), *mean = eng_ref_out(step, run, 1),
          *inverse = eng_ref_out(step, run, 2);
+    base_assert((scale == NULL && bias == NULL) || norm->scale_count > 0);
     int64_t scale_inner = norm->scale_inner > 0 ? norm->scale_inner : 1; // may be 0 without scale
     for (int64_t g = 0; g < norm->groups; g++) {
         struct moments m = moments_of(norm, dtype, x, g * norm->n);

@@ -4,6 +4,8 @@
 // that channels share that work. Indices of maxima count as ONNX counts them, whatever the layout.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 // Where one element of a window lies from the window's first.
 struct tap {
     int64_t at[ENG_SPATIAL_MAX];
@@ -12,6 +14,8 @@ struct tap {
 
 struct pool {
     const struct eng_pool *shape;
+    enum eng_dtype dtype;
+    const void *x;
     struct tap *table;             // [taps], in scratch
     int64_t *inside;               // [taps], in scratch: taps of the current window that lie inside
     int64_t inside_count, counted; // of the current window; counted: with padding
@@ -19,6 +23,13 @@ struct pool {
     int64_t in_dims[ENG_SPATIAL_MAX], out_dims[ENG_SPATIAL_MAX];
     int64_t in_stride[ENG_RANK_MAX], out_stride[ENG_RANK_MAX];
     int64_t batch, channels, taps, out_count;
+};
+
+// What a pool writes.
+struct results {
+    void *y;
+    int64_t *indices; // of maxima; NULL: nobody asks
+    int64_t index_stride[ENG_RANK_MAX];
 };
 
 // What the current window holds in one channel.
@@ -44,7 +55,11 @@ static void fill_table(const struct pool *pool)
 static struct pool pool_of(const struct eng_step *step, const struct eng_run *run,
                            const struct eng_tensor *in, const struct eng_tensor *out)
 {
+    base_assert(in->desc.rank == step->command->u.pool.spatial + 2 &&
+                out->desc.rank == in->desc.rank);
     struct pool p = {.shape = &step->command->u.pool,
+                     .dtype = in->desc.dtype,
+                     .x = eng_ref_in(step, run, 0),
                      .table = run->scratch,
                      .batch = in->desc.dims[0],
                      .channels = in->desc.dims[1],
@@ -89,6 +104,7 @@ static void move_window(struct pool *pool, int64_t out)
         pool->window_offset += pool->at[d] * pool->in_stride[d + 2];
         out /= pool->out_dims[d];
     }
+    base_assert(pool->taps > 0);
     for (int64_t t = 0; t < pool->taps; t++) {
         enum where found = locate(pool, &pool->table[t]);
         pool->counted += found != BEYOND_PADDING;
@@ -112,13 +128,12 @@ static int64_t onnx_index(const struct pool *pool, const struct tap *tap)
 }
 
 // The current window in one channel; `first`: its first place there (perhaps in the padding).
-static struct window look(const struct pool *pool, enum eng_dtype dtype, const void *x,
-                          int64_t first)
+static struct window look(const struct pool *pool, int64_t first)
 {
     struct window w = {.most_tap = -1};
     for (int64_t i = 0; i < pool->inside_count; i++) {
         int64_t t = pool->inside[i];
-        double value = eng_ref_load(dtype, x, first + pool->table[t].offset);
+        double value = eng_ref_load(pool->dtype, pool->x, first + pool->table[t].offset);
         w.sum += pool->shape->fn == ENG_POOL_LP ? pow(fabs(value), (double)pool->shape->p) : value;
         if (w.most_tap < 0 || value > w.most || isnan(value)) {
             w.most = value;
@@ -158,41 +173,41 @@ static int64_t out_offset(const struct pool *pool, int64_t out, const int64_t *s
 }
 
 // One channel of the current window, which belongs to output position `out` of image n.
-static void pool_one(const struct eng_step *step, const struct eng_run *run,
-                     const struct pool *pool, const int64_t *index_stride, int64_t n, int64_t c,
+static void pool_one(const struct pool *pool, const struct results *results, int64_t n, int64_t c,
                      int64_t out)
 {
-    enum eng_dtype dtype = eng_ref_in_type(step, 0);
-    int64_t *indices = eng_ref_out(step, run, 1), volume = 1;
-    struct window w = look(pool, dtype, eng_ref_in(step, run, 0),
-                           n * pool->in_stride[0] + c * pool->in_stride[1] + pool->window_offset);
-    eng_ref_store(dtype, eng_ref_out(step, run, 0),
+    const int64_t *index_stride = results->index_stride;
+    int64_t volume = 1;
+    base_assert(n < pool->batch && c < pool->channels && out < pool->out_count);
+    struct window w =
+        look(pool, n * pool->in_stride[0] + c * pool->in_stride[1] + pool->window_offset);
+    eng_ref_store(pool->dtype, results->y,
                   n * pool->out_stride[0] + c * pool->out_stride[1] +
                       out_offset(pool, out, pool->out_stride),
                   result_of(pool, &w));
-    if (indices == NULL) {
+    if (results->indices == NULL) {
         return;
     }
     for (uint32_t d = 0; d < pool->shape->spatial; d++) {
         volume *= pool->in_dims[d];
     }
-    indices[n * index_stride[0] + c * index_stride[1] + out_offset(pool, out, index_stride)] =
-        (n * pool->channels + c) * volume +
-        (w.most_tap < 0 ? 0 : onnx_index(pool, &pool->table[w.most_tap]));
+    int64_t at = n * index_stride[0] + c * index_stride[1] + out_offset(pool, out, index_stride);
+    results->indices[at] = (n * pool->channels + c) * volume +
+                           (w.most_tap < 0 ? 0 : onnx_index(pool, &pool->table[w.most_tap]));
 }
 
 static enum base_status run_pool(const struct eng_step *step, const struct eng_run *run)
 {
     struct pool p = pool_of(step, run, eng_ref_in_tensor(step, 0), eng_ref_out_tensor(step, 0));
-    int64_t index_stride[ENG_RANK_MAX] = {0};
+    struct results results = {.y = eng_ref_out(step, run, 0), .indices = eng_ref_out(step, run, 1)};
     if (eng_ref_has_out(step, 1)) {
         const struct eng_tensor *tensor = eng_ref_out_tensor(step, 1);
-        eng_layout_strides(&tensor->desc, tensor->layout, index_stride);
+        eng_layout_strides(&tensor->desc, tensor->layout, results.index_stride);
     }
     for (int64_t o = 0; o < p.out_count; o++) {
         move_window(&p, o);
         for (int64_t nc = 0; nc < p.batch * p.channels; nc++) {
-            pool_one(step, run, &p, index_stride, nc / p.channels, nc % p.channels, o);
+            pool_one(&p, &results, nc / p.channels, nc % p.channels, o);
         }
     }
     return BASE_OK;
@@ -206,10 +221,10 @@ static void add_to(enum eng_dtype dtype, void *data, int64_t at, double value)
 }
 
 // Adds what the current window passes back to dx; `first`: its first place in the channel.
-static void pass_back(const struct pool *pool, enum eng_dtype dtype, const void *x, void *dx,
-                      int64_t first, double dy)
+static void pass_back(const struct pool *pool, void *dx, int64_t first, double dy)
 {
     const struct eng_pool *s = pool->shape;
+    enum eng_dtype dtype = pool->dtype;
     if (s->fn == ENG_POOL_AVERAGE) {
         for (int64_t i = 0; i < pool->inside_count; i++) {
             add_to(dtype, dx, first + pool->table[pool->inside[i]].offset,
@@ -217,7 +232,7 @@ static void pass_back(const struct pool *pool, enum eng_dtype dtype, const void 
         }
         return;
     }
-    struct window w = look(pool, dtype, x, first);
+    struct window w = look(pool, first);
     if (s->fn == ENG_POOL_MAX) {
         if (w.most_tap >= 0) {
             add_to(dtype, dx, first + pool->table[w.most_tap].offset, dy);
@@ -227,7 +242,7 @@ static void pass_back(const struct pool *pool, enum eng_dtype dtype, const void 
     double norm = result_of(pool, &w);
     for (int64_t i = 0; i < pool->inside_count && norm > 0; i++) {
         int64_t place = first + pool->table[pool->inside[i]].offset;
-        double value = eng_ref_load(dtype, x, place);
+        double value = eng_ref_load(dtype, pool->x, place);
         double share = copysign(pow(fabs(value) / norm, (double)(s->p - 1)), value);
         add_to(dtype, dx, place, share * dy);
     }
@@ -236,7 +251,6 @@ static void pass_back(const struct pool *pool, enum eng_dtype dtype, const void 
 static enum base_status run_pool_grad(const struct eng_step *step, const struct eng_run *run)
 {
     struct pool p = pool_of(step, run, eng_ref_in_tensor(step, 0), eng_ref_in_tensor(step, 1));
-    enum eng_dtype dtype = eng_ref_in_type(step, 0);
     void *dx = eng_ref_out(step, run, 0);
     memset(dx, 0, eng_desc_bytes(&eng_ref_out_tensor(step, 0)->desc));
     for (int64_t o = 0; o < p.out_count; o++) {
@@ -244,10 +258,9 @@ static enum base_status run_pool_grad(const struct eng_step *step, const struct 
         move_window(&p, o);
         for (int64_t nc = 0; nc < p.batch * p.channels; nc++) {
             int64_t n = nc / p.channels, c = nc % p.channels;
-            double dy = eng_ref_load(dtype, eng_ref_in(step, run, 1),
+            double dy = eng_ref_load(p.dtype, eng_ref_in(step, run, 1),
                                      n * p.out_stride[0] + c * p.out_stride[1] + place);
-            pass_back(&p, dtype, eng_ref_in(step, run, 0), dx,
-                      n * p.in_stride[0] + c * p.in_stride[1] + p.window_offset, dy);
+            pass_back(&p, dx, n * p.in_stride[0] + c * p.in_stride[1] + p.window_offset, dy);
         }
     }
     return BASE_OK;

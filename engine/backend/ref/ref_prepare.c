@@ -3,6 +3,8 @@
 // thread.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 static const struct eng_ref_kernel *const families[] = {
 #define FAMILY_ROW(family) eng_ref_##family,
     ENG_REF_FAMILIES(FAMILY_ROW)
@@ -66,6 +68,7 @@ enum base_status eng_ref_prepare(const struct eng_prepare *ctx, const struct eng
     if (kernel == NULL) {
         return eng_ref_refuse(ctx, &step, "no kernel");
     }
+    base_assert(kernel->op == command->op);
     step.run = kernel->run;
     step.kernel = kernel_names[command->op];
     enum eng_dtype dtype = deciding_type(&step);
@@ -76,6 +79,7 @@ enum base_status eng_ref_prepare(const struct eng_prepare *ctx, const struct eng
     if (kernel->setup != NULL) {
         BASE_TRY(kernel->setup(ctx, &step));
     }
+    base_assert(step.run == kernel->run && step.command == command); // setup leaves them
     *out_step = step;
     return BASE_OK;
 }

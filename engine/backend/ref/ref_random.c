@@ -5,6 +5,7 @@
 // the second of the pair is not kept, so that element n always begins at the same draw.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
 #include "base/prng.h"
 
 // Box and Muller's transform; the other of the two normals is not kept.
@@ -19,6 +20,7 @@ static int64_t draw(struct base_prng *prng, enum eng_dtype dtype, const void *lo
                     int64_t classes)
 {
     double most = -INFINITY, sum = 0, upto = 0;
+    base_assert(classes > 0 && first >= 0);
     for (int64_t c = 0; c < classes; c++) {
         most = eng_scalar_binary(ENG_MAX, most, eng_ref_load(dtype, logits, first + c));
     }

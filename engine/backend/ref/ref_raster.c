@@ -5,6 +5,8 @@
 // moves of cpu/move_run.c.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 struct walk {
     const struct eng_region *region;
     const void *source;
@@ -20,6 +22,7 @@ static void walk_rows(const struct walk *w,
     const struct eng_region *r = w->region;
     int64_t index[ENG_REGION_RANK_MAX] = {0}, to = r->dst_offset, from = r->src_offset, rows = 1;
     uint32_t outer = r->rank > 0 ? r->rank - 1 : 0;
+    base_assert(r->rank <= ENG_REGION_RANK_MAX);
     for (uint32_t d = 0; d < outer; d++) {
         rows *= r->size[d];
     }
@@ -43,16 +46,52 @@ static int64_t inner_stride(const struct eng_region *region, const int64_t *stri
     return region->rank > 0 ? strides[region->rank - 1] : 1;
 }
 
+#define MOVE_AS(type)                                                                              \
+    do {                                                                                           \
+        type *out = (type *)walk->out + to;                                                        \
+        const type *in = (const type *)walk->source + from;                                        \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            out[i * dst] = in[i * src];                                                            \
+        }                                                                                          \
+    } while (0)
+
+struct pair {
+    uint64_t low, high;
+};
+
 static void move_row(const struct walk *walk, int64_t to, int64_t from, int64_t count)
 {
-    eng_ref_move((uint8_t *)walk->out + (size_t)to * walk->bytes,
-                 inner_stride(walk->region, walk->region->dst_stride),
-                 (const uint8_t *)walk->source + (size_t)from * walk->bytes,
-                 inner_stride(walk->region, walk->region->src_stride), count, walk->bytes);
+    int64_t dst = inner_stride(walk->region, walk->region->dst_stride);
+    int64_t src = inner_stride(walk->region, walk->region->src_stride);
+    if (dst == 1 && src == 1) {
+        memcpy((uint8_t *)walk->out + (size_t)to * walk->bytes,
+               (const uint8_t *)walk->source + (size_t)from * walk->bytes,
+               (size_t)count * walk->bytes);
+        return;
+    }
+    switch (walk->bytes) {
+    case 1:
+        MOVE_AS(uint8_t);
+        break;
+    case 2:
+        MOVE_AS(uint16_t);
+        break;
+    case 4:
+        MOVE_AS(uint32_t);
+        break;
+    case 8:
+        MOVE_AS(uint64_t);
+        break;
+    default: // strings and C128
+        base_assert(walk->bytes == sizeof(struct pair));
+        MOVE_AS(struct pair);
+        break;
+    }
 }
 
 static void add_row(const struct walk *walk, int64_t to, int64_t from, int64_t count)
 {
+    base_assert(eng_ref_is(walk->dtype, ENG_REF_FLOATS));
     int64_t dst = inner_stride(walk->region, walk->region->dst_stride);
     int64_t src = inner_stride(walk->region, walk->region->src_stride);
     for (int64_t i = 0; i < count; i++) {

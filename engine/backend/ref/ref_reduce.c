@@ -5,6 +5,8 @@
 // fast ones for floats.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 // --- reduce -----------------------------------------------------------------------------------
 
 struct lane {
@@ -20,6 +22,7 @@ static double at(const struct lane *lane, int64_t i)
 
 static double extreme(const struct lane *lane, enum eng_binary_fn fn)
 {
+    base_assert(fn == ENG_MAX || fn == ENG_MIN);
     double best = fn == ENG_MAX ? -INFINITY : INFINITY;
     for (int64_t i = 0; i < lane->count; i++) {
         best = eng_scalar_binary(fn, best, at(lane, i));
@@ -80,6 +83,7 @@ static double reduce_float(const struct lane *lane, enum eng_reduce_fn fn)
 // The least (for a maximum) or largest number of an integer type: the extreme of nothing.
 static int64_t worst_int(enum eng_dtype dtype, bool is_max)
 {
+    base_assert(eng_ref_is(dtype, ENG_REF_INTS));
     unsigned spare = 64 - 8 * (unsigned)eng_dtype_bytes(dtype);
     bool is_unsigned = dtype == ENG_U8 || dtype == ENG_U16 || dtype == ENG_U32 || dtype == ENG_U64;
     if (is_unsigned) {
@@ -108,6 +112,7 @@ static int64_t extreme_int(const struct lane *lane, bool is_max)
 static int64_t reduce_int(const struct lane *lane, enum eng_reduce_fn fn)
 {
     uint64_t sum = 0, product = 1, squares = 0, absolutes = 0;
+    base_assert(!eng_ref_is(lane->dtype, ENG_REF_FLOATS) && (unsigned)fn < ENG_REDUCE_COUNT);
     if (fn == ENG_REDUCE_MAX || fn == ENG_REDUCE_MIN) {
         return extreme_int(lane, fn == ENG_REDUCE_MAX);
     }

@@ -6,6 +6,7 @@
 #include "backend/ref/ref_resize.h"
 
 #include "backend/ref/ref.h"
+#include "base/check.h"
 
 // One dimension.
 struct axis {
@@ -13,10 +14,12 @@ struct axis {
     int64_t in, out;
     double scale, resized; // resized: in * scale, not rounded when scales were given
     double roi_begin, roi_end;
+    double *weights; // scratch for those of one place, of a wide axis
 };
 
 static struct axis axis_of(const struct eng_resize *resize, uint32_t d, int64_t in, int64_t out)
 {
+    base_assert(d < ENG_RANK_MAX && in > 0 && out >= 0);
     struct axis a = {.resize = resize,
                      .in = in,
                      .out = out,
@@ -80,6 +83,7 @@ static struct eng_resize_taps taps_of(const struct axis *axis, int64_t i)
 {
     const struct eng_resize *r = axis->resize;
     struct eng_resize_taps t = {0};
+    base_assert(axis->in > 0 && i >= 0 && i < axis->out);
     double x = source_of(axis, i), last = (double)axis->in - 1, first = floor(x), sum = 0;
     t.is_outside = r->coord == ENG_COORD_TF_CROP && !(x >= 0 && x <= last);
     if (r->fn == ENG_RESIZE_NEAREST) {
@@ -133,9 +137,10 @@ static bool is_wide(const struct axis *axis)
 
 // Weights of the elements from *out_first on, *out_count of them, for a place of the result. They
 // add up to 1. Places outside count for the edges, or not at all.
-static void wide_weights(const struct axis *axis, int64_t i, double *weights, int64_t *out_first,
-                         int64_t *out_count)
+static void wide_weights(const struct axis *axis, int64_t i, int64_t *out_first, int64_t *out_count)
 {
+    double *weights = axis->weights;
+    base_assert(weights != NULL && axis->scale > 0 && axis->scale < 1);
     const struct eng_resize *r = axis->resize;
     double reach = (r->fn == ENG_RESIZE_LINEAR ? 1 : 2) / axis->scale, x = source_of(axis, i),
            sum = 0;
@@ -161,14 +166,16 @@ static void wide_weights(const struct axis *axis, int64_t i, double *weights, in
     }
     *out_first = first;
     *out_count = last - first + 1;
+    base_assert(*out_count > 0 && *out_count <= axis->in);
 }
 
 static void resize_axis_wide(const struct axis *axis, const double *from, double *to, int64_t outer,
-                             int64_t inner, double *weights)
+                             int64_t inner)
 {
+    const double *weights = axis->weights;
     for (int64_t i = 0; i < axis->out; i++) {
         int64_t first = 0, count = 0;
-        wide_weights(axis, i, weights, &first, &count);
+        wide_weights(axis, i, &first, &count);
         for (int64_t o = 0; o < outer; o++) {
             for (int64_t j = 0; j < inner; j++) {
                 double sum = 0;
@@ -233,6 +240,7 @@ static enum base_status run_resize(const struct eng_step *step, const struct eng
     if (inner == 0) {
         return base_error_set(run->error, BASE_ERR_INVALID, "nothing can be resized to something");
     }
+    base_assert(in->rank == out->rank);
     double *from = run->scratch, *to = from + largest_stage(step);
     double *weights = to + largest_stage(step);
     for (int64_t i = 0; i < inner; i++) {
@@ -243,7 +251,8 @@ static enum base_status run_resize(const struct eng_step *step, const struct eng
         inner /= a.in;
         if (!is_identity(&a)) {
             if (is_wide(&a)) {
-                resize_axis_wide(&a, from, to, outer, inner, weights);
+                a.weights = weights;
+                resize_axis_wide(&a, from, to, outer, inner);
             } else {
                 resize_axis(&a, from, to, outer, inner);
             }

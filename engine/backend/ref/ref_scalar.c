@@ -4,6 +4,8 @@
 // no contents are undefined.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index)
 {
     switch (dtype) {
@@ -132,56 +134,18 @@ void eng_ref_store_slow(enum eng_dtype dtype, void *data, int64_t index, double 
     }
 }
 
-#define MOVE_AS(type)                                                                              \
-    do {                                                                                           \
-        type *to = out;                                                                            \
-        const type *from = in;                                                                     \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            to[i * out_stride] = from[i * in_stride];                                              \
-        }                                                                                          \
-    } while (0)
-
-struct pair {
-    uint64_t low, high;
-};
-
-void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stride, int64_t count,
-                  size_t bytes)
-{
-    if (count > 0 && out_stride == 1 && in_stride == 1) {
-        memcpy(out, in, (size_t)count * bytes);
-        return;
-    }
-    switch (bytes) {
-    case 1:
-        MOVE_AS(uint8_t);
-        break;
-    case 2:
-        MOVE_AS(uint16_t);
-        break;
-    case 4:
-        MOVE_AS(uint32_t);
-        break;
-    case 8:
-        MOVE_AS(uint64_t);
-        break;
-    default: // strings and C128
-        MOVE_AS(struct pair);
-        break;
-    }
-}
-
 double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
-                        const struct eng_epilogue *epilogue, double value, int64_t channel,
-                        int64_t index)
+                        const struct eng_epilogue *epilogue, double value,
+                        struct eng_ref_place place)
 {
+    base_assert(place.channel >= 0 && place.index >= 0);
     if (epilogue->bias != ENG_NONE) {
         value += eng_ref_load(eng_ref_tensor(step, epilogue->bias)->desc.dtype,
-                              run->data[epilogue->bias], channel);
+                              run->data[epilogue->bias], place.channel);
     }
     if (epilogue->residual != ENG_NONE) {
         value += eng_ref_load(eng_ref_tensor(step, epilogue->residual)->desc.dtype,
-                              run->data[epilogue->residual], index);
+                              run->data[epilogue->residual], place.index);
     }
     return epilogue->has_activation
                ? eng_scalar_unary(epilogue->activation, value, (double)epilogue->alpha,
@@ -192,6 +156,7 @@ double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
 void eng_ref_rows(const struct eng_box *box, const struct eng_view *views, uint32_t view_count,
                   eng_ref_row_fn row, void *ctx)
 {
+    base_assert(view_count <= ENG_COMMAND_VIEWS_MAX && box->rank <= ENG_RANK_MAX);
     int64_t at[ENG_COMMAND_VIEWS_MAX] = {0}, step[ENG_COMMAND_VIEWS_MAX] = {0};
     int64_t index[ENG_RANK_MAX] = {0};
     uint32_t outer = box->rank > 0 ? box->rank - 1 : 0;

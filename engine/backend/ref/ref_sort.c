@@ -4,6 +4,8 @@
 // column is sorted as a list of indices in scratch, so elements are never moved.
 #include "backend/ref/ref.h"
 
+#include "base/check.h"
+
 struct column {
     enum eng_dtype dtype;
     const void *data;
@@ -70,13 +72,19 @@ static enum base_status run_arg_reduce(const struct eng_step *step, const struct
     return BASE_OK;
 }
 
-// Stable merge of [begin, middle) and [middle, end) of `from` into `to`.
-static void merge(const struct column *column, const int64_t *from, int64_t *to, int64_t begin,
-                  int64_t middle, int64_t end)
+// Two neighbouring runs of indices, each in order: [begin, middle) and [middle, end).
+struct runs {
+    int64_t begin, middle, end;
+};
+
+// Stable merge of both from `from` into `to`.
+static void merge(const struct column *column, const int64_t *from, int64_t *to,
+                  const struct runs *runs)
 {
-    int64_t a = begin, b = middle;
-    for (int64_t i = begin; i < end; i++) {
-        bool takes_b = a == middle || (b < end && is_before(column, from[b], from[a]));
+    int64_t a = runs->begin, b = runs->middle;
+    base_assert(a <= b && b <= runs->end);
+    for (int64_t i = runs->begin; i < runs->end; i++) {
+        bool takes_b = a == runs->middle || (b < runs->end && is_before(column, from[b], from[a]));
         to[i] = takes_b ? from[b++] : from[a++];
     }
 }
@@ -85,13 +93,15 @@ static void merge(const struct column *column, const int64_t *from, int64_t *to,
 static const int64_t *sort_column(const struct column *column, int64_t n, int64_t *order,
                                   int64_t *spare)
 {
+    base_assert(n == 0 || order != spare);
     for (int64_t i = 0; i < n; i++) {
         order[i] = i;
     }
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t begin = 0; begin < n; begin += 2 * width) {
-            int64_t middle = eng_ref_clamp(begin + width, 0, n);
-            merge(column, order, spare, begin, middle, eng_ref_clamp(begin + 2 * width, 0, n));
+            struct runs runs = {begin, eng_ref_clamp(begin + width, 0, n),
+                                eng_ref_clamp(begin + 2 * width, 0, n)};
+            merge(column, order, spare, &runs);
         }
         int64_t *swapped = order;
         order = spare;
@@ -108,6 +118,7 @@ static enum base_status run_topk(const struct eng_step *step, const struct eng_r
                        .stride = topk->inner,
                        .largest = topk->largest};
     size_t bytes = eng_dtype_bytes(c.dtype);
+    base_assert(topk->k >= 0 && topk->k <= topk->n);
     uint8_t *values = eng_ref_out(step, run, 0);
     int64_t *indices = eng_ref_out(step, run, 1), *scratch = run->scratch;
     for (int64_t o = 0; o < topk->outer; o++) {

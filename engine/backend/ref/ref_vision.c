@@ -4,6 +4,7 @@
 #include "backend/ref/ref.h"
 
 #include "backend/run_watch.h"
+#include "base/check.h"
 
 struct image {
     enum eng_dtype dtype;
@@ -140,6 +141,7 @@ static enum base_status run_grid_sample(const struct eng_step *step, const struc
     const struct eng_grid_sample *params = &step->command->u.grid_sample;
     const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
     const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
+    base_assert((in->rank == 4 || in->rank == 5) && out->rank == in->rank);
     struct image image = {.dtype = in->dtype,
                           .data = eng_ref_in(step, run, 0),
                           .height = in->dims[in->rank - 2],
@@ -186,6 +188,7 @@ struct align_run {
 static struct roi roi_of(const struct eng_roi_align *align, enum eng_dtype dtype, const void *rois,
                          int64_t index)
 {
+    base_assert(align->height > 0 && align->width > 0);
     double box[4], offset = align->half_pixel ? 0.5 : 0;
     for (int64_t i = 0; i < 4; i++) {
         box[i] = eng_ref_load(dtype, rois, index * 4 + i) * (double)align->scale - offset;
@@ -299,13 +302,18 @@ static enum base_status run_roi_align(const struct eng_step *step, const struct 
 
 // --- region of interest: max pooling ----------------------------------------------------------
 
-// Bin `i` of `bins` over [begin, begin + size), cut to [0, limit).
-static void bin_range(double begin, double size, int64_t i, int64_t bins, int64_t limit,
-                      int64_t *out_from, int64_t *out_to)
+// One side of a box, [begin, begin + size), in bins; what is outside [0, limit) is cut off.
+struct bins {
+    double begin, size;
+    int64_t count, limit;
+};
+
+static void bin_range(const struct bins *bins, int64_t i, int64_t *out_from, int64_t *out_to)
 {
-    double width = size / (double)bins;
-    *out_from = eng_ref_clamp(eng_ref_to_i64(floor((double)i * width) + begin), 0, limit);
-    *out_to = eng_ref_clamp(eng_ref_to_i64(ceil((double)(i + 1) * width) + begin), 0, limit);
+    base_assert(i >= 0 && i < bins->count);
+    double width = bins->size / (double)bins->count, begin = bins->begin;
+    *out_from = eng_ref_clamp(eng_ref_to_i64(floor((double)i * width) + begin), 0, bins->limit);
+    *out_to = eng_ref_clamp(eng_ref_to_i64(ceil((double)(i + 1) * width) + begin), 0, bins->limit);
 }
 
 // box: top-left and bottom-right corner, whole pixels, both inside.
@@ -314,10 +322,10 @@ static double pool_bin(const struct eng_roi_pool *pool, const double *box,
 {
     int64_t top = 0, bottom = 0, left = 0, right = 0;
     double best = 0;
-    bin_range(box[1], fmax(box[3] - box[1] + 1, 1), bin / pool->width, pool->height, image->height,
-              &top, &bottom);
-    bin_range(box[0], fmax(box[2] - box[0] + 1, 1), bin % pool->width, pool->width, image->width,
-              &left, &right);
+    struct bins rows = {box[1], fmax(box[3] - box[1] + 1, 1), pool->height, image->height};
+    struct bins columns = {box[0], fmax(box[2] - box[0] + 1, 1), pool->width, image->width};
+    bin_range(&rows, bin / pool->width, &top, &bottom);
+    bin_range(&columns, bin % pool->width, &left, &right);
     for (int64_t y = top; y < bottom; y++) {
         for (int64_t x = left; x < right; x++) {
             double value = pixel(image, y, x);
@@ -334,6 +342,7 @@ static enum base_status run_roi_pool(const struct eng_step *step, const struct e
     const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
     int64_t rois = eng_ref_out_tensor(step, 0)->desc.dims[0], channels = in->dims[1];
     int64_t area = pool->height * pool->width;
+    base_assert(in->rank == 4);
     struct image image = {.dtype = in->dtype,
                           .data = eng_ref_in(step, run, 0),
                           .height = in->dims[2],

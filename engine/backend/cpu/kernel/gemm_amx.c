@@ -7,6 +7,8 @@
 // back, which also spares the operating system saving eight KiB with each change of threads.
 #include "backend/cpu/kernel/gemm_kernels.h"
 
+#include "base/check.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ struct tile_config {
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
+_Static_assert(sizeof(struct tile_config) == 64, "as the instruction reads it");
 
 // Constant and not filled in a function: a compiler that takes the instruction to read the first
 // eight bytes only drops stores to the others.
@@ -94,6 +97,8 @@ static __m512 activate(const struct eng_gemm_tile *gemm_tile, __m512 x)
 
 static void tile_rows(const struct eng_gemm_tile *gemm_tile)
 {
+    base_assert(gemm_tile->rows > 0 && gemm_tile->rows <= 2 * SIDE);
+    base_assert(gemm_tile->n > 0 && gemm_tile->n <= 2 * SIDE && gemm_tile->k % SIDE == 0);
     _Alignas(64) float sums[2 * SIDE][2 * SIDE];
     multiply(gemm_tile, gemm_tile->rows > SIDE, sums);
     for (uint32_t r = 0; r < gemm_tile->rows; r++) {

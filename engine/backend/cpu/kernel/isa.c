@@ -5,6 +5,8 @@
 // allowed its tiles. eng_cpu_emulate_tiles, which changes that later, is for tests alone.
 #include "backend/cpu/kernel/isa.h"
 
+#include "base/check.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -87,6 +89,7 @@ static void detect(void)
     cpu->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, L2_GUESS);
     cpu->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, L3_GUESS);
     for (int i = 0; i < ENG_ISA_COUNT; i++) {
+        base_assert(names[i] != NULL);
         detected.tables[i] = (struct eng_kernels){names[i], eng_gemm_kernels_of((enum eng_isa)i),
                                                   eng_vec_kernels_of((enum eng_isa)i)};
     }
@@ -131,6 +134,7 @@ const struct eng_kernels *eng_kernels_find(const char *isa)
 {
     for (int i = ENG_ISA_COUNT - 1; i >= 0; i--) {
         if ((isa == NULL || strcmp(isa, names[i]) == 0) && eng_isa_has((enum eng_isa)i)) {
+            base_assert(detected.tables[i].gemm != NULL && detected.tables[i].vec != NULL);
             return &detected.tables[i];
         }
     }

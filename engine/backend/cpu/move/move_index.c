@@ -5,6 +5,7 @@
 
 #include "backend/coords.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -62,6 +63,7 @@ static void gather_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct gather_run *r = ctx;
     const struct index_state *s = r->state;
     int64_t row_bytes = s->inner * s->bytes;
+    base_assert(s->count > 0 && end <= s->outer * s->count);
     int64_t o = begin / s->count;
     int64_t i = begin - o * s->count;
     for (int64_t u = begin; u < end; u++) {
@@ -93,6 +95,7 @@ static void gather_elements(void *ctx, int64_t begin, int64_t end, uint32_t work
     (void)worker;
     const struct gather_run *r = ctx;
     const struct index_state *s = r->state;
+    base_assert(end <= s->outer * s->count);
     for (int64_t row = begin; row < end; row++) {
         int64_t base = row / s->count * s->n * s->inner;
         for (int64_t c = 0; c < s->inner; c++) {
@@ -171,6 +174,7 @@ static enum base_status run_scatter(const struct eng_step *step, const struct en
     if (out != data) {
         memcpy(out, data, (size_t)(s->n * row_bytes));
     }
+    base_assert(s->n > 0 && s->inner > 0);
     bool adds = step->command->u.scatter.fn == ENG_SCATTER_ADD;
     eng_vec_binary_fn add = s->kernels->binary[ENG_ADD][ENG_VEC_BOTH];
     for (int64_t i = 0; i < s->count; i++) {

@@ -3,6 +3,7 @@
 // size. Prepared on the planning thread, run on the pool.
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/move/move_run.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,7 @@ struct raster_state {
 
 struct raster_run {
     const struct raster_state *state;
-    void *const *data;
-    uint8_t *out;
+    struct eng_move_data data;
 };
 
 static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
@@ -47,8 +47,8 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
         const struct eng_move *move = &s->moves[low];
         int64_t last = move->first_unit + move->units;
         last = last < end ? last : end;
-        eng_move_run(move, s->kernels, r->data, r->out, begin - move->first_unit,
-                     last - move->first_unit, s->elements);
+        base_assert(begin >= move->first_unit && begin < last);
+        eng_move_run(move, &r->data, begin - move->first_unit, last - move->first_unit);
         begin = last;
     }
 }
@@ -57,20 +57,24 @@ static void run_weave(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct raster_run *r = ctx;
-    eng_move_weave_run(&r->state->weave, r->state->kernels, r->data, r->out, begin, end);
+    eng_move_weave_run(&r->state->weave, &r->data, begin, end);
 }
 
 static void clear_range(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct raster_run *r = ctx;
-    memset(r->out + begin, 0, (size_t)(end - begin));
+    memset((uint8_t *)r->data.out + begin, 0, (size_t)(end - begin));
 }
 
 static enum base_status run_raster(const struct eng_step *step, const struct eng_run *run)
 {
     const struct raster_state *s = step->state;
-    struct raster_run r = {s, run->data, run->data[step->command->outputs[0]]};
+    struct raster_run r = {.state = s,
+                           .data = {.kernels = s->kernels,
+                                    .tensors = run->data,
+                                    .out = run->data[step->command->outputs[0]],
+                                    .elements = s->elements}};
     if (s->clear_bytes > 0) {
         eng_pool_for(run->pool, s->clear_bytes, ENG_CPU_GRAIN * 4, clear_range, &r);
     }
@@ -110,6 +114,7 @@ static void swap_dims(struct eng_region *region, uint32_t a, uint32_t b)
 
 static void remove_dim(struct eng_region *region, uint32_t d)
 {
+    base_assert(d < region->rank);
     region->rank--;
     for (; d < region->rank; d++) {
         swap_dims(region, d, d + 1);
@@ -144,6 +149,7 @@ static void take_outer(struct eng_move *move, const struct eng_region *region, u
 {
     for (uint32_t d = 0; d < region->rank; d++) {
         if (d != skip_a && d != skip_b) {
+            base_assert(move->rank < DIMS);
             move->size[move->rank] = region->size[d];
             move->src_stride[move->rank] = region->src_stride[d];
             move->dst_stride[move->rank++] = region->dst_stride[d];
@@ -216,6 +222,7 @@ static void set_inner(struct eng_move *move, const struct eng_region *region, ui
 
 static struct eng_move classify(const struct eng_region *region, uint32_t bytes)
 {
+    base_assert(region->rank <= DIMS && bytes > 0);
     struct eng_move v = {.source = region->source,
                          .bytes = bytes,
                          .src = region->src_offset,
@@ -302,6 +309,7 @@ static void set_units(struct eng_move *move)
     move->piece = move->pieces == 1 ? move->n : (move->piece + 15) / 16 * 16;
     move->pieces = (move->n + move->piece - 1) / move->piece;
     move->units *= move->pieces;
+    base_assert(move->units > 0 && move->piece * (move->pieces - 1) < move->n);
 }
 
 // Runs of the only move, in order of the output and apart from each other: what they leave out can
@@ -439,6 +447,7 @@ enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,
             s->clear_bytes = s->elements * (int64_t)bytes;
         }
     }
+    base_assert(s->count <= command->u.raster.count);
     int64_t per_unit = s->units > 0 ? moved / s->units + 1 : 1;
     s->grain = ENG_CPU_GRAIN / per_unit;
     finish(command, s, out_step);

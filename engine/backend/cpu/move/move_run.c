@@ -4,6 +4,8 @@
 // that decides and this runs: what is here has no choice left but the loop of its kind of move.
 #include "backend/cpu/move/move_run.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define BLOCK 16 // edge of the blocks of a transpose without a vector kernel
@@ -99,9 +101,19 @@ static inline void copy_bytes(uint8_t *to, const uint8_t *from, size_t size)
     }
 }
 
+// Where one unit lies.
+struct unit {
+    const uint8_t *from, *from2; // from2: the other run of a ZIP2
+    uint8_t *to;
+    int64_t n; // elements, of each run
+};
+
 static void move_unit(const struct eng_move *move, const struct eng_vec_kernels *kernels,
-                      const uint8_t *from, const uint8_t *from2, uint8_t *to, int64_t n)
+                      const struct unit *unit)
 {
+    const uint8_t *from = unit->from, *from2 = unit->from2;
+    uint8_t *to = unit->to;
+    const int64_t n = unit->n;
     switch (move->kind) {
     case ENG_MOVE_COPY:
         if (to != from) {
@@ -153,6 +165,7 @@ static void clear_gap(const struct eng_move *move, uint8_t *out, int64_t unit, i
             rest /= move->size[d];
         }
     }
+    base_assert(before <= to); // runs are in order
     memset(out + before * move->bytes, 0, (size_t)(to - before) * move->bytes);
 }
 
@@ -189,12 +202,15 @@ static inline void cursor_next(struct cursor *at, const struct eng_move *move)
     }
 }
 
-void eng_move_run(const struct eng_move *move, const struct eng_vec_kernels *kernels,
-                  void *const *data, void *out, int64_t begin, int64_t end, int64_t gap_end)
+void eng_move_run(const struct eng_move *move, const struct eng_move_data *data, int64_t begin,
+                  int64_t end)
 {
-    const uint8_t *source = data[move->source];
-    const uint8_t *source2 = move->kind == ENG_MOVE_ZIP2 ? data[move->source2] : source;
-    uint8_t *target = out;
+    base_assert(begin >= 0 && begin < end && end <= move->units);
+    base_assert(!move->gaps || (move->kind == ENG_MOVE_COPY && move->pieces == 1));
+    const struct eng_vec_kernels *kernels = data->kernels;
+    const uint8_t *source = data->tensors[move->source];
+    const uint8_t *source2 = move->kind == ENG_MOVE_ZIP2 ? data->tensors[move->source2] : source;
+    uint8_t *target = data->out;
     int64_t bytes = move->bytes;
     int64_t piece = begin % move->pieces;
     struct cursor at;
@@ -207,9 +223,12 @@ void eng_move_run(const struct eng_move *move, const struct eng_vec_kernels *ker
         if (move->gaps) {
             clear_gap(move, target, u, at.to);
         }
-        move_unit(move, kernels, from, from2, target + (at.to + done * move->n_dst) * bytes, n);
+        const struct unit unit = {from, from2, target + (at.to + done * move->n_dst) * bytes, n};
+        move_unit(move, kernels, &unit);
         if (move->gaps && u + 1 == move->units) {
-            memset(target + (at.to + n) * bytes, 0, (size_t)(gap_end - at.to - n) * move->bytes);
+            const int64_t behind = at.to + n;
+            base_assert(behind <= data->elements);
+            memset(target + behind * bytes, 0, (size_t)(data->elements - behind) * move->bytes);
         }
         if (++piece == move->pieces) {
             piece = 0;

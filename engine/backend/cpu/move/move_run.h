@@ -43,18 +43,25 @@ struct eng_move_weave {
     int64_t offsets[ENG_VEC_WEAVE_SOURCES_MAX];
 };
 
+// What a run of a raster works on.
+struct eng_move_data {
+    const struct eng_vec_kernels *kernels;
+    void *const *tensors; // by number: what moves read
+    void *out;
+    int64_t elements; // of the output, as moves count them: where the last gap ends
+};
+
 // Makes a weave of normalised regions (rank 1 or 2). UNSUPPORTED: they are not one; NOMEM.
 BASE_NODISCARD enum base_status eng_move_weave_init(struct base_arena *arena,
                                                     const struct eng_vec_kernels *kernels,
                                                     const struct eng_region *regions,
                                                     uint32_t count, struct eng_move_weave *out);
 // Rows [begin, end).
-void eng_move_weave_run(const struct eng_move_weave *weave, const struct eng_vec_kernels *kernels,
-                        void *const *data, void *out, int64_t begin, int64_t end);
+void eng_move_weave_run(const struct eng_move_weave *weave, const struct eng_move_data *data,
+                        int64_t begin, int64_t end);
 
-// Does units [begin, end) of a move, counted from its first. `gap_end`: elements of the output, for
-// `gaps`.
-void eng_move_run(const struct eng_move *move, const struct eng_vec_kernels *kernels,
-                  void *const *data, void *out, int64_t begin, int64_t end, int64_t gap_end);
+// Does units [begin, end) of a move, counted from its first.
+void eng_move_run(const struct eng_move *move, const struct eng_move_data *data, int64_t begin,
+                  int64_t end);
 
 #endif

@@ -6,6 +6,8 @@
 // moves of their own.
 #include "backend/cpu/move/move_run.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // One region as rows: `n` elements side by side in the source row go to columns first, first +
@@ -68,6 +70,7 @@ static bool find_strands(const struct eng_region *regions, uint32_t count, int64
 static bool make_op(const struct strand *strand, int32_t source, int64_t column, int64_t lanes,
                     struct eng_vec_weave_op *op)
 {
+    base_assert(strand->step > 0 && lanes > 0);
     int64_t begin = column - strand->first;
     int64_t i = begin <= 0 ? 0 : (begin + strand->step - 1) / strand->step;
     int64_t start = i;
@@ -107,6 +110,7 @@ enum base_status eng_move_weave_init(struct base_arena *arena,
         }
     }
     first[vectors] = made;
+    base_assert(made <= vectors * count && made > 0);
     for (uint32_t i = 0; i < count; i++) {
         w.tensors[i] = regions[i].source;
         w.offsets[i] = regions[i].src_offset;
@@ -118,14 +122,16 @@ enum base_status eng_move_weave_init(struct base_arena *arena,
     return BASE_OK;
 }
 
-void eng_move_weave_run(const struct eng_move_weave *weave, const struct eng_vec_kernels *kernels,
-                        void *const *data, void *out, int64_t begin, int64_t end)
+void eng_move_weave_run(const struct eng_move_weave *weave, const struct eng_move_data *data,
+                        int64_t begin, int64_t end)
 {
+    base_assert(begin >= 0 && begin < end && end <= weave->row_count);
     const float *sources[ENG_VEC_WEAVE_SOURCES_MAX];
     for (uint32_t i = 0; i < weave->source_count; i++) {
-        sources[i] = (const float *)data[weave->tensors[i]] + weave->offsets[i] +
+        sources[i] = (const float *)data->tensors[weave->tensors[i]] + weave->offsets[i] +
                      begin * weave->rows.strides[i];
     }
-    kernels->weave(&weave->rows, sources,
-                   (float *)out + weave->dst + begin * weave->rows.out_stride, end - begin);
+    data->kernels->weave(&weave->rows, sources,
+                         (float *)data->out + weave->dst + begin * weave->rows.out_stride,
+                         end - begin);
 }
