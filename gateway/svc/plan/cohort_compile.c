@@ -97,7 +97,7 @@ static bool open_claim(const struct gw_plan_open *open, bool shadow, const struc
 {
     struct pol_rollout running = open->state;
     running.state = POL_ROLLOUT_RUNNING;
-    out->quarantined = open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
+    out->quarantined = open->quarantine != 0 && gw_kept_off_has(open->kept_off, attrs);
     out->paused = open->state.state == POL_ROLLOUT_PAUSED;
     if (!pol_target_match(&open->release->target, attrs).matched) {
         out->limit = 0;
@@ -113,7 +113,7 @@ static bool base_claim(const struct gw_plan_base *base, const struct pol_attrs *
     const struct gw_release *release = base->release;
     const struct pol_rollout completed = {.state = POL_ROLLOUT_COMPLETED,
                                           .stage_index = (uint16_t)(release->stage_count - 1)};
-    out->quarantined = base->quarantine != 0 && gw_release_quarantines(release, attrs);
+    out->quarantined = base->quarantine != 0 && gw_kept_off_has(base->kept_off, attrs);
     out->limit = 0;
     if (!out->quarantined && pol_target_match(&release->target, attrs).matched) {
         out->limit = reach(release, &completed, false, attrs);
@@ -127,7 +127,7 @@ bool gw_cohort_trial(const struct gw_plan_open *open, const struct pol_attrs *at
     const struct gw_release *release = open->release;
     const struct pol_rollout *state = &open->state;
     bool asked = release->stages[state->stage_index].gate.rule == POL_GATE_LOGRANK;
-    bool kept_off = open->quarantine != 0 && gw_release_quarantines(release, attrs);
+    bool kept_off = open->quarantine != 0 && gw_kept_off_has(open->kept_off, attrs);
     return asked && !kept_off && pol_target_match(&release->target, attrs).matched &&
            pol_rollout_trial(state, release->stages, release->stage_count,
                              audiences(release, attrs), out);

@@ -14,20 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gw_rollout_quarantine_tell(struct gw_rollout *rollout)
-{
-    for (uint32_t i = 0; i < GW_QUARANTINE_MAX; i++) {
-        uint64_t segment = i < rollout->quarantine_count ? rollout->quarantine[i].segment : 0;
-        atomic_store_explicit(&rollout->release->quarantine[i], segment, memory_order_relaxed);
-    }
-}
-
 static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
 {
     out->count = rollout->quarantine_count;
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
         out->names[i] = rollout->quarantine[i].segment;
     }
+}
+
+void gw_rollout_quarantine_tell(struct gw_rollout *rollout)
+{
+    struct pol_held held;
+    held_now(rollout, &held);
+    gw_kept_off_set(rollout->kept_off, &held);
 }
 
 void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,

@@ -357,7 +357,7 @@ static void say_first(const char *text, struct gw_rollout_log_view *line)
              reason[0] != '\0' ? ": " : "", reason);
 }
 
-static enum base_status add_rollout(struct gw_core *core, struct gw_release *release,
+static enum base_status add_rollout(struct gw_core *core, const struct gw_release *release,
                                     bool accept_empty, const struct gw_rollout_who *who,
                                     struct gw_rollout_view *out, struct base_error *error)
 {
@@ -380,6 +380,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         if (status == BASE_OK) {
             struct gw_rollout_change change;
             rollout->allowances = gw_tally_allowances(core->tally, release->id);
+            rollout->kept_off = gw_tally_kept_off(core->tally, release->id);
             gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
             if (accept_empty) {
@@ -409,10 +410,11 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
 
 // All that a rollout is held against before it is made. The caller releases *out_release.
 static enum base_status check_create(struct gw_core *core, const struct gw_rollout_spec *spec,
-                                     struct gw_release **out_release, struct base_error *error)
+                                     const struct gw_release **out_release,
+                                     struct base_error *error)
 {
     struct base_buffer bytes;
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     BASE_TRY(gw_clock_check(core, "a new rollout", error));
     base_buffer_init(&bytes, base_alloc_heap(), GW_ROLLOUT_SPEC_BYTES_MAX);
     enum base_status status =
@@ -449,7 +451,7 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                    struct base_error *error)
 {
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     BASE_TRY(check_create(core, spec, &release, error));
     enum base_status status = add_rollout(core, release, spec->accept_empty, who, out, error);
     gw_release_unref(release);
@@ -474,7 +476,7 @@ enum base_status gw_rollout_check(struct gw_core *core, const struct gw_rollout_
                                   struct base_error *error)
 {
     const struct pol_rollout fresh = {.state = POL_ROLLOUT_DRAFT};
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     BASE_TRY(check_create(core, spec, &release, error));
     struct pol_decision decision = pol_rollout_command(
         &fresh, release->stages, release->stage_count, POL_COMMAND_START, gw_core_now_us(core));
@@ -683,6 +685,7 @@ static enum base_status load_one(struct gw_core *core, struct base_span value,
         return status;
     }
     rollout->allowances = gw_tally_allowances(core->tally, release->id);
+    rollout->kept_off = gw_tally_kept_off(core->tally, release->id);
     gw_rollout_mend_clock(core, rollout);
     gw_tally_own(core->tally, release->id, rollout->task->tenant);
     gw_rollout_tell_tally(core, rollout);

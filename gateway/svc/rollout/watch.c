@@ -42,9 +42,10 @@
 // One open rollout of the walk under way.
 struct watched {
     const struct gw_release *release; // referenced
-    uint32_t index;                   // in the tally
-    uint32_t shadow_index;            // ... of its shadow; NO_SLOT: it has none
-    uint16_t tenant;                  // whose devices it is about
+    const struct gw_kept_off *kept_off;
+    uint32_t index;        // in the tally
+    uint32_t shadow_index; // ... of its shadow; NO_SLOT: it has none
+    uint16_t tenant;       // whose devices it is about
     uint32_t stage;
     uint32_t since_s;
     uint64_t since_us;
@@ -86,7 +87,7 @@ enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out)
 static void end_walk(struct gw_watch *watch)
 {
     for (uint32_t i = 0; i < watch->count; i++) {
-        gw_release_unref((struct gw_release *)(uintptr_t)watch->items[i].release);
+        gw_release_unref(watch->items[i].release);
         free(watch->items[i].audience);
         watch->items[i] = (struct watched){0};
     }
@@ -164,6 +165,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
     *item = (struct watched){
         .shadow_index = shadow_index,
         .release = gw_release_ref(rollout->release),
+        .kept_off = rollout->kept_off,
         .index = known.index,
         .tenant = known.tenant,
         .stage = rollout->state.stage_index,
@@ -453,12 +455,12 @@ static bool is_kept_off(const struct gw_watch *watch, const struct watched *item
 {
     size_t size;
     struct gw_attrs_view view;
-    if (gw_release_quarantine_signature(item->release) == 0) {
+    if (gw_kept_off_signature(item->kept_off) == 0) {
         return false;
     }
     const uint8_t *block = gw_attr_pool_get(watch->core->pool, attrs_id, &size);
     return block != NULL && gw_attrs_view(block, size, &view) == BASE_OK &&
-           gw_release_quarantines(item->release, &view.attrs);
+           gw_kept_off_has(item->kept_off, &view.attrs);
 }
 
 static void see_device(void *ctx, struct gw_device_visit *visit)

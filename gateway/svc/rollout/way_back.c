@@ -28,9 +28,9 @@ struct asked {
 struct gw_way_back {
     struct gw_core *core;
     // The pass under way; `release` NULL: there is none.
-    struct gw_release *release; // referenced
-    uint32_t index;             // in the tally
-    bool unmarked;              // devices without its mark may be on it
+    const struct gw_release *release; // referenced
+    uint32_t index;                   // in the tally
+    bool unmarked;                    // devices without its mark may be on it
     struct gw_spared found;
     uint32_t shard;
     uint32_t entry;

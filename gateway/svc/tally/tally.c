@@ -45,8 +45,9 @@ struct rollout_tally {
     bool offers;
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
-    struct gw_release *release;
+    const struct gw_release *release;
     struct gw_offers allowances[GW_STANDING_COUNT];
+    struct gw_kept_off kept_off;
     struct gw_trial_blocks *trial; // NULL: no stage has one
     struct stage_tally stages[POL_STAGES_MAX];
     struct stage_tally *unproven; // of devices that do not count, likewise; NULL: there were none
@@ -156,7 +157,7 @@ static bool has_trial(const struct gw_release *release)
     return false;
 }
 
-static enum base_status add(struct gw_tally *tally, struct gw_release *release, uint64_t id)
+static enum base_status add(struct gw_tally *tally, const struct gw_release *release, uint64_t id)
 {
     if (tally->count == tally->capacity) {
         uint32_t wanted = tally->capacity == 0 ? 64 : tally->capacity * 2;
@@ -196,12 +197,13 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     return BASE_OK;
 }
 
-static enum base_status add_missing(struct gw_tally *tally, struct gw_release *release, uint64_t id)
+static enum base_status add_missing(struct gw_tally *tally, const struct gw_release *release,
+                                    uint64_t id)
 {
     return find(tally, id) == NULL ? add(tally, release, id) : BASE_OK;
 }
 
-static enum base_status add_both(struct gw_tally *tally, struct gw_release *release)
+static enum base_status add_both(struct gw_tally *tally, const struct gw_release *release)
 {
     uint64_t shadow_id = gw_shadow_key(release->id);
     BASE_TRY(add_missing(tally, release, release->id));
@@ -215,7 +217,7 @@ static enum base_status add_both(struct gw_tally *tally, struct gw_release *rele
     return BASE_OK;
 }
 
-enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release)
+enum base_status gw_tally_add(struct gw_tally *tally, const struct gw_release *release)
 {
     pthread_mutex_lock(&tally->lock);
     enum base_status status = add_both(tally, release);
@@ -292,6 +294,16 @@ struct gw_offers *gw_tally_allowances(struct gw_tally *tally, uint64_t rollout_i
     pthread_mutex_unlock(&tally->lock);
     base_assert(rollout != NULL);
     return allowances_of(rollout);
+}
+
+struct gw_kept_off *gw_tally_kept_off(struct gw_tally *tally, uint64_t rollout_id)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    pthread_mutex_unlock(&tally->lock);
+    base_assert(rollout != NULL);
+    base_assert(rollout->real == NULL); // a shadow's is its rollout's
+    return &rollout->kept_off;
 }
 
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out)

@@ -71,7 +71,7 @@ static void draw_expression(struct gw_release *release, struct pol_target *out)
     }
     struct pol_expr_error error = {0};
     size_t bytes = 4096;
-    void *memory = base_arena_alloc(&release->arena, bytes);
+    void *memory = base_arena_alloc(&release->hold->arena, bytes);
     assert_non_null(memory);
     if (!pol_expr_compile(text_of(text), (struct pol_expr_space){memory, bytes}, &out->expr, &bytes,
                           &error)) {
@@ -89,8 +89,8 @@ static void draw_target(struct gw_release *release, struct pol_target *out)
         draw_expression(release, out);
         return;
     }
-    struct pol_cond *conds = base_arena_zalloc(&release->arena, 2 * sizeof(conds[0]));
-    struct pol_value *operands = base_arena_zalloc(&release->arena, 4 * sizeof(operands[0]));
+    struct pol_cond *conds = base_arena_zalloc(&release->hold->arena, 2 * sizeof(conds[0]));
+    struct pol_value *operands = base_arena_zalloc(&release->hold->arena, 4 * sizeof(operands[0]));
     assert_non_null(conds);
     assert_non_null(operands);
     out->conds = conds;
@@ -109,10 +109,8 @@ static void draw_target(struct gw_release *release, struct pol_target *out)
 
 static struct gw_release *draw_release(uint64_t task_id)
 {
-    struct gw_release *release = calloc(1, sizeof(*release));
+    struct gw_release *release = gw_release_blank();
     assert_non_null(release);
-    atomic_init(&release->refs, 1);
-    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     release->id = next_release++;
     release->task_id = task_id;
     release->version_id = base_mix64(release->id);
@@ -461,7 +459,7 @@ static void signatures_tell_what_concerns(void **state)
         struct gw_release *release = model.tasks[i].releases[1];
         struct pol_expr_error error;
         size_t bytes = 4096;
-        void *memory = base_arena_alloc(&release->arena, bytes);
+        void *memory = base_arena_alloc(&release->hold->arena, bytes);
         release->target = (struct pol_target){0};
         release->arm = (struct pol_arm){0};
         assert_true(pol_expr_compile(text_of(texts[i]), (struct pol_expr_space){memory, bytes},
