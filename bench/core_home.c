@@ -118,8 +118,9 @@ static void put_blob(struct core_home *home, const void *bytes, size_t size,
     bool created;
     struct base_error error = {0};
     gw_sha256(bytes, size, out);
-    need(gw_blob_put(home->core, out, bytes, size, &created, &error) == BASE_OK, "blob",
-         error.text);
+    need(gw_blob_put(home->core, &(struct gw_store_item){*out, bytes, size}, &created, &error) ==
+             BASE_OK,
+         "blob", error.text);
 }
 
 void core_home_version(struct core_home *home, const char *version, struct wire_sha256 *out)

@@ -71,9 +71,11 @@ static enum base_status make_version(struct fill *fill, const char *task,
     BASE_TRY(status);
     struct wire_sha256 digest = hash(bytes, size);
     BASE_TRY(gw_catalog_task_create(fill->core, 0, base_str_of(task), &task_view, &created, error));
+    BASE_TRY(gw_blob_put(fill->core,
+                         &(struct gw_store_item){script, (const uint8_t *)task, strlen(task)},
+                         &created, error));
     BASE_TRY(
-        gw_blob_put(fill->core, &script, (const uint8_t *)task, strlen(task), &created, error));
-    BASE_TRY(gw_blob_put(fill->core, &digest, bytes, size, &created, error));
+        gw_blob_put(fill->core, &(struct gw_store_item){digest, bytes, size}, &created, error));
     struct gw_version_new wish = {.task = base_str_of(task), .manifest = digest};
     return gw_catalog_version_add(fill->core, &wish, out, &created, error);
 }

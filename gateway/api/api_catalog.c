@@ -25,13 +25,12 @@ bool gw_api_blob_prepare(struct gw_api_call *call)
 static void put_blob(struct gw_core *core, struct gw_api_call *call, bool exclusive)
 {
     const struct gw_request *request = &gw_api_exchange(call)->request;
+    const struct gw_store_item item = {call->digest, request->body, request->body_bytes};
     struct base_error error = {0};
     bool created = false;
     enum base_status status =
-        exclusive ? gw_blob_put_exclusive(core, call->actor.tenant, &call->digest, request->body,
-                                          request->body_bytes, &created, &error)
-                  : gw_blob_put(core, &call->digest, request->body, request->body_bytes, &created,
-                                &error);
+        exclusive ? gw_blob_put_exclusive(core, call->actor.tenant, &item, &created, &error)
+                  : gw_blob_put(core, &item, &created, &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "blob");
@@ -57,18 +56,18 @@ void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call)
 {
     const struct gw_request *request = &gw_api_exchange(call)->request;
     struct base_error error = {0};
-    uint32_t count = 0;
-    uint32_t created = 0;
-    enum base_status status = gw_blobs_put_exclusive(core, call->actor.tenant, request->body,
-                                                     request->body_bytes, &count, &created, &error);
+    struct gw_blob_pack pack = {0};
+    enum base_status status = gw_blobs_put_exclusive(
+        core, call->actor.tenant, (struct base_span){request->body, request->body_bytes}, &pack,
+        &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "pack");
         return;
     }
-    gw_api_answer_take(
-        call, created > 0 ? 201 : 200,
-        json_pack("{s:I, s:I}", "blobs", (json_int_t)count, "stored", (json_int_t)created));
+    gw_api_answer_take(call, pack.created > 0 ? 201 : 200,
+                       json_pack("{s:I, s:I}", "blobs", (json_int_t)pack.count, "stored",
+                                 (json_int_t)pack.created));
 }
 
 // Did the tenant bring it, or is it for everybody? Content itself is not shown to operators.

@@ -429,9 +429,11 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     int script_size = snprintf(script, sizeof(script), "script of %s %s", task, version);
     struct wire_sha256 digest;
     gw_sha256(script, (size_t)script_size, &digest);
-    assert_int_equal(gw_blob_put(rig->core, &digest, (const uint8_t *)script, (size_t)script_size,
-                                 &created, &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_blob_put(rig->core,
+                    &(struct gw_store_item){digest, (const uint8_t *)script, (size_t)script_size},
+                    &created, &error),
+        BASE_OK);
     struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
     assert_non_null(manifest);
     manifest->task_name = base_str_of(task);
@@ -447,7 +449,9 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     assert_int_equal(wire_manifest_encode(manifest, bytes, sizeof(bytes), &size), BASE_OK);
     free(manifest);
     gw_sha256(bytes, size, out);
-    assert_int_equal(gw_blob_put(rig->core, out, bytes, size, &created, &error), BASE_OK);
+    assert_int_equal(
+        gw_blob_put(rig->core, &(struct gw_store_item){*out, bytes, size}, &created, &error),
+        BASE_OK);
     struct gw_version_view version_view;
     struct gw_version_new wish = {.task = base_str_of(task), .manifest = *out};
     assert_int_equal(gw_catalog_version_add(rig->core, &wish, &version_view, &created, &error),

@@ -27,7 +27,9 @@ static struct wire_sha256 put_blob(struct rig *rig, const uint8_t *bytes, size_t
     struct base_error error = {0};
     bool created;
     gw_sha256(bytes, size, &digest);
-    assert_int_equal(gw_blob_put(rig->core, &digest, bytes, size, &created, &error), BASE_OK);
+    assert_int_equal(
+        gw_blob_put(rig->core, &(struct gw_store_item){digest, bytes, size}, &created, &error),
+        BASE_OK);
     return digest;
 }
 
