@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "svc/page.h"
 #include "svc/plan/release_spec.h"
 #include "wire/digest.h"
 #include "wire/manifest.h"
 
 #include <stdint.h>
 
-#define GW_PAGE_MAX         500u   // items of one page of any list
 #define GW_TASKS_MAX        10000u // of all tenants, by shares
 #define GW_TASK_BASES_MAX   64u    // completed rollouts of a task that are remembered as baselines
 #define GW_VERSION_TEXT_MAX 48u

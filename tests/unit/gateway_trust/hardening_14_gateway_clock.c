@@ -89,13 +89,12 @@ static enum gw_clock_doubt doubt(void)
 static uint32_t accept_clock(void)
 {
     struct base_error error = {0};
-    int64_t moved_us = 0;
-    uint32_t paused = 0;
-    assert_int_equal(gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"), &moved_us,
-                                     &paused, &error),
-                     BASE_OK);
+    struct gw_clock_accepted accepted = {0};
+    assert_int_equal(
+        gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"), &accepted, &error),
+        BASE_OK);
     rig_settle(&rig);
-    return paused;
+    return accepted.paused;
 }
 
 static void timestamp(struct wire_timestamp *out)
