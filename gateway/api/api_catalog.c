@@ -106,8 +106,11 @@ void gw_api_task_create(struct gw_core *core, struct gw_api_call *call)
     struct gw_task_view view;
     bool created = false;
     enum base_status status =
-        gw_catalog_task_create(core, call->actor.tenant, call->text, &view, &created, &error);
+        gw_catalog_task_create(core, call->actor.tenant, call->text, &created, &error);
 
+    if (status == BASE_OK) {
+        status = gw_catalog_task_get(core, call->text, &view);
+    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "task");
         return;
@@ -161,18 +164,18 @@ void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
     bool more = true;
 
     while (found < call->limit && more && looked < GW_API_SCAN_MAX) {
-        uint32_t count = 0;
         uint32_t ask = call->limit - found;
-        gw_catalog_task_list(core, after, ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH,
-                             views, &count, &more);
-        for (uint32_t i = 0; i < count; ++i) {
+        struct gw_page page = {.limit = ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH};
+        gw_catalog_task_list(core, after, views, &page);
+        for (uint32_t i = 0; i < page.count; ++i) {
             after = views[i].task_id;
             if (gw_api_sees_task(core, call, base_str_of(views[i].name))) {
                 (void)json_array_append_new(items, gw_view_task(&views[i]));
                 found++;
             }
         }
-        looked += count;
+        looked += page.count;
+        more = page.more;
     }
     gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
 }
@@ -273,24 +276,24 @@ void gw_api_version_list(struct gw_core *core, struct gw_api_call *call)
     bool more = true;
 
     while (left > 0 && more) {
-        uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
+        struct gw_page page = {.limit = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH};
         enum base_status status =
-            gw_catalog_version_list(core, call->segments[1], after, ask, views, &count, &more);
+            gw_catalog_version_list(core, call->segments[1], after, views, &page);
         if (status != BASE_OK) {
             json_decref(items);
             gw_api_failed(core, call, status, NULL, "no such task");
             return;
         }
-        for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t i = 0; i < page.count; ++i) {
             (void)json_array_append_new(items, gw_view_version(&views[i]));
         }
-        if (count == 0) {
+        more = page.more;
+        if (page.count == 0) {
             break;
         }
-        call->after_digest = views[count - 1].manifest;
+        call->after_digest = views[page.count - 1].manifest;
         after = &call->after_digest;
-        left -= count;
+        left -= page.count;
     }
     if (more && after != NULL) {
         char hex[WIRE_SHA256_HEX + 1];

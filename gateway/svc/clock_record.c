@@ -152,10 +152,9 @@ static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
         struct gw_rollout *rollout = core->catalog->rollouts[i];
         BASE_TRY(gw_rollout_move(core, rollout, moved_us));
         if (is_under_way(&rollout->state)) {
-            struct gw_rollout_view view;
             struct base_error ignored = {0};
-            BASE_TRY(gw_rollout_command(core, rollout->release->id, POL_COMMAND_PAUSE, who, &view,
-                                        &ignored));
+            BASE_TRY(
+                gw_rollout_command(core, rollout->release->id, POL_COMMAND_PAUSE, who, &ignored));
             ++*out_paused;
         }
     }

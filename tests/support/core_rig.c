@@ -419,11 +419,10 @@ int rig_report(struct rig *rig, struct rig_device *device, const struct gw_rollo
 
 void rig_version(struct rig *rig, const char *task, const char *version, struct wire_sha256 *out)
 {
-    struct gw_task_view view;
     bool created;
     struct base_error error = {0};
     assert_int_equal(
-        gw_catalog_task_create(rig->core, rig->tenant, base_str_of(task), &view, &created, &error),
+        gw_catalog_task_create(rig->core, rig->tenant, base_str_of(task), &created, &error),
         BASE_OK);
     char script[128];
     int script_size = snprintf(script, sizeof(script), "script of %s %s", task, version);
@@ -584,25 +583,26 @@ void rig_command(struct rig *rig, uint64_t id, enum pol_command command,
                  struct gw_rollout_view *out)
 {
     struct base_error error = {0};
-    struct gw_rollout_view unused;
-    enum base_status status =
-        gw_rollout_command(rig->core, id, command, NULL, out != NULL ? out : &unused, &error);
+    enum base_status status = gw_rollout_command(rig->core, id, command, NULL, &error);
     if (status != BASE_OK) {
         print_error("%s: %s\n", pol_command_name(command), error.text);
     }
     assert_int_equal(status, BASE_OK);
+    if (out != NULL) {
+        rig_view(rig, id, out);
+    }
     (void)rig_pump(rig);
 }
 
 void rig_override(struct rig *rig, uint64_t id, uint64_t completed, uint64_t failed)
 {
-    struct gw_rollout_view view;
     struct base_error error = {0};
     const struct gw_rollout_who typist = {.by = BASE_STR("ana"), .comment = BASE_STR("a test")};
     const struct gw_rollout_who second = {.by = BASE_STR("bo")};
-    assert_int_equal(gw_rollout_override(rig->core, id, completed, failed, &typist, &view, &error),
-                     BASE_OK);
-    assert_int_equal(gw_rollout_command(rig->core, id, POL_COMMAND_APPROVE, &second, &view, &error),
+    assert_int_equal(
+        gw_rollout_override(rig->core, id, (struct pol_sample){completed, failed}, &typist, &error),
+        BASE_OK);
+    assert_int_equal(gw_rollout_command(rig->core, id, POL_COMMAND_APPROVE, &second, &error),
                      BASE_OK);
     (void)rig_pump(rig);
 }

@@ -359,7 +359,7 @@ static void say_first(const char *text, struct gw_rollout_log_view *line)
 
 static enum base_status add_rollout(struct gw_core *core, const struct gw_release *release,
                                     bool accept_empty, const struct gw_rollout_who *who,
-                                    struct gw_rollout_view *out, struct base_error *error)
+                                    struct base_error *error)
 {
     struct gw_task *task = gw_catalog_find_task(core, release->task_id); // check_new saw it
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
@@ -404,7 +404,6 @@ static enum base_status add_rollout(struct gw_core *core, const struct gw_releas
     }
     (void)gw_task_open(task, rollout); // check_new saw that there is room
     gw_release_ref(release);
-    gw_rollout_view_of(core, rollout, out);
     return BASE_OK;
 }
 
@@ -453,14 +452,14 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
 {
     const struct gw_release *release = NULL;
     BASE_TRY(check_create(core, spec, &release, error));
-    enum base_status status = add_rollout(core, release, spec->accept_empty, who, out, error);
+    enum base_status status = add_rollout(core, release, spec->accept_empty, who, error);
     gw_release_unref(release);
-    return status;
+    return status == BASE_OK ? gw_rollout_get(core, spec->id, out) : status;
 }
 
 // Evidence is for a stage that a start opens.
 static enum base_status check_evidence(struct gw_core *core, const struct gw_release *release,
-                                       const uint8_t *bytes, size_t size, struct base_error *error)
+                                       struct base_span envelope, struct base_error *error)
 {
     struct wire_evidence evidence;
     if (release->stages[0].kind != POL_STAGE_SIMULATE) {
@@ -468,12 +467,11 @@ static enum base_status check_evidence(struct gw_core *core, const struct gw_rel
                               "evidence: the first stage is %s, no simulate stage",
                               release->stage_names[0]);
     }
-    return gw_evidence_open(core, release, bytes, size, &evidence, error);
+    return gw_evidence_open(core, release, envelope, &evidence, error);
 }
 
 enum base_status gw_rollout_check(struct gw_core *core, const struct gw_rollout_spec *spec,
-                                  const uint8_t *evidence, size_t evidence_bytes,
-                                  struct base_error *error)
+                                  struct base_span evidence, struct base_error *error)
 {
     const struct pol_rollout fresh = {.state = POL_ROLLOUT_DRAFT};
     const struct gw_release *release = NULL;
@@ -485,8 +483,8 @@ enum base_status gw_rollout_check(struct gw_core *core, const struct gw_rollout_
         status =
             base_error_set(error, BASE_ERR_CONFLICT, "start: %s", pol_reason_text(decision.reason));
     }
-    if (status == BASE_OK && evidence != NULL) {
-        status = check_evidence(core, release, evidence, evidence_bytes, error);
+    if (status == BASE_OK && evidence.data != NULL) {
+        status = check_evidence(core, release, evidence, error);
     }
     gw_release_unref(release);
     return status;
@@ -567,8 +565,7 @@ static enum base_status refused(const struct gw_rollout *rollout, enum pol_comma
 }
 
 enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id, bool accept_empty,
-                                        const uint8_t *evidence, size_t evidence_bytes,
-                                        struct base_error *error)
+                                        struct base_span evidence, struct base_error *error)
 {
     const struct gw_rollout_who who = {.accept_empty = accept_empty};
     const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
@@ -582,9 +579,8 @@ enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id, bool 
         return refused(rollout, POL_COMMAND_START, decision.reason, error);
     }
     BASE_TRY(check_lead(core, rollout, POL_COMMAND_START, &who, error));
-    return evidence != NULL
-               ? check_evidence(core, rollout->release, evidence, evidence_bytes, error)
-               : BASE_OK;
+    return evidence.data != NULL ? check_evidence(core, rollout->release, evidence, error)
+                                 : BASE_OK;
 }
 
 // What the policy makes of the command, stored.
@@ -637,8 +633,7 @@ static enum base_status kill_it(struct gw_core *core, struct gw_rollout *rollout
 }
 
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
-                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
-                                    struct base_error *error)
+                                    const struct gw_rollout_who *who, struct base_error *error)
 {
     struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
     if (rollout == NULL) {
@@ -647,14 +642,10 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
     BASE_TRY(check_who(rollout, command, who, error));
     if (command == POL_COMMAND_APPROVE && gw_simulation_is_pending(rollout)) {
         BASE_TRY(check_lead(core, rollout, command, who, error));
-        BASE_TRY(gw_simulation_approve(core, rollout, who, error));
-    } else if (command == POL_COMMAND_KILL) {
-        BASE_TRY(kill_it(core, rollout, who, error));
-    } else {
-        BASE_TRY(obey(core, rollout, command, who, error));
+        return gw_simulation_approve(core, rollout, who, error);
     }
-    gw_rollout_view_of(core, rollout, out);
-    return BASE_OK;
+    return command == POL_COMMAND_KILL ? kill_it(core, rollout, who, error)
+                                       : obey(core, rollout, command, who, error);
 }
 
 // ---- Loading at start

@@ -342,20 +342,22 @@ static bool is_online(const struct gw_watch *watch, const struct gw_device_visit
     return gw_silence_quiet_s(&watch->clock, visit->last_seen_s) / 2 <= interval_of(watch, visit);
 }
 
-static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
-                           uint16_t bucket, const struct gw_device_visit *visit, bool *out_admitted)
+// Returns whether a stage lets it in that is no shadow stage.
+static bool count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
+                           uint16_t bucket, const struct gw_device_visit *visit)
 {
     bool online = is_online(watch, visit);
-    *out_admitted = false;
+    bool admitted = false;
     for (uint32_t k = 0; k <= item->stage; k++) {
         const struct pol_stage *stage = &item->release->stages[k];
         if (stage->kind != POL_STAGE_SIMULATE && (audience >> 2 >> k & 1) != 0 &&
             bucket < stage->max_bucket) {
             item->figures[k].eligible++;
             item->figures[k].online += online;
-            *out_admitted = *out_admitted || stage->kind != POL_STAGE_SHADOW;
+            admitted = admitted || stage->kind != POL_STAGE_SHADOW;
         }
     }
+    return admitted;
 }
 
 // A device without a mark in this rollout: it may be let in later, or be its control.
@@ -485,8 +487,7 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
             continue;
         }
         uint16_t bucket = pol_bucket(visit->device_id, item->release->salt);
-        bool admitted;
-        count_eligible(watch, item, audience, bucket, visit, &admitted);
+        bool admitted = count_eligible(watch, item, audience, bucket, visit);
         item->figures[item->stage].outstanding +=
             admitted && (offered >> k & 1) == 0 && !is_kept_off(watch, item, visit->attrs_id);
         if ((marked >> k & 1) == 0) {
