@@ -476,19 +476,27 @@ static uint32_t waits_since_s(const struct rollout_tally *rollout,
     return drawn ? gw_trial_gateway_s(change->offered_s, rollout->moved_s) : change->offered_s;
 }
 
-static void apply_standing(const struct gw_tally *tally, struct rollout_tally *rollout,
-                           const struct gw_tally_change *change, enum gw_standing standing,
-                           uint16_t old_bits, uint16_t new_bits)
+// What a change is to the counts of one standing.
+struct shift {
+    enum gw_standing standing;
+    uint16_t old_bits; // 0: the device was in none of them
+    uint16_t new_bits; // 0: it is no more
+};
+
+static void apply_shift(const struct gw_tally *tally, struct rollout_tally *rollout,
+                        const struct gw_tally_change *change, struct shift shift)
 {
-    struct stage_tally *stages = stages_of(rollout, standing);
+    base_assert(shift.old_bits != shift.new_bits);
+    base_assert(change->stage < POL_STAGES_MAX);
+    struct stage_tally *stages = stages_of(rollout, shift.standing);
     if (stages == NULL) {
         return;
     }
     struct stage_tally *stage = &stages[change->stage];
     struct gw_rollout_counts before;
     struct gw_rollout_counts after;
-    gw_tally_contribution(old_bits, &before);
-    gw_tally_contribution(new_bits, &after);
+    gw_tally_contribution(shift.old_bits, &before);
+    gw_tally_contribution(shift.new_bits, &after);
     gw_counts_take(&stage->counts, &before);
     gw_counts_add(&stage->counts, &after);
     bool was_pending = is_pending(&before);
@@ -502,12 +510,12 @@ static void apply_standing(const struct gw_tally *tally, struct rollout_tally *r
     bool was_complete = before.succeeded + before.failed > 0;
     bool completed = !was_complete && after.succeeded + after.failed > 0;
     bool failed = before.failed == 0 && after.failed > 0;
-    bool counted = standing == GW_STANDING_COUNTED;
+    bool counted = shift.standing == GW_STANDING_COUNTED;
     if (counted) {
         note_failure(rollout, change, completed, failed);
     }
     if (counted && rollout->trial != NULL) {
-        note_trial(rollout, change, old_bits, new_bits);
+        note_trial(rollout, change, shift.old_bits, shift.new_bits);
     }
 }
 
@@ -521,12 +529,13 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
     enum gw_standing before = gw_release_standing(rollout->release, change->old_bits);
     enum gw_standing after = gw_release_standing(rollout->release, change->new_bits);
     if (change->old_bits == 0 || change->new_bits == 0 || before == after) {
-        apply_standing(tally, rollout, change, change->new_bits == 0 ? before : after,
-                       change->old_bits, change->new_bits);
+        enum gw_standing standing = change->new_bits == 0 ? before : after;
+        apply_shift(tally, rollout, change,
+                    (struct shift){standing, change->old_bits, change->new_bits});
         return;
     }
-    apply_standing(tally, rollout, change, before, change->old_bits, 0);
-    apply_standing(tally, rollout, change, after, 0, change->new_bits);
+    apply_shift(tally, rollout, change, (struct shift){before, change->old_bits, 0});
+    apply_shift(tally, rollout, change, (struct shift){after, 0, change->new_bits});
 }
 
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count)
