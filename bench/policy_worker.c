@@ -251,7 +251,8 @@ static void make_devices(struct bench *bench)
         uint32_t which = i % bench->blocks;
         struct gw_cohort *cohort;
         bool created;
-        must(gw_cohorts_find(&cohorts, bench->core->plan, 0, blocks[which], sizes[which], &cohort,
+        must(gw_cohorts_find(&cohorts, bench->core->plan,
+                             &(struct gw_cohort_name){0, {blocks[which], sizes[which]}}, &cohort,
                              &created) == BASE_OK,
              "cohort");
         struct wire_profile profile = {.task_count = 20,

@@ -518,7 +518,8 @@ void gw_watch_step(struct gw_watch *watch)
     watch->clock.now_s = gw_core_now_s(watch->core);
     uint64_t budget = GW_WATCH_WORK;
     while (watch->shard < GW_DEVICE_TABLE_SHARDS && budget > 0) {
-        uint32_t seen = gw_device_table_walk(watch->core->table, watch->shard, watch->entry,
+        uint32_t seen = gw_device_table_walk(watch->core->table,
+                                             (struct gw_device_place){watch->shard, watch->entry},
                                              GW_WATCH_BATCH, see_device, watch);
         watch->entry += seen;
         if (seen < GW_WATCH_BATCH) {

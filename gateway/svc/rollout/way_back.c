@@ -221,8 +221,9 @@ static bool go_on(struct gw_way_back *way, uint64_t *budget)
 {
     while (way->shard<GW_DEVICE_TABLE_SHARDS && * budget> 0) {
         way->asked_count = 0;
-        uint32_t seen = gw_device_table_walk(way->core->table, way->shard, way->entry,
-                                             GW_WATCH_BATCH, list_device, way);
+        uint32_t seen =
+            gw_device_table_walk(way->core->table, (struct gw_device_place){way->shard, way->entry},
+                                 GW_WATCH_BATCH, list_device, way);
         for (uint32_t i = 0; i < way->asked_count; i++) {
             ask(way, &way->asked[i]);
         }

@@ -288,8 +288,10 @@ static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan,
     struct gw_cohort *cohort;
     bool created;
     assert_int_equal(gw_attrs_view(model.blocks[which], model.block_sizes[which], &view), BASE_OK);
-    assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
-                                     model.block_sizes[which], &cohort, &created),
+    assert_int_equal(gw_cohorts_find(cohorts, plan,
+                                     &(struct gw_cohort_name){
+                                         0, {model.blocks[which], model.block_sizes[which]}},
+                                     &cohort, &created),
                      BASE_OK);
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t device_id = base_prng_next(&model.prng);
@@ -317,10 +319,14 @@ static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, 
     struct gw_cohort *b;
     bool created;
     gw_cohorts_init(&fresh, &(struct base_hash_key){1, 2});
-    assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
-                                     model.block_sizes[which], &a, &created),
+    assert_int_equal(gw_cohorts_find(cohorts, plan,
+                                     &(struct gw_cohort_name){
+                                         0, {model.blocks[which], model.block_sizes[which]}},
+                                     &a, &created),
                      BASE_OK);
-    assert_int_equal(gw_cohorts_find(&fresh, plan, 0, model.blocks[which], model.block_sizes[which],
+    assert_int_equal(gw_cohorts_find(&fresh, plan,
+                                     &(struct gw_cohort_name){
+                                         0, {model.blocks[which], model.block_sizes[which]}},
                                      &b, &created),
                      BASE_OK);
     assert_true(created);
@@ -488,8 +494,10 @@ static void signatures_tell_what_concerns(void **state)
             model.tasks[1].now.open_count = 0; // who keeps that one asks again
         }
         plan = follow(plan);
-        assert_int_equal(
-            gw_cohorts_find(&cohorts, plan, 0, model.blocks[0], size, &cohort, &created), BASE_OK);
+        assert_int_equal(gw_cohorts_find(&cohorts, plan,
+                                         &(struct gw_cohort_name){0, {model.blocks[0], size}},
+                                         &cohort, &created),
+                         BASE_OK);
         assert_int_equal(cohort->task_count, 1);
         signatures[step] = cohort->signature;
     }
