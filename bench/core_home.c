@@ -118,8 +118,9 @@ static void put_blob(struct core_home *home, const void *bytes, size_t size,
     bool created;
     struct base_error error = {0};
     gw_sha256(bytes, size, out);
-    need(gw_blob_put(home->core, out, bytes, size, &created, &error) == BASE_OK, "blob",
-         error.text);
+    need(gw_blob_put(home->core, &(struct gw_store_item){*out, bytes, size}, &created, &error) ==
+             BASE_OK,
+         "blob", error.text);
 }
 
 void core_home_version(struct core_home *home, const char *version, struct wire_sha256 *out)
@@ -127,14 +128,13 @@ void core_home_version(struct core_home *home, const char *version, struct wire_
     static struct wire_manifest manifest;
     static uint8_t bytes[4096];
     char script[64];
-    struct gw_task_view task;
     struct gw_version_view view;
     struct wire_sha256 digest;
     struct base_error error = {0};
     bool created;
     size_t size = 0;
-    need(gw_catalog_task_create(home->core, GW_TENANT_DEFAULT, BASE_STR(CORE_HOME_TASK), &task,
-                                &created, &error) == BASE_OK,
+    need(gw_catalog_task_create(home->core, GW_TENANT_DEFAULT, BASE_STR(CORE_HOME_TASK), &created,
+                                &error) == BASE_OK,
          "task", error.text);
     int written = snprintf(script, sizeof(script), "script of %s", version);
     put_blob(home, script, (size_t)written, &digest);
@@ -221,10 +221,8 @@ void core_home_rollout(struct core_home *home, uint64_t id, const struct wire_sh
 
 void core_home_command(struct core_home *home, uint64_t id, enum pol_command command)
 {
-    struct gw_rollout_view *view = malloc(sizeof(*view));
     struct base_error error = {0};
-    need(view != NULL && gw_rollout_command(home->core, id, command, NULL, view, &error) == BASE_OK,
+    need(gw_rollout_command(home->core, id, command, NULL, &error) == BASE_OK,
          pol_command_name(command), error.text);
-    free(view);
     core_home_tick(home);
 }

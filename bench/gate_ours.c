@@ -105,7 +105,7 @@ struct gate_ours_play *gate_ours_new(uint32_t devices_max)
     if (play == NULL) {
         return NULL;
     }
-    play->release = calloc(1, sizeof(*play->release));
+    play->release = gw_release_blank();
     play->records = calloc(devices_max, sizeof(*play->records));
     play->devices_max = devices_max;
     if (play->release == NULL || play->records == NULL) {
@@ -122,7 +122,7 @@ void gate_ours_free(struct gate_ours_play *play)
 {
     if (play != NULL) {
         gw_tally_free(play->tally);
-        free(play->release);
+        gw_release_unref(play->release);
         free(play->records);
         free(play);
     }
@@ -373,8 +373,7 @@ static bool prepare(struct gate_ours_play *play, const struct gate_ours *setting
     struct gw_release *release = play->release;
     gw_tally_free(play->tally);
     play->tally = NULL;
-    memset(release, 0, sizeof(*release));
-    release->refs = 1; // never the last one
+    *release = (struct gw_release){.hold = release->hold};
     release->id = ROLLOUT;
     release->checkin_interval_s = INTERVAL_S;
     release->stage_count = GATE_STAGES;

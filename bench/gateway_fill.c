@@ -50,7 +50,6 @@ static struct wire_sha256 hash(const uint8_t *bytes, size_t size)
 static enum base_status make_version(struct fill *fill, const char *task,
                                      struct gw_version_view *out, struct base_error *error)
 {
-    struct gw_task_view task_view;
     bool created = false;
     uint8_t bytes[MANIFEST_ROOM];
     size_t size = 0;
@@ -70,10 +69,12 @@ static enum base_status make_version(struct fill *fill, const char *task,
     free(manifest);
     BASE_TRY(status);
     struct wire_sha256 digest = hash(bytes, size);
-    BASE_TRY(gw_catalog_task_create(fill->core, 0, base_str_of(task), &task_view, &created, error));
+    BASE_TRY(gw_catalog_task_create(fill->core, 0, base_str_of(task), &created, error));
+    BASE_TRY(gw_blob_put(fill->core,
+                         &(struct gw_store_item){script, (const uint8_t *)task, strlen(task)},
+                         &created, error));
     BASE_TRY(
-        gw_blob_put(fill->core, &script, (const uint8_t *)task, strlen(task), &created, error));
-    BASE_TRY(gw_blob_put(fill->core, &digest, bytes, size, &created, error));
+        gw_blob_put(fill->core, &(struct gw_store_item){digest, bytes, size}, &created, error));
     struct gw_version_new wish = {.task = base_str_of(task), .manifest = digest};
     return gw_catalog_version_add(fill->core, &wish, out, &created, error);
 }
@@ -139,7 +140,7 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
     fill->digests[number] +=
         wire_profile_term(wire_task_id(base_str_of(task)), wire_version_id(&version.manifest), 0);
     fill->counts[number]++;
-    return gw_rollout_command(fill->core, id, POL_COMMAND_START, &who, &view, error);
+    return gw_rollout_command(fill->core, id, POL_COMMAND_START, &who, error);
 }
 
 // Profile of one class of devices, in base64url.

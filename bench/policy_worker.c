@@ -125,10 +125,8 @@ static void compile(struct base_arena *arena, const char *text, struct pol_targe
 static struct gw_release *make_release(struct bench *bench, uint32_t i, uint64_t task_id)
 {
     char text[256];
-    struct gw_release *release = calloc(1, sizeof(*release));
+    struct gw_release *release = gw_release_blank();
     must(release != NULL, "no memory");
-    atomic_init(&release->refs, 1);
-    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     release->id = 1 + i;
     release->task_id = task_id;
     release->version_id = base_mix64(release->id);
@@ -139,12 +137,13 @@ static struct gw_release *make_release(struct bench *bench, uint32_t i, uint64_t
     // For everybody at most 1 %: a device has at most 256 tasks.
     release->stages[0].max_bucket = (uint16_t)(1 + below(bench, bench->everybody ? 100 : 5000));
     target_of(bench, i, text, sizeof(text));
-    compile(&release->arena, text, &release->target);
+    compile(&release->hold->arena, text, &release->target);
     return release;
 }
 
 static void make_releases(struct bench *bench)
 {
+    static struct gw_kept_off nothing;
     struct gw_catalog *catalog = bench->core->catalog;
     catalog->tasks = calloc(bench->releases, sizeof(catalog->tasks[0]));
     catalog->rollouts = calloc(bench->releases, sizeof(catalog->rollouts[0]));
@@ -160,6 +159,7 @@ static void make_releases(struct bench *bench)
         task->open_count = 1;
         rollout->task = task;
         rollout->release = make_release(bench, i, task->task_id);
+        rollout->kept_off = &nothing;
         rollout->state.state = POL_ROLLOUT_RUNNING;
         catalog->tasks[i] = task;
         catalog->rollouts[i] = rollout;
@@ -251,7 +251,8 @@ static void make_devices(struct bench *bench)
         uint32_t which = i % bench->blocks;
         struct gw_cohort *cohort;
         bool created;
-        must(gw_cohorts_find(&cohorts, bench->core->plan, 0, blocks[which], sizes[which], &cohort,
+        must(gw_cohorts_find(&cohorts, bench->core->plan,
+                             &(struct gw_cohort_name){0, {blocks[which], sizes[which]}}, &cohort,
                              &created) == BASE_OK,
              "cohort");
         struct wire_profile profile = {.task_count = 20,

@@ -217,17 +217,17 @@ void gw_api_token_list(struct gw_core *core, struct gw_api_call *call)
     bool more = true;
 
     while (left > 0 && more) {
-        uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
-        gw_token_list(core, &call->actor, after, ask, views, &count, &more);
-        for (uint32_t i = 0; i < count; ++i) {
+        struct gw_page page = {.limit = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH};
+        gw_token_list(core, &call->actor, after, views, &page);
+        for (uint32_t i = 0; i < page.count; ++i) {
             (void)json_array_append_new(items, gw_view_token(core, &views[i]));
             after = views[i].id;
         }
-        if (count == 0) {
+        more = page.more;
+        if (page.count == 0) {
             break;
         }
-        left -= count;
+        left -= page.count;
     }
     gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
 }
@@ -277,15 +277,14 @@ void gw_api_tenant_list(struct gw_core *core, struct gw_api_call *call)
     bool more = true;
 
     while (more) {
-        uint32_t count = 0;
-        uint32_t ask = call->actor.every_tenant ? GW_API_VIEWS_BATCH : 1;
-        gw_tenant_list(core, after, ask, tenants, &count, &more);
-        for (uint32_t i = 0; i < count; ++i) {
+        struct gw_page page = {.limit = call->actor.every_tenant ? GW_API_VIEWS_BATCH : 1};
+        gw_tenant_list(core, after, tenants, &page);
+        for (uint32_t i = 0; i < page.count; ++i) {
             (void)json_array_append_new(items, view_tenant(&tenants[i]));
             after = tenants[i].id;
         }
-        expected += count;
-        more = more && call->actor.every_tenant;
+        expected += page.count;
+        more = page.more && call->actor.every_tenant;
     }
     gw_api_page_take(call, items, expected, NULL);
 }

@@ -25,13 +25,12 @@ bool gw_api_blob_prepare(struct gw_api_call *call)
 static void put_blob(struct gw_core *core, struct gw_api_call *call, bool exclusive)
 {
     const struct gw_request *request = &gw_api_exchange(call)->request;
+    const struct gw_store_item item = {call->digest, request->body, request->body_bytes};
     struct base_error error = {0};
     bool created = false;
     enum base_status status =
-        exclusive ? gw_blob_put_exclusive(core, call->actor.tenant, &call->digest, request->body,
-                                          request->body_bytes, &created, &error)
-                  : gw_blob_put(core, &call->digest, request->body, request->body_bytes, &created,
-                                &error);
+        exclusive ? gw_blob_put_exclusive(core, call->actor.tenant, &item, &created, &error)
+                  : gw_blob_put(core, &item, &created, &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "blob");
@@ -57,18 +56,18 @@ void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call)
 {
     const struct gw_request *request = &gw_api_exchange(call)->request;
     struct base_error error = {0};
-    uint32_t count = 0;
-    uint32_t created = 0;
-    enum base_status status = gw_blobs_put_exclusive(core, call->actor.tenant, request->body,
-                                                     request->body_bytes, &count, &created, &error);
+    struct gw_blob_pack pack = {0};
+    enum base_status status = gw_blobs_put_exclusive(
+        core, call->actor.tenant, (struct base_span){request->body, request->body_bytes}, &pack,
+        &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "pack");
         return;
     }
-    gw_api_answer_take(
-        call, created > 0 ? 201 : 200,
-        json_pack("{s:I, s:I}", "blobs", (json_int_t)count, "stored", (json_int_t)created));
+    gw_api_answer_take(call, pack.created > 0 ? 201 : 200,
+                       json_pack("{s:I, s:I}", "blobs", (json_int_t)pack.count, "stored",
+                                 (json_int_t)pack.created));
 }
 
 // Did the tenant bring it, or is it for everybody? Content itself is not shown to operators.
@@ -107,8 +106,11 @@ void gw_api_task_create(struct gw_core *core, struct gw_api_call *call)
     struct gw_task_view view;
     bool created = false;
     enum base_status status =
-        gw_catalog_task_create(core, call->actor.tenant, call->text, &view, &created, &error);
+        gw_catalog_task_create(core, call->actor.tenant, call->text, &created, &error);
 
+    if (status == BASE_OK) {
+        status = gw_catalog_task_get(core, call->text, &view);
+    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "task");
         return;
@@ -162,18 +164,18 @@ void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
     bool more = true;
 
     while (found < call->limit && more && looked < GW_API_SCAN_MAX) {
-        uint32_t count = 0;
         uint32_t ask = call->limit - found;
-        gw_catalog_task_list(core, after, ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH,
-                             views, &count, &more);
-        for (uint32_t i = 0; i < count; ++i) {
+        struct gw_page page = {.limit = ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH};
+        gw_catalog_task_list(core, after, views, &page);
+        for (uint32_t i = 0; i < page.count; ++i) {
             after = views[i].task_id;
             if (gw_api_sees_task(core, call, base_str_of(views[i].name))) {
                 (void)json_array_append_new(items, gw_view_task(&views[i]));
                 found++;
             }
         }
-        looked += count;
+        looked += page.count;
+        more = page.more;
     }
     gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
 }
@@ -274,24 +276,24 @@ void gw_api_version_list(struct gw_core *core, struct gw_api_call *call)
     bool more = true;
 
     while (left > 0 && more) {
-        uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
+        struct gw_page page = {.limit = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH};
         enum base_status status =
-            gw_catalog_version_list(core, call->segments[1], after, ask, views, &count, &more);
+            gw_catalog_version_list(core, call->segments[1], after, views, &page);
         if (status != BASE_OK) {
             json_decref(items);
             gw_api_failed(core, call, status, NULL, "no such task");
             return;
         }
-        for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t i = 0; i < page.count; ++i) {
             (void)json_array_append_new(items, gw_view_version(&views[i]));
         }
-        if (count == 0) {
+        more = page.more;
+        if (page.count == 0) {
             break;
         }
-        call->after_digest = views[count - 1].manifest;
+        call->after_digest = views[page.count - 1].manifest;
         after = &call->after_digest;
-        left -= count;
+        left -= page.count;
     }
     if (more && after != NULL) {
         char hex[WIRE_SHA256_HEX + 1];

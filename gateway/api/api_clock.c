@@ -35,15 +35,14 @@ bool gw_api_clock_prepare(struct gw_api_call *call)
 void gw_api_clock_accept(struct gw_core *core, struct gw_api_call *call)
 {
     struct base_error error = {0};
-    int64_t moved_us = 0;
-    uint32_t paused = 0;
+    struct gw_clock_accepted accepted = {0};
     enum base_status status =
-        gw_clock_accept(core, call->who.by, call->who.comment, &moved_us, &paused, &error);
+        gw_clock_accept(core, call->who.by, call->who.comment, &accepted, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "clock");
         return;
     }
     gw_api_answer_take(call, 200,
-                       json_pack("{s:I, s:I}", "moved_s", (json_int_t)(moved_us / 1000000),
-                                 "paused", (json_int_t)paused));
+                       json_pack("{s:I, s:I}", "moved_s", (json_int_t)(accepted.moved_us / 1000000),
+                                 "paused", (json_int_t)accepted.paused));
 }

@@ -65,23 +65,22 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
     json_t *items = json_array();
     enum base_status status = BASE_OK;
     while (found < call->limit && more && status == BASE_OK && looked < GW_API_SCAN_MAX) {
-        uint32_t count = 0;
         uint32_t ask = call->limit - found;
-        status = gw_device_list(core, has_after, after,
-                                ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH, views, &count,
-                                &more);
-        if (status != BASE_OK || count == 0) {
+        struct gw_page page = {.limit = ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH};
+        status = gw_device_list(core, has_after, after, views, &page);
+        more = page.more;
+        if (status != BASE_OK || page.count == 0) {
             break;
         }
-        for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t i = 0; i < page.count; ++i) {
             if (views[i].tenant == call->actor.tenant) {
                 (void)json_array_append_new(items, gw_view_device(&views[i]));
                 found++;
             }
         }
-        after = views[count - 1].device_id;
+        after = views[page.count - 1].device_id;
         has_after = true;
-        looked += count;
+        looked += page.count;
     }
     heap->release(heap->ctx, views);
     if (status != BASE_OK) {

@@ -134,8 +134,8 @@ void gw_api_rollout_check(struct gw_core *core, struct gw_api_call *call)
         gw_api_failed(core, call, BASE_ERR_NOT_FOUND, NULL, "task: no such task");
         return;
     }
-    enum base_status status =
-        gw_rollout_check(core, &body->spec, body->evidence, body->evidence_bytes, &error);
+    enum base_status status = gw_rollout_check(
+        core, &body->spec, (struct base_span){body->evidence, body->evidence_bytes}, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "rollout");
         return;
@@ -288,10 +288,11 @@ struct log_page {
 static enum base_status fill_page(struct gw_core *core, uint64_t id, struct log_page *page)
 {
     while (page->left > 0 && page->more) {
-        uint32_t count = 0;
-        uint32_t ask = page->left < GW_API_VIEWS_BATCH ? page->left : GW_API_VIEWS_BATCH;
-        BASE_TRY(gw_rollout_log(core, id, page->after, ask, page->views, &count, &page->more));
-        for (uint32_t i = 0; i < count; ++i) {
+        struct gw_page lines = {.limit = page->left < GW_API_VIEWS_BATCH ? page->left
+                                                                         : GW_API_VIEWS_BATCH};
+        BASE_TRY(gw_rollout_log(core, id, page->after, page->views, &lines));
+        page->more = lines.more;
+        for (uint32_t i = 0; i < lines.count; ++i) {
             if (page->slices > GW_API_LOG_SLICES_MAX) {
                 page->more = true;
                 return BASE_OK;
@@ -301,7 +302,7 @@ static enum base_status fill_page(struct gw_core *core, uint64_t id, struct log_
             page->slices += page->views[i].record.slices.failing_count;
             page->left--;
         }
-        if (count == 0) {
+        if (lines.count == 0) {
             break;
         }
     }
@@ -416,9 +417,11 @@ void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_rollout_view view;
     struct base_error error = {0};
-    enum base_status status =
-        gw_rollout_command(core, call->id, call->command, &call->who, &view, &error);
+    enum base_status status = gw_rollout_command(core, call->id, call->command, &call->who, &error);
 
+    if (status == BASE_OK) {
+        status = gw_rollout_get(core, call->id, &view);
+    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error,
                       status == BASE_ERR_NOT_FOUND ? "no such rollout" : "command");
@@ -473,8 +476,9 @@ bool gw_api_start_check_prepare(struct gw_api_call *call)
 void gw_api_start_check(struct gw_core *core, struct gw_api_call *call)
 {
     struct base_error error = {0};
-    enum base_status status = gw_rollout_check_start(core, call->id, call->who.accept_empty,
-                                                     call->evidence, call->evidence_bytes, &error);
+    enum base_status status =
+        gw_rollout_check_start(core, call->id, call->who.accept_empty,
+                               (struct base_span){call->evidence, call->evidence_bytes}, &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error,
@@ -541,11 +545,16 @@ void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call)
     struct base_error error = {0};
     enum base_status status =
         call->evidence != NULL
-            ? gw_rollout_evidence(core, call->id, call->evidence, call->evidence_bytes, &call->who,
-                                  &view, &error)
-            : gw_rollout_override(core, call->id, call->completed, call->failed, &call->who, &view,
+            ? gw_rollout_evidence(core, call->id,
+                                  (struct base_span){call->evidence, call->evidence_bytes},
+                                  &call->who, &error)
+            : gw_rollout_override(core, call->id,
+                                  (struct pol_sample){call->completed, call->failed}, &call->who,
                                   &error);
 
+    if (status == BASE_OK) {
+        status = gw_rollout_get(core, call->id, &view);
+    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error,
                       status == BASE_ERR_NOT_FOUND ? "no such rollout" : "simulation");
@@ -582,9 +591,11 @@ void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_rollout_view view;
     struct base_error error = {0};
-    enum base_status status =
-        gw_rollout_lift(core, call->id, call->text, &call->who, &view, &error);
+    enum base_status status = gw_rollout_lift(core, call->id, call->text, &call->who, &error);
 
+    if (status == BASE_OK) {
+        status = gw_rollout_get(core, call->id, &view);
+    }
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "lift");
         return;

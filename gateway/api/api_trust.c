@@ -231,8 +231,8 @@ void gw_api_kill(struct gw_core *core, struct gw_api_call *call)
     bool created = false;
     char by[GW_TRUST_BY_MAX + 1];
     gw_kill_by(&call->who, by);
-    enum base_status status =
-        gw_trust_kill(core, &call->digest, base_str_of(by), call->who.comment, &created, &error);
+    const struct gw_kill_order order = {&call->digest, base_str_of(by), call->who.comment};
+    enum base_status status = gw_trust_kill(core, &order, &created, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "kill");
         return;
@@ -267,8 +267,8 @@ void gw_api_unkill(struct gw_core *core, struct gw_api_call *call)
     char hex[WIRE_SHA256_HEX + 1];
     char by[GW_TRUST_BY_MAX + 1];
     gw_kill_by(&call->who, by);
-    enum base_status status =
-        gw_trust_unkill(core, &call->digest, base_str_of(by), call->who.comment, &error);
+    enum base_status status = gw_trust_unkill(
+        core, &(struct gw_kill_order){&call->digest, base_str_of(by), call->who.comment}, &error);
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "kill");
         return;

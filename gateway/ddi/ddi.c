@@ -233,7 +233,7 @@ static void report(struct gw_worker *worker, struct ddi_call *call,
                                                   .version_id = about->to_version,
                                                   .rollout_id = about->to_rollout};
     }
-    gw_foreign_report(worker, ddi_exchange(call), &call->view, outcomes, count, 200);
+    gw_foreign_report(worker, ddi_exchange(call), &call->view, outcomes, count);
 }
 
 static void do_feedback(struct gw_worker *worker, struct ddi_call *call)

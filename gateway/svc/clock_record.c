@@ -152,10 +152,9 @@ static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
         struct gw_rollout *rollout = core->catalog->rollouts[i];
         BASE_TRY(gw_rollout_move(core, rollout, moved_us));
         if (is_under_way(&rollout->state)) {
-            struct gw_rollout_view view;
             struct base_error ignored = {0};
-            BASE_TRY(gw_rollout_command(core, rollout->release->id, POL_COMMAND_PAUSE, who, &view,
-                                        &ignored));
+            BASE_TRY(
+                gw_rollout_command(core, rollout->release->id, POL_COMMAND_PAUSE, who, &ignored));
             ++*out_paused;
         }
     }
@@ -163,23 +162,21 @@ static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
 }
 
 enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struct base_str reason,
-                                 int64_t *out_moved_us, uint32_t *out_paused,
-                                 struct base_error *error)
+                                 struct gw_clock_accepted *out, struct base_error *error)
 {
     struct gw_clock_look now = gw_core_clock_look(core);
     const struct gw_rollout_who who = {.by = by, .comment = reason};
     bool doubted = core->time.guard.doubt != GW_CLOCK_SURE;
-    *out_moved_us = 0;
-    *out_paused = 0;
+    *out = (struct gw_clock_accepted){0};
     if (!doubted) {
         return BASE_OK; // there is nothing to accept
     }
-    *out_moved_us = gw_clock_guard_accept(&core->time.guard, &now);
+    out->moved_us = gw_clock_guard_accept(&core->time.guard, &now);
     gw_core_clock_tell(core);
     base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
-                  (long long)(*out_moved_us / (int64_t)SECOND_US));
+                  (long long)(out->moved_us / (int64_t)SECOND_US));
     for (uint32_t i = 0; i < core->catalog->rollout_count; i++) {
-        gw_rollout_time_moved(core, core->catalog->rollouts[i], *out_moved_us);
+        gw_rollout_time_moved(core, core->catalog->rollouts[i], out->moved_us);
     }
     core->time.accepted_s = gw_core_now_s(core);
     gw_tally_tick(core->tally, core->time.accepted_s);
@@ -189,7 +186,7 @@ enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struc
     gw_way_back_time_moved(core->way_back);
     enum base_status status = record(core, gw_core_now_us(core), true);
     if (status == BASE_OK) {
-        status = move_rollouts(core, *out_moved_us, &who, out_paused);
+        status = move_rollouts(core, out->moved_us, &who, &out->paused);
     }
     gw_core_publish(core); // what was signed by another time is signed anew
     return status == BASE_OK

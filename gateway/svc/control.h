@@ -98,9 +98,14 @@ void gw_clock_view(struct gw_core *core, struct gw_clock_view *out);
 // The wall clock is right, whatever it says: the time is its from now on. Rollouts keep how long
 // their stages lasted, and those under way are paused, for devices were not seen for as long as the
 // time moved. The store's codes: then some are not, and the time is accepted.
+struct gw_clock_accepted {
+    int64_t moved_us; // by so much the time did
+    uint32_t paused;  // rollouts that were under way
+};
 BASE_NODISCARD enum base_status gw_clock_accept(struct gw_core *core, struct base_str by,
-                                                struct base_str reason, int64_t *out_moved_us,
-                                                uint32_t *out_paused, struct base_error *error);
+                                                struct base_str reason,
+                                                struct gw_clock_accepted *out,
+                                                struct base_error *error);
 // OK; CONFLICT while the time is in doubt: `what` needs it.
 BASE_NODISCARD enum base_status gw_clock_check(struct gw_core *core, const char *what,
                                                struct base_error *error);

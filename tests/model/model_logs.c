@@ -70,22 +70,21 @@ bool model_gateway_replays(struct model_gateway *gateway, uint64_t id, char *why
     static struct gw_rollout_log_view lines[PAGE];
     struct pol_replay replay;
     uint64_t seq = 0;
-    bool more = true;
+    struct gw_page page = {.limit = PAGE, .more = true};
     const struct gw_rollout *rollout = gw_catalog_find_rollout(gateway->core, id);
     if (rollout == NULL) {
         (void)snprintf(why, capacity, "rollout %016llx is not there", (unsigned long long)id);
         return false;
     }
     pol_replay_init(&replay, rollout->created_us);
-    while (more) {
-        uint32_t count = 0;
-        if (gw_rollout_log(gateway->core, id, seq, PAGE, lines, &count, &more) != BASE_OK ||
-            !replay_page(&replay, rollout->release, lines, count, &seq)) {
+    while (page.more) {
+        if (gw_rollout_log(gateway->core, id, seq, lines, &page) != BASE_OK ||
+            !replay_page(&replay, rollout->release, lines, page.count, &seq)) {
             (void)snprintf(why, capacity, "the log of rollout %016llx differs behind line %llu",
                            (unsigned long long)id, (unsigned long long)seq);
             return false;
         }
-        more = more && count > 0;
+        page.more = page.more && page.count > 0;
     }
     if (seq != rollout->log_seq) {
         (void)snprintf(why, capacity, "the log of rollout %016llx has %llu lines of %llu",

@@ -419,19 +419,20 @@ int rig_report(struct rig *rig, struct rig_device *device, const struct gw_rollo
 
 void rig_version(struct rig *rig, const char *task, const char *version, struct wire_sha256 *out)
 {
-    struct gw_task_view view;
     bool created;
     struct base_error error = {0};
     assert_int_equal(
-        gw_catalog_task_create(rig->core, rig->tenant, base_str_of(task), &view, &created, &error),
+        gw_catalog_task_create(rig->core, rig->tenant, base_str_of(task), &created, &error),
         BASE_OK);
     char script[128];
     int script_size = snprintf(script, sizeof(script), "script of %s %s", task, version);
     struct wire_sha256 digest;
     gw_sha256(script, (size_t)script_size, &digest);
-    assert_int_equal(gw_blob_put(rig->core, &digest, (const uint8_t *)script, (size_t)script_size,
-                                 &created, &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_blob_put(rig->core,
+                    &(struct gw_store_item){digest, (const uint8_t *)script, (size_t)script_size},
+                    &created, &error),
+        BASE_OK);
     struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
     assert_non_null(manifest);
     manifest->task_name = base_str_of(task);
@@ -447,7 +448,9 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     assert_int_equal(wire_manifest_encode(manifest, bytes, sizeof(bytes), &size), BASE_OK);
     free(manifest);
     gw_sha256(bytes, size, out);
-    assert_int_equal(gw_blob_put(rig->core, out, bytes, size, &created, &error), BASE_OK);
+    assert_int_equal(
+        gw_blob_put(rig->core, &(struct gw_store_item){*out, bytes, size}, &created, &error),
+        BASE_OK);
     struct gw_version_view version_view;
     struct gw_version_new wish = {.task = base_str_of(task), .manifest = *out};
     assert_int_equal(gw_catalog_version_add(rig->core, &wish, &version_view, &created, &error),
@@ -580,25 +583,26 @@ void rig_command(struct rig *rig, uint64_t id, enum pol_command command,
                  struct gw_rollout_view *out)
 {
     struct base_error error = {0};
-    struct gw_rollout_view unused;
-    enum base_status status =
-        gw_rollout_command(rig->core, id, command, NULL, out != NULL ? out : &unused, &error);
+    enum base_status status = gw_rollout_command(rig->core, id, command, NULL, &error);
     if (status != BASE_OK) {
         print_error("%s: %s\n", pol_command_name(command), error.text);
     }
     assert_int_equal(status, BASE_OK);
+    if (out != NULL) {
+        rig_view(rig, id, out);
+    }
     (void)rig_pump(rig);
 }
 
 void rig_override(struct rig *rig, uint64_t id, uint64_t completed, uint64_t failed)
 {
-    struct gw_rollout_view view;
     struct base_error error = {0};
     const struct gw_rollout_who typist = {.by = BASE_STR("ana"), .comment = BASE_STR("a test")};
     const struct gw_rollout_who second = {.by = BASE_STR("bo")};
-    assert_int_equal(gw_rollout_override(rig->core, id, completed, failed, &typist, &view, &error),
-                     BASE_OK);
-    assert_int_equal(gw_rollout_command(rig->core, id, POL_COMMAND_APPROVE, &second, &view, &error),
+    assert_int_equal(
+        gw_rollout_override(rig->core, id, (struct pol_sample){completed, failed}, &typist, &error),
+        BASE_OK);
+    assert_int_equal(gw_rollout_command(rig->core, id, POL_COMMAND_APPROVE, &second, &error),
                      BASE_OK);
     (void)rig_pump(rig);
 }

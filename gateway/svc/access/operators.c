@@ -436,9 +436,10 @@ enum base_status gw_token_revoke(struct gw_core *core, const struct gw_actor *ac
 }
 
 void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t after,
-                   uint32_t limit, struct gw_token_view *out, uint32_t *out_count, bool *out_more)
+                   struct gw_token_view *out, struct gw_page *page)
 {
     struct gw_operators *operators = core->operators;
+    uint32_t limit = gw_page_room(page);
     uint32_t count = 0;
     bool more = false;
     pthread_mutex_lock(&operators->lock);
@@ -453,8 +454,8 @@ void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t 
         }
     }
     pthread_mutex_unlock(&operators->lock);
-    *out_count = count;
-    *out_more = more;
+    page->count = count;
+    page->more = more;
 }
 
 void gw_operators_flush(struct gw_core *core)

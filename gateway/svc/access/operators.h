@@ -19,6 +19,7 @@
 #include "base/keyed_hash.h"
 #include "svc/exchange.h"
 #include "svc/access/secret.h"
+#include "svc/page.h"
 #include "wire/manifest.h"
 
 #define GW_TENANTS_MAX       1024u
@@ -135,7 +136,7 @@ BASE_NODISCARD enum base_status gw_token_revoke(struct gw_core *core, const stru
                                                 struct base_error *error);
 // The actor's tenant's tokens whose scenarios lie within its own, by id; `after` 0 begins.
 void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t after,
-                   uint32_t limit, struct gw_token_view *out, uint32_t *out_count, bool *out_more);
+                   struct gw_token_view *out, struct gw_page *page);
 // Stores when tokens were last used, as far as that is news.
 void gw_operators_flush(struct gw_core *core);
 
@@ -180,8 +181,8 @@ bool gw_tenant_find(struct gw_core *core, struct base_str name, uint16_t *out_id
 // By id; an unknown one is "unknown". Any thread.
 void gw_tenant_name(struct gw_core *core, uint16_t id, char out[GW_TENANT_NAME_MAX + 1]);
 // In the order of ids, beginning behind `after`; -1 begins.
-void gw_tenant_list(struct gw_core *core, int32_t after, uint32_t limit, struct gw_tenant *out,
-                    uint32_t *out_count, bool *out_more);
+void gw_tenant_list(struct gw_core *core, int32_t after, struct gw_tenant *out,
+                    struct gw_page *page);
 
 // ---- Checking a request; any worker
 

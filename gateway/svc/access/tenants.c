@@ -3,6 +3,7 @@
 //   tenant row := u8 version(1), u64 created_s, u8 size, name
 #include "svc/access/operators_private.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 
 #include <string.h>
@@ -154,15 +155,17 @@ void gw_tenant_name(struct gw_core *core, uint16_t id, char out[GW_TENANT_NAME_M
     pthread_mutex_unlock(&operators->lock);
 }
 
-void gw_tenant_list(struct gw_core *core, int32_t after, uint32_t limit, struct gw_tenant *out,
-                    uint32_t *out_count, bool *out_more)
+void gw_tenant_list(struct gw_core *core, int32_t after, struct gw_tenant *out,
+                    struct gw_page *page)
 {
+    base_assert(after >= -1);
     const struct gw_operators *operators = core->operators;
+    uint32_t limit = gw_page_room(page);
     uint32_t count = 0;
     uint32_t at = (uint32_t)(after + 1);
     while (at < operators->tenant_count && count < limit) {
         out[count++] = operators->tenants[at++];
     }
-    *out_count = count;
-    *out_more = at < operators->tenant_count;
+    page->count = count;
+    page->more = at < operators->tenant_count;
 }

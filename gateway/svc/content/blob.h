@@ -7,6 +7,8 @@
 #define GW_BLOB_H
 
 #include "base/error.h"
+#include "base/span.h"
+#include "store/store.h"
 #include "svc/exchange.h"
 #include "wire/digest.h"
 
@@ -25,20 +27,23 @@ struct gw_worker;
 
 // Checks the hash and stores; durable when it returns. HASH: the bytes have another hash (the text
 // names it); FULL, IO. *out_created false: it was there already.
-BASE_NODISCARD enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
-                                            const uint8_t *bytes, size_t size, bool *out_created,
-                                            struct base_error *error);
+BASE_NODISCARD enum base_status gw_blob_put(struct gw_core *core, const struct gw_store_item *item,
+                                            bool *out_created, struct base_error *error);
 // The same for content of single devices, which the tenant holds from then on; what was there for
 // everybody stays so. *out_created false: it was, or this tenant's; what others hold is not told.
 BASE_NODISCARD enum base_status gw_blob_put_exclusive(struct gw_core *core, uint16_t tenant,
-                                                      const struct wire_sha256 *digest,
-                                                      const uint8_t *bytes, size_t size,
+                                                      const struct gw_store_item *item,
                                                       bool *out_created, struct base_error *error);
+// What was in a pack.
+struct gw_blob_pack {
+    uint32_t count;   // blobs
+    uint32_t created; // of them, those that were not there, as *out_created says it of one
+};
 // A pack of them: u32 size and the bytes, one after another, at most GW_BLOB_PACK_MAX; each is
 // stored under its hash. INVALID: a pack that is cut off or empty.
 BASE_NODISCARD enum base_status gw_blobs_put_exclusive(struct gw_core *core, uint16_t tenant,
-                                                       const uint8_t *pack, size_t size,
-                                                       uint32_t *out_count, uint32_t *out_created,
+                                                       struct base_span pack,
+                                                       struct gw_blob_pack *out,
                                                        struct base_error *error);
 // Is it there for everybody, or did the tenant bring it?
 bool gw_blob_held(struct gw_core *core, uint16_t tenant, const struct wire_sha256 *digest);

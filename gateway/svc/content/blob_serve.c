@@ -24,13 +24,12 @@
 // ---- Storing
 
 // Its bytes have this hash.
-static enum base_status check_hash(const struct wire_sha256 *digest, const uint8_t *bytes,
-                                   size_t size, struct base_error *error)
+static enum base_status check_hash(const struct gw_store_item *item, struct base_error *error)
 {
     struct wire_sha256 real;
     char hex[WIRE_SHA256_HEX + 1];
-    gw_sha256(bytes, size, &real);
-    if (wire_sha256_equal(&real, digest)) {
+    gw_sha256(item->bytes, item->size, &real);
+    if (wire_sha256_equal(&real, &item->digest)) {
         return BASE_OK;
     }
     wire_sha256_hex(&real, hex);
@@ -44,23 +43,20 @@ static enum base_status say_stored(enum base_status status, struct base_error *e
                                               base_status_text(status));
 }
 
-enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
-                             const uint8_t *bytes, size_t size, bool *out_created,
-                             struct base_error *error)
+enum base_status gw_blob_put(struct gw_core *core, const struct gw_store_item *item,
+                             bool *out_created, struct base_error *error)
 {
-    BASE_TRY(check_hash(digest, bytes, size, error));
-    return say_stored(gw_store_blob_put(core->store, digest, bytes, size, out_created), error);
+    BASE_TRY(check_hash(item, error));
+    return say_stored(
+        gw_store_blob_put(core->store, &item->digest, item->bytes, item->size, out_created), error);
 }
 
 enum base_status gw_blob_put_exclusive(struct gw_core *core, uint16_t tenant,
-                                       const struct wire_sha256 *digest, const uint8_t *bytes,
-                                       size_t size, bool *out_created, struct base_error *error)
+                                       const struct gw_store_item *item, bool *out_created,
+                                       struct base_error *error)
 {
-    BASE_TRY(check_hash(digest, bytes, size, error));
-    return say_stored(gw_store_blob_put_exclusive(core->store, tenant,
-                                                  &(struct gw_store_item){*digest, bytes, size},
-                                                  out_created),
-                      error);
+    BASE_TRY(check_hash(item, error));
+    return say_stored(gw_store_blob_put_exclusive(core->store, tenant, item, out_created), error);
 }
 
 bool gw_blob_held(struct gw_core *core, uint16_t tenant, const struct wire_sha256 *digest)

@@ -31,12 +31,12 @@ static const struct wire_hasher hasher = {.sha256 = hash};
 
 // ---- Packs
 
-static enum base_status read_pack(const uint8_t *pack, size_t size, struct gw_store_item *items,
+static enum base_status read_pack(struct base_span pack, struct gw_store_item *items,
                                   uint32_t *out_count, struct base_error *error)
 {
     struct base_reader reader;
     uint32_t count = 0;
-    base_reader_init(&reader, pack, size);
+    base_reader_init(&reader, pack.data, pack.size);
     while (base_reader_left(&reader) > 0) {
         if (count == GW_BLOB_PACK_MAX) {
             return base_error_set(error, BASE_ERR_INVALID, "pack: more than %u blobs",
@@ -55,17 +55,18 @@ static enum base_status read_pack(const uint8_t *pack, size_t size, struct gw_st
     return count > 0 ? BASE_OK : base_error_set(error, BASE_ERR_INVALID, "pack: empty");
 }
 
-enum base_status gw_blobs_put_exclusive(struct gw_core *core, uint16_t tenant, const uint8_t *pack,
-                                        size_t size, uint32_t *out_count, uint32_t *out_created,
+enum base_status gw_blobs_put_exclusive(struct gw_core *core, uint16_t tenant,
+                                        struct base_span pack, struct gw_blob_pack *out,
                                         struct base_error *error)
 {
     struct gw_store_item *items = calloc(GW_BLOB_PACK_MAX, sizeof(*items));
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
-    enum base_status status = read_pack(pack, size, items, out_count, error);
+    enum base_status status = read_pack(pack, items, &out->count, error);
     if (status == BASE_OK) {
-        status = gw_store_blobs_put_exclusive(core->store, tenant, items, *out_count, out_created);
+        status =
+            gw_store_blobs_put_exclusive(core->store, tenant, items, out->count, &out->created);
     }
     free(items);
     return status;

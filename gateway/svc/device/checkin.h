@@ -3,6 +3,7 @@
 #define GW_CHECKIN_H
 
 #include "svc/core_private.h"
+#include "wire/trust/meta.h"
 #include "wire/trust/offer.h"
 #include "wire/profile.h"
 #include "svc/access/credentials.h"
@@ -23,6 +24,7 @@ struct gw_checkin {
     bool beside;     // it came with another request, whose answer has no place for marks
     struct wire_profile profile;
     struct gw_cohort *cohort; // valid until the next look-up
+    struct wire_ask ask;      // the question, where it asked
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
 };
 
@@ -47,7 +49,7 @@ void gw_worker_flush_touches(struct gw_worker *worker);
 // The question of a device with a root, when there is one and somebody to answer it. INVALID.
 BASE_NODISCARD enum base_status gw_checkin_ask(const struct gw_worker *worker,
                                                struct base_str nonce, struct gw_checkin *checkin,
-                                               struct wire_ask *out, const char **out_problem);
+                                               const char **out_problem);
 // Fills the reply for a request that could not be read.
 void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
                        enum base_status status, const struct gw_checkin *checkin,
@@ -71,8 +73,8 @@ enum gw_checkin_says {
 // The whole answer to a check-in: OFFERS fills `out`, whose envelopes of statements are at most
 // `bytes_max`. The director's answer comes besides, and lies in `director`
 // (WIRE_STATEMENT_BYTES_MAX).
-enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_checkin *checkin,
-                                       const struct wire_ask *ask, size_t bytes_max,
-                                       uint8_t *director, struct wire_offers *out);
+enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, const struct gw_checkin *checkin,
+                                       size_t bytes_max, uint8_t *director,
+                                       struct wire_offers *out);
 
 #endif

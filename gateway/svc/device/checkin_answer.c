@@ -55,8 +55,9 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
         return status;
     }
     bool created;
-    status = gw_cohorts_find(&worker->cohorts, worker->plan, out->tenant, out->profile.attrs,
-                             out->profile.attrs_bytes, &out->cohort, &created);
+    const struct gw_cohort_name name = {out->tenant,
+                                        {out->profile.attrs, out->profile.attrs_bytes}};
+    status = gw_cohorts_find(&worker->cohorts, worker->plan, &name, &out->cohort, &created);
     if (status != BASE_OK) {
         *out_problem = "walle-profile: malformed attributes";
         return status;
@@ -317,22 +318,12 @@ static void offer_new(struct offering *offering)
 
 // Is it compared in a trial of the task? Then control wants what an update would: the two go the
 // same way from here on.
-static void draw(struct offering *offering, const struct gw_plan_task *task,
-                 const struct gw_cohort_task *entries, uint32_t entry_count,
-                 const struct gw_device_facts *facts, struct gw_want *want)
+static void draw(struct offering *offering, const struct gw_draw_ask *ask, struct gw_want *want)
 {
     const struct gw_checkin *checkin = offering->checkin;
-    const struct gw_draw_ask ask = {
-        .task = task,
-        .entries = entries,
-        .entry_count = entry_count,
-        .facts = facts,
-        .attrs = &offering->view.attrs,
-        .knows_marks = (checkin->profile.flags & WIRE_PROFILE_FLAG_AGAIN) != 0,
-    };
     struct gw_want update;
     offering->draw = (struct gw_draw){.compared = false};
-    if (!gw_draw_find(&ask, &offering->draw, &update)) {
+    if (!gw_draw_find(ask, &offering->draw, &update)) {
         return;
     }
     if (offering->draw.control && gw_offer_mark_is_due(offering->worker->core, checkin, &update)) {
@@ -378,7 +369,15 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (want.refused) {
         gw_count(&offering->worker->stats.offers_refused, 1);
     }
-    draw(offering, task, entries, entry_count, &facts, &want);
+    const struct gw_draw_ask ask = {
+        .task = task,
+        .entries = entries,
+        .entry_count = entry_count,
+        .facts = &facts,
+        .attrs = &offering->view.attrs,
+        .knows_marks = (offering->checkin->profile.flags & WIRE_PROFILE_FLAG_AGAIN) != 0,
+    };
+    draw(offering, &ask, &want);
     if (want.install_open && want.version_id == facts.retry) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
@@ -563,18 +562,17 @@ static void reply_offers(struct gw_worker *worker, struct gw_exchange *exchange,
 }
 
 enum base_status gw_checkin_ask(const struct gw_worker *worker, struct base_str nonce,
-                                struct gw_checkin *checkin, struct wire_ask *out,
-                                const char **out_problem)
+                                struct gw_checkin *checkin, const char **out_problem)
 {
     if (nonce.size == 0 || worker->meta == NULL) {
         return BASE_OK;
     }
-    if (wire_ask_parse(nonce, out) != BASE_OK) {
+    if (wire_ask_parse(nonce, &checkin->ask) != BASE_OK) {
         *out_problem = "walle-nonce: 55 characters of base64url expected, with a next order";
         return BASE_ERR_INVALID;
     }
     checkin->asked = true;
-    checkin->lease = (out->flags & WIRE_ASK_FLAG_LEASE) != 0;
+    checkin->lease = (checkin->ask.flags & WIRE_ASK_FLAG_LEASE) != 0;
     return BASE_OK;
 }
 
@@ -592,13 +590,12 @@ settled(struct gw_worker *worker, const struct gw_checkin *checkin, struct wire_
 }
 
 static enum gw_checkin_says with_director(struct gw_worker *worker,
-                                          const struct gw_checkin *checkin,
-                                          const struct wire_ask *ask, uint8_t *director,
+                                          const struct gw_checkin *checkin, uint8_t *director,
                                           struct wire_offers *offers)
 {
     enum base_status status = BASE_OK;
     if (checkin->asked) {
-        status = gw_director_answer(worker, checkin->device_id, ask, director, offers);
+        status = gw_director_answer(worker, checkin->device_id, &checkin->ask, director, offers);
     }
     if (goes_by_another(worker->core, &checkin->profile) &&
         offers->next_checkin_s == gw_core_checkin_interval_s(worker->core)) {
@@ -608,9 +605,8 @@ static enum gw_checkin_says with_director(struct gw_worker *worker,
     return status == BASE_OK ? GW_CHECKIN_OFFERS : GW_CHECKIN_BUSY;
 }
 
-enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_checkin *checkin,
-                                       const struct wire_ask *ask, size_t bytes_max,
-                                       uint8_t *director, struct wire_offers *out)
+enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, const struct gw_checkin *checkin,
+                                       size_t bytes_max, uint8_t *director, struct wire_offers *out)
 {
     bool current = gw_checkin_current(worker, checkin);
     if (__builtin_expect(current && !checkin->lease, 1)) {
@@ -622,20 +618,19 @@ enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, struct gw_check
     if (nothing && !concerned && !held) {
         return settled(worker, checkin, out);
     }
-    return with_director(worker, checkin, ask, director, out);
+    return with_director(worker, checkin, director, out);
 }
 
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
-    struct wire_ask ask;
     struct wire_offers offers;
     uint8_t director[WIRE_STATEMENT_BYTES_MAX];
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
     enum base_status status = gw_checkin_read(worker, &exchange->request, &checkin, &problem);
     if (status == BASE_OK) {
-        status = gw_checkin_ask(worker, exchange->request.nonce, &checkin, &ask, &problem);
+        status = gw_checkin_ask(worker, exchange->request.nonce, &checkin, &problem);
     }
     if (__builtin_expect(status != BASE_OK, 0)) {
         gw_count(&worker->stats.checkins_bad, 1);
@@ -644,7 +639,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         return;
     }
     const size_t bytes_max = WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64;
-    switch (gw_checkin_decide(worker, &checkin, &ask, bytes_max, director, &offers)) {
+    switch (gw_checkin_decide(worker, &checkin, bytes_max, director, &offers)) {
     case GW_CHECKIN_NOTHING:
         gw_reply_status(exchange, 204);
         break;

@@ -575,14 +575,14 @@ static void visit_one(struct gw_device_table *table, struct gw_device_shard *sha
     set_dirty(table, shard, entry);
 }
 
-uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard_index, uint32_t from,
+uint32_t gw_device_table_walk(struct gw_device_table *table, struct gw_device_place place,
                               uint32_t count, gw_device_visit_fn visit, void *ctx)
 {
-    struct gw_device_shard *shard = &table->shards[shard_index % GW_DEVICE_TABLE_SHARDS];
+    struct gw_device_shard *shard = &table->shards[place.shard % GW_DEVICE_TABLE_SHARDS];
     uint32_t done = 0;
     pthread_mutex_lock(&shard->lock);
-    for (; done < count && from + done < shard->count; done++) {
-        struct gw_device_entry *entry = gw_shard_entry(shard, from + done);
+    for (; done < count && place.from + done < shard->count; done++) {
+        struct gw_device_entry *entry = gw_shard_entry(shard, place.from + done);
         if (entry->used) {
             visit_one(table, shard, entry, visit, ctx);
         }
@@ -591,25 +591,25 @@ uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard_inde
     return done;
 }
 
-uint32_t gw_device_table_expire(struct gw_device_table *table, uint32_t shard_index, uint32_t from,
+uint32_t gw_device_table_expire(struct gw_device_table *table, struct gw_device_place place,
                                 uint32_t count, const struct gw_device_expiry *expiry,
-                                uint64_t *out_ids, uint32_t *out_count)
+                                struct gw_device_forgotten *forgotten)
 {
-    struct gw_device_shard *shard = &table->shards[shard_index % GW_DEVICE_TABLE_SHARDS];
+    struct gw_device_shard *shard = &table->shards[place.shard % GW_DEVICE_TABLE_SHARDS];
+    uint32_t before = forgotten->count;
     uint32_t done = 0;
-    *out_count = 0;
     pthread_mutex_lock(&shard->lock);
-    for (; done < count && from + done < shard->count; done++) {
-        struct gw_device_entry *entry = gw_shard_entry(shard, from + done);
+    for (; done < count && place.from + done < shard->count; done++) {
+        struct gw_device_entry *entry = gw_shard_entry(shard, place.from + done);
         if (entry->used && !entry->proven && !entry->dirty && entry->last_seen_s < expiry->seen_s &&
             !expiry->keep(expiry->ctx, entry->device_id)) {
-            out_ids[(*out_count)++] = entry->device_id;
+            forgotten->ids[forgotten->count++] = entry->device_id;
             gw_shard_remove(shard, entry);
         }
     }
     pthread_mutex_unlock(&shard->lock);
-    atomic_fetch_sub_explicit(&table->count, *out_count, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&table->unproven, *out_count, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&table->count, forgotten->count - before, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&table->unproven, forgotten->count - before, memory_order_relaxed);
     return done;
 }
 

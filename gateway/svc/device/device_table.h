@@ -145,9 +145,14 @@ struct gw_device_visit {
     struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];
 };
 typedef void (*gw_device_visit_fn)(void *ctx, struct gw_device_visit *visit);
-// Visits devices `from`.. of a shard, at most `count`, with the shard's mutex held. Returns how
-// many; fewer than `count` at the shard's end.
-uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard, uint32_t from,
+// Where a walk goes on.
+struct gw_device_place {
+    uint32_t shard; // < GW_DEVICE_TABLE_SHARDS
+    uint32_t from;  // devices of it that it passed
+};
+// Visits devices from that place on, at most `count` and of its shard alone, with the shard's mutex
+// held. Returns how many; fewer than `count` at the shard's end.
+uint32_t gw_device_table_walk(struct gw_device_table *table, struct gw_device_place place,
                               uint32_t count, gw_device_visit_fn visit, void *ctx);
 
 // Which devices are forgotten: unproven ones not seen since `seen_s` that `keep` does not keep.
@@ -156,11 +161,17 @@ struct gw_device_expiry {
     bool (*keep)(void *ctx, uint64_t device_id); // called with the shard's mutex held
     void *ctx;
 };
-// Looks at devices `from`.. of a shard, at most `count`, and forgets those that have expired, whose
-// ids go to `out_ids` (room for `count`). Returns as a walk does. Dirty ones wait for their flush.
-uint32_t gw_device_table_expire(struct gw_device_table *table, uint32_t shard, uint32_t from,
+// Those that were.
+struct gw_device_forgotten {
+    uint64_t *ids; // the caller's
+    uint32_t count;
+};
+// Looks at devices from that place on as a walk does, at most `count`, and forgets those that have
+// expired, whose ids are appended to `forgotten` (room for `count` more). Returns as a walk does.
+// Dirty ones wait for their flush.
+uint32_t gw_device_table_expire(struct gw_device_table *table, struct gw_device_place place,
                                 uint32_t count, const struct gw_device_expiry *expiry,
-                                uint64_t *out_ids, uint32_t *out_count);
+                                struct gw_device_forgotten *forgotten);
 
 // Takes up to `capacity` dirty devices, which are clean then.
 uint32_t gw_device_table_take_dirty(struct gw_device_table *table, struct gw_device_snapshot *out,

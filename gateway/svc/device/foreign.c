@@ -77,7 +77,7 @@ static uint64_t list_failed(const struct gw_device_view *view, struct base_write
 
 // `failed`: what list_failed added.
 static enum base_status make_profile(const struct gw_device_view *view, struct wire_attrs *attrs,
-                                     uint64_t failed, uint8_t *out, size_t capacity,
+                                     uint64_t failed, uint8_t out[WIRE_PROFILE_BYTES_MAX],
                                      size_t *out_size)
 {
     struct wire_profile_pair pairs[GW_DEVICE_OUTCOMES_MAX];
@@ -99,7 +99,7 @@ static enum base_status make_profile(const struct gw_device_view *view, struct w
         profile.digest +=
             wire_profile_term(pairs[i].task_id, pairs[i].version_id, pairs[i].blocked_version_id);
     }
-    return wire_profile_encode(&profile, pairs, out, capacity, out_size);
+    return wire_profile_encode(&profile, pairs, out, WIRE_PROFILE_BYTES_MAX, out_size);
 }
 
 // The outcome that says what the device runs of the task; NULL: nothing.
@@ -169,7 +169,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     *out = (struct gw_foreign_want){0};
     base_writer_init(&writer, refused, sizeof(refused));
     uint64_t failed = list_failed(view, &writer);
-    BASE_TRY(make_profile(view, attrs, failed, bytes, sizeof(bytes), &size));
+    BASE_TRY(make_profile(view, attrs, failed, bytes, &size));
     char *text = base_arena_alloc(arena, BASE_B64_ENCODED(size));
     struct gw_checkin *checkin = base_arena_alloc(arena, sizeof(*checkin));
     struct wire_offers *offers = base_arena_zalloc(arena, sizeof(*offers));
@@ -208,7 +208,7 @@ static uint64_t next_seq(const struct gw_device_view *view)
 
 void gw_foreign_report(struct gw_worker *worker, struct gw_exchange *exchange,
                        const struct gw_device_view *view, const struct wire_outcome *outcomes,
-                       uint32_t count, int ok_status)
+                       uint32_t count)
 {
     struct wire_report report = {
         .device_id = view->device_id,
@@ -218,6 +218,6 @@ void gw_foreign_report(struct gw_worker *worker, struct gw_exchange *exchange,
     };
     memcpy(report.outcomes, outcomes, count * sizeof(outcomes[0]));
     const struct gw_report_sender sender = {
-        .tenant = GW_TENANT_DEFAULT, .proven = true, .ok_status = ok_status};
+        .tenant = GW_TENANT_DEFAULT, .proven = true, .ok_status = 200};
     gw_report_submit(worker, exchange, &report, &sender);
 }

@@ -33,11 +33,11 @@ BASE_NODISCARD enum base_status gw_foreign_checkin(struct gw_worker *worker,
                                                    const struct gw_device_view *view,
                                                    struct wire_attrs *attrs,
                                                    struct gw_foreign_want *out);
-// Worker's thread: makes outcomes of the device durable, then finishes the exchange: `ok_status`
-// and no body, or the problem. `view` is the device's at the time the outcomes were put together.
+// Worker's thread: makes outcomes of the device durable, then finishes the exchange: 200 and no
+// body, or the problem. `view` is the device's at the time the outcomes were put together.
 void gw_foreign_report(struct gw_worker *worker, struct gw_exchange *exchange,
                        const struct gw_device_view *view, const struct wire_outcome *outcomes,
-                       uint32_t count, int ok_status);
+                       uint32_t count);
 
 // Is the version of this outcome what the device runs, as far as it said? And: was it offered, with
 // nothing heard since?

@@ -180,8 +180,8 @@ static void walk(struct preview *preview)
         uint32_t from = 0;
         uint32_t seen;
         do {
-            seen = gw_device_table_walk(preview->core->table, shard, from, WALK_BATCH, see_device,
-                                        preview);
+            seen = gw_device_table_walk(preview->core->table, (struct gw_device_place){shard, from},
+                                        WALK_BATCH, see_device, preview);
             from += seen;
         } while (seen == WALK_BATCH);
     }

@@ -167,8 +167,8 @@ static void walk(struct reach *reach)
             if (reach->out->matched && reach->open_count == 0) {
                 return;
             }
-            seen = gw_device_table_walk(reach->core->table, shard, from, WALK_BATCH, see_device,
-                                        reach);
+            seen = gw_device_table_walk(reach->core->table, (struct gw_device_place){shard, from},
+                                        WALK_BATCH, see_device, reach);
             from += seen;
         } while (seen == WALK_BATCH);
     }

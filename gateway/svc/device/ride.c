@@ -45,20 +45,19 @@ bool gw_worker_ride_answer(struct gw_worker *worker, struct base_arena *arena,
                            const struct gw_request *request, struct base_str *out_offer)
 {
     struct gw_checkin checkin;
-    struct wire_ask ask;
     struct wire_offers offers;
     uint8_t director[WIRE_STATEMENT_BYTES_MAX];
     const char *problem = NULL;
     struct base_str none = {0};
     gw_count(&worker->stats.checkins, 1);
     if (gw_checkin_read(worker, request, &checkin, &problem) != BASE_OK ||
-        gw_checkin_ask(worker, request->nonce, &checkin, &ask, &problem) != BASE_OK) {
+        gw_checkin_ask(worker, request->nonce, &checkin, &problem) != BASE_OK) {
         gw_count(&worker->stats.checkins_bad, 1);
         return false;
     }
     size_t room = WIRE_OFFERS_HEADER_MAX - FRAME_MAX - MARKS_MAX -
                   (checkin.asked ? WIRE_STATEMENT_BYTES_MAX + 4 : 0);
-    enum gw_checkin_says says = gw_checkin_decide(worker, &checkin, &ask, room, director, &offers);
+    enum gw_checkin_says says = gw_checkin_decide(worker, &checkin, room, director, &offers);
     *out_offer = none;
     if (says == GW_CHECKIN_BUSY ||
         (says == GW_CHECKIN_OFFERS && !encode(arena, &offers, out_offer))) {

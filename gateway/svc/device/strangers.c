@@ -149,7 +149,7 @@ void gw_strangers_step(struct gw_core *core)
 {
     struct gw_strangers *strangers = core->strangers;
     uint32_t now_s = gw_core_now_s(core);
-    uint32_t count = 0;
+    struct gw_device_forgotten forgotten = {.ids = strangers->ids};
     if (gw_device_table_unproven(core->table) == 0 || now_s < strangers->expire_s) {
         return;
     }
@@ -158,10 +158,9 @@ void gw_strangers_step(struct gw_core *core)
     // As many shards as a slice has devices for, none twice.
     uint32_t left = GW_EXPIRE_SLICE;
     for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS && left > 0; i++) {
-        uint32_t ended = 0;
-        uint32_t seen = gw_device_table_expire(core->table, strangers->shard, strangers->entry,
-                                               left, &expiry, strangers->ids + count, &ended);
-        count += ended;
+        uint32_t seen = gw_device_table_expire(
+            core->table, (struct gw_device_place){strangers->shard, strangers->entry}, left,
+            &expiry, &forgotten);
         strangers->entry += seen;
         if (seen < left) {
             strangers->entry = 0;
@@ -169,7 +168,7 @@ void gw_strangers_step(struct gw_core *core)
         }
         left -= seen;
     }
-    if (count > 0) {
-        end_records(core, count, expiry.seen_s);
+    if (forgotten.count > 0) {
+        end_records(core, forgotten.count, expiry.seen_s);
     }
 }

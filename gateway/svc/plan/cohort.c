@@ -163,9 +163,10 @@ static struct gw_cohort *take_head(struct gw_cohorts *cohorts, uint32_t index)
 }
 
 static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan *plan,
-                               uint64_t hash, uint16_t tenant, struct base_span block,
+                               uint64_t hash, const struct gw_cohort_name *name,
                                struct gw_cohort **out_cohort)
 {
+    struct base_span block = name->attrs;
     uint32_t index;
     if (!make_room(cohorts) || !take_index(cohorts, &index)) {
         return BASE_ERR_NOMEM;
@@ -186,7 +187,7 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
     cohorts->bytes += gw_cohort_bytes(cohort);
     cohort->hash = hash;
     cohort->index = index;
-    cohort->tenant = tenant;
+    cohort->tenant = name->tenant;
     enum base_status status = gw_cohort_refresh(cohorts, cohort, plan);
     if (status != BASE_OK) {
         cohorts->bytes -= gw_cohort_bytes(cohort);
@@ -201,18 +202,21 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
 }
 
 enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_plan *plan,
-                                 uint16_t tenant, const uint8_t *block, size_t size,
-                                 struct gw_cohort **out_cohort, bool *out_created)
+                                 const struct gw_cohort_name *name, struct gw_cohort **out_cohort,
+                                 bool *out_created)
 {
-    uint64_t hash = base_keyed64(&cohorts->key, block, size) + tenant;
+    const uint16_t tenant = name->tenant;
+    const struct base_span block = name->attrs;
+    uint64_t hash = base_keyed64(&cohorts->key, block.data, block.size) + tenant;
     *out_created = false;
     if (cohorts->slots != NULL) {
         uint32_t at = (uint32_t)hash & cohorts->slot_mask;
         uint32_t steps = 0;
         for (; cohorts->slots[at] != GW_COHORT_NONE; at = (at + 1) & cohorts->slot_mask) {
             struct gw_cohort *cohort = cohorts->items[cohorts->slots[at]];
-            if (cohort->hash != hash || cohort->tenant != tenant || cohort->attrs_size != size ||
-                memcmp(cohort->attrs, block, size) != 0) {
+            if (cohort->hash != hash || cohort->tenant != tenant ||
+                cohort->attrs_size != block.size ||
+                memcmp(cohort->attrs, block.data, block.size) != 0) {
                 cohorts->probes_long += ++steps == BASE_PROBE_LONG;
                 continue;
             }
@@ -223,7 +227,7 @@ enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_pla
             return BASE_OK;
         }
     }
-    BASE_TRY(create(cohorts, plan, hash, tenant, (struct base_span){block, size}, out_cohort));
+    BASE_TRY(create(cohorts, plan, hash, name, out_cohort));
     *out_created = true;
     return BASE_OK;
 }

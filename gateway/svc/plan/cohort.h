@@ -10,6 +10,7 @@
 #define GW_COHORT_H
 
 #include "base/keyed_hash.h"
+#include "base/span.h"
 #include "svc/plan/plan_index.h"
 #include "wire/attrs.h"
 
@@ -106,12 +107,17 @@ BASE_NODISCARD enum base_status gw_attrs_view(const uint8_t *block, size_t size,
 
 void gw_cohorts_init(struct gw_cohorts *cohorts, const struct base_hash_key *key);
 void gw_cohorts_done(struct gw_cohorts *cohorts);
-// The cohort of an attribute block in a tenant, up to date with `plan`, valid until the next find.
+// By what a cohort is found.
+struct gw_cohort_name {
+    uint16_t tenant;        // of its devices
+    struct base_span attrs; // their raw block
+};
+// The cohort of that name, up to date with `plan`, valid until the next find.
 // *out_created true when it was not known before (its attrs_id is then the caller's to set).
 // INVALID: malformed attributes; NOMEM.
 BASE_NODISCARD enum base_status gw_cohorts_find(struct gw_cohorts *cohorts,
-                                                const struct gw_plan *plan, uint16_t tenant,
-                                                const uint8_t *block, size_t size,
+                                                const struct gw_plan *plan,
+                                                const struct gw_cohort_name *name,
                                                 struct gw_cohort **out_cohort, bool *out_created);
 // A hint stream refers to the cohort from now on. False: no more cohorts may be held for unproven
 // devices.

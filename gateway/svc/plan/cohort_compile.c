@@ -97,7 +97,7 @@ static bool open_claim(const struct gw_plan_open *open, bool shadow, const struc
 {
     struct pol_rollout running = open->state;
     running.state = POL_ROLLOUT_RUNNING;
-    out->quarantined = open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
+    out->quarantined = open->quarantine != 0 && gw_kept_off_has(open->kept_off, attrs);
     out->paused = open->state.state == POL_ROLLOUT_PAUSED;
     if (!pol_target_match(&open->release->target, attrs).matched) {
         out->limit = 0;
@@ -113,7 +113,7 @@ static bool base_claim(const struct gw_plan_base *base, const struct pol_attrs *
     const struct gw_release *release = base->release;
     const struct pol_rollout completed = {.state = POL_ROLLOUT_COMPLETED,
                                           .stage_index = (uint16_t)(release->stage_count - 1)};
-    out->quarantined = base->quarantine != 0 && gw_release_quarantines(release, attrs);
+    out->quarantined = base->quarantine != 0 && gw_kept_off_has(base->kept_off, attrs);
     out->limit = 0;
     if (!out->quarantined && pol_target_match(&release->target, attrs).matched) {
         out->limit = reach(release, &completed, false, attrs);
@@ -127,7 +127,7 @@ bool gw_cohort_trial(const struct gw_plan_open *open, const struct pol_attrs *at
     const struct gw_release *release = open->release;
     const struct pol_rollout *state = &open->state;
     bool asked = release->stages[state->stage_index].gate.rule == POL_GATE_LOGRANK;
-    bool kept_off = open->quarantine != 0 && gw_release_quarantines(release, attrs);
+    bool kept_off = open->quarantine != 0 && gw_kept_off_has(open->kept_off, attrs);
     return asked && !kept_off && pol_target_match(&release->target, attrs).matched &&
            pol_rollout_trial(state, release->stages, release->stage_count,
                              audiences(release, attrs), out);
@@ -396,24 +396,28 @@ static uint16_t control_of(const struct gw_plan_task *task, const struct gw_coho
                : 0;
 }
 
-static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
-                        const struct pol_attrs *attrs, const struct gw_cohort_task *entry,
-                        uint64_t term, bool alone, bool last)
+// The first `parts` entries of a task, which are the claims on a part of the cohort.
+static void add_partials(struct gw_cohort *cohort, const struct gw_plan_task *task,
+                         const struct pol_attrs *attrs, const struct gw_cohort_task *entries,
+                         uint32_t parts)
 {
-    const struct gw_plan_task *task = plan->tasks[entry->slot];
-    const struct gw_release *release = gw_plan_claim_release(task, entry->claim);
-    uint16_t control = control_of(task, entry, attrs);
-    cohort->trial = cohort->trial || control > 0;
-    cohort->partials[cohort->partial_count++] = (struct gw_partial){
-        .salt_mix = pol_salt_mix(release->salt),
-        .delta = version_term(task, release) - term,
-        .arm = release->arm.to != 0 ? &release->arm : NULL,
-        .limit = entry->limit,
-        .control = control,
-        .base = is_base(entry),
-        .last = last,
-        .alone = alone && release->arm.to == 0,
-    };
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct gw_cohort_task *entry = &entries[i];
+        const struct gw_release *release = gw_plan_claim_release(task, entry->claim);
+        uint16_t control = control_of(task, entry, attrs);
+        base_assert(cohort->partial_count < cohort->partial_capacity);
+        cohort->trial = cohort->trial || control > 0;
+        cohort->partials[cohort->partial_count++] = (struct gw_partial){
+            .salt_mix = pol_salt_mix(release->salt),
+            .delta = version_term(task, release) - entries[0].term,
+            .arm = release->arm.to != 0 ? &release->arm : NULL,
+            .limit = entry->limit,
+            .control = control,
+            .base = is_base(entry),
+            .last = i + 1 == parts,
+            .alone = parts == 1 && release->arm.to == 0,
+        };
+    }
 }
 
 // Borrows arms from releases: the plan that the cohort was computed from keeps them.
@@ -436,11 +440,8 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
     for (uint32_t at = 0; at < cohort->task_count;) {
         uint32_t size = group_size(cohort, at);
         const struct gw_cohort_task *entries = &cohort->tasks[at];
-        uint32_t parts = count_partials(entries, size, plan->tasks[entries[0].slot]);
-        for (uint32_t i = 0; i < parts; i++) {
-            add_partial(cohort, plan, attrs, &entries[i], entries[0].term, parts == 1,
-                        i + 1 == parts);
-        }
+        const struct gw_plan_task *task = plan->tasks[entries[0].slot];
+        add_partials(cohort, task, attrs, entries, count_partials(entries, size, task));
         at += size;
     }
     return BASE_OK;

@@ -9,6 +9,7 @@
 #ifndef GW_PLAN_H
 #define GW_PLAN_H
 
+#include "svc/plan/kept_off.h"
 #include "svc/plan/release.h"
 
 #define GW_PLAN_OPEN_MAX GW_TASK_OPEN_MAX
@@ -23,17 +24,19 @@
 #define GW_ANCHOR_VALUES_MAX  64u   // values of a release in the index; with more it is for all
 
 struct gw_plan_open {
-    struct gw_release *release;
-    struct pol_rollout state; // RUNNING or PAUSED
-    uint64_t quarantine;      // signature of the segments that are kept off it
+    const struct gw_release *release;
+    struct pol_rollout state;           // RUNNING or PAUSED
+    uint64_t quarantine;                // signature of the segments that are kept off it
+    const struct gw_kept_off *kept_off; // these, the tally's; NULL only where the signature is 0
 };
 
 // A completed release, or one that is guarded: the baseline of those it was completed for.
 struct gw_plan_base {
-    struct gw_release *release;
-    uint64_t quarantine; // as of an open one
-    bool guarded;        // offers of it count, and wait for its last stage's pace
-    bool held;           // for nobody who has not its version
+    const struct gw_release *release;
+    uint64_t quarantine; // this and the next as of an open one
+    const struct gw_kept_off *kept_off;
+    bool guarded; // offers of it count, and wait for its last stage's pace
+    bool held;    // for nobody who has not its version
 };
 
 struct gw_plan_task {

@@ -3,7 +3,9 @@
 //
 // It is made in one way only: from its stored bytes (gw_release_encode turns an operator's
 // specification into those bytes), so what was created and what is loaded after a restart pass the
-// same checks. Shared between threads by reference count; nothing in it is written after _new.
+// same checks. Shared between threads by reference count; nothing in it is written after _new. What
+// changes of a rollout is elsewhere: its counters and the segments that are kept off it
+// (svc/plan/kept_off.h) in the tally.
 #ifndef GW_RELEASE_H
 #define GW_RELEASE_H
 
@@ -28,8 +30,14 @@ struct gw_statement {
 // What a device's word is worth to a rollout: it counts, or it only is shown.
 enum gw_standing { GW_STANDING_COUNTED, GW_STANDING_UNPROVEN, GW_STANDING_COUNT };
 
-struct gw_release {
+// Who has a release, and the memory of what it points to.
+struct gw_release_hold {
     _Atomic uint32_t refs;
+    struct base_arena arena;
+};
+
+struct gw_release {
+    struct gw_release_hold *hold;
     uint64_t id;
     uint64_t task_id;
     uint64_t version_id;
@@ -52,11 +60,7 @@ struct gw_release {
     struct pol_stage stages[POL_STAGES_MAX];
     char stage_names[POL_STAGES_MAX][GW_STAGE_NAME_MAX + 1];
     struct gw_statement statements[POL_STAGES_MAX];
-    // Segments that are kept off it; 0: none. Written by the control thread alone, before the plan
-    // that tells of it is published.
-    _Atomic uint64_t quarantine[GW_QUARANTINE_MAX];
-    struct base_arena arena; // all of the above that is pointed to
-    const uint8_t *spec;     // the stored bytes, in the arena
+    const uint8_t *spec; // the stored bytes, in the hold's arena, as is all that is pointed to
     size_t spec_bytes;
 };
 
@@ -70,10 +74,13 @@ BASE_NODISCARD enum base_status gw_release_encode(const struct gw_rollout_spec *
 // Copies `bytes`, parses and checks everything: targets, stages, that the statements parse and
 // agree with the rollout. INVALID (what and where in `error`), NOMEM.
 BASE_NODISCARD enum base_status gw_release_new(const uint8_t *bytes, size_t size,
-                                               struct gw_release **out_release,
+                                               const struct gw_release **out_release,
                                                struct base_error *error);
-struct gw_release *gw_release_ref(struct gw_release *release);
-void gw_release_unref(struct gw_release *release); // accepts NULL
+// With nothing in it, for who fills it in before anybody else sees it: gw_release_new, and what
+// plays releases that no operator specified. NULL: no memory.
+struct gw_release *gw_release_blank(void);
+const struct gw_release *gw_release_ref(const struct gw_release *release);
+void gw_release_unref(const struct gw_release *release); // accepts NULL
 
 // In which stage a device counts that enters while `newest` is open: the last one up to it that is
 // a shadow stage, or that is none.
@@ -99,9 +106,5 @@ static inline enum gw_standing gw_release_standing(const struct gw_release *rele
     return release->trust_unproven || (bits & GW_OUTCOME_PROVEN) != 0 ? GW_STANDING_COUNTED
                                                                       : GW_STANDING_UNPROVEN;
 }
-// Is a device with these attributes kept off the release?
-bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs);
-// Of what is in quarantine: plans differ when it does. 0: nothing is.
-uint64_t gw_release_quarantine_signature(const struct gw_release *release);
 
 #endif

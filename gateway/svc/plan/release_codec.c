@@ -6,11 +6,11 @@
 #include "svc/plan/release.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/cursor.h"
 #include "policy/bucket.h"
 #include "policy/expr.h"
 #include "svc/plan/stage_codec.h"
-#include "svc/plan/fleet_segment.h"
 #include "wire/attrs.h"
 
 #include <inttypes.h>
@@ -521,13 +521,13 @@ static enum base_status fill_release(struct gw_release *release, const uint8_t *
         return base_error_set(error, BASE_ERR_TOO_LARGE, "rollout: over %u bytes",
                               GW_ROLLOUT_SPEC_BYTES_MAX);
     }
-    uint8_t *copy = base_arena_copy(&release->arena, bytes, size);
+    uint8_t *copy = base_arena_copy(&release->hold->arena, bytes, size);
     if (copy == NULL) {
         return BASE_ERR_NOMEM;
     }
     release->spec = copy;
     release->spec_bytes = size;
-    struct parse parse = {.arena = &release->arena, .error = error};
+    struct parse parse = {.arena = &release->hold->arena, .error = error};
     base_reader_init(&parse.reader, copy, size);
     BASE_TRY(read_release(&parse, release));
     for (uint32_t i = 0; i < release->stage_count; i++) {
@@ -536,15 +536,31 @@ static enum base_status fill_release(struct gw_release *release, const uint8_t *
     return BASE_OK;
 }
 
-enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_release **out_release,
-                                struct base_error *error)
+// One block: the release, and before it who has it.
+struct block {
+    struct gw_release_hold hold;
+    struct gw_release release;
+};
+
+struct gw_release *gw_release_blank(void)
 {
-    struct gw_release *release = calloc(1, sizeof(*release));
+    struct block *block = calloc(1, sizeof(*block));
+    if (block == NULL) {
+        return NULL;
+    }
+    atomic_init(&block->hold.refs, 1);
+    base_arena_init(&block->hold.arena, base_alloc_heap(), 0, 0);
+    block->release.hold = &block->hold;
+    return &block->release;
+}
+
+enum base_status gw_release_new(const uint8_t *bytes, size_t size,
+                                const struct gw_release **out_release, struct base_error *error)
+{
+    struct gw_release *release = gw_release_blank();
     if (release == NULL) {
         return BASE_ERR_NOMEM;
     }
-    atomic_init(&release->refs, 1);
-    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     enum base_status status = fill_release(release, bytes, size, error);
     if (status != BASE_OK) {
         gw_release_unref(release);
@@ -554,20 +570,24 @@ enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_rel
     return BASE_OK;
 }
 
-struct gw_release *gw_release_ref(struct gw_release *release)
+const struct gw_release *gw_release_ref(const struct gw_release *release)
 {
-    atomic_fetch_add_explicit(&release->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&release->hold->refs, 1, memory_order_relaxed);
     return release;
 }
 
-void gw_release_unref(struct gw_release *release)
+void gw_release_unref(const struct gw_release *release)
 {
-    if (release == NULL ||
-        atomic_fetch_sub_explicit(&release->refs, 1, memory_order_acq_rel) != 1) {
+    if (release == NULL) {
         return;
     }
-    base_arena_done(&release->arena);
-    free(release);
+    struct gw_release_hold *hold = release->hold;
+    uint32_t before = atomic_fetch_sub_explicit(&hold->refs, 1, memory_order_acq_rel);
+    base_assert(before > 0);
+    if (before == 1) {
+        base_arena_done(&hold->arena);
+        free(hold); // the block begins with it
+    }
 }
 
 uint8_t gw_release_stage(const struct gw_release *release, uint32_t newest, bool shadow)
@@ -632,30 +652,4 @@ bool gw_release_has_shadow(const struct gw_release *release)
         has = has || release->stages[i].kind == POL_STAGE_SHADOW;
     }
     return has;
-}
-
-bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs)
-{
-    uint64_t segment = 0;
-    for (uint32_t i = 0; i < GW_QUARANTINE_MAX; i++) {
-        uint64_t out = atomic_load_explicit(&release->quarantine[i], memory_order_relaxed);
-        if (out == 0) {
-            return false; // they are kept without gaps
-        }
-        segment = segment != 0 ? segment : gw_segment_of(attrs, NULL);
-        if (out == segment) {
-            return true;
-        }
-    }
-    return false;
-}
-
-uint64_t gw_release_quarantine_signature(const struct gw_release *release)
-{
-    uint64_t signature = 0;
-    for (uint32_t i = 0; i < GW_QUARANTINE_MAX; i++) {
-        uint64_t out = atomic_load_explicit(&release->quarantine[i], memory_order_relaxed);
-        signature = out != 0 ? signature * 31 + out : signature;
-    }
-    return signature;
 }

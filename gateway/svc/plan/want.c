@@ -29,6 +29,7 @@ static const struct gw_statement *stage_statement(const struct gw_plan_task *tas
 // Without a cohort: all.
 struct claims {
     const struct gw_plan_task *task;
+    bool all; // that the task has, also those that say nothing to the device's cohort
     uint32_t count;
     uint32_t statements; // bit n: the device refuses the statement of items[n], not the version
     struct pol_claim items[GW_PLAN_CLAIMS_MAX];
@@ -125,7 +126,7 @@ static void add_claim(struct claims *claims, uint8_t number, const struct gw_coh
 }
 
 static void list_claims(struct claims *claims, const struct gw_cohort_task *entries,
-                        uint32_t entry_count, bool all, const struct gw_device_facts *facts,
+                        uint32_t entry_count, const struct gw_device_facts *facts,
                         const struct pol_attrs *attrs)
 {
     const struct gw_plan_task *task = claims->task;
@@ -136,7 +137,7 @@ static void list_claims(struct claims *claims, const struct gw_cohort_task *entr
         uint8_t number = (uint8_t)(open ? i : GW_PLAN_OPEN_MAX + i - task->open_count);
         bool entered = at < entry_count && entries[at].claim == number;
         uint64_t version = gw_plan_claim_release(task, number)->version_id;
-        if (all || entered || version == facts->have || (!open && bases)) {
+        if (claims->all || entered || version == facts->have || (!open && bases)) {
             add_claim(claims, number, entered ? &entries[at] : NULL, facts, attrs);
         }
         at += entered;
@@ -231,15 +232,15 @@ struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_c
                               const struct pol_attrs *attrs)
 {
     struct claims claims = {.task = task};
-    list_claims(&claims, entries, entry_count, false, facts, attrs);
+    list_claims(&claims, entries, entry_count, facts, attrs);
     return decide(&claims, facts, attrs);
 }
 
 struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                           const struct pol_attrs *attrs)
 {
-    struct claims claims = {.task = task};
-    list_claims(&claims, NULL, 0, true, facts, attrs);
+    struct claims claims = {.task = task, .all = true};
+    list_claims(&claims, NULL, 0, facts, attrs);
     return decide(&claims, facts, attrs);
 }
 

@@ -273,8 +273,7 @@ static enum base_status place_for_task(struct gw_core *core, uint16_t tenant,
 }
 
 enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, struct base_str name,
-                                        struct gw_task_view *out, bool *out_created,
-                                        struct base_error *error)
+                                        bool *out_created, struct base_error *error)
 {
     const char *fault = wire_task_name_fault(name);
     if (fault != NULL) {
@@ -290,7 +289,6 @@ enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, s
         if (known->tenant != tenant) {
             return base_error_set(error, BASE_ERR_CONFLICT, "name: taken on this gateway");
         }
-        view_task(core, known, out);
         *out_created = false;
         return BASE_OK;
     }
@@ -314,7 +312,6 @@ enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, s
         return base_error_set(error, status, "the task could not be stored: %s",
                               base_status_text(status));
     }
-    view_task(core, task, out);
     *out_created = true;
     return BASE_OK;
 }
@@ -352,21 +349,21 @@ bool gw_catalog_rollout_owner(struct gw_core *core, uint64_t id, uint16_t *out_t
     return true;
 }
 
-void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,
-                          struct gw_task_view *out, uint32_t *out_count, bool *out_more)
+void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, struct gw_task_view *out,
+                          struct gw_page *page)
 {
     const struct gw_catalog *catalog = core->catalog;
     uint32_t at = after_id == 0 ? 0 : task_position(catalog, after_id);
     if (after_id != 0 && at < catalog->task_count && catalog->tasks[at]->task_id == after_id) {
         at++;
     }
+    uint32_t limit = gw_page_room(page);
     uint32_t count = 0;
-    limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX;
     for (; at < catalog->task_count && count < limit; at++) {
         view_task(core, catalog->tasks[at], &out[count++]);
     }
-    *out_count = count;
-    *out_more = at < catalog->task_count;
+    page->count = count;
+    page->more = at < catalog->task_count;
 }
 
 // ---- Versions
@@ -458,12 +455,11 @@ static bool list_version(void *ctx, struct base_span key, struct base_span value
 }
 
 enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str task,
-                                         const struct wire_sha256 *after, uint32_t limit,
-                                         struct gw_version_view *out, uint32_t *out_count,
-                                         bool *out_more)
+                                         const struct wire_sha256 *after,
+                                         struct gw_version_view *out, struct gw_page *page)
 {
-    struct version_list list = {.task_id = wire_task_id(task), .after = after, .out = out};
-    list.limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX;
+    struct version_list list = {
+        .task_id = wire_task_id(task), .after = after, .out = out, .limit = gw_page_room(page)};
     if (gw_catalog_find_task(core, list.task_id) == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
@@ -475,8 +471,8 @@ enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str t
         gw_store_read_scan(read, GW_TABLE_VERSIONS, &from, list_version, &list);
     gw_store_read_end(read);
     if (status == BASE_OK) {
-        *out_count = list.count;
-        *out_more = list.more;
+        page->count = list.count;
+        page->more = list.more;
     }
     return status;
 }

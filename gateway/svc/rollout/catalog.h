@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "svc/page.h"
 #include "svc/plan/release_spec.h"
 #include "wire/digest.h"
 #include "wire/manifest.h"
 
 #include <stdint.h>
 
-#define GW_PAGE_MAX         500u   // items of one page of any list
 #define GW_TASKS_MAX        10000u // of all tenants, by shares
 #define GW_TASK_BASES_MAX   64u    // completed rollouts of a task that are remembered as baselines
 #define GW_VERSION_TEXT_MAX 48u
@@ -48,8 +48,7 @@ struct gw_version_view {
 // OK also when the task exists (*out_created false). INVALID name; CONFLICT: it is another
 // tenant's, or the tenant has its share of tasks; LIMIT, FULL, IO.
 BASE_NODISCARD enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant,
-                                                       struct base_str name,
-                                                       struct gw_task_view *out, bool *out_created,
+                                                       struct base_str name, bool *out_created,
                                                        struct base_error *error);
 BASE_NODISCARD enum base_status gw_catalog_task_get(struct gw_core *core, struct base_str name,
                                                     struct gw_task_view *out);
@@ -58,10 +57,10 @@ bool gw_catalog_task_owner(struct gw_core *core, struct base_str name, uint16_t 
 // Task and tenant of a rollout; the name is borrowed until the next change. False: there is none.
 bool gw_catalog_rollout_owner(struct gw_core *core, uint64_t id, uint16_t *out_tenant,
                               const char **out_task);
-// By task id; ids order the list. `after_id` 0 begins. *out_more says whether another page follows
-// after the last item's task_id.
-void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,
-                          struct gw_task_view *out, uint32_t *out_count, bool *out_more);
+// By task id; ids order the list. `after_id` 0 begins; the next page follows after the last item's
+// task_id.
+void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, struct gw_task_view *out,
+                          struct gw_page *page);
 
 struct gw_version_new {
     struct base_str task;
@@ -85,8 +84,8 @@ BASE_NODISCARD enum base_status gw_catalog_version_add(struct gw_core *core,
 // In the order of manifest hashes; `after` NULL begins. NOT_FOUND: no such task.
 BASE_NODISCARD enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str task,
                                                         const struct wire_sha256 *after,
-                                                        uint32_t limit, struct gw_version_view *out,
-                                                        uint32_t *out_count, bool *out_more);
+                                                        struct gw_version_view *out,
+                                                        struct gw_page *page);
 BASE_NODISCARD enum base_status gw_catalog_version_get(struct gw_core *core, struct base_str task,
                                                        const struct wire_sha256 *manifest,
                                                        struct gw_version_view *out);

@@ -165,24 +165,22 @@ static bool list_device(void *ctx, struct base_span key, struct base_span value)
 }
 
 enum base_status gw_device_list(struct gw_core *core, bool has_after, uint64_t after,
-                                uint32_t limit, struct gw_device_view *out, uint32_t *out_count,
-                                bool *out_more)
+                                struct gw_device_view *out, struct gw_page *page)
 {
-    *out_count = 0;
-    *out_more = false;
+    page->count = 0;
+    page->more = false;
     if (has_after && after == UINT64_MAX) {
         return BASE_OK;
     }
-    struct list list = {
-        .core = core, .out = out, .limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX};
+    struct list list = {.core = core, .out = out, .limit = gw_page_room(page)};
     struct gw_key from = gw_key_u64(has_after ? after + 1 : 0);
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_scan(read, GW_TABLE_DEVICES, &from, list_device, &list);
     gw_store_read_end(read);
     if (status == BASE_OK) {
-        *out_count = list.count;
-        *out_more = list.more;
+        page->count = list.count;
+        page->more = list.more;
     }
     return status;
 }

@@ -41,59 +41,48 @@ static enum base_status list_kill(struct gw_core *core, const struct gw_kill *ki
     return BASE_OK;
 }
 
-struct kill_wish {
-    const struct wire_sha256 *manifest;
-    struct base_str by;
-    struct base_str reason;
-    bool everywhere; // of all tenants
-};
-
-static enum base_status put_kill(struct gw_core *core, const struct kill_wish *wish,
-                                 bool *out_created, struct base_error *error)
+// `everywhere`: for all tenants.
+static enum base_status put_kill(struct gw_core *core, const struct gw_kill_order *order,
+                                 bool everywhere, bool *out_created, struct base_error *error)
 {
-    struct gw_kill kill = {.manifest = *wish->manifest,
+    struct gw_kill kill = {.manifest = *order->manifest,
                            .time_us = gw_core_now_us(core),
-                           .tenant = gw_kill_places_owner(core, wish->manifest)};
+                           .tenant = gw_kill_places_owner(core, order->manifest)};
     *out_created = false;
-    if (gw_director_kills(core, wish->manifest)) {
+    if (gw_director_kills(core, order->manifest)) {
         return BASE_OK;
     }
-    base_str_copy(wish->by, kill.by, sizeof(kill.by));
-    base_str_copy(wish->reason, kill.reason, sizeof(kill.reason));
-    BASE_TRY(list_kill(core, &kill, wish->everywhere ? GW_TENANT_EVERY : kill.tenant, error));
+    base_str_copy(order->by, kill.by, sizeof(kill.by));
+    base_str_copy(order->reason, kill.reason, sizeof(kill.reason));
+    BASE_TRY(list_kill(core, &kill, everywhere ? GW_TENANT_EVERY : kill.tenant, error));
     *out_created = true;
     return BASE_OK;
 }
 
-enum base_status gw_trust_list(struct gw_core *core, const struct wire_sha256 *manifest,
-                               struct base_str by, struct base_str reason, bool *out_created,
-                               struct base_error *error)
+enum base_status gw_trust_list(struct gw_core *core, const struct gw_kill_order *order,
+                               bool *out_created, struct base_error *error)
 {
-    const struct kill_wish wish = {.manifest = manifest, .by = by, .reason = reason};
-    return put_kill(core, &wish, out_created, error);
+    return put_kill(core, order, false, out_created, error);
 }
 
-enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *manifest,
-                               struct base_str by, struct base_str reason, bool *out_created,
-                               struct base_error *error)
+enum base_status gw_trust_kill(struct gw_core *core, const struct gw_kill_order *order,
+                               bool *out_created, struct base_error *error)
 {
-    const struct kill_wish wish = {manifest, by, reason, true};
-    const struct gw_rollout_who who = {.by = by, .comment = reason};
-    BASE_TRY(put_kill(core, &wish, out_created, error));
-    gw_kill_rollouts(core, manifest, *out_created, &who);
+    const struct gw_rollout_who who = {.by = order->by, .comment = order->reason};
+    BASE_TRY(put_kill(core, order, true, out_created, error));
+    gw_kill_rollouts(core, order->manifest, *out_created, &who);
     return BASE_OK;
 }
 
-enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest,
-                                 struct base_str by, struct base_str reason,
+enum base_status gw_trust_unkill(struct gw_core *core, const struct gw_kill_order *order,
                                  struct base_error *error)
 {
-    struct gw_kill end = {.manifest = *manifest, .time_us = gw_core_now_us(core)};
-    if (!gw_director_kills(core, manifest)) {
+    struct gw_kill end = {.manifest = *order->manifest, .time_us = gw_core_now_us(core)};
+    if (!gw_director_kills(core, order->manifest)) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "the version is not on the kill list");
     }
-    base_str_copy(by, end.by, sizeof(end.by));
-    base_str_copy(reason, end.reason, sizeof(end.reason));
+    base_str_copy(order->by, end.by, sizeof(end.by));
+    base_str_copy(order->reason, end.reason, sizeof(end.reason));
     BASE_TRY(gw_kills_end(core, &end, error));
     gw_core_publish(core);
     return BASE_OK;

@@ -48,7 +48,8 @@ enum base_status gw_kill_put(struct gw_core *core, const struct wire_sha256 *man
     char by[GW_TRUST_BY_MAX + 1];
     who = who != NULL ? who : &nobody;
     gw_kill_by(who, by);
-    return gw_trust_list(core, manifest, base_str_of(by), who->comment, out_created, error);
+    const struct gw_kill_order order = {manifest, base_str_of(by), who->comment};
+    return gw_trust_list(core, &order, out_created, error);
 }
 
 // The line decides nothing: the rollout is what it was. False: it is not on disk.

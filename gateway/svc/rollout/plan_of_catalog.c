@@ -38,7 +38,8 @@ static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
     }
     struct gw_plan_open *to = &out->open[out->open_count++];
     to->release = open->release;
-    to->quarantine = gw_release_quarantine_signature(open->release);
+    to->quarantine = gw_kept_off_signature(open->kept_off);
+    to->kept_off = open->kept_off;
     to->state = open->state;
     bool paused = claim == POL_CLAIM_PAUSED || open->halted;
     to->state.state = paused ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
@@ -53,7 +54,8 @@ static void fill_bases(const struct gw_core *core, struct gw_plan_task *out,
         const struct gw_rollout *base = bases[i];
         out->bases[i] = (struct gw_plan_base){
             .release = base->release,
-            .quarantine = gw_release_quarantine_signature(base->release),
+            .quarantine = gw_kept_off_signature(base->kept_off),
+            .kept_off = base->kept_off,
             .guarded = base->state.guarding,
             .held = base->state.state == POL_ROLLOUT_PAUSED || base->halted,
         };

@@ -14,20 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gw_rollout_quarantine_tell(struct gw_rollout *rollout)
-{
-    for (uint32_t i = 0; i < GW_QUARANTINE_MAX; i++) {
-        uint64_t segment = i < rollout->quarantine_count ? rollout->quarantine[i].segment : 0;
-        atomic_store_explicit(&rollout->release->quarantine[i], segment, memory_order_relaxed);
-    }
-}
-
 static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
 {
     out->count = rollout->quarantine_count;
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
         out->names[i] = rollout->quarantine[i].segment;
     }
+}
+
+void gw_rollout_quarantine_tell(struct gw_rollout *rollout)
+{
+    struct pol_held held;
+    held_now(rollout, &held);
+    gw_kept_off_set(rollout->kept_off, &held);
 }
 
 void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,
@@ -199,8 +198,7 @@ bool gw_rollout_quarantine_tick(struct gw_core *core, struct gw_rollout *rollout
 // ---- Lifting
 
 enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id, struct base_str segment,
-                                 const struct gw_rollout_who *who, struct gw_rollout_view *out,
-                                 struct base_error *error)
+                                 const struct gw_rollout_who *who, struct base_error *error)
 {
     struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
     uint32_t at = 0;
@@ -227,10 +225,9 @@ enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id, struct base_
     next->quarantine_count--;
     memmove(&next->quarantine[at], &next->quarantine[at + 1],
             (next->quarantine_count - at) * sizeof(next->quarantine[0]));
-    if (!store_quarantine(core, rollout, &change)) {
-        return base_error_set(error, BASE_ERR_IO, "the change could not be stored");
-    }
-    return gw_rollout_get(core, id, out);
+    return store_quarantine(core, rollout, &change)
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_IO, "the change could not be stored");
 }
 
 // ---- Names

@@ -192,35 +192,42 @@ static bool worth_a_line(const struct gw_rollout *rollout, const struct pol_coun
            now_us >= rollout->observed_us + (uint64_t)GW_LOG_LATEST_S * 1000000u;
 }
 
-static void observe(struct gw_core *core, struct gw_rollout *rollout,
-                    const struct gw_rollout_counts *seen, const struct pol_counts *counts,
-                    const struct pol_decision *decision, uint64_t now_us)
+// What a tick sees of a rollout.
+struct sight {
+    uint64_t now_us; // when
+    struct gw_rollout_counts seen;
+    struct pol_counts counts; // what the gate judges of it
+};
+
+static void observe(struct gw_core *core, struct gw_rollout *rollout, const struct sight *sight,
+                    const struct pol_decision *decision)
 {
+    const struct pol_counts *counts = &sight->counts;
     rollout->reason = decision->reason;
     if (rollout->state.state != POL_ROLLOUT_ROLLING_BACK) { // then it is that of the cause
         rollout->verdict = decision->verdict;
         rollout->failure_ppm = decision->failure_ppm;
         rollout->shown = decision->shown;
     }
-    if (!worth_a_line(rollout, counts, decision, now_us)) {
+    if (!worth_a_line(rollout, counts, decision, sight->now_us)) {
         return;
     }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_OBSERVATION, NULL, &change);
     struct pol_record *record = &change.line.record;
     record->kind = POL_RECORD_TICK;
-    record->now_us = now_us;
+    record->now_us = sight->now_us;
     record->counts = *counts;
     record->action = decision->action;
     record->verdict = decision->verdict;
     record->reason = decision->reason;
     record->after = decision->next;
     change.line.failure_ppm = decision->failure_ppm;
-    change.line.rolled_back = seen->rolled_back;
+    change.line.rolled_back = sight->seen.rolled_back;
     change.line.revision = rollout->revision;
     rollout->log_seq = change.line.seq;
     rollout->observed = *counts;
-    rollout->observed_us = now_us;
+    rollout->observed_us = sight->now_us;
     rollout->observed_verdict = decision->verdict;
     rollout->observed_reason = decision->reason;
     gw_rollout_note(core, rollout->release->id, &change.line);
@@ -228,16 +235,15 @@ static void observe(struct gw_core *core, struct gw_rollout *rollout,
 
 // ---- Decisions
 
-static bool follow(struct gw_core *core, struct gw_rollout *rollout,
-                   const struct gw_rollout_counts *seen, const struct pol_counts *counts,
-                   const struct pol_decision *decision, uint64_t now_us)
+static bool follow(struct gw_core *core, struct gw_rollout *rollout, const struct sight *sight,
+                   const struct pol_decision *decision)
 {
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_DECISION, NULL, &change);
     change.line.record.kind = POL_RECORD_TICK;
-    change.line.record.now_us = now_us;
-    change.line.rolled_back = seen->rolled_back;
-    gw_rollout_decide(core, &change, decision, counts);
+    change.line.record.now_us = sight->now_us;
+    change.line.rolled_back = sight->seen.rolled_back;
+    gw_rollout_decide(core, &change, decision, &sight->counts);
     if (gw_rollout_commit(core, rollout, &change) != BASE_OK) {
         base_log_debug(core->log, "rollouts", "a decision could not be stored; it is taken again");
         // A full disk must not keep a bad version going: it is offered to nobody until then.
@@ -343,18 +349,17 @@ bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout)
     if (rollout->state.state == POL_ROLLOUT_DRAFT || gw_rollout_is_closed(rollout)) {
         return false;
     }
-    struct gw_rollout_counts seen;
-    struct pol_counts counts;
-    uint64_t now_us = gw_core_sure_us(core);
+    struct sight sight = {.now_us = gw_core_sure_us(core)};
     (void)gw_rollout_quarantine_tick(core, rollout);
-    gw_rollout_seen(core, rollout, &seen, &counts);
-    struct pol_decision decision = pol_rollout_tick(&rollout->state, rollout->release->stages,
-                                                    rollout->release->stage_count, &counts, now_us);
+    gw_rollout_seen(core, rollout, &sight.seen, &sight.counts);
+    struct pol_decision decision =
+        pol_rollout_tick(&rollout->state, rollout->release->stages, rollout->release->stage_count,
+                         &sight.counts, sight.now_us);
     if (decision.action == POL_ACTION_HOLD || decision.action == POL_ACTION_REFUSE) {
-        observe(core, rollout, &seen, &counts, &decision, now_us);
+        observe(core, rollout, &sight, &decision);
         return false;
     }
-    return follow(core, rollout, &seen, &counts, &decision, now_us);
+    return follow(core, rollout, &sight, &decision);
 }
 
 bool gw_rollouts_tick(struct gw_core *core)

@@ -4,6 +4,7 @@
 
 #include "policy/slices.h"
 #include "svc/plan/draw.h"
+#include "svc/plan/kept_off.h"
 #include "svc/plan/release.h"
 #include "svc/rollout/rollouts.h"
 #include "svc/tally/offers.h"
@@ -41,7 +42,7 @@ struct gw_spared {
 };
 
 struct gw_rollout {
-    struct gw_release *release;
+    const struct gw_release *release;
     struct gw_task *task;
     struct pol_rollout state; // times are gw_core_now_us
     enum pol_verdict verdict;
@@ -69,6 +70,7 @@ struct gw_rollout {
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct gw_rollout_pace paces[GW_STANDING_COUNT];
     struct gw_offers *allowances; // of each standing, the tally's
+    struct gw_kept_off *kept_off; // what workers know of the quarantine, likewise
     int64_t moved_s;              // of its trial's time (svc/tally/trial_blocks.h)
     bool halted;    // it has to go back, but that could not be stored yet: no new offers
     bool late_said; // that it fails although it is completed (late_failures.h)

@@ -437,15 +437,13 @@ static bool list_line(void *ctx, struct base_span key, struct base_span value)
     return true;
 }
 
-enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t after, uint32_t limit,
-                                struct gw_rollout_log_view *out, uint32_t *out_count,
-                                bool *out_more)
+enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t after,
+                                struct gw_rollout_log_view *out, struct gw_page *page)
 {
     if (gw_catalog_find_rollout(core, id) == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
-    struct log_list list = {.id = id, .out = out};
-    list.limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX;
+    struct log_list list = {.id = id, .out = out, .limit = gw_page_room(page)};
     struct gw_key from = gw_key_u64_u64(id, after < UINT64_MAX ? after + 1 : after);
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
@@ -453,8 +451,8 @@ enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t afte
         gw_store_read_scan(read, GW_TABLE_ROLLOUT_LOG, &from, list_line, &list);
     gw_store_read_end(read);
     if (status == BASE_OK) {
-        *out_count = list.count;
-        *out_more = list.more;
+        page->count = list.count;
+        page->more = list.more;
     }
     return status;
 }
@@ -510,13 +508,11 @@ static enum gw_rollout_start turned_from(struct gw_core *core, const struct gw_r
     uint64_t last = rollout->log_seq;
     while (last > 0) {
         uint64_t after = last > LINES_BACK ? last - LINES_BACK : 0;
-        uint32_t count = 0;
-        bool more;
-        if (gw_rollout_log(core, rollout->release->id, after, (uint32_t)(last - after), lines,
-                           &count, &more) != BASE_OK) {
+        struct gw_page page = {.limit = (uint32_t)(last - after)};
+        if (gw_rollout_log(core, rollout->release->id, after, lines, &page) != BASE_OK) {
             break;
         }
-        for (uint32_t i = count; i > 0; i--) {
+        for (uint32_t i = page.count; i > 0; i--) {
             const struct pol_rollout *was = &lines[i - 1].record.after;
             if (!is_back(was)) {
                 bool full = was->state == POL_ROLLOUT_COMPLETED || was->guarding;

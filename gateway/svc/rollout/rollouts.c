@@ -357,9 +357,9 @@ static void say_first(const char *text, struct gw_rollout_log_view *line)
              reason[0] != '\0' ? ": " : "", reason);
 }
 
-static enum base_status add_rollout(struct gw_core *core, struct gw_release *release,
+static enum base_status add_rollout(struct gw_core *core, const struct gw_release *release,
                                     bool accept_empty, const struct gw_rollout_who *who,
-                                    struct gw_rollout_view *out, struct base_error *error)
+                                    struct base_error *error)
 {
     struct gw_task *task = gw_catalog_find_task(core, release->task_id); // check_new saw it
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
@@ -380,6 +380,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         if (status == BASE_OK) {
             struct gw_rollout_change change;
             rollout->allowances = gw_tally_allowances(core->tally, release->id);
+            rollout->kept_off = gw_tally_kept_off(core->tally, release->id);
             gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
             if (accept_empty) {
@@ -403,16 +404,16 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     }
     (void)gw_task_open(task, rollout); // check_new saw that there is room
     gw_release_ref(release);
-    gw_rollout_view_of(core, rollout, out);
     return BASE_OK;
 }
 
 // All that a rollout is held against before it is made. The caller releases *out_release.
 static enum base_status check_create(struct gw_core *core, const struct gw_rollout_spec *spec,
-                                     struct gw_release **out_release, struct base_error *error)
+                                     const struct gw_release **out_release,
+                                     struct base_error *error)
 {
     struct base_buffer bytes;
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     BASE_TRY(gw_clock_check(core, "a new rollout", error));
     base_buffer_init(&bytes, base_alloc_heap(), GW_ROLLOUT_SPEC_BYTES_MAX);
     enum base_status status =
@@ -449,16 +450,16 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                    struct base_error *error)
 {
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     BASE_TRY(check_create(core, spec, &release, error));
-    enum base_status status = add_rollout(core, release, spec->accept_empty, who, out, error);
+    enum base_status status = add_rollout(core, release, spec->accept_empty, who, error);
     gw_release_unref(release);
-    return status;
+    return status == BASE_OK ? gw_rollout_get(core, spec->id, out) : status;
 }
 
 // Evidence is for a stage that a start opens.
 static enum base_status check_evidence(struct gw_core *core, const struct gw_release *release,
-                                       const uint8_t *bytes, size_t size, struct base_error *error)
+                                       struct base_span envelope, struct base_error *error)
 {
     struct wire_evidence evidence;
     if (release->stages[0].kind != POL_STAGE_SIMULATE) {
@@ -466,15 +467,14 @@ static enum base_status check_evidence(struct gw_core *core, const struct gw_rel
                               "evidence: the first stage is %s, no simulate stage",
                               release->stage_names[0]);
     }
-    return gw_evidence_open(core, release, bytes, size, &evidence, error);
+    return gw_evidence_open(core, release, envelope, &evidence, error);
 }
 
 enum base_status gw_rollout_check(struct gw_core *core, const struct gw_rollout_spec *spec,
-                                  const uint8_t *evidence, size_t evidence_bytes,
-                                  struct base_error *error)
+                                  struct base_span evidence, struct base_error *error)
 {
     const struct pol_rollout fresh = {.state = POL_ROLLOUT_DRAFT};
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     BASE_TRY(check_create(core, spec, &release, error));
     struct pol_decision decision = pol_rollout_command(
         &fresh, release->stages, release->stage_count, POL_COMMAND_START, gw_core_now_us(core));
@@ -483,8 +483,8 @@ enum base_status gw_rollout_check(struct gw_core *core, const struct gw_rollout_
         status =
             base_error_set(error, BASE_ERR_CONFLICT, "start: %s", pol_reason_text(decision.reason));
     }
-    if (status == BASE_OK && evidence != NULL) {
-        status = check_evidence(core, release, evidence, evidence_bytes, error);
+    if (status == BASE_OK && evidence.data != NULL) {
+        status = check_evidence(core, release, evidence, error);
     }
     gw_release_unref(release);
     return status;
@@ -565,8 +565,7 @@ static enum base_status refused(const struct gw_rollout *rollout, enum pol_comma
 }
 
 enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id, bool accept_empty,
-                                        const uint8_t *evidence, size_t evidence_bytes,
-                                        struct base_error *error)
+                                        struct base_span evidence, struct base_error *error)
 {
     const struct gw_rollout_who who = {.accept_empty = accept_empty};
     const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
@@ -580,9 +579,8 @@ enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id, bool 
         return refused(rollout, POL_COMMAND_START, decision.reason, error);
     }
     BASE_TRY(check_lead(core, rollout, POL_COMMAND_START, &who, error));
-    return evidence != NULL
-               ? check_evidence(core, rollout->release, evidence, evidence_bytes, error)
-               : BASE_OK;
+    return evidence.data != NULL ? check_evidence(core, rollout->release, evidence, error)
+                                 : BASE_OK;
 }
 
 // What the policy makes of the command, stored.
@@ -635,8 +633,7 @@ static enum base_status kill_it(struct gw_core *core, struct gw_rollout *rollout
 }
 
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
-                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
-                                    struct base_error *error)
+                                    const struct gw_rollout_who *who, struct base_error *error)
 {
     struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
     if (rollout == NULL) {
@@ -645,14 +642,10 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
     BASE_TRY(check_who(rollout, command, who, error));
     if (command == POL_COMMAND_APPROVE && gw_simulation_is_pending(rollout)) {
         BASE_TRY(check_lead(core, rollout, command, who, error));
-        BASE_TRY(gw_simulation_approve(core, rollout, who, error));
-    } else if (command == POL_COMMAND_KILL) {
-        BASE_TRY(kill_it(core, rollout, who, error));
-    } else {
-        BASE_TRY(obey(core, rollout, command, who, error));
+        return gw_simulation_approve(core, rollout, who, error);
     }
-    gw_rollout_view_of(core, rollout, out);
-    return BASE_OK;
+    return command == POL_COMMAND_KILL ? kill_it(core, rollout, who, error)
+                                       : obey(core, rollout, command, who, error);
 }
 
 // ---- Loading at start
@@ -683,6 +676,7 @@ static enum base_status load_one(struct gw_core *core, struct base_span value,
         return status;
     }
     rollout->allowances = gw_tally_allowances(core->tally, release->id);
+    rollout->kept_off = gw_tally_kept_off(core->tally, release->id);
     gw_rollout_mend_clock(core, rollout);
     gw_tally_own(core->tally, release->id, rollout->task->tenant);
     gw_rollout_tell_tally(core, rollout);

@@ -6,6 +6,7 @@
 #define GW_ROLLOUTS_H
 
 #include "base/error.h"
+#include "base/span.h"
 #include "base/str.h"
 #include "policy/bucket.h"
 #include "policy/replay.h"
@@ -200,15 +201,14 @@ BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
 // What the call above refuses, and so would the start right behind it and the evidence that it is
-// given (an envelope; NULL: none), in the same words. Nothing is made.
+// given (an envelope; data NULL: none), in the same words. Nothing is made.
 BASE_NODISCARD enum base_status gw_rollout_check(struct gw_core *core,
                                                  const struct gw_rollout_spec *spec,
-                                                 const uint8_t *evidence, size_t evidence_bytes,
+                                                 struct base_span evidence,
                                                  struct base_error *error);
 // What the start of a draft refuses, and then the evidence that it is given, likewise.
 BASE_NODISCARD enum base_status gw_rollout_check_start(struct gw_core *core, uint64_t id,
-                                                       bool accept_empty, const uint8_t *evidence,
-                                                       size_t evidence_bytes,
+                                                       bool accept_empty, struct base_span evidence,
                                                        struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
 // revision, approval by the person who created it, no room (gw_scenario_room), or a start that can
@@ -217,23 +217,20 @@ BASE_NODISCARD enum base_status gw_rollout_check_start(struct gw_core *core, uin
 BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
                                                    enum pol_command command,
                                                    const struct gw_rollout_who *who,
-                                                   struct gw_rollout_view *out,
                                                    struct base_error *error);
 // Evidence of the simulate stage, an envelope: the counts are what it says. Replaces an earlier
 // result. NOT_FOUND; INVALID, SIGNATURE, CONFLICT (also: the rollout's current stage is not an open
 // simulate stage) as gw_evidence_open.
 BASE_NODISCARD enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id,
-                                                    const uint8_t *bytes, size_t size,
+                                                    struct base_span envelope,
                                                     const struct gw_rollout_who *who,
-                                                    struct gw_rollout_view *out,
                                                     struct base_error *error);
-// Numbers that a person vouches for in place of evidence; `failed` of `completed` virtual devices
-// failed. They count once another person approves (POL_COMMAND_APPROVE). INVALID: `who` lacks a
-// name or a reason; NOT_FOUND, CONFLICT as above.
+// Numbers that a person vouches for in place of evidence: so many virtual devices completed, and so
+// many of them failed. They count once another person approves (POL_COMMAND_APPROVE). INVALID:
+// `who` lacks a name or a reason; NOT_FOUND, CONFLICT as above.
 BASE_NODISCARD enum base_status gw_rollout_override(struct gw_core *core, uint64_t id,
-                                                    uint64_t completed, uint64_t failed,
+                                                    struct pol_sample typed,
                                                     const struct gw_rollout_who *who,
-                                                    struct gw_rollout_view *out,
                                                     struct base_error *error);
 // Lets a segment in again, named as the view names it; until the next stage opens it is not put in
 // quarantine again, and counts in the stage's verdict. NOT_FOUND: no such rollout, or it is not in
@@ -241,7 +238,6 @@ BASE_NODISCARD enum base_status gw_rollout_override(struct gw_core *core, uint64
 BASE_NODISCARD enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id,
                                                 struct base_str segment,
                                                 const struct gw_rollout_who *who,
-                                                struct gw_rollout_view *out,
                                                 struct base_error *error);
 // Names of segments of a rollout: those in quarantine, and those that devices completed in. Returns
 // how many it wrote; 0: no such rollout.
@@ -252,7 +248,7 @@ BASE_NODISCARD enum base_status gw_rollout_get(struct gw_core *core, uint64_t id
                                                struct gw_rollout_view *out);
 // In the order of seq; `after` 0 begins.
 BASE_NODISCARD enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t after,
-                                               uint32_t limit, struct gw_rollout_log_view *out,
-                                               uint32_t *out_count, bool *out_more);
+                                               struct gw_rollout_log_view *out,
+                                               struct gw_page *page);
 
 #endif

@@ -233,20 +233,20 @@ static enum base_status check_run(const struct wire_evidence *evidence, struct b
 }
 
 enum base_status gw_evidence_open(const struct gw_core *core, const struct gw_release *release,
-                                  const uint8_t *bytes, size_t size, struct wire_evidence *out,
+                                  struct base_span envelope, struct wire_evidence *out,
                                   struct base_error *error)
 {
-    struct wire_envelope envelope;
+    struct wire_envelope parsed;
     struct wire_evidence evidence;
     struct wire_root root;
     struct wire_sha256 digest;
     const struct wire_root *served = gw_director_root(core, &root, &digest) ? &root : NULL;
-    if (wire_envelope_parse(bytes, size, &envelope) != BASE_OK ||
-        envelope.type != WIRE_ENVELOPE_TYPE_EVIDENCE ||
-        wire_evidence_parse(envelope.payload, envelope.payload_bytes, &evidence) != BASE_OK) {
+    if (wire_envelope_parse(envelope.data, envelope.size, &parsed) != BASE_OK ||
+        parsed.type != WIRE_ENVELOPE_TYPE_EVIDENCE ||
+        wire_evidence_parse(parsed.payload, parsed.payload_bytes, &evidence) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "evidence: not evidence of a simulation");
     }
-    BASE_TRY(check_signer(core, release, &envelope, served, error));
+    BASE_TRY(check_signer(core, release, &parsed, served, error));
     BASE_TRY(check_content(release, &evidence, error));
     BASE_TRY(check_root(served, &digest, &evidence, error));
     BASE_TRY(check_target(release, &evidence, error));
@@ -273,20 +273,24 @@ static enum base_status find_stage(struct gw_core *core, uint64_t id, struct gw_
     return BASE_OK;
 }
 
-// `said` goes before the reason in the log.
+// What came of the stage: the result, on whose word, and what the log says before their reason.
+struct found {
+    const struct gw_simulation *simulation;
+    const struct gw_rollout_who *who;
+    const char *said;
+};
+
 static enum base_status commit(struct gw_core *core, struct gw_rollout *rollout,
-                               const struct gw_simulation *simulation,
-                               const struct gw_rollout_who *who, const char *said,
-                               struct base_error *error)
+                               const struct found *found, struct base_error *error)
 {
     struct gw_rollout_change change;
     struct gw_rollout_counts seen;
     char reason[GW_LOG_REASON_MAX + 1];
-    gw_rollout_begin(core, rollout, GW_LOG_SIMULATION, who, &change);
+    gw_rollout_begin(core, rollout, GW_LOG_SIMULATION, found->who, &change);
     memcpy(reason, change.line.comment, sizeof(reason));
-    (void)snprintf(change.line.comment, sizeof(change.line.comment), "%s%s%s", said,
+    (void)snprintf(change.line.comment, sizeof(change.line.comment), "%s%s%s", found->said,
                    reason[0] != '\0' ? ": " : "", reason);
-    change.next.simulation = *simulation;
+    change.next.simulation = *found->simulation;
     change.next.revision++;
     gw_rollout_seen(core, &change.next, &seen, &change.line.record.counts);
     enum base_status status = gw_rollout_commit(core, rollout, &change);
@@ -321,15 +325,14 @@ static void keep_classes(const struct wire_evidence *evidence, struct gw_simulat
     }
 }
 
-enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id, const uint8_t *bytes,
-                                     size_t size, const struct gw_rollout_who *who,
-                                     struct gw_rollout_view *out, struct base_error *error)
+enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id, struct base_span envelope,
+                                     const struct gw_rollout_who *who, struct base_error *error)
 {
     struct gw_rollout *rollout = NULL;
     struct wire_evidence evidence;
     char said[GW_LOG_REASON_MAX];
     BASE_TRY(find_stage(core, id, &rollout, error));
-    BASE_TRY(gw_evidence_open(core, rollout->release, bytes, size, &evidence, error));
+    BASE_TRY(gw_evidence_open(core, rollout->release, envelope, &evidence, error));
     // Who was to run it and did not has failed: nobody is left out of the sample.
     struct gw_simulation simulation = {
         .source = GW_SIMULATION_EVIDENCE,
@@ -342,24 +345,22 @@ enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id, const ui
     };
     keep_classes(&evidence, &simulation);
     char digest[WIRE_SHA256_HEX + 1];
-    gw_sha256(bytes, size, &simulation.evidence);
+    gw_sha256(envelope.data, envelope.size, &simulation.evidence);
     wire_sha256_hex(&simulation.evidence, digest);
     memcpy(simulation.simulator, evidence.simulator.data, evidence.simulator.size);
     (void)snprintf(said, sizeof(said),
                    "evidence %.16s of simulator %s: %llu of %llu devices completed, %llu failed",
                    digest, simulation.simulator, (unsigned long long)evidence.completed,
                    (unsigned long long)evidence.matched, (unsigned long long)evidence.failed);
-    BASE_TRY(commit(core, rollout, &simulation, who, said, error));
-    return gw_rollout_get(core, id, out);
+    return commit(core, rollout, &(struct found){&simulation, who, said}, error);
 }
 
-enum base_status gw_rollout_override(struct gw_core *core, uint64_t id, uint64_t completed,
-                                     uint64_t failed, const struct gw_rollout_who *who,
-                                     struct gw_rollout_view *out, struct base_error *error)
+enum base_status gw_rollout_override(struct gw_core *core, uint64_t id, struct pol_sample typed,
+                                     const struct gw_rollout_who *who, struct base_error *error)
 {
     struct gw_rollout *rollout = NULL;
     char said[96];
-    if (failed > completed) {
+    if (typed.failures > typed.trials) {
         return base_error_set(error, BASE_ERR_INVALID, "failed: more than completed");
     }
     if (who == NULL || who->by.size == 0 || who->comment.size == 0) {
@@ -368,13 +369,12 @@ enum base_status gw_rollout_override(struct gw_core *core, uint64_t id, uint64_t
     }
     BASE_TRY(find_stage(core, id, &rollout, error));
     struct gw_simulation simulation = {
-        .source = GW_SIMULATION_PENDING, .completed = completed, .failed = failed};
+        .source = GW_SIMULATION_PENDING, .completed = typed.trials, .failed = typed.failures};
     base_str_copy(gw_rollout_person(who), simulation.by, sizeof(simulation.by));
     base_str_copy(who->comment, simulation.reason, sizeof(simulation.reason));
     (void)snprintf(said, sizeof(said), "override, to be approved: %llu completed, %llu failed",
-                   (unsigned long long)completed, (unsigned long long)failed);
-    BASE_TRY(commit(core, rollout, &simulation, who, said, error));
-    return gw_rollout_get(core, id, out);
+                   (unsigned long long)typed.trials, (unsigned long long)typed.failures);
+    return commit(core, rollout, &(struct found){&simulation, who, said}, error);
 }
 
 bool gw_simulation_is_pending(const struct gw_rollout *rollout)
@@ -406,5 +406,5 @@ enum base_status gw_simulation_approve(struct gw_core *core, struct gw_rollout *
                    "override of %s approved (%llu completed, %llu failed): %.80s", simulation.by,
                    (unsigned long long)simulation.completed, (unsigned long long)simulation.failed,
                    simulation.reason);
-    return commit(core, rollout, &simulation, who, said, error);
+    return commit(core, rollout, &(struct found){&simulation, who, said}, error);
 }

@@ -32,14 +32,14 @@ const char *gw_simulation_source_name(enum gw_simulation_source source);
 void gw_simulation_write(struct base_writer *writer, const struct gw_simulation *simulation);
 void gw_simulation_read(struct base_reader *reader, bool classes, struct gw_simulation *out);
 
-// Does `bytes` (an envelope) prove that `release` was simulated: signed by a key of the release
+// Does the envelope prove that `release` was simulated: signed by a key of the release
 // role of its task when there is a root, else by one of the evidence keys of the settings; of the
 // same manifest, task, target, newest root and simulator's series; with devices that matched and
-// every oracle that was checked holding? *out borrows from `bytes`. INVALID: no evidence;
+// every oracle that was checked holding? *out borrows from it. INVALID: no evidence;
 // SIGNATURE; CONFLICT; `error` says what and where.
 BASE_NODISCARD enum base_status
-gw_evidence_open(const struct gw_core *core, const struct gw_release *release, const uint8_t *bytes,
-                 size_t size, struct wire_evidence *out, struct base_error *error);
+gw_evidence_open(const struct gw_core *core, const struct gw_release *release,
+                 struct base_span envelope, struct wire_evidence *out, struct base_error *error);
 // Does the rollout's simulate stage wait for a second person?
 bool gw_simulation_is_pending(const struct gw_rollout *rollout);
 // Is its open stage a simulate stage that nothing is known of? One person cannot wave it through.

@@ -26,13 +26,14 @@ void gw_task_base(struct gw_task *task, struct gw_rollout *rollout)
     task->base_count++;
 }
 
-static bool is_for_everybody(const struct gw_release *release)
+static bool is_for_everybody(const struct gw_rollout *rollout)
 {
+    const struct gw_release *release = rollout->release;
     const struct pol_stage *last = &release->stages[release->stage_count - 1];
     return release->target.cond_count == 0 && release->target.expr == NULL &&
            release->arm.to == 0 && last->max_bucket == POL_BUCKET_COUNT &&
            last->audience.cond_count == 0 && last->audience.expr == NULL &&
-           gw_release_quarantine_signature(release) == 0;
+           rollout->quarantine_count == 0;
 }
 
 static bool is_among(const uint64_t *versions, uint32_t count, uint64_t version)
@@ -60,8 +61,8 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
         }
         bool settled = !task->bases[i]->state.guarding; // else it may be held back
         uint32_t found = GW_PLAN_BASES_ALL_MAX - missing;
-        bool another =
-            settled && !is_among(all, found, release->version_id) && is_for_everybody(release);
+        bool another = settled && !is_among(all, found, release->version_id) &&
+                       is_for_everybody(task->bases[i]);
         if (another) {
             all[found] = release->version_id;
             missing--;
@@ -78,7 +79,7 @@ bool gw_task_is_superseded(const struct gw_core *core, const struct gw_task *tas
 {
     for (uint32_t i = 0; i < task->base_count && task->bases[i] != base; i++) {
         const struct gw_rollout *later = task->bases[i];
-        if (later->state.state != POL_ROLLOUT_PAUSED && is_for_everybody(later->release) &&
+        if (later->state.state != POL_ROLLOUT_PAUSED && is_for_everybody(later) &&
             !gw_director_kills(core, &later->release->manifest)) {
             return true;
         }

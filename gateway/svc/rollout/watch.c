@@ -42,9 +42,10 @@
 // One open rollout of the walk under way.
 struct watched {
     const struct gw_release *release; // referenced
-    uint32_t index;                   // in the tally
-    uint32_t shadow_index;            // ... of its shadow; NO_SLOT: it has none
-    uint16_t tenant;                  // whose devices it is about
+    const struct gw_kept_off *kept_off;
+    uint32_t index;        // in the tally
+    uint32_t shadow_index; // ... of its shadow; NO_SLOT: it has none
+    uint16_t tenant;       // whose devices it is about
     uint32_t stage;
     uint32_t since_s;
     uint64_t since_us;
@@ -86,7 +87,7 @@ enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out)
 static void end_walk(struct gw_watch *watch)
 {
     for (uint32_t i = 0; i < watch->count; i++) {
-        gw_release_unref((struct gw_release *)(uintptr_t)watch->items[i].release);
+        gw_release_unref(watch->items[i].release);
         free(watch->items[i].audience);
         watch->items[i] = (struct watched){0};
     }
@@ -164,6 +165,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
     *item = (struct watched){
         .shadow_index = shadow_index,
         .release = gw_release_ref(rollout->release),
+        .kept_off = rollout->kept_off,
         .index = known.index,
         .tenant = known.tenant,
         .stage = rollout->state.stage_index,
@@ -340,20 +342,22 @@ static bool is_online(const struct gw_watch *watch, const struct gw_device_visit
     return gw_silence_quiet_s(&watch->clock, visit->last_seen_s) / 2 <= interval_of(watch, visit);
 }
 
-static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
-                           uint16_t bucket, const struct gw_device_visit *visit, bool *out_admitted)
+// Returns whether a stage lets it in that is no shadow stage.
+static bool count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
+                           uint16_t bucket, const struct gw_device_visit *visit)
 {
     bool online = is_online(watch, visit);
-    *out_admitted = false;
+    bool admitted = false;
     for (uint32_t k = 0; k <= item->stage; k++) {
         const struct pol_stage *stage = &item->release->stages[k];
         if (stage->kind != POL_STAGE_SIMULATE && (audience >> 2 >> k & 1) != 0 &&
             bucket < stage->max_bucket) {
             item->figures[k].eligible++;
             item->figures[k].online += online;
-            *out_admitted = *out_admitted || stage->kind != POL_STAGE_SHADOW;
+            admitted = admitted || stage->kind != POL_STAGE_SHADOW;
         }
     }
+    return admitted;
 }
 
 // A device without a mark in this rollout: it may be let in later, or be its control.
@@ -453,12 +457,12 @@ static bool is_kept_off(const struct gw_watch *watch, const struct watched *item
 {
     size_t size;
     struct gw_attrs_view view;
-    if (gw_release_quarantine_signature(item->release) == 0) {
+    if (gw_kept_off_signature(item->kept_off) == 0) {
         return false;
     }
     const uint8_t *block = gw_attr_pool_get(watch->core->pool, attrs_id, &size);
     return block != NULL && gw_attrs_view(block, size, &view) == BASE_OK &&
-           gw_release_quarantines(item->release, &view.attrs);
+           gw_kept_off_has(item->kept_off, &view.attrs);
 }
 
 static void see_device(void *ctx, struct gw_device_visit *visit)
@@ -483,8 +487,7 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
             continue;
         }
         uint16_t bucket = pol_bucket(visit->device_id, item->release->salt);
-        bool admitted;
-        count_eligible(watch, item, audience, bucket, visit, &admitted);
+        bool admitted = count_eligible(watch, item, audience, bucket, visit);
         item->figures[item->stage].outstanding +=
             admitted && (offered >> k & 1) == 0 && !is_kept_off(watch, item, visit->attrs_id);
         if ((marked >> k & 1) == 0) {
@@ -515,7 +518,8 @@ void gw_watch_step(struct gw_watch *watch)
     watch->clock.now_s = gw_core_now_s(watch->core);
     uint64_t budget = GW_WATCH_WORK;
     while (watch->shard < GW_DEVICE_TABLE_SHARDS && budget > 0) {
-        uint32_t seen = gw_device_table_walk(watch->core->table, watch->shard, watch->entry,
+        uint32_t seen = gw_device_table_walk(watch->core->table,
+                                             (struct gw_device_place){watch->shard, watch->entry},
                                              GW_WATCH_BATCH, see_device, watch);
         watch->entry += seen;
         if (seen < GW_WATCH_BATCH) {

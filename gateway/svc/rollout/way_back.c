@@ -28,9 +28,9 @@ struct asked {
 struct gw_way_back {
     struct gw_core *core;
     // The pass under way; `release` NULL: there is none.
-    struct gw_release *release; // referenced
-    uint32_t index;             // in the tally
-    bool unmarked;              // devices without its mark may be on it
+    const struct gw_release *release; // referenced
+    uint32_t index;                   // in the tally
+    bool unmarked;                    // devices without its mark may be on it
     struct gw_spared found;
     uint32_t shard;
     uint32_t entry;
@@ -221,8 +221,9 @@ static bool go_on(struct gw_way_back *way, uint64_t *budget)
 {
     while (way->shard<GW_DEVICE_TABLE_SHARDS && * budget> 0) {
         way->asked_count = 0;
-        uint32_t seen = gw_device_table_walk(way->core->table, way->shard, way->entry,
-                                             GW_WATCH_BATCH, list_device, way);
+        uint32_t seen =
+            gw_device_table_walk(way->core->table, (struct gw_device_place){way->shard, way->entry},
+                                 GW_WATCH_BATCH, list_device, way);
         for (uint32_t i = 0; i < way->asked_count; i++) {
             ask(way, &way->asked[i]);
         }

@@ -45,8 +45,9 @@ struct rollout_tally {
     bool offers;
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
-    struct gw_release *release;
+    const struct gw_release *release;
     struct gw_offers allowances[GW_STANDING_COUNT];
+    struct gw_kept_off kept_off;
     struct gw_trial_blocks *trial; // NULL: no stage has one
     struct stage_tally stages[POL_STAGES_MAX];
     struct stage_tally *unproven; // of devices that do not count, likewise; NULL: there were none
@@ -156,7 +157,7 @@ static bool has_trial(const struct gw_release *release)
     return false;
 }
 
-static enum base_status add(struct gw_tally *tally, struct gw_release *release, uint64_t id)
+static enum base_status add(struct gw_tally *tally, const struct gw_release *release, uint64_t id)
 {
     if (tally->count == tally->capacity) {
         uint32_t wanted = tally->capacity == 0 ? 64 : tally->capacity * 2;
@@ -196,12 +197,13 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     return BASE_OK;
 }
 
-static enum base_status add_missing(struct gw_tally *tally, struct gw_release *release, uint64_t id)
+static enum base_status add_missing(struct gw_tally *tally, const struct gw_release *release,
+                                    uint64_t id)
 {
     return find(tally, id) == NULL ? add(tally, release, id) : BASE_OK;
 }
 
-static enum base_status add_both(struct gw_tally *tally, struct gw_release *release)
+static enum base_status add_both(struct gw_tally *tally, const struct gw_release *release)
 {
     uint64_t shadow_id = gw_shadow_key(release->id);
     BASE_TRY(add_missing(tally, release, release->id));
@@ -215,7 +217,7 @@ static enum base_status add_both(struct gw_tally *tally, struct gw_release *rele
     return BASE_OK;
 }
 
-enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release)
+enum base_status gw_tally_add(struct gw_tally *tally, const struct gw_release *release)
 {
     pthread_mutex_lock(&tally->lock);
     enum base_status status = add_both(tally, release);
@@ -292,6 +294,16 @@ struct gw_offers *gw_tally_allowances(struct gw_tally *tally, uint64_t rollout_i
     pthread_mutex_unlock(&tally->lock);
     base_assert(rollout != NULL);
     return allowances_of(rollout);
+}
+
+struct gw_kept_off *gw_tally_kept_off(struct gw_tally *tally, uint64_t rollout_id)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    pthread_mutex_unlock(&tally->lock);
+    base_assert(rollout != NULL);
+    base_assert(rollout->real == NULL); // a shadow's is its rollout's
+    return &rollout->kept_off;
 }
 
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out)
@@ -464,19 +476,27 @@ static uint32_t waits_since_s(const struct rollout_tally *rollout,
     return drawn ? gw_trial_gateway_s(change->offered_s, rollout->moved_s) : change->offered_s;
 }
 
-static void apply_standing(const struct gw_tally *tally, struct rollout_tally *rollout,
-                           const struct gw_tally_change *change, enum gw_standing standing,
-                           uint16_t old_bits, uint16_t new_bits)
+// What a change is to the counts of one standing.
+struct shift {
+    enum gw_standing standing;
+    uint16_t old_bits; // 0: the device was in none of them
+    uint16_t new_bits; // 0: it is no more
+};
+
+static void apply_shift(const struct gw_tally *tally, struct rollout_tally *rollout,
+                        const struct gw_tally_change *change, struct shift shift)
 {
-    struct stage_tally *stages = stages_of(rollout, standing);
+    base_assert(shift.old_bits != shift.new_bits);
+    base_assert(change->stage < POL_STAGES_MAX);
+    struct stage_tally *stages = stages_of(rollout, shift.standing);
     if (stages == NULL) {
         return;
     }
     struct stage_tally *stage = &stages[change->stage];
     struct gw_rollout_counts before;
     struct gw_rollout_counts after;
-    gw_tally_contribution(old_bits, &before);
-    gw_tally_contribution(new_bits, &after);
+    gw_tally_contribution(shift.old_bits, &before);
+    gw_tally_contribution(shift.new_bits, &after);
     gw_counts_take(&stage->counts, &before);
     gw_counts_add(&stage->counts, &after);
     bool was_pending = is_pending(&before);
@@ -490,12 +510,12 @@ static void apply_standing(const struct gw_tally *tally, struct rollout_tally *r
     bool was_complete = before.succeeded + before.failed > 0;
     bool completed = !was_complete && after.succeeded + after.failed > 0;
     bool failed = before.failed == 0 && after.failed > 0;
-    bool counted = standing == GW_STANDING_COUNTED;
+    bool counted = shift.standing == GW_STANDING_COUNTED;
     if (counted) {
         note_failure(rollout, change, completed, failed);
     }
     if (counted && rollout->trial != NULL) {
-        note_trial(rollout, change, old_bits, new_bits);
+        note_trial(rollout, change, shift.old_bits, shift.new_bits);
     }
 }
 
@@ -509,12 +529,13 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
     enum gw_standing before = gw_release_standing(rollout->release, change->old_bits);
     enum gw_standing after = gw_release_standing(rollout->release, change->new_bits);
     if (change->old_bits == 0 || change->new_bits == 0 || before == after) {
-        apply_standing(tally, rollout, change, change->new_bits == 0 ? before : after,
-                       change->old_bits, change->new_bits);
+        enum gw_standing standing = change->new_bits == 0 ? before : after;
+        apply_shift(tally, rollout, change,
+                    (struct shift){standing, change->old_bits, change->new_bits});
         return;
     }
-    apply_standing(tally, rollout, change, before, change->old_bits, 0);
-    apply_standing(tally, rollout, change, after, 0, change->new_bits);
+    apply_shift(tally, rollout, change, (struct shift){before, change->old_bits, 0});
+    apply_shift(tally, rollout, change, (struct shift){after, 0, change->new_bits});
 }
 
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count)

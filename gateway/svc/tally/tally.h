@@ -12,6 +12,7 @@
 #define GW_TALLY_H
 
 #include "base/keyed_hash.h"
+#include "svc/plan/kept_off.h"
 #include "svc/plan/release.h"
 #include "svc/tally/offers.h"
 #include "svc/tally/rollout_counts.h"
@@ -95,7 +96,8 @@ void gw_tally_free(struct gw_tally *tally);
 
 // Registers a rollout, with its shadow when it has a shadow stage; keeps a reference of its
 // release. NOMEM.
-BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release);
+BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally,
+                                             const struct gw_release *release);
 void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant);
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, const struct gw_tally_phase *phase);
 // Tells the time, and gives back memory of offers that nobody can answer in time any more: of some
@@ -108,6 +110,8 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
 // The allowances of one that was added.
 struct gw_offers *gw_tally_allowances(struct gw_tally *tally, uint64_t rollout_id);
+// The segments that are kept off one that was added: none at first.
+struct gw_kept_off *gw_tally_kept_off(struct gw_tally *tally, uint64_t rollout_id);
 uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index); // 0: no such index
 
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count);

@@ -444,10 +444,10 @@ static void begin_play(const struct block *from, const struct filter *filter,
     }
 }
 
-// A block as the policy has it, and what its failures win. False: nobody is in it, or more than a
-// block may have; then it says nothing.
+// A block as the policy has it; what its failures win is in `played`. False: nobody is in it, or
+// more than a block may have; then it says nothing.
 static bool play(const struct block *from, const struct filter *filter, const struct times *times,
-                 struct played *played, struct pol_block *out, struct pol_logrank *logrank)
+                 struct played *played, struct pol_block *out)
 {
     struct pol_block sums = {.alone = (from->key & 1) != 0};
     if (!sum_cells(from, filter, &sums)) {
@@ -471,7 +471,6 @@ static bool play(const struct block *from, const struct filter *filter, const st
     *out = *block;
     memcpy(out->succeeded, sums.succeeded, sizeof(out->succeeded));
     memcpy(out->refused, sums.refused, sizeof(out->refused));
-    pol_logrank_add(logrank, &played->won);
     return true;
 }
 
@@ -522,7 +521,8 @@ static void find_trial(struct gw_trial_blocks *blocks, const struct gw_trial_loo
         struct times times = times_of(blocks, block, look);
         bool over = times.closed && end_of(blocks, block) + window_of(stage) <= look->heard_s;
         struct pol_block played;
-        if (play(block, &filter, &times, &block->whole, &played, &out->rise)) {
+        if (play(block, &filter, &times, &block->whole, &played)) {
+            pol_logrank_add(&out->rise, &block->whole.won);
             pol_trial_add(out, &played, over, stage->gate.max_failure_ppm);
         }
         all_over = all_over && over;
@@ -602,9 +602,10 @@ static void see_block(struct gw_trial_blocks *blocks, struct block *block,
         const struct filter filter = {.one = cell};
         struct seen *seen = cell->segment != 0 ? see(all, cell->segment) : NULL;
         struct played unkept = {.valid = false};
+        struct played *kept = seen != NULL ? kept_of(cell, &unkept) : NULL;
         struct pol_block played;
-        if (seen != NULL &&
-            play(block, &filter, &times, kept_of(cell, &unkept), &played, &seen->rise)) {
+        if (kept != NULL && play(block, &filter, &times, kept, &played)) {
+            pol_logrank_add(&seen->rise, &kept->won);
             seen->sample.trials +=
                 played.offered[POL_COHORT_UPDATED] - played.refused[POL_COHORT_UPDATED];
             seen->sample.failures += played.failed[POL_COHORT_UPDATED];

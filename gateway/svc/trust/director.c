@@ -5,6 +5,7 @@
 // so a restart publishes the same bytes.
 #include "svc/trust/director.h"
 
+#include "base/check.h"
 #include "svc/core_private.h"
 #include "svc/trust/director_private.h"
 
@@ -43,28 +44,37 @@ static enum base_status blob_of(const uint8_t *bytes, size_t size, struct gw_blo
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+// What each role signs.
+static const uint8_t types[GW_ONLINE_COUNT] = {
+    [GW_ONLINE_SNAPSHOT] = WIRE_ENVELOPE_TYPE_SNAPSHOT,
+    [GW_ONLINE_TIMESTAMP] = WIRE_ENVELOPE_TYPE_TIMESTAMP,
+    [GW_ONLINE_DIRECTOR] = WIRE_ENVELOPE_TYPE_DIRECTOR,
+};
+
 enum base_status gw_director_sign(const struct gw_signer_port *signer, enum gw_online_role role,
-                                  uint8_t type, const uint8_t *payload, size_t payload_bytes,
-                                  uint8_t *out, size_t capacity, size_t *out_size)
+                                  struct base_span payload, struct wire_envelope *out)
 {
+    base_assert(role < GW_ONLINE_COUNT);
     uint8_t message[WIRE_STATEMENT_BYTES_MAX + 16];
     struct wire_sha256 digest;
     struct wire_sha256 key_id;
     size_t size = 0;
-    struct wire_envelope envelope = {
-        .type = type, .payload = payload, .payload_bytes = payload_bytes, .signature_count = 1};
-    const uint8_t *said = payload;
-    size_t said_bytes = payload_bytes;
-    if (wire_envelope_is_hashed(type)) {
-        gw_sha256(payload, payload_bytes, &digest);
-        said = digest.bytes;
-        said_bytes = sizeof(digest.bytes);
+    struct wire_envelope envelope = {.type = types[role],
+                                     .payload = payload.data,
+                                     .payload_bytes = payload.size,
+                                     .signature_count = 1};
+    struct base_span said = payload;
+    if (wire_envelope_is_hashed(envelope.type)) {
+        gw_sha256(payload.data, payload.size, &digest);
+        said = (struct base_span){digest.bytes, sizeof(digest.bytes)};
     }
-    BASE_TRY(wire_envelope_signed_bytes(type, said, said_bytes, message, sizeof(message), &size));
+    BASE_TRY(wire_envelope_signed_bytes(envelope.type, said.data, said.size, message,
+                                        sizeof(message), &size));
     gw_sha256(signer->keys[role], WIRE_PUBLIC_KEY_BYTES, &key_id);
     memcpy(envelope.signatures[0].key_id, key_id.bytes, WIRE_SHA256_BYTES);
     BASE_TRY(signer->sign(signer->ctx, role, message, size, envelope.signatures[0].bytes));
-    return wire_envelope_encode(&envelope, out, capacity, out_size);
+    *out = envelope;
+    return BASE_OK;
 }
 
 // Index of a scenario, made when it is new; scenario_count when there is no room for another.
@@ -133,13 +143,14 @@ static enum base_status scenario_sign(const struct gw_director *director,
         .expires_s = scenario->issued_s + snapshot_life_s(director),
         .count = draft->count,
     };
+    struct wire_envelope envelope;
     size_t payload = 0;
     size_t size = 0;
     BASE_TRY(wire_snapshot_encode(&snapshot, draft->entries, draft->payload,
                                   WIRE_SNAPSHOT_BYTES_MAX, &payload));
-    BASE_TRY(gw_director_sign(director->signer, GW_ONLINE_SNAPSHOT, WIRE_ENVELOPE_TYPE_SNAPSHOT,
-                              draft->payload, payload, draft->envelope, WIRE_SNAPSHOT_BYTES_MAX,
-                              &size));
+    BASE_TRY(gw_director_sign(director->signer, GW_ONLINE_SNAPSHOT,
+                              (struct base_span){draft->payload, payload}, &envelope));
+    BASE_TRY(wire_envelope_encode(&envelope, draft->envelope, WIRE_SNAPSHOT_BYTES_MAX, &size));
     return blob_of(draft->envelope, size, out);
 }
 
@@ -201,8 +212,9 @@ static enum base_status sign_timestamp(const struct gw_director *director,
         .scenario_count = meta->scenario_count,
         .kill_count = kills->count,
     };
+    struct wire_envelope envelope;
     uint8_t payload[WIRE_META_BYTES_MAX];
-    uint8_t envelope[WIRE_META_BYTES_MAX];
+    uint8_t bytes[WIRE_META_BYTES_MAX];
     size_t payload_bytes = 0;
     size_t size = 0;
     memcpy(timestamp.kills, kills->items, kills->count * sizeof(kills->items[0]));
@@ -210,17 +222,18 @@ static enum base_status sign_timestamp(const struct gw_director *director,
         struct wire_timestamp_scenario *scenario = &timestamp.scenarios[i];
         scenario->name = base_str_of(meta->scenarios[i]);
         scenario->version = director->scenarios[i].version;
-        size_t bytes = 0;
-        const uint8_t *data = gw_blob_bytes(meta->snapshots[i], 0, &bytes);
-        scenario->bytes = bytes;
-        gw_sha256(data, bytes, &scenario->digest);
+        size_t snapshot_bytes = 0;
+        const uint8_t *data = gw_blob_bytes(meta->snapshots[i], 0, &snapshot_bytes);
+        scenario->bytes = snapshot_bytes;
+        gw_sha256(data, snapshot_bytes, &scenario->digest);
     }
     qsort(timestamp.scenarios, timestamp.scenario_count, sizeof(timestamp.scenarios[0]),
           compare_scenarios);
     BASE_TRY(wire_timestamp_encode(&timestamp, payload, sizeof(payload), &payload_bytes));
-    BASE_TRY(gw_director_sign(director->signer, GW_ONLINE_TIMESTAMP, WIRE_ENVELOPE_TYPE_TIMESTAMP,
-                              payload, payload_bytes, envelope, sizeof(envelope), &size));
-    return blob_of(envelope, size, &meta->timestamp);
+    BASE_TRY(gw_director_sign(director->signer, GW_ONLINE_TIMESTAMP,
+                              (struct base_span){payload, payload_bytes}, &envelope));
+    BASE_TRY(wire_envelope_encode(&envelope, bytes, sizeof(bytes), &size));
+    return blob_of(bytes, size, &meta->timestamp);
 }
 
 static enum base_status meta_fill(struct gw_core *core, const struct gw_listing *listing,

@@ -65,6 +65,7 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
         .timestamp_version = meta->timestamp_version,
         .lease_s = meta->lease_s,
     };
+    struct wire_envelope envelope;
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
     size_t payload_bytes = 0;
     size_t size = 0;
@@ -83,8 +84,8 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     memcpy(director.again, offers->again, offers->again_count * sizeof(offers->again[0]));
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
     BASE_TRY(gw_director_sign(core->director->signer, GW_ONLINE_DIRECTOR,
-                              WIRE_ENVELOPE_TYPE_DIRECTOR, payload, payload_bytes, out,
-                              WIRE_STATEMENT_BYTES_MAX, &size));
+                              (struct base_span){payload, payload_bytes}, &envelope));
+    BASE_TRY(wire_envelope_encode(&envelope, out, WIRE_STATEMENT_BYTES_MAX, &size));
     memmove(&offers->items[1], &offers->items[0], offers->count * sizeof(offers->items[0]));
     offers->items[0].envelope = out;
     offers->items[0].envelope_bytes = size;

@@ -44,11 +44,11 @@ struct gw_director {
     _Atomic uint64_t kills_yielded; // that gave way to others
 };
 
-// ---- Shared inside: one signature over a payload, as an envelope
+// ---- Shared inside: one signature over a payload of the role's type, as an envelope, which
+// borrows the payload
 BASE_NODISCARD enum base_status gw_director_sign(const struct gw_signer_port *signer,
-                                                 enum gw_online_role role, uint8_t type,
-                                                 const uint8_t *payload, size_t payload_bytes,
-                                                 uint8_t *out, size_t capacity, size_t *out_size);
+                                                 enum gw_online_role role, struct base_span payload,
+                                                 struct wire_envelope *out);
 // Rows of the store.
 BASE_NODISCARD enum base_status gw_director_store_state(struct gw_core *core);
 BASE_NODISCARD enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,

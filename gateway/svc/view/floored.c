@@ -131,7 +131,8 @@ static enum base_status find_untargeted(struct gw_core *core, const struct gw_ro
     for (uint32_t shard = 0; shard < GW_DEVICE_TABLE_SHARDS; shard++) {
         uint32_t seen = WALK_BATCH;
         for (uint32_t from = 0; seen == WALK_BATCH; from += seen) {
-            seen = gw_device_table_walk(core->table, shard, from, WALK_BATCH, see_device, &walk);
+            seen = gw_device_table_walk(core->table, (struct gw_device_place){shard, from},
+                                        WALK_BATCH, see_device, &walk);
         }
     }
     free(walk.looked);

@@ -253,20 +253,27 @@ static void name_refused(const struct gw_device_view *device, uint64_t task_id,
     }
 }
 
+// The device that is asked about.
+struct asked {
+    const struct gw_device_view *device; // what is known of it
+    const struct gw_device_facts *facts; // ... of it and the task
+    const struct pol_attrs *attrs;
+};
+
 // What it should run, from the plan that check-ins are answered from.
-static void conclude(struct gw_core *core, const struct gw_device_view *device,
-                     const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                     const struct pol_attrs *attrs, struct gw_why_view *view)
+static void conclude(struct gw_core *core, const struct asked *asked,
+                     const struct gw_plan_task *task, struct gw_why_view *view)
 {
+    const struct gw_device_facts *facts = asked->facts;
     if (task == NULL) {
         snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(POL_DESIRED_NONE));
         return;
     }
-    struct gw_want want = gw_want_of(task, facts, attrs);
+    struct gw_want want = gw_want_of(task, facts, asked->attrs);
     uint32_t tasks_max = 0;
     char reason[REASON_BYTES];
     if (want.statement != NULL && facts->have == 0 && facts->blocked == 0 &&
-        has_no_room(core, device, &want, attrs, &tasks_max)) {
+        has_no_room(core, asked->device, &want, asked->attrs, &tasks_max)) {
         snprintf(view->why, sizeof(view->why),
                  "it holds %u tasks at most, and others come first: those it has, then by "
                  "priority and approval",
@@ -284,7 +291,7 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
     view->should_version_id = want.version_id;
     view->should_rollout = want.release != NULL ? want.release->id : 0;
     if (want.rule == POL_DESIRED_FOLLOWED && item != NULL && item->bits == 0 &&
-        gw_device_table_is_full(core->table, device->device_id)) {
+        gw_device_table_is_full(core->table, asked->device->device_id)) {
         snprintf(view->why, sizeof(view->why),
                  "stage %s lets it in, when one of the %u open rollouts it is in ends",
                  item->stage_name, GW_DEVICE_MARKS_MAX);
@@ -300,7 +307,7 @@ static void conclude(struct gw_core *core, const struct gw_device_view *device,
                  why_not_newer(task, view, facts, NULL, reason),
                  want.floored ? "the baselines for it are older than its floor allows"
                               : "there is no baseline for it");
-    } else if (want.rule == POL_DESIRED_KEEPS && device->attrs_size == 0) {
+    } else if (want.rule == POL_DESIRED_KEEPS && asked->device->attrs_size == 0) {
         snprintf(view->why, sizeof(view->why),
                  "it keeps what it has: nothing but its reports is known of it, no check-in has "
                  "said its attributes yet");
@@ -345,7 +352,8 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
         out->has_counter = facts.approved;
         out->refused_version_id = facts.blocked;
         out->floor = facts.floor;
-        conclude(core, device, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
+        const struct asked asked = {device, &facts, &attrs.attrs};
+        conclude(core, &asked, gw_plan_find(core->plan, task->task_id), out);
     }
     free(device);
     return status;

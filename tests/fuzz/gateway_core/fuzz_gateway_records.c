@@ -13,7 +13,7 @@
 
 static void fuzz_release(const uint8_t *data, size_t size)
 {
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     struct base_error error = {0};
     if (gw_release_new(data, size, &release, &error) != BASE_OK) {
         return;

@@ -100,10 +100,8 @@ static void look(struct gw_core *core, const struct record *records, uint32_t co
     static struct gw_device_view views[VIEWS];
     char user[WIRE_SUBJECT_MAX + 1];
     struct gw_credential credential;
-    uint32_t found = 0;
-    bool more = false;
-    base_check(gw_device_list(core, false, 0, VIEWS, views, &found, &more) != BASE_OK ||
-               found <= VIEWS);
+    struct gw_page page = {.limit = VIEWS};
+    base_check(gw_device_list(core, false, 0, views, &page) != BASE_OK || page.count <= VIEWS);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t id = 0;
         if (!gw_key_read_u64(records[i].key.bytes, records[i].key.size, 0, &id)) {

@@ -115,15 +115,13 @@ static inline void expect_replay(struct rig *rig, uint64_t id)
     static struct gw_rollout_log_view lines[GW_PAGE_MAX];
     const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, id);
     struct pol_replay replay;
-    uint32_t count = 0;
     uint64_t after = 0;
-    bool more = true;
+    struct gw_page page = {.limit = GW_PAGE_MAX, .more = true};
     rig_settle(rig);
     pol_replay_init(&replay, rollout->created_us);
-    while (more) {
-        assert_int_equal(gw_rollout_log(rig->core, id, after, GW_PAGE_MAX, lines, &count, &more),
-                         BASE_OK);
-        for (uint32_t i = 0; i < count; i++) {
+    while (page.more) {
+        assert_int_equal(gw_rollout_log(rig->core, id, after, lines, &page), BASE_OK);
+        for (uint32_t i = 0; i < page.count; i++) {
             bool differs = false;
             (void)pol_replay_step(&replay, rollout->release->stages, rollout->release->stage_count,
                                   &lines[i].record, &differs);
@@ -143,10 +141,9 @@ static inline void expect_replay(struct rig *rig, uint64_t id)
 static inline enum base_status ask(struct rig *rig, uint64_t id, enum pol_command command,
                                    const char *by, uint64_t if_revision)
 {
-    struct gw_rollout_view view;
     struct base_error error = {0};
     struct gw_rollout_who who = {.by = base_str_of(by), .if_revision = if_revision};
-    enum base_status status = gw_rollout_command(rig->core, id, command, &who, &view, &error);
+    enum base_status status = gw_rollout_command(rig->core, id, command, &who, &error);
     (void)rig_pump(rig);
     return status;
 }

@@ -228,8 +228,10 @@ static void a_kill_that_was_lifted_is_not_waited_for(void **state)
     (void)few_come(&rig, 0x61);
     rig_command(&rig, 0x61, POL_COMMAND_KILL, &view);
     assert_int_equal(state_of(&rig, 0x61), POL_ROLLOUT_ROLLING_BACK);
-    assert_int_equal(gw_trust_unkill(rig.core, &view.manifest, BASE_STR("ana"),
-                                     BASE_STR("the wrong one"), &error),
+    assert_int_equal(gw_trust_unkill(rig.core,
+                                     &(struct gw_kill_order){&view.manifest, BASE_STR("ana"),
+                                                             BASE_STR("the wrong one")},
+                                     &error),
                      BASE_OK);
     assert_int_equal(state_of(&rig, 0x61), POL_ROLLOUT_ROLLING_BACK);
     release(&rig, 0x62, 1, full_only);

@@ -286,7 +286,7 @@ static void old_rows_are_read_and_trust_nobody(void **state)
 {
     (void)state;
     struct rig rig;
-    struct gw_release *release = NULL;
+    const struct gw_release *release = NULL;
     uint8_t bytes[8192];
     open_proven(&rig, NULL);
     rig.only_proven = false;

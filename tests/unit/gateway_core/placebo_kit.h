@@ -195,10 +195,9 @@ static struct gw_rollout_log_view lines[GW_PAGE_MAX];
 // Why the log says that it went back.
 static inline enum pol_reason reason_back(struct rig *rig)
 {
-    uint32_t count = 0;
-    bool more = false;
-    assert_int_equal(gw_rollout_log(rig->core, ID, 0, GW_PAGE_MAX, lines, &count, &more), BASE_OK);
-    for (uint32_t i = 0; i < count; i++) {
+    struct gw_page page = {.limit = GW_PAGE_MAX};
+    assert_int_equal(gw_rollout_log(rig->core, ID, 0, lines, &page), BASE_OK);
+    for (uint32_t i = 0; i < page.count; i++) {
         if (lines[i].record.action == POL_ACTION_ROLL_BACK) {
             return lines[i].record.reason;
         }
@@ -210,13 +209,12 @@ static inline void expect_replay(struct rig *rig)
 {
     const struct gw_rollout *rollout = gw_catalog_find_rollout(rig->core, ID);
     struct pol_replay replay;
-    uint32_t count = 0;
-    bool more = false;
+    struct gw_page page = {.limit = GW_PAGE_MAX};
     rig_settle(rig);
     pol_replay_init(&replay, rollout->created_us);
-    assert_int_equal(gw_rollout_log(rig->core, ID, 0, GW_PAGE_MAX, lines, &count, &more), BASE_OK);
-    assert_false(more);
-    for (uint32_t i = 0; i < count; i++) {
+    assert_int_equal(gw_rollout_log(rig->core, ID, 0, lines, &page), BASE_OK);
+    assert_false(page.more);
+    for (uint32_t i = 0; i < page.count; i++) {
         bool differs = false;
         (void)pol_replay_step(&replay, rollout->release->stages, rollout->release->stage_count,
                               &lines[i].record, &differs);

@@ -37,7 +37,9 @@ static void put(const uint8_t *bytes, size_t size, char *path, size_t capacity, 
     struct base_error error = {0};
     bool created;
     gw_sha256(bytes, size, &digest);
-    assert_int_equal(gw_blob_put(b.rig.core, &digest, bytes, size, &created, &error), BASE_OK);
+    assert_int_equal(
+        gw_blob_put(b.rig.core, &(struct gw_store_item){digest, bytes, size}, &created, &error),
+        BASE_OK);
     wire_sha256_hex(&digest, hex);
     snprintf(path, capacity, "/v1/blob/%s", hex);
 }
@@ -523,7 +525,9 @@ static void test_wrong_hash_is_refused(void **state)
     struct wire_sha256 digest = {{1}};
     struct base_error error = {0};
     bool created;
-    assert_int_equal(gw_blob_put(b.rig.core, &digest, b.text, 10, &created, &error), BASE_ERR_HASH);
+    assert_int_equal(
+        gw_blob_put(b.rig.core, &(struct gw_store_item){digest, b.text, 10}, &created, &error),
+        BASE_ERR_HASH);
     assert_false(gw_blob_held(b.rig.core, 0, &digest));
     assert_non_null(strstr(error.text, "have the hash"));
 }

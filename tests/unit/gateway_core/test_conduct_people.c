@@ -164,11 +164,12 @@ static void a_bad_segment_is_taken_out_and_the_rest_goes_on(void **state)
     expect_replay(&rig, 0x82);
     // Lifted, the segment gets it like everybody.
     struct gw_rollout_who who = {.by = BASE_STR("ana")};
-    assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-9"), &who, &view, &error),
+    assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-9"), &who, &error),
                      BASE_ERR_NOT_FOUND);
-    assert_int_equal(gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-3 os=ios no app_version"),
-                                     &who, &view, &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_rollout_lift(rig.core, 0x82, BASE_STR("model=SM-3 os=ios no app_version"), &who, &error),
+        BASE_OK);
+    rig_view(&rig, 0x82, &view);
     assert_int_equal(view.quarantine_count, 0);
     (void)rig_pump(&rig);
     struct rig_device late;
@@ -316,13 +317,11 @@ struct story {
 static void read_story(struct rig *rig, struct story *out)
 {
     static struct gw_rollout_log_view lines[GW_PAGE_MAX];
-    uint32_t count = 0;
-    bool more = false;
+    struct gw_page page = {.limit = GW_PAGE_MAX};
     memset(out, 0, sizeof(*out));
-    assert_int_equal(gw_rollout_log(rig->core, 0x61, 0, GW_PAGE_MAX, lines, &count, &more),
-                     BASE_OK);
-    assert_false(more);
-    for (uint32_t i = 0; i < count; i++) {
+    assert_int_equal(gw_rollout_log(rig->core, 0x61, 0, lines, &page), BASE_OK);
+    assert_false(page.more);
+    for (uint32_t i = 0; i < page.count; i++) {
         bool decided = lines[i].kind != GW_LOG_OBSERVATION && lines[i].kind != GW_LOG_SLICES;
         if (decided && out->count < 64) {
             out->records[out->count++] = lines[i].record;

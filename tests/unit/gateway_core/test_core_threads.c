@@ -133,9 +133,8 @@ static void run_operation(struct gw_core *core, struct gw_control_call *self)
                          BASE_OK);
         break;
     case 1:
-        assert_int_equal(
-            gw_rollout_command(core, ROLLOUT, POL_COMMAND_START, NULL, &operation->view, &error),
-            BASE_OK);
+        assert_int_equal(gw_rollout_command(core, ROLLOUT, POL_COMMAND_START, NULL, &error),
+                         BASE_OK);
         break;
     default:
         assert_int_equal(gw_rollout_get(core, ROLLOUT, &operation->view), BASE_OK);

@@ -167,13 +167,10 @@ static struct pol_arm draw_arm(void)
 // The one before has nothing for anybody any more.
 static void another_task(void)
 {
-    struct gw_rollout_view view;
     struct base_error error = {0};
     for (uint32_t i = 0; i < record.count; i++) { // one of the two, where there is something
-        (void)!gw_rollout_command(rig.core, record.items[i].id, POL_COMMAND_ABORT, NULL, &view,
-                                  &error);
-        (void)!gw_rollout_command(rig.core, record.items[i].id, POL_COMMAND_UNDO, NULL, &view,
-                                  &error);
+        (void)!gw_rollout_command(rig.core, record.items[i].id, POL_COMMAND_ABORT, NULL, &error);
+        (void)!gw_rollout_command(rig.core, record.items[i].id, POL_COMMAND_UNDO, NULL, &error);
     }
     memset(&record, 0, sizeof(record));
     (void)snprintf(record.task, sizeof(record.task), "shop/t%u", (unsigned)next_task++);
@@ -251,20 +248,21 @@ static void command_one(void)
         POL_COMMAND_PROMOTE, POL_COMMAND_PROMOTE, POL_COMMAND_PAUSE, POL_COMMAND_PAUSE,
         POL_COMMAND_RESUME,  POL_COMMAND_ABORT,   POL_COMMAND_UNDO,
     };
-    struct gw_rollout_view view;
     struct base_error error = {0};
     const struct made *made = &record.items[below(record.count)];
     bool created = false;
     uint32_t dice = below(150);
     if (dice == 0) {
-        assert_int_equal(gw_trust_kill(rig.core, &made->manifest, BASE_STR("ana"),
-                                       BASE_STR("leaks"), &created, &error),
+        assert_int_equal(gw_trust_kill(rig.core,
+                                       &(struct gw_kill_order){&made->manifest, BASE_STR("ana"),
+                                                               BASE_STR("leaks")},
+                                       &created, &error),
                          BASE_OK);
         note_kill(made->version);
         return;
     }
     enum pol_command command = dice == 1 ? POL_COMMAND_KILL : commands[below(TEST_COUNT(commands))];
-    enum base_status status = gw_rollout_command(rig.core, made->id, command, NULL, &view, &error);
+    enum base_status status = gw_rollout_command(rig.core, made->id, command, NULL, &error);
     if (status == BASE_OK && command == POL_COMMAND_KILL) {
         note_kill(made->version);
     }
@@ -312,13 +310,11 @@ static void replay(struct made *made)
     struct pol_replay replay;
     struct gw_rollout_view view;
     uint64_t after = 0;
-    uint32_t count = 0;
-    bool more = true;
+    struct gw_page page = {.limit = LOG_LINES, .more = true};
     pol_replay_init(&replay, 0);
-    while (more) {
-        assert_int_equal(gw_rollout_log(rig.core, made->id, after, LOG_LINES, lines, &count, &more),
-                         BASE_OK);
-        for (uint32_t i = 0; i < count; i++) {
+    while (page.more) {
+        assert_int_equal(gw_rollout_log(rig.core, made->id, after, lines, &page), BASE_OK);
+        for (uint32_t i = 0; i < page.count; i++) {
             bool differs = false;
             if (replay.records == 0) {
                 replay.rollout = lines[i].record.after; // made: a draft

@@ -541,7 +541,9 @@ static void a_kill_takes_it_from_everybody(void **state)
     expect_all(first);
     rig_version(&rig, TASK, "1.0.0", &manifest);
     assert_int_equal(
-        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
+        gw_trust_kill(rig.core,
+                      &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("leaks")},
+                      &created, &error),
         BASE_OK);
     assert_true(created);
     (void)rig_pump(&rig);

@@ -301,10 +301,8 @@ static void expect(struct gw_tally *tally, uint32_t now_s, uint64_t offered, uin
 // A release of one stage, good for a tally and nothing else; the tally keeps it.
 static void add_release(struct gw_tally *tally)
 {
-    struct gw_release *release = calloc(1, sizeof(*release));
+    struct gw_release *release = gw_release_blank();
     assert_non_null(release);
-    atomic_init(&release->refs, 1);
-    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     release->id = 1;
     release->stage_count = 1;
     release->trust_unproven = true;

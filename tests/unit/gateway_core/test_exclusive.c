@@ -56,9 +56,10 @@ static struct wire_sha256 put(struct rig *rig, bool exclusive, const void *bytes
     struct base_error error = {0};
     bool created;
     gw_sha256(bytes, size, &digest);
-    enum base_status status =
-        exclusive ? gw_blob_put_exclusive(rig->core, 0, &digest, bytes, size, &created, &error)
-                  : gw_blob_put(rig->core, &digest, bytes, size, &created, &error);
+    const struct gw_store_item item = {digest, bytes, size};
+    enum base_status status = exclusive
+                                  ? gw_blob_put_exclusive(rig->core, 0, &item, &created, &error)
+                                  : gw_blob_put(rig->core, &item, &created, &error);
     assert_int_equal(status, BASE_OK);
     return digest;
 }
@@ -154,15 +155,13 @@ static void registered(struct rig *rig)
 
 static void start(struct rig *rig)
 {
-    struct gw_task_view task;
     struct base_error error = {0};
     bool created;
     memset(&version, 0, sizeof(version));
     rig_init(rig);
     rig_start(rig);
     assert_int_equal(
-        gw_catalog_task_create(rig->core, rig->tenant, BASE_STR(TASK), &task, &created, &error),
-        BASE_OK);
+        gw_catalog_task_create(rig->core, rig->tenant, BASE_STR(TASK), &created, &error), BASE_OK);
 }
 
 // ---- What a device asks
@@ -538,8 +537,7 @@ static void test_packs(void **state)
     struct rig rig;
     struct base_error error = {0};
     struct base_writer writer;
-    uint32_t count = 0;
-    uint32_t created = 0;
+    struct gw_blob_pack found = {0};
     start(&rig);
     base_writer_init(&writer, pack, sizeof(pack));
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -550,13 +548,15 @@ static void test_packs(void **state)
     }
     size_t size = base_writer_size(&writer);
     struct wire_sha256 known = put(&rig, false, "\7\7\7\7\7\7\7", 7); // public, and stays so
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, size, &count, &created, &error),
-                     BASE_OK);
-    assert_int_equal(count, 6);
-    assert_int_equal(created, 4); // one was there, one is there twice
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, size, &count, &created, &error),
-                     BASE_OK);
-    assert_int_equal(created, 0);
+    assert_int_equal(
+        gw_blobs_put_exclusive(rig.core, 0, (struct base_span){pack, size}, &found, &error),
+        BASE_OK);
+    assert_int_equal(found.count, 6);
+    assert_int_equal(found.created, 4); // one was there, one is there twice
+    assert_int_equal(
+        gw_blobs_put_exclusive(rig.core, 0, (struct base_span){pack, size}, &found, &error),
+        BASE_OK);
+    assert_int_equal(found.created, 0);
     assert_int_equal(blob_status(&rig, &known), 200);
     struct wire_sha256 five;
     gw_sha256("\5\5\5\5\5", 5, &five);
@@ -565,15 +565,17 @@ static void test_packs(void **state)
     static const size_t cuts[] = {1, 3, 4, 8};
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         assert_int_equal(
-            gw_blobs_put_exclusive(rig.core, 0, pack, cuts[i], &count, &created, &error),
+            gw_blobs_put_exclusive(rig.core, 0, (struct base_span){pack, cuts[i]}, &found, &error),
             BASE_ERR_INVALID);
         assert_non_null(strstr(error.text, "blob 0 is cut off"));
     }
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, 0, &count, &created, &error),
-                     BASE_ERR_INVALID);
+    assert_int_equal(
+        gw_blobs_put_exclusive(rig.core, 0, (struct base_span){pack, 0}, &found, &error),
+        BASE_ERR_INVALID);
     memset(pack, 0, 4 * (GW_BLOB_PACK_MAX + 1));
-    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0, pack, 4 * (GW_BLOB_PACK_MAX + 1), &count,
-                                            &created, &error),
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, 0,
+                                            (struct base_span){pack, 4 * (GW_BLOB_PACK_MAX + 1)},
+                                            &found, &error),
                      BASE_ERR_INVALID);
     assert_non_null(strstr(error.text, "more than 4096"));
     rig_done(&rig);

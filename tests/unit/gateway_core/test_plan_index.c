@@ -71,7 +71,7 @@ static void draw_expression(struct gw_release *release, struct pol_target *out)
     }
     struct pol_expr_error error = {0};
     size_t bytes = 4096;
-    void *memory = base_arena_alloc(&release->arena, bytes);
+    void *memory = base_arena_alloc(&release->hold->arena, bytes);
     assert_non_null(memory);
     if (!pol_expr_compile(text_of(text), (struct pol_expr_space){memory, bytes}, &out->expr, &bytes,
                           &error)) {
@@ -89,8 +89,8 @@ static void draw_target(struct gw_release *release, struct pol_target *out)
         draw_expression(release, out);
         return;
     }
-    struct pol_cond *conds = base_arena_zalloc(&release->arena, 2 * sizeof(conds[0]));
-    struct pol_value *operands = base_arena_zalloc(&release->arena, 4 * sizeof(operands[0]));
+    struct pol_cond *conds = base_arena_zalloc(&release->hold->arena, 2 * sizeof(conds[0]));
+    struct pol_value *operands = base_arena_zalloc(&release->hold->arena, 4 * sizeof(operands[0]));
     assert_non_null(conds);
     assert_non_null(operands);
     out->conds = conds;
@@ -109,10 +109,8 @@ static void draw_target(struct gw_release *release, struct pol_target *out)
 
 static struct gw_release *draw_release(uint64_t task_id)
 {
-    struct gw_release *release = calloc(1, sizeof(*release));
+    struct gw_release *release = gw_release_blank();
     assert_non_null(release);
-    atomic_init(&release->refs, 1);
-    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     release->id = next_release++;
     release->task_id = task_id;
     release->version_id = base_mix64(release->id);
@@ -290,8 +288,10 @@ static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan,
     struct gw_cohort *cohort;
     bool created;
     assert_int_equal(gw_attrs_view(model.blocks[which], model.block_sizes[which], &view), BASE_OK);
-    assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
-                                     model.block_sizes[which], &cohort, &created),
+    assert_int_equal(gw_cohorts_find(cohorts, plan,
+                                     &(struct gw_cohort_name){
+                                         0, {model.blocks[which], model.block_sizes[which]}},
+                                     &cohort, &created),
                      BASE_OK);
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t device_id = base_prng_next(&model.prng);
@@ -319,10 +319,14 @@ static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, 
     struct gw_cohort *b;
     bool created;
     gw_cohorts_init(&fresh, &(struct base_hash_key){1, 2});
-    assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
-                                     model.block_sizes[which], &a, &created),
+    assert_int_equal(gw_cohorts_find(cohorts, plan,
+                                     &(struct gw_cohort_name){
+                                         0, {model.blocks[which], model.block_sizes[which]}},
+                                     &a, &created),
                      BASE_OK);
-    assert_int_equal(gw_cohorts_find(&fresh, plan, 0, model.blocks[which], model.block_sizes[which],
+    assert_int_equal(gw_cohorts_find(&fresh, plan,
+                                     &(struct gw_cohort_name){
+                                         0, {model.blocks[which], model.block_sizes[which]}},
                                      &b, &created),
                      BASE_OK);
     assert_true(created);
@@ -461,7 +465,7 @@ static void signatures_tell_what_concerns(void **state)
         struct gw_release *release = model.tasks[i].releases[1];
         struct pol_expr_error error;
         size_t bytes = 4096;
-        void *memory = base_arena_alloc(&release->arena, bytes);
+        void *memory = base_arena_alloc(&release->hold->arena, bytes);
         release->target = (struct pol_target){0};
         release->arm = (struct pol_arm){0};
         assert_true(pol_expr_compile(text_of(texts[i]), (struct pol_expr_space){memory, bytes},
@@ -490,8 +494,10 @@ static void signatures_tell_what_concerns(void **state)
             model.tasks[1].now.open_count = 0; // who keeps that one asks again
         }
         plan = follow(plan);
-        assert_int_equal(
-            gw_cohorts_find(&cohorts, plan, 0, model.blocks[0], size, &cohort, &created), BASE_OK);
+        assert_int_equal(gw_cohorts_find(&cohorts, plan,
+                                         &(struct gw_cohort_name){0, {model.blocks[0], size}},
+                                         &cohort, &created),
+                         BASE_OK);
         assert_int_equal(cohort->task_count, 1);
         signatures[step] = cohort->signature;
     }

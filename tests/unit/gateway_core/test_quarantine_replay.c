@@ -87,7 +87,7 @@ static void live(struct rig *rig, struct base_prng *prng, bool lifts)
         if (lifts && view.quarantine_count > 0 && base_prng_below(prng, 50) == 0) {
             struct gw_rollout_who who = {.by = BASE_STR("ana")};
             struct base_str first = base_str_of(view.quarantine[0].text);
-            assert_int_equal(gw_rollout_lift(rig->core, ID, first, &who, &view, &error), BASE_OK);
+            assert_int_equal(gw_rollout_lift(rig->core, ID, first, &who, &error), BASE_OK);
         }
     }
     rig_settle(rig);
@@ -97,12 +97,11 @@ static void read_log(struct rig *rig)
 {
     static struct gw_rollout_log_view lines[16];
     uint64_t after = 0;
-    uint32_t count = 0;
-    bool more = true;
+    struct gw_page page = {.limit = 16, .more = true};
     record_count = 0;
-    while (more) {
-        assert_int_equal(gw_rollout_log(rig->core, ID, after, 16, lines, &count, &more), BASE_OK);
-        for (uint32_t i = 0; i < count; i++) {
+    while (page.more) {
+        assert_int_equal(gw_rollout_log(rig->core, ID, after, lines, &page), BASE_OK);
+        for (uint32_t i = 0; i < page.count; i++) {
             assert_true(record_count < RECORDS_MAX);
             records[record_count++] = lines[i].record;
             after = lines[i].seq;
@@ -205,7 +204,7 @@ static void what_was_lifted_is_not_held_again(void **state)
         }
         struct gw_quarantined held = view.quarantine[0];
         struct base_str name = base_str_of(held.text);
-        assert_int_equal(gw_rollout_lift(rig.core, ID, name, &who, &view, &error), BASE_OK);
+        assert_int_equal(gw_rollout_lift(rig.core, ID, name, &who, &error), BASE_OK);
         assert_true(pol_held_has(&rollout->lifted, held.segment));
         rig_stop(&rig);
         rig_start(&rig);

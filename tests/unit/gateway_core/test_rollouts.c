@@ -168,11 +168,10 @@ static void expect_late_device_sent_back(struct rig *rig, const struct rig_devic
 static void expect_log(struct rig *rig, uint64_t failed)
 {
     struct gw_rollout_log_view lines[16];
-    uint32_t count;
-    bool more;
-    assert_int_equal(gw_rollout_log(rig->core, 0x22, 0, 16, lines, &count, &more), BASE_OK);
+    struct gw_page page = {.limit = 16};
+    assert_int_equal(gw_rollout_log(rig->core, 0x22, 0, lines, &page), BASE_OK);
     uint32_t kept = 0; // but for observations and looks: create, start, roll back, finish
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < page.count; i++) {
         assert_int_equal(lines[i].seq, i + 1);
         if (lines[i].kind != GW_LOG_OBSERVATION && lines[i].kind != GW_LOG_SLICES) {
             lines[kept++] = lines[i];
@@ -186,7 +185,7 @@ static void expect_log(struct rig *rig, uint64_t failed)
     assert_int_equal(lines[2].record.verdict, POL_VERDICT_FAIL);
     assert_int_equal(lines[2].record.counts.failed, failed);
     assert_int_equal(lines[3].record.after.state, POL_ROLLOUT_ROLLED_BACK);
-    assert_false(more);
+    assert_false(page.more);
 }
 
 static void test_bad_rollout_goes_back(void **state)
@@ -544,9 +543,9 @@ static void test_create_refuses(void **state)
     }
     assert_int_equal(rig_rollout(&rig, 90, "t", &v1, NULL, NULL, staged, 4, &view, &error),
                      BASE_ERR_CONFLICT);
-    assert_int_equal(gw_rollout_command(rig.core, 1, POL_COMMAND_RESUME, NULL, &view, &error),
+    assert_int_equal(gw_rollout_command(rig.core, 1, POL_COMMAND_RESUME, NULL, &error),
                      BASE_ERR_CONFLICT);
-    assert_int_equal(gw_rollout_command(rig.core, 99, POL_COMMAND_START, NULL, &view, &error),
+    assert_int_equal(gw_rollout_command(rig.core, 99, POL_COMMAND_START, NULL, &error),
                      BASE_ERR_NOT_FOUND);
     const struct gw_rollout_ask ask = {.limit = 4};
     struct gw_rollout_page page;

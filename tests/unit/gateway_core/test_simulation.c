@@ -158,11 +158,12 @@ static void test_an_override_waits(void **state)
     const struct gw_rollout_who bo = {.by = BASE_STR("bo")};
     const struct gw_rollout_who mute = {.by = BASE_STR("ana")};
     open_rig(&rig);
-    assert_int_equal(gw_rollout_override(rig.core, 0x11, 50, 0, NULL, &view, &error),
+    assert_int_equal(gw_rollout_override(rig.core, 0x11, (struct pol_sample){50, 0}, NULL, &error),
                      BASE_ERR_INVALID);
-    assert_int_equal(gw_rollout_override(rig.core, 0x11, 50, 0, &mute, &view, &error),
+    assert_int_equal(gw_rollout_override(rig.core, 0x11, (struct pol_sample){50, 0}, &mute, &error),
                      BASE_ERR_INVALID);
-    assert_int_equal(gw_rollout_override(rig.core, 0x11, 50, 0, &ana, &view, &error), BASE_OK);
+    assert_int_equal(gw_rollout_override(rig.core, 0x11, (struct pol_sample){50, 0}, &ana, &error),
+                     BASE_OK);
     rig_stop(&rig);
     rig_start(&rig);
     rig_settle(&rig);
@@ -170,10 +171,9 @@ static void test_an_override_waits(void **state)
     assert_int_equal(view.stage_index, 0);
     assert_int_equal(view.simulation.source, GW_SIMULATION_PENDING);
     assert_int_equal(view.stages[0].counts.succeeded, 0);
-    assert_int_equal(gw_rollout_command(rig.core, 0x11, POL_COMMAND_APPROVE, &ana, &view, &error),
+    assert_int_equal(gw_rollout_command(rig.core, 0x11, POL_COMMAND_APPROVE, &ana, &error),
                      BASE_ERR_CONFLICT);
-    assert_int_equal(gw_rollout_command(rig.core, 0x11, POL_COMMAND_APPROVE, &bo, &view, &error),
-                     BASE_OK);
+    assert_int_equal(gw_rollout_command(rig.core, 0x11, POL_COMMAND_APPROVE, &bo, &error), BASE_OK);
     rig_settle(&rig);
     rig_view(&rig, 0x11, &view);
     assert_int_equal(view.stage_index, 1);

@@ -55,10 +55,9 @@ static void expect_refused(enum base_status status, enum base_status wanted,
 
 static enum base_status command(uint64_t id, enum pol_command command, struct base_error *error)
 {
-    struct gw_rollout_view view;
     const struct gw_rollout_who who = {.by = BASE_STR("bo"), .accept_empty = true};
     *error = (struct base_error){0};
-    return gw_rollout_command(rig.core, id, command, &who, &view, error);
+    return gw_rollout_command(rig.core, id, command, &who, error);
 }
 
 static void test_what_ran_out_is_not_made(void **state)

@@ -11,17 +11,16 @@
 static void accept_jump(struct rig *rig, int64_t by_s)
 {
     struct base_error error = {0};
-    int64_t moved_us = 0;
-    uint32_t paused = 0;
+    struct gw_clock_accepted accepted = {0};
     if (by_s == 0) {
         return;
     }
     rig->wall_us += (uint64_t)(by_s * (int64_t)SECOND_US);
     rig_settle(rig);
-    assert_int_equal(gw_clock_accept(rig->core, BASE_STR("ana"), BASE_STR("it is right"), &moved_us,
-                                     &paused, &error),
-                     BASE_OK);
-    assert_int_equal(paused, 1);
+    assert_int_equal(
+        gw_clock_accept(rig->core, BASE_STR("ana"), BASE_STR("it is right"), &accepted, &error),
+        BASE_OK);
+    assert_int_equal(accepted.paused, 1);
     rig_command(rig, ID, POL_COMMAND_RESUME, NULL);
     rig_settle(rig);
 }
@@ -289,8 +288,7 @@ static void a_way_back_waits_through_an_acceptance(void **state)
         struct rig rig;
         struct gw_rollout_view view;
         struct base_error error = {0};
-        int64_t moved_us = 0;
-        uint32_t paused = 0;
+        struct gw_clock_accepted accepted = {0};
         open_trial(&rig);
         struct rig_device *device = updated_device(0);
         assert_int_equal(come(&rig, device), UPDATED);
@@ -300,10 +298,10 @@ static void a_way_back_waits_through_an_acceptance(void **state)
         rig_settle(&rig);
         rig.wall_us += (uint64_t)(jumps[i / 2] * (int64_t)SECOND_US);
         rig_settle(&rig);
-        assert_int_equal(gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"),
-                                         &moved_us, &paused, &error),
-                         BASE_OK);
-        assert_int_equal(moved_us / (int64_t)SECOND_US, jumps[i / 2]);
+        assert_int_equal(
+            gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"), &accepted, &error),
+            BASE_OK);
+        assert_int_equal(accepted.moved_us / (int64_t)SECOND_US, jumps[i / 2]);
         if (i % 2 != 0) {
             rig_stop(&rig);
             rig_start(&rig);

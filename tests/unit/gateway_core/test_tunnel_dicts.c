@@ -27,7 +27,9 @@ static struct wire_sha256 put_blob(struct rig *rig, const uint8_t *bytes, size_t
     struct base_error error = {0};
     bool created;
     gw_sha256(bytes, size, &digest);
-    assert_int_equal(gw_blob_put(rig->core, &digest, bytes, size, &created, &error), BASE_OK);
+    assert_int_equal(
+        gw_blob_put(rig->core, &(struct gw_store_item){digest, bytes, size}, &created, &error),
+        BASE_OK);
     return digest;
 }
 
@@ -36,14 +38,12 @@ static enum base_status push(struct rig *rig, const char *version, const char *n
                              enum wire_file_kind kind, const uint8_t *bytes, size_t size,
                              struct base_error *error)
 {
-    struct gw_task_view task;
     struct gw_version_view view;
     uint8_t encoded[2048];
     size_t encoded_size = 0;
     bool created;
-    assert_int_equal(
-        gw_catalog_task_create(rig->core, rig->tenant, BASE_STR("t"), &task, &created, error),
-        BASE_OK);
+    assert_int_equal(gw_catalog_task_create(rig->core, rig->tenant, BASE_STR("t"), &created, error),
+                     BASE_OK);
     struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
     assert_non_null(manifest);
     manifest->task_name = BASE_STR("t");

@@ -152,7 +152,8 @@ static inline void kill_one(const struct wire_sha256 *manifest)
     struct base_error error = {0};
     bool created = false;
     enum base_status status =
-        gw_trust_kill(rig.core, manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error);
+        gw_trust_kill(rig.core, &(struct gw_kill_order){manifest, BASE_STR("ana"), BASE_STR("x")},
+                      &created, &error);
     if (status != BASE_OK) {
         fail_msg("%s", error.text);
     }

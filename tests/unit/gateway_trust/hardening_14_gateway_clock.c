@@ -89,13 +89,12 @@ static enum gw_clock_doubt doubt(void)
 static uint32_t accept_clock(void)
 {
     struct base_error error = {0};
-    int64_t moved_us = 0;
-    uint32_t paused = 0;
-    assert_int_equal(gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"), &moved_us,
-                                     &paused, &error),
-                     BASE_OK);
+    struct gw_clock_accepted accepted = {0};
+    assert_int_equal(
+        gw_clock_accept(rig.core, BASE_STR("ana"), BASE_STR("it is right"), &accepted, &error),
+        BASE_OK);
     rig_settle(&rig);
-    return paused;
+    return accepted.paused;
 }
 
 static void timestamp(struct wire_timestamp *out)
@@ -161,10 +160,9 @@ static uint64_t ask(uint32_t *out_offers)
 
 static enum base_status command(uint64_t id, enum pol_command what)
 {
-    struct gw_rollout_view view;
     struct base_error error = {0};
     struct gw_rollout_who who = {.by = BASE_STR("ana"), .comment = BASE_STR("test")};
-    return gw_rollout_command(rig.core, id, what, &who, &view, &error);
+    return gw_rollout_command(rig.core, id, what, &who, &error);
 }
 
 // The device takes what it is offered, and it runs.
@@ -262,7 +260,8 @@ static void test_judges_nothing(void **state)
     uint64_t before = signed_s();
     struct wire_timestamp now;
     assert_int_equal(
-        gw_trust_kill(rig.core, &first, BASE_STR("ana"), BASE_STR("bad"), &created, &error),
+        gw_trust_kill(rig.core, &(struct gw_kill_order){&first, BASE_STR("ana"), BASE_STR("bad")},
+                      &created, &error),
         BASE_OK);
     rig_settle(&rig);
     timestamp(&now);

@@ -263,7 +263,7 @@ static void test_a_scenario_without_a_place_is_refused(void **state)
     }
     size_t size = make_root(1, 2, root);
     assert_int_equal(put_root(root, size, &created), BASE_OK);
-    assert_int_equal(gw_rollout_command(rig.core, 99, POL_COMMAND_START, &who, &view, &error),
+    assert_int_equal(gw_rollout_command(rig.core, 99, POL_COMMAND_START, &who, &error),
                      BASE_ERR_CONFLICT);
     assert_non_null(strstr(error.text, "told of 32 scenarios"));
     rig_version(&rig, "other/one", "1.0.0", &manifest);
@@ -325,8 +325,7 @@ static void test_releases_are_held_against_the_root(void **state)
                      BASE_OK);
     size_t size = make_root(1, 2, root);
     assert_int_equal(put_root(root, size, &created), BASE_OK);
-    assert_int_not_equal(gw_rollout_command(rig.core, 1, POL_COMMAND_START, &who, &view, &error),
-                         BASE_OK);
+    assert_int_not_equal(gw_rollout_command(rig.core, 1, POL_COMMAND_START, &who, &error), BASE_OK);
     assert_non_null(strstr(error.text, "stage gray"));
     rig_view(&rig, 1, &view);
     assert_int_equal(view.state, POL_ROLLOUT_DRAFT);
@@ -461,8 +460,10 @@ static void test_answers_questions(void **state)
 
     // Killed: the answer names nothing, but a newer timestamp.
     uint64_t stamp = director.timestamp_version;
-    assert_int_equal(
-        gw_trust_kill(rig.core, &manifest, BASE_STR(""), BASE_STR("x"), &created, &error), BASE_OK);
+    assert_int_equal(gw_trust_kill(rig.core,
+                                   &(struct gw_kill_order){&manifest, BASE_STR(""), BASE_STR("x")},
+                                   &created, &error),
+                     BASE_OK);
     rig_settle(&rig);
     set_nonce(0, 4, &ask);
     assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);

@@ -11,7 +11,8 @@
 static enum base_status unkill(const struct wire_sha256 *manifest)
 {
     struct base_error error = {0};
-    return gw_trust_unkill(rig.core, manifest, BASE_STR("ana"), BASE_STR("x"), &error);
+    return gw_trust_unkill(
+        rig.core, &(struct gw_kill_order){manifest, BASE_STR("ana"), BASE_STR("x")}, &error);
 }
 
 static void test_kills_last(void **state)
@@ -25,7 +26,9 @@ static void test_kills_last(void **state)
     rig_version(&rig, TASK, "1.0.0", &manifest);
     start_rollout(1, &manifest);
     assert_int_equal(
-        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
+        gw_trust_kill(rig.core,
+                      &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("leaks")},
+                      &created, &error),
         BASE_OK);
     assert_true(created);
     rig_settle(&rig);
@@ -35,7 +38,9 @@ static void test_kills_last(void **state)
     fetch_timestamp(&timestamp);
     assert_true(wire_timestamp_kills(&timestamp, &manifest));
     assert_int_equal(
-        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
+        gw_trust_kill(rig.core,
+                      &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("leaks")},
+                      &created, &error),
         BASE_OK);
     assert_false(created);
 }
@@ -56,7 +61,8 @@ static void test_a_kill_takes_its_number_with_it(void **state)
     restart();
     fetch_timestamp(&before);
     assert_int_equal(
-        gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        gw_trust_list(rig.core, &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                      &created, &error),
         BASE_OK);
     assert_true(created);
     restart();
@@ -82,7 +88,8 @@ static void test_half_a_kill_is_finished(void **state)
     rig_version(&rig, TASK, "1.0.0", &manifest);
     start_rollout(1, &manifest);
     assert_int_equal(
-        gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        gw_trust_list(rig.core, &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                      &created, &error),
         BASE_OK);
     rig_view(&rig, 1, &view);
     assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
@@ -97,13 +104,11 @@ static void test_half_a_kill_is_finished(void **state)
 static uint32_t lines_of(uint64_t id, enum pol_action action)
 {
     static struct gw_rollout_log_view lines[64];
-    uint32_t count = 0;
     uint32_t kills = 0;
-    bool more = false;
-    assert_int_equal(gw_rollout_log(rig.core, id, 0, TEST_COUNT(lines), lines, &count, &more),
-                     BASE_OK);
-    assert_false(more);
-    for (uint32_t i = 0; i < count; i++) {
+    struct gw_page page = {.limit = TEST_COUNT(lines)};
+    assert_int_equal(gw_rollout_log(rig.core, id, 0, lines, &page), BASE_OK);
+    assert_false(page.more);
+    for (uint32_t i = 0; i < page.count; i++) {
         if (lines[i].kind == GW_LOG_KILL && lines[i].record.action == action) {
             assert_string_equal(lines[i].by, "ana");
             assert_string_equal(lines[i].comment, "x");
@@ -133,7 +138,9 @@ static void test_a_kill_that_was_cut_off_is_in_the_logs(void **state)
     start_rollout(3, &manifest);
     for (uint32_t kills = 1; kills <= 2; kills++) {
         assert_int_equal(
-            gw_trust_list(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+            gw_trust_list(rig.core,
+                          &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                          &created, &error),
             BASE_OK);
         assert_int_equal(kill_lines(1), kills - 1);
         for (int i = 0; i < 2; i++) { // nothing more at the start after it
@@ -160,7 +167,9 @@ static void test_an_end_that_was_cut_off_is_in_the_logs(void **state)
     start_rollout(2, &manifest);
     for (uint32_t ends = 1; ends <= 3; ends++) {
         assert_int_equal(
-            gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+            gw_trust_kill(rig.core,
+                          &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                          &created, &error),
             BASE_OK);
         rig_settle(&rig);
         rig_advance_s(&rig, 1);
@@ -178,11 +187,13 @@ static void test_an_end_that_was_cut_off_is_in_the_logs(void **state)
         }
     }
     assert_int_equal(
-        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        gw_trust_kill(rig.core, &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                      &created, &error),
         BASE_OK);
     assert_int_equal(unkill(&manifest), BASE_OK);
     assert_int_equal(
-        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        gw_trust_kill(rig.core, &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                      &created, &error),
         BASE_OK);
     restart();
     assert_int_equal(unkill(&manifest), BASE_OK);

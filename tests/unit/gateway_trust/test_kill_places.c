@@ -184,7 +184,9 @@ static enum base_status kill_made_up(uint32_t i, struct base_error *error)
 {
     const struct wire_sha256 manifest = made_up(i);
     bool created = false;
-    return gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &created, error);
+    return gw_trust_kill(rig.core,
+                         &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")},
+                         &created, error);
 }
 
 // ---- A full list: made-up entries, written to the store as kills are, at once
@@ -229,8 +231,10 @@ static void test_a_full_list_is_read_back(void **state)
     assert_int_equal(told_count(), 0);
     assert_int_equal(kill_made_up(GW_KILLS_MAX, &error), BASE_ERR_LIMIT);
     manifest = made_up(7);
-    assert_int_equal(gw_trust_unkill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("x"), &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_trust_unkill(rig.core,
+                        &(struct gw_kill_order){&manifest, BASE_STR("ana"), BASE_STR("x")}, &error),
+        BASE_OK);
     killed(other, OFFERED, &manifest);
     assert_true(told(&manifest));
     assert_int_equal(rig.core->director->kill_count, GW_KILLS_MAX);
@@ -253,8 +257,10 @@ static void test_the_tenant_with_the_most_gives_way(void **state)
     killed(GW_TENANT_DEFAULT, DRAFT, &draft);
     killed(GW_TENANT_DEFAULT, OFFERED, &last);
     rig_baseline(&rig, "shop/base", 50, NULL, NULL, &base);
-    assert_int_equal(
-        gw_trust_kill(rig.core, &base, BASE_STR("ana"), BASE_STR("x"), &created, &error), BASE_OK);
+    assert_int_equal(gw_trust_kill(rig.core,
+                                   &(struct gw_kill_order){&base, BASE_STR("ana"), BASE_STR("x")},
+                                   &created, &error),
+                     BASE_OK);
     rig_settle(&rig);
     fill_up();
     killed(other, OFFERED, &theirs[0]); // 4 to 0: the draft goes
@@ -273,7 +279,7 @@ static void test_the_tenant_with_the_most_gives_way(void **state)
     assert_int_equal(
         rig_rollout(&rig, 60, "shop/late", &theirs[2], NULL, NULL, &full, 1, &view, &error),
         BASE_OK);
-    assert_int_equal(gw_rollout_command(rig.core, 60, POL_COMMAND_KILL, NULL, &view, &error),
+    assert_int_equal(gw_rollout_command(rig.core, 60, POL_COMMAND_KILL, NULL, &error),
                      BASE_ERR_LIMIT);
     assert_non_null(strstr(error.text, "2 of them this tenant's"));
     rig_view(&rig, 60, &view);
@@ -281,7 +287,8 @@ static void test_the_tenant_with_the_most_gives_way(void **state)
     assert_true(gw_director_kills(rig.core, &last) && gw_director_kills(rig.core, &theirs[1]));
     // An operator of all tenants always finds a place as long as a tenant has two.
     assert_int_equal(
-        gw_trust_kill(rig.core, &theirs[2], BASE_STR("ana"), BASE_STR("x"), &created, &error),
+        gw_trust_kill(rig.core, &(struct gw_kill_order){&theirs[2], BASE_STR("ana"), BASE_STR("x")},
+                      &created, &error),
         BASE_OK);
     assert_true(gw_director_kills(rig.core, &base)); // without it, a baseline again
 }
