@@ -1,5 +1,5 @@
 // The limits of one run, and what its commands cost. Called by the run loop (session/exec.c), by
-// folding (fold.c), by planning (segment_go.c) and by the one kernel that may take long by itself
+// folding (fold.c), by planning (segment_run.c) and by the one kernel that may take long by itself
 // (ref_vision.c), on the session's thread. Work is counted from shapes, not from time: elements
 // touched or multiplied, which is what a script's budget is charged, however busy the machine. Sums
 // saturate. The flag that stops a run may be set by any thread.

@@ -2,7 +2,7 @@
 // between commands, while folding and while packing, so that no run goes on for longer than its
 // longest command.
 //
-// Lifetime: one run; it lies in the session (or with the caller of eng_exec_go). The session's
+// Lifetime: one run; it lies in the session (or with the caller of eng_exec_run). The session's
 // thread; `stop` may be set by any.
 #ifndef ENG_BACKEND_RUN_WATCH_H
 #define ENG_BACKEND_RUN_WATCH_H

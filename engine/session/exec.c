@@ -279,7 +279,7 @@ static enum base_status name_failure(const struct eng_step *step, const struct e
                           text[0] != '\0' ? text : base_status_text(status));
 }
 
-enum base_status eng_exec_go(const struct eng_exec *exec, const struct eng_exec_run *run)
+enum base_status eng_exec_run(const struct eng_exec *exec, const struct eng_exec_run *run)
 {
     struct base_error local = {0};
     struct eng_run state = {

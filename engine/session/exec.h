@@ -46,8 +46,8 @@ BASE_NODISCARD enum base_status eng_exec_init(struct eng_exec *exec,
                                               const struct eng_program *program,
                                               const struct eng_prepare *ctx);
 // TIMEOUT, or what a step returned.
-BASE_NODISCARD enum base_status eng_exec_go(const struct eng_exec *exec,
-                                            const struct eng_exec_run *run);
+BASE_NODISCARD enum base_status eng_exec_run(const struct eng_exec *exec,
+                                             const struct eng_exec_run *run);
 void eng_exec_done(struct eng_exec *exec); // accepts a zeroed one
 
 // One command's step from whichever backend takes it. UNSUPPORTED names the command. Float

@@ -1,6 +1,6 @@
 // Segments: binding what is live, lowering, planning.
 //
-// Called by session_go.c on the session's thread. A segment owns everything it needs but the
+// Called by session_run.c on the session's thread. A segment owns everything it needs but the
 // model's data, the buffers of earlier segments it reads, and large constants of theirs (watched by
 // their stamps).
 #include "session/segment.h"

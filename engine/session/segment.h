@@ -49,6 +49,6 @@ void eng_segment_free(struct eng_segment *segment); // accepts NULL
 bool eng_segment_fits(const struct eng_segment *segment, const struct eng_session *session);
 // Points inputs at what is live, runs, and makes the results live.
 BASE_NODISCARD enum base_status
-eng_segment_go(struct eng_segment *segment, struct eng_session *session, struct base_error *error);
+eng_segment_run(struct eng_segment *segment, struct eng_session *session, struct base_error *error);
 
 #endif

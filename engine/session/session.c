@@ -213,33 +213,41 @@ static enum base_status explained(enum base_status status, struct base_error *er
     return status;
 }
 
-static enum base_status go(struct eng_session *session, bool is_run,
-                           const struct eng_run_options *options, struct base_error *error)
+// What the call may do and whether it has its inputs. `error` is never NULL.
+static enum base_status begin(struct eng_session *session, bool is_run,
+                              const struct eng_run_options *options, struct base_error *error)
 {
-    struct base_error local;
-    error = error != NULL ? error : &local;
     *error = (struct base_error){0};
     session->has_run = false;
     session->watch = (struct eng_watch){
         .deadline_us = options->deadline_us, .stop = options->stop, .work_max = options->work_max};
-    enum base_status status = eng_session_check_inputs(session, is_run, error);
-    if (status == BASE_OK) {
-        status = eng_session_go(session, is_run, error);
-    }
-    base_assert(status != BASE_OK || session->segment_count > 0);
-    session->has_run = is_run && status == BASE_OK;
-    return explained(status, error);
+    return eng_session_check_inputs(session, is_run, error);
 }
 
 enum base_status eng_session_prepare(struct eng_session *session, struct base_error *error)
 {
-    return go(session, false, &no_limits, error);
+    struct base_error local;
+    error = error != NULL ? error : &local;
+    enum base_status status = begin(session, false, &no_limits, error);
+    if (status == BASE_OK) {
+        status = eng_session_plan_first(session, error);
+    }
+    base_assert(status != BASE_OK || session->segment_count > 0);
+    return explained(status, error);
 }
 
 enum base_status eng_session_run(struct eng_session *session, const struct eng_run_options *options,
                                  struct base_error *error)
 {
-    return go(session, true, options != NULL ? options : &no_limits, error);
+    struct base_error local;
+    error = error != NULL ? error : &local;
+    enum base_status status = begin(session, true, options != NULL ? options : &no_limits, error);
+    if (status == BASE_OK) {
+        status = eng_session_run_segments(session, error);
+    }
+    base_assert(status != BASE_OK || session->segment_count > 0);
+    session->has_run = status == BASE_OK;
+    return explained(status, error);
 }
 
 // --- statistics ----------------------------------------------------------------------------------

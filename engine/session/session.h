@@ -70,10 +70,13 @@ struct eng_session {
     bool has_run;           // outputs can be read
 };
 
-// Lowers, plans and, when `is_run`, executes segments until the graph is done. Without `is_run`
-// only the first one is planned. `session->watch` holds what the run may do.
-BASE_NODISCARD enum base_status eng_session_go(struct eng_session *session, bool is_run,
-                                               struct base_error *error);
+// Lowers and plans the first segment.
+BASE_NODISCARD enum base_status eng_session_plan_first(struct eng_session *session,
+                                                       struct base_error *error);
+// Lowers, plans and executes segments until the graph is done. `session->watch` holds what the run
+// may do.
+BASE_NODISCARD enum base_status eng_session_run_segments(struct eng_session *session,
+                                                         struct base_error *error);
 void eng_session_drop_plan(struct eng_session *session);
 // Every input has a shape (those the model fixes need none set) and, when `is_run`, contents.
 // INVALID names the first that lacks them.

@@ -1,5 +1,5 @@
 // The session's search: made with the session (session.c), begun before a plan, emptied into its
-// file and its table after it (session_go.c). On the session's thread; the machine's rates are
+// file and its table after it (session_run.c). On the session's thread; the machine's rates are
 // shared by all sessions of the process, under a lock, so that only the first one measures. What
 // waking the pool's threads costs is measured here as well, since the search knows no pool. A file
 // that cannot be written costs the next session time, nothing else.

@@ -301,9 +301,9 @@ enum base_status eng_train_plan_run(struct eng_trainer *trainer, const struct en
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         trainer->weights[i].found = NULL;
     }
-    BASE_TRY(eng_exec_go(&plan->exec, &(struct eng_exec_run){.pool = trainer->pool,
-                                                             .graph = trainer->model->graph,
-                                                             .error = error}));
+    BASE_TRY(eng_exec_run(&plan->exec, &(struct eng_exec_run){.pool = trainer->pool,
+                                                              .graph = trainer->model->graph,
+                                                              .error = error}));
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         struct eng_weight *weight = &trainer->weights[i];
         weight->found = weight->gradient == ENG_NONE ? NULL : plan->exec.data[weight->gradient];

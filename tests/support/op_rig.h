@@ -13,7 +13,7 @@
 //     op_attr_float(rig, ...);                 before the first input
 //     op_feed(rig, "x", &array);
 //     op_constant(rig, "min", &array);
-//     op_go(rig, 13);                          fails the test when the model is refused
+//     op_run_at(rig, 13);                          fails the test when the model is refused
 //     op_done(rig);
 #ifndef OP_RIG_H
 #define OP_RIG_H
@@ -439,7 +439,7 @@ static inline enum base_status op_try(struct op_rig *rig, int64_t opset)
     return op_run_node(rig, graph, inputs, outputs);
 }
 
-static inline void op_go(struct op_rig *rig, int64_t opset)
+static inline void op_run_at(struct op_rig *rig, int64_t opset)
 {
     if (op_try(rig, opset) != BASE_OK) {
         fail_msg("%s", rig->error.text);

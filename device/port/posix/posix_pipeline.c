@@ -140,8 +140,8 @@ uint64_t posix_pipeline_step(struct posix_pipeline *self, uint64_t now_us)
 
 // ---- Ends of runs
 
-static void on_end(struct posix_pipeline *self, uint64_t task_id, uint64_t token,
-                   const struct dev_task_end *end)
+void posix_pipeline_on_end(struct posix_pipeline *self, struct dev_pipeline_run run,
+                           const struct dev_task_end *end)
 {
     uint64_t now_us = base_clock_mono_us();
     struct dev_pipeline_end out = {0};
@@ -155,9 +155,7 @@ static void on_end(struct posix_pipeline *self, uint64_t task_id, uint64_t token
     // its uploads do not wait in an open batch.
     struct dev_pipeline_stats before;
     dev_pipeline_stats(self->pipeline, &before);
-    dev_pipeline_on_end(self->pipeline, now_us, wall_ms(),
-                        (struct dev_pipeline_run){.token = token, .task_id = task_id},
-                        end != NULL ? &out : NULL);
+    dev_pipeline_on_end(self->pipeline, now_us, wall_ms(), run, end != NULL ? &out : NULL);
     struct dev_pipeline_stats after;
     dev_pipeline_stats(self->pipeline, &after);
     if (after.uploads != before.uploads) {
@@ -171,14 +169,8 @@ void posix_pipeline_on_result(struct posix_pipeline *self, struct base_str task,
                               const struct dev_task_end *end)
 {
     if (!dev_run_is_triggered(self->runtime)) {
-        on_end(self, wire_task_id(task), 0, end);
+        posix_pipeline_on_end(self, (struct dev_pipeline_run){.task_id = wire_task_id(task)}, end);
     }
-}
-
-void posix_pipeline_on_triggered(struct posix_pipeline *self, uint64_t token,
-                                 const struct dev_task_end *end)
-{
-    on_end(self, 0, token, end);
 }
 
 void posix_pipeline_on_input_free(struct posix_pipeline *self, uint64_t token)

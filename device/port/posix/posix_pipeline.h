@@ -38,8 +38,9 @@ uint64_t posix_pipeline_step(struct posix_pipeline *self, uint64_t now_us);
 // For the runtime's ports.
 void posix_pipeline_on_result(struct posix_pipeline *self, struct base_str task,
                               const struct dev_task_end *end);
-void posix_pipeline_on_triggered(struct posix_pipeline *self, uint64_t token,
-                                 const struct dev_task_end *end);
+// The end of a run that a trigger started, by its token, or of another, by its task's id.
+void posix_pipeline_on_end(struct posix_pipeline *self, struct dev_pipeline_run run,
+                           const struct dev_task_end *end);
 void posix_pipeline_on_input_free(struct posix_pipeline *self, uint64_t token);
 
 struct dev_recorder *posix_pipeline_recorder(struct posix_pipeline *self);

@@ -105,7 +105,7 @@ static void on_unsaved(void *app, enum base_status status)
 static void on_triggered(void *app, uint64_t token, const struct dev_task_end *end)
 {
     struct posix_port *port = app;
-    posix_pipeline_on_triggered(port->pipeline, token, end);
+    posix_pipeline_on_end(port->pipeline, (struct dev_pipeline_run){.token = token}, end);
 }
 
 static void on_input_free(void *app, uint64_t token)

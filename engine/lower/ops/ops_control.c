@@ -78,16 +78,16 @@ struct loop {
 
 // Runs the iterations: body.in starts with the first states and ends with the last ones in place;
 // piles receive the scan outputs.
-static enum base_status loop_run(struct loop *loop, int64_t trips, bool go)
+static enum base_status loop_run(struct loop *loop, int64_t trips, bool more)
 {
     struct eng_body *body = &loop->body;
     base_assert(body->graph->output_count == 1 + loop->states + loop->scans);
-    for (int64_t i = 0; i < trips && go; i++) {
+    for (int64_t i = 0; i < trips && more; i++) {
         if (i == ENG_TRIPS_MAX) {
             return eng_lower_fail(body->l, body->node, BASE_ERR_LIMIT, "more than %lld iterations",
                                   (long long)ENG_TRIPS_MAX);
         }
-        uint8_t condition = go;
+        uint8_t condition = more;
         BASE_TRY(bind_scalar(body, 0, ENG_I64, &i));
         BASE_TRY(bind_scalar(body, 1, ENG_BOOL, &condition));
         BASE_TRY(eng_body_step(body));
@@ -105,7 +105,7 @@ static enum base_status loop_run(struct loop *loop, int64_t trips, bool go)
                                   "its body's condition is no tensor");
         }
         if (i + 1 < trips) {
-            BASE_TRY(read_bool(body->l, body->node, body->out[0].tensor, &go));
+            BASE_TRY(read_bool(body->l, body->node, body->out[0].tensor, &more));
         }
     }
     return BASE_OK;
@@ -144,7 +144,7 @@ static enum base_status lower_loop(struct eng_lower *lower, const struct eng_nod
     struct loop loop;
     struct eng_body *body = &loop.body;
     int64_t trips = INT64_MAX;
-    bool go = true;
+    bool more = true;
     BASE_TRY(loop_init(&loop, lower, node));
     if (eng_lower_has(lower, node, 0)) {
         BASE_TRY(eng_input_int(lower, node, 0, &trips));
@@ -152,14 +152,14 @@ static enum base_status lower_loop(struct eng_lower *lower, const struct eng_nod
     if (eng_lower_has(lower, node, 1)) {
         uint32_t tensor = ENG_NONE;
         BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
-        BASE_TRY(read_bool(lower, node, tensor, &go));
+        BASE_TRY(read_bool(lower, node, tensor, &more));
     }
     for (uint32_t i = 0; i < loop.states; i++) {
         if (eng_lower_has(lower, node, 2 + i)) {
             BASE_TRY(eng_lower_slot(lower, node, 2 + i, &body->in[2 + i]));
         }
     }
-    BASE_TRY(loop_run(&loop, trips, go));
+    BASE_TRY(loop_run(&loop, trips, more));
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (i < loop.states) {
             BASE_TRY(eng_lower_output_slot(lower, node, i, &body->in[2 + i]));

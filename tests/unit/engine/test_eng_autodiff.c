@@ -119,7 +119,7 @@ static double run(struct rig *rig, struct eng_exec *exec, uint32_t loss)
     for (uint32_t i = 0; i < rig->param_count; i++) {
         exec->data[rig->params[i]] = rig->values[i];
     }
-    enum base_status status = eng_exec_go(exec, &(struct eng_exec_run){.error = &rig->error});
+    enum base_status status = eng_exec_run(exec, &(struct eng_exec_run){.error = &rig->error});
     if (status != BASE_OK) {
         print_error("%s\n", rig->error.text);
     }

@@ -113,9 +113,9 @@ static float *run(struct rig *rig, const struct layer *l, enum kind kind, const 
         pointers[i] = rig->data[i];
     }
     pointers[RESULT] = result;
-    const struct eng_run go = {.data = pointers, .pool = pool, .scratch = scratch};
+    const struct eng_run run = {.data = pointers, .pool = pool, .scratch = scratch};
     for (int i = 0; i < 2; i++) { // a second run finds what the first one left
-        assert_int_equal(step.run(&step, &go), BASE_OK);
+        assert_int_equal(step.run(&step, &run), BASE_OK);
     }
     free(scratch);
     eng_pool_free(pool);

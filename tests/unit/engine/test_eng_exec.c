@@ -86,7 +86,7 @@ static void aliases_follow_their_tensor(void **state)
         float in[6] = {1, 2, 3, 4, 5, (float)round};
         exec.data[x] = in;
         struct eng_exec_run run = {.error = &b.error};
-        assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+        assert_int_equal(eng_exec_run(&exec, &run), BASE_OK);
         assert_float_equal(((const float *)exec.data[y])[5], -(float)round, 0);
         assert_memory_equal(exec.data[z], in, sizeof in);
     }
@@ -110,23 +110,23 @@ static void deadlines_and_events(void **state)
     struct eng_event event = {0};
     struct eng_watch watch = {.deadline_us = 1};
     struct eng_exec_run run = {.watch = &watch, .events = &event, .error = &b.error};
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_ERR_TIMEOUT);
     assert_float_equal(((const float *)exec.data[y])[0], 0, 0); // nothing ran
     watch.deadline_us = UINT64_MAX;
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_OK);
     assert_true(event.begin_us > 0);
     assert_int_equal(watch.work, 6); // three elements read, three written
     watch = (struct eng_watch){.work_max = 5};
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_ERR_TIMEOUT);
     assert_int_equal(watch.work, 0);
     watch.work_max = 6;
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT); // it is used up
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_OK);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_ERR_TIMEOUT); // it is used up
     _Atomic(bool) stop = false;
     watch = (struct eng_watch){.stop = &stop};
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_OK);
     stop = true;
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_ERR_TIMEOUT);
     assert_non_null(strstr(b.error.text, "stopped"));
     eng_exec_done(&exec);
     base_arena_done(&b.arena);
@@ -150,11 +150,11 @@ static void failures_name_the_node(void **state)
     struct eng_node node = {.name = "picker", .op = "Gather", .domain = "", .opset = 13};
     struct eng_graph graph = {.name = "g", .nodes = &node, .node_count = 1};
     struct eng_exec_run run = {.graph = &graph, .error = &b.error};
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_INVALID);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_ERR_INVALID);
     assert_non_null(strstr(b.error.text, "picker"));
     assert_non_null(strstr(b.error.text, "Gather"));
     indices[1] = 0;
-    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    assert_int_equal(eng_exec_run(&exec, &run), BASE_OK);
     assert_float_equal(((const float *)exec.data[exec.program->commands[0].outputs[0]])[0], 3, 0);
     eng_exec_done(&exec);
     base_arena_done(&b.arena);
@@ -246,7 +246,7 @@ static void constants_at_odd_addresses(void **state)
         float in[M * K] = {1, 2, 3, 4, -1, 0.5f, 2, 8};
         exec.data[x] = in;
         struct eng_exec_run run = {.error = &b.error};
-        assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+        assert_int_equal(eng_exec_run(&exec, &run), BASE_OK);
         for (int i = 0; i < M * N; i++) {
             float want = 0;
             for (int k = 0; k < K; k++) {

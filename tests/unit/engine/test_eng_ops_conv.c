@@ -123,7 +123,7 @@ static void run_conv(struct base_prng *prng, struct spot *s, const char *auto_pa
         op_feed(rig, "w", &arrays[1]);
         op_feed(rig, "b", &arrays[2]);
     }
-    op_go(rig, 11);
+    op_run_at(rig, 11);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, y_dims, s->spatial + 2);
     op_near(&y, want, y_count, 1e-5);
@@ -269,7 +269,7 @@ static void random_transposes(void **state)
         op_feed(rig, "x", &arrays[0]);
         op_constant(rig, "w", &arrays[1]);
         op_constant(rig, "b", &arrays[2]);
-        op_go(rig, 11);
+        op_run_at(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, y_dims, s.spatial + 2);
         op_near(&y, want, y_count, 1e-5);
@@ -296,7 +296,7 @@ static void empty_batches(void **state)
         }
         op_feed(rig, "x", &arrays[0]);
         op_constant(rig, "w", &arrays[1]);
-        op_go(rig, 11);
+        op_run_at(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(0, o == 0 ? 2 : 3, o == 0 ? 3 : 7, o == 0 ? 3 : 7));
         op_done(rig);

@@ -6,7 +6,7 @@
 static struct eng_array one(struct op_rig *rig, int64_t opset, const struct eng_array *x)
 {
     op_feed(rig, "x", x);
-    op_go(rig, opset);
+    op_run_at(rig, opset);
     return op_output(rig, 0);
 }
 
@@ -223,7 +223,7 @@ static void broadcasting(void **state)
         struct op_rig *rig = op_named(ops[o], "a b", "y");
         struct eng_array arrays[2] = {op_floats(a, 3, 1, 2), op_floats(b, 4, 1)};
         two(rig, &arrays[0], &arrays[1], o % 2 == 0);
-        op_go(rig, 7);
+        op_run_at(rig, 7);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(3, 4, 2));
         op_near(&y, want, 24, 1e-7);
@@ -245,7 +245,7 @@ static void any_number_of_inputs(void **state)
         struct eng_array arrays[3] = {op_floats(a, 2), op_floats(b, 1), op_floats(c, 2, 2)};
         two(rig, &arrays[0], &arrays[1], false);
         op_feed(rig, "c", &arrays[2]);
-        op_go(rig, 8);
+        op_run_at(rig, 8);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 2));
         op_near(&y, want[o], 4, 1e-6);
@@ -266,7 +266,7 @@ static void powers(void **state)
         struct op_rig *rig = op_named("Pow", "a b", "y");
         struct eng_array arrays[2] = {op_floats(x, 4), op_scalar_of(ENG_F32, &exponents[e / 2])};
         two(rig, &arrays[0], &arrays[1], e % 2 == 0);
-        op_go(rig, 7);
+        op_run_at(rig, 7);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want, 4, 1e-6);
         op_done(rig);
@@ -278,7 +278,7 @@ static void powers(void **state)
     struct op_rig *rig = op_named("Pow", "a b", "y");
     struct eng_array arrays[2] = {op_of(ENG_I32, base, 3), op_floats(half, 3)};
     two(rig, &arrays[0], &arrays[1], false);
-    op_go(rig, 12);
+    op_run_at(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_I32, OP_DIMS(3));
     assert_memory_equal(y.data, want, sizeof want);
@@ -300,7 +300,7 @@ static void remainders_and_shifts(void **state)
         struct op_rig *rig = op_named("Mod", "a b", "y");
         op_attr_int(rig, "fmod", f);
         two(rig, &arrays[0], &arrays[1], false);
-        op_go(rig, 10);
+        op_run_at(rig, 10);
         struct eng_array y = op_output(rig, 0);
         assert_memory_equal(y.data, f ? fmods : mod, sizeof mod);
         op_done(rig);
@@ -317,7 +317,7 @@ static void remainders_and_shifts(void **state)
     rig = op_named("BitShift", "a b", "y");
     op_attr_text(rig, "direction", "LEFT");
     two(rig, &bytes[0], &bytes[1], false);
-    op_go(rig, 11);
+    op_run_at(rig, 11);
     struct eng_array y = op_output(rig, 0);
     assert_memory_equal(y.data, left, 3);
     op_done(rig);
@@ -338,7 +338,7 @@ static void choices_and_slopes(void **state)
                                   op_scalar_of(ENG_I64, &b)};
     op_feed(rig, "c", &arrays[0]);
     two(rig, &arrays[1], &arrays[2], true);
-    op_go(rig, 9);
+    op_run_at(rig, 9);
     struct eng_array y = op_output(rig, 0);
     assert_memory_equal(y.data, want, sizeof want);
     op_done(rig);
@@ -348,7 +348,7 @@ static void choices_and_slopes(void **state)
     rig = op_named("PRelu", "a b", "y");
     struct eng_array floats[2] = {op_floats(x, 2, 2), op_floats(slope, 2, 1)};
     two(rig, &floats[0], &floats[1], true);
-    op_go(rig, 9);
+    op_run_at(rig, 9);
     y = op_output(rig, 0);
     op_near(&y, sloped, 4, 0);
     op_done(rig);
@@ -371,7 +371,7 @@ static void running_sums(void **state)
         op_attr_int(rig, "reverse", form / 2);
         struct eng_array arrays[2] = {op_floats(x, 2, 3), op_scalar_of(ENG_I32, &axis)};
         two(rig, &arrays[0], &arrays[1], form % 2 == 0);
-        op_go(rig, 11);
+        op_run_at(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want[form], 6, 0);
         op_done(rig);

@@ -137,7 +137,7 @@ static void equations(void **state)
         assert_true(count <= 512);
         naive(&p, sizes, data, want);
         print_message("%s\n", cases[c].equation);
-        op_go(rig, 12);
+        op_run_at(rig, 12);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, dims, (size_t)p.out_rank);
         op_near(&y, want, count, 1e-5);
@@ -165,7 +165,7 @@ static void dims_of_one_broadcast(void **state)
     struct eng_array arrays[2] = {op_floats(a, 1, 3, 2), op_floats(b, 2, 2, 1)};
     op_feed(rig, "a", &arrays[0]);
     op_feed(rig, "b", &arrays[1]);
-    op_go(rig, 12);
+    op_run_at(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(2, 3, 1));
     op_near(&y, want, 6, 0);
@@ -183,7 +183,7 @@ static void integers_are_exact(void **state)
     struct eng_array arrays[2] = {op_of(ENG_I8, a, 2, 2), op_of(ENG_I8, b, 2)};
     op_feed(rig, "a", &arrays[0]);
     op_feed(rig, "b", &arrays[1]);
-    op_go(rig, 12);
+    op_run_at(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_I8, OP_DIMS(2));
     assert_memory_equal(y.data, want, 2);
@@ -271,7 +271,7 @@ static void products(void **state)
                                       op_array(ENG_F32, b, shapes[s].b, shapes[s].b_rank)};
         op_feed(rig, "a", &arrays[0]);
         op_feed(rig, "b", &arrays[1]);
-        op_go(rig, 9);
+        op_run_at(rig, 9);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, shapes[s].y, shapes[s].y_rank);
         op_near(&y, want, y_count, 1e-6);
@@ -319,7 +319,7 @@ static void gemm_in_every_form(void **state)
         op_feed(rig, "a", &arrays[0]);
         (constant ? op_constant : op_feed)(rig, "b", &arrays[1]);
         (constant ? op_constant : op_feed)(rig, "c", &arrays[2]);
-        op_go(rig, 11);
+        op_run_at(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want, 20, 1e-6);
         op_done(rig);

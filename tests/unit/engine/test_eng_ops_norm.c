@@ -76,7 +76,7 @@ static void batch_norm_of_inference(void **state)
     for (size_t i = 0; i < 2 * TEST_COUNT(opsets); i++) {
         struct op_rig *rig = bn_rig("y");
         bn_inputs(rig, &d, i % 2 == 0);
-        op_go(rig, opsets[i / 2]);
+        op_run_at(rig, opsets[i / 2]);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(N, C, 2, 5));
         op_near(&y, want, N * C * S, 1e-5);
@@ -115,7 +115,7 @@ static void batch_norm_of_training(void **state)
             op_attr_int(rig, "training_mode", 1);
         }
         bn_inputs(rig, &d, false);
-        op_go(rig, modern ? 15 : 9);
+        op_run_at(rig, modern ? 15 : 9);
         const double *wants[5] = {want, running_mean, running_var, mean, var};
         for (size_t i = 0; i < (modern ? 3u : 5u); i++) {
             struct eng_array got = op_output(rig, i);
@@ -153,7 +153,7 @@ static void batch_norm_of_each_position(void **state)
         struct eng_array p = op_floats(data[i + 1], C, 2, 5);
         op_feed(rig, names[i], &p);
     }
-    op_go(rig, 7);
+    op_run_at(rig, 7);
     struct eng_array y = op_output(rig, 0);
     op_near(&y, want, N * C * S, 1e-5);
     op_done(rig);
@@ -198,7 +198,7 @@ static void instance_norm(void **state)
     op_feed(rig, "x", &arrays[0]);
     op_feed(rig, "s", &arrays[1]);
     op_constant(rig, "b", &arrays[2]);
-    op_go(rig, 9);
+    op_run_at(rig, 9);
     struct eng_array y = op_output(rig, 0);
     op_near(&y, want, N * C * S, 1e-5);
     op_done(rig);
@@ -247,7 +247,7 @@ static void layer_norm(void **state)
         if (has_bias) {
             op_constant(rig, "b", &arrays[2]);
         }
-        op_go(rig, 17);
+        op_run_at(rig, 17);
         struct eng_array y = op_output(rig, 0);
         struct eng_array got_mean = op_output(rig, 1);
         struct eng_array got_inverse = op_output(rig, 2);
@@ -278,7 +278,7 @@ static void lp_norm(void **state)
         op_attr_int(rig, "p", p);
         struct eng_array array = op_floats(x, 3, 2);
         op_feed(rig, "x", &array);
-        op_go(rig, 9);
+        op_run_at(rig, 9);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want, 6, 1e-6);
         op_done(rig);
@@ -313,7 +313,7 @@ static void local_response(void **state)
         op_attr_float(rig, "bias", 1.5f);
         struct eng_array array = op_floats(x, 2, 6, 2, 2);
         op_feed(rig, "x", &array);
-        op_go(rig, 13);
+        op_run_at(rig, 13);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 6, 2, 2));
         op_near(&y, want, 48, 1e-5);
@@ -336,7 +336,7 @@ static void mean_variance(void **state)
     op_attr_ints(rig, "axes", axes, 2);
     struct eng_array array = op_floats(d.x, N, C, 2, 5);
     op_feed(rig, "x", &array);
-    op_go(rig, 13);
+    op_run_at(rig, 13);
     struct eng_array y = op_output(rig, 0);
     op_near(&y, want, N * C * S, 1e-5);
     op_done(rig);
@@ -353,7 +353,7 @@ static void dropout_of_inference(void **state)
         struct op_rig *rig = op_named("Dropout", "x", "y mask");
         struct eng_array array = op_floats(x, 2, 2);
         op_feed(rig, "x", &array);
-        op_go(rig, opsets[i]);
+        op_run_at(rig, opsets[i]);
         struct eng_array y = op_output(rig, 0);
         struct eng_array mask = op_output(rig, 1);
         assert_memory_equal(y.data, x, sizeof x);
@@ -386,7 +386,7 @@ static void dropout_of_training(void **state)
     op_feed(rig, "x", &arrays[0]);
     op_constant(rig, "r", &arrays[1]);
     op_constant(rig, "t", &arrays[2]);
-    op_go(rig, 13);
+    op_run_at(rig, 13);
     struct eng_array y = op_output(rig, 0);
     struct eng_array mask = op_output(rig, 1);
     int kept = 0;

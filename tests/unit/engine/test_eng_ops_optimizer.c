@@ -44,7 +44,7 @@ static void feed(struct op_rig *rig, const float *rate, const int64_t *step,
 
 static void check(struct op_rig *rig, const double *const *wants, size_t count)
 {
-    op_go(rig, 13);
+    op_run_at(rig, 13);
     for (size_t i = 0; i < count; i++) {
         struct eng_array first = op_output(rig, 2 * i);
         struct eng_array second = op_output(rig, 2 * i + 1);

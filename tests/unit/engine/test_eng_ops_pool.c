@@ -151,7 +151,7 @@ static void random_pools(void **state)
             where[i] += plane * volume(s.in);
         }
         struct op_rig *rig = pool_rig(&s, x);
-        op_go(rig, 12);
+        op_run_at(rig, 12);
         struct eng_array y = op_output(rig, 0);
         int64_t dims[5] = {s.batch, s.channels};
         memcpy(dims + 2, s.out, s.spatial * sizeof *dims);
@@ -181,7 +181,7 @@ static void bytes_have_a_maximum(void **state)
     op_attr_ints(rig, "strides", &stride, 1);
     struct eng_array array = op_of(ENG_U8, x, 1, 1, 6);
     op_feed(rig, "x", &array);
-    op_go(rig, 12);
+    op_run_at(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_U8, OP_DIMS(1, 1, 5));
     assert_int_equal(((const uint8_t *)y.data)[0], want[0]);
@@ -220,7 +220,7 @@ static void global_pools(void **state)
         }
         struct eng_array array = op_floats(x, 2, 3, 4, 5);
         op_feed(rig, "x", &array);
-        op_go(rig, 9);
+        op_run_at(rig, 9);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 3, 1, 1));
         op_near(&y, want, 6, 1e-5);
@@ -257,7 +257,7 @@ static void unpooling_restores_the_places(void **state)
         if (larger) {
             op_feed(rig, "s", &arrays[2]);
         }
-        op_go(rig, 11);
+        op_run_at(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 1, height, width));
         op_near(&y, want, 2 * height * width, 0);
@@ -273,7 +273,7 @@ static void determinants(void **state)
     struct op_rig *rig = op_named("Det", "x", "y");
     struct eng_array array = op_floats(x, 3, 2, 2);
     op_feed(rig, "x", &array);
-    op_go(rig, 11);
+    op_run_at(rig, 11);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(3));
     op_near(&y, want, 3, 1e-6);
@@ -300,7 +300,7 @@ static void regions_of_interest(void **state)
     struct eng_array arrays[2] = {op_floats(x, 1, 1, 8, 8), op_floats(rois, 2, 5)};
     op_feed(rig, "x", &arrays[0]);
     op_feed(rig, "r", &arrays[1]);
-    op_go(rig, 9);
+    op_run_at(rig, 9);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(2, 1, 2, 2));
     op_near(&y, want, 8, 0);

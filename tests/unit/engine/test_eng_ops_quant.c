@@ -40,7 +40,7 @@ static void to_bytes_and_back(void **state)
             op_feed(rig, "x", &arrays[0]);
             (constant ? op_constant : op_feed)(rig, "s", &arrays[1]);
             (constant ? op_constant : op_feed)(rig, "z", &arrays[2]);
-            op_go(rig, 13);
+            op_run_at(rig, 13);
             struct eng_array y = op_output(rig, 0);
             if (direction == 0) {
                 op_same_shape(&y, ENG_I8, OP_DIMS(3, 2));
@@ -70,7 +70,7 @@ static void range_found_at_run_time(void **state)
         struct op_rig *rig = op_named("DynamicQuantizeLinear", "x", "y s z");
         struct eng_array array = op_floats(cases[c].x, 4);
         op_feed(rig, "x", &array);
-        op_go(rig, 11);
+        op_run_at(rig, 11);
         struct eng_array y = op_output(rig, 0);
         struct eng_array scale = op_output(rig, 1);
         struct eng_array zero = op_output(rig, 2);
@@ -128,7 +128,7 @@ static void integer_products(void **state)
         (constant ? op_constant : op_feed)(rig, "b", &arrays[1]);
         (constant ? op_constant : op_feed)(rig, "az", &arrays[2]);
         (constant ? op_constant : op_feed)(rig, "bz", &arrays[3]);
-        op_go(rig, 10);
+        op_run_at(rig, 10);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_I32, OP_DIMS(4, 3));
         assert_memory_equal(y.data, want, sizeof want);
@@ -194,7 +194,7 @@ static void convolutions(void **state)
     op_constant(rig, "w", &arrays[3]);
     op_constant(rig, "xz", &arrays[2]);
     op_constant(rig, "wz", &arrays[5]);
-    op_go(rig, 10);
+    op_run_at(rig, 10);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_I32, OP_DIMS(1, OUTPUTS, SIDE, SIDE));
     assert_memory_equal(y.data, sums, sizeof sums);
@@ -205,7 +205,7 @@ static void convolutions(void **state)
     for (int i = 0; i < 9; i++) {
         (i == 0 ? op_feed : op_constant)(rig, names[i], &arrays[i]);
     }
-    op_go(rig, 10);
+    op_run_at(rig, 10);
     y = op_output(rig, 0);
     op_same_shape(&y, ENG_U8, OP_DIMS(1, OUTPUTS, SIDE, SIDE));
     int clipped = 0;

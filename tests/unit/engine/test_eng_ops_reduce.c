@@ -114,7 +114,7 @@ static void every_set_of_axes(void **state)
             if (as_input) {
                 (axes % 2 ? op_constant : op_feed)(rig, "a", &arrays[1]);
             }
-            op_go(rig, as_input ? 13 : 11);
+            op_run_at(rig, as_input ? 13 : 11);
             struct eng_array y = op_output(rig, 0);
             op_same_shape(&y, ENG_F32, dims, rank);
             op_near(&y, want, count, 2e-6);
@@ -131,7 +131,7 @@ static void no_axes(void **state)
     op_attr_int(rig, "noop_with_empty_axes", 1);
     struct eng_array array = op_floats(x, 2);
     op_feed(rig, "x", &array);
-    op_go(rig, 13);
+    op_run_at(rig, 13);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(2));
     op_done(rig);
@@ -158,7 +158,7 @@ static void nothing_to_reduce(void **state)
         op_attr_ints(rig, "axes", &axis, 1);
         struct eng_array array = op_of(ENG_I32, none, 2, 0);
         op_feed(rig, "x", &array);
-        op_go(rig, 13);
+        op_run_at(rig, 13);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_I32, OP_DIMS(2, 1));
         assert_int_equal(((const int32_t *)y.data)[1], is_max ? INT32_MIN : INT32_MAX);
@@ -205,7 +205,7 @@ static void softmax_changed_its_axes(void **state)
         }
         struct eng_array array = op_array(ENG_F32, x, shape, 4);
         op_feed(rig, "x", &array);
-        op_go(rig, modern ? 13 : 11);
+        op_run_at(rig, modern ? 13 : 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, shape, 4);
         op_near(&y, want, COUNT, 1e-6);
@@ -230,7 +230,7 @@ static void positions_of_extremes(void **state)
         }
         struct eng_array array = op_floats(x, 3, 4);
         op_feed(rig, "x", &array);
-        op_go(rig, 12);
+        op_run_at(rig, 12);
         struct eng_array y = op_output(rig, 0);
         if (form == 0) {
             op_same_shape(&y, ENG_I64, OP_DIMS(3, 1));
@@ -264,7 +264,7 @@ static void k_largest(void **state)
         if (form > 0) {
             (form == 1 ? op_constant : op_feed)(rig, "k", &arrays[1]);
         }
-        op_go(rig, form == 0 ? 9 : 11);
+        op_run_at(rig, form == 0 ? 9 : 11);
         struct eng_array y = op_output(rig, 0);
         struct eng_array i = op_output(rig, 1);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 2));
@@ -332,7 +332,7 @@ static void losses(void **state)
         if (weighted) {
             op_constant(rig, "w", &arrays[2]);
         }
-        op_go(rig, 13);
+        op_run_at(rig, 13);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, reduction == 0 ? loss : &want, reduction == 0 ? 4 : 1, 1e-6);
         if (entropy) {

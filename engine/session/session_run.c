@@ -98,7 +98,13 @@ static enum base_status segment_at(struct eng_session *session, uint32_t index, 
     return BASE_OK;
 }
 
-enum base_status eng_session_go(struct eng_session *session, bool is_run, struct base_error *error)
+enum base_status eng_session_plan_first(struct eng_session *session, struct base_error *error)
+{
+    struct eng_segment *segment = NULL;
+    return segment_at(session, 0, 0, &segment, error);
+}
+
+enum base_status eng_session_run_segments(struct eng_session *session, struct base_error *error)
 {
     uint32_t node_count = session->model->graph->node_count;
     uint32_t first = 0;
@@ -106,10 +112,7 @@ enum base_status eng_session_go(struct eng_session *session, bool is_run, struct
     do {
         struct eng_segment *segment = NULL;
         BASE_TRY(segment_at(session, index, first, &segment, error));
-        if (!is_run) {
-            return BASE_OK;
-        }
-        BASE_TRY(eng_segment_go(segment, session, error));
+        BASE_TRY(eng_segment_run(segment, session, error));
         base_assert(segment->first == first && segment->next >= first);
         first = segment->next;
         index++;

@@ -1,7 +1,7 @@
 // Running segments: what must hold for a plan to be used again, where its inputs lie, what it
 // leaves behind.
 //
-// Called by session_go.c for each run; allocates nothing.
+// Called by session_run.c for each run; allocates nothing.
 #include "session/segment.h"
 
 #include "base/check.h"
@@ -45,8 +45,8 @@ bool eng_segment_fits(const struct eng_segment *segment, const struct eng_sessio
     return true;
 }
 
-enum base_status eng_segment_go(struct eng_segment *segment, struct eng_session *session,
-                                struct base_error *error)
+enum base_status eng_segment_run(struct eng_segment *segment, struct eng_session *session,
+                                 struct base_error *error)
 {
     void **data = segment->exec.data;
     for (uint32_t i = 0; i < segment->binding_count; i++) {
@@ -57,11 +57,11 @@ enum base_status eng_segment_go(struct eng_segment *segment, struct eng_session 
         }
     }
     BASE_TRY(eng_watch_spend(&session->watch, segment->plan_work, error));
-    BASE_TRY(eng_exec_go(&segment->exec, &(struct eng_exec_run){.pool = session->pool,
-                                                                .graph = session->model->graph,
-                                                                .watch = &session->watch,
-                                                                .events = segment->events,
-                                                                .error = error}));
+    BASE_TRY(eng_exec_run(&segment->exec, &(struct eng_exec_run){.pool = session->pool,
+                                                                 .graph = session->model->graph,
+                                                                 .watch = &session->watch,
+                                                                 .events = segment->events,
+                                                                 .error = error}));
     for (uint32_t i = 0; i < segment->result_count; i++) {
         struct eng_result *result = &segment->results[i];
         for (uint32_t j = 0; j < result->live.count; j++) {
