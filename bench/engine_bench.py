@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Benchmarks of the tensor engine beside ONNX Runtime and PyTorch. Writes JSON lines to bench/out/engine.jsonl.
+"""Benchmarks of the tensor engine beside ONNX Runtime, PyTorch and oneDNN. Writes JSON lines to bench/out/engine.jsonl.
 
     engine_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--quick]
 
@@ -13,11 +13,17 @@ engine.accuracy.MODEL  largest difference relative to the largest output, fresh 
 engine.merge.MODEL     raster merging on; peer: the same engine with merging off
 engine.train.MODEL.tN  one step of SGD, N threads (resnet18 and mobilenetv2 batch 8, din 64); peer: PyTorch
 engine.train.MODEL.loss  largest relative difference between the losses of both over 20 steps
+engine.layer.NAME.tN   one layer of ResNet-50 or BERT alone, float32, weights known before: a convolution with bias and ReLU
+                       or a product with bias, as a model of one layer in a session of ours; peer: the oneDNN primitive,
+                       in the fastest of its algorithms and memory formats (onednn_worker.c). Input and output lie as each
+                       likes: channels last for ours. Outputs must agree. And engine.layer.mean.tN: the geometric mean
 engine.size            stripped size of the engine's code in a program that uses all of it
 `ratio` is ours / theirs; lower is better.
 """
 import argparse
+import functools
 import json
+import math
 import os
 import shutil
 import statistics
@@ -26,10 +32,12 @@ import sys
 import tempfile
 
 import numpy as np
+import onnx
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "models"))
 sys.path.insert(0, HERE)
+import graph_builder  # noqa: E402
 import isa_limit  # noqa: E402
 import make_models  # noqa: E402
 
@@ -39,8 +47,24 @@ DTYPES = {"float32": 1, "int64": 7}
 # of MobileNetV2's bounds changes its gradient by 3e-3), and what the workers are told besides.
 TRAINED = {"resnet18": (8, 1e-4, []), "mobilenetv2": (8, 1e-3, []), "din": (64, 1e-4, ["classes=2", "probabilities"])}
 TRAIN_STEPS = 20
+# Convolutions: channels in and out, pixels a side, kernel, stride. Products: width in and out, rows.
+CONVS = {"r50_stem": (3, 64, 224, 7, 2), "r50_3x3_56": (64, 64, 56, 3, 1), "r50_3x3_28": (128, 128, 28, 3, 1),
+         "r50_3x3_14": (256, 256, 14, 3, 1), "r50_3x3_7": (512, 512, 7, 3, 1), "r50_1x1_56": (64, 256, 56, 1, 1),
+         "r50_1x1_28": (512, 128, 28, 1, 1), "r50_1x1_14": (256, 1024, 14, 1, 1), "r50_1x1_7": (2048, 512, 7, 1, 1),
+         "r50_1x1_14_half": (512, 1024, 28, 1, 2)}
+PRODUCTS = {"bert_768_768": (768, 768, 256), "bert_768_3072": (768, 3072, 256), "bert_3072_768": (3072, 768, 256)}
+LAYER_ERROR_MAX = 1e-4  # of the largest output
 ORT_PACKAGE = "onnxruntime-node@1.30.0"
 ORT_LIBRARY = "node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
+
+
+def write_arrays(folder, arrays):
+    """As worker_read_inputs of worker_io.h reads them."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "inputs.txt"), "w", encoding="utf-8") as file:
+        for key, array in arrays:
+            file.write(f"{key} {DTYPES[str(array.dtype)]} {','.join(map(str, array.shape))}\n")
+            array.tofile(os.path.join(folder, key + ".bin"))
 
 
 class Worker:
@@ -95,10 +119,11 @@ class Bench:
         self.work = os.path.join(options.build, "engine-bench")
         os.makedirs(self.work, exist_ok=True)
         self.cache = os.path.join(self.work, "search.cache")
-        self.ort = self.find_ort()
+        self.layer_ratios = {1: [], 2: []}
         self.out = open(os.path.join(HERE, "out", "engine.jsonl"), "a", encoding="utf-8")
 
-    def find_ort(self):
+    @functools.cached_property
+    def ort(self):
         folder = os.path.join(self.options.build, "peers")
         library = os.path.join(folder, ORT_LIBRARY)
         if not os.path.exists(library):
@@ -122,11 +147,7 @@ class Bench:
 
     def inputs(self, name, path, batch, seed):
         folder = os.path.join(self.work, "inputs", f"{name}-{batch}-{seed}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "inputs.txt"), "w", encoding="utf-8") as file:
-            for key, array in make_models.inputs_of(path, batch, seed).items():
-                file.write(f"{key} {DTYPES[str(array.dtype)]} {','.join(map(str, array.shape))}\n")
-                array.tofile(os.path.join(folder, key + ".bin"))
+        write_arrays(folder, make_models.inputs_of(path, batch, seed).items())
         return folder
 
     def ours(self, path, folder, threads, *words):
@@ -179,11 +200,64 @@ class Bench:
             detail = {name: {"median": round(medians[name], 4), "min": round(min(t), 4), "max": round(max(t), 4)}
                       for name, t in times.items()}
             self.report(bench, medians[mine], peers or best, medians[best], "ms", detail=detail)
+            return medians[mine] / medians[best]
         finally:
             for worker in workers:
                 worker.close()
 
+    def layer(self, name):
+        """The ONNX model of one layer, its weights as files, its input, and what the peer's worker is told."""
+        folder = os.path.join(self.work, "layers", name)
+        weights, inputs = os.path.join(folder, "weights"), os.path.join(folder, "inputs")
+        graph = graph_builder.GraphBuilder(name, 3)
+        if name in CONVS:
+            c, m, size, kernel, stride = CONVS[name]
+            x = graph.input("x", [1, size, size, c])
+            y = graph.op("Relu", graph.conv(graph.op("Transpose", x, perm=[0, 3, 1, 2]), c, m, kernel, stride))
+            graph.output(graph.op("Transpose", y, perm=[0, 2, 3, 1]), None, "y")
+            shape = (1, size, size, c)
+        else:
+            c, m, rows = PRODUCTS[name]
+            stride, shape = 1, (rows, c)
+            x = graph.input("x", list(shape))
+            w = graph.normal((c, m), 1 / math.sqrt(c))
+            graph.output(graph.op("Add", graph.op("MatMul", x, w), graph.normal((m,), 0.05)), None, "y")
+        write_arrays(weights, zip("wb", (onnx.numpy_helper.to_array(tensor) for tensor in graph.initializers)))
+        write_arrays(inputs, {"x": np.random.default_rng(4).standard_normal(shape, dtype=np.float32)}.items())
+        path = os.path.join(folder, "layer.onnx")
+        onnx.save(graph.model(), path)
+        return path, inputs, [weights, inputs, str(stride)]
+
+    def layers(self):
+        names = [name for name in (*CONVS, *PRODUCTS)
+                 if any(self.wanted(f"engine.layer.{name}.t{threads}") for threads in (1, 2))]
+        program = os.path.join(self.options.build, "bin", "onednn_worker")
+        if names and not os.path.exists(program):
+            print("engine.layer: left out, oneDNN (libdnnl-dev) was not there when the bench was built")
+            return
+        for name in names:
+            path, inputs, words = self.layer(name)
+            for threads in (1, 2):
+                if self.wanted(f"engine.layer.{name}.t{threads}"):
+                    workers = [self.ours(path, inputs, threads), Worker("onednn", [program, *words], threads)]
+                    self.compare_layer(f"engine.layer.{name}.t{threads}", workers, threads)
+        for threads, ratios in self.layer_ratios.items():
+            if len(ratios) == len(CONVS) + len(PRODUCTS):
+                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+                self.report(f"engine.layer.mean.t{threads}", mean, "onednn", 1, "ratio")
+
+    def compare_layer(self, bench, workers, threads):
+        for worker in workers:
+            worker.run(1)
+        mine, theirs = (worker.outputs()[0] for worker in workers)
+        error = float(np.abs(mine - theirs).max() / np.abs(theirs).max()) if mine.shape == theirs.shape else math.inf
+        if error > LAYER_ERROR_MAX:
+            raise RuntimeError(f"{bench}: the outputs differ by {error} of the largest")
+        self.layer_ratios[threads].append(self.compare(bench, workers))
+
     def speed(self, name):
+        if not any(self.wanted(f"engine.{kind}.{name}") for kind in ("f32", "low", "avx2")):
+            return
         path = self.model(name)
         folder = self.inputs(name, path, 1, 1)
         for threads in (1, 2):
@@ -307,6 +381,7 @@ def main():
     for name, (batch, bound, words) in TRAINED.items():
         if name in options.models.split(","):
             bench.training(name, batch, bound, *words)
+    bench.layers()
     bench.size()
 
 

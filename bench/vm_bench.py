@@ -4,9 +4,12 @@
     vm_bench.py --build DIR [--quick]
 
 vm.two_threads  throughput of two VM threads over one, same script; peer: CPython threads. CPU time beside wall.
-vm.start_us     a whole run of an empty module in a fresh interpreter; peer: CPython subinterpreter that does the same.
-vm.task_us      a run of bench/vm_task.py in a fresh interpreter; peer: CPython exec of compiled code in fresh globals,
-                which isolates nothing: the interpreter and its modules are shared.
+vm.start_us     a VM made (its memory, heap, interpreter, modules), an empty script run in it, the VM freed; nothing is copied
+                from a template. Peer: CPython subinterpreter, made, run and destroyed. `detail` has the first of the process
+                of both. And vm.start_kept_us: the run alone, in a VM that is kept: the interpreter is set up afresh in memory
+                that is there; peer: CPython exec of the empty script in fresh globals.
+vm.task_us      the same of bench/vm_task.py in a VM made for it; peer: CPython exec of compiled code in fresh globals, which
+                isolates nothing: the interpreter and its modules are shared. And vm.task_kept_us: in a VM that is kept.
 vm.data_us      a run of bench/vm_data.py over 512 events: Filter, KeyBy, TimeWindow and five aggregates of walle.data; peer:
                 bench/vm_data_plain.py, the same by hand in the same VM, runs in turns, results compared. And vm.data_64_us.
 vm.nn_call_us   a call of DIN (bench/models) through walle.nn; peer: the same session called from C, in turns. And vm.nn_run_us:
@@ -28,6 +31,8 @@ import sys
 import tempfile
 import threading
 import time
+
+import _xxsubinterpreters as interpreters  # CPython to 3.12 has no other way to them
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -54,8 +59,6 @@ def median_us(action, runs):
 
 
 def subinterpreter():
-    import _xxsubinterpreters as interpreters
-
     one = interpreters.create()
     interpreters.run_string(one, "pass")
     interpreters.destroy(one)
@@ -136,19 +139,22 @@ def main():
     add("vm.two_threads", mine["ratio"], python + ", two threads", theirs["ratio"], "times the runs of one thread",
         "higher", {"ours": mine, "theirs": theirs})
 
-    mine = ours(args.build, "start", runs)
-    theirs = median_us(subinterpreter, max(20, runs // 100))
-    add("vm.start_us", mine["median_us"], python + ", subinterpreter", theirs, "us", "lower", {"ours": mine})
+    start = time.perf_counter()
+    subinterpreter()
+    first = (time.perf_counter() - start) * 1e6
     runner = os.path.join(args.build, "bin", "walle-task-runner")
-    apart = ours(args.build, "apart", max(200, runs // 5), runner)
-    add("vm.apart_start_us", apart["median_us"], "on the thread", mine["median_us"], "us", "lower", {"ours": apart})
-
-    task = load("vm_task.py")
-    mine = ours(args.build, "task", runs, os.path.join(HERE, "vm_task.py"))
-    theirs = median_us(lambda: exec(task, {}), runs)
-    add("vm.task_us", mine["median_us"], python + ", exec in fresh globals", theirs, "us", "lower", {"ours": mine})
-    apart = ours(args.build, "apart", max(200, runs // 5), runner, os.path.join(HERE, "vm_task.py"))
-    add("vm.apart_task_us", apart["median_us"], "on the thread", mine["median_us"], "us", "lower", {"ours": apart})
+    for name, code, file in (("start", compile("pass\n", "bench.py", "exec"), []),
+                             ("task", load("vm_task.py"), [os.path.join(HERE, "vm_task.py")])):
+        mine = ours(args.build, name, runs, *file)
+        shared = median_us(lambda: exec(code, {}), runs)
+        theirs, peer, detail = shared, ", exec in fresh globals", {"ours": mine}
+        if name == "start":
+            theirs, peer = median_us(subinterpreter, max(20, runs // 100)), ", subinterpreter"
+            detail["theirs_first_us"] = round(first, 1)
+        add(f"vm.{name}_us", mine["median_us"], python + peer, theirs, "us", "lower", detail)
+        add(f"vm.{name}_kept_us", mine["kept_median_us"], python + ", exec in fresh globals", shared, "us", "lower", {"ours": mine})
+        apart = ours(args.build, "apart", max(200, runs // 5), runner, *file)
+        add(f"vm.apart_{name}_us", apart["median_us"], "on the thread", mine["median_us"], "us", "lower", {"ours": apart})
 
     for name, events in (("vm.data_us", 512), ("vm.data_64_us", 64)):
         mine = ours(args.build, "data", max(100, runs // 5), events, os.path.join(HERE, "vm_data.py"),

@@ -1,7 +1,7 @@
 // What compression makes of behaviour events on their way to the gateway, by batch size: as JSON
 // records and as event blocks in columns, and of item-page-view features: alone and with a
-// dictionary trained on other people's. Prints one line of JSON a batch size and form: sizes
-// against the raw JSON lines, and times.
+// dictionary trained on other people's. Beside it zlib with and without the same dictionary. Prints
+// one line of JSON a batch size and form: sizes against the raw JSON lines, and times of ours.
 //
 //   ipv_compress SEED BATCHES
 //
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zdict.h>
+#include <zlib.h>
 
 #define EVENTS_MAX    100
 #define PAYLOAD_MAX   (EVENTS_MAX * IPV_RAW_LINE_MAX)
@@ -32,6 +33,17 @@ static const uint32_t EVENT_COUNTS[] = {1, 5, 20, 100};
 
 enum form { FORM_JSON, FORM_BLOCK, FORM_FEATURE, FORM_COUNT };
 static const char *const FORM_NAMES[FORM_COUNT] = {"json", "block", "feature"};
+
+// The dictionary trained last.
+static struct {
+    uint8_t bytes[DICT_BYTES];
+    size_t size;
+} trained;
+
+// zlib as the peer: the same payloads at two levels, without and with the trained dictionary.
+enum flate { FLATE_6, FLATE_6_DICT, FLATE_9, FLATE_9_DICT, FLATE_COUNT };
+static const char *const FLATE_NAMES[FLATE_COUNT] = {"zlib6", "zlib6_dict", "zlib9", "zlib9_dict"};
+static z_stream flates[FLATE_COUNT];
 
 // Consecutive events of one device after the other, with all they point to copied.
 struct source {
@@ -168,7 +180,6 @@ static size_t payload_make(const struct source *source, enum form form, uint8_t 
 
 static struct wire_sha256 dict_train(struct source *source, enum form form, struct dev_codec *codec)
 {
-    static uint8_t dict[DICT_BYTES];
     static size_t sizes[SAMPLES];
     uint8_t *samples = malloc(SAMPLES_BYTES + PAYLOAD_MAX);
     size_t total = 0;
@@ -184,12 +195,45 @@ static struct wire_sha256 dict_train(struct source *source, enum form form, stru
             total += sizes[count++];
         }
     }
-    size_t size = ZDICT_trainFromBuffer(dict, sizeof(dict), samples, sizes, count);
-    ipv_need(!ZDICT_isError(size), "no dictionary");
+    trained.size =
+        ZDICT_trainFromBuffer(trained.bytes, sizeof(trained.bytes), samples, sizes, count);
+    ipv_need(!ZDICT_isError(trained.size), "no dictionary");
     free(samples);
     struct wire_sha256 digest = {{(uint8_t)(form + 1)}};
-    ipv_need(dev_codec_dict_add(codec, &digest, dict, size) == BASE_OK, "no dictionary");
+    ipv_need(dev_codec_dict_add(codec, &digest, trained.bytes, trained.size) == BASE_OK,
+             "no dictionary");
     return digest;
+}
+
+static void flates_init(void)
+{
+    for (int flate = 0; flate < FLATE_COUNT; flate++) {
+        int level = flate < FLATE_9 ? 6 : 9;
+        ipv_need(deflateInit2(&flates[flate], level, Z_DEFLATED, MAX_WBITS, MAX_MEM_LEVEL,
+                              Z_DEFAULT_STRATEGY) == Z_OK,
+                 "no memory");
+    }
+}
+
+// Bytes of the payload in zlib's format (RFC 1950, which names a dictionary; gzip's cannot). Of the
+// dictionary zlib takes what zstd matches against; the statistics before that are zstd's own.
+static size_t deflate_payload(enum flate flate, uint8_t *payload, size_t size, uint8_t *out,
+                              size_t capacity)
+{
+    z_stream *stream = &flates[flate];
+    size_t head = ZDICT_getDictHeaderSize(trained.bytes, trained.size);
+    ipv_need(deflateReset(stream) == Z_OK && !ZDICT_isError(head), "zlib failed");
+    if (flate == FLATE_6_DICT || flate == FLATE_9_DICT) {
+        ipv_need(deflateSetDictionary(stream, trained.bytes + head,
+                                      (unsigned)(trained.size - head)) == Z_OK,
+                 "zlib takes no dictionary");
+    }
+    stream->next_in = payload;
+    stream->avail_in = (unsigned)size;
+    stream->next_out = out;
+    stream->avail_out = (unsigned)capacity;
+    ipv_need(deflate(stream, Z_FINISH) == Z_STREAM_END, "zlib does not compress");
+    return capacity - stream->avail_out;
 }
 
 static void measure(struct source *source, struct dev_codec *codec, enum form form, uint32_t dict,
@@ -202,6 +246,7 @@ static void measure(struct source *source, struct dev_codec *codec, enum form fo
     uint64_t raw_bytes = 0;
     uint64_t payload_bytes = 0;
     uint64_t packed_bytes[2] = {0, 0}; // without, with
+    uint64_t flate_bytes[FLATE_COUNT] = {0};
     source->next = HELD_FIRST;
     source->begun = false;
     for (uint32_t i = 0; i < batches;) {
@@ -224,12 +269,21 @@ static void measure(struct source *source, struct dev_codec *codec, enum form fo
             ipv_samples_add(with == 1 ? &times.visit : &times.exit, ipv_now_ns() - start);
             packed_bytes[with] += wrote;
         }
+        for (int flate = 0; flate < FLATE_COUNT; flate++) {
+            flate_bytes[flate] +=
+                deflate_payload((enum flate)flate, payload, size, packed, sizeof(packed));
+        }
     }
     (void)printf("{\"form\":\"%s\",\"events\":%" PRIu32 ",\"raw_bytes\":%.1f,\"payload_bytes\":%.1f"
-                 ",\"plain_bytes\":%.1f,\"dict_bytes\":%.1f,\"codec_memory\":%zu,\"times\":",
+                 ",\"plain_bytes\":%.1f,\"dict_bytes\":%.1f,\"codec_memory\":%zu",
                  FORM_NAMES[form], events, (double)raw_bytes / batches,
                  (double)payload_bytes / batches, (double)packed_bytes[0] / batches,
                  (double)packed_bytes[1] / batches, dev_codec_memory(codec));
+    for (int flate = 0; flate < FLATE_COUNT; flate++) {
+        (void)printf(",\"%s_bytes\":%.1f", FLATE_NAMES[flate],
+                     (double)flate_bytes[flate] / batches);
+    }
+    (void)printf(",\"times\":");
     ipv_times_print(&times); // "visit": with the dictionary, "exit": without
     (void)printf("}\n");
     ipv_times_done(&times);
@@ -248,12 +302,16 @@ int main(int argc, char **argv)
     source.copies = malloc(PAYLOAD_MAX);
     ipv_need(source.json != NULL && source.copies != NULL && dev_codec_new(0, &codec) == BASE_OK,
              "no memory");
+    flates_init();
     for (int form = 0; form < FORM_COUNT; form++) {
         struct wire_sha256 digest = dict_train(&source, (enum form)form, codec);
         for (size_t i = 0; i < COUNTS; i++) {
             measure(&source, codec, (enum form)form, wire_tunnel_dict_id(&digest), EVENT_COUNTS[i],
                     (uint32_t)batches);
         }
+    }
+    for (int flate = 0; flate < FLATE_COUNT; flate++) {
+        (void)deflateEnd(&flates[flate]); // between two payloads: says so, and frees all the same
     }
     dev_codec_free(codec);
     free(source.json);
