@@ -298,11 +298,13 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
     plan_blocks(d, eng_pool_threads(ctx->pool));
     d->weights = w->data;
     const int64_t params[4] = {s->in_channels, s->out_channels, products->nr, products->pair_step};
+    const struct eng_weights_form form = {ENG_PACK_WINO + unit, params, sizeof(params)};
+    const struct eng_pack_content content = {
+        d->tiles.size * d->tiles.size * sizeof(float) *
+            eng_gemm_packed_floats(products, d->depth, s->out_channels),
+        pack_weights, d};
     const void *packed;
-    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_WINO + unit, params, sizeof(params),
-                              d->tiles.size * d->tiles.size * sizeof(float) *
-                                  eng_gemm_packed_floats(products, d->depth, s->out_channels),
-                              pack_weights, d, &packed));
+    BASE_TRY(eng_weights_pack(ctx, w, &form, &content, &packed));
     d->packed = packed;
     out_step->loose = ENG_LOOSE_WEIGHTS;
     out_step->scratch_bytes = (d->in_floats + d->out_floats + d->edge_floats) * sizeof(float) *
