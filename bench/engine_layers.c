@@ -220,11 +220,14 @@ static double describe(const struct layer *l, struct eng_tensor tensors[TENSORS]
 static void print_estimate(const struct eng_conv_job *job, enum eng_conv_algorithm algorithm)
 {
     const struct eng_gemm_kernels *kernels = job->ctx->kernels->gemm;
-    const struct eng_cpu_rates rates = eng_cpu_rates_of(kernels);
+    const struct eng_conv_machine machine = {
+        .kernels = kernels,
+        .low = eng_gemm_low_kernels(job->ctx),
+        .rates = eng_cpu_rates_of(kernels),
+        .threads = eng_pool_threads(job->ctx->pool),
+    };
     struct eng_conv_candidate candidates[ENG_CONV_CANDIDATES_MAX];
-    const size_t count =
-        eng_conv_candidates(&job->shape, kernels, eng_gemm_low_kernels(job->ctx), &rates,
-                            eng_pool_threads(job->ctx->pool), true, candidates);
+    const size_t count = eng_conv_candidates(&job->shape, &machine, true, candidates);
     for (size_t i = 0; i < count; i++) {
         if (candidates[i].algorithm == algorithm) {
             printf("  expected %7.1f us%s", candidates[i].time_us, i == 0 ? " *" : "");

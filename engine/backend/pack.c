@@ -60,6 +60,7 @@ enum base_status eng_pack_cache_new(struct eng_pack_cache **out_cache)
 static void *block_new(size_t bytes)
 {
     if (bytes < PAGES_BYTES_MIN) {
+        base_assert(bytes % ALIGNMENT == 0);
         return aligned_alloc(ALIGNMENT, bytes);
     }
     void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -142,6 +143,7 @@ static struct entry *entry_new(const struct eng_pack_key *key, size_t bytes)
 static void insert(struct eng_pack_cache *cache, struct entry *fresh)
 {
     struct entry **bucket = bucket_of(cache, fresh->key.identity);
+    base_assert(find(cache, &fresh->key) == NULL && !fresh->ready);
     fresh->next = *bucket;
     *bucket = fresh;
     cache->bytes += fresh->bytes;
@@ -158,16 +160,18 @@ static enum base_status join(struct eng_pack_cache *cache, struct entry *entry, 
 }
 
 enum base_status eng_pack_get(struct eng_pack_cache *cache, const struct eng_pack_key *key,
-                              size_t bytes, eng_pack_fn fill, void *ctx, const void **out)
+                              const struct eng_pack_content *content, const void **out)
 {
+    base_assert(key->identity != NULL); // what is of no model is shared with nobody
     enum base_status status = BASE_OK;
     struct entry *entry = NULL;
     bool is_mine = false;
     (void)pthread_mutex_lock(&cache->lock);
     entry = find(cache, key);
     if (entry != NULL) {
-        status = join(cache, entry, bytes);
-    } else if (cache->entry_count >= PACK_ENTRIES_MAX || (entry = entry_new(key, bytes)) == NULL) {
+        status = join(cache, entry, content->bytes);
+    } else if (cache->entry_count >= PACK_ENTRIES_MAX ||
+               (entry = entry_new(key, content->bytes)) == NULL) {
         status = BASE_ERR_NOMEM;
     } else {
         insert(cache, entry);
@@ -175,8 +179,9 @@ enum base_status eng_pack_get(struct eng_pack_cache *cache, const struct eng_pac
     }
     (void)pthread_mutex_unlock(&cache->lock);
     if (is_mine) {
-        fill(ctx, entry->memory);
+        content->fill(content->ctx, entry->memory);
         (void)pthread_mutex_lock(&cache->lock);
+        base_assert(!entry->ready); // nobody else fills it
         entry->ready = true;
         (void)pthread_cond_broadcast(&cache->filled);
         (void)pthread_mutex_unlock(&cache->lock);

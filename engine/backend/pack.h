@@ -20,13 +20,21 @@ struct eng_pack_key {
     uint64_t a, b; // whatever else distinguishes two forms of the same weights
 };
 typedef void (*eng_pack_fn)(void *ctx, void *out);
+// What an entry holds, and who fills it.
+struct eng_pack_content {
+    size_t bytes; // of 64-byte aligned memory
+    eng_pack_fn fill;
+    void *ctx; // fill's
+};
 
 BASE_NODISCARD enum base_status eng_pack_cache_new(struct eng_pack_cache **out_cache);
 void eng_pack_cache_free(struct eng_pack_cache *cache);
-// Finds or makes the entry: `bytes` of 64-byte aligned memory filled by fill(ctx, memory). NOMEM.
+// Finds or makes the entry: memory filled by fill(ctx, memory). NOMEM; BUG: it is there already, of
+// another size.
 BASE_NODISCARD enum base_status eng_pack_get(struct eng_pack_cache *cache,
-                                             const struct eng_pack_key *key, size_t bytes,
-                                             eng_pack_fn fill, void *ctx, const void **out);
+                                             const struct eng_pack_key *key,
+                                             const struct eng_pack_content *content,
+                                             const void **out);
 size_t eng_pack_bytes(const struct eng_pack_cache *cache);
 // Whether some form of these weights is in the cache.
 bool eng_pack_has(struct eng_pack_cache *cache, const void *identity);

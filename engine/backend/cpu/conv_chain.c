@@ -7,6 +7,7 @@
 
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/gemm/gemm_weights.h"
+#include "base/check.h"
 #include "base/ckd.h"
 
 #define BAND_BYTES       400000 // of both buffers together
@@ -82,6 +83,7 @@ static void make_rows(const struct chain_run *chain_run, int64_t image, int64_t 
 {
     const struct chain *c = chain_run->c;
     const struct eng_conv_shape *s = &c->shape;
+    base_assert(c->has_before && end - first <= c->ring); // none of them overwrites another
     for (int64_t row = image * s->in[1] + first, left = end - first; left > 0;) {
         const int64_t at = row % c->ring, count = min_i64(left, c->ring - at);
         struct eng_gemm_run run = {
@@ -95,11 +97,12 @@ static void make_rows(const struct chain_run *chain_run, int64_t image, int64_t 
     }
 }
 
-// Output rows [begin, end) of an image, a band at a time.
+// Output rows [begin, end) of an image, a band at a time. `ring`: both buffers of a worker.
 static void run_image_rows(const struct chain_run *chain_run, int64_t image, int64_t begin,
-                           int64_t end, float *ring, float *between)
+                           int64_t end, float *ring)
 {
     const struct chain *c = chain_run->c;
+    float *between = ring + c->x_floats;
     const struct eng_conv_shape *s = &c->shape;
     const int64_t row_pixels = s->out[2];
     struct eng_dw_rows rows = {
@@ -119,6 +122,7 @@ static void run_image_rows(const struct chain_run *chain_run, int64_t image, int
         const int64_t last = min_i64(y + c->band, end), row = image * s->out[1] + y;
         int64_t need, need_end;
         rows_read(s, y, last, &need, &need_end);
+        base_assert(!c->has_before || need_end - need <= c->ring);
         if (c->has_before) {
             make_rows(chain_run, image, max_i64(need, made), need_end, ring);
             made = max_i64(made, need_end);
@@ -145,8 +149,7 @@ static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     float *ring = r->scratch + worker * (c->x_floats + c->y_floats);
     for (int64_t item = begin; item < end; item++) {
         const int64_t image = item / c->items, part = item % c->items, rows = c->shape.out[1];
-        run_image_rows(r, image, rows * part / c->items, rows * (part + 1) / c->items, ring,
-                       ring + c->x_floats);
+        run_image_rows(r, image, rows * part / c->items, rows * (part + 1) / c->items, ring);
     }
 }
 
@@ -210,11 +213,12 @@ static enum base_status prepare_point(const struct eng_prepare *ctx,
                          .dims = {1, s.in_channels},
                          .strides = {1, 1},
                          .scale = 1.0f}};
+    const struct eng_weights_form form = {ENG_PACK_PANELS + plan->kernels->nr, params,
+                                          sizeof(params)};
+    const size_t floats = eng_gemm_packed_floats(plan->kernels, s.in_channels, s.out_channels);
+    const struct eng_pack_content content = {floats * sizeof(float), pack_point, &pack};
     const void *packed;
-    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_PANELS + plan->kernels->nr, params, sizeof(params),
-                              eng_gemm_packed_floats(plan->kernels, s.in_channels, s.out_channels) *
-                                  sizeof(float),
-                              pack_point, &pack, &packed));
+    BASE_TRY(eng_weights_pack(ctx, w, &form, &content, &packed));
     point->packed = packed;
     return BASE_OK;
 }
@@ -253,6 +257,7 @@ static enum base_status plan_bands(struct chain *chain, uint32_t threads, size_t
             break;
         }
     }
+    base_assert(rows > 0 && chain->band > 0);
     const int64_t bands = (rows + chain->band - 1) / chain->band;
     chain->band = (rows + bands - 1) / bands;
     *out_bytes = bytes;
@@ -298,6 +303,7 @@ enum base_status eng_cpu_prepare_conv_chain(const struct eng_prepare *ctx,
 {
     const struct eng_conv_chain *chain = command->u.chain;
     const uint32_t at = depthwise_of(chain);
+    base_assert(chain->count > 1 && chain->count <= ENG_CHAIN_MAX && at < chain->count);
     struct chain *c = base_arena_zalloc(ctx->arena, sizeof(*c));
     if (c == NULL) {
         return BASE_ERR_NOMEM;

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/gemm/gemm_weights.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #define CHAIN_TAPS   3
@@ -51,20 +52,25 @@ enum base_status eng_conv_pack_depthwise(const struct eng_prepare *ctx,
                                          const struct eng_conv_shape *shape,
                                          const struct eng_tensor *w, const float **out)
 {
+    base_assert(eng_conv_is_depthwise(shape));
     const int64_t params[2] = {eng_conv_taps(shape), shape->in_channels};
     struct pack pack = {shape, w->data};
+    const struct eng_weights_form form = {ENG_PACK_DEPTHWISE, params, sizeof(params)};
+    const struct eng_pack_content content = {packed_bytes(shape), pack_weights, &pack};
     const void *packed;
-    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_DEPTHWISE, params, sizeof(params),
-                              packed_bytes(shape), pack_weights, &pack, &packed));
+    BASE_TRY(eng_weights_pack(ctx, w, &form, &content, &packed));
     *out = packed;
     return BASE_OK;
 }
 
-// Lists the taps of output pixels [x, x + pixels) of a row; y is the input row of the first tap.
-static void list_taps(const struct eng_dw_rows *dw_rows, int64_t image, int64_t y, int64_t x,
-                      int64_t pixels, struct eng_dw_block *block)
+// Lists the taps of output pixels [x, x + pixels) of a row of all images' rows.
+static void list_taps(const struct eng_dw_rows *dw_rows, int64_t out_row, int64_t x, int64_t pixels,
+                      struct eng_dw_block *block)
 {
     const struct eng_conv_shape *s = dw_rows->shape;
+    const int64_t image = out_row / s->out[1];
+    const int64_t y = out_row % s->out[1] * s->stride[1] - s->pad[1]; // of the first tap
+    base_assert(pixels > 0 && pixels <= ENG_DW_PIXELS_MAX && x + pixels <= s->out[2]);
     block->tap_count = 0;
     block->all = (1u << pixels) - 1;
     for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
@@ -137,6 +143,8 @@ static bool has_strips(const struct eng_dw_rows *dw_rows)
 static void run_strips(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t end)
 {
     const struct eng_conv_shape *s = dw_rows->shape;
+    base_assert(begin < end && end - begin <= ENG_DW_STRIP_ROWS_MAX);
+    base_assert(begin / s->out[1] == (end - 1) / s->out[1]); // of one image
     const int64_t image = begin / s->out[1], first = begin % s->out[1] - s->pad[1];
     struct eng_dw_strip strip = {
         .rows = (uint32_t)(end - begin),
@@ -189,7 +197,6 @@ static void run_blocks(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t
     // Blocks of nearly equal width: 14 pixels are 7 + 7.
     const int64_t blocks = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
     for (int64_t row = begin; row < end; row++) {
-        const int64_t y = row % s->out[1] * s->stride[1] - s->pad[1];
         bool inner = false; // the block before this one has all its columns: only addresses change
         int64_t before = 0;
         for (int64_t b = 0; b < blocks; b++) {
@@ -201,7 +208,7 @@ static void run_blocks(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t
                     block.in[t] += (size_t)(x - before) * block.step;
                 }
             } else {
-                list_taps(dw_rows, row / s->out[1], y, x, pixels, &block);
+                list_taps(dw_rows, row, x, pixels, &block);
                 block.chained = is_chained(s, &block);
             }
             inner = now_inner;
@@ -271,6 +278,7 @@ enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,
 {
     const struct eng_prepare *ctx = job->ctx;
     const struct eng_command *command = job->command;
+    base_assert(eng_conv_is_depthwise(&job->shape));
     struct depthwise *d = base_arena_zalloc(ctx->arena, sizeof(*d));
     if (d == NULL) {
         return BASE_ERR_NOMEM;

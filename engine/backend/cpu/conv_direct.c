@@ -6,6 +6,7 @@
 
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/gemm/gemm_weights.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <string.h>
@@ -46,8 +47,12 @@ static void copy_pixels(const struct direct *direct, const float *from, int64_t 
     const int64_t c = direct->shape.in_channels;
 #if defined(__x86_64__)
     if (direct->plan.kernels->pair_step > 0) {
-        eng_gemm_pixels_to_bf16(from, (size_t)count, (size_t)(step * c), (size_t)c,
-                                (size_t)direct->pitch * 2, (uint16_t *)(void *)to);
+        const struct eng_gemm_pixels pixels = {.from = from,
+                                               .count = (size_t)count,
+                                               .step = (size_t)(step * c),
+                                               .channels = (size_t)c,
+                                               .pitch = (size_t)direct->pitch * 2};
+        eng_gemm_pixels_to_bf16(&pixels, (uint16_t *)(void *)to);
         return;
     }
 #endif
@@ -66,6 +71,7 @@ static void fill_row(const struct direct *direct, const float *x, float *to)
     const int64_t before = min_i64(s->pad[2], direct->row_pixels);
     const int64_t left = (s->in[2] - 1) / direct->column_step + 1; // pixels there are
     const int64_t inside = min_i64(direct->row_pixels - before, left);
+    base_assert(before >= 0 && inside >= 0);
     memset(to, 0, (size_t)(before * direct->pitch) * sizeof(float));
     to += before * direct->pitch;
     copy_pixels(direct, x, inside, direct->column_step, to);
@@ -73,18 +79,20 @@ static void fill_row(const struct direct *direct, const float *x, float *to)
            (size_t)((direct->row_pixels - before - inside) * direct->pitch) * sizeof(float));
 }
 
-static void fill_band(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
+static void fill_band(const void *ctx, const float *x, const struct eng_gemm_band *band,
                       float *buffer)
 {
     const struct direct *d = ctx;
+    const int64_t image = band->image;
     const struct eng_conv_shape *s = &d->shape;
-    const int64_t rows = rows_read(d, count), row_floats = d->row_pixels * d->pitch;
+    base_assert(band->rows > 0 && rows_read(d, band->rows) <= d->plane_rows);
+    const int64_t rows = rows_read(d, band->rows), row_floats = d->row_pixels * d->pitch;
     for (int64_t kz = 0; kz < s->kernel[0]; kz++) {
         const int64_t z = image % s->out[0] * s->stride[0] + kz * s->dilation[0] - s->pad[0];
         const int64_t plane = image / s->out[0] * s->in[0] + z;
         float *to = buffer + kz * d->plane_rows * row_floats;
         for (int64_t r = 0; r < rows; r++, to += row_floats) {
-            const int64_t y = row * s->stride[1] - s->pad[1] + r * d->row_step;
+            const int64_t y = band->row * s->stride[1] - s->pad[1] + r * d->row_step;
             if (z < 0 || z >= s->in[0] || y < 0 || y >= s->in[1]) {
                 memset(to, 0, (size_t)row_floats * sizeof(float));
             } else {
@@ -116,6 +124,7 @@ static enum base_status run_direct(const struct eng_step *step, const struct eng
     const struct direct *d = step->state;
     float *scratch = run->scratch;
     const float *packed = d->packed;
+    base_assert(scratch != NULL || step->scratch_bytes == 0);
     if (packed == NULL) {
         struct direct now = *d;
         now.weights = run->data[d->w];
@@ -149,6 +158,7 @@ static enum base_status set_segments(const struct eng_prepare *ctx, struct direc
     const bool together = s->dilation[2] == 1 && s->groups == 1 && direct->pitch == run;
     const int64_t across = together ? 1 : s->kernel[2];
     const int64_t count = s->kernel[0] * s->kernel[1] * across;
+    base_assert(count > 0 && direct->pitch >= s->in_channels / 2);
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)count * sizeof(int64_t));
     if (segments == NULL) {
         return BASE_ERR_NOMEM;
@@ -240,13 +250,13 @@ static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct
 }
 
 // Copies the pixels of some tiles.
-static void fill_points(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
+static void fill_points(const void *ctx, const float *x, const struct eng_gemm_band *band,
                         float *buffer)
 {
     const struct direct *d = ctx;
-    const int64_t c = d->shape.in_channels, first = row * d->plan.width;
-    const int64_t pixels = min_i64(count * d->plan.width, d->plan.row_limit - first);
-    (void)image;
+    const int64_t c = d->shape.in_channels, first = band->row * d->plan.width;
+    const int64_t pixels = min_i64(band->rows * d->plan.width, d->plan.row_limit - first);
+    base_assert(band->image == 0 && pixels > 0); // all pixels are one image
     copy_pixels(d, x + first * c, pixels, 1, buffer);
 }
 
@@ -270,6 +280,8 @@ static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct
                                     bool point)
 {
     struct eng_gemm_plan *plan = &direct->plan;
+    base_assert(direct->shape.in_channels % direct->shape.groups == 0);
+    base_assert(direct->shape.out_channels % direct->shape.groups == 0);
     plan->tuning = ctx->tuning;
     plan->groups = direct->shape.groups;
     plan->a_group = direct->shape.in_channels / direct->shape.groups;
@@ -352,11 +364,12 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
     if (w->kind == ENG_CONST) {
         const int64_t params[5] = {plan->n, plan->a_group, eng_conv_taps(s), s->groups,
                                    plan->kernels->pair_step};
+        const struct eng_weights_form form = {ENG_PACK_PANELS + plan->kernels->nr, params,
+                                              sizeof(params)};
+        const struct eng_pack_content content = {dynamic * sizeof(float), pack_weights, d};
         const void *packed;
         d->weights = w->data;
-        BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_PANELS + plan->kernels->nr, params,
-                                  sizeof(params), dynamic * sizeof(float), pack_weights, d,
-                                  &packed));
+        BASE_TRY(eng_weights_pack(ctx, w, &form, &content, &packed));
         d->packed = packed;
         out_step->loose = ENG_LOOSE_WEIGHTS;
         dynamic = 0;

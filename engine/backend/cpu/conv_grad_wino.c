@@ -8,6 +8,7 @@
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/kernel/kernels.h"
 #include "backend/cpu/wino_tiles.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -51,6 +52,7 @@ static void spread_tile(const struct grad_run *run, int64_t index)
     const struct grad *g = run->g;
     const struct eng_conv_shape *s = &g->tiles.shape;
     const int64_t m = s->out_channels, nr = g->tiles.kernels->nr;
+    base_assert(index < run->count && run->count <= g->block);
     const struct eng_wino_place at = eng_wino_place_of(&g->tiles, run->first + index);
     struct eng_wino_spread spread = {
         .row = (size_t)(s->out[2] * m),
@@ -72,9 +74,10 @@ static void move_tiles(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct grad_run *r = ctx;
     const struct grad *g = r->g;
-    eng_wino_tiles_in(&g->tiles, r->x, r->first + begin, end - begin,
-                      r->moved_x + begin * g->tiles.pitch, g->x_plane,
-                      r->edges + worker * g->edge_floats);
+    base_assert(begin < end && end <= r->count);
+    const struct eng_wino_elements elements = {r->moved_x + begin * g->tiles.pitch, g->x_plane,
+                                               r->edges + worker * g->edge_floats};
+    eng_wino_tiles_in(&g->tiles, r->x, r->first + begin, end - begin, &elements);
     for (int64_t i = begin; i < end; i++) {
         spread_tile(r, i);
     }
@@ -90,6 +93,7 @@ static void multiply(const struct grad_run *run, int64_t chunk, int64_t e, float
     const struct eng_gemm_kernels *kernels = g->tiles.kernels;
     const int64_t c = g->tiles.shape.in_channels, nr = kernels->nr, vl = kernels->vl;
     const int64_t from = chunk * g->chunk;
+    base_assert(chunk < g->chunks && e < ENG_WINO_ELEMENTS);
     const int64_t end = min_i64(from + g->chunk, g->tiles.shape.out_channels);
     struct eng_gemm_turned tile = {.a_step = (size_t)g->tiles.pitch,
                                    .segments = no_offset,
@@ -118,6 +122,7 @@ static void store(const struct grad_run *run, int64_t chunk, const float *sums)
     const int64_t c = g->tiles.shape.in_channels, vl = kernels->vl;
     const int64_t from = chunk * g->chunk;
     const int64_t count = min_i64(g->tiles.shape.out_channels - from, g->chunk);
+    base_assert(count > 0 && vl <= LANES_MAX && g->chunk % vl == 0);
     float taps[STORE_CHANNELS * TAPS * LANES_MAX];
     for (int64_t j = 0; j < count; j += vl) {
         for (int64_t i = 0; i < c; i += STORE_CHANNELS) {
@@ -140,6 +145,7 @@ static void store(const struct grad_run *run, int64_t chunk, const float *sums)
 static void run_chunks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct grad_run *r = ctx;
+    base_assert(r->g->blocks == 1); // nothing is kept for another block
     float *sums = r->sums + worker * r->g->sum_floats;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         for (int64_t e = 0; e < ENG_WINO_ELEMENTS; e++) {
@@ -222,6 +228,7 @@ static void plan(struct grad *grad, uint32_t threads)
     grad->chunks = (m + grad->chunk - 1) / grad->chunk;
     const int64_t rows = kernels->mr_max[2], row_tiles = (c + rows - 1) / rows;
     grad->row_max = (c + row_tiles - 1) / row_tiles;
+    base_assert(grad->row_max > 0 && grad->row_max <= rows);
     grad->x_plane = (size_t)(grad->block * grad->tiles.pitch + ENG_WINO_PAD);
     grad->dy_plane = (size_t)(grad->block * panels * nr + ENG_WINO_PAD);
     grad->sum_plane = (size_t)(c * grad->chunk + ENG_WINO_PAD);

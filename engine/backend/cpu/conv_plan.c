@@ -8,6 +8,7 @@
 
 #include "backend/cpu/blas_step.h"
 #include "backend/cpu/gemm/gemm_run.h"
+#include "base/check.h"
 
 #define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
 #define PAIRS_SPEED       1.9  // of bfloat16 pairs over floats
@@ -39,6 +40,7 @@ double eng_conv_low_speed(const struct eng_gemm_kernels *low)
 
 static double round_up(int64_t value, int64_t step)
 {
+    base_assert(value > 0 && step > 0);
     return (double)((value + step - 1) / step * step);
 }
 
@@ -88,6 +90,7 @@ static struct eng_conv_candidate wino(const struct eng_conv_shape *shape,
                                       const struct eng_cpu_rates *rates, int64_t unit,
                                       const struct eng_gemm_kernels *low)
 {
+    base_assert(unit == 2 || unit == 4);
     const int64_t elements = (unit + 2) * (unit + 2);
     const int64_t tiles =
         shape->batch * ((shape->out[1] + unit - 1) / unit) * ((shape->out[2] + unit - 1) / unit);
@@ -112,11 +115,13 @@ static struct eng_conv_candidate wino(const struct eng_conv_shape *shape,
 }
 
 size_t eng_conv_candidates(const struct eng_conv_shape *shape,
-                           const struct eng_gemm_kernels *kernels,
-                           const struct eng_gemm_kernels *low, const struct eng_cpu_rates *rates,
-                           uint32_t threads, bool constant,
+                           const struct eng_conv_machine *machine, bool constant,
                            struct eng_conv_candidate out[ENG_CONV_CANDIDATES_MAX])
 {
+    const struct eng_gemm_kernels *kernels = machine->kernels, *low = machine->low;
+    const struct eng_cpu_rates *rates = &machine->rates;
+    base_assert(machine->threads > 0 && rates->flops_per_us > 0);
+    base_assert(shape->groups > 0 && shape->in_channels % shape->groups == 0);
     size_t count = 0;
     out[count++] = direct(shape, kernels, rates);
     const size_t base = out[0].packed_bytes;
@@ -149,9 +154,10 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
     }
     for (size_t i = 0; i < count; i++) {
         const double more = out[i].packed_bytes > base ? (double)(out[i].packed_bytes - base) : 0;
-        out[i].time_us /= (double)(threads > 0 ? threads : 1);
+        out[i].time_us /= (double)machine->threads;
         out[i].cost = out[i].time_us + more / 1e6 * MEGABYTE_PRICE_US;
     }
+    base_assert(count > 0 && count <= ENG_CONV_CANDIDATES_MAX);
     for (size_t i = 1; i < count; i++) {
         for (size_t j = i; j > 0 && out[j].cost < out[j - 1].cost; j--) {
             const struct eng_conv_candidate cheaper = out[j];
@@ -166,6 +172,7 @@ enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,
                                        enum eng_conv_algorithm algorithm, struct eng_step *out_step)
 {
     const struct eng_gemm_kernels *low = eng_gemm_low_kernels(job->ctx);
+    base_assert((unsigned)algorithm < ENG_CONV_ALGORITHM_COUNT);
     switch (algorithm) {
     case ENG_CONV_DEPTHWISE:
         return eng_conv_is_depthwise(&job->shape) ? eng_conv_prepare_depthwise(job, out_step)

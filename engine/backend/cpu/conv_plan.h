@@ -34,6 +34,14 @@ struct eng_cpu_rates eng_cpu_rates_of(const struct eng_gemm_kernels *kernels);
 // How many times as fast a table of bfloat16 is as floats; 0 for NULL.
 double eng_conv_low_speed(const struct eng_gemm_kernels *low);
 
+// What a convolution would run on.
+struct eng_conv_machine {
+    const struct eng_gemm_kernels *kernels;
+    const struct eng_gemm_kernels *low; // the table of bfloat16 pairs; NULL: none
+    struct eng_cpu_rates rates;
+    uint32_t threads; // at least 1
+};
+
 struct eng_conv_candidate {
     enum eng_conv_algorithm algorithm;
     size_t packed_bytes;
@@ -43,11 +51,9 @@ struct eng_conv_candidate {
 #define ENG_CONV_CANDIDATES_MAX 8
 
 // Candidates for a shape, cheapest first; returns how many were written. `constant`: the weights
-// are (only then may they be transformed). `low`: the table of bfloat16 pairs; NULL: none.
+// are (only then may they be transformed).
 size_t eng_conv_candidates(const struct eng_conv_shape *shape,
-                           const struct eng_gemm_kernels *kernels,
-                           const struct eng_gemm_kernels *low, const struct eng_cpu_rates *rates,
-                           uint32_t threads, bool constant,
+                           const struct eng_conv_machine *machine, bool constant,
                            struct eng_conv_candidate out[ENG_CONV_CANDIDATES_MAX]);
 // UNSUPPORTED when the shape is not the algorithm's.
 BASE_NODISCARD enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,

@@ -9,6 +9,7 @@
 #include "backend/cpu/conv_search.h"
 #include "backend/cpu/gemm/gemm_cost.h"
 #include "backend/cpu/gemm/gemm_run.h"
+#include "base/check.h"
 
 // What the machine does: measured when a search is there, typical otherwise.
 static struct eng_cpu_rates rates_for(const struct eng_prepare *ctx)
@@ -27,6 +28,7 @@ static size_t add_blas(const struct eng_conv_job *job, struct eng_conv_candidate
                        size_t count)
 {
     const struct eng_conv_shape *s = &job->shape;
+    base_assert(count > 0 && count <= ENG_CONV_CANDIDATES_MAX);
     if (job->ctx->search == NULL || count == ENG_CONV_CANDIDATES_MAX ||
         !eng_blas_allowed(job->ctx) || !eng_blas_fits_conv(s)) {
         return count;
@@ -36,7 +38,7 @@ static size_t add_blas(const struct eng_conv_job *job, struct eng_conv_candidate
         return count;
     }
     const double us = eng_blas_estimate(&rates, 1, s->batch * s->out[0] * s->out[1] * s->out[2],
-                                        s->out_channels, s->in_channels, rates.threads);
+                                        s->out_channels, s->in_channels);
     candidates[count] =
         (struct eng_conv_candidate){.algorithm = ENG_CONV_BLAS, .time_us = us, .cost = us};
     return count + 1;
@@ -65,11 +67,15 @@ enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
     }
     const struct eng_gemm_kernels *kernels = ctx->kernels->gemm;
     const struct eng_gemm_kernels *low = eng_gemm_low_kernels(ctx);
-    const struct eng_cpu_rates rates = rates_for(ctx);
+    const struct eng_conv_machine machine = {
+        .kernels = kernels,
+        .low = low,
+        .rates = rates_for(ctx),
+        .threads = eng_pool_threads(ctx->pool),
+    };
     const bool constant = program->tensors[command->inputs[1]].kind == ENG_CONST;
     struct eng_conv_candidate candidates[ENG_CONV_CANDIDATES_MAX];
-    size_t count = eng_conv_candidates(&job.shape, kernels, low, &rates,
-                                       eng_pool_threads(ctx->pool), constant, candidates);
+    size_t count = eng_conv_candidates(&job.shape, &machine, constant, candidates);
     count = add_blas(&job, candidates, count);
     const struct eng_conv_candidate *chosen = &candidates[eng_conv_search(&job, candidates, count)];
     enum eng_conv_algorithm algorithm = chosen->algorithm;
@@ -80,6 +86,7 @@ enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
         }
         algorithm = ENG_CONV_DIRECT; // a file may remember a library that is gone by now
     }
+    base_assert(algorithm != ENG_CONV_LOW || low != NULL);
     enum eng_tuning tuning = ENG_TUNING_USUAL;
     if (algorithm == ENG_CONV_DIRECT || algorithm == ENG_CONV_LOW) {
         tuning = eng_conv_search_cut(&job, algorithm == ENG_CONV_LOW ? low : kernels);

@@ -9,6 +9,7 @@
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/gemm/gemm_weights.h"
 #include "backend/cpu/wino_tiles.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <string.h>
@@ -108,6 +109,7 @@ static void pack_weights(void *ctx, void *out)
     const int64_t m = d->tiles.shape.out_channels, nr = d->kernels->nr, vl = d->kernels->vl;
     const int64_t elements = (int64_t)d->tiles.size * d->tiles.size;
     const bool pairs = d->products->pair_step > 0;
+    base_assert(vl % LANES == 0 && elements <= ELEMENTS_MAX);
     float *to = out;
     lanes values[ELEMENTS_MAX], seconds[ELEMENTS_MAX];
     for (int64_t panel = 0; panel < m; panel += nr) {
@@ -137,10 +139,13 @@ struct wino_run {
 };
 
 // Products of all elements of the tiles with one panel of n output channels.
-static void multiply(const struct wino *wino, const float *v, const float *u, float *m,
-                     int64_t count, int64_t n)
+static void multiply(const struct wino *wino, const struct eng_wino_product *product, int64_t count,
+                     int64_t n)
 {
     static const int64_t no_offset[1] = {0};
+    const float *v = product->v, *u = product->u;
+    float *m = product->m;
+    base_assert(count > 0 && count <= wino->block && n > 0 && n <= wino->kernels->nr);
     const int64_t vl = wino->kernels->vl;
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
     const size_t floats = (size_t)(nv * vl * wino->depth);
@@ -174,11 +179,13 @@ static void run_block(const struct wino_run *wino_run, int64_t block, int64_t sp
     const int64_t per_column = (int64_t)d->tiles.size * d->tiles.size * d->depth;
     float *v = scratch, *m = v + d->in_floats, *edge = m + d->out_floats;
     const int64_t end = (split + 1) * panels / d->splits;
-    eng_wino_tiles_in(&d->tiles, wino_run->x, tile, count, v, d->in_plane, edge);
+    const struct eng_wino_elements elements = {v, d->in_plane, edge};
+    eng_wino_tiles_in(&d->tiles, wino_run->x, tile, count, &elements);
     for (int64_t panel = split * panels / d->splits; panel < end; panel++) {
         const int64_t column = panel * nr;
         const int64_t n = channels - column < nr ? channels - column : nr;
-        multiply(d, v, wino_run->u + column * per_column, m, count, n);
+        const struct eng_wino_product product = {v, wino_run->u + column * per_column, m};
+        multiply(d, &product, count, n);
         const struct eng_wino_sums sums = {.kernels = d->kernels,
                                            .act = &d->act,
                                            .in = m,
@@ -251,6 +258,7 @@ static void plan_blocks(struct wino *wino, uint32_t threads)
         const int64_t wanted = (wino->tiles.count + mr - 1) / mr;
         blocks = wanted < (int64_t)threads * 2 ? wanted : (int64_t)threads * 2;
     }
+    base_assert(blocks > 0);
     block = (wino->tiles.count + blocks - 1) / blocks;
     wino->block = block;
     wino->blocks = (wino->tiles.count + block - 1) / block;
@@ -298,11 +306,13 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
     plan_blocks(d, eng_pool_threads(ctx->pool));
     d->weights = w->data;
     const int64_t params[4] = {s->in_channels, s->out_channels, products->nr, products->pair_step};
+    const struct eng_weights_form form = {ENG_PACK_WINO + unit, params, sizeof(params)};
+    const struct eng_pack_content content = {
+        d->tiles.size * d->tiles.size * sizeof(float) *
+            eng_gemm_packed_floats(products, d->depth, s->out_channels),
+        pack_weights, d};
     const void *packed;
-    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_WINO + unit, params, sizeof(params),
-                              d->tiles.size * d->tiles.size * sizeof(float) *
-                                  eng_gemm_packed_floats(products, d->depth, s->out_channels),
-                              pack_weights, d, &packed));
+    BASE_TRY(eng_weights_pack(ctx, w, &form, &content, &packed));
     d->packed = packed;
     out_step->loose = ENG_LOOSE_WEIGHTS;
     out_step->scratch_bytes = (d->in_floats + d->out_floats + d->edge_floats) * sizeof(float) *

@@ -9,6 +9,7 @@
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/kernel/kernels.h"
 #include "backend/cpu/wino_tiles.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <string.h>
@@ -51,27 +52,34 @@ static inline void put_taps(const float *from, bool is_turned, float *to, int64_
     }
 }
 
-// Kernels of input channels [begin, end) with the vl output channels from `column` on, of which
-// `left` exist, as [channel][tap][vl].
-static void read_kernels(const struct live_run *live_run, int64_t column, int64_t left,
-                         int64_t begin, int64_t end, float *taps)
+// Kernels that are read together.
+struct kernels {
+    int64_t column, left; // vl output channels from `column` on, of which so many exist
+    int64_t begin, end;   // input channels, at most KERNEL_CHANNELS
+};
+
+// As [channel][tap][vl].
+static void read_kernels(const struct live_run *live_run, const struct kernels *kernels,
+                         float *taps)
 {
     const struct eng_conv_shape *s = &live_run->d->tiles.shape;
     const int64_t vl = live_run->d->tiles.kernels->vl;
+    const int64_t column = kernels->column, left = kernels->left;
+    const int64_t begin = kernels->begin, count = kernels->end - begin;
     for (int64_t l = 0; l < left; l++) {
         const float *w = live_run->w + ((column + l) * s->in_channels + begin) * TAPS;
-        for (int64_t i = 0; i < end - begin; i++) {
+        for (int64_t i = 0; i < count; i++) {
             put_taps(w + i * TAPS, false, taps + i * TAPS * vl + l, vl);
         }
     }
 }
 
-static void read_turned(const struct live_run *live_run, int64_t column, int64_t left,
-                        int64_t begin, int64_t end, float *taps)
+static void read_turned(const struct live_run *live_run, const struct kernels *kernels, float *taps)
 {
     const struct eng_conv_shape *s = &live_run->d->tiles.shape;
     const int64_t vl = live_run->d->tiles.kernels->vl;
-    for (int64_t i = begin; i < end; i++, taps += TAPS * vl) {
+    const int64_t column = kernels->column, left = kernels->left, end = kernels->end;
+    for (int64_t i = kernels->begin; i < end; i++, taps += TAPS * vl) {
         const float *w = live_run->w + (i * s->out_channels + column) * TAPS;
         for (int64_t l = 0; l < left; l++) {
             put_taps(w + l * TAPS, true, taps + l, vl);
@@ -102,8 +110,8 @@ static void transform_panel(const struct live_run *live_run, int64_t panel, int6
         }
         for (int64_t i = begin; i < end; i += KERNEL_CHANNELS) {
             const int64_t last = end - i < KERNEL_CHANNELS ? end : i + KERNEL_CHANNELS;
-            (live_run->d->is_turned ? read_turned : read_kernels)(live_run, column + j, left, i,
-                                                                  last, taps);
+            const struct kernels read = {column + j, left, i, last};
+            (live_run->d->is_turned ? read_turned : read_kernels)(live_run, &read, taps);
             for (int64_t k = i; k < last; k++) {
                 kernels->wino_kernels(taps + (k - i) * TAPS * vl, out + k * width + j,
                                       kernel_plane(live_run->d, width));
@@ -132,14 +140,18 @@ static void transform_kernels(void *ctx, int64_t begin, int64_t end, uint32_t wo
 static int64_t block_tiles(const struct live *live, int64_t block)
 {
     const int64_t left = live->tiles.count - block * live->block;
+    base_assert(left > 0);
     return left < live->block ? left : live->block;
 }
 
 // Products of all elements of a block's tiles with one panel of n output channels.
-static void multiply(const struct live *live, const float *v, const float *u, float *m,
-                     int64_t count, int64_t n)
+static void multiply(const struct live *live, const struct eng_wino_product *product, int64_t count,
+                     int64_t n)
 {
     static const int64_t no_offset[1] = {0};
+    const float *v = product->v, *u = product->u;
+    float *m = product->m;
+    base_assert(count > 0 && count <= live->block && n > 0 && n <= live->tiles.kernels->nr);
     const struct eng_gemm_kernels *kernels = live->tiles.kernels;
     const int64_t vl = kernels->vl, c = live->tiles.shape.in_channels;
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
@@ -161,17 +173,17 @@ static void multiply(const struct live *live, const float *v, const float *u, fl
     }
 }
 
-static void run_tiles(const struct live_run *live_run, int64_t block, int64_t panel, const float *v,
-                      const float *u, float *m)
+static void run_tiles(const struct live_run *live_run, int64_t block, int64_t panel,
+                      const struct eng_wino_product *product)
 {
     const struct live *d = live_run->d;
     const int64_t nr = d->tiles.kernels->nr, count = block_tiles(d, block);
     const int64_t column = panel * nr, left = d->tiles.shape.out_channels - column;
     const int64_t n = left < nr ? left : nr;
-    multiply(d, v, u, m, count, n);
+    multiply(d, product, count, n);
     const struct eng_wino_sums sums = {.kernels = d->tiles.kernels,
                                        .act = &d->act,
-                                       .in = m,
+                                       .in = product->m,
                                        .plane = d->out_plane,
                                        .y = live_run->y,
                                        .bias = live_run->bias,
@@ -207,11 +219,14 @@ static void run_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct live *d = r->d;
     const struct room room = room_of(r, worker);
     const size_t panel_floats = ENG_WINO_ELEMENTS * kernel_plane(d, d->tiles.kernels->nr);
+    const struct eng_wino_elements elements = {room.own, d->in_plane, room.edge};
+    struct eng_wino_product product = {.v = room.own, .m = room.m};
+    base_assert(!d->by_panels);
     for (int64_t block = begin; block < end; block++) {
-        eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block), room.own,
-                          d->in_plane, room.edge);
+        eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block), &elements);
         for (int64_t panel = 0; panel < panel_count(d); panel++) {
-            run_tiles(r, block, panel, room.own, r->shared + (size_t)panel * panel_floats, room.m);
+            product.u = r->shared + (size_t)panel * panel_floats;
+            run_tiles(r, block, panel, &product);
         }
     }
 }
@@ -221,9 +236,9 @@ static void transform_blocks(void *ctx, int64_t begin, int64_t end, uint32_t wor
     const struct live_run *r = ctx;
     const struct live *d = r->d;
     for (int64_t block = begin; block < end; block++) {
-        eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block),
-                          r->shared + (size_t)block * d->block_floats, d->in_plane,
-                          room_of(r, worker).edge);
+        const struct eng_wino_elements elements = {r->shared + (size_t)block * d->block_floats,
+                                                   d->in_plane, room_of(r, worker).edge};
+        eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block), &elements);
     }
 }
 
@@ -233,11 +248,13 @@ static void run_panels(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct live_run *r = ctx;
     const struct live *d = r->d;
     const struct room room = room_of(r, worker);
+    struct eng_wino_product product = {.u = room.own, .m = room.m};
+    base_assert(d->by_panels);
     for (int64_t panel = begin; panel < end; panel++) {
         transform_panel(r, panel, 0, d->tiles.shape.in_channels, room.own);
         for (int64_t block = 0; block < d->blocks; block++) {
-            run_tiles(r, block, panel, r->shared + (size_t)block * d->block_floats, room.own,
-                      room.m);
+            product.v = r->shared + (size_t)block * d->block_floats;
+            run_tiles(r, block, panel, &product);
         }
     }
 }

@@ -6,6 +6,7 @@
 #include "backend/cpu/blas_step.h"
 #include "backend/cpu/gemm/gemm_cost.h"
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <stdio.h>
 
@@ -64,6 +65,7 @@ static enum base_status plan_cut(const void *job, const struct eng_prepare *ctx,
 static char operand_letter(const struct eng_command *command, uint32_t operand)
 {
     const uint32_t rank = command->u.matmul.batch_rank;
+    base_assert(operand < 2 && command->box.rank == rank + 3);
     const int64_t *stride = &command->views[operand].stride[rank];
     const int64_t across = operand == 0 ? stride[2] : stride[1]; // along a row of the operand
     return across == 1 ? 'n' : 't';
@@ -135,14 +137,14 @@ static size_t kind_candidates(const struct product_job *job, struct eng_candidat
             (struct eng_candidate){.name = "own", .a = PRODUCT_OWN, .cost_us = cost, .fixed = true};
     }
     if (count > 0 && rates.blas_flops_per_us > 0 && eng_blas_allowed(job->ctx)) {
-        out[count++] =
-            (struct eng_candidate){.name = "blas",
-                                   .a = PRODUCT_BLAS,
-                                   .cost_us = eng_blas_estimate(&rates, images_of(command), box[0],
-                                                                box[1], box[2], rates.threads),
-                                   .measured_only = true};
+        out[count++] = (struct eng_candidate){
+            .name = "blas",
+            .a = PRODUCT_BLAS,
+            .cost_us = eng_blas_estimate(&rates, images_of(command), box[0], box[1], box[2]),
+            .measured_only = true};
     }
     base_arena_done(&arena);
+    base_assert(count <= PRODUCT_KINDS);
     return count;
 }
 
@@ -171,6 +173,7 @@ static enum product_kind choose_kind(const struct product_job *job)
         index = 0;
     }
     eng_trial_done(&trial);
+    base_assert(index < count && list[index].a < PRODUCT_KINDS);
     return (enum product_kind)list[index].a;
 }
 

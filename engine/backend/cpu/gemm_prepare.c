@@ -8,7 +8,7 @@
 #include "backend/cpu/gemm/gemm_mean.h"
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/gemm/gemm_weights.h"
-#include "base/ckd.h"
+#include "base/check.h"
 #include "model/graph.h"
 
 #include <string.h>
@@ -69,6 +69,7 @@ struct matmul {
 static void fill_pairs(const struct matmul *matmul, const float *from, int64_t rows, float *buffer)
 {
     const size_t k = (size_t)matmul->source.dims[0];
+    base_assert((size_t)matmul->plan.k * 2 >= k && matmul->a_stride_k == 1);
     for (int64_t r = 0; r < rows; r++) {
         uint16_t *to = (uint16_t *)(void *)(buffer + r * matmul->plan.lda);
         eng_gemm_to_bf16(from + r * matmul->a_stride_m, k, to);
@@ -83,15 +84,15 @@ static void fill_pairs(const struct matmul *matmul, const float *from, int64_t r
 #endif
 
 // Copies rows of A so that they neither collide in the cache nor lie with a stride along K.
-static void fill_rows(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
+static void fill_rows(const void *ctx, const float *x, const struct eng_gemm_band *band,
                       float *buffer)
 {
     const struct matmul *m = ctx;
     const struct eng_gemm_plan *plan = &m->plan;
-    const int64_t first = row * plan->width;
-    const int64_t left = plan->row_limit - first;
-    const int64_t rows = count * plan->width < left ? count * plan->width : left;
-    const float *from = x + m->a_offsets[image] + first * m->a_stride_m;
+    const int64_t first = band->row * plan->width, wanted = band->rows * plan->width;
+    const int64_t left = plan->row_limit - first, rows = wanted < left ? wanted : left;
+    base_assert(rows > 0 && band->image < plan->images);
+    const float *from = x + m->a_offsets[band->image] + first * m->a_stride_m;
     if (plan->kernels->pair_step > 0) {
         fill_pairs(m, from, rows, buffer);
         return;
@@ -130,6 +131,7 @@ static uint32_t fold_batch(const struct eng_command *command, int64_t *rows)
     uint32_t batch = command->u.matmul.batch_rank;
     const struct eng_view *a = &command->views[0], *b = &command->views[1];
     int64_t stride = a->stride[batch];
+    base_assert(command->box.rank == batch + 3);
     *rows = command->box.size[batch];
     while (batch > 0 && (b->stride[batch - 1] == 0 || command->box.size[batch - 1] == 1) &&
            (a->stride[batch - 1] == stride * *rows || command->box.size[batch - 1] == 1)) {
@@ -171,6 +173,7 @@ static enum base_status unfold_batch(const struct eng_prepare *ctx,
             number += b->stride[d] != 0 ? i * radix : 0;
             radix *= b->stride[d] != 0 ? command->box.size[d] : 1;
         }
+        base_assert(number < matmul->b_count);
         matmul->a_offsets[image] = at_a;
         matmul->b_offsets[image] = number * (int64_t)matmul->b_floats;
         matmul->b_sources[number] = at_b;
@@ -181,6 +184,7 @@ static enum base_status unfold_batch(const struct eng_prepare *ctx,
 
 static void pack_one(const struct matmul *matmul, const float *b, int64_t number, float *out)
 {
+    base_assert(number < matmul->b_count);
     struct eng_gemm_source source = matmul->source;
     source.data = b + matmul->b_sources[number];
     eng_gemm_pack(matmul->plan.kernels, &source, out + (size_t)number * matmul->b_floats);
@@ -226,8 +230,11 @@ static enum base_status prepare_mean(const struct eng_prepare *ctx,
         rows < ENG_GEMM_MEAN_ROWS_MIN) {
         return BASE_OK;
     }
-    return eng_gemm_mean_new(ctx, &program->tensors[matmul->b], matmul->b_sources[0],
-                             &matmul->source, rows, matmul->a_stride_m, &matmul->mean);
+    const struct eng_tensor *weights = &program->tensors[matmul->b];
+    struct eng_gemm_source source = matmul->source;
+    source.data = (const float *)weights->data + matmul->b_sources[0];
+    const struct eng_gemm_rows a = {rows, matmul->a_stride_m};
+    return eng_gemm_mean_new(ctx, weights, &source, &a, &matmul->mean);
 }
 
 static size_t mean_floats(const struct matmul *matmul)
@@ -317,10 +324,12 @@ static enum base_status pack_b(const struct eng_prepare *ctx, const struct eng_p
                 matmul->source.scale,
                 matmul->plan.kernels->nr << 8 | matmul->plan.kernels->pair_step};
     struct pack_ctx pack = {.m = matmul, .b = b->data};
+    const struct eng_weights_form form = {ENG_PACK_PANELS + matmul->plan.kernels->nr, &params,
+                                          sizeof(params)};
+    const struct eng_pack_content content = {
+        (size_t)matmul->b_count * matmul->b_floats * sizeof(float), pack_all, &pack};
     const void *packed;
-    BASE_TRY(eng_weights_pack(
-        ctx, b, ENG_PACK_PANELS + matmul->plan.kernels->nr, &params, sizeof(params),
-        (size_t)matmul->b_count * matmul->b_floats * sizeof(float), pack_all, &pack, &packed));
+    BASE_TRY(eng_weights_pack(ctx, b, &form, &content, &packed));
     matmul->packed = packed;
     return BASE_OK;
 }
@@ -329,6 +338,7 @@ static void plan_rows(struct matmul *matmul, int64_t rows, uint32_t threads)
 {
     struct eng_gemm_plan *plan = &matmul->plan;
     const int64_t k = plan->k;
+    base_assert(rows > 0 && k > 0);
     const bool collides = rows > 4 && k >= 256 && matmul->a_stride_m % COLLIDING_FLOATS == 0;
     const bool copies =
         plan->tuning == ENG_TUNING_COPY || (collides && plan->tuning != ENG_TUNING_PLACE);

@@ -5,6 +5,7 @@
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/kernel/vec_attention_low.h"
 #include "backend/cpu/kernel/vec_kernels.h"
+#include "base/check.h"
 
 #define SCORE_BYTES      ((int64_t)24 << 10) // of one block: it shares the first cache with a panel
 #define BLOCK_ROWS_MIN   6
@@ -36,8 +37,11 @@ static void pack_head(const struct attention_state *attention_state, const float
                       float *memory)
 {
     if (attention_state->low.products != NULL) {
-        eng_attention_low_pack(&attention_state->low, k, attention_state->k->stride[2], v,
-                               attention_state->v->stride[2], memory);
+        const struct eng_attention_head head = {.k = k,
+                                                .v = v,
+                                                .k_stride = attention_state->k->stride[2],
+                                                .v_stride = attention_state->v->stride[2]};
+        eng_attention_low_pack(&attention_state->low, &head, memory);
         return;
     }
     attention_state->kernels->attention_pack(k, attention_state->k->stride[2], attention_state->d,
@@ -106,6 +110,7 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     float *k_panels = r->scratch + worker * s->worker_floats;
     float *v_panels = k_panels + s->k_floats;
     int64_t packed = -1;
+    base_assert(s->block_rows > 0 && end <= s->batch * s->heads * s->parts);
     struct eng_vec_attention block = {
         .k_panels = k_panels,
         .v_panels = v_panels,
@@ -134,6 +139,7 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
             pack_head(s, k, v, k_panels);
             packed = head;
         }
+        base_assert(b < s->batch);
         int64_t row_end = s->s * (part + 1) / s->parts;
         for (int64_t row = s->s * part / s->parts; row < row_end; row += s->block_rows) {
             block.rows = row_end - row < s->block_rows ? row_end - row : s->block_rows;
@@ -179,6 +185,7 @@ static enum base_status plan_scratch(struct attention_state *attention_state, ui
                                      size_t *out_bytes)
 {
     int64_t panel = attention_state->kernels->panel;
+    base_assert(panel > 0 && attention_state->t > 0);
     attention_state->score_stride = round_up(attention_state->t, panel);
     attention_state->block_rows =
         SCORE_BYTES / (attention_state->score_stride * (int64_t)sizeof(float));

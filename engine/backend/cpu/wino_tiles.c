@@ -6,6 +6,7 @@
 #include "backend/cpu/wino_tiles.h"
 
 #include "backend/cpu/conv_ops.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -18,6 +19,8 @@ void eng_wino_tiles_init(struct eng_wino_tiles *tiles, const struct eng_gemm_ker
                          const struct eng_conv_shape *shape, uint32_t unit)
 {
     const int64_t vl = kernels->vl;
+    base_assert(unit == 2 || unit == 4);
+    base_assert(eng_conv_fits_wino(shape));
     *tiles = (struct eng_wino_tiles){
         .kernels = kernels,
         .shape = *shape,
@@ -61,9 +64,11 @@ static void copy_edge(const struct eng_wino_tiles *tiles, const float *image, in
 }
 
 void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
-                       int64_t count, float *out, size_t plane, float *edge)
+                       int64_t count, const struct eng_wino_elements *elements)
 {
     const struct eng_conv_shape *s = &tiles->shape;
+    float *out = elements->out, *edge = elements->edge;
+    base_assert(tile >= 0 && count > 0 && tile + count <= tiles->count);
     const int64_t c = s->in_channels, size = tiles->size;
     for (int64_t i = 0; i < count; i++) {
         const struct eng_wino_place at = eng_wino_place_of(tiles, tile + i);
@@ -71,7 +76,7 @@ void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64
         const int64_t row = at.y - s->pad[1], column = at.x - s->pad[2];
         struct eng_wino_tile t = {.pixel = (size_t)c,
                                   .out = out + i * tiles->pitch,
-                                  .plane = plane,
+                                  .plane = elements->plane,
                                   .channels = (size_t)c,
                                   .zeroes = (size_t)tiles->zeroes};
         if (row < 0 || column < 0 || row + size > s->in[1] || column + size > s->in[2]) {
@@ -92,6 +97,8 @@ void eng_wino_tiles_out(const struct eng_wino_tiles *tiles, const struct eng_win
     const struct eng_conv_shape *s = &tiles->shape;
     const struct eng_gemm_plan *act = sums->act;
     const int64_t unit = tiles->unit;
+    base_assert(tile >= 0 && tile + count <= tiles->count);
+    base_assert(sums->column + sums->channels <= s->out_channels);
     for (int64_t i = 0; i < count; i++) {
         const struct eng_wino_place at = eng_wino_place_of(tiles, tile + i);
         const int64_t out =

@@ -30,11 +30,24 @@ struct eng_wino_place {
     int64_t image, y, x; // of a tile's first output pixel
 };
 struct eng_wino_place eng_wino_place_of(const struct eng_wino_tiles *tiles, int64_t tile);
-// Transforms `count` tiles of x from `tile` on: element e of tile i at out + e * plane + i * pitch.
-// `edge` has room for eng_wino_edge_floats.
+// Where transformed tiles go: element e of tile i at out + e * plane + i * pitch.
+struct eng_wino_elements {
+    float *out;
+    size_t plane;
+    float *edge; // room for eng_wino_edge_floats, for a tile that leaves the image
+};
+// Transforms `count` tiles of x from `tile` on.
 void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
-                       int64_t count, float *out, size_t plane, float *edge);
+                       int64_t count, const struct eng_wino_elements *elements);
 size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles);
+
+// What is multiplied between the transforms, element by element: tiles with one panel of output
+// channels.
+struct eng_wino_product {
+    const float *v; // tiles, as eng_wino_tiles_in leaves them
+    const float *u; // transformed kernels of the panel
+    float *m;       // as eng_wino_tiles_out takes them
+};
 
 // Products of tiles with one panel of output channels: element e of tile i at in + e * plane +
 // i * kernels->nr.

@@ -26,13 +26,17 @@ static void fill_words(void *ctx, void *out)
     }
 }
 
+static struct eng_pack_content content_of(struct source *source)
+{
+    return (struct eng_pack_content){source->words * sizeof(uint64_t), fill_words, source};
+}
+
 static const uint64_t *get(struct eng_pack_cache *cache, struct source *source, uint64_t form)
 {
     struct eng_pack_key key = {.identity = source, .form = form, .a = 3, .b = 4};
+    const struct eng_pack_content content = content_of(source);
     const void *out = NULL;
-    assert_int_equal(
-        eng_pack_get(cache, &key, source->words * sizeof(uint64_t), fill_words, source, &out),
-        BASE_OK);
+    assert_int_equal(eng_pack_get(cache, &key, &content, &out), BASE_OK);
     return out;
 }
 
@@ -74,9 +78,10 @@ static void each_part_of_a_key_counts(void **state)
         {.identity = &source, .form = 1, .a = 1, .b = 2},
         {.identity = &cache, .form = 1, .a = 1, .b = 1},
     };
+    struct eng_pack_content content = content_of(&source);
     const void *seen[TEST_COUNT(keys)];
     for (size_t i = 0; i < TEST_COUNT(keys); i++) {
-        assert_int_equal(eng_pack_get(cache, &keys[i], 8, fill_words, &source, &seen[i]), BASE_OK);
+        assert_int_equal(eng_pack_get(cache, &keys[i], &content, &seen[i]), BASE_OK);
         for (size_t j = 0; j < i; j++) {
             assert_ptr_not_equal(seen[i], seen[j]);
         }
@@ -84,7 +89,8 @@ static void each_part_of_a_key_counts(void **state)
     assert_int_equal(source.fills, TEST_COUNT(keys));
     // The same key with another size is a mistake of the caller's, and memory stays what it was.
     const void *out = NULL;
-    assert_int_equal(eng_pack_get(cache, &keys[0], 16, fill_words, &source, &out), BASE_ERR_BUG);
+    content.bytes = 16;
+    assert_int_equal(eng_pack_get(cache, &keys[0], &content, &out), BASE_ERR_BUG);
     assert_null(out);
     eng_pack_cache_free(cache);
     eng_pack_cache_free(NULL);
@@ -97,13 +103,15 @@ static void absurd_sizes_give_nomem(void **state)
     assert_int_equal(eng_pack_cache_new(&cache), BASE_OK);
     struct source source = {.value = 5, .words = 1};
     struct eng_pack_key key = {.identity = &source};
+    struct eng_pack_content content = content_of(&source);
+    content.bytes = SIZE_MAX;
     const void *out = NULL;
-    assert_int_equal(eng_pack_get(cache, &key, SIZE_MAX, fill_words, &source, &out),
-                     BASE_ERR_NOMEM);
+    assert_int_equal(eng_pack_get(cache, &key, &content, &out), BASE_ERR_NOMEM);
     assert_int_equal(source.fills, 0);
     assert_int_equal(eng_pack_bytes(cache), 0);
     source.words = 0;
-    assert_int_equal(eng_pack_get(cache, &key, 0, fill_words, &source, &out), BASE_OK);
+    content.bytes = 0;
+    assert_int_equal(eng_pack_get(cache, &key, &content, &out), BASE_OK);
     assert_non_null(out);
     eng_pack_cache_free(cache);
 }
@@ -123,9 +131,9 @@ static void *ask_for_all(void *ctx)
         for (size_t i = 0; i < KEYS; i++) {
             struct source *source = &crowd->sources[i];
             struct eng_pack_key key = {.identity = source, .form = round % 2};
+            const struct eng_pack_content content = content_of(source);
             const void *out = NULL;
-            if (eng_pack_get(crowd->cache, &key, source->words * 8, fill_words, source, &out) !=
-                BASE_OK) {
+            if (eng_pack_get(crowd->cache, &key, &content, &out) != BASE_OK) {
                 atomic_fetch_add(&crowd->wrong, 1);
                 continue;
             }

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernel/isa.h"
 #include "base/alloc.h"
+#include "base/check.h"
 
 #define TILE_OVERHEAD  8.0 // steps of K that starting and storing one tile cost
 #define SUMS_FOR_PEAK  8.0 // vectors of sums under way that keep both multipliers busy
@@ -65,6 +66,7 @@ double eng_gemm_estimate(const struct eng_gemm_plan *plan, const struct eng_cost
     const double width =
         (double)((plan->n + kernels->vl - 1) / kernels->vl * kernels->vl * plan->groups);
     const double panels = (double)(eng_gemm_panels(kernels, plan->n) * plan->groups);
+    base_assert(plan->tile_rows > 0 && rates->flops_per_us > 0);
     const double vectors = plan->tile_rows <= kernels->mr_max[4] ? 4 : 2;
     const double sums = plan->tile_rows * vectors;
     const double busy = sums < SUMS_FOR_PEAK ? sums / SUMS_FOR_PEAK : 1;
@@ -100,14 +102,16 @@ double eng_gemm_pack_estimate(const struct eng_gemm_plan *plan, const struct eng
 }
 
 double eng_blas_estimate(const struct eng_cost_rates *rates, int64_t images, int64_t m, int64_t n,
-                         int64_t k, uint32_t threads)
+                         int64_t k)
 {
+    base_assert(rates->blas_flops_per_us > 0); // else there is no BLAS to ask about
+    base_assert(images > 0 && m > 0 && n > 0 && k > 0);
     const double bytes = ((double)m * (double)k + (double)k * (double)n) * sizeof(float);
     const double compute = 2 * (double)m * (double)n * (double)k / rates->blas_flops_per_us;
     // It packs both operands each time.
     const double us = (double)images * (compute + 2 * bytes_us(rates, bytes, bytes));
     return rates->machine->call_us +
-           shared(rates, us, images > 1 ? (double)images : threads, threads);
+           shared(rates, us, images > 1 ? (double)images : rates->threads, rates->threads);
 }
 
 bool eng_cost_is_streaming(const struct eng_cost_rates *rates, int64_t rows, int64_t n, int64_t k)
@@ -184,6 +188,7 @@ enum eng_tuning eng_tuning_search(struct eng_trial *trial, eng_plan_fn plan, con
 {
     struct eng_candidate list[ENG_TUNING_COUNT];
     const size_t count = list_cuts(trial->ctx, plan, trial->job, list);
+    base_assert(count <= ENG_TUNING_COUNT);
     if (count < 2) {
         return ENG_TUNING_USUAL;
     }

@@ -23,9 +23,9 @@ double eng_gemm_estimate(const struct eng_gemm_plan *plan, const struct eng_cost
                          uint32_t threads);
 // Packing the second operand, which each run does when it changes.
 double eng_gemm_pack_estimate(const struct eng_gemm_plan *plan, const struct eng_cost_rates *rates);
-// The same of `images` products of m x k by k x n handed to BLAS.
+// The same of `images` products of m x k by k x n handed to BLAS, on all threads.
 double eng_blas_estimate(const struct eng_cost_rates *rates, int64_t images, int64_t m, int64_t n,
-                         int64_t k, uint32_t threads);
+                         int64_t k);
 
 // Whether a product mostly waits for weights from memory: measuring it again and again, with the
 // weights at hand, would show nothing.

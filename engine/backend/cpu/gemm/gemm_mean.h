@@ -20,13 +20,18 @@
 
 struct eng_gemm_mean;
 
-// Packs D of `weights` (source.dim_count 1, data ignored; `offset` floats into the tensor) for
-// products with `rows` rows of A, `a_stride` floats apart, contiguous along K. Plan's arena; needs
-// AVX512_BF16. NOMEM.
+// The rows of A, each contiguous along K.
+struct eng_gemm_rows {
+    int64_t count;
+    int64_t stride; // floats from one to the next
+};
+
+// Packs D of `weights` (source.dim_count 1, data within the tensor's) for products with these rows.
+// Plan's arena; needs AVX512_BF16. NOMEM.
 BASE_NODISCARD enum base_status eng_gemm_mean_new(const struct eng_prepare *prepare,
-                                                  const struct eng_tensor *weights, int64_t offset,
+                                                  const struct eng_tensor *weights,
                                                   const struct eng_gemm_source *source,
-                                                  int64_t rows, int64_t a_stride,
+                                                  const struct eng_gemm_rows *rows,
                                                   const struct eng_gemm_mean **out);
 // Floats of scratch a run needs, whole cache lines.
 size_t eng_gemm_mean_floats(const struct eng_gemm_mean *mean);

@@ -6,6 +6,7 @@
 #include "backend/cpu/gemm/gemm_mean.h"
 
 #include "backend/cpu/gemm/gemm_weights.h"
+#include "base/check.h"
 #include "base/ckd.h"
 
 #include <immintrin.h>
@@ -35,7 +36,6 @@ struct eng_gemm_mean {
 // --- packing -------------------------------------------------------------------------------------
 
 struct packing {
-    const float *weights; // at the offset
     const struct eng_gemm_source *source;
     int64_t panels;
 };
@@ -43,7 +43,7 @@ struct packing {
 static __m512 load_weights(const struct packing *packing, int64_t k, int64_t column, int64_t count)
 {
     const struct eng_gemm_source *s = packing->source;
-    const float *from = packing->weights + k * s->strides[0] + column * s->stride_n;
+    const float *from = s->data + k * s->strides[0] + column * s->stride_n;
     if (s->stride_n == 1) {
         return _mm512_maskz_loadu_ps((__mmask16)(0xffffu >> (LANES - count)), from);
     }
@@ -121,23 +121,28 @@ static void pack(void *ctx, void *out)
 }
 
 enum base_status eng_gemm_mean_new(const struct eng_prepare *prepare,
-                                   const struct eng_tensor *weights, int64_t offset,
-                                   const struct eng_gemm_source *source, int64_t rows,
-                                   int64_t a_stride, const struct eng_gemm_mean **out)
+                                   const struct eng_tensor *weights,
+                                   const struct eng_gemm_source *source,
+                                   const struct eng_gemm_rows *rows,
+                                   const struct eng_gemm_mean **out)
 {
+    const int64_t offset = source->data - (const float *)weights->data;
+    base_assert(source->dim_count == 1 && source->dims[0] > 0 && source->n > 0);
+    base_assert(offset >= 0);
+    base_assert(rows->count > 0 && rows->stride >= 0);
     struct eng_gemm_mean *mean = base_arena_zalloc(prepare->arena, sizeof *mean);
     if (mean == NULL) {
         return BASE_ERR_NOMEM;
     }
     *mean = (struct eng_gemm_mean){
-        .rows = rows,
+        .rows = rows->count,
         .k = source->dims[0],
         .n = source->n,
-        .a_stride = a_stride,
+        .a_stride = rows->stride,
         .panels = (source->n + PANEL - 1) / PANEL,
         .chunks = (source->dims[0] + CHUNK - 1) / CHUNK,
         .fours = (source->dims[0] + TOGETHER - 1) / TOGETHER,
-        .sampled = rows < SAMPLE_MAX ? rows : SAMPLE_MAX,
+        .sampled = rows->count < SAMPLE_MAX ? rows->count : SAMPLE_MAX,
     };
     const struct {
         int64_t offset, n, k, stride_n, stride_k;
@@ -149,14 +154,11 @@ enum base_status eng_gemm_mean_new(const struct eng_prepare *prepare,
     if (!base_ckd_mul(columns, (size_t)mean->fours * TOGETHER + sizeof(float), &bytes)) {
         return BASE_ERR_NOMEM;
     }
-    struct packing packing = {
-        .weights = (const float *)weights->data + offset,
-        .source = source,
-        .panels = mean->panels,
-    };
+    struct packing packing = {.source = source, .panels = mean->panels};
+    const struct eng_weights_form form = {ENG_PACK_RESIDUE, &params, sizeof params};
+    const struct eng_pack_content content = {bytes, pack, &packing};
     const void *packed;
-    BASE_TRY(eng_weights_pack(prepare, weights, ENG_PACK_RESIDUE, &params, sizeof params, bytes,
-                              pack, &packing, &packed));
+    BASE_TRY(eng_weights_pack(prepare, weights, &form, &content, &packed));
     mean->scales = packed;
     mean->steps = (const uint8_t *)(const void *)(mean->scales + columns);
     *out = mean;

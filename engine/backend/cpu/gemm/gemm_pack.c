@@ -6,6 +6,8 @@
 // freely.
 #include "backend/cpu/gemm/gemm_run.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t k, int64_t n)
@@ -14,10 +16,21 @@ size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t k,
     return (size_t)(k * width);
 }
 
+// A run of the last dim of K in one panel.
+struct strip {
+    const float *from; // its first element in the panel's first column
+    int64_t stride, k; // of neighbours along K; how many
+    int64_t columns;   // that there are
+    int64_t width;     // of the panel: zeroes behind the last column
+};
+
 // Rows of n contiguous elements: copied.
-static void pack_rows(const struct eng_gemm_source *gemm_source, const float *from, int64_t stride,
-                      int64_t k, int64_t columns, int64_t width, float *out)
+static void pack_rows(const struct eng_gemm_source *gemm_source, const struct strip *strip,
+                      float *out)
 {
+    const float *from = strip->from;
+    const int64_t stride = strip->stride, k = strip->k;
+    const int64_t columns = strip->columns, width = strip->width;
     for (int64_t i = 0; i < k; i++, from += stride, out += width) {
         if (gemm_source->scale == 1.0f && columns == width) {
             memcpy(out, from, (size_t)width * sizeof(float));
@@ -33,9 +46,12 @@ static void pack_rows(const struct eng_gemm_source *gemm_source, const float *fr
 }
 
 // Any strides, four columns at a time so that each line read is used while it is there.
-static void pack_strided(const struct eng_gemm_source *gemm_source, const float *from,
-                         int64_t stride, int64_t k, int64_t columns, int64_t width, float *out)
+static void pack_strided(const struct eng_gemm_source *gemm_source, const struct strip *strip,
+                         float *out)
 {
+    const float *from = strip->from;
+    const int64_t stride = strip->stride, k = strip->k;
+    const int64_t columns = strip->columns, width = strip->width;
     int64_t j = 0;
     for (; j + 4 <= columns; j += 4) {
         const float *p0 = from + j * gemm_source->stride_n, *p1 = p0 + gemm_source->stride_n,
@@ -68,9 +84,13 @@ static uint16_t to_bf16(float value)
 }
 
 // Pairs along K, zeroes behind the last element; out: [pairs][width][2].
-static void pack_pairs(const struct eng_gemm_source *gemm_source, const float *from, int64_t stride,
-                       int64_t k, int64_t pairs, int64_t columns, int64_t width, uint16_t *out)
+static void pack_pairs(const struct eng_gemm_source *gemm_source, const struct strip *strip,
+                       int64_t pairs, uint16_t *out)
 {
+    const float *from = strip->from;
+    const int64_t stride = strip->stride, k = strip->k;
+    const int64_t columns = strip->columns, width = strip->width;
+    base_assert(2 * pairs >= k);
     memset(out, 0, (size_t)(pairs * width) * 2 * sizeof(*out));
     if (gemm_source->stride_n == 1) {
         for (int64_t i = 0; i < k; i++) {
@@ -90,10 +110,13 @@ static void pack_pairs(const struct eng_gemm_source *gemm_source, const float *f
 }
 
 static void pack_panel(const struct eng_gemm_kernels *kernels,
-                       const struct eng_gemm_source *gemm_source, int64_t column, int64_t columns,
-                       int64_t width, float *out)
+                       const struct eng_gemm_source *gemm_source, int64_t panel, float *out)
 {
+    const int64_t column = panel * kernels->nr, left = gemm_source->n - column;
+    const int64_t columns = left < kernels->nr ? left : kernels->nr;
+    const int64_t width = (columns + kernels->vl - 1) / kernels->vl * kernels->vl;
     const uint32_t last = gemm_source->dim_count - 1;
+    base_assert(columns > 0 && gemm_source->data != NULL);
     int64_t outer = 1;
     for (uint32_t d = 0; d < last; d++) {
         outer *= gemm_source->dims[d];
@@ -106,17 +129,17 @@ static void pack_panel(const struct eng_gemm_kernels *kernels,
             from += rest % gemm_source->dims[d] * gemm_source->strides[d];
             rest /= gemm_source->dims[d];
         }
+        const struct strip strip = {from, gemm_source->strides[last], k, columns, width};
         if (kernels->pair_step > 0) {
             const int64_t pairs = eng_gemm_pairs(kernels, k);
-            pack_pairs(gemm_source, from, gemm_source->strides[last], k, pairs, columns, width,
-                       (uint16_t *)(void *)out);
+            pack_pairs(gemm_source, &strip, pairs, (uint16_t *)(void *)out);
             out += pairs * width;
             continue;
         }
         if (gemm_source->stride_n == 1) {
-            pack_rows(gemm_source, from, gemm_source->strides[last], k, columns, width, out);
+            pack_rows(gemm_source, &strip, out);
         } else {
-            pack_strided(gemm_source, from, gemm_source->strides[last], k, columns, width, out);
+            pack_strided(gemm_source, &strip, out);
         }
         out += k * width;
     }
@@ -126,17 +149,15 @@ void eng_gemm_pack_panels(const struct eng_gemm_kernels *kernels,
                           const struct eng_gemm_source *source, int64_t begin, int64_t end,
                           float *out)
 {
+    base_assert(source->dim_count > 0 && source->dim_count <= ENG_GEMM_K_DIMS);
+    base_assert(begin >= 0 && end <= eng_gemm_panels(kernels, source->n));
     const int64_t last = source->dims[source->dim_count - 1];
     int64_t k = kernels->pair_step > 0 ? eng_gemm_pairs(kernels, last) : last;
     for (uint32_t d = 0; d + 1 < source->dim_count; d++) {
         k *= source->dims[d];
     }
     for (int64_t panel = begin; panel < end; panel++) {
-        const int64_t column = panel * kernels->nr;
-        const int64_t left = source->n - column;
-        const int64_t columns = left < kernels->nr ? left : kernels->nr;
-        const int64_t width = (columns + kernels->vl - 1) / kernels->vl * kernels->vl;
-        pack_panel(kernels, source, column, columns, width, out + column * k);
+        pack_panel(kernels, source, panel, out + panel * kernels->nr * k);
     }
 }
 

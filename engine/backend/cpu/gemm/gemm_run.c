@@ -76,6 +76,7 @@ static int64_t div_up(int64_t a, int64_t b)
 static int64_t tile_height(const struct eng_gemm_kernels *kernels, int64_t count)
 {
     const int64_t mr = kernels->mr_max[2];
+    base_assert(mr > 0 && count > 0);
     int64_t best = div_up(count, div_up(count, mr)), least = INT64_MAX;
     for (int64_t height = mr; height >= mr - mr / 4 && kernels->pair_step <= 1; height--) {
         const int64_t tiles = div_up(count, height), last = count - (tiles - 1) * height;
@@ -158,6 +159,7 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     const struct eng_gemm_kernels *kernels = plan->kernels;
     const int64_t k = (int64_t)plan->segment_count * plan->k;
     const int64_t mr = kernels->mr_max[2];
+    base_assert(plan->rows > 0 && plan->width > 0 && threads > 0);
     plan->tiles = (uint32_t)div_up(plan->width, mr);
     plan->tile_rows = (uint32_t)div_up(plan->width, plan->tiles);
     const size_t row_floats =
@@ -179,6 +181,7 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     plan->bands = div_up(plan->rows, band);
     plan->band_rows = div_up(plan->rows, plan->bands);
     plan->bands = div_up(plan->rows, plan->band_rows);
+    base_assert(plan->tile_rows <= mr && (plan->bands - 1) * plan->band_rows < plan->rows);
     plan->kc = block_of_k(plan);
     plan->far = (double)plan->images * (double)plan->row_limit * (double)plan->ldc * sizeof(float) >
                 L2_RESULT_BYTES;
@@ -270,6 +273,7 @@ static void run_panels(const struct eng_gemm_run *run, struct block *block, int6
     const struct eng_gemm_plan *plan = run->plan;
     const struct eng_gemm_kernels *kernels = plan->kernels;
     const struct block rows = *block;
+    base_assert(block->k < block->k_end && block->k_end <= plan->k);
     const float *b = run->b + (plan->b_offsets != NULL ? plan->b_offsets[image] : 0);
     const int64_t panels = eng_gemm_panels(kernels, plan->n);
     const int64_t k = (int64_t)plan->segment_count * plan->k;
@@ -297,15 +301,18 @@ static void run_panels(const struct eng_gemm_run *run, struct block *block, int6
     *block = rows;
 }
 
-static void run_band(const struct eng_gemm_run *run, int64_t image, int64_t band, int64_t first,
-                     int64_t last, uint32_t worker)
+// Panels [first, last) of a band.
+static void run_band(const struct eng_gemm_run *run, const struct eng_gemm_band *band,
+                     int64_t first, int64_t last, uint32_t worker)
 {
     const struct eng_gemm_plan *plan = run->plan;
-    struct block block = {.row = band * plan->band_rows, .whole = run->residual == run->c};
-    block.rows = min_i64(plan->band_rows, plan->rows - block.row);
+    const int64_t image = band->image;
+    struct block block = {.row = band->row, .rows = band->rows, .whole = run->residual == run->c};
+    base_assert(image < plan->images && band->rows > 0 && band->row + band->rows <= plan->rows);
+    base_assert(plan->fill == NULL || plan->fill_floats == 0 || run->scratch != NULL);
     if (plan->fill != NULL) {
         float *buffer = run->scratch + (size_t)worker * plan->fill_floats;
-        plan->fill(plan->fill_ctx, run->a, image, block.row, block.rows, buffer);
+        plan->fill(plan->fill_ctx, run->a, band, buffer);
         block.a = buffer;
     } else {
         block.a = run->a +
@@ -329,9 +336,13 @@ static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
         plan->kernels->enter();
     }
     for (int64_t item = begin; item < end; item++) {
-        const int64_t split = item % plan->splits, band = item / plan->splits;
-        run_band(run, band / plan->bands, band % plan->bands, split * panels / plan->splits,
-                 (split + 1) * panels / plan->splits, worker);
+        const int64_t split = item % plan->splits, number = item / plan->splits;
+        const int64_t row = number % plan->bands * plan->band_rows;
+        const struct eng_gemm_band band = {.image = number / plan->bands,
+                                           .row = row,
+                                           .rows = min_i64(plan->band_rows, plan->rows - row)};
+        run_band(run, &band, split * panels / plan->splits, (split + 1) * panels / plan->splits,
+                 worker);
     }
     if (plan->kernels->leave != NULL) {
         plan->kernels->leave();
@@ -342,6 +353,7 @@ void eng_gemm_execute(const struct eng_gemm_run *run, struct eng_pool *pool)
 {
     const struct eng_gemm_plan *plan = run->plan;
     const int64_t items = plan->images * plan->bands * plan->splits;
+    base_assert(plan->tile_rows > 0 && plan->kc > 0); // cut
     if (items <= 1) {
         run_items((void *)(uintptr_t)run, 0, items, 0);
         return;

@@ -12,10 +12,15 @@
 #include "backend/cpu/kernel/gemm_kernels.h"
 
 struct eng_gemm_run;
-// Copies rows [row, row + count) of `image` into `buffer` in the form the plan's a_row, lda and
-// segments describe: padding, or breaking strides that collide in the cache.
-typedef void (*eng_gemm_fill_fn)(const void *ctx, const float *x, int64_t image, int64_t row,
-                                 int64_t count, float *buffer);
+// What one thread takes of A at a time.
+struct eng_gemm_band {
+    int64_t image;
+    int64_t row, rows; // the first of the image's, and how many
+};
+// Copies the band's rows into `buffer` in the form the plan's a_row, lda and segments describe:
+// padding, or breaking strides that collide in the cache.
+typedef void (*eng_gemm_fill_fn)(const void *ctx, const float *x, const struct eng_gemm_band *band,
+                                 float *buffer);
 
 struct eng_gemm_plan {
     const struct eng_gemm_kernels *kernels;

@@ -6,6 +6,7 @@
 #include "backend/cpu/gemm/gemm_weights.h"
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/ckd.h"
 #include "base/hash.h"
 
@@ -25,24 +26,27 @@ void *eng_weights_alloc(const struct eng_prepare *prepare, size_t bytes)
 }
 
 enum base_status eng_weights_pack(const struct eng_prepare *prepare,
-                                  const struct eng_tensor *tensor, uint64_t form,
-                                  const void *params, size_t params_bytes, size_t bytes,
-                                  eng_pack_fn fill, void *ctx, const void **out)
+                                  const struct eng_tensor *tensor,
+                                  const struct eng_weights_form *form,
+                                  const struct eng_pack_content *content, const void **out)
 {
+    base_assert(tensor->kind == ENG_CONST && tensor->data != NULL);
+    base_assert(form->form >= ENG_PACK_PANELS);
     if (tensor->identity != NULL && prepare->packs != NULL) {
         const struct eng_pack_key key = {
             .identity = tensor->identity,
-            .form = form,
-            .a = base_hash64(params, params_bytes),
-            .b = base_hash64_seed(params, params_bytes, 0x9e3779b97f4a7c15u),
+            .form = form->form,
+            .a = base_hash64(form->params, form->params_bytes),
+            .b = base_hash64_seed(form->params, form->params_bytes, 0x9e3779b97f4a7c15u),
         };
-        return eng_pack_get(prepare->packs, &key, bytes, fill, ctx, out);
+        return eng_pack_get(prepare->packs, &key, content, out);
     }
-    void *memory = eng_weights_alloc(prepare, bytes);
+    void *memory = eng_weights_alloc(prepare, content->bytes);
     if (memory == NULL) {
         return BASE_ERR_NOMEM;
     }
-    fill(ctx, memory);
+    base_assert((uintptr_t)memory % ALIGN_BYTES == 0);
+    content->fill(content->ctx, memory);
     *out = memory;
     return BASE_OK;
 }

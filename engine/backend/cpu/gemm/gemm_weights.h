@@ -15,12 +15,18 @@ enum eng_pack_form {
     ENG_PACK_RESIDUE = 0x600, // what rounding to bfloat16 took away
 };
 
-// `bytes` filled by fill(ctx, memory), 64-byte aligned. `params` (of `params_bytes`, no pointers,
-// no padding) and `form` tell two packings of one tensor apart. NOMEM.
+// What tells two packings of one tensor apart.
+struct eng_weights_form {
+    uint64_t form;      // an enum eng_pack_form and what it says is added
+    const void *params; // whatever else the packing depends on: no pointers, no padding
+    size_t params_bytes;
+};
+
+// The content, found or made; 64-byte aligned. NOMEM.
 BASE_NODISCARD enum base_status eng_weights_pack(const struct eng_prepare *prepare,
-                                                 const struct eng_tensor *tensor, uint64_t form,
-                                                 const void *params, size_t params_bytes,
-                                                 size_t bytes, eng_pack_fn fill, void *ctx,
+                                                 const struct eng_tensor *tensor,
+                                                 const struct eng_weights_form *form,
+                                                 const struct eng_pack_content *content,
                                                  const void **out);
 // 64-byte aligned memory of the plan's lifetime; NULL when there is none.
 void *eng_weights_alloc(const struct eng_prepare *prepare, size_t bytes);

@@ -6,6 +6,7 @@
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/carve.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "model/graph.h"
 
@@ -124,6 +125,7 @@ void eng_trial_done(struct eng_trial *trial)
 static enum base_status time_once(const struct eng_step *step, const struct eng_run *run,
                                   uint32_t repeats, uint64_t deadline_us, double *out_us)
 {
+    base_assert(repeats > 0 && repeats <= MEASURE_REPEATS);
     const uint64_t begin = base_clock_mono_us();
     for (uint32_t r = 0; r < repeats; r++) {
         BASE_TRY(eng_step_run(step, run));
@@ -188,6 +190,7 @@ enum base_status eng_trial_measure(void *ctx, const struct eng_candidate *candid
                                    uint64_t deadline_us, double *out_us)
 {
     struct eng_trial *trial = ctx;
+    base_assert((trial->data == NULL) == (trial->packs == NULL));
     // A warm-up and one run must fit: half a candidate tells nothing.
     if ((double)base_clock_mono_us() + 2 * candidate->cost_us > (double)deadline_us) {
         return BASE_ERR_TIMEOUT;

@@ -3,6 +3,8 @@
 // floats, so that everything else counts pairs. Called through eng_gemm_bf16 from any thread.
 #include "backend/cpu/kernel/gemm_kernels.h"
 
+#include "base/check.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -86,21 +88,25 @@ static void put_pixel(const float *from, size_t channels, size_t pitch, uint16_t
     }
 }
 
-void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
-                             size_t pitch, uint16_t *to)
+void eng_gemm_pixels_to_bf16(const struct eng_gemm_pixels *pixels, uint16_t *to)
 {
+    const float *from = pixels->from;
+    const size_t count = pixels->count, step = pixels->step;
+    const size_t channels = pixels->channels, pitch = pixels->pitch;
+    base_assert(pitch >= channels && channels > 0);
     if (step == channels && pitch == channels) {
-        eng_gemm_to_bf16(from, pixels * channels, to);
+        eng_gemm_to_bf16(from, count * channels, to);
         return;
     }
-    size_t i = step == 3 && channels == 3 && pitch == 4 ? stem_pixels(from, pixels, to) : 0;
-    for (; i < pixels; i++) {
+    size_t i = step == 3 && channels == 3 && pitch == 4 ? stem_pixels(from, count, to) : 0;
+    for (; i < count; i++) {
         put_pixel(from + i * step, channels, pitch, to + i * pitch);
     }
 }
 
 static void put_zeroes(const struct eng_wino_tile *tile, size_t elements)
 {
+    base_assert(tile->plane > 0);
     const size_t vectors = (tile->channels + V_LANES - 1) / V_LANES * V_LANES;
     for (size_t e = 0; tile->zeroes > 0 && e < elements; e++) {
         uint16_t *line = (uint16_t *)(void *)(tile->out + e * tile->plane);
@@ -146,6 +152,7 @@ static inline __m512 short_gelu_tanh(__m512 x)
 
 void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
 {
+    base_assert(act != ENG_GEMM_ACT_NONE && (rows <= 1 || ldc >= n));
     if (act != ENG_GEMM_ACT_GELU_TANH) {
         eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
         return;

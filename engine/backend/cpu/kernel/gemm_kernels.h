@@ -181,10 +181,16 @@ extern const struct eng_gemm_kernels eng_gemm_bf16; // needs AVX512_BF16
 extern const struct eng_gemm_kernels eng_gemm_amx;  // needs AMX tiles, granted; and the above
 // To the nearest bfloat16, ties to even; needs AVX512_BF16.
 void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
-// The same for `pixels` runs of `channels`, `step` floats apart, into runs of `pitch` numbers,
-// zeroes behind the channels; pitch >= channels.
-void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
-                             size_t pitch, uint16_t *to);
+// Pixels to be written as bfloat16.
+struct eng_gemm_pixels {
+    const float *from;
+    size_t count;
+    size_t step;     // floats from one pixel to the next
+    size_t channels; // of each
+    size_t pitch;    // numbers from one pixel to the next as written; at least `channels`
+};
+// The same for pixels; zeroes behind the channels.
+void eng_gemm_pixels_to_bf16(const struct eng_gemm_pixels *pixels, uint16_t *to);
 // The activations of tables of pairs.
 void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
 // Input transforms of tables of pairs.

@@ -5,6 +5,8 @@
 // exponentials between them are float32.
 #include "backend/cpu/kernel/vec_attention_low.h"
 
+#include "base/check.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -25,6 +27,8 @@ static int64_t pairs_of(const struct eng_gemm_kernels *products, int64_t count)
 bool eng_attention_low_plan(struct eng_attention_low *low)
 {
     const int64_t mr = low->products->mr_max[2], most = (int64_t)1 << 30;
+    base_assert(low->products->pair_step > 0); // a table of pairs
+    base_assert(low->t > 0 && low->d > 0 && low->e > 0);
     if (low->t > most || low->d > most || low->e > most) {
         return false;
     }
@@ -59,8 +63,12 @@ static void pack_keys(const struct eng_attention_low *low, const float *k, int64
         if (count < PANEL) {
             memset(out, 0, (size_t)(low->d_pairs * PANEL) * sizeof(float));
         }
-        eng_gemm_pixels_to_bf16(k + c * stride, (size_t)count, (size_t)stride, (size_t)low->d,
-                                (size_t)low->d_pairs * 2, (uint16_t *)(void *)words);
+        const struct eng_gemm_pixels keys = {.from = k + c * stride,
+                                             .count = (size_t)count,
+                                             .step = (size_t)stride,
+                                             .channels = (size_t)low->d,
+                                             .pitch = (size_t)low->d_pairs * 2};
+        eng_gemm_pixels_to_bf16(&keys, (uint16_t *)(void *)words);
         low->kernels->transpose(words, low->d_pairs, out, PANEL, count, low->d_pairs);
     }
 }
@@ -95,17 +103,19 @@ static void pack_values(const struct eng_attention_low *low, const float *v, int
     }
 }
 
-void eng_attention_low_pack(const struct eng_attention_low *low, const float *k, int64_t k_stride,
-                            const float *v, int64_t v_stride, float *memory)
+void eng_attention_low_pack(const struct eng_attention_low *low,
+                            const struct eng_attention_head *head, float *memory)
 {
-    pack_keys(low, k, k_stride, memory + low->words, memory + low->keys);
-    pack_values(low, v, v_stride, memory + low->values);
+    base_assert(low->floats > 0); // planned
+    pack_keys(low, head->k, head->k_stride, memory + low->words, memory + low->keys);
+    pack_values(low, head->v, head->v_stride, memory + low->values);
 }
 
 // Exponentials, normalised, as pairs; zeroes behind them.
 static void put_weights(const float *s, int64_t n, float factor, int64_t pairs, float *out)
 {
     uint16_t *to = (uint16_t *)(void *)out;
+    base_assert(n <= 2 * pairs);
     const __m512 f = _mm512_set1_ps(factor);
     for (int64_t i = 0; i < round_up(2 * pairs, LANES); i += LANES) {
         const int64_t left = n - i < LANES ? n - i : LANES;
@@ -116,12 +126,26 @@ static void put_weights(const float *s, int64_t n, float factor, int64_t pairs, 
     }
 }
 
-// C = A B for panels of `columns` columns, in tiles of about equal height.
-static void product(const struct eng_gemm_kernels *products, const float *a, int64_t lda,
-                    int64_t rows, int64_t pairs, const float *b, int64_t columns, float *c,
-                    int64_t ldc)
+// C = A B.
+struct product {
+    const float *a; // rows of pairs, lda apart
+    int64_t lda, rows, pairs;
+    const float *b; // panels
+    int64_t columns;
+    float *c; // rows of `columns` floats, ldc apart
+    int64_t ldc;
+};
+
+// In tiles of about equal height.
+static void multiply(const struct eng_gemm_kernels *products, const struct product *product)
 {
     static const int64_t no_offset[1] = {0};
+    const float *a = product->a, *b = product->b;
+    float *c = product->c;
+    const int64_t lda = product->lda, ldc = product->ldc, pairs = product->pairs;
+    const int64_t rows = product->rows, columns = product->columns;
+    base_assert(rows > 0 && lda >= pairs);
+    base_assert(pairs % products->pair_step == 0);
     const int64_t mr = products->mr_max[2], tiles = (rows + mr - 1) / mr;
     const int64_t height = (rows + tiles - 1) / tiles;
     struct eng_gemm_tile tile = {.lda = (size_t)lda,
@@ -147,11 +171,22 @@ void eng_attention_low_rows(const struct eng_attention_low *low,
 {
     float *scores = memory + low->scores, *queries = memory + low->queries;
     float *weights = memory + low->weights;
-    eng_gemm_pixels_to_bf16(vec_attention->q, (size_t)vec_attention->rows,
-                            (size_t)vec_attention->q_stride, (size_t)low->d,
-                            (size_t)low->q_pitch * 2, (uint16_t *)(void *)queries);
-    product(low->products, queries, low->q_pitch, vec_attention->rows, low->d_pairs,
-            memory + low->keys, low->stride, scores, low->stride);
+    base_assert(vec_attention->rows > 0 && vec_attention->rows <= low->block_rows);
+    const struct eng_gemm_pixels rows = {.from = vec_attention->q,
+                                         .count = (size_t)vec_attention->rows,
+                                         .step = (size_t)vec_attention->q_stride,
+                                         .channels = (size_t)low->d,
+                                         .pitch = (size_t)low->q_pitch * 2};
+    eng_gemm_pixels_to_bf16(&rows, (uint16_t *)(void *)queries);
+    const struct product by_keys = {.a = queries,
+                                    .lda = low->q_pitch,
+                                    .rows = vec_attention->rows,
+                                    .pairs = low->d_pairs,
+                                    .b = memory + low->keys,
+                                    .columns = low->stride,
+                                    .c = scores,
+                                    .ldc = low->stride};
+    multiply(low->products, &by_keys);
     for (int64_t r = 0; r < vec_attention->rows; r++) {
         float *s = scores + r * low->stride;
         const float *mask = vec_attention->mask == NULL
@@ -161,6 +196,13 @@ void eng_attention_low_rows(const struct eng_attention_low *low,
             s, low->t, vec_attention->scale, mask, mask == NULL ? 0 : vec_attention->mask_stride);
         put_weights(s, low->t, factor, low->t_pairs, weights + r * low->p_pitch);
     }
-    product(low->products, weights, low->p_pitch, vec_attention->rows, low->t_pairs,
-            memory + low->values, low->e, vec_attention->out, vec_attention->out_stride);
+    const struct product by_values = {.a = weights,
+                                      .lda = low->p_pitch,
+                                      .rows = vec_attention->rows,
+                                      .pairs = low->t_pairs,
+                                      .b = memory + low->values,
+                                      .columns = low->e,
+                                      .c = vec_attention->out,
+                                      .ldc = vec_attention->out_stride};
+    multiply(low->products, &by_values);
 }

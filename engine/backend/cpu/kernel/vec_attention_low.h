@@ -23,8 +23,13 @@ struct eng_attention_low {
 
 // Fills what follows from products, kernels, t, d and e. false: too large to be counted.
 bool eng_attention_low_plan(struct eng_attention_low *low);
-void eng_attention_low_pack(const struct eng_attention_low *low, const float *k, int64_t k_stride,
-                            const float *v, int64_t v_stride, float *memory);
+// Keys and values of one (batch, head): rows of d and of e floats that lie together.
+struct eng_attention_head {
+    const float *k, *v;
+    int64_t k_stride, v_stride; // floats from a row to the next
+};
+void eng_attention_low_pack(const struct eng_attention_low *low,
+                            const struct eng_attention_head *head, float *memory);
 // a: q, mask, out, rows, strides and scale are read; between enter and leave of the products.
 void eng_attention_low_rows(const struct eng_attention_low *low,
                             const struct eng_vec_attention *vec_attention, float *memory);
