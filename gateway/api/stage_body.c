@@ -19,23 +19,23 @@
 
 static const char *const days[7] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
 
-static enum base_status parse_share(const struct gw_json_at *at, const char *key, bool required,
+static enum base_status parse_share(const struct gw_json_at *at, struct pol_field field,
                                     uint32_t fallback_ppm, uint32_t *out_ppm,
                                     struct base_error *error)
 {
     double share = fallback_ppm / ONE;
 
-    BASE_TRY(gw_json_real(at, key, required, 0, 1, &share, error));
+    BASE_TRY(gw_json_real(at, field, &share, error));
     *out_ppm = (uint32_t)lround(share * ONE);
     return BASE_OK;
 }
 
-static enum base_status parse_seconds(const struct gw_json_at *at, const char *key, uint32_t max,
+static enum base_status parse_seconds(const struct gw_json_at *at, struct pol_field field,
                                       uint32_t fallback, uint32_t *out, struct base_error *error)
 {
     uint64_t seconds = fallback;
 
-    BASE_TRY(gw_json_u64(at, key, false, max, &seconds, error));
+    BASE_TRY(gw_json_u64(at, field, &seconds, error));
     *out = (uint32_t)seconds;
     return BASE_OK;
 }
@@ -45,7 +45,7 @@ static enum base_status parse_rule(const struct gw_json_at *at, enum pol_gate_ru
 {
     struct base_str text = BASE_STR("threshold");
 
-    BASE_TRY(gw_json_text(at, "rule", false, 16, &text, error));
+    BASE_TRY(gw_json_text(at, gw_json_optional("rule", 16), &text, error));
     for (unsigned i = 0; i < POL_GATE_RULE_COUNT; ++i) {
         if (base_str_equal(text, base_str_of(pol_gate_rule_name((enum pol_gate_rule)i)))) {
             *out = (enum pol_gate_rule)i;
@@ -66,17 +66,22 @@ static enum base_status parse_gate(const struct gw_json_at *at, enum pol_stage_k
     uint32_t no_data_s = 0;
 
     BASE_TRY(parse_rule(at, &out->rule, error));
-    BASE_TRY(gw_json_u64(at, "min_sample", false, UINT32_MAX, &min_sample, error));
-    BASE_TRY(gw_json_real(at, "min_dwell_s", false, 0, GW_API_DWELL_S_MAX, &dwell_s, error));
-    BASE_TRY(parse_share(at, "max_failure", true, 0, &out->max_failure_ppm, error));
-    BASE_TRY(parse_share(at, "max_rise", false, POL_TEST_NOT_ASKED, &out->max_rise_ppm, error));
-    BASE_TRY(parse_share(at, "tolerated_rise", false, 0, &out->tolerated_rise_ppm, error));
-    BASE_TRY(parse_share(at, "alpha", false, POL_GATE_ALPHA_PPM, &out->alpha_ppm, error));
-    BASE_TRY(parse_share(at, "beta", false, POL_GATE_BETA_PPM, &out->beta_ppm, error));
-    BASE_TRY(parse_share(at, "min_answered", false, POL_GATE_MIN_ANSWERED_PPM,
+    BASE_TRY(gw_json_u64(at, gw_json_optional("min_sample", UINT32_MAX), &min_sample, error));
+    BASE_TRY(
+        gw_json_real(at, gw_json_optional("min_dwell_s", GW_API_DWELL_S_MAX), &dwell_s, error));
+    BASE_TRY(parse_share(at, gw_json_required("max_failure", 1), 0, &out->max_failure_ppm, error));
+    BASE_TRY(parse_share(at, gw_json_optional("max_rise", 1), POL_TEST_NOT_ASKED,
+                         &out->max_rise_ppm, error));
+    BASE_TRY(
+        parse_share(at, gw_json_optional("tolerated_rise", 1), 0, &out->tolerated_rise_ppm, error));
+    BASE_TRY(
+        parse_share(at, gw_json_optional("alpha", 1), POL_GATE_ALPHA_PPM, &out->alpha_ppm, error));
+    BASE_TRY(
+        parse_share(at, gw_json_optional("beta", 1), POL_GATE_BETA_PPM, &out->beta_ppm, error));
+    BASE_TRY(parse_share(at, gw_json_optional("min_answered", 1), POL_GATE_MIN_ANSWERED_PPM,
                          &out->min_answered_ppm, error));
-    BASE_TRY(gw_json_real(at, "max_silence", false, 0, SILENCE_MAX, &silence, error));
-    BASE_TRY(parse_seconds(at, "no_data_s", (uint32_t)GW_API_DWELL_S_MAX, GW_API_NO_DATA_S,
+    BASE_TRY(gw_json_real(at, gw_json_optional("max_silence", SILENCE_MAX), &silence, error));
+    BASE_TRY(parse_seconds(at, gw_json_optional("no_data_s", GW_API_DWELL_S_MAX), GW_API_NO_DATA_S,
                            &no_data_s, error));
     if (kind != POL_STAGE_GRAY && kind != POL_STAGE_BETA) {
         out->max_rise_ppm = POL_TEST_NOT_ASKED; // nobody is left to compare with
@@ -104,7 +109,8 @@ static enum base_status parse_rate(const struct gw_json_at *at, struct pol_pace 
     uint64_t most = 0;
     double factor = 1;
 
-    BASE_TRY(gw_json_u64(at, "in_flight", false, UINT32_MAX, &out->in_flight_max, error));
+    BASE_TRY(
+        gw_json_u64(at, gw_json_optional("in_flight", UINT32_MAX), &out->in_flight_max, error));
     if (value == NULL || json_is_null(value)) {
         return BASE_OK;
     }
@@ -114,11 +120,12 @@ static enum base_status parse_rate(const struct gw_json_at *at, struct pol_pace 
     rate.object = value;
     (void)snprintf(rate.path, sizeof(rate.path), "%.80srate.", at->path);
     BASE_TRY(gw_json_only(&rate, names, error));
-    BASE_TRY(gw_json_u64(&rate, "per_minute", true, RATE_MAX, &per_minute, error));
-    BASE_TRY(gw_json_real(&rate, "factor", false, 1, 10, &factor, error));
-    BASE_TRY(gw_json_u64(&rate, "step", false, STEP_MAX, &out->step, error));
-    BASE_TRY(gw_json_text(&rate, "of", false, 16, &of, error));
-    BASE_TRY(gw_json_u64(&rate, "max_per_minute", false, RATE_MAX, &most, error));
+    BASE_TRY(gw_json_u64(&rate, gw_json_required("per_minute", RATE_MAX), &per_minute, error));
+    BASE_TRY(
+        gw_json_real(&rate, (struct pol_field){"factor", .min = 1, .max = 10}, &factor, error));
+    BASE_TRY(gw_json_u64(&rate, gw_json_optional("step", STEP_MAX), &out->step, error));
+    BASE_TRY(gw_json_text(&rate, gw_json_optional("of", 16), &of, error));
+    BASE_TRY(gw_json_u64(&rate, gw_json_optional("max_per_minute", RATE_MAX), &most, error));
     out->by_success = base_str_equal(of, BASE_STR("succeeded"));
     if (!out->by_success && !base_str_equal(of, BASE_STR("offered"))) {
         return base_error_set(error, BASE_ERR_INVALID, "%sof: neither offered nor succeeded",
@@ -142,7 +149,7 @@ static enum base_status parse_days(const struct gw_json_at *at, uint8_t *out,
     const json_t *list = NULL;
     unsigned mask = 0;
 
-    BASE_TRY(gw_json_array(at, "days", false, 7, &list, error));
+    BASE_TRY(gw_json_array(at, gw_json_optional("days", 7), &list, error));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         const char *text = json_string_value(json_array_get(list, i));
         unsigned before = mask;
@@ -169,9 +176,9 @@ static enum base_status parse_window(const struct gw_json_at *at, struct pol_win
 
     BASE_TRY(gw_json_only(at, names, error));
     BASE_TRY(parse_days(at, &out->weekdays, error));
-    BASE_TRY(gw_json_text(at, "start", true, WINDOW_TEXT_MAX, &start, error));
-    BASE_TRY(gw_json_u64(at, "minutes", true, POL_WINDOW_MINUTES_MAX, &minutes, error));
-    BASE_TRY(gw_json_text(at, "clock", false, WINDOW_TEXT_MAX, &clock, error));
+    BASE_TRY(gw_json_text(at, gw_json_required("start", WINDOW_TEXT_MAX), &start, error));
+    BASE_TRY(gw_json_u64(at, gw_json_required("minutes", POL_WINDOW_MINUTES_MAX), &minutes, error));
+    BASE_TRY(gw_json_text(at, gw_json_optional("clock", WINDOW_TEXT_MAX), &clock, error));
     const char *t = start.data;
     bool digits = start.size == 5 && t[2] == ':' && t[0] >= '0' && t[0] <= '2' && t[1] >= '0' &&
                   t[1] <= '9' && t[3] >= '0' && t[3] <= '5' && t[4] >= '0' && t[4] <= '9';
@@ -196,11 +203,11 @@ static enum base_status parse_windows(const struct gw_json_at *at, struct pol_st
 {
     const json_t *list = NULL;
 
-    BASE_TRY(gw_json_array(at, "windows", false, POL_WINDOWS_MAX, &list, error));
+    BASE_TRY(gw_json_array(at, gw_json_optional("windows", POL_WINDOWS_MAX), &list, error));
     out->window_count = (uint32_t)json_array_size(list);
     for (uint32_t i = 0; i < out->window_count; ++i) {
         struct gw_json_at item;
-        BASE_TRY(gw_json_enter(at, "windows", i, json_array_get(list, i), &item, error));
+        BASE_TRY(gw_json_enter(at, "windows", i, &item, error));
         BASE_TRY(parse_window(&item, &out->windows[i], error));
     }
     return BASE_OK;
@@ -227,7 +234,7 @@ static enum base_status parse_retries(const struct gw_json_at *at, struct pol_st
     BASE_TRY(gw_json_only(&retries, names, error));
     for (unsigned i = 0; i < POL_FAILURE_COUNT; ++i) {
         uint64_t count = 0;
-        BASE_TRY(gw_json_u64(&retries, names[i], false, POL_RETRIES_MAX, &count, error));
+        BASE_TRY(gw_json_u64(&retries, gw_json_optional(names[i], POL_RETRIES_MAX), &count, error));
         out->retries[i] = (uint8_t)count;
         if (count > 0 && out->gate.rule == POL_GATE_LOGRANK) {
             return base_error_set(error, BASE_ERR_INVALID,
@@ -251,7 +258,7 @@ static enum base_status parse_control(const struct gw_json_at *at, struct pol_st
                      : out->kind == POL_STAGE_BETA && !trial ? GW_API_BETA_CONTROL_PERCENT
                                                              : 0;
 
-    BASE_TRY(gw_json_real(at, "control", false, 0, 100, &percent, error));
+    BASE_TRY(gw_json_real(at, gw_json_optional("control", 100), &percent, error));
     out->control_buckets = (uint16_t)lround(percent * 100);
     return BASE_OK;
 }
@@ -263,7 +270,8 @@ static enum base_status parse_shadow(const struct gw_json_at *at, const char *ke
 {
     double times = 0;
 
-    BASE_TRY(gw_json_real(at, key, false, 0, POL_SHADOW_PERCENT_MAX / 100.0, &times, error));
+    BASE_TRY(
+        gw_json_real(at, gw_json_optional(key, POL_SHADOW_PERCENT_MAX / 100.0), &times, error));
     *out = (uint16_t)lround(times * 100);
     if (*out != 0 && kind != POL_STAGE_SHADOW) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: for a shadow stage only", at->path,
@@ -281,7 +289,7 @@ static enum base_status parse_on_fail(const struct gw_json_at *at, enum pol_on_f
 {
     struct base_str text = BASE_STR("roll_back");
 
-    BASE_TRY(gw_json_text(at, "on_fail", false, 16, &text, error));
+    BASE_TRY(gw_json_text(at, gw_json_optional("on_fail", 16), &text, error));
     for (unsigned i = 0; i < POL_ON_FAIL_COUNT; ++i) {
         if (base_str_equal(text, base_str_of(pol_on_fail_name((enum pol_on_fail)i)))) {
             *out = (enum pol_on_fail)i;
@@ -298,7 +306,7 @@ static enum base_status parse_on_pass(const struct gw_json_at *at, enum pol_on_p
 {
     struct base_str text = BASE_STR("advance");
 
-    BASE_TRY(gw_json_text(at, "on_pass", false, 16, &text, error));
+    BASE_TRY(gw_json_text(at, gw_json_optional("on_pass", 16), &text, error));
     for (unsigned i = 0; i < POL_ON_PASS_COUNT; ++i) {
         if (base_str_equal(text, base_str_of(pol_on_pass_name((enum pol_on_pass)i)))) {
             *out = (enum pol_on_pass)i;
@@ -313,9 +321,10 @@ static enum base_status parse_on_pass(const struct gw_json_at *at, enum pol_on_p
 static enum base_status parse_verdicts(const struct gw_json_at *at, struct pol_stage *out,
                                        struct base_error *error)
 {
-    BASE_TRY(parse_seconds(at, "window_s", POL_STAGE_WINDOW_S_MAX, 0, &out->window_s, error));
-    BASE_TRY(parse_seconds(at, "guard_s", POL_STAGE_GUARD_S_MAX, GW_STAGE_DEFAULT_S, &out->guard_s,
-                           error));
+    BASE_TRY(parse_seconds(at, gw_json_optional("window_s", POL_STAGE_WINDOW_S_MAX), 0,
+                           &out->window_s, error));
+    BASE_TRY(parse_seconds(at, gw_json_optional("guard_s", POL_STAGE_GUARD_S_MAX),
+                           GW_STAGE_DEFAULT_S, &out->guard_s, error));
     BASE_TRY(parse_on_fail(at, &out->on_fail, error));
     return parse_on_pass(at, &out->on_pass, error);
 }
@@ -323,19 +332,22 @@ static enum base_status parse_verdicts(const struct gw_json_at *at, struct pol_s
 enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_stage *stage,
                                      struct base_error *error)
 {
-    const uint32_t long_s = (uint32_t)GW_API_DWELL_S_MAX;
+    const double long_s = GW_API_DWELL_S_MAX;
 
     BASE_TRY(parse_gate(at, stage->kind, &stage->gate, error));
     BASE_TRY(parse_rate(at, &stage->pace, error));
     BASE_TRY(parse_windows(at, stage, error));
     BASE_TRY(parse_retries(at, stage, error));
     BASE_TRY(parse_control(at, stage, error));
-    BASE_TRY(parse_seconds(at, "execution_timeout_s", GW_API_EXECUTION_S_MAX, 0,
+    BASE_TRY(parse_seconds(at, gw_json_optional("execution_timeout_s", GW_API_EXECUTION_S_MAX), 0,
                            &stage->execution_timeout_s, error));
-    BASE_TRY(parse_seconds(at, "offline_expiry_s", long_s, 0, &stage->offline_expiry_s, error));
+    BASE_TRY(parse_seconds(at, gw_json_optional("offline_expiry_s", long_s), 0,
+                           &stage->offline_expiry_s, error));
     uint32_t silence = stage->gate.rule != POL_GATE_THRESHOLD ? GW_STAGE_DEFAULT_S : 0;
-    BASE_TRY(parse_seconds(at, "silence_s", long_s, silence, &stage->silence_s, error));
-    BASE_TRY(parse_seconds(at, "observe_s", long_s, GW_STAGE_DEFAULT_S, &stage->observe_s, error));
+    BASE_TRY(parse_seconds(at, gw_json_optional("silence_s", long_s), silence, &stage->silence_s,
+                           error));
+    BASE_TRY(parse_seconds(at, gw_json_optional("observe_s", long_s), GW_STAGE_DEFAULT_S,
+                           &stage->observe_s, error));
     BASE_TRY(parse_shadow(at, "max_slowdown", stage->kind, &stage->shadow_slow_percent, error));
     BASE_TRY(parse_shadow(at, "max_memory", stage->kind, &stage->shadow_memory_percent, error));
     BASE_TRY(gw_tolerance_parse(at, stage, error));

@@ -36,7 +36,7 @@ static enum base_status parse_operator(const struct gw_json_at *at, enum pol_op 
 {
     struct base_str text = {NULL, 0};
 
-    BASE_TRY(gw_json_text(at, "op", true, 16, &text, error));
+    BASE_TRY(gw_json_text(at, gw_json_required("op", 16), &text, error));
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); ++i) {
         if (text_is(text, operators[i].text)) {
             *out = operators[i].op;
@@ -55,7 +55,7 @@ static enum base_status parse_type(const struct gw_json_at *at, enum pol_type *o
     struct base_str text = {NULL, 0};
 
     *out = POL_TYPE_COUNT;
-    BASE_TRY(gw_json_text(at, "type", false, 16, &text, error));
+    BASE_TRY(gw_json_text(at, gw_json_optional("type", 16), &text, error));
     if (text.size == 0) {
         return BASE_OK;
     }
@@ -171,7 +171,7 @@ static enum base_status parse_cond(const struct gw_json_at *at, struct base_aren
     struct base_str attr = {NULL, 0};
 
     BASE_TRY(gw_json_only(at, names, error));
-    BASE_TRY(gw_json_text(at, "attr", true, 32, &attr, error));
+    BASE_TRY(gw_json_text(at, gw_json_required("attr", 32), &attr, error));
     if (attr.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "%sattr: empty", at->path);
     }
@@ -188,7 +188,7 @@ static enum base_status parse_conditions(const struct gw_json_at *at, const char
     const json_t *list = NULL;
     uint32_t bad = 0;
 
-    BASE_TRY(gw_json_array(at, key, false, POL_TARGET_CONDS_MAX, &list, error));
+    BASE_TRY(gw_json_array(at, gw_json_optional(key, POL_TARGET_CONDS_MAX), &list, error));
     size_t count = list != NULL ? json_array_size(list) : 0;
     if (count == 0) {
         *out = (struct pol_target){.conds = NULL, .cond_count = 0};
@@ -200,7 +200,7 @@ static enum base_status parse_conditions(const struct gw_json_at *at, const char
     }
     for (size_t i = 0; i < count; ++i) {
         struct gw_json_at item;
-        BASE_TRY(gw_json_enter(at, key, i, json_array_get(list, i), &item, error));
+        BASE_TRY(gw_json_enter(at, key, i, &item, error));
         BASE_TRY(parse_cond(&item, arena, &conds[i], error));
     }
     *out = (struct pol_target){.conds = conds, .cond_count = (uint32_t)count};
@@ -213,9 +213,10 @@ static enum base_status parse_conditions(const struct gw_json_at *at, const char
 }
 
 static enum base_status parse_expression(const struct gw_json_at *at, const char *key,
-                                         const json_t *value, struct base_arena *arena,
-                                         struct pol_target *out, struct base_error *error)
+                                         struct base_arena *arena, struct pol_target *out,
+                                         struct base_error *error)
 {
+    const json_t *value = json_object_get(at->object, key);
     struct pol_expr_error where = {0};
     const struct pol_expr *expr = NULL;
     size_t bytes = 0;
@@ -247,7 +248,7 @@ enum base_status gw_target_parse(const struct gw_json_at *at, const char *key,
     const json_t *value = json_object_get(at->object, key);
 
     if (json_is_string(value)) {
-        return parse_expression(at, key, value, arena, out, error);
+        return parse_expression(at, key, arena, out, error);
     }
     if (value != NULL && !json_is_array(value) && !json_is_null(value)) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -275,8 +276,9 @@ enum base_status gw_arm_parse(const struct gw_json_at *root, struct pol_arm *out
     at = (struct gw_json_at){.object = value, .path = "arm."};
     BASE_TRY(gw_json_only(&at, names, error));
     BASE_TRY(gw_json_id(&at, "salt", &out->salt, error));
-    BASE_TRY(gw_json_real(&at, "from", true, 0, 99.99, &from, error));
-    BASE_TRY(gw_json_real(&at, "to", true, 0.01, 100, &to, error));
+    BASE_TRY(gw_json_real(&at, gw_json_required("from", 99.99), &from, error));
+    BASE_TRY(gw_json_real(&at, (struct pol_field){"to", .required = true, .min = 0.01, .max = 100},
+                          &to, error));
     out->from = (uint16_t)lround(from * 100);
     out->to = (uint16_t)lround(to * 100);
     if (out->from >= out->to) {

@@ -29,8 +29,8 @@ static enum base_status enter(const struct gw_json_at *at, const char *key, stru
 static enum base_status parse_two(const struct gw_json_at *at, struct wire_tolerance *out,
                                   struct base_error *error)
 {
-    BASE_TRY(gw_json_real(at, "absolute", false, 0, DBL_MAX, &out->absolute, error));
-    return gw_json_real(at, "relative", false, 0, 1, &out->relative, error);
+    BASE_TRY(gw_json_real(at, gw_json_optional("absolute", DBL_MAX), &out->absolute, error));
+    return gw_json_real(at, gw_json_optional("relative", 1), &out->relative, error);
 }
 
 static enum base_status parse_field(const struct gw_json_at *fields, const char *name,
