@@ -114,6 +114,19 @@ enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key,
     return BASE_OK;
 }
 
+enum base_status gw_json_inside(const struct gw_json_at *parent, const char *key,
+                                struct gw_json_at *out, struct base_error *error)
+{
+    const json_t *value = json_object_get(parent->object, key);
+
+    out->object = json_is_null(value) ? NULL : value;
+    if (out->object != NULL && !json_is_object(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not an object", parent->path, key);
+    }
+    (void)snprintf(out->path, sizeof(out->path), "%.60s%.30s.", parent->path, key);
+    return BASE_OK;
+}
+
 static const char *nearest_of(const char *const *names, const char *key)
 {
     struct base_nearest nearest = base_nearest_to(base_str_of(key));
@@ -238,6 +251,22 @@ enum base_status gw_json_real(const struct gw_json_at *at, struct pol_field fiel
     return BASE_OK;
 }
 
+enum base_status gw_json_word(const struct gw_json_at *at, struct pol_field field, unsigned *out,
+                              struct base_error *error)
+{
+    struct base_str text = {NULL, 0};
+    const char *refusal = pol_words_refusal(field.words);
+
+    BASE_TRY(gw_json_text(at, field, &text, error));
+    if (text.data == NULL || pol_words_find(field.words, text.data, text.size, out)) {
+        return BASE_OK;
+    }
+    return strncmp(refusal, "is ", 3) == 0
+               ? base_error_set(error, BASE_ERR_INVALID, "%s%s: '%.*s' %s", at->path, field.name,
+                                (int)text.size, text.data, refusal)
+               : base_error_set(error, BASE_ERR_INVALID, "%s%s: %s", at->path, field.name, refusal);
+}
+
 enum base_status gw_json_bool(const struct gw_json_at *at, const char *key, bool *out,
                               struct base_error *error)
 {
@@ -251,6 +280,50 @@ enum base_status gw_json_bool(const struct gw_json_at *at, const char *key, bool
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: not true or false", at->path, key);
     }
     *out = json_is_true(value);
+    return BASE_OK;
+}
+
+// What is kept of one field.
+static enum base_status kept_of(const struct gw_json_at *at, const struct pol_field *field,
+                                uint64_t *out, struct base_error *error)
+{
+    double value = field->fallback;
+    uint64_t whole = POL_FIELD_UNSAID;
+    unsigned place = (unsigned)(field->fallback > 0 ? field->fallback : 0);
+    bool flag = field->fallback > 0;
+
+    switch (field->kind) {
+    case POL_FIELD_REAL:
+        BASE_TRY(gw_json_real(at, *field, &value, error));
+        break;
+    case POL_FIELD_WHOLE:
+        BASE_TRY(gw_json_u64(at, *field, &whole, error));
+        value = whole != POL_FIELD_UNSAID ? (double)whole : value;
+        break;
+    case POL_FIELD_WORD:
+        BASE_TRY(gw_json_word(at, *field, &place, error));
+        value = place;
+        break;
+    case POL_FIELD_FLAG:
+        BASE_TRY(gw_json_bool(at, field->name, &flag, error));
+        value = flag ? 1 : 0;
+        break;
+    case POL_FIELD_TEXT:
+    case POL_FIELD_NESTED:
+    case POL_FIELD_KIND_COUNT:
+        value = 0;
+        break;
+    }
+    *out = pol_field_kept(field, value);
+    return BASE_OK;
+}
+
+enum base_status gw_json_fields(const struct gw_json_at *at, const struct pol_field *fields,
+                                unsigned count, uint64_t *out_kept, struct base_error *error)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        BASE_TRY(kept_of(at, &fields[i], &out_kept[i], error));
+    }
     return BASE_OK;
 }
 

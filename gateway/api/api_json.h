@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "policy/field.h"
+#include "policy/fields/field.h"
 
 #include <jansson.h>
 
@@ -30,6 +30,9 @@ BASE_NODISCARD enum base_status gw_json_parse(const uint8_t *bytes, size_t size,
 BASE_NODISCARD enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key,
                                               size_t index, struct gw_json_at *out,
                                               struct base_error *error);
+// The object at `parent.key` as a place; without one (or with null) out->object is NULL. INVALID.
+BASE_NODISCARD enum base_status gw_json_inside(const struct gw_json_at *parent, const char *key,
+                                               struct gw_json_at *out, struct base_error *error);
 // Refuses keys that are not among `names` (NULL ends the list).
 BASE_NODISCARD enum base_status gw_json_only(const struct gw_json_at *at, const char *const *names,
                                              struct base_error *error);
@@ -57,8 +60,16 @@ BASE_NODISCARD enum base_status gw_json_u64(const struct gw_json_at *at, struct 
                                             uint64_t *out, struct base_error *error);
 BASE_NODISCARD enum base_status gw_json_real(const struct gw_json_at *at, struct pol_field field,
                                              double *out, struct base_error *error);
+// A word, as its place among field.words.
+BASE_NODISCARD enum base_status gw_json_word(const struct gw_json_at *at, struct pol_field field,
+                                             unsigned *out, struct base_error *error);
 BASE_NODISCARD enum base_status gw_json_bool(const struct gw_json_at *at, const char *key,
                                              bool *out, struct base_error *error);
+// What is kept (policy/fields/field.h) of those among `count` fields that are numbers, flags and
+// words, in their order; 0 of the others, which are not looked at.
+BASE_NODISCARD enum base_status gw_json_fields(const struct gw_json_at *at,
+                                               const struct pol_field *fields, unsigned count,
+                                               uint64_t *out_kept, struct base_error *error);
 // 16 lower-case hex digits as a number that is not 0.
 BASE_NODISCARD enum base_status gw_json_id(const struct gw_json_at *at, const char *key,
                                            uint64_t *out, struct base_error *error);

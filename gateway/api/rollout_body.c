@@ -9,15 +9,9 @@
 #include "api/target_body.h"
 
 #include "base/span.h"
-#include "policy/stage_fields.h"
+#include "policy/fields/stage_fields.h"
 
-#include <math.h>
 #include <string.h>
-
-static bool text_is(struct base_str text, const char *literal)
-{
-    return base_str_equal(text, base_str_of(literal));
-}
 
 // What the field's base64url text stands for, into the arena; absent leaves *out as it is.
 static enum base_status parse_envelope(const struct gw_json_at *at, struct pol_field field,
@@ -45,39 +39,17 @@ static enum base_status parse_envelope(const struct gw_json_at *at, struct pol_f
     return BASE_OK;
 }
 
-static enum base_status parse_kind(const struct gw_json_at *at, enum pol_stage_kind *out,
-                                   struct base_error *error)
-{
-    struct base_str text = {NULL, 0};
-
-    BASE_TRY(gw_json_text(at, gw_json_required("kind", 16), &text, error));
-    for (unsigned i = 0; i < POL_STAGE_KIND_COUNT; ++i) {
-        if (text_is(text, pol_stage_kind_name((enum pol_stage_kind)i))) {
-            *out = (enum pol_stage_kind)i;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID,
-                          "%skind: '%.*s' is none of simulate shadow beta gray full", at->path,
-                          (int)text.size, text.data);
-}
+_Static_assert(GW_STAGE_NAME_MAX == POL_STAGE_NAME_MAX, "the names that the core takes");
 
 static enum base_status parse_stage(const struct gw_json_at *at, struct base_arena *arena,
                                     struct gw_stage_spec *out, struct base_error *error)
 {
-    static const char *const names[] = {POL_STAGE_FIELDS_HEAD, "statement", POL_STAGE_FIELDS_BODY,
-                                        NULL};
-    double percent = 100;
+    const char *names[POL_STAGE_FIELD_COUNT + 1];
 
+    pol_field_names(pol_stage_fields, POL_STAGE_FIELD_COUNT, names);
     BASE_TRY(gw_json_only(at, names, error));
-    BASE_TRY(gw_json_text(at, gw_json_required("name", GW_STAGE_NAME_MAX), &out->name, error));
-    BASE_TRY(parse_kind(at, &out->stage.kind, error));
-    bool shared = out->stage.kind == POL_STAGE_GRAY || out->stage.kind == POL_STAGE_SHADOW;
-    BASE_TRY(
-        gw_json_real(at, (struct pol_field){"percent", .required = shared, .min = 0.01, .max = 100},
-                     &percent, error));
-    out->stage.max_bucket = (uint16_t)lround(percent * 100);
-    BASE_TRY(gw_target_parse(at, "audience", arena, &out->stage.audience, error));
+    BASE_TRY(gw_json_text(at, pol_stage_fields[POL_STAGE_FIELD_NAME], &out->name, error));
+    BASE_TRY(gw_stage_reach_parse(at, arena, &out->stage, error));
     BASE_TRY(gw_stage_body_parse(at, &out->stage, error));
     struct pol_field signed_one = {"statement", .required = out->stage.kind != POL_STAGE_SIMULATE,
                                    .max = BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX)};
@@ -144,7 +116,7 @@ static enum base_status parse_identity(const struct gw_json_at *at, struct gw_ro
     BASE_TRY(gw_json_id(at, "salt", &out->salt, error));
     BASE_TRY(gw_json_u64(at, gw_json_required("release_counter", (UINT64_C(1) << 53) - 1),
                          &out->release_counter, error));
-    BASE_TRY(gw_json_u64(at, gw_json_optional("execution_timeout_s", GW_API_EXECUTION_S_MAX),
+    BASE_TRY(gw_json_u64(at, gw_json_optional("execution_timeout_s", POL_EXECUTION_S_MAX),
                          &timeout_s, error));
     out->execution_timeout_s = (uint32_t)timeout_s;
     return BASE_OK;
