@@ -34,6 +34,8 @@
 #define DEV_VM_DIGITS_MAX       4096 // of a whole number in a source, with its prefix
 #define DEV_VM_IMPORTS_MAX      128  // names that the compiler tells of one file
 #define DEV_VM_ITEM_MAX         32   // of a name behind "import" that it tells
+#define DEV_VM_UPLOADS_MAX      128  // calls of walle.data.upload that it tells of one file
+#define DEV_VM_UPLOAD_MAX       64   // of a name that is uploaded to
 #define DEV_VM_MODULES_MAX      272
 #define DEV_VM_EVENTS_MAX       4096        // given to a run
 #define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run
@@ -197,11 +199,17 @@ BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct ba
                                                uint8_t **out_mpy, size_t *out_size,
                                                struct base_error *error);
 
-// The same, and what the source imports. Those within the body of a try statement that catches an
-// ImportError are not told: the script is ready not to find them. Nor are relative ones.
+// The same, and what the source imports and uploads to. Imports within the body of a try statement
+// that catches an ImportError are not told: the script is ready not to find them. Nor are relative
+// ones.
 struct dev_vm_import {
     char name[DEV_VM_FILE_MAX]; // "walle", "pkg.mod"; longer ones are not told
     char item[DEV_VM_ITEM_MAX]; // "data" of "from walle import data"; empty: none, all, or longer
+    uint32_t line;
+};
+// A call of walle.data.upload whose first argument is a literal.
+struct dev_vm_upload {
+    char name[DEV_VM_UPLOAD_MAX]; // cut
     uint32_t line;
 };
 struct dev_vm_compiled {
@@ -209,6 +217,8 @@ struct dev_vm_compiled {
     size_t size;
     struct dev_vm_import imports[DEV_VM_IMPORTS_MAX];
     uint32_t import_count;
+    struct dev_vm_upload uploads[DEV_VM_UPLOADS_MAX]; // the first of them
+    uint32_t upload_count;
 };
 BASE_NODISCARD enum base_status dev_vm_compile_told(struct base_str source,
                                                     struct base_str file_name,

@@ -106,12 +106,12 @@ static enum base_status sign(const char *key_path, const struct wire_evidence *e
 {
     uint8_t payload[WIRE_META_BYTES_MAX];
     struct signing_keys keys;
-    size_t size = 0;
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_EVIDENCE, .payload = payload};
     BASE_TRY(signing_keys_load(key_path, &keys, error));
-    enum base_status status = wire_evidence_encode(evidence, payload, sizeof(payload), &size);
+    enum base_status status =
+        wire_evidence_encode(evidence, payload, sizeof(payload), &envelope.payload_bytes);
     if (status == BASE_OK) {
-        status = signing_envelope(&keys, WIRE_ENVELOPE_TYPE_EVIDENCE, payload, size, out->bytes,
-                                  sizeof(out->bytes), &out->size);
+        status = signing_envelope(&keys, &envelope, out->bytes, sizeof(out->bytes), &out->size);
     }
     signing_keys_done(&keys);
     return status == BASE_OK ? BASE_OK

@@ -318,7 +318,7 @@ enum base_status gw_api_who(struct gw_api_call *call, const struct gw_json_at *r
                             struct base_error *error)
 {
     BASE_TRY(gw_json_reason(root, true, GW_TRUST_REASON_MAX, &call->who.comment, error));
-    return gw_json_text(root, "by", false, GW_TRUST_BY_MAX, &call->who.by, error);
+    return gw_json_text(root, gw_json_optional("by", GW_TRUST_BY_MAX), &call->who.by, error);
 }
 
 bool gw_api_no_query(struct gw_api_call *call)

@@ -24,7 +24,7 @@ static enum base_status parse_scopes(const struct gw_json_at *root, struct gw_to
     size_t index;
     json_t *item;
 
-    BASE_TRY(gw_json_array(root, "scopes", false, GW_TOKEN_SCOPES_MAX, &list, error));
+    BASE_TRY(gw_json_array(root, gw_json_optional("scopes", GW_TOKEN_SCOPES_MAX), &list, error));
     json_array_foreach((json_t *)(uintptr_t)list, index, item)
     {
         struct base_str scope = {json_string_value(item), json_string_length(item)};
@@ -42,9 +42,10 @@ static enum base_status parse_scopes(const struct gw_json_at *root, struct gw_to
 static enum base_status parse_name(const struct gw_json_at *root, const char *key, bool required,
                                    char out[GW_TOKEN_NAME_MAX + 1], struct base_error *error)
 {
+    struct pol_field field = {key, .required = required, .max = GW_TOKEN_NAME_MAX};
     struct base_str name = {NULL, 0};
 
-    BASE_TRY(gw_json_text(root, key, required, GW_TOKEN_NAME_MAX, &name, error));
+    BASE_TRY(gw_json_text(root, field, &name, error));
     bool seen = false; // something but blanks
     for (size_t i = 0; i < name.size; ++i) {
         seen = seen || name.data[i] != ' ';
@@ -76,9 +77,10 @@ static enum base_status parse_token(struct gw_api_call *call, const struct gw_js
     BASE_TRY(gw_json_only(root, names, error));
     BASE_TRY(parse_name(root, "name", true, wish->name, error));
     BASE_TRY(parse_name(root, "owner", false, wish->owner, error));
-    BASE_TRY(gw_json_text(root, "role", true, GW_TOKEN_NAME_MAX, &role, error));
-    BASE_TRY(gw_json_text(root, "tenant", false, GW_TENANT_NAME_MAX, &tenant, error));
-    BASE_TRY(gw_json_u64(root, "expires_in_s", false, EXPIRES_S_MAX, &wish->expires_s, error));
+    BASE_TRY(gw_json_text(root, gw_json_required("role", GW_TOKEN_NAME_MAX), &role, error));
+    BASE_TRY(gw_json_text(root, gw_json_optional("tenant", GW_TENANT_NAME_MAX), &tenant, error));
+    BASE_TRY(gw_json_u64(root, gw_json_optional("expires_in_s", EXPIRES_S_MAX), &wish->expires_s,
+                         error));
     if (gw_api_in_session(call) &&
         (wish->expires_s == 0 || wish->expires_s > GW_LOGIN_TOKEN_S_MAX)) {
         return base_error_set(
@@ -87,7 +89,7 @@ static enum base_status parse_token(struct gw_api_call *call, const struct gw_js
             "at most %u",
             GW_LOGIN_TOKEN_S_MAX);
     }
-    BASE_TRY(gw_json_u64(root, "uses_max", false, UINT32_MAX, &uses, error));
+    BASE_TRY(gw_json_u64(root, gw_json_optional("uses_max", UINT32_MAX), &uses, error));
     BASE_TRY(parse_scopes(root, wish, error));
     wish->role = gw_role_of(role);
     wish->uses_max = (uint32_t)uses;
@@ -242,7 +244,8 @@ bool gw_api_tenant_prepare(struct gw_api_call *call)
     enum base_status status = gw_api_body(call, names, &root, &error);
 
     if (status == BASE_OK) {
-        status = gw_json_text(&root, "name", true, GW_TENANT_NAME_MAX, &call->text, &error);
+        status =
+            gw_json_text(&root, gw_json_required("name", GW_TENANT_NAME_MAX), &call->text, &error);
     }
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }

@@ -91,7 +91,8 @@ bool gw_api_task_prepare(struct gw_api_call *call)
     enum base_status status = gw_api_body(call, names, &root, &error);
 
     if (status == BASE_OK) {
-        status = gw_json_text(&root, "name", true, WIRE_TASK_NAME_MAX, &call->text, &error);
+        status =
+            gw_json_text(&root, gw_json_required("name", WIRE_TASK_NAME_MAX), &call->text, &error);
     }
     const char *fault = status == BASE_OK ? wire_task_name_fault(call->text) : NULL;
     if (fault != NULL) {
@@ -192,13 +193,15 @@ bool gw_api_version_prepare(struct gw_api_call *call)
     enum base_status status = gw_api_body(call, names, &root, &error);
 
     if (status == BASE_OK) {
-        status = gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, &error);
+        status =
+            gw_json_text(&root, gw_json_required("manifest", WIRE_SHA256_HEX), &manifest, &error);
     }
     if (status == BASE_OK && wire_sha256_parse(manifest, &call->digest) != BASE_OK) {
         status = base_error_set(&error, BASE_ERR_INVALID, "manifest: not a SHA-256 in hex");
     }
     if (status == BASE_OK) {
-        status = gw_json_text(&root, "exclusive", false, WIRE_SHA256_HEX, &exclusive, &error);
+        status =
+            gw_json_text(&root, gw_json_optional("exclusive", WIRE_SHA256_HEX), &exclusive, &error);
     }
     if (status == BASE_OK && exclusive.size > 0 &&
         wire_sha256_parse(exclusive, &call->exclusive) != BASE_OK) {

@@ -24,8 +24,8 @@ static enum base_status parse_cost(const uint8_t *bytes, size_t size, struct bas
 
     BASE_TRY(gw_json_parse(bytes, size, arena, &root, error));
     BASE_TRY(gw_json_only(&root, names, error));
-    BASE_TRY(gw_json_text(&root, "task", true, WIRE_TASK_NAME_MAX, &out->task, error));
-    BASE_TRY(gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, error));
+    BASE_TRY(gw_json_text(&root, gw_json_required("task", WIRE_TASK_NAME_MAX), &out->task, error));
+    BASE_TRY(gw_json_text(&root, gw_json_required("manifest", WIRE_SHA256_HEX), &manifest, error));
     if (wire_sha256_parse(manifest, &out->manifest) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "manifest: not a SHA-256 in hex");
     }

@@ -117,7 +117,8 @@ bool gw_api_user_prepare(struct gw_api_call *call)
         status = base_error_set(&error, BASE_ERR_INVALID, "user: missing; null unbinds");
     }
     if (status == BASE_OK) {
-        status = gw_json_text(&root, "user", false, WIRE_SUBJECT_MAX, &call->text, &error);
+        status =
+            gw_json_text(&root, gw_json_optional("user", WIRE_SUBJECT_MAX), &call->text, &error);
     }
     if (status == BASE_OK && !json_is_null(json_object_get(root.object, "user")) &&
         !wire_user_ok(call->text)) {

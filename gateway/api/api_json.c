@@ -5,12 +5,15 @@
 #include "api/api_json.h"
 
 #include "api/api.h"
+#include "base/check.h"
 #include "base/text/likeness.h"
 #include "wire/digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WHOLE_MAX 9007199254740992.0 // 2^53: from there on a double skips numbers
 
 static void release_document(void *ctx)
 {
@@ -96,9 +99,9 @@ enum base_status gw_json_parse(const uint8_t *bytes, size_t size, struct base_ar
 }
 
 enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key, size_t index,
-                               const json_t *value, struct gw_json_at *out,
-                               struct base_error *error)
+                               struct gw_json_at *out, struct base_error *error)
 {
+    const json_t *value = json_array_get(json_object_get(parent->object, key), index);
     struct gw_json_at at = {.object = value};
 
     // Cut at GW_API_WHERE_MAX: paths of the known documents are far shorter.
@@ -108,6 +111,19 @@ enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key,
                               key, index);
     }
     *out = at;
+    return BASE_OK;
+}
+
+enum base_status gw_json_inside(const struct gw_json_at *parent, const char *key,
+                                struct gw_json_at *out, struct base_error *error)
+{
+    const json_t *value = json_object_get(parent->object, key);
+
+    out->object = json_is_null(value) ? NULL : value;
+    if (out->object != NULL && !json_is_object(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not an object", parent->path, key);
+    }
+    (void)snprintf(out->path, sizeof(out->path), "%.60s%.30s.", parent->path, key);
     return BASE_OK;
 }
 
@@ -143,37 +159,38 @@ enum base_status gw_json_only(const struct gw_json_at *at, const char *const *na
     return BASE_OK;
 }
 
-// The value at `key`, NULL when absent or null; a missing required field is said in `error`.
-static enum base_status field(const struct gw_json_at *at, const char *key, bool required,
-                              const json_t **out, struct base_error *error)
+// The field's value, NULL when absent or null; a missing required field is said in `error`.
+static enum base_status value_of(const struct gw_json_at *at, struct pol_field field,
+                                 const json_t **out, struct base_error *error)
 {
-    const json_t *value = json_object_get(at->object, key);
+    const json_t *value = json_object_get(at->object, field.name);
 
     if (value == NULL || json_is_null(value)) {
         *out = NULL;
-        return required ? base_error_set(error, BASE_ERR_INVALID, "%s%s: missing", at->path, key)
-                        : BASE_OK;
+        return field.required
+                   ? base_error_set(error, BASE_ERR_INVALID, "%s%s: missing", at->path, field.name)
+                   : BASE_OK;
     }
     *out = value;
     return BASE_OK;
 }
 
-enum base_status gw_json_text(const struct gw_json_at *at, const char *key, bool required,
-                              size_t max, struct base_str *out, struct base_error *error)
+enum base_status gw_json_text(const struct gw_json_at *at, struct pol_field field,
+                              struct base_str *out, struct base_error *error)
 {
     const json_t *value;
 
-    BASE_TRY(field(at, key, required, &value, error));
+    BASE_TRY(value_of(at, field, &value, error));
     if (value == NULL) {
         return BASE_OK;
     }
     if (!json_is_string(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a text", at->path, key);
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a text", at->path, field.name);
     }
     size_t size = json_string_length(value);
-    if (size > max) {
-        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s%s: %zu bytes; at most %zu", at->path,
-                              key, size, max);
+    if (size > (size_t)field.max) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s%s: %zu bytes; at most %.0f", at->path,
+                              field.name, size, field.max);
     }
     *out = (struct base_str){json_string_value(value), size};
     return BASE_OK;
@@ -183,7 +200,8 @@ enum base_status gw_json_reason(const struct gw_json_at *at, bool required, size
                                 struct base_str *out, struct base_error *error)
 {
     size_t said = 0;
-    BASE_TRY(gw_json_text(at, "reason", required, max, out, error));
+    struct pol_field field = {"reason", .required = required, .max = (double)max};
+    BASE_TRY(gw_json_text(at, field, out, error));
     while (said < out->size && strchr(" \t\r\n", out->data[said]) != NULL) {
         said++;
     }
@@ -195,40 +213,58 @@ enum base_status gw_json_reason(const struct gw_json_at *at, bool required, size
                : BASE_OK;
 }
 
-enum base_status gw_json_u64(const struct gw_json_at *at, const char *key, bool required,
-                             uint64_t max, uint64_t *out, struct base_error *error)
+enum base_status gw_json_u64(const struct gw_json_at *at, struct pol_field field, uint64_t *out,
+                             struct base_error *error)
 {
     const json_t *value;
 
-    BASE_TRY(field(at, key, required, &value, error));
+    base_assert(field.min == 0 && field.max >= 0 && field.max < WHOLE_MAX);
+    BASE_TRY(value_of(at, field, &value, error));
     if (value == NULL) {
         return BASE_OK;
     }
     json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 0 || (uint64_t)number > max) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a whole number from 0 to %llu",
-                              at->path, key, (unsigned long long)max);
+    if (!json_is_integer(value) || number < 0 || (uint64_t)number > (uint64_t)field.max) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a whole number from 0 to %.0f",
+                              at->path, field.name, field.max);
     }
     *out = (uint64_t)number;
     return BASE_OK;
 }
 
-enum base_status gw_json_real(const struct gw_json_at *at, const char *key, bool required,
-                              double min, double max, double *out, struct base_error *error)
+enum base_status gw_json_real(const struct gw_json_at *at, struct pol_field field, double *out,
+                              struct base_error *error)
 {
     const json_t *value;
 
-    BASE_TRY(field(at, key, required, &value, error));
+    base_assert(field.min <= field.max);
+    BASE_TRY(value_of(at, field, &value, error));
     if (value == NULL) {
         return BASE_OK;
     }
     double number = json_number_value(value);
-    if (!json_is_number(value) || !(number >= min && number <= max)) {
+    if (!json_is_number(value) || !(number >= field.min && number <= field.max)) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a number from %g to %g", at->path,
-                              key, min, max);
+                              field.name, field.min, field.max);
     }
     *out = number;
     return BASE_OK;
+}
+
+enum base_status gw_json_word(const struct gw_json_at *at, struct pol_field field, unsigned *out,
+                              struct base_error *error)
+{
+    struct base_str text = {NULL, 0};
+    const char *refusal = pol_words_refusal(field.words);
+
+    BASE_TRY(gw_json_text(at, field, &text, error));
+    if (text.data == NULL || pol_words_find(field.words, text.data, text.size, out)) {
+        return BASE_OK;
+    }
+    return strncmp(refusal, "is ", 3) == 0
+               ? base_error_set(error, BASE_ERR_INVALID, "%s%s: '%.*s' %s", at->path, field.name,
+                                (int)text.size, text.data, refusal)
+               : base_error_set(error, BASE_ERR_INVALID, "%s%s: %s", at->path, field.name, refusal);
 }
 
 enum base_status gw_json_bool(const struct gw_json_at *at, const char *key, bool *out,
@@ -236,7 +272,7 @@ enum base_status gw_json_bool(const struct gw_json_at *at, const char *key, bool
 {
     const json_t *value;
 
-    BASE_TRY(field(at, key, false, &value, error));
+    BASE_TRY(value_of(at, gw_json_optional(key, 0), &value, error));
     if (value == NULL) {
         return BASE_OK;
     }
@@ -247,13 +283,57 @@ enum base_status gw_json_bool(const struct gw_json_at *at, const char *key, bool
     return BASE_OK;
 }
 
+// What is kept of one field.
+static enum base_status kept_of(const struct gw_json_at *at, const struct pol_field *field,
+                                uint64_t *out, struct base_error *error)
+{
+    double value = field->fallback;
+    uint64_t whole = POL_FIELD_UNSAID;
+    unsigned place = (unsigned)(field->fallback > 0 ? field->fallback : 0);
+    bool flag = field->fallback > 0;
+
+    switch (field->kind) {
+    case POL_FIELD_REAL:
+        BASE_TRY(gw_json_real(at, *field, &value, error));
+        break;
+    case POL_FIELD_WHOLE:
+        BASE_TRY(gw_json_u64(at, *field, &whole, error));
+        value = whole != POL_FIELD_UNSAID ? (double)whole : value;
+        break;
+    case POL_FIELD_WORD:
+        BASE_TRY(gw_json_word(at, *field, &place, error));
+        value = place;
+        break;
+    case POL_FIELD_FLAG:
+        BASE_TRY(gw_json_bool(at, field->name, &flag, error));
+        value = flag ? 1 : 0;
+        break;
+    case POL_FIELD_TEXT:
+    case POL_FIELD_NESTED:
+    case POL_FIELD_KIND_COUNT:
+        value = 0;
+        break;
+    }
+    *out = pol_field_kept(field, value);
+    return BASE_OK;
+}
+
+enum base_status gw_json_fields(const struct gw_json_at *at, const struct pol_field *fields,
+                                unsigned count, uint64_t *out_kept, struct base_error *error)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        BASE_TRY(kept_of(at, &fields[i], &out_kept[i], error));
+    }
+    return BASE_OK;
+}
+
 enum base_status gw_json_id(const struct gw_json_at *at, const char *key, uint64_t *out,
                             struct base_error *error)
 {
     struct base_str text = {NULL, 0};
     uint64_t id = 0;
 
-    BASE_TRY(gw_json_text(at, key, true, WIRE_DEVICE_HEX, &text, error));
+    BASE_TRY(gw_json_text(at, gw_json_required(key, WIRE_DEVICE_HEX), &text, error));
     if (wire_device_parse(text, &id) != BASE_OK || id == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: not 16 lower-case hex digits above 0",
                               at->path, key);
@@ -262,18 +342,18 @@ enum base_status gw_json_id(const struct gw_json_at *at, const char *key, uint64
     return BASE_OK;
 }
 
-enum base_status gw_json_array(const struct gw_json_at *at, const char *key, bool required,
-                               size_t max, const json_t **out, struct base_error *error)
+enum base_status gw_json_array(const struct gw_json_at *at, struct pol_field field,
+                               const json_t **out, struct base_error *error)
 {
     const json_t *value;
 
-    BASE_TRY(field(at, key, required, &value, error));
+    BASE_TRY(value_of(at, field, &value, error));
     if (value != NULL && !json_is_array(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a list", at->path, key);
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a list", at->path, field.name);
     }
-    if (value != NULL && json_array_size(value) > max) {
-        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s%s: %zu items; at most %zu", at->path,
-                              key, json_array_size(value), max);
+    if (value != NULL && json_array_size(value) > (size_t)field.max) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s%s: %zu items; at most %.0f", at->path,
+                              field.name, json_array_size(value), field.max);
     }
     *out = value;
     return BASE_OK;

@@ -4,6 +4,7 @@
 // with a bound, that ends with the exchange's.
 #include "api/api_call.h"
 #include "api/api_views.h"
+#include "api/stage_body.h"
 #include "api/target_body.h"
 
 #include "base/alloc.h"
@@ -11,43 +12,16 @@
 #include "svc/device/preview.h"
 #include "svc/reply.h"
 
-#include <math.h>
 #include <string.h>
 
 #define PREVIEW_ARENA_MAX (16u * 1024 * 1024)
-
-// A stage's members that matter to who is meant; the others of a rollout's stage are let through.
-static enum base_status parse_stage(const struct gw_json_at *at, struct base_arena *arena,
-                                    struct pol_stage *out, struct base_error *error)
-{
-    struct base_str kind = {NULL, 0};
-    double percent = 100;
-
-    BASE_TRY(gw_json_text(at, "kind", true, 16, &kind, error));
-    out->kind = POL_STAGE_KIND_COUNT;
-    for (unsigned i = 0; i < POL_STAGE_KIND_COUNT; ++i) {
-        if (base_str_equal(kind, base_str_of(pol_stage_kind_name((enum pol_stage_kind)i)))) {
-            out->kind = (enum pol_stage_kind)i;
-        }
-    }
-    if (out->kind == POL_STAGE_KIND_COUNT) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "%skind: '%.*s' is none of simulate shadow beta gray full", at->path,
-                              (int)kind.size, kind.data);
-    }
-    BASE_TRY(gw_json_real(at, "percent",
-                          out->kind == POL_STAGE_GRAY || out->kind == POL_STAGE_SHADOW, 0.01, 100,
-                          &percent, error));
-    out->max_bucket = (uint16_t)lround(percent * 100);
-    return gw_target_parse(at, "audience", arena, &out->audience, error);
-}
 
 static enum base_status parse_stages(const struct gw_json_at *at, struct base_arena *arena,
                                      struct gw_preview_spec *out, struct base_error *error)
 {
     const json_t *list = NULL;
 
-    BASE_TRY(gw_json_array(at, "stages", false, POL_STAGES_MAX, &list, error));
+    BASE_TRY(gw_json_array(at, gw_json_optional("stages", POL_STAGES_MAX), &list, error));
     size_t count = list != NULL ? json_array_size(list) : 0;
     struct pol_stage *stages = base_arena_zalloc(arena, (count + 1) * sizeof(*stages));
     if (stages == NULL) {
@@ -55,8 +29,9 @@ static enum base_status parse_stages(const struct gw_json_at *at, struct base_ar
     }
     for (size_t i = 0; i < count; ++i) {
         struct gw_json_at item;
-        BASE_TRY(gw_json_enter(at, "stages", i, json_array_get(list, i), &item, error));
-        BASE_TRY(parse_stage(&item, arena, &stages[i], error));
+        BASE_TRY(gw_json_enter(at, "stages", i, &item, error));
+        // The other members of a rollout's stage do not matter to who is meant.
+        BASE_TRY(gw_stage_reach_parse(&item, arena, &stages[i], error));
     }
     out->stages = stages;
     out->stage_count = (uint32_t)count;
@@ -97,8 +72,8 @@ static enum base_status parse_task(const struct gw_api_call *call, const struct 
         BASE_TRY(gw_json_id(root, "rollout", &out->self, error));
     }
 
-    BASE_TRY(gw_json_text(root, "task", false, WIRE_TASK_NAME_MAX, &name, error));
-    BASE_TRY(gw_json_u64(root, "priority", false, GW_PRIORITY_MAX, &priority, error));
+    BASE_TRY(gw_json_text(root, gw_json_optional("task", WIRE_TASK_NAME_MAX), &name, error));
+    BASE_TRY(gw_json_u64(root, gw_json_optional("priority", GW_PRIORITY_MAX), &priority, error));
     out->priority = (uint16_t)priority;
     return choose_task(call, name, out);
 }

@@ -354,7 +354,7 @@ static enum base_status parse_who(struct gw_api_call *call, const struct gw_json
                                   struct base_error *error)
 {
     BASE_TRY(gw_json_reason(root, false, GW_LOG_REASON_MAX, &call->who.comment, error));
-    return gw_json_text(root, "by", false, GW_LOG_BY_MAX, &call->who.by, error);
+    return gw_json_text(root, gw_json_optional("by", GW_LOG_BY_MAX), &call->who.by, error);
 }
 
 // What takes away a version that was everybody's is not done without a word.
@@ -375,7 +375,8 @@ static enum base_status parse_command(struct gw_api_call *call, struct base_erro
     BASE_TRY(gw_json_only(&root, names, error));
     BASE_TRY(parse_who(call, &root, error));
     BASE_TRY(gw_json_bool(&root, "accept_risk", &accept_risk, error));
-    BASE_TRY(gw_json_u64(&root, "if_revision", false, UINT32_MAX, &call->who.if_revision, error));
+    BASE_TRY(gw_json_u64(&root, gw_json_optional("if_revision", UINT32_MAX), &call->who.if_revision,
+                         error));
     for (unsigned i = 0; i < POL_COMMAND_COUNT; ++i) {
         if (base_str_equal(call->segments[2], base_str_of(pol_command_name((enum pol_command)i)))) {
             call->command = (enum pol_command)i;
@@ -437,8 +438,8 @@ static enum base_status parse_evidence(struct gw_api_call *call, const struct gw
 {
     struct base_str text = {NULL, 0};
 
-    BASE_TRY(
-        gw_json_text(root, "evidence", true, BASE_B64_ENCODED(WIRE_META_BYTES_MAX), &text, error));
+    BASE_TRY(gw_json_text(root, gw_json_required("evidence", BASE_B64_ENCODED(WIRE_META_BYTES_MAX)),
+                          &text, error));
     uint8_t *bytes = base_arena_alloc(gw_api_exchange(call)->arena, WIRE_META_BYTES_MAX);
     if (bytes == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -494,8 +495,8 @@ static enum base_status parse_override(struct gw_api_call *call, const struct gw
 {
     bool override = false;
 
-    BASE_TRY(gw_json_u64(root, "completed", true, UINT32_MAX, &call->completed, error));
-    BASE_TRY(gw_json_u64(root, "failed", true, UINT32_MAX, &call->failed, error));
+    BASE_TRY(gw_json_u64(root, gw_json_required("completed", UINT32_MAX), &call->completed, error));
+    BASE_TRY(gw_json_u64(root, gw_json_required("failed", UINT32_MAX), &call->failed, error));
     BASE_TRY(gw_json_bool(root, "override", &override, error));
     if (call->failed > call->completed) {
         return base_error_set(error, BASE_ERR_INVALID, "failed: more than completed");
@@ -572,7 +573,8 @@ static enum base_status parse_lift(struct gw_api_call *call, struct base_error *
 
     BASE_TRY(parse_optional(call, &root, error));
     BASE_TRY(gw_json_only(&root, names, error));
-    BASE_TRY(gw_json_text(&root, "segment", true, GW_SEGMENT_TEXT_MAX, &call->text, error));
+    BASE_TRY(
+        gw_json_text(&root, gw_json_required("segment", GW_SEGMENT_TEXT_MAX), &call->text, error));
     return parse_who(call, &root, error);
 }
 

@@ -53,6 +53,7 @@
     X(GET, "clock", VIEWER, NOTHING, gw_api_no_query, gw_api_clock_get, 0) \
     X(POST, "clock/accept", ADMIN, GATEWAY, gw_api_clock_prepare, gw_api_clock_accept, 0) \
     X(GET, "devices", VIEWER, NOTHING, gw_api_paging_id, gw_api_device_list, 0) \
+    X(GET, "devices/count", VIEWER, NOTHING, gw_api_device_count_prepare, gw_api_device_count, GW_API_BACKGROUND) \
     X(GET, "devices/*", VIEWER, DEVICE, gw_api_path_id, gw_api_device_get, 0) \
     X(GET, "devices/*/why", VIEWER, DEVICE, gw_api_why_prepare, gw_api_device_why, 0) \
     X(PUT, "devices/*/user", RELEASER, DEVICE, gw_api_user_prepare, gw_api_device_user, 0) \

@@ -212,7 +212,8 @@ bool gw_api_kill_prepare(struct gw_api_call *call)
     enum base_status status = gw_api_body(call, names, &root, &error);
 
     if (status == BASE_OK) {
-        status = gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, &error);
+        status =
+            gw_json_text(&root, gw_json_required("manifest", WIRE_SHA256_HEX), &manifest, &error);
     }
     if (status == BASE_OK && wire_sha256_parse(manifest, &call->digest) != BASE_OK) {
         status = base_error_set(&error, BASE_ERR_INVALID,

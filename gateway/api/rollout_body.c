@@ -8,76 +8,56 @@
 #include "api/stage_body.h"
 #include "api/target_body.h"
 
-#include "policy/stage_fields.h"
+#include "base/span.h"
+#include "policy/fields/stage_fields.h"
 
-#include <math.h>
 #include <string.h>
 
-static bool text_is(struct base_str text, const char *literal)
-{
-    return base_str_equal(text, base_str_of(literal));
-}
-
-// base64url text at `key`, of at most `bytes_max` bytes, into the arena.
-static enum base_status parse_envelope(const struct gw_json_at *at, const char *key, bool required,
-                                       size_t bytes_max, struct base_arena *arena,
-                                       const uint8_t **out, size_t *out_size,
+// What the field's base64url text stands for, into the arena; absent leaves *out as it is.
+static enum base_status parse_envelope(const struct gw_json_at *at, struct pol_field field,
+                                       struct base_arena *arena, struct base_span *out,
                                        struct base_error *error)
 {
+    const size_t bytes_max = BASE_B64_DECODED_MAX((size_t)field.max);
     struct base_str text = {NULL, 0};
+    size_t size = 0;
 
-    BASE_TRY(gw_json_text(at, key, required, BASE_B64_ENCODED(bytes_max), &text, error));
+    BASE_TRY(gw_json_text(at, field, &text, error));
     if (text.size == 0) {
-        return required ? base_error_set(error, BASE_ERR_INVALID, "%s%s: empty", at->path, key)
-                        : BASE_OK;
+        return field.required
+                   ? base_error_set(error, BASE_ERR_INVALID, "%s%s: empty", at->path, field.name)
+                   : BASE_OK;
     }
     uint8_t *bytes = base_arena_alloc(arena, bytes_max);
     if (bytes == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    if (base_b64_decode(text, bytes, bytes_max, out_size) != BASE_OK) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not base64url", at->path, key);
+    if (base_b64_decode(text, bytes, bytes_max, &size) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not base64url", at->path, field.name);
     }
-    *out = bytes;
+    *out = (struct base_span){bytes, size};
     return BASE_OK;
 }
 
-static enum base_status parse_kind(const struct gw_json_at *at, enum pol_stage_kind *out,
-                                   struct base_error *error)
-{
-    struct base_str text = {NULL, 0};
-
-    BASE_TRY(gw_json_text(at, "kind", true, 16, &text, error));
-    for (unsigned i = 0; i < POL_STAGE_KIND_COUNT; ++i) {
-        if (text_is(text, pol_stage_kind_name((enum pol_stage_kind)i))) {
-            *out = (enum pol_stage_kind)i;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID,
-                          "%skind: '%.*s' is none of simulate shadow beta gray full", at->path,
-                          (int)text.size, text.data);
-}
+_Static_assert(GW_STAGE_NAME_MAX == POL_STAGE_NAME_MAX, "the names that the core takes");
 
 static enum base_status parse_stage(const struct gw_json_at *at, struct base_arena *arena,
                                     struct gw_stage_spec *out, struct base_error *error)
 {
-    static const char *const names[] = {POL_STAGE_FIELDS_HEAD, "statement", POL_STAGE_FIELDS_BODY,
-                                        NULL};
-    double percent = 100;
+    const char *names[POL_STAGE_FIELD_COUNT + 1];
 
+    pol_field_names(pol_stage_fields, POL_STAGE_FIELD_COUNT, names);
     BASE_TRY(gw_json_only(at, names, error));
-    BASE_TRY(gw_json_text(at, "name", true, GW_STAGE_NAME_MAX, &out->name, error));
-    BASE_TRY(parse_kind(at, &out->stage.kind, error));
-    BASE_TRY(gw_json_real(at, "percent",
-                          out->stage.kind == POL_STAGE_GRAY || out->stage.kind == POL_STAGE_SHADOW,
-                          0.01, 100, &percent, error));
-    out->stage.max_bucket = (uint16_t)lround(percent * 100);
-    BASE_TRY(gw_target_parse(at, "audience", arena, &out->stage.audience, error));
+    BASE_TRY(gw_json_text(at, pol_stage_fields[POL_STAGE_FIELD_NAME], &out->name, error));
+    BASE_TRY(gw_stage_reach_parse(at, arena, &out->stage, error));
     BASE_TRY(gw_stage_body_parse(at, &out->stage, error));
-    return parse_envelope(at, "statement", out->stage.kind != POL_STAGE_SIMULATE,
-                          WIRE_STATEMENT_BYTES_MAX, arena, &out->statement, &out->statement_bytes,
-                          error);
+    struct pol_field signed_one = {"statement", .required = out->stage.kind != POL_STAGE_SIMULATE,
+                                   .max = BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX)};
+    struct base_span statement = {NULL, 0};
+    BASE_TRY(parse_envelope(at, signed_one, arena, &statement, error));
+    out->statement = statement.data;
+    out->statement_bytes = statement.size;
+    return BASE_OK;
 }
 
 // The last stage guards what all of them let in.
@@ -102,7 +82,7 @@ static enum base_status parse_stages(const struct gw_json_at *at, struct base_ar
 {
     const json_t *list = NULL;
 
-    BASE_TRY(gw_json_array(at, "stages", true, POL_STAGES_MAX, &list, error));
+    BASE_TRY(gw_json_array(at, gw_json_required("stages", POL_STAGES_MAX), &list, error));
     size_t count = json_array_size(list);
     if (count == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "stages: empty");
@@ -113,7 +93,7 @@ static enum base_status parse_stages(const struct gw_json_at *at, struct base_ar
     }
     for (size_t i = 0; i < count; ++i) {
         struct gw_json_at item;
-        BASE_TRY(gw_json_enter(at, "stages", i, json_array_get(list, i), &item, error));
+        BASE_TRY(gw_json_enter(at, "stages", i, &item, error));
         BASE_TRY(parse_stage(&item, arena, &stages[i], error));
     }
     out->stages = stages;
@@ -128,16 +108,16 @@ static enum base_status parse_identity(const struct gw_json_at *at, struct gw_ro
     uint64_t timeout_s = 0;
 
     BASE_TRY(gw_json_id(at, "id", &out->id, error));
-    BASE_TRY(gw_json_text(at, "task", true, WIRE_TASK_NAME_MAX, &out->task, error));
-    BASE_TRY(gw_json_text(at, "manifest", true, WIRE_SHA256_HEX, &manifest, error));
+    BASE_TRY(gw_json_text(at, gw_json_required("task", WIRE_TASK_NAME_MAX), &out->task, error));
+    BASE_TRY(gw_json_text(at, gw_json_required("manifest", WIRE_SHA256_HEX), &manifest, error));
     if (wire_sha256_parse(manifest, &out->manifest) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "manifest: not a SHA-256 in hex");
     }
     BASE_TRY(gw_json_id(at, "salt", &out->salt, error));
-    BASE_TRY(gw_json_u64(at, "release_counter", true, (UINT64_C(1) << 53) - 1,
+    BASE_TRY(gw_json_u64(at, gw_json_required("release_counter", (UINT64_C(1) << 53) - 1),
                          &out->release_counter, error));
-    BASE_TRY(
-        gw_json_u64(at, "execution_timeout_s", false, GW_API_EXECUTION_S_MAX, &timeout_s, error));
+    BASE_TRY(gw_json_u64(at, gw_json_optional("execution_timeout_s", POL_EXECUTION_S_MAX),
+                         &timeout_s, error));
     out->execution_timeout_s = (uint32_t)timeout_s;
     return BASE_OK;
 }
@@ -147,7 +127,7 @@ static enum base_status parse_order(const struct gw_json_at *at, struct gw_rollo
 {
     uint64_t priority = 0;
 
-    BASE_TRY(gw_json_u64(at, "priority", false, GW_PRIORITY_MAX, &priority, error));
+    BASE_TRY(gw_json_u64(at, gw_json_optional("priority", GW_PRIORITY_MAX), &priority, error));
     out->priority = (uint16_t)priority;
     return gw_arm_parse(at, &out->arm, error);
 }
@@ -173,6 +153,7 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
                                         "evidence",
                                         NULL};
     struct gw_rollout_body body = {0};
+    struct base_span evidence = {NULL, 0};
     struct gw_json_at root;
 
     BASE_TRY(gw_json_parse(bytes, size, arena, &root, error));
@@ -182,12 +163,15 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
     BASE_TRY(gw_target_parse(&root, "target", arena, &body.spec.target, error));
     BASE_TRY(parse_stages(&root, arena, &body.spec, error));
     BASE_TRY(gw_json_reason(&root, false, GW_LOG_REASON_MAX, &body.who.comment, error));
-    BASE_TRY(gw_json_text(&root, "by", false, GW_LOG_BY_MAX, &body.who.by, error));
+    BASE_TRY(gw_json_text(&root, gw_json_optional("by", GW_LOG_BY_MAX), &body.who.by, error));
     BASE_TRY(gw_json_bool(&root, "accept_cost", &body.spec.accept_cost, error));
     BASE_TRY(gw_json_bool(&root, "accept_empty", &body.spec.accept_empty, error));
     BASE_TRY(gw_json_bool(&root, "trust_unproven", &body.spec.trust_unproven, error));
-    BASE_TRY(parse_envelope(&root, "evidence", false, WIRE_META_BYTES_MAX, arena, &body.evidence,
-                            &body.evidence_bytes, error));
+    BASE_TRY(parse_envelope(&root,
+                            gw_json_optional("evidence", BASE_B64_ENCODED(WIRE_META_BYTES_MAX)),
+                            arena, &evidence, error));
+    body.evidence = evidence.data;
+    body.evidence_bytes = evidence.size;
     if (body.spec.accept_cost && body.who.comment.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "reason: accept_cost needs one");
     }

@@ -6,10 +6,7 @@
 #include "base/error.h"
 #include "svc/rollout/rollouts.h"
 
-#define GW_API_DWELL_S_MAX          (30.0 * 24 * 3600)
-#define GW_API_EXECUTION_S_MAX      (7u * 24 * 3600)
-#define GW_API_NO_DATA_S            3600u // a stage nobody completed in for so long pages
-#define GW_API_BETA_CONTROL_PERCENT 10.0  // of those outside the audience
+#define GW_API_BETA_CONTROL_BUCKETS 1000 // of those outside the audience
 
 struct gw_rollout_body {
     struct gw_rollout_spec spec; // points into the arena

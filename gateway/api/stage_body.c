@@ -1,90 +1,47 @@
 // Conduct of a stage between JSON and the policy's form. Parsing on a worker's thread, views on the
 // control thread. rollout_body.c parses with it, api_views.c shows with it, and both directions
-// stand in one file so that what is shown can be sent again. Each field's range is checked where it
-// is taken, and the error names its path.
+// stand in one file so that what is shown can be sent again. Ranges, words and defaults are those
+// of policy/fields/stage_fields.h; the error names the field's path.
 #include "api/stage_body.h"
 
 #include "api/rollout_body.h"
+#include "api/target_body.h"
 #include "api/tolerance_body.h"
 
-#include <math.h>
+#include "base/check.h"
+#include "policy/fields/stage_fields.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#define ONE             1e6 // parts per million
-#define SILENCE_MAX     100.0
-#define RATE_MAX        100000000u
-#define STEP_MAX        1000000000u
-#define WINDOW_TEXT_MAX 8
+#define ONE 1e6 // parts per million
 
-static const char *const days[7] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
-
-static enum base_status parse_share(const struct gw_json_at *at, const char *key, bool required,
-                                    uint32_t fallback_ppm, uint32_t *out_ppm,
-                                    struct base_error *error)
+static uint32_t u32(uint64_t kept)
 {
-    double share = fallback_ppm / ONE;
-
-    BASE_TRY(gw_json_real(at, key, required, 0, 1, &share, error));
-    *out_ppm = (uint32_t)lround(share * ONE);
-    return BASE_OK;
+    base_assert(kept <= UINT32_MAX);
+    return (uint32_t)kept;
 }
 
-static enum base_status parse_seconds(const struct gw_json_at *at, const char *key, uint32_t max,
-                                      uint32_t fallback, uint32_t *out, struct base_error *error)
+// ---- Gate and pace
+
+static enum base_status fill_gate(const struct gw_json_at *at, const uint64_t *kept,
+                                  enum pol_stage_kind kind, struct pol_gate *out,
+                                  struct base_error *error)
 {
-    uint64_t seconds = fallback;
-
-    BASE_TRY(gw_json_u64(at, key, false, max, &seconds, error));
-    *out = (uint32_t)seconds;
-    return BASE_OK;
-}
-
-static enum base_status parse_rule(const struct gw_json_at *at, enum pol_gate_rule *out,
-                                   struct base_error *error)
-{
-    struct base_str text = BASE_STR("threshold");
-
-    BASE_TRY(gw_json_text(at, "rule", false, 16, &text, error));
-    for (unsigned i = 0; i < POL_GATE_RULE_COUNT; ++i) {
-        if (base_str_equal(text, base_str_of(pol_gate_rule_name((enum pol_gate_rule)i)))) {
-            *out = (enum pol_gate_rule)i;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID,
-                          "%srule: '%.*s' is neither threshold, sequential nor logrank", at->path,
-                          (int)text.size, text.data);
-}
-
-static enum base_status parse_gate(const struct gw_json_at *at, enum pol_stage_kind kind,
-                                   struct pol_gate *out, struct base_error *error)
-{
-    uint64_t min_sample = 1;
-    double dwell_s = 0;
-    double silence = 0;
-    uint32_t no_data_s = 0;
-
-    BASE_TRY(parse_rule(at, &out->rule, error));
-    BASE_TRY(gw_json_u64(at, "min_sample", false, UINT32_MAX, &min_sample, error));
-    BASE_TRY(gw_json_real(at, "min_dwell_s", false, 0, GW_API_DWELL_S_MAX, &dwell_s, error));
-    BASE_TRY(parse_share(at, "max_failure", true, 0, &out->max_failure_ppm, error));
-    BASE_TRY(parse_share(at, "max_rise", false, POL_TEST_NOT_ASKED, &out->max_rise_ppm, error));
-    BASE_TRY(parse_share(at, "tolerated_rise", false, 0, &out->tolerated_rise_ppm, error));
-    BASE_TRY(parse_share(at, "alpha", false, POL_GATE_ALPHA_PPM, &out->alpha_ppm, error));
-    BASE_TRY(parse_share(at, "beta", false, POL_GATE_BETA_PPM, &out->beta_ppm, error));
-    BASE_TRY(parse_share(at, "min_answered", false, POL_GATE_MIN_ANSWERED_PPM,
-                         &out->min_answered_ppm, error));
-    BASE_TRY(gw_json_real(at, "max_silence", false, 0, SILENCE_MAX, &silence, error));
-    BASE_TRY(parse_seconds(at, "no_data_s", (uint32_t)GW_API_DWELL_S_MAX, GW_API_NO_DATA_S,
-                           &no_data_s, error));
+    out->rule = (enum pol_gate_rule)kept[POL_STAGE_FIELD_RULE];
+    out->min_sample = u32(kept[POL_STAGE_FIELD_MIN_SAMPLE]);
+    out->min_dwell_us = kept[POL_STAGE_FIELD_MIN_DWELL];
+    out->max_failure_ppm = u32(kept[POL_STAGE_FIELD_MAX_FAILURE]);
+    out->max_rise_ppm = u32(kept[POL_STAGE_FIELD_MAX_RISE]);
+    out->tolerated_rise_ppm = u32(kept[POL_STAGE_FIELD_TOLERATED_RISE]);
+    out->alpha_ppm = u32(kept[POL_STAGE_FIELD_ALPHA]);
+    out->beta_ppm = u32(kept[POL_STAGE_FIELD_BETA]);
+    out->min_answered_ppm = u32(kept[POL_STAGE_FIELD_MIN_ANSWERED]);
+    out->max_silence_percent = u32(kept[POL_STAGE_FIELD_MAX_SILENCE]);
+    out->no_data_us = kept[POL_STAGE_FIELD_NO_DATA];
     if (kind != POL_STAGE_GRAY && kind != POL_STAGE_BETA) {
         out->max_rise_ppm = POL_TEST_NOT_ASKED; // nobody is left to compare with
     }
-    out->min_sample = (uint32_t)min_sample;
-    out->min_dwell_us = (uint64_t)llround(dwell_s * 1e6);
-    out->max_silence_percent = (uint32_t)lround(silence * 100);
-    out->no_data_us = (uint64_t)no_data_s * 1000000u;
     if (!pol_gate_check(out)) {
         return base_error_set(error, BASE_ERR_INVALID, "%salpha, beta: above 0 and below one half",
                               at->path);
@@ -95,38 +52,22 @@ static enum base_status parse_gate(const struct gw_json_at *at, enum pol_stage_k
 static enum base_status parse_rate(const struct gw_json_at *at, struct pol_pace *out,
                                    struct base_error *error)
 {
-    static const char *const names[] = {"per_minute", "factor",         "step",
-                                        "of",         "max_per_minute", NULL};
-    const json_t *value = json_object_get(at->object, "rate");
-    struct base_str of = BASE_STR("offered");
+    const char *names[POL_RATE_FIELD_COUNT + 1];
+    uint64_t kept[POL_RATE_FIELD_COUNT];
     struct gw_json_at rate;
-    uint64_t per_minute = 0;
-    uint64_t most = 0;
-    double factor = 1;
 
-    BASE_TRY(gw_json_u64(at, "in_flight", false, UINT32_MAX, &out->in_flight_max, error));
-    if (value == NULL || json_is_null(value)) {
+    BASE_TRY(gw_json_inside(at, "rate", &rate, error));
+    if (rate.object == NULL) {
         return BASE_OK;
     }
-    if (!json_is_object(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%srate: not an object", at->path);
-    }
-    rate.object = value;
-    (void)snprintf(rate.path, sizeof(rate.path), "%.80srate.", at->path);
+    pol_field_names(pol_rate_fields, POL_RATE_FIELD_COUNT, names);
     BASE_TRY(gw_json_only(&rate, names, error));
-    BASE_TRY(gw_json_u64(&rate, "per_minute", true, RATE_MAX, &per_minute, error));
-    BASE_TRY(gw_json_real(&rate, "factor", false, 1, 10, &factor, error));
-    BASE_TRY(gw_json_u64(&rate, "step", false, STEP_MAX, &out->step, error));
-    BASE_TRY(gw_json_text(&rate, "of", false, 16, &of, error));
-    BASE_TRY(gw_json_u64(&rate, "max_per_minute", false, RATE_MAX, &most, error));
-    out->by_success = base_str_equal(of, BASE_STR("succeeded"));
-    if (!out->by_success && !base_str_equal(of, BASE_STR("offered"))) {
-        return base_error_set(error, BASE_ERR_INVALID, "%sof: neither offered nor succeeded",
-                              rate.path);
-    }
-    out->per_minute = (uint32_t)per_minute;
-    out->max_per_minute = (uint32_t)most;
-    out->factor_percent = (uint32_t)lround(factor * 100);
+    BASE_TRY(gw_json_fields(&rate, pol_rate_fields, POL_RATE_FIELD_COUNT, kept, error));
+    out->per_minute = u32(kept[POL_RATE_FIELD_PER_MINUTE]);
+    out->factor_percent = u32(kept[POL_RATE_FIELD_FACTOR]);
+    out->step = kept[POL_RATE_FIELD_STEP];
+    out->by_success = kept[POL_RATE_FIELD_OF] != 0;
+    out->max_per_minute = u32(kept[POL_RATE_FIELD_MAX_PER_MINUTE]);
     if (!pol_pace_check(out)) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "%sfactor: a ramp needs a step and a per_minute above 0", rate.path);
@@ -142,12 +83,12 @@ static enum base_status parse_days(const struct gw_json_at *at, uint8_t *out,
     const json_t *list = NULL;
     unsigned mask = 0;
 
-    BASE_TRY(gw_json_array(at, "days", false, 7, &list, error));
+    BASE_TRY(gw_json_array(at, pol_window_fields[POL_WINDOW_FIELD_DAYS], &list, error));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         const char *text = json_string_value(json_array_get(list, i));
         unsigned before = mask;
         for (unsigned k = 0; k < 7; ++k) {
-            mask |= text != NULL && strcmp(text, days[k]) == 0 ? 1u << k : 0;
+            mask |= text != NULL && strcmp(text, pol_weekdays[k]) == 0 ? 1u << k : 0;
         }
         if (mask == before) {
             return base_error_set(error, BASE_ERR_INVALID,
@@ -162,27 +103,23 @@ static enum base_status parse_days(const struct gw_json_at *at, uint8_t *out,
 static enum base_status parse_window(const struct gw_json_at *at, struct pol_window *out,
                                      struct base_error *error)
 {
-    static const char *const names[] = {"days", "start", "minutes", "clock", NULL};
+    const char *names[POL_WINDOW_FIELD_COUNT + 1];
+    uint64_t kept[POL_WINDOW_FIELD_COUNT];
     struct base_str start = {NULL, 0};
-    struct base_str clock = BASE_STR("utc");
-    uint64_t minutes = 0;
 
+    pol_field_names(pol_window_fields, POL_WINDOW_FIELD_COUNT, names);
     BASE_TRY(gw_json_only(at, names, error));
     BASE_TRY(parse_days(at, &out->weekdays, error));
-    BASE_TRY(gw_json_text(at, "start", true, WINDOW_TEXT_MAX, &start, error));
-    BASE_TRY(gw_json_u64(at, "minutes", true, POL_WINDOW_MINUTES_MAX, &minutes, error));
-    BASE_TRY(gw_json_text(at, "clock", false, WINDOW_TEXT_MAX, &clock, error));
+    BASE_TRY(gw_json_text(at, pol_window_fields[POL_WINDOW_FIELD_START], &start, error));
+    BASE_TRY(gw_json_fields(at, pol_window_fields, POL_WINDOW_FIELD_COUNT, kept, error));
     const char *t = start.data;
     bool digits = start.size == 5 && t[2] == ':' && t[0] >= '0' && t[0] <= '2' && t[1] >= '0' &&
                   t[1] <= '9' && t[3] >= '0' && t[3] <= '5' && t[4] >= '0' && t[4] <= '9';
     out->start_min =
         digits ? (uint16_t)((t[0] - '0') * 600 + (t[1] - '0') * 60 + (t[3] - '0') * 10 + t[4] - '0')
                : UINT16_MAX;
-    out->minutes = (uint16_t)minutes;
-    out->device_time = base_str_equal(clock, BASE_STR("device"));
-    if (!out->device_time && !base_str_equal(clock, BASE_STR("utc"))) {
-        return base_error_set(error, BASE_ERR_INVALID, "%sclock: neither utc nor device", at->path);
-    }
+    out->minutes = (uint16_t)kept[POL_WINDOW_FIELD_MINUTES];
+    out->device_time = kept[POL_WINDOW_FIELD_CLOCK] != 0;
     if (!pol_window_check(out)) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "%sstart: hours and minutes as \"22:00\"; minutes: 1 to %u", at->path,
@@ -196,38 +133,35 @@ static enum base_status parse_windows(const struct gw_json_at *at, struct pol_st
 {
     const json_t *list = NULL;
 
-    BASE_TRY(gw_json_array(at, "windows", false, POL_WINDOWS_MAX, &list, error));
+    BASE_TRY(gw_json_array(at, pol_stage_fields[POL_STAGE_FIELD_WINDOWS], &list, error));
     out->window_count = (uint32_t)json_array_size(list);
     for (uint32_t i = 0; i < out->window_count; ++i) {
         struct gw_json_at item;
-        BASE_TRY(gw_json_enter(at, "windows", i, json_array_get(list, i), &item, error));
+        BASE_TRY(gw_json_enter(at, "windows", i, &item, error));
         BASE_TRY(parse_window(&item, &out->windows[i], error));
     }
     return BASE_OK;
 }
 
+// ---- Retries, control, shadows
+
 static enum base_status parse_retries(const struct gw_json_at *at, struct pol_stage *out,
                                       struct base_error *error)
 {
-    const json_t *value = json_object_get(at->object, "retries");
     const char *names[POL_FAILURE_COUNT + 1] = {NULL};
     struct gw_json_at retries;
 
-    if (value == NULL || json_is_null(value)) {
+    BASE_TRY(gw_json_inside(at, "retries", &retries, error));
+    if (retries.object == NULL) {
         return BASE_OK;
     }
-    if (!json_is_object(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%sretries: not an object", at->path);
-    }
-    retries.object = value;
-    (void)snprintf(retries.path, sizeof(retries.path), "%.80sretries.", at->path);
     for (unsigned i = 0; i < POL_FAILURE_COUNT; ++i) {
         names[i] = pol_failure_name((enum pol_failure)i);
     }
     BASE_TRY(gw_json_only(&retries, names, error));
     for (unsigned i = 0; i < POL_FAILURE_COUNT; ++i) {
         uint64_t count = 0;
-        BASE_TRY(gw_json_u64(&retries, names[i], false, POL_RETRIES_MAX, &count, error));
+        BASE_TRY(gw_json_u64(&retries, gw_json_optional(names[i], POL_RETRIES_MAX), &count, error));
         out->retries[i] = (uint8_t)count;
         if (count > 0 && out->gate.rule == POL_GATE_LOGRANK) {
             return base_error_set(error, BASE_ERR_INVALID,
@@ -238,109 +172,106 @@ static enum base_status parse_retries(const struct gw_json_at *at, struct pol_st
     return BASE_OK;
 }
 
-// A gray stage that is compared with control is by default given one as large as itself.
-static enum base_status parse_control(const struct gw_json_at *at, struct pol_stage *out,
-                                      struct base_error *error)
+// How large the control is of a stage that does not say it. A gray stage that is compared with
+// control is given one as large as itself.
+static uint16_t control_of(const struct pol_stage *stage)
 {
-    bool trial = out->gate.rule == POL_GATE_LOGRANK;
-    bool compared = trial || out->gate.rule == POL_GATE_SEQUENTIAL;
-    bool beside = out->kind == POL_STAGE_GRAY || // of a trial both are of the same audience
-                  (out->kind == POL_STAGE_BETA && trial && out->max_bucket < POL_BUCKET_COUNT);
-    double percent = !compared                               ? 0
-                     : beside                                ? out->max_bucket / 100.0
-                     : out->kind == POL_STAGE_BETA && !trial ? GW_API_BETA_CONTROL_PERCENT
-                                                             : 0;
+    bool trial = stage->gate.rule == POL_GATE_LOGRANK;
+    bool compared = trial || stage->gate.rule == POL_GATE_SEQUENTIAL;
+    bool beside = stage->kind == POL_STAGE_GRAY || // of a trial both are of the same audience
+                  (stage->kind == POL_STAGE_BETA && trial && stage->max_bucket < POL_BUCKET_COUNT);
 
-    BASE_TRY(gw_json_real(at, "control", false, 0, 100, &percent, error));
-    out->control_buckets = (uint16_t)lround(percent * 100);
-    return BASE_OK;
+    return !compared                                 ? 0
+           : beside                                  ? stage->max_bucket
+           : stage->kind == POL_STAGE_BETA && !trial ? GW_API_BETA_CONTROL_BUCKETS
+                                                     : 0;
 }
 
 // A bound on a shadow's cost, as a multiple of the active version's. 0, or left out: none.
-static enum base_status parse_shadow(const struct gw_json_at *at, const char *key,
-                                     enum pol_stage_kind kind, uint16_t *out,
+static enum base_status check_shadow(const struct gw_json_at *at, enum pol_stage_field field,
+                                     enum pol_stage_kind kind, uint64_t percent,
                                      struct base_error *error)
 {
-    double times = 0;
+    const char *key = pol_stage_fields[field].name;
 
-    BASE_TRY(gw_json_real(at, key, false, 0, POL_SHADOW_PERCENT_MAX / 100.0, &times, error));
-    *out = (uint16_t)lround(times * 100);
-    if (*out != 0 && kind != POL_STAGE_SHADOW) {
+    if (percent != 0 && kind != POL_STAGE_SHADOW) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: for a shadow stage only", at->path,
                               key);
     }
-    if (*out != 0 && *out < POL_SHADOW_PERCENT_MIN) {
+    if (percent != 0 && percent < POL_SHADOW_PERCENT_MIN) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s: at least 1 (0: not judged)", at->path,
                               key);
     }
     return BASE_OK;
 }
 
-static enum base_status parse_on_fail(const struct gw_json_at *at, enum pol_on_fail *out,
-                                      struct base_error *error)
+static enum base_status fill_shadow(const struct gw_json_at *at, const uint64_t *kept,
+                                    struct pol_stage *out, struct base_error *error)
 {
-    struct base_str text = BASE_STR("roll_back");
+    uint64_t slow = kept[POL_STAGE_FIELD_MAX_SLOWDOWN];
+    uint64_t memory = kept[POL_STAGE_FIELD_MAX_MEMORY];
 
-    BASE_TRY(gw_json_text(at, "on_fail", false, 16, &text, error));
-    for (unsigned i = 0; i < POL_ON_FAIL_COUNT; ++i) {
-        if (base_str_equal(text, base_str_of(pol_on_fail_name((enum pol_on_fail)i)))) {
-            *out = (enum pol_on_fail)i;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID,
-                          "%son_fail: '%.*s' is neither roll_back nor hold", at->path,
-                          (int)text.size, text.data);
+    BASE_TRY(check_shadow(at, POL_STAGE_FIELD_MAX_SLOWDOWN, out->kind, slow, error));
+    BASE_TRY(check_shadow(at, POL_STAGE_FIELD_MAX_MEMORY, out->kind, memory, error));
+    out->shadow_slow_percent = (uint16_t)slow;
+    out->shadow_memory_percent = (uint16_t)memory;
+    return gw_tolerance_parse(at, out, error);
 }
 
-static enum base_status parse_on_pass(const struct gw_json_at *at, enum pol_on_pass *out,
-                                      struct base_error *error)
-{
-    struct base_str text = BASE_STR("advance");
+// ---- Stages
 
-    BASE_TRY(gw_json_text(at, "on_pass", false, 16, &text, error));
-    for (unsigned i = 0; i < POL_ON_PASS_COUNT; ++i) {
-        if (base_str_equal(text, base_str_of(pol_on_pass_name((enum pol_on_pass)i)))) {
-            *out = (enum pol_on_pass)i;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID, "%son_pass: '%.*s' is neither advance nor pause",
-                          at->path, (int)text.size, text.data);
+// Spans, words and what else stands for itself, once the gate is there.
+static void fill_rest(const uint64_t *kept, struct pol_stage *out)
+{
+    uint64_t silence_s = kept[POL_STAGE_FIELD_SILENCE];
+    uint64_t observe_s = kept[POL_STAGE_FIELD_OBSERVE];
+    uint64_t guard_s = kept[POL_STAGE_FIELD_GUARD];
+    uint64_t control = kept[POL_STAGE_FIELD_CONTROL];
+    bool watched = out->gate.rule != POL_GATE_THRESHOLD;
+
+    out->pace.in_flight_max = kept[POL_STAGE_FIELD_IN_FLIGHT];
+    out->execution_timeout_s = u32(kept[POL_STAGE_FIELD_EXECUTION_TIMEOUT]);
+    out->offline_expiry_s = u32(kept[POL_STAGE_FIELD_OFFLINE_EXPIRY]);
+    out->silence_s = silence_s != POL_FIELD_UNSAID ? u32(silence_s)
+                     : watched                     ? GW_STAGE_DEFAULT_S
+                                                   : 0;
+    out->observe_s = observe_s != POL_FIELD_UNSAID ? u32(observe_s) : GW_STAGE_DEFAULT_S;
+    out->control_buckets = control != POL_FIELD_UNSAID ? (uint16_t)control : control_of(out);
+    out->window_s = u32(kept[POL_STAGE_FIELD_WINDOW]);
+    out->guard_s = guard_s != POL_FIELD_UNSAID ? u32(guard_s) : GW_STAGE_DEFAULT_S;
+    out->on_fail = (enum pol_on_fail)kept[POL_STAGE_FIELD_ON_FAIL];
+    out->on_pass = (enum pol_on_pass)kept[POL_STAGE_FIELD_ON_PASS];
+    out->approval = kept[POL_STAGE_FIELD_APPROVAL] != 0;
 }
 
-// What verdicts do, and how long devices are judged.
-static enum base_status parse_verdicts(const struct gw_json_at *at, struct pol_stage *out,
-                                       struct base_error *error)
+enum base_status gw_stage_reach_parse(const struct gw_json_at *at, struct base_arena *arena,
+                                      struct pol_stage *stage, struct base_error *error)
 {
-    BASE_TRY(parse_seconds(at, "window_s", POL_STAGE_WINDOW_S_MAX, 0, &out->window_s, error));
-    BASE_TRY(parse_seconds(at, "guard_s", POL_STAGE_GUARD_S_MAX, GW_STAGE_DEFAULT_S, &out->guard_s,
-                           error));
-    BASE_TRY(parse_on_fail(at, &out->on_fail, error));
-    return parse_on_pass(at, &out->on_pass, error);
+    struct pol_field percent = pol_stage_fields[POL_STAGE_FIELD_PERCENT];
+    double share = percent.fallback;
+    unsigned kind = 0;
+
+    BASE_TRY(gw_json_word(at, pol_stage_fields[POL_STAGE_FIELD_KIND], &kind, error));
+    stage->kind = (enum pol_stage_kind)kind;
+    percent.required = stage->kind == POL_STAGE_GRAY || stage->kind == POL_STAGE_SHADOW;
+    BASE_TRY(gw_json_real(at, percent, &share, error));
+    stage->max_bucket = (uint16_t)pol_field_kept(&percent, share);
+    return gw_target_parse(at, "audience", arena, &stage->audience, error);
 }
 
 enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_stage *stage,
                                      struct base_error *error)
 {
-    const uint32_t long_s = (uint32_t)GW_API_DWELL_S_MAX;
+    uint64_t kept[POL_STAGE_FIELD_COUNT];
 
-    BASE_TRY(parse_gate(at, stage->kind, &stage->gate, error));
+    BASE_TRY(gw_json_fields(at, pol_stage_fields, POL_STAGE_FIELD_COUNT, kept, error));
+    BASE_TRY(fill_gate(at, kept, stage->kind, &stage->gate, error));
     BASE_TRY(parse_rate(at, &stage->pace, error));
     BASE_TRY(parse_windows(at, stage, error));
     BASE_TRY(parse_retries(at, stage, error));
-    BASE_TRY(parse_control(at, stage, error));
-    BASE_TRY(parse_seconds(at, "execution_timeout_s", GW_API_EXECUTION_S_MAX, 0,
-                           &stage->execution_timeout_s, error));
-    BASE_TRY(parse_seconds(at, "offline_expiry_s", long_s, 0, &stage->offline_expiry_s, error));
-    uint32_t silence = stage->gate.rule != POL_GATE_THRESHOLD ? GW_STAGE_DEFAULT_S : 0;
-    BASE_TRY(parse_seconds(at, "silence_s", long_s, silence, &stage->silence_s, error));
-    BASE_TRY(parse_seconds(at, "observe_s", long_s, GW_STAGE_DEFAULT_S, &stage->observe_s, error));
-    BASE_TRY(parse_shadow(at, "max_slowdown", stage->kind, &stage->shadow_slow_percent, error));
-    BASE_TRY(parse_shadow(at, "max_memory", stage->kind, &stage->shadow_memory_percent, error));
-    BASE_TRY(gw_tolerance_parse(at, stage, error));
-    BASE_TRY(parse_verdicts(at, stage, error));
-    return gw_json_bool(at, "approval", &stage->approval, error);
+    BASE_TRY(fill_shadow(at, kept, stage, error));
+    fill_rest(kept, stage);
+    return BASE_OK;
 }
 
 // ---- Views
@@ -367,7 +298,7 @@ static json_t *window_list(const struct pol_stage *stage)
         json_t *names = json_array();
         for (unsigned k = 0; k < 7; ++k) {
             if ((window->weekdays >> k & 1) != 0) {
-                (void)json_array_append_new(names, json_string(days[k]));
+                (void)json_array_append_new(names, json_string(pol_weekdays[k]));
             }
         }
         (void)snprintf(start, sizeof(start), "%02u:%02u", window->start_min / 60u,

@@ -6,6 +6,12 @@
 #include "api/api_json.h"
 #include "policy/rollout.h"
 
+// Who is in the stage: kind, max_bucket and audience of *stage. INVALID with the field's path,
+// TOO_LARGE, NOMEM.
+BASE_NODISCARD enum base_status gw_stage_reach_parse(const struct gw_json_at *at,
+                                                     struct base_arena *arena,
+                                                     struct pol_stage *stage,
+                                                     struct base_error *error);
 // Fills all of *stage but kind, max_bucket and audience, which must be set; guard_s is
 // GW_STAGE_DEFAULT_S when nothing is said of it. INVALID with the field's path.
 BASE_NODISCARD enum base_status

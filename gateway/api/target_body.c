@@ -5,69 +5,23 @@
 #include "api/target_body.h"
 
 #include "policy/expr.h"
+#include "policy/fields/stage_fields.h"
 
 #include <math.h>
 #include <string.h>
-
-static const struct {
-    const char *text;
-    enum pol_op op;
-} operators[] = {
-    {"==", POL_OP_EQ},         {"!=", POL_OP_NE},         {"<", POL_OP_LT},
-    {"<=", POL_OP_LE},         {">", POL_OP_GT},          {">=", POL_OP_GE},
-    {"in", POL_OP_IN},         {"not_in", POL_OP_NOT_IN}, {"present", POL_OP_PRESENT},
-    {"absent", POL_OP_ABSENT},
-};
-
-static const char *const type_names[POL_TYPE_COUNT] = {
-    [POL_TYPE_STRING] = "string",
-    [POL_TYPE_INTEGER] = "integer",
-    [POL_TYPE_VERSION] = "version",
-    [POL_TYPE_BOOLEAN] = "boolean",
-};
-
-static bool text_is(struct base_str text, const char *literal)
-{
-    return base_str_equal(text, base_str_of(literal));
-}
-
-static enum base_status parse_operator(const struct gw_json_at *at, enum pol_op *out,
-                                       struct base_error *error)
-{
-    struct base_str text = {NULL, 0};
-
-    BASE_TRY(gw_json_text(at, "op", true, 16, &text, error));
-    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); ++i) {
-        if (text_is(text, operators[i].text)) {
-            *out = operators[i].op;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID,
-                          "%sop: '%.*s' is none of == != < <= > >= in not_in present absent",
-                          at->path, (int)text.size, text.data);
-}
 
 // The type named by the condition; POL_TYPE_COUNT when it is left to the JSON type.
 static enum base_status parse_type(const struct gw_json_at *at, enum pol_type *out,
                                    struct base_error *error)
 {
-    struct base_str text = {NULL, 0};
+    const json_t *value = json_object_get(at->object, "type");
+    unsigned place = POL_TYPE_COUNT;
 
-    *out = POL_TYPE_COUNT;
-    BASE_TRY(gw_json_text(at, "type", false, 16, &text, error));
-    if (text.size == 0) {
-        return BASE_OK;
+    if (!json_is_string(value) || json_string_length(value) > 0) {
+        BASE_TRY(gw_json_word(at, pol_cond_fields[POL_COND_FIELD_TYPE], &place, error));
     }
-    for (unsigned i = 0; i < POL_TYPE_COUNT; ++i) {
-        if (text_is(text, type_names[i])) {
-            *out = (enum pol_type)i;
-            return BASE_OK;
-        }
-    }
-    return base_error_set(error, BASE_ERR_INVALID,
-                          "%stype: '%.*s' is none of string integer version boolean", at->path,
-                          (int)text.size, text.data);
+    *out = (enum pol_type)place;
+    return BASE_OK;
 }
 
 static enum pol_type type_of(const json_t *value)
@@ -95,7 +49,7 @@ static enum base_status parse_operand(const struct gw_json_at *at, enum pol_type
     out->type = type == POL_TYPE_COUNT ? natural : type;
     if ((out->type == POL_TYPE_VERSION ? POL_TYPE_STRING : out->type) != natural) {
         return base_error_set(error, BASE_ERR_INVALID, "%svalue: does not fit type \"%s\"",
-                              at->path, type_names[out->type]);
+                              at->path, pol_words_at(POL_WORDS_TYPE, out->type));
     }
     size_t size = natural == POL_TYPE_STRING ? json_string_length(value) : 0;
     if (size > GW_API_OPERAND_TEXT_MAX) {
@@ -167,16 +121,19 @@ static enum base_status parse_operands(const struct gw_json_at *at, struct base_
 static enum base_status parse_cond(const struct gw_json_at *at, struct base_arena *arena,
                                    struct pol_cond *out, struct base_error *error)
 {
-    static const char *const names[] = {"attr", "op", "value", "type", NULL};
+    const char *names[POL_COND_FIELD_COUNT + 1];
     struct base_str attr = {NULL, 0};
+    unsigned op = 0;
 
+    pol_field_names(pol_cond_fields, POL_COND_FIELD_COUNT, names);
     BASE_TRY(gw_json_only(at, names, error));
-    BASE_TRY(gw_json_text(at, "attr", true, 32, &attr, error));
+    BASE_TRY(gw_json_text(at, pol_cond_fields[POL_COND_FIELD_ATTR], &attr, error));
     if (attr.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "%sattr: empty", at->path);
     }
     out->attr = (struct pol_text){attr.data, (uint32_t)attr.size};
-    BASE_TRY(parse_operator(at, &out->op, error));
+    BASE_TRY(gw_json_word(at, pol_cond_fields[POL_COND_FIELD_OP], &op, error));
+    out->op = (enum pol_op)op;
     return parse_operands(at, arena, out, error);
 }
 
@@ -188,7 +145,7 @@ static enum base_status parse_conditions(const struct gw_json_at *at, const char
     const json_t *list = NULL;
     uint32_t bad = 0;
 
-    BASE_TRY(gw_json_array(at, key, false, POL_TARGET_CONDS_MAX, &list, error));
+    BASE_TRY(gw_json_array(at, gw_json_optional(key, POL_TARGET_CONDS_MAX), &list, error));
     size_t count = list != NULL ? json_array_size(list) : 0;
     if (count == 0) {
         *out = (struct pol_target){.conds = NULL, .cond_count = 0};
@@ -200,7 +157,7 @@ static enum base_status parse_conditions(const struct gw_json_at *at, const char
     }
     for (size_t i = 0; i < count; ++i) {
         struct gw_json_at item;
-        BASE_TRY(gw_json_enter(at, key, i, json_array_get(list, i), &item, error));
+        BASE_TRY(gw_json_enter(at, key, i, &item, error));
         BASE_TRY(parse_cond(&item, arena, &conds[i], error));
     }
     *out = (struct pol_target){.conds = conds, .cond_count = (uint32_t)count};
@@ -213,9 +170,10 @@ static enum base_status parse_conditions(const struct gw_json_at *at, const char
 }
 
 static enum base_status parse_expression(const struct gw_json_at *at, const char *key,
-                                         const json_t *value, struct base_arena *arena,
-                                         struct pol_target *out, struct base_error *error)
+                                         struct base_arena *arena, struct pol_target *out,
+                                         struct base_error *error)
 {
+    const json_t *value = json_object_get(at->object, key);
     struct pol_expr_error where = {0};
     const struct pol_expr *expr = NULL;
     size_t bytes = 0;
@@ -247,7 +205,7 @@ enum base_status gw_target_parse(const struct gw_json_at *at, const char *key,
     const json_t *value = json_object_get(at->object, key);
 
     if (json_is_string(value)) {
-        return parse_expression(at, key, value, arena, out, error);
+        return parse_expression(at, key, arena, out, error);
     }
     if (value != NULL && !json_is_array(value) && !json_is_null(value)) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -261,22 +219,19 @@ enum base_status gw_arm_parse(const struct gw_json_at *root, struct pol_arm *out
                               struct base_error *error)
 {
     static const char *const names[] = {"salt", "from", "to", NULL};
-    const json_t *value = json_object_get(root->object, "arm");
     struct gw_json_at at;
     double from = 0;
     double to = 0;
 
-    if (value == NULL || json_is_null(value)) {
+    BASE_TRY(gw_json_inside(root, "arm", &at, error));
+    if (at.object == NULL) {
         return BASE_OK;
     }
-    if (!json_is_object(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "arm: not an object");
-    }
-    at = (struct gw_json_at){.object = value, .path = "arm."};
     BASE_TRY(gw_json_only(&at, names, error));
     BASE_TRY(gw_json_id(&at, "salt", &out->salt, error));
-    BASE_TRY(gw_json_real(&at, "from", true, 0, 99.99, &from, error));
-    BASE_TRY(gw_json_real(&at, "to", true, 0.01, 100, &to, error));
+    BASE_TRY(gw_json_real(&at, gw_json_required("from", 99.99), &from, error));
+    BASE_TRY(gw_json_real(&at, (struct pol_field){"to", .required = true, .min = 0.01, .max = 100},
+                          &to, error));
     out->from = (uint16_t)lround(from * 100);
     out->to = (uint16_t)lround(to * 100);
     if (out->from >= out->to) {

@@ -3,46 +3,30 @@
 // a reader of the same form of its own (cli/stages/tolerance_json.c), since it signs what it read.
 #include "api/tolerance_body.h"
 
+#include "policy/fields/stage_fields.h"
 #include "svc/plan/stage_codec.h"
 
-#include <float.h>
-#include <stdio.h>
 #include <string.h>
-
-// An object at `key`; *out->object stays NULL when there is none.
-static enum base_status enter(const struct gw_json_at *at, const char *key, struct gw_json_at *out,
-                              struct base_error *error)
-{
-    const json_t *value = json_object_get(at->object, key);
-    out->object = NULL;
-    if (value == NULL || json_is_null(value)) {
-        return BASE_OK;
-    }
-    if (!json_is_object(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not an object", at->path, key);
-    }
-    out->object = value;
-    (void)snprintf(out->path, sizeof(out->path), "%.60s%.30s.", at->path, key);
-    return BASE_OK;
-}
 
 static enum base_status parse_two(const struct gw_json_at *at, struct wire_tolerance *out,
                                   struct base_error *error)
 {
-    BASE_TRY(gw_json_real(at, "absolute", false, 0, DBL_MAX, &out->absolute, error));
-    return gw_json_real(at, "relative", false, 0, 1, &out->relative, error);
+    BASE_TRY(gw_json_real(at, pol_tolerance_fields[POL_TOLERANCE_FIELD_ABSOLUTE], &out->absolute,
+                          error));
+    return gw_json_real(at, pol_tolerance_fields[POL_TOLERANCE_FIELD_RELATIVE], &out->relative,
+                        error);
 }
 
 static enum base_status parse_field(const struct gw_json_at *fields, const char *name,
                                     struct wire_tolerances *out, struct base_error *error)
 {
-    static const char *const names[] = {"absolute", "relative", NULL};
+    const char *names[POL_TOLERANCE_FIELD_FIELDS + 1];
     struct base_str field = base_str_of(name);
     struct wire_tolerances with = *out;
     struct gw_json_at at;
     uint32_t index = 0;
 
-    BASE_TRY(enter(fields, name, &at, error));
+    BASE_TRY(gw_json_inside(fields, name, &at, error));
     if (field.size == 0 || field.size > WIRE_TOLERANCE_FIELD_MAX ||
         out->count == WIRE_TOLERANCES_MAX || !wire_tolerances_place(out, field, &index)) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -55,6 +39,7 @@ static enum base_status parse_field(const struct gw_json_at *fields, const char 
     with.items[index] = (struct wire_tolerance){.field_size = (uint8_t)field.size};
     memcpy(with.items[index].field, field.data, field.size);
     if (at.object != NULL) {
+        pol_field_names(pol_tolerance_fields, POL_TOLERANCE_FIELD_FIELDS, names);
         BASE_TRY(gw_json_only(&at, names, error));
         BASE_TRY(parse_two(&at, &with.items[index], error));
     }
@@ -70,7 +55,7 @@ static enum base_status parse_field(const struct gw_json_at *fields, const char 
 enum base_status gw_tolerance_parse(const struct gw_json_at *at, struct pol_stage *stage,
                                     struct base_error *error)
 {
-    static const char *const names[] = {"absolute", "relative", "fields", NULL};
+    const char *names[POL_TOLERANCE_FIELD_COUNT + 1];
     struct wire_tolerances read = {0};
     struct gw_json_at own;
     struct gw_json_at fields;
@@ -78,7 +63,7 @@ enum base_status gw_tolerance_parse(const struct gw_json_at *at, struct pol_stag
     json_t *value;
 
     stage->tolerance_count = 0;
-    BASE_TRY(enter(at, "tolerance", &own, error));
+    BASE_TRY(gw_json_inside(at, "tolerance", &own, error));
     if (own.object == NULL) {
         return BASE_OK;
     }
@@ -86,10 +71,11 @@ enum base_status gw_tolerance_parse(const struct gw_json_at *at, struct pol_stag
         return base_error_set(error, BASE_ERR_INVALID, "%stolerance: for a shadow stage only",
                               at->path);
     }
+    pol_field_names(pol_tolerance_fields, POL_TOLERANCE_FIELD_COUNT, names);
     BASE_TRY(gw_json_only(&own, names, error));
     BASE_TRY(parse_two(&own, &read.items[0], error));
     read.count = read.items[0].absolute > 0 || read.items[0].relative > 0 ? 1 : 0;
-    BASE_TRY(enter(&own, "fields", &fields, error));
+    BASE_TRY(gw_json_inside(&own, "fields", &fields, error));
     if (fields.object != NULL) {
         json_object_foreach((json_t *)(uintptr_t)fields.object, name, value)
         {

@@ -64,6 +64,55 @@ enum cli_exit cli_device_list(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+// ---- How many there are
+
+static void print_count(const char *name, const char *value, uint64_t devices, uint64_t all)
+{
+    printf("%-12s %-24s %12llu %6.2f %%\n", name, value, (unsigned long long)devices,
+           all > 0 ? 100.0 * (double)devices / (double)all : 0);
+}
+
+static void print_counts(const char *name, const json_t *counts, uint64_t all)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(json_object_get(counts, "values"), index, item)
+    {
+        print_count(name, cli_json_text(item, "value", "?"), cli_json_u64(item, "devices"), all);
+    }
+    if (cli_json_u64(counts, "other") > 0) {
+        print_count(name, "(others)", cli_json_u64(counts, "other"), all);
+    }
+    if (cli_json_u64(counts, "without") > 0) {
+        print_count(name, "(not told)", cli_json_u64(counts, "without"), all);
+    }
+}
+
+enum cli_exit cli_device_count(struct cli *cli)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/devices/count?by=";
+    json_t *answer = NULL;
+    const char *name;
+    json_t *counts;
+
+    if (cli->arg_count > 0 && !cli_path_add(path, sizeof(path), cli->args[0])) {
+        return cli_fail(CLI_EXIT_USAGE, "name of an attribute too long");
+    }
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &answer);
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, answer);
+    }
+    uint64_t all = cli_json_u64(answer, "devices");
+    printf("%llu devices\n", (unsigned long long)all);
+    json_object_foreach(json_object_get(answer, "by"), name, counts)
+    {
+        print_counts(name, counts, all);
+    }
+    json_decref(answer);
+    return CLI_EXIT_OK;
+}
+
 // ---- Whose a device is
 
 // Takes `body`.

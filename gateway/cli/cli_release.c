@@ -476,13 +476,15 @@ static enum base_status sign_member(const struct signing_keys *keys, json_t *obj
     uint8_t after[WIRE_STATEMENT_BYTES_MAX];
     char encoded[BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX)];
     const char *text = cli_json_text(object, name, NULL);
+    struct wire_envelope envelope;
     size_t size = 0;
 
     if (text == NULL) {
         return BASE_OK;
     }
     BASE_TRY(base_b64_decode(base_str_of(text), before, sizeof(before), &size));
-    BASE_TRY(signing_add(keys, before, size, after, sizeof(after), &size));
+    BASE_TRY(wire_envelope_parse(before, size, &envelope));
+    BASE_TRY(signing_envelope(keys, &envelope, after, sizeof(after), &size));
     json_t *value = json_stringn(encoded, base_b64_encode(after, size, encoded));
     return json_object_set_new(object, name, value) == 0 ? BASE_OK : BASE_ERR_NOMEM;
 }

@@ -177,15 +177,15 @@ static enum cli_exit write_root(const struct cli *cli, const struct signing_keys
 {
     uint8_t payload[WIRE_META_BYTES_MAX];
     uint8_t bytes[WIRE_META_BYTES_MAX];
-    size_t payload_bytes = 0;
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_ROOT, .payload = payload};
     size_t size = 0;
     struct base_error error = {0};
 
-    if (root_edit_encode(edit, payload, sizeof(payload), &payload_bytes, &error) != BASE_OK) {
+    if (root_edit_encode(edit, payload, sizeof(payload), &envelope.payload_bytes, &error) !=
+        BASE_OK) {
         return local(&error);
     }
-    enum base_status status = signing_envelope(keys, WIRE_ENVELOPE_TYPE_ROOT, payload,
-                                               payload_bytes, bytes, sizeof(bytes), &size);
+    enum base_status status = signing_envelope(keys, &envelope, bytes, sizeof(bytes), &size);
     if (status != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "cannot sign the root: %s", base_status_text(status));
     }
@@ -446,7 +446,7 @@ enum cli_exit cli_root_sign(struct cli *cli)
     }
     if (code == CLI_EXIT_OK) {
         enum base_status status =
-            signing_add(&keys, file.bytes, file.size, bytes, sizeof(bytes), &size);
+            signing_envelope(&keys, &file.envelope, bytes, sizeof(bytes), &size);
         if (status != BASE_OK) {
             code = cli_fail(CLI_EXIT_LOCAL, "cannot sign: %s", base_status_text(status));
         } else if (base_output_write(cli->args[0], bytes, size, &error) != BASE_OK) {

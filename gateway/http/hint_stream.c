@@ -140,20 +140,15 @@ void gw_hint_stream_end(void *ctx, struct gw_hint *hint)
     gw_hint_stream_finish(hints->stream);
 }
 
-ssize_t gw_hint_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                            uint32_t *flags, nghttp2_data_source *source, void *user)
+ssize_t gw_hint_stream_read(struct gw_stream *stream, struct gw_body_room *room)
 {
-    (void)session;
-    (void)id;
-    (void)user;
-    struct gw_stream *stream = source->ptr;
     struct gw_hint_stream *hints = stream->hints;
     size_t filled = 0;
-    while (hints->pending_count > 0 && filled < room) {
+    while (hints->pending_count > 0 && filled < room->size) {
         struct gw_hint_text *text = hints->pending[0];
         size_t left = text->size - hints->sent;
-        size_t size = left < room - filled ? left : room - filled;
-        memcpy(out + filled, text->bytes + hints->sent, size);
+        size_t size = left < room->size - filled ? left : room->size - filled;
+        memcpy(room->out + filled, text->bytes + hints->sent, size);
         filled += size;
         hints->sent = (uint16_t)(hints->sent + size);
         if (hints->sent == text->size) {
@@ -165,7 +160,7 @@ ssize_t gw_hint_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, 
         }
     }
     if (hints->pending_count == 0 && hints->finishing) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        room->ended = true;
     } else if (filled == 0) {
         return NGHTTP2_ERR_DEFERRED;
     }

@@ -165,15 +165,10 @@ static void release_conn(struct gw_proxy_exchange *exchange, bool reusable)
 
 // ---- Replies
 
-static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                          uint32_t *flags, nghttp2_data_source *source, void *user)
+static ssize_t read_reply(struct gw_stream *stream, struct gw_body_room *room)
 {
-    (void)session;
-    (void)id;
-    (void)user;
-    struct gw_stream *stream = source->ptr;
     struct gw_proxy_exchange *exchange = stream->work->proxy;
-    int got = evbuffer_remove(exchange->reply, out, room);
+    int got = evbuffer_remove(exchange->reply, room->out, room->size);
     if (got < 0) {
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
@@ -192,7 +187,7 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, si
                             BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
     }
     if (left == 0 && exchange->complete) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        room->ended = true;
     } else if (got == 0) {
         return exchange->broken ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : NGHTTP2_ERR_DEFERRED;
     }

@@ -86,6 +86,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     work->length = 0;
     work->has_length = false;
     work->head = (struct gw_head){0};
+    work->source = NULL;
     work->sent = 0;
     work->header_bytes = 0;
     work->refuse_status = 0;

@@ -68,6 +68,16 @@ struct gw_forward_header {
     struct base_str value;
 };
 
+// Where the next bytes of a body go.
+struct gw_body_room {
+    uint8_t *out;
+    size_t size; // bytes at `out`
+    bool ended;  // set by the source: what it gave now is the last of the body
+};
+// Body source of a reply: how many bytes it put into the room. ERR_DEFERRED: none now, and
+// nghttp2_session_resume_data says when; ERR_TEMPORAL_CALLBACK_FAILURE: the stream is reset.
+typedef ssize_t (*gw_stream_source_fn)(struct gw_stream *stream, struct gw_body_room *room);
+
 struct gw_stream_work {
     struct gw_stream *stream; // NULL: abandoned
     struct gw_http_worker *worker;
@@ -81,7 +91,8 @@ struct gw_stream_work {
     bool has_length;
     struct gw_head head; // of a request for the upstream
     uint64_t began_us;
-    uint64_t sent; // reply body bytes given to nghttp2
+    gw_stream_source_fn source; // of the reply's body, once one is submitted
+    uint64_t sent;              // reply body bytes given to nghttp2
     uint32_t header_bytes;
     struct gw_peer_address client; // who asks, as far as is known: limits and logs are by it
     int refuse_status; // a limit was crossed: the answer, once headers are complete; 0: none
@@ -133,9 +144,10 @@ void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget
 void gw_stream_commit(struct gw_stream *stream);
 // Submits a problem document (RFC 9457) as the reply.
 void gw_stream_problem(struct gw_stream *stream, int status, const char *detail);
-// Submits a reply whose body comes from `read`; header values must live as long as the work.
+// Submits a reply whose body comes from `source`, NULL: it has none; header values must live as
+// long as the work.
 void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *headers, size_t count,
-                           nghttp2_data_source_read_callback read);
+                           gw_stream_source_fn source);
 const char *gw_stream_title(int status);
 
 bool gw_stream_may_follow(enum gw_stream_state from, enum gw_stream_state to);
@@ -150,8 +162,7 @@ void gw_hint_stream_close(struct gw_stream *stream);
 // Ends the stream after what is pending.
 void gw_hint_stream_finish(struct gw_stream *stream);
 // Body source of a hint stream.
-ssize_t gw_hint_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                            uint32_t *flags, nghttp2_data_source *source, void *user);
+ssize_t gw_hint_stream_read(struct gw_stream *stream, struct gw_body_room *room);
 // gw_hint_fn of every worker.
 bool gw_hint_stream_write(void *ctx, struct gw_hint *hint, struct base_str text);
 // gw_hint_end_fn of every worker.
@@ -168,8 +179,7 @@ void gw_tunnel_stream_request_done(struct gw_stream *stream);
 // The handshake is complete: what early data brought may be taken.
 void gw_tunnel_stream_release(struct gw_stream *stream);
 // Body source of a tunnel stream.
-ssize_t gw_tunnel_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                              uint32_t *flags, nghttp2_data_source *source, void *user);
+ssize_t gw_tunnel_stream_read(struct gw_stream *stream, struct gw_body_room *room);
 // gw_tunnel_end_fn of every worker.
 void gw_tunnel_stream_revoked(void *ctx, struct gw_tunnel_watch *watch);
 

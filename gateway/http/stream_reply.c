@@ -66,52 +66,33 @@ const char *gw_stream_title(int status)
     }
 }
 
-// ---- Body sources. Each is called when nghttp2 can send; `source->ptr` is the stream, which lives
-// until its close callback, after which nghttp2 asks no more.
-
-// Where nghttp2 takes bytes.
-struct data_room {
-    uint8_t *out;
-    size_t size;
-    uint32_t *flags;
-};
+// ---- Body sources. Each is called when nghttp2 can send.
 
 // `total`: of the whole body.
 static ssize_t give(struct gw_stream *stream, struct base_span from, uint64_t total,
-                    struct data_room room)
+                    struct gw_body_room *room)
 {
     struct gw_stream_work *work = stream->work;
-    size_t size = from.size < room.size ? from.size : room.size;
-    memcpy(room.out, from.data, size);
+    size_t size = from.size < room->size ? from.size : room->size;
+    memcpy(room->out, from.data, size);
     work->sent += size;
+    base_assert(work->sent <= total);
     stream->moved_ms = stream->conn->worker->now_ms;
-    if (work->sent == total) {
-        *room.flags |= NGHTTP2_DATA_FLAG_EOF;
-    }
+    room->ended = work->sent == total;
     return (ssize_t)size;
 }
 
-static ssize_t read_bytes(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                          uint32_t *flags, nghttp2_data_source *source, void *user)
+static ssize_t read_bytes(struct gw_stream *stream, struct gw_body_room *room)
 {
-    (void)session;
-    (void)id;
-    (void)user;
-    struct gw_stream *stream = source->ptr;
     const struct gw_reply *reply = &stream->work->exchange.reply;
     return give(stream,
                 (struct base_span){reply->body + stream->work->sent,
                                    reply->body_bytes - stream->work->sent},
-                reply->body_bytes, (struct data_room){out, room, flags});
+                reply->body_bytes, room);
 }
 
-static ssize_t read_blob(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                         uint32_t *flags, nghttp2_data_source *source, void *user)
+static ssize_t read_blob(struct gw_stream *stream, struct gw_body_room *room)
 {
-    (void)session;
-    (void)id;
-    (void)user;
-    struct gw_stream *stream = source->ptr;
     const struct gw_reply *reply = &stream->work->exchange.reply;
     uint64_t left = reply->blob_bytes - stream->work->sent;
     size_t have = 0;
@@ -122,20 +103,35 @@ static ssize_t read_blob(nghttp2_session *session, int32_t id, uint8_t *out, siz
     if (have > left) {
         have = (size_t)left;
     }
-    return give(stream, (struct base_span){bytes, have}, reply->blob_bytes,
-                (struct data_room){out, room, flags});
+    return give(stream, (struct base_span){bytes, have}, reply->blob_bytes, room);
+}
+
+// What nghttp2 asks for bytes of any reply: the one function with its parameters. `source->ptr` is
+// the stream, which lives until its close callback, after which nghttp2 asks no more.
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, size_t size,
+                         uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    (void)session;
+    (void)id;
+    (void)user;
+    struct gw_stream *stream = source->ptr;
+    struct gw_body_room room = {out, size, false};
+    ssize_t got = stream->state == GW_STREAM_HINTS    ? gw_hint_stream_read(stream, &room)
+                  : stream->state == GW_STREAM_TUNNEL ? gw_tunnel_stream_read(stream, &room)
+                                                      : stream->work->source(stream, &room);
+    *flags |= room.ended ? NGHTTP2_DATA_FLAG_EOF : NGHTTP2_DATA_FLAG_NONE;
+    return got;
 }
 
 // ---- Submitting
 
-static void submit(struct gw_stream *stream, const nghttp2_nv *fields, size_t count,
-                   nghttp2_data_source_read_callback read)
+static void submit(struct gw_stream *stream, const nghttp2_nv *fields, size_t count, bool with_body)
 {
     base_check(!stream->committed);
     stream->committed = true;
-    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read};
+    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read_body};
     int rv = nghttp2_submit_response(stream->conn->session, stream->id, fields, count,
-                                     read != NULL ? &provider : NULL);
+                                     with_body ? &provider : NULL);
     if (rv != 0) {
         // Out of memory: the peer learns that nothing was done here.
         (void)nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id,
@@ -146,10 +142,11 @@ static void submit(struct gw_stream *stream, const nghttp2_nv *fields, size_t co
 }
 
 void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *fields, size_t count,
-                           nghttp2_data_source_read_callback read)
+                           gw_stream_source_fn source)
 {
     gw_stream_set_state(stream, GW_STREAM_REPLYING);
-    submit(stream, fields, count, stream->head ? NULL : read);
+    stream->work->source = source;
+    submit(stream, fields, count, source != NULL && !stream->head);
 }
 
 static struct base_str status_text(struct gw_stream_work *work, int status)
@@ -181,7 +178,7 @@ static bool commit_empty(struct gw_stream *stream, const struct gw_reply *reply)
         return false;
     }
     gw_stream_set_state(stream, GW_STREAM_REPLYING);
-    submit(stream, &no_content, 1, NULL);
+    submit(stream, &no_content, 1, false);
     return true;
 }
 
@@ -217,7 +214,7 @@ static void commit_tunnel(struct gw_stream *stream, nghttp2_nv *fields, size_t c
         fields[i].flags = NGHTTP2_NV_FLAG_NONE; // the arena does not stay
     }
     gw_stream_set_state(stream, GW_STREAM_TUNNEL);
-    submit(stream, fields, count, gw_tunnel_stream_read);
+    submit(stream, fields, count, true);
     gw_stream_work_release(stream->work);
 }
 
@@ -229,11 +226,11 @@ static void commit_hints(struct gw_stream *stream, nghttp2_nv *fields, size_t co
     }
     if (stream->head || gw_hint_stream_open(stream) != BASE_OK) {
         gw_stream_set_state(stream, GW_STREAM_REPLYING);
-        submit(stream, fields, count, NULL);
+        submit(stream, fields, count, false);
         return;
     }
     gw_stream_set_state(stream, GW_STREAM_HINTS);
-    submit(stream, fields, count, gw_hint_stream_read);
+    submit(stream, fields, count, true);
     gw_stream_work_release(stream->work);
 }
 
@@ -246,7 +243,7 @@ void gw_stream_commit(struct gw_stream *stream)
     }
     nghttp2_nv fields[REPLY_FIELDS_MAX];
     size_t count = fill_fields(stream, reply, fields);
-    nghttp2_data_source_read_callback read = NULL;
+    gw_stream_source_fn source = NULL;
     if (reply->kind == GW_REPLY_STREAM) {
         commit_hints(stream, fields, count);
         return;
@@ -256,11 +253,11 @@ void gw_stream_commit(struct gw_stream *stream)
         return;
     }
     if (has_body(reply->status) && reply->kind == GW_REPLY_BLOB && reply->blob_bytes > 0) {
-        read = read_blob;
+        source = read_blob;
     } else if (has_body(reply->status) && reply->kind == GW_REPLY_BYTES && reply->body_bytes > 0) {
-        read = read_bytes;
+        source = read_bytes;
     }
-    gw_stream_commit_body(stream, fields, count, read);
+    gw_stream_commit_body(stream, fields, count, source);
 }
 
 void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)

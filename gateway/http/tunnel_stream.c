@@ -236,18 +236,13 @@ void gw_tunnel_stream_request_done(struct gw_stream *stream)
 
 // ---- Output
 
-ssize_t gw_tunnel_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
-                              uint32_t *flags, nghttp2_data_source *source, void *user)
+ssize_t gw_tunnel_stream_read(struct gw_stream *stream, struct gw_body_room *room)
 {
-    (void)session;
-    (void)id;
-    (void)user;
-    const struct gw_stream *stream = source->ptr;
     struct gw_tunnel_stream *tunnel = stream->tunnel;
-    size_t size = base_fifo_take(&tunnel->out, out, room);
+    size_t size = base_fifo_take(&tunnel->out, room->out, room->size);
     if (base_fifo_size(&tunnel->out) == 0) {
         if (tunnel->finishing) {
-            *flags |= NGHTTP2_DATA_FLAG_EOF;
+            room->ended = true;
         } else if (size == 0) {
             tunnel->deferred = true;
             return NGHTTP2_ERR_DEFERRED;

@@ -163,36 +163,19 @@ static enum base_status add_signature(const struct signing_key *key, const uint8
     return BASE_OK;
 }
 
-static enum base_status sign_all(const struct signing_keys *keys, struct wire_envelope *envelope,
-                                 uint8_t *out, size_t capacity, size_t *out_size)
+enum base_status signing_envelope(const struct signing_keys *keys,
+                                  const struct wire_envelope *envelope, uint8_t *out,
+                                  size_t capacity, size_t *out_size)
 {
+    struct wire_envelope with = *envelope;
     uint8_t message[SIGNED_BYTES_MAX];
     size_t size = 0;
 
     BASE_TRY(signed_bytes(envelope, message, &size));
     for (uint32_t i = 0; i < keys->count; i++) {
-        BASE_TRY(add_signature(keys->keys[i], message, size, envelope));
+        BASE_TRY(add_signature(keys->keys[i], message, size, &with));
     }
-    return wire_envelope_encode(envelope, out, capacity, out_size);
-}
-
-enum base_status signing_envelope(const struct signing_keys *keys, uint8_t type,
-                                  const uint8_t *payload, size_t payload_bytes, uint8_t *out,
-                                  size_t capacity, size_t *out_size)
-{
-    struct wire_envelope envelope = {
-        .type = type, .payload = payload, .payload_bytes = payload_bytes};
-
-    return sign_all(keys, &envelope, out, capacity, out_size);
-}
-
-enum base_status signing_add(const struct signing_keys *keys, const uint8_t *bytes, size_t size,
-                             uint8_t *out, size_t capacity, size_t *out_size)
-{
-    struct wire_envelope envelope;
-
-    BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
-    return sign_all(keys, &envelope, out, capacity, out_size);
+    return wire_envelope_encode(&with, out, capacity, out_size);
 }
 
 enum base_status signing_release_all(const struct signing_keys *keys,
@@ -200,11 +183,10 @@ enum base_status signing_release_all(const struct signing_keys *keys,
                                      size_t capacity, size_t *out_size)
 {
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
-    size_t payload_size = 0;
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_RELEASE, .payload = payload};
 
-    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &payload_size));
-    return signing_envelope(keys, WIRE_ENVELOPE_TYPE_RELEASE, payload, payload_size, out, capacity,
-                            out_size);
+    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &envelope.payload_bytes));
+    return signing_envelope(keys, &envelope, out, capacity, out_size);
 }
 
 enum base_status signing_release(const struct signing_key *key, const struct wire_release *release,

@@ -35,15 +35,12 @@ BASE_NODISCARD enum base_status signing_keys_load(const char *paths, struct sign
                                                   struct base_error *error);
 void signing_keys_done(struct signing_keys *keys);
 
-// Envelope of a payload with a signature by each key. INVALID, TOO_LARGE, NOMEM.
-BASE_NODISCARD enum base_status signing_envelope(const struct signing_keys *keys, uint8_t type,
-                                                 const uint8_t *payload, size_t payload_bytes,
-                                                 uint8_t *out, size_t capacity, size_t *out_size);
-// The same envelope with signatures by `keys` added (a key that signed already is replaced).
-// INVALID, TOO_LARGE (more than WIRE_STATEMENT_SIGNATURES), NOMEM.
-BASE_NODISCARD enum base_status signing_add(const struct signing_keys *keys, const uint8_t *bytes,
-                                            size_t size, uint8_t *out, size_t capacity,
-                                            size_t *out_size);
+// Bytes of `envelope` with a signature by each key added: to a payload that nobody signed yet, or
+// to the signatures of others (a key that signed already is replaced). INVALID, TOO_LARGE (past
+// `capacity`, or more than WIRE_STATEMENT_SIGNATURES), NOMEM.
+BASE_NODISCARD enum base_status signing_envelope(const struct signing_keys *keys,
+                                                 const struct wire_envelope *envelope, uint8_t *out,
+                                                 size_t capacity, size_t *out_size);
 BASE_NODISCARD enum base_status signing_release_all(const struct signing_keys *keys,
                                                     const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,

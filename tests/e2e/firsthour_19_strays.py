@@ -45,6 +45,9 @@ class Alone(unittest.TestCase):
                                    ("import walle\nwalle.data.upload(\n    # what is left\n    \"left-over\", {})\n", 4, "left-over"),
                                    ("import walle as w, math\nif 1:\n    w.data.upload('''others''', 1)\n", 3, "others"),
                                    ("from walle import (nn,\n    data as d,)\nd . upload (u'others' , 1)\n", 3, "others"),
+                                   ("def f(x):\n    from walle import data as d\n    return [d.upload('a-longer-name-than-others', y) for y in x]\nf([1])\n", 3,
+                                    "a-longer-name-than-others"),
+                                   ("import walle\nx = {'d': walle.data}\nwalle.data.upload('oth' 'ers', 1) if x else x['d'].upload('no', 1)\n", 3, "others"),
                                    ("def f(g):\n    yield from g\nfrom walle import *\nx = '''\n#'''; data.upload('others', [\n1])\n", 5, "others")):
             run = self.build({"task.py": script}, uploads=self.UPLOADS)
             self.assertEqual(run.returncode, 0, run.stderr)

@@ -7,6 +7,7 @@
 #include "vm/vm.h"
 
 #include "vm/compiler/vm_imports.h"
+#include "vm/compiler/vm_uploads.h"
 #include "vm/mpy_check.h"
 #include "vm/vm_text.h"
 
@@ -135,6 +136,7 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
         mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
         mp_parse_tree_t tree = mp_parse(lexer, MP_PARSE_FILE_INPUT);
         dev_vm_imports_find(tree.root, told);
+        dev_vm_uploads_find(tree.root, told);
         mp_module_context_t *context = m_new_obj(mp_module_context_t);
         context->module.base.type = &mp_type_module;
         context->module.globals = mp_globals_get();
@@ -162,6 +164,7 @@ enum base_status dev_vm_compile_told(struct base_str source, struct base_str fil
                                      struct dev_vm_compiled *out, struct base_error *error)
 {
     out->import_count = 0;
+    out->upload_count = 0;
     if (source.size > COMPILE_SOURCE_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "source is over %d bytes",
                               COMPILE_SOURCE_MAX);

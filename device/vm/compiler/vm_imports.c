@@ -2,29 +2,14 @@
 // which modules a version lacks before a device does. Called by vm_compile.c between parsing and
 // compiling, on its thread. What a try guards against an ImportError is left out, for the script
 // copes without it; a function's body is not guarded by what stands around its definition. The
-// recursion ends at DEPTH_MAX, which the compiler does not reach.
+// recursion ends at DEV_VM_TREE_DEPTH_MAX, which the compiler does not reach.
 #include "vm/compiler/vm_imports.h"
+
+#include "vm/compiler/vm_tree.h"
 
 #include "py/qstr.h"
 
 #include <string.h>
-
-#define DEPTH_MAX 200 // of nodes in nodes; the compiler refuses sooner what is nested so deep
-
-// Kinds of nodes, numbered as py/parse.c numbers them.
-enum kind {
-#define DEF_RULE(rule, comp, kind, ...) KIND_##rule,
-#define DEF_RULE_NC(rule, kind, ...)
-#include "py/grammar.h"
-#undef DEF_RULE
-#undef DEF_RULE_NC
-    KIND_const_object,
-#define DEF_RULE(rule, comp, kind, ...)
-#define DEF_RULE_NC(rule, kind, ...) KIND_##rule,
-#include "py/grammar.h"
-#undef DEF_RULE
-#undef DEF_RULE_NC
-};
 
 struct walk {
     struct dev_vm_compiled *out;
@@ -32,15 +17,10 @@ struct walk {
     uint32_t caught; // try statements around this place that catch what an import raises
 };
 
-static const mp_parse_node_struct_t *struct_of(mp_parse_node_t node)
-{
-    return MP_PARSE_NODE_IS_STRUCT(node) ? (const mp_parse_node_struct_t *)node : NULL;
-}
-
 // "a" or "a.b.c"; false: it is neither, or too long.
 static bool name_of(mp_parse_node_t node, char out[DEV_VM_FILE_MAX])
 {
-    const mp_parse_node_struct_t *dotted = struct_of(node);
+    const mp_parse_node_struct_t *dotted = dev_vm_tree_struct(node);
     size_t count = dotted != NULL ? MP_PARSE_NODE_STRUCT_NUM_NODES(dotted) : 1;
     size_t at = 0;
     if (dotted != NULL ? MP_PARSE_NODE_STRUCT_KIND(dotted) != KIND_dotted_name
@@ -69,7 +49,7 @@ static bool name_of(mp_parse_node_t node, char out[DEV_VM_FILE_MAX])
 static struct dev_vm_import *found(struct walk *walk, mp_parse_node_t node, uint32_t line)
 {
     struct dev_vm_compiled *out = walk->out;
-    const mp_parse_node_struct_t *as = struct_of(node);
+    const mp_parse_node_struct_t *as = dev_vm_tree_struct(node);
     if (as != NULL && MP_PARSE_NODE_STRUCT_KIND(as) == KIND_dotted_as_name) {
         node = as->nodes[0];
     }
@@ -86,7 +66,7 @@ static struct dev_vm_import *found(struct walk *walk, mp_parse_node_t node, uint
 // `item`, which follows "import" in "from x import item as y", is of that import.
 static void name_item(struct dev_vm_import *import, mp_parse_node_t item)
 {
-    const mp_parse_node_struct_t *node = struct_of(item);
+    const mp_parse_node_struct_t *node = dev_vm_tree_struct(item);
     if (import == NULL || node == NULL || MP_PARSE_NODE_STRUCT_KIND(node) != KIND_import_as_name) {
         return; // nowhere to go, or all: "*"
     }
@@ -125,7 +105,7 @@ static bool may_catch(mp_parse_node_t any, uint32_t depth)
         "OSError",           "NotImplementedError", "OverflowError",  "RuntimeError",
         "StopIteration",     "StopAsyncIteration",  "SyntaxError",    "SystemExit",
         "TypeError",         "UnicodeError",        "ValueError",     "ZeroDivisionError"};
-    const mp_parse_node_struct_t *node = struct_of(any);
+    const mp_parse_node_struct_t *node = dev_vm_tree_struct(any);
     if (node == NULL && MP_PARSE_NODE_IS_ID(any)) {
         const char *name = qstr_str((qstr)MP_PARSE_NODE_LEAF_ARG(any));
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -135,7 +115,7 @@ static bool may_catch(mp_parse_node_t any, uint32_t depth)
         }
         return true;
     }
-    if (node == NULL || depth == DEPTH_MAX) {
+    if (node == NULL || depth == DEV_VM_TREE_DEPTH_MAX) {
         return false;
     }
     bool found = MP_PARSE_NODE_STRUCT_KIND(node) == KIND_const_object;
@@ -148,7 +128,7 @@ static bool may_catch(mp_parse_node_t any, uint32_t depth)
 static bool clause_catches(const mp_parse_node_struct_t *clause)
 {
     mp_parse_node_t what = clause->nodes[0];
-    const mp_parse_node_struct_t *as = struct_of(what);
+    const mp_parse_node_struct_t *as = dev_vm_tree_struct(what);
     if (as != NULL && MP_PARSE_NODE_STRUCT_KIND(as) == KIND_try_stmt_as_name) {
         what = as->nodes[0];
     }
@@ -158,12 +138,12 @@ static bool clause_catches(const mp_parse_node_struct_t *clause)
 // What is behind the body of a try statement: one clause, several, or more than clauses.
 static bool catches(mp_parse_node_t any)
 {
-    const mp_parse_node_struct_t *node = struct_of(any);
+    const mp_parse_node_struct_t *node = dev_vm_tree_struct(any);
     uint32_t kind =
         node != NULL ? (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node) : KIND_try_stmt_finally;
     if (kind == KIND_try_stmt_except_and_more) { // the first of its nodes are the clauses
         any = node->nodes[0];
-        node = struct_of(any);
+        node = dev_vm_tree_struct(any);
         kind = node != NULL ? (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node) : KIND_try_stmt_finally;
     }
     if (kind == KIND_try_stmt_except) {
@@ -172,7 +152,7 @@ static bool catches(mp_parse_node_t any)
     bool found = false;
     if (kind == KIND_try_stmt_except_list) {
         for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node) && !found; i++) {
-            const mp_parse_node_struct_t *clause = struct_of(node->nodes[i]);
+            const mp_parse_node_struct_t *clause = dev_vm_tree_struct(node->nodes[i]);
             found = clause != NULL && clause_catches(clause);
         }
     }
@@ -181,8 +161,8 @@ static bool catches(mp_parse_node_t any)
 
 static void visit(struct walk *walk, mp_parse_node_t any)
 {
-    const mp_parse_node_struct_t *node = struct_of(any);
-    if (node == NULL || walk->depth == DEPTH_MAX) {
+    const mp_parse_node_struct_t *node = dev_vm_tree_struct(any);
+    if (node == NULL || walk->depth == DEV_VM_TREE_DEPTH_MAX) {
         return;
     }
     uint32_t kind = (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node);

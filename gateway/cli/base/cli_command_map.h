@@ -221,6 +221,10 @@
     X("device", "list", "", "List devices, ordered by id.", \
      "  walle device list --limit 10 --after 0123456789abcdef", \
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_device_list) \
+    X("device", "count", "[ATTRIBUTE]", \
+     "Count devices by an attribute's values: os, model, app_version, os_version, region, channel; " \
+     "without ATTRIBUTE by each of them.", \
+     "  walle device count app_version", CLI_BITS_GATEWAY, 0, 1, cli_device_count) \
     X("device", "bind", "ID", "Say whose a device is: it gets that user's exclusive files.", \
      "  walle device bind 0123456789abcdef --user ana", CLI_BITS_GATEWAY | CLI_BIT(USER), 1, 1, \
      cli_device_bind) \

@@ -7,35 +7,13 @@
 
 #include "policy/expr.h"
 #include "policy/semver.h"
+#include "policy/fields/stage_fields.h"
 #include "policy/target.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTR_MAX    32
 #define OPERAND_MAX 128u // bytes of a text
-
-static const struct check_words operators = {
-    {"==", "!=", "<", "<=", ">", ">=", "in", "not_in", "present", "absent"},
-    "is none of == != < <= > >= in not_in present absent"};
-static const struct check_words types = {{"string", "integer", "version", "boolean"},
-                                         "is none of string integer version boolean"};
-static const struct check_field fields[] = {
-    {"attr", CHECK_TEXT, .required = true, .max = ATTR_MAX},
-    {"op", CHECK_WORD, .required = true, .max = 16, .words = &operators},
-    {"type", CHECK_WORD, .max = 16, .words = &types},
-};
-
-// Where a word that was checked stands in its list.
-static unsigned index_of(const struct check_words *words, const char *text, unsigned none)
-{
-    for (unsigned i = 0; i < CHECK_WORDS_MAX && words->list[i] != NULL; ++i) {
-        if (strcmp(words->list[i], text) == 0) {
-            return i;
-        }
-    }
-    return none;
-}
 
 static enum cli_exit read_operand(const struct check_place *at, const json_t *value,
                                   struct pol_value *out)
@@ -51,7 +29,9 @@ static enum cli_exit read_operand(const struct check_place *at, const json_t *va
     if (natural == POL_TYPE_COUNT) {
         return check_refuse(at, "value", "not a text, a whole number, true or false");
     }
-    *out = (struct pol_value){.type = (enum pol_type)index_of(&types, type, natural)};
+    unsigned place = natural;
+    (void)pol_words_find(POL_WORDS_TYPE, type, strlen(type), &place); // not said: its own
+    *out = (struct pol_value){.type = (enum pol_type)place};
     if ((out->type == POL_TYPE_VERSION ? POL_TYPE_STRING : out->type) != natural) {
         return cli_fail(CLI_EXIT_USAGE, "%svalue: does not fit type \"%s\"", at->path, type);
     }
@@ -106,13 +86,15 @@ static enum cli_exit read_operands(const struct check_place *at, struct pol_cond
 static enum cli_exit check_condition(const struct check_place *stage, size_t index,
                                      const struct check_place *at, struct pol_value *operands)
 {
-    static const char *const names[] = {"attr", "op", "value", "type", NULL};
+    const char *names[POL_COND_FIELD_COUNT + 1];
     struct pol_cond cond = {.op = POL_OP_EQ};
+    unsigned op = POL_OP_EQ;
     uint32_t bad = 0;
-    enum cli_exit code = check_only(at, names);
+    enum cli_exit code;
 
-    code =
-        code == CLI_EXIT_OK ? check_fields(at, fields, sizeof(fields) / sizeof(fields[0])) : code;
+    pol_field_names(pol_cond_fields, POL_COND_FIELD_COUNT, names);
+    code = check_only(at, names);
+    code = code == CLI_EXIT_OK ? check_fields(at, pol_cond_fields, POL_COND_FIELD_COUNT) : code;
     if (code != CLI_EXIT_OK) {
         return code;
     }
@@ -121,8 +103,9 @@ static enum cli_exit check_condition(const struct check_place *stage, size_t ind
         return check_refuse(at, "attr", "empty");
     }
     cond.attr = (struct pol_text){attr, (uint32_t)strlen(attr)};
-    cond.op = (enum pol_op)index_of(
-        &operators, json_string_value(json_object_get(at->object, "op")), POL_OP_EQ);
+    const json_t *word = json_object_get(at->object, "op");
+    (void)pol_words_find(POL_WORDS_OP, json_string_value(word), json_string_length(word), &op);
+    cond.op = (enum pol_op)op;
     code = read_operands(at, &cond, operands);
     const struct pol_target target = {.conds = &cond, .cond_count = 1};
     enum pol_reason reason =

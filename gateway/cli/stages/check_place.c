@@ -37,11 +37,11 @@ enum cli_exit check_only(const struct check_place *at, const char *const *names)
     return CLI_EXIT_OK;
 }
 
-static enum cli_exit check_number(const struct check_place *at, const struct check_field *field,
+static enum cli_exit check_number(const struct check_place *at, const struct pol_field *field,
                                   const json_t *value)
 {
     double number = json_number_value(value);
-    bool whole = field->kind == CHECK_WHOLE;
+    bool whole = field->kind == POL_FIELD_WHOLE;
 
     if ((whole ? json_is_integer(value) : json_is_number(value)) && number >= field->min &&
         number <= field->max) {
@@ -53,7 +53,7 @@ static enum cli_exit check_number(const struct check_place *at, const struct che
                             field->name, field->min, field->max);
 }
 
-static enum cli_exit check_text(const struct check_place *at, const struct check_field *field,
+static enum cli_exit check_text(const struct check_place *at, const struct pol_field *field,
                                 const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -66,38 +66,48 @@ static enum cli_exit check_text(const struct check_place *at, const struct check
         return cli_fail(CLI_EXIT_USAGE, "%s%s: %zu bytes; at most %.0f", at->path, field->name,
                         size, field->max);
     }
-    if (field->words == NULL) {
+    unsigned place = 0;
+    if (field->kind == POL_FIELD_TEXT || pol_words_find(field->words, text, size, &place)) {
         return CLI_EXIT_OK;
     }
-    for (size_t i = 0; i < CHECK_WORDS_MAX && field->words->list[i] != NULL; ++i) {
-        if (strcmp(field->words->list[i], text) == 0) {
-            return CLI_EXIT_OK;
-        }
-    }
-    return strncmp(field->words->refusal, "is ", 3) == 0
-               ? cli_fail(CLI_EXIT_USAGE, "%s%s: '%s' %s", at->path, field->name, cli_shown(text),
-                          field->words->refusal)
-               : check_refuse(at, field->name, field->words->refusal);
+    const char *refusal = pol_words_refusal(field->words);
+    return strncmp(refusal, "is ", 3) == 0 ? cli_fail(CLI_EXIT_USAGE, "%s%s: '%s' %s", at->path,
+                                                      field->name, cli_shown(text), refusal)
+                                           : check_refuse(at, field->name, refusal);
 }
 
-enum cli_exit check_fields(const struct check_place *at, const struct check_field *fields,
+static enum cli_exit check_field(const struct check_place *at, const struct pol_field *field)
+{
+    const json_t *value = json_object_get(at->object, field->name);
+
+    if (value == NULL || json_is_null(value)) {
+        return field->required && !field->is_filled ? check_refuse(at, field->name, "missing")
+                                                    : CLI_EXIT_OK;
+    }
+    switch (field->kind) {
+    case POL_FIELD_REAL:
+    case POL_FIELD_WHOLE:
+        return check_number(at, field, value);
+    case POL_FIELD_FLAG:
+        return json_is_boolean(value) ? CLI_EXIT_OK
+                                      : check_refuse(at, field->name, "not true or false");
+    case POL_FIELD_TEXT:
+    case POL_FIELD_WORD:
+        return check_text(at, field, value);
+    case POL_FIELD_NESTED:
+    case POL_FIELD_KIND_COUNT:
+        break;
+    }
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit check_fields(const struct check_place *at, const struct pol_field *fields,
                            size_t count)
 {
     enum cli_exit code = CLI_EXIT_OK;
 
     for (size_t i = 0; code == CLI_EXIT_OK && i < count; ++i) {
-        const struct check_field *field = &fields[i];
-        const json_t *value = json_object_get(at->object, field->name);
-        if (value == NULL || json_is_null(value)) {
-            code = field->required ? check_refuse(at, field->name, "missing") : CLI_EXIT_OK;
-        } else if (field->kind == CHECK_FLAG) {
-            code = json_is_boolean(value) ? CLI_EXIT_OK
-                                          : check_refuse(at, field->name, "not true or false");
-        } else if (field->kind == CHECK_REAL || field->kind == CHECK_WHOLE) {
-            code = check_number(at, field, value);
-        } else {
-            code = check_text(at, field, value);
-        }
+        code = check_field(at, &fields[i]);
     }
     return code;
 }

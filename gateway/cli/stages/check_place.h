@@ -5,11 +5,11 @@
 #define CHECK_PLACE_H
 
 #include "cli/base/cli.h"
+#include "policy/fields/field.h"
 
 #include <jansson.h>
 
-#define CHECK_PATH_MAX  96u
-#define CHECK_WORDS_MAX 10u
+#define CHECK_PATH_MAX 96u
 
 // An object and how errors name it: "" for the root, else with a dot at its end.
 struct check_place {
@@ -17,32 +17,12 @@ struct check_place {
     char path[CHECK_PATH_MAX];
 };
 
-enum check_kind {
-    CHECK_REAL,
-    CHECK_WHOLE, // from 0 on
-    CHECK_FLAG,
-    CHECK_TEXT,
-    CHECK_WORD,
-};
-
-struct check_words {
-    const char *list[CHECK_WORDS_MAX]; // NULL ends it
-    const char *refusal;               // "is ..." follows the word in quotes
-};
-
-struct check_field {
-    const char *name;
-    enum check_kind kind;
-    bool required;
-    double min;
-    double max; // of a text: bytes
-    const struct check_words *words;
-};
-
 enum cli_exit check_refuse(const struct check_place *at, const char *name, const char *why);
 // Every member is among `names` (NULL ends them).
 enum cli_exit check_only(const struct check_place *at, const char *const *names);
-enum cli_exit check_fields(const struct check_place *at, const struct check_field *fields,
+// Those that are numbers, flags, texts and words, in their order; what an option may fill may be
+// missing.
+enum cli_exit check_fields(const struct check_place *at, const struct pol_field *fields,
                            size_t count);
 // The object at `key`; without one, out->object is NULL.
 enum cli_exit check_enter(const struct check_place *at, const char *key, struct check_place *out);

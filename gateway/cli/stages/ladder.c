@@ -9,6 +9,7 @@
 #include "cli/stages/stage_json.h"
 
 #include "policy/expr.h"
+#include "policy/fields/field.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,14 +31,13 @@ static json_t *default_ladder(void)
 
 enum pol_stage_kind ladder_kind(const json_t *stage)
 {
-    const char *text = cli_json_text(stage, "kind", "");
+    const json_t *value = json_object_get(stage, "kind");
+    unsigned place = POL_STAGE_KIND_COUNT;
 
-    for (unsigned i = 0; i < POL_STAGE_KIND_COUNT; ++i) {
-        if (strcmp(text, pol_stage_kind_name((enum pol_stage_kind)i)) == 0) {
-            return (enum pol_stage_kind)i;
-        }
-    }
-    return POL_STAGE_KIND_COUNT;
+    return json_is_string(value) && pol_words_find(POL_WORDS_STAGE_KIND, json_string_value(value),
+                                                   json_string_length(value), &place)
+               ? (enum pol_stage_kind)place
+               : POL_STAGE_KIND_COUNT;
 }
 
 uint16_t ladder_max_bucket(const json_t *stage)
@@ -61,16 +61,6 @@ static enum cli_exit add_missing(json_t *stage, const char *key, json_t *value)
     return added == 0 ? CLI_EXIT_OK : cli_fail(CLI_EXIT_LOCAL, "out of memory");
 }
 
-static bool is_rule(const char *text)
-{
-    for (unsigned i = 0; i < POL_GATE_RULE_COUNT; ++i) {
-        if (strcmp(text, pol_gate_rule_name((enum pol_gate_rule)i)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool asks_for_test(const struct cli *cli)
 {
     return cli_given(cli, CLI_OPTION_MAX_RISE) || cli_given(cli, CLI_OPTION_ALPHA) ||
@@ -85,7 +75,8 @@ static enum cli_exit rule_of(const struct cli *cli, const json_t *stages, const 
     json_t *stage;
 
     *out = cli->values[CLI_OPTION_RULE];
-    if (*out != NULL && !is_rule(*out)) {
+    unsigned place = 0;
+    if (*out != NULL && !pol_words_find(POL_WORDS_GATE_RULE, *out, strlen(*out), &place)) {
         return cli_fail(CLI_EXIT_USAGE, "--rule: threshold, sequential or logrank, not '%s'", *out);
     }
     if (*out != NULL && strcmp(*out, pol_gate_rule_name(POL_GATE_THRESHOLD)) == 0 &&

@@ -1,7 +1,7 @@
 // Checks of what stages say. Called by ladder.c for a file and by cli_release.c for a signed draft;
-// one thread. One table has the members of a stage that are a number or a word, for most of them
-// are; those that are lists or objects have a function each. The gateway checks the same
-// (api/stage_body.c), and a test holds both side by side.
+// one thread. Members that are a number or a word, as most are, are held against the table that the
+// gateway goes by (policy/fields/stage_fields.h); those that are lists or objects have a function
+// each. The gateway checks the same (api/stage_body.c), and a test holds both side by side.
 #include "cli/stages/stage_check.h"
 
 #include "cli/base/cli_json.h"
@@ -12,75 +12,13 @@
 
 #include "policy/pace.h"
 #include "policy/rollout.h"
-#include "policy/stage_fields.h"
+#include "policy/fields/stage_fields.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define LONG_S      (30.0 * 24 * 3600)
-#define EXECUTION_S (7.0 * 24 * 3600)
-#define NAME_BYTES  32
-#define RATE_MAX    1e8
-#define STEP_MAX    1e9
-#define PPM         1e6
-
-static const struct check_words kinds = {{"simulate", "shadow", "beta", "gray", "full"},
-                                         "is none of simulate shadow beta gray full"};
-static const struct check_words rules = {{"threshold", "sequential", "logrank"},
-                                         "is neither threshold, sequential nor logrank"};
-static const struct check_words on_fail = {{"roll_back", "hold"}, "is neither roll_back nor hold"};
-static const struct check_words on_pass = {{"advance", "pause"}, "is neither advance nor pause"};
-static const struct check_words counted = {{"offered", "succeeded"},
-                                           "neither offered nor succeeded"};
-static const struct check_words clocks = {{"utc", "device"}, "neither utc nor device"};
-
-static const struct check_field stage_fields[] = {
-    {"name", CHECK_TEXT, .required = true, .max = NAME_BYTES},
-    {"kind", CHECK_WORD, .required = true, .max = 16, .words = &kinds},
-    {"percent", CHECK_REAL, .min = 0.01, .max = 100},
-    {"rule", CHECK_WORD, .max = 16, .words = &rules},
-    {"min_sample", CHECK_WHOLE, .max = UINT32_MAX},
-    {"min_dwell_s", CHECK_REAL, .max = LONG_S},
-    {"max_failure", CHECK_REAL, .max = 1},
-    {"max_rise", CHECK_REAL, .max = 1},
-    {"tolerated_rise", CHECK_REAL, .max = 1},
-    {"alpha", CHECK_REAL, .max = 1},
-    {"beta", CHECK_REAL, .max = 1},
-    {"min_answered", CHECK_REAL, .max = 1},
-    {"max_silence", CHECK_REAL, .max = 100},
-    {"no_data_s", CHECK_WHOLE, .max = LONG_S},
-    {"in_flight", CHECK_WHOLE, .max = UINT32_MAX},
-    {"control", CHECK_REAL, .max = 100},
-    {"execution_timeout_s", CHECK_WHOLE, .max = EXECUTION_S},
-    {"offline_expiry_s", CHECK_WHOLE, .max = LONG_S},
-    {"silence_s", CHECK_WHOLE, .max = LONG_S},
-    {"observe_s", CHECK_WHOLE, .max = LONG_S},
-    {"max_slowdown", CHECK_REAL, .max = POL_SHADOW_PERCENT_MAX / 100.0},
-    {"max_memory", CHECK_REAL, .max = POL_SHADOW_PERCENT_MAX / 100.0},
-    {"window_s", CHECK_WHOLE, .max = POL_STAGE_WINDOW_S_MAX},
-    {"guard_s", CHECK_WHOLE, .max = POL_STAGE_GUARD_S_MAX},
-    {"on_fail", CHECK_WORD, .max = 16, .words = &on_fail},
-    {"on_pass", CHECK_WORD, .max = 16, .words = &on_pass},
-    {"approval", CHECK_FLAG, .required = false},
-};
-static const struct check_field rate_fields[] = {
-    {"per_minute", CHECK_WHOLE, .required = true, .max = RATE_MAX},
-    {"factor", CHECK_REAL, .min = 1, .max = 10},
-    {"step", CHECK_WHOLE, .max = STEP_MAX},
-    {"of", CHECK_WORD, .max = 16, .words = &counted},
-    {"max_per_minute", CHECK_WHOLE, .max = RATE_MAX},
-};
-static const struct check_field window_fields[] = {
-    {"start", CHECK_TEXT, .required = true, .max = 8},
-    {"minutes", CHECK_WHOLE, .required = true, .max = POL_WINDOW_MINUTES_MAX},
-    {"clock", CHECK_WORD, .max = 8, .words = &clocks},
-};
-static const struct check_field tolerance_fields[] = {
-    {"absolute", CHECK_REAL, .max = DBL_MAX},
-    {"relative", CHECK_REAL, .max = 1},
-};
+#define PPM 1e6
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -96,17 +34,17 @@ static bool is_said(const struct check_place *at, const char *key)
 
 static enum cli_exit check_rate(const struct check_place *stage)
 {
-    static const char *const names[] = {"per_minute", "factor",         "step",
-                                        "of",         "max_per_minute", NULL};
+    const char *names[POL_RATE_FIELD_COUNT + 1];
     struct check_place rate;
     enum cli_exit code = check_enter(stage, "rate", &rate);
 
     if (code != CLI_EXIT_OK || rate.object == NULL) {
         return code;
     }
+    pol_field_names(pol_rate_fields, POL_RATE_FIELD_COUNT, names);
     code = check_only(&rate, names);
     if (code == CLI_EXIT_OK) {
-        code = check_fields(&rate, rate_fields, COUNT_OF(rate_fields));
+        code = check_fields(&rate, pol_rate_fields, POL_RATE_FIELD_COUNT);
     }
     if (code != CLI_EXIT_OK) {
         return code;
@@ -121,16 +59,15 @@ static enum cli_exit check_rate(const struct check_place *stage)
 
 static enum cli_exit check_days(const struct check_place *window)
 {
-    static const char *const days[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
     const json_t *list = NULL;
     unsigned mask = 0;
-    enum cli_exit code = check_list(window, "days", COUNT_OF(days), &list);
+    enum cli_exit code = check_list(window, "days", COUNT_OF(pol_weekdays), &list);
 
     for (size_t i = 0; code == CLI_EXIT_OK && i < json_array_size(list); ++i) {
         const char *text = json_string_value(json_array_get(list, i));
         unsigned before = mask;
-        for (unsigned k = 0; k < COUNT_OF(days); ++k) {
-            mask |= text != NULL && strcmp(text, days[k]) == 0 ? 1u << k : 0;
+        for (unsigned k = 0; k < COUNT_OF(pol_weekdays); ++k) {
+            mask |= text != NULL && strcmp(text, pol_weekdays[k]) == 0 ? 1u << k : 0;
         }
         if (mask == before) {
             code = cli_fail(CLI_EXIT_USAGE, "%sdays[%zu]: mon tue wed thu fri sat sun, each once",
@@ -149,12 +86,14 @@ static bool is_time(const char *text)
 
 static enum cli_exit check_window(const struct check_place *window)
 {
-    static const char *const names[] = {"days", "start", "minutes", "clock", NULL};
-    enum cli_exit code = check_only(window, names);
+    const char *names[POL_WINDOW_FIELD_COUNT + 1];
+    enum cli_exit code;
 
+    pol_field_names(pol_window_fields, POL_WINDOW_FIELD_COUNT, names);
+    code = check_only(window, names);
     code = code == CLI_EXIT_OK ? check_days(window) : code;
-    code =
-        code == CLI_EXIT_OK ? check_fields(window, window_fields, COUNT_OF(window_fields)) : code;
+    code = code == CLI_EXIT_OK ? check_fields(window, pol_window_fields, POL_WINDOW_FIELD_COUNT)
+                               : code;
     if (code == CLI_EXIT_OK &&
         (!is_time(json_string_value(json_object_get(window->object, "start"))) ||
          cli_json_u64(window->object, "minutes") == 0)) {
@@ -192,7 +131,7 @@ static enum cli_exit check_retries(const struct check_place *stage)
     }
     code = check_only(&retries, names);
     for (unsigned i = 0; code == CLI_EXIT_OK && i < POL_FAILURE_COUNT; ++i) {
-        const struct check_field field = {names[i], CHECK_WHOLE, .max = POL_RETRIES_MAX};
+        const struct pol_field field = {names[i], POL_FIELD_WHOLE, .max = POL_RETRIES_MAX};
         code = check_fields(&retries, &field, 1);
         if (code == CLI_EXIT_OK && logrank && cli_json_u64(retries.object, names[i]) > 0) {
             code =
@@ -217,21 +156,23 @@ static enum cli_exit check_times(const struct check_place *stage, const char *ke
 
 static enum cli_exit check_tolerated_field(const struct check_place *fields, const char *name)
 {
-    static const char *const names[] = {"absolute", "relative", NULL};
+    const char *names[POL_TOLERANCE_FIELD_FIELDS + 1];
     struct check_place own;
     enum cli_exit code = check_enter(fields, name, &own);
 
     if (code != CLI_EXIT_OK || own.object == NULL) {
         return code;
     }
+    pol_field_names(pol_tolerance_fields, POL_TOLERANCE_FIELD_FIELDS, names);
     code = check_only(&own, names);
-    return code == CLI_EXIT_OK ? check_fields(&own, tolerance_fields, COUNT_OF(tolerance_fields))
-                               : code;
+    return code == CLI_EXIT_OK
+               ? check_fields(&own, pol_tolerance_fields, POL_TOLERANCE_FIELD_FIELDS)
+               : code;
 }
 
 static enum cli_exit check_tolerance(const struct check_place *stage)
 {
-    static const char *const names[] = {"absolute", "relative", "fields", NULL};
+    const char *names[POL_TOLERANCE_FIELD_COUNT + 1];
     struct wire_tolerances read;
     struct check_place own;
     struct check_place fields = {.object = NULL};
@@ -246,8 +187,9 @@ static enum cli_exit check_tolerance(const struct check_place *stage)
     if (ladder_kind(stage->object) != POL_STAGE_SHADOW) {
         return check_refuse(stage, "tolerance", "for a shadow stage only");
     }
+    pol_field_names(pol_tolerance_fields, POL_TOLERANCE_FIELD_COUNT, names);
     code = check_only(&own, names);
-    code = code == CLI_EXIT_OK ? check_fields(&own, tolerance_fields, COUNT_OF(tolerance_fields))
+    code = code == CLI_EXIT_OK ? check_fields(&own, pol_tolerance_fields, POL_TOLERANCE_FIELD_COUNT)
                                : code;
     code = code == CLI_EXIT_OK ? check_enter(&own, "fields", &fields) : code;
     json_object_foreach((json_t *)(uintptr_t)fields.object, name, value)
@@ -297,7 +239,7 @@ static enum cli_exit check_head(const struct check_place *stage, bool whole)
 
     if (!is_shown(json_string_value(json_object_get(stage->object, "name")))) {
         return cli_fail(CLI_EXIT_USAGE, "%sname: 1 to %u printable ASCII characters", stage->path,
-                        NAME_BYTES);
+                        POL_STAGE_NAME_MAX);
     }
     if ((kind == POL_STAGE_GRAY || kind == POL_STAGE_SHADOW) && !is_said(stage, "percent")) {
         return check_refuse(stage, "percent", "missing");
@@ -308,12 +250,14 @@ static enum cli_exit check_head(const struct check_place *stage, bool whole)
 
 static enum cli_exit check_stage(const struct check_place *stage, bool whole)
 {
-    static const char *const written[] = {POL_STAGE_FIELDS_HEAD, POL_STAGE_FIELDS_BODY, NULL};
-    static const char *const sent[] = {POL_STAGE_FIELDS_HEAD, POL_STAGE_FIELDS_BODY, "statement",
-                                       NULL};
-    enum cli_exit code = check_only(stage, whole ? sent : written);
+    const char *names[POL_STAGE_FIELD_COUNT + 1];
+    enum cli_exit code;
 
-    code = code == CLI_EXIT_OK ? check_fields(stage, stage_fields, COUNT_OF(stage_fields)) : code;
+    pol_field_names(pol_stage_fields, whole ? POL_STAGE_FIELD_COUNT : POL_STAGE_FIELD_STATEMENT,
+                    names);
+    code = check_only(stage, names);
+    code =
+        code == CLI_EXIT_OK ? check_fields(stage, pol_stage_fields, POL_STAGE_FIELD_COUNT) : code;
     code = code == CLI_EXIT_OK ? check_head(stage, whole) : code;
     code = code == CLI_EXIT_OK ? audience_check(stage) : code;
     code = code == CLI_EXIT_OK ? check_test(stage) : code;

@@ -7,6 +7,8 @@
 #include "cli/base/cli_json.h"
 #include "cli/stages/ladder.h"
 
+#include "policy/fields/stage_fields.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -21,26 +23,21 @@ unsigned stage_json_name(const char *text, unsigned count, const char *(*name)(u
     return fallback;
 }
 
-static uint32_t share(const json_t *json, const char *key, uint32_t fallback_ppm)
+// What is kept of a number or a word of the stage, or of what stands in for it.
+static uint32_t kept(const json_t *json, enum pol_stage_field row)
 {
-    const json_t *value = json_object_get(json, key);
+    const struct pol_field *field = &pol_stage_fields[row];
+    const json_t *value = json_object_get(json, field->name);
+    unsigned place = 0;
 
-    return json_is_number(value) ? (uint32_t)lround(json_number_value(value) * 1e6) : fallback_ppm;
-}
-
-static const char *on_fail_name(unsigned i)
-{
-    return pol_on_fail_name((enum pol_on_fail)i);
-}
-
-static const char *on_pass_name(unsigned i)
-{
-    return pol_on_pass_name((enum pol_on_pass)i);
-}
-
-static const char *rule_name(unsigned i)
-{
-    return pol_gate_rule_name((enum pol_gate_rule)i);
+    if (json_is_number(value)) {
+        return (uint32_t)pol_field_kept(field, json_number_value(value));
+    }
+    return (uint32_t)(json_is_string(value) &&
+                              pol_words_find(field->words, json_string_value(value),
+                                             json_string_length(value), &place)
+                          ? place
+                          : pol_field_kept(field, field->fallback));
 }
 
 void stage_json_read(const json_t *json, struct pol_stage *out)
@@ -54,27 +51,26 @@ void stage_json_read(const json_t *json, struct pol_stage *out)
     out->shadow_slow_percent = ladder_times(json, "max_slowdown");
     out->shadow_memory_percent = ladder_times(json, "max_memory");
     out->approval = json_is_true(json_object_get(json, "approval"));
-    gate->rule = (enum pol_gate_rule)stage_json_name(
-        cli_json_text(json, "rule", ""), POL_GATE_RULE_COUNT, rule_name, POL_GATE_THRESHOLD);
+    gate->rule = (enum pol_gate_rule)kept(json, POL_STAGE_FIELD_RULE);
     gate->min_sample = (uint32_t)cli_json_u64(json, "min_sample");
     gate->min_dwell_us =
         (uint64_t)llround(json_number_value(json_object_get(json, "min_dwell_s")) * 1e6);
-    gate->max_failure_ppm = share(json, "max_failure", POL_TEST_NOT_ASKED);
-    gate->max_rise_ppm = share(json, "max_rise", POL_TEST_NOT_ASKED);
-    gate->tolerated_rise_ppm = share(json, "tolerated_rise", 0);
-    gate->alpha_ppm = share(json, "alpha", POL_GATE_ALPHA_PPM);
-    gate->beta_ppm = share(json, "beta", POL_GATE_BETA_PPM);
+    gate->max_failure_ppm = json_is_number(json_object_get(json, "max_failure"))
+                                ? kept(json, POL_STAGE_FIELD_MAX_FAILURE)
+                                : POL_TEST_NOT_ASKED; // a plan may be asked without
+    gate->max_rise_ppm = kept(json, POL_STAGE_FIELD_MAX_RISE);
+    gate->tolerated_rise_ppm = kept(json, POL_STAGE_FIELD_TOLERATED_RISE);
+    gate->alpha_ppm = kept(json, POL_STAGE_FIELD_ALPHA);
+    gate->beta_ppm = kept(json, POL_STAGE_FIELD_BETA);
     gate->max_silence_percent =
         (uint32_t)lround(json_number_value(json_object_get(json, "max_silence")) * 100);
     gate->no_data_us = cli_json_u64(json, "no_data_s") * 1000000u;
-    gate->min_answered_ppm = share(json, "min_answered", POL_GATE_MIN_ANSWERED_PPM);
+    gate->min_answered_ppm = kept(json, POL_STAGE_FIELD_MIN_ANSWERED);
     gate->of_offered = json_is_true(json_object_get(json, "of_offered"));
     out->window_s = (uint32_t)cli_json_u64(json, "window_s");
     out->guard_s = (uint32_t)cli_json_u64(json, "guard_s");
-    out->on_fail = (enum pol_on_fail)stage_json_name(
-        cli_json_text(json, "on_fail", ""), POL_ON_FAIL_COUNT, on_fail_name, POL_ON_FAIL_ROLL_BACK);
-    out->on_pass = (enum pol_on_pass)stage_json_name(
-        cli_json_text(json, "on_pass", ""), POL_ON_PASS_COUNT, on_pass_name, POL_ON_PASS_ADVANCE);
+    out->on_fail = (enum pol_on_fail)kept(json, POL_STAGE_FIELD_ON_FAIL);
+    out->on_pass = (enum pol_on_pass)kept(json, POL_STAGE_FIELD_ON_PASS);
     out->pace.per_minute = (uint32_t)cli_json_u64(json_object_get(json, "rate"), "per_minute");
     out->control_buckets = json_is_number(control)
                                ? (uint16_t)lround(json_number_value(control) * 100)

@@ -61,17 +61,17 @@ enum base_status task_blob_read(const char *folder, const struct wire_sha256 *di
     return BASE_OK;
 }
 
-// "features.py" becomes bytecode; the source's name, not its path, is in it.
-static enum base_status compile_file(const char *name, const char *path, uint8_t **out_bytes,
-                                     size_t *out_size, struct base_error *error)
+// The source's name, not its path, is in the bytecode.
+enum base_status task_file_compile(const char *name, const char *path, struct dev_vm_compiled *out,
+                                   struct base_error *error)
 {
     uint8_t *source = NULL;
     size_t source_size = 0;
     struct base_error inner = {0};
 
     BASE_TRY(cli_file_read(path, TASK_BUILD_SOURCE_MAX, &source, &source_size, error));
-    enum base_status status = dev_vm_compile((struct base_str){(const char *)source, source_size},
-                                             base_str_of(name), out_bytes, out_size, &inner);
+    enum base_status status = dev_vm_compile_told(
+        (struct base_str){(const char *)source, source_size}, base_str_of(name), out, &inner);
     free(source);
     if (status != BASE_OK) {
         enum base_status said =
@@ -112,7 +112,10 @@ enum base_status task_file_build(const char *out_folder, const struct task_file_
 
     out->kind = source->kind;
     if (source->kind == WIRE_FILE_SCRIPT) {
-        status = compile_file(name, source->path, &bytes, &out->size, error);
+        struct dev_vm_compiled told = {.mpy = NULL};
+        status = task_file_compile(name, source->path, &told, error);
+        bytes = told.mpy;
+        out->size = told.size;
         (void)snprintf(out->name, sizeof(out->name), "%.*s.mpy", (int)strlen(name) - 3, name);
     } else {
         status = cli_file_read(source->path, TASK_BUILD_FILE_MAX, &bytes, &out->size, error);

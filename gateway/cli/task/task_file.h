@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/task/task_source.h"
+#include "vm/vm.h"
 
 #define TASK_BUILD_SOURCE_MAX (1024u * 1024)       // one Python file
 #define TASK_BUILD_FILE_MAX   (256u * 1024 * 1024) // one model or data file
@@ -21,6 +22,11 @@ struct task_file_source {
     enum wire_file_kind kind;
 };
 
+// Compiles the script at `path`; it is called `name` in its bytecode, which the caller frees. IO,
+// INVALID, TOO_LARGE, NOMEM; `error` says the path, the line and what is wrong.
+BASE_NODISCARD enum base_status task_file_compile(const char *name, const char *path,
+                                                  struct dev_vm_compiled *out,
+                                                  struct base_error *error);
 // Compiles a script, loads an .onnx model to see that the engine takes it, writes
 // OUT/blobs/SHA256. IO, INVALID, UNSUPPORTED, TOO_LARGE, NOMEM; `error` says the file, the line or
 // node, and what is wrong.

@@ -173,13 +173,7 @@ static enum base_status check_script(const struct task_source *source,
                                      const struct task_source_file *file, struct base_error *error)
 {
     struct dev_vm_compiled told;
-    uint8_t *text = NULL;
-    size_t size = 0;
-    BASE_TRY(cli_file_read(file->path, TASK_BUILD_SOURCE_MAX, &text, &size, error));
-    enum base_status status = dev_vm_compile_told((struct base_str){(const char *)text, size},
-                                                  base_str_of(file->name), &told, NULL);
-    free(text);
-    if (status != BASE_OK) {
+    if (task_file_compile(file->name, file->path, &told, NULL) != BASE_OK) {
         return BASE_OK; // what is wrong with it is said where it is compiled for the version
     }
     free(told.mpy);

@@ -10,9 +10,6 @@
 // stands there as a literal and is not declared: a device drops what goes there, and its run ends
 // well. A name that is computed is not known here, and nothing is said of it.
 void task_uploads_warn(const struct task_source *source);
-// ... in the text of one script, called `file` in what is said.
-void task_uploads_warn_script(const struct task_source *source, const char *file,
-                              struct base_str text);
 // ... and of one name that a run has used.
 void task_uploads_warn_of(const struct wire_declaration *declaration, struct base_str name);
 

@@ -2,6 +2,8 @@
 // its operation, with its type. A field that is added without it fails here.
 #include "api_kit.h"
 
+#include "api/api_call.h"
+
 #define DEPTH_MAX 24
 
 static const char stages[] =
@@ -148,15 +150,21 @@ static void hold(struct api_kit *kit, const json_t *document, enum gw_method met
 #define ONE "/api/v1/rollouts/0000000000000011"
 #define OF  "/rollouts/{id}"
 
-static void hold_lists(struct api_kit *kit, const json_t *document)
+// What can be asked without a name: lists, and what is of the gateway.
+static void hold_plain(struct api_kit *kit, const json_t *document)
 {
-    static const char *const lists[] = {"/tasks",  "/rollouts", "/kills",  "/devices",
-                                        "/tokens", "/tenants",  "/whoami", "/clock",
-                                        "/trust",  "/tunnel",   "/audit"};
-    for (size_t i = 0; i < TEST_COUNT(lists); i++) {
+    size_t count = 0;
+    const struct gw_api_route *routes = gw_api_routes(&count);
+    for (size_t i = 0; i < count; i++) {
         char path[64];
-        snprintf(path, sizeof(path), "/api/v1%s", lists[i]);
-        hold(kit, document, GW_METHOD_GET, path, lists[i], NULL, 200);
+        char described[64];
+        if (routes[i].method != GW_METHOD_GET || strchr(routes[i].pattern, '*') != NULL ||
+            strcmp(routes[i].pattern, "openapi.json") == 0) {
+            continue;
+        }
+        snprintf(path, sizeof(path), "/api/v1/%s", routes[i].pattern);
+        snprintf(described, sizeof(described), "/%s", routes[i].pattern);
+        hold(kit, document, GW_METHOD_GET, path, described, NULL, 200);
     }
 }
 
@@ -232,9 +240,64 @@ static void test_answers_are_as_described(void **state)
     hold(&kit, document, GW_METHOD_POST, "/api/v1/rollouts/cost", "/rollouts/cost", cost, 200);
     hold(&kit, document, GW_METHOD_POST, "/api/v1/rollouts/preview", "/rollouts/preview",
          "{\"target\":\"os == \\\"x\\\"\"}", 200);
-    hold_lists(&kit, document);
+    hold_plain(&kit, document);
     hold_kills(&kit, document, hex);
     assert_int_equal(lacks, 0);
+    json_decref(document);
+    api_kit_done(&kit);
+}
+
+// The description served describes exactly the routes there are, each with its role.
+static void test_openapi_is_true(void **state)
+{
+    struct api_kit kit;
+    size_t count = 0;
+    unsigned described = 0;
+    const struct gw_api_route *routes = gw_api_routes(&count);
+
+    (void)state;
+    api_kit_init(&kit);
+    json_t *document = api_call(&kit, GW_METHOD_GET, "/api/v1/openapi.json", NULL, 200);
+    assert_string_equal(api_text(document, "openapi"), "3.1.0");
+    const char *path;
+    json_t *item;
+    json_object_foreach(json_object_get(document, "paths"), path, item)
+    {
+        const char *method;
+        json_t *operation;
+        json_object_foreach(item, method, operation)
+        {
+            char pattern[128];
+            size_t size = 0;
+            const struct gw_api_route *route = NULL;
+            // "/tasks/{task}" is the pattern "tasks/\*".
+            for (const char *at = path + 1; *at != '\0' && size + 1 < sizeof(pattern); ++at) {
+                bool variable = *at == '{';
+                pattern[size++] = variable ? '*' : *at;
+                at = variable ? strchr(at, '}') : at;
+            }
+            pattern[size] = '\0';
+            enum gw_method wanted = strcmp(method, "get") == 0   ? GW_METHOD_GET
+                                    : strcmp(method, "put") == 0 ? GW_METHOD_PUT
+                                                                 : GW_METHOD_POST;
+            for (size_t i = 0; i < count; ++i) {
+                bool same = routes[i].method == wanted && strcmp(routes[i].pattern, pattern) == 0;
+                route = same ? &routes[i] : route;
+            }
+            if (route == NULL) {
+                fail_msg("openapi.json: %s %s: no such route", method, path);
+                continue;
+            }
+            if (strcmp(api_text(operation, "x-walle-role"), gw_role_name(route->role)) != 0) {
+                fail_msg("openapi.json: %s %s: role %s, the route has %s", method, path,
+                         api_text(operation, "x-walle-role"), gw_role_name(route->role));
+            }
+            assert_true(strlen(api_text(operation, "summary")) > 0);
+            assert_non_null(json_object_get(json_object_get(operation, "responses"), "default"));
+            described++;
+        }
+    }
+    assert_int_equal(described, count);
     json_decref(document);
     api_kit_done(&kit);
 }
@@ -243,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_as_described),
+        cmocka_unit_test(test_openapi_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static size_t make_root(uint64_t version, uint32_t signers, uint8_t *out)
     struct base_error error = {0};
     uint8_t key[WIRE_PUBLIC_KEY_BYTES];
     uint8_t payload[1024];
-    size_t payload_bytes = 0;
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_ROOT, .payload = payload};
     size_t size = 0;
     struct signing_keys some = owners;
     some.count = signers;
@@ -167,12 +167,11 @@ static size_t make_root(uint64_t version, uint32_t signers, uint8_t *out)
     assert_int_equal(root_keys_add(&release->keys, key), BASE_OK);
     release->narrow = 1;
     release->wide = 1;
-    if (root_edit_encode(&edit, payload, sizeof(payload), &payload_bytes, &error) != BASE_OK) {
+    if (root_edit_encode(&edit, payload, sizeof(payload), &envelope.payload_bytes, &error) !=
+        BASE_OK) {
         fail_msg("%s", error.text);
     }
-    assert_int_equal(signing_envelope(&some, WIRE_ENVELOPE_TYPE_ROOT, payload, payload_bytes, out,
-                                      WIRE_META_BYTES_MAX, &size),
-                     BASE_OK);
+    assert_int_equal(signing_envelope(&some, &envelope, out, WIRE_META_BYTES_MAX, &size), BASE_OK);
     return size;
 }
 
