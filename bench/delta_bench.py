@@ -4,6 +4,7 @@
     delta_bench.py --build DIR [--model-mib N] [--only ROW,ROW]
 
 delta.script    one line of a script changed
+delta.script.answer   the gateway's answer alone, of the same change
 delta.model     1 % of a float32 model's values changed, at random places
 delta.resume    the same model, and the connection is cut in the middle of the download
 delta.large.N   the same of N MiB, 9 to 128
@@ -15,9 +16,9 @@ The models of the last two are trained here, on noise behind a random teacher: n
 
 A real walle-device that runs version 1 updates to version 2 from a real gateway over TLS; a relay between them counts every
 byte the device receives: handshake, headers, check-ins, manifest and content. Peers: the changed file as it is, as `zstd -19`
-makes it, as the patch that `zstd --patch-from -19 --single-thread --long=27` makes, and that of bsdiff (where it takes less than
-minutes: models). All are counted as payload alone, as if nothing else were sent, and resumed without loss; delta.few, whose
-payload is smaller than a handshake, is that of the gateway's answer alone.
+makes it, as the patch that `zstd --patch-from -19 --single-thread --long=27` makes, and that of bsdiff (up to 12 MiB: beyond, it takes
+minutes and gigabytes). All are counted as payload alone, as if nothing else were sent, and resumed without loss; delta.few and
+delta.script.answer, whose payload is smaller than a handshake, are of the gateway's answer alone.
 """
 import argparse
 import base64
@@ -43,6 +44,7 @@ TASK, DEVICE, SEED = "bench/delta", "00000000000000d1", 7
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
 SCRIPT_LINES = 400
 DEADLINE_S = 600
+BSDIFF_BYTES_MAX = 12 << 20
 ROWS = ("script", "model", "resume", "large", "few", "floats", "halves")
 LARGE_MIB = (9, 12, 32, 128)
 TRAINED_STEPS, MORE_STEPS = 300, (1, 50, 500)
@@ -244,7 +246,7 @@ def size_of(command, **options):
     return len(subprocess.run(command, capture_output=True, check=True, **options).stdout)
 
 
-def patch_sizes(bench, old, new, with_bsdiff):
+def patch_sizes(bench, old, new):
     """Bytes of each peer: {name: bytes}."""
     paths = {}
     for name, content in (("old", old), ("new", new)):
@@ -254,7 +256,7 @@ def patch_sizes(bench, old, new, with_bsdiff):
     found = {"whole file": len(new), "zstd -19": size_of(["zstd", "-19", "-q", "-c", paths["new"]]),
              "zstd --patch-from -19": size_of(["zstd", "-19", "--long=27", "--single-thread", "-q", "-c",
                                                f"--patch-from={paths['old']}", paths["new"]])}
-    if with_bsdiff:
+    if len(old) <= BSDIFF_BYTES_MAX:
         subprocess.run(["bsdiff", paths["old"], paths["new"], bench.path("peer.bsdiff")], check=True)
         found["bsdiff"] = os.path.getsize(bench.path("peer.bsdiff"))
     return found
@@ -291,8 +293,8 @@ def cases(args):
 
 
 def measure(bench, row, old, new, cut_after):
-    """Bytes the device received for the update, and those of the peers."""
-    _, first = bench.release(row, make_script(False), old)
+    """[(row, bytes the device received for the update, those of the peers)], and of a small payload what the answer alone has."""
+    build_before, first = bench.release(row, make_script(False), old)
     bench.update(first, row)
     build, second = bench.release(row, make_script(old is None), new)
     if cut_after:
@@ -301,17 +303,20 @@ def measure(bench, row, old, new, cut_after):
     if cut_after and bench.relay.cuts != 1:
         raise SystemExit("delta_bench: the connection was not cut")
     if old is None:
-        path = changed_file(build)
-        return ours, {"whole file": os.path.getsize(path), "zstd -19": size_of(["zstd", "-19", "-q", "-c", path])}
+        old, new = script_of(build_before), script_of(build)
+    peers = patch_sizes(bench, old, new)
     if row == "few":
-        ours = answer_bytes(bench, old, new)
-    return ours, patch_sizes(bench, old, new, row.split(".")[0] in ("floats", "halves"))
+        return [(row, answer_bytes(bench, old, new), peers)]
+    if row == "script":
+        return [(row, ours, peers), (row + ".answer", answer_bytes(bench, old, new), peers)]
+    return [(row, ours, peers)]
 
 
-def changed_file(build):
+def script_of(build):
     """The blob that differs between the versions: the largest in the build folder of a script."""
     blobs = os.path.join(build, "blobs")
-    return max((os.path.join(blobs, name) for name in os.listdir(blobs)), key=os.path.getsize)
+    with open(max((os.path.join(blobs, name) for name in os.listdir(blobs)), key=os.path.getsize), "rb") as file:
+        return file.read()
 
 
 def tell(name, ours, peers):
@@ -340,8 +345,8 @@ def main():
         bench.begin()
         for row, old, new in cases(args):
             cut_after = received.get("model", 100000) // 2 if row == "resume" else 0
-            received[row], peers = measure(bench, row, old, new, cut_after)
-            tell(f"delta.{row}", received[row], peers)
+            for name, received[row], peers in measure(bench, row, old, new, cut_after):
+                tell(f"delta.{name}", received[row], peers)
     finally:
         bench.close()
 

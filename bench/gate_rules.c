@@ -1,6 +1,6 @@
 // Our implementation of the documented rules of hawkBit, AWS IoT Jobs and Argo Rollouts.
 //
-// Called by gate_worlds.c for every simulated rollout, and by its unit test. Pure.
+// Called by gate_play.c for every simulated rollout, and by its unit test. Pure.
 #include "gate_rules.h"
 
 enum rule_move rule_hawkbit_tick(const struct rule_hawkbit *rule, const struct rule_group *group)

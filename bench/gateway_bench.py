@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Benchmarks of the gateway against nghttpd and nginx. Prints a table and writes JSON lines to bench/out/gateway.jsonl.
+"""Benchmarks of the gateway against nghttpd, h2o and nginx. Prints a table and writes JSON lines to bench/out/gateway.jsonl.
 
     gateway_bench.py --build DIR [--quick] [--only NAME]
 
 gateway.checkin.h2c, .tls  check-ins a second of one worker, 300 active tasks, every request with one of 1,000,000
                            devices and a profile of its own, strangers all: they have no records; peer: nghttpd, one worker, a 100-byte file, the
                            same request headers. Rounds alternate; medians; the spread is (max - min) / median.
+                           Peer h2o the same: one thread, without etags and its server header, no access log.
 gateway.proven.h2c, .tls   the same of 20,000 devices that enrolled, each request with its device's credential.
+gateway.offer.h2c, .tls    check-ins that bring an offer: the same devices lack one of their tasks and say which they have, and each is
+                           answered with the offer of it, again and again; peers: a file of as many bytes. That a device was offered
+                           it is stored with the first, before the count.
 gateway.idle.h2c, .tls     growth of resident memory per connection, 9,000 connections after one request each; peer: nginx.
 gateway.hint               growth per open hint stream, 200,000 on 200 connections, of devices not seen before (strangers:
                            they have no records), on an empty store; peer: the bar of 1,536 bytes.
@@ -43,6 +47,7 @@ class Bench:
         self.quick = quick
         self.folder = tempfile.mkdtemp(prefix="walle-bench-")
         self.profiles = os.path.join(self.folder, "profiles.txt")
+        self.lacking = os.path.join(self.folder, "lacking.txt")
         self.children = []
         self.lines = []
 
@@ -71,7 +76,7 @@ class Bench:
         """Data directory with the tasks; devices come in through check-ins."""
         data = os.path.join(self.folder, "data")
         os.makedirs(data, exist_ok=True)
-        subprocess.run([self.program("walle-gateway-fill"), data, str(TASKS), self.profiles], check=True)
+        subprocess.run([self.program("walle-gateway-fill"), data, str(TASKS), self.profiles, self.lacking], check=True)
         return data
 
     def gateway(self, data):
@@ -81,11 +86,11 @@ class Bench:
         ports = read_listeners(child)
         return child, f"http://127.0.0.1:{ports['h2c']}", f"https://127.0.0.1:{ports['tls']}"
 
-    def file_100(self):
-        root = os.path.join(self.folder, "www")
+    def files(self, size=100):
+        root = os.path.join(self.folder, f"www{size}")
         os.makedirs(root, exist_ok=True)
         with open(os.path.join(root, "file"), "w", encoding="ascii") as file:
-            file.write("a" * 100)
+            file.write("a" * size)
         return root
 
     def await_port(self, port):
@@ -97,11 +102,30 @@ class Bench:
                 time.sleep(0.02)
         raise SystemExit("the peer did not start")
 
-    def nghttpd(self, data, tls):
+    def nghttpd(self, data, tls, size=100):
         port = free_port()
         keys = [os.path.join(data, "key.pem"), os.path.join(data, "cert.pem")] if tls else []
-        child = self.start(["nghttpd", "-n", "1", "-d", self.file_100(), *([] if tls else ["--no-tls"]), str(port), *keys],
+        child = self.start(["nghttpd", "-n", "1", "-d", self.files(size), *([] if tls else ["--no-tls"]), str(port), *keys],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.await_port(port)
+        return child, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+
+    def h2o(self, data, tls, size=100):
+        port = free_port()
+        path = os.path.join(self.folder, "h2o.conf")
+        keys = f", ssl: {{certificate-file: {data}/cert.pem, key-file: {data}/key.pem, minimum-version: TLSv1.3}}" if tls else ""
+        with open(path, "w", encoding="utf-8") as conf:
+            conf.write(f"""num-threads: 1
+max-connections: 4096
+send-server-name: OFF
+user: root
+listen: {{host: 127.0.0.1, port: {port}{keys}}}
+hosts:
+  default:
+    paths:
+      /: {{file.dir: {self.files(size)}, file.etag: OFF, file.send-gzip: OFF}}
+""")
+        child = self.start(["h2o", "-c", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.await_port(port)
         return child, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
 
@@ -117,7 +141,7 @@ worker_rlimit_nofile 19000;
 events {{ worker_connections 18000; }}
 http {{ access_log off; keepalive_timeout 600s; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
 fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.file_100()}; {keys} }} }}
+server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.files()}; {keys} }} }}
 """)
         child = self.start(["nginx", "-c", path, "-p", folder], stderr=subprocess.DEVNULL)
         self.await_port(port)
@@ -153,23 +177,36 @@ server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.file_
         return "-C", path
 
     def checkin(self, data, url, name, devices):
-        tls = name.endswith("tls")
+        """Rounds of ours and of each peer by turns: the same requests, and files of the size of our answers."""
+        tls, offered = name.endswith("tls"), name.startswith("gateway.offer")
         rounds, seconds = (3, 1) if self.quick else (7, 3)
-        peer, peer_url = self.nghttpd(data, tls)
-        common = (*devices, "-P", self.profiles, "-c", 50, "-m", 20, "-w", 1, "-t", seconds)
-        ours, theirs, wrong = [], [], 0
+        common = (*devices, "-P", self.lacking if offered else self.profiles, "-c", 50, "-m", 20, "-w", 1, "-t", seconds)
+        size = self.offer_bytes(url, devices) if offered else 100
+        makers = {"nghttpd": self.nghttpd, "h2o": self.h2o}
+        started = {peer: make(data, tls, size) for peer, make in makers.items()}
+        rates, wrong = {peer: [] for peer in ("walle", *started)}, 0
         for _ in range(rounds):
             result = self.load(url + "/v1/checkin", *common)
-            wrong += result["status_200"] + result["status_other"] + result["resets"]
-            ours.append(result["rate"])
-            result = self.load(peer_url + "/file", *common, "-X", "GET")
-            wrong += result["status_204"] + result["status_other"] + result["resets"]
-            theirs.append(result["rate"])
-        self.stop(peer)
+            wrong += result["status_204" if offered else "status_200"] + result["status_other"] + result["resets"]
+            rates["walle"].append(result["rate"])
+            for peer, (_, peer_url) in started.items():
+                result = self.load(peer_url + "/file", *common, "-X", "GET")
+                wrong += result["status_204"] + result["status_other"] + result["resets"]
+                rates[peer].append(result["rate"])
+        for child, _ in started.values():
+            self.stop(child)
         if wrong:
             raise SystemExit(f"{name}: {wrong} unexpected replies")
-        self.say(name, statistics.median(ours), "nghttpd", statistics.median(theirs), "requests/s", "higher",
-                 note=f"spread {spread(ours)} / {spread(theirs)}")
+        for peer in started:
+            self.say(name, statistics.median(rates["walle"]), peer, statistics.median(rates[peer]), "requests/s", "higher",
+                     note=f"spread {spread(rates['walle'])} / {spread(rates[peer])}, answers of {size if offered else 0} / {size} bytes")
+
+    def offer_bytes(self, url, devices):
+        """What an offer's answer has; every device was offered it once then."""
+        result = self.load(url + "/v1/checkin", *devices, "-P", self.lacking, "-n", ENROLLED)
+        if result["status_200"] != ENROLLED:
+            raise SystemExit(f"devices got no offer: {result}")
+        return round(result["body_bytes"] / ENROLLED)
 
     def idle_bytes(self, child, url, path):
         """Growth of resident memory per connection."""
@@ -260,20 +297,20 @@ def main():
     parser.add_argument("--only", default="", help="names that begin so")
     options = parser.parse_args()
     names = [name for name in ("gateway.checkin.h2c", "gateway.checkin.tls", "gateway.proven.h2c", "gateway.proven.tls",
-                               "gateway.idle.h2c", "gateway.idle.tls", "gateway.hint") if name.startswith(options.only)]
+                               "gateway.offer.h2c", "gateway.offer.tls", "gateway.idle.h2c", "gateway.idle.tls", "gateway.hint") if name.startswith(options.only)]
     if not names:
         parser.error(f"--only {options.only}: no name begins so")
     bench = Bench(options.build, options.quick)
     try:
         data = bench.fill()
         child, h2c, https = bench.gateway(data)  # makes the certificate, too
-        for kind in ("gateway.checkin", "gateway.proven"):
-            rows = [name for name in names if name.startswith(kind)]
-            if rows:
-                path = h2c + "/v1/checkin"
-                devices = bench.strangers(path) if kind == "gateway.checkin" else bench.enrolled(path, https, data)
-                for name in rows:
-                    bench.checkin(data, https if name.endswith("tls") else h2c, name, devices)
+        strangers = [name for name in names if name.startswith("gateway.checkin")]
+        enrolled = [name for name in names if name.startswith(("gateway.proven", "gateway.offer"))]
+        for rows, devices in ((strangers, lambda: bench.strangers(h2c + "/v1/checkin")),
+                              (enrolled, lambda: bench.enrolled(h2c + "/v1/checkin", https, data))):
+            known = devices() if rows else None
+            for name in rows:
+                bench.checkin(data, https if name.endswith("tls") else h2c, name, known)
         bench.stop(child)
         for name in names:
             if name.startswith("gateway.idle"):

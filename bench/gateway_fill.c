@@ -1,6 +1,7 @@
 // walle-gateway-fill: makes a data directory for the gateway's benchmarks with the core's own
 // functions: tasks with open rollouts, each for one region, and one rollout for everybody that is
-// not started yet. Writes the walle-profile values of devices that have all they should have.
+// not started yet. Writes the walle-profile values of devices that have all they should have, and,
+// when asked, of the same devices before they had the last of it.
 // Devices themselves come in through check-ins (walle-load).
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -24,11 +25,13 @@
 #define EXPIRES_S     UINT64_C(9999999999)
 #define HINT_ROLLOUT  UINT64_C(0xbe7c)
 #define MANIFEST_ROOM 1024
+#define PROFILE_ROOM  4096
 
 struct fill {
     struct gw_core *core;
     uint64_t digests[REGIONS]; // what a device of the region should have
     uint32_t counts[REGIONS];
+    struct wire_profile_pair pairs[REGIONS][WIRE_PROFILE_TASKS_MAX];
 };
 
 static bool failed(const char *what, enum base_status status, const struct base_error *error)
@@ -137,14 +140,31 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
         return BASE_OK;
     }
     uint32_t number = (uint32_t)(region[1] - '0'); // "r0" to "r9"
-    fill->digests[number] +=
-        wire_profile_term(wire_task_id(base_str_of(task)), wire_version_id(&version.manifest), 0);
-    fill->counts[number]++;
+    struct wire_profile_pair *pair = &fill->pairs[number][fill->counts[number]++];
+    *pair = (struct wire_profile_pair){.task_id = wire_task_id(base_str_of(task)),
+                                       .version_id = wire_version_id(&version.manifest),
+                                       .floor = 1,
+                                       .approved = 1};
+    fill->digests[number] += wire_profile_term(pair->task_id, pair->version_id, 0);
     return gw_rollout_command(fill->core, id, POL_COMMAND_START, &who, error);
 }
 
+// What devices of the region have: all of it, and as a digest, as in a check-in without news; or
+// all but one task, with the pairs that a gateway with news asks for.
+static struct wire_profile profile_of(const struct fill *fill, uint32_t region, bool lacking)
+{
+    struct wire_profile profile = {.task_count = fill->counts[region],
+                                   .digest = fill->digests[region]};
+    if (lacking) {
+        const struct wire_profile_pair *last = &fill->pairs[region][--profile.task_count];
+        profile.digest -= wire_profile_term(last->task_id, last->version_id, 0);
+    }
+    return profile;
+}
+
 // Profile of one class of devices, in base64url.
-static enum base_status print_profile(const struct fill *fill, uint32_t class, FILE *file)
+static enum base_status print_profile(const struct fill *fill, uint32_t class, bool lacking,
+                                      FILE *file)
 {
     static const char *const networks[] = {"wifi", "4g", "5g", "3g", "wired"};
     char region[8];
@@ -168,16 +188,29 @@ static enum base_status print_profile(const struct fill *fill, uint32_t class, F
     base_writer_init(&writer, attr_bytes, sizeof(attr_bytes));
     wire_attrs_write(&writer, &attrs);
     BASE_TRY(writer.status);
-    const struct wire_profile profile = {.task_count = fill->counts[class % REGIONS],
-                                         .digest = fill->digests[class % REGIONS],
-                                         .attrs = attr_bytes,
-                                         .attrs_bytes = base_writer_size(&writer)};
-    uint8_t bytes[WIRE_ATTRS_BYTES_MAX + 64];
+    struct wire_profile profile = profile_of(fill, class % REGIONS, lacking);
+    profile.attrs = attr_bytes;
+    profile.attrs_bytes = base_writer_size(&writer);
+    uint8_t bytes[WIRE_ATTRS_BYTES_MAX + PROFILE_ROOM];
     char text[BASE_B64_ENCODED(sizeof(bytes)) + 1];
     size_t size = 0;
-    BASE_TRY(wire_profile_encode(&profile, NULL, bytes, sizeof(bytes), &size));
+    const struct wire_profile_pair *pairs = lacking ? fill->pairs[class % REGIONS] : NULL;
+    BASE_TRY(wire_profile_encode(&profile, pairs, bytes, sizeof(bytes), &size));
     text[base_b64_encode(bytes, size, text)] = '\0';
     return fprintf(file, "%s\n", text) > 0 ? BASE_OK : BASE_ERR_IO;
+}
+
+static enum base_status print_profiles(const struct fill *fill, const char *path, bool lacking)
+{
+    FILE *file = fopen(path, "we");
+    enum base_status status = file != NULL ? BASE_OK : BASE_ERR_IO;
+    for (uint32_t i = 0; status == BASE_OK && i < CLASSES; i++) {
+        status = print_profile(fill, i, lacking, file);
+    }
+    if (file != NULL && fclose(file) != 0) {
+        status = BASE_ERR_IO;
+    }
+    return status;
 }
 
 static enum base_status fill_tasks(struct fill *fill, uint64_t tasks, struct base_error *error)
@@ -195,10 +228,11 @@ static enum base_status fill_tasks(struct fill *fill, uint64_t tasks, struct bas
 int main(int argc, char **argv)
 {
     struct base_error error = {0};
-    struct fill fill = {0};
+    static struct fill fill;
     uint64_t tasks = 0;
-    if (argc != 4 || base_str_u64(base_str_of(argv[2]), &tasks) != BASE_OK || tasks > TASKS_MAX) {
-        fprintf(stderr, "usage: walle-gateway-fill DIR TASKS PROFILES_FILE\n");
+    if (argc < 4 || argc > 5 || base_str_u64(base_str_of(argv[2]), &tasks) != BASE_OK ||
+        tasks > TASKS_MAX) {
+        fprintf(stderr, "usage: walle-gateway-fill DIR TASKS PROFILES_FILE [LACKING_FILE]\n");
         return EXIT_FAILURE;
     }
     const struct gw_core_options options = {.dir = argv[1], .clock = *base_clock_real()};
@@ -207,13 +241,8 @@ int main(int argc, char **argv)
     }
     bool ok = !failed("fill", fill_tasks(&fill, tasks, &error), &error);
     gw_core_free(fill.core);
-    FILE *file = ok ? fopen(argv[3], "we") : NULL;
-    enum base_status status = file != NULL ? BASE_OK : BASE_ERR_IO;
-    for (uint32_t i = 0; status == BASE_OK && i < CLASSES; i++) {
-        status = print_profile(&fill, i, file);
+    for (int i = 3; ok && i < argc; i++) {
+        ok = !failed(argv[i], print_profiles(&fill, argv[i], i > 3), &error);
     }
-    if (file != NULL && fclose(file) != 0) {
-        status = BASE_ERR_IO;
-    }
-    return failed(argv[3], status, &error) ? EXIT_FAILURE : EXIT_SUCCESS;
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -7,6 +7,9 @@ tunnel.p90_3k, .p99_30k   ms from the call that sends a batch to its durable ack
                           0.5 s between two, over a link of 25 ms each way with 1 % of the packets lost (each way). The link joins
                           two network namespaces (link_emulator), so the TCP is the kernel's own; needs root. Bars: round trip
                           + 10 ms for 90 % at 3 KB, 250 ms for 99 % at 30 KB. `detail` has p50, p90, p99 at 0.5, 3 and 30 KB.
+tunnel.phone.p90_3k, .phone.p99_30k   the same with the kernel of a phone on the device's side, ours and the peers': none has the option
+                          of a least time before data is sent again (TCP_RTO_MIN_US, Linux 6.16); the servers have it.
+tunnel.own.p90_3k, .own.p99_30k   ours beside the peers with the sockets that they make themselves (both set TCP_NODELAY).
 tunnel.loopback_30k       the same without the link: p99, every acknowledgement behind an fdatasync. Bar: 3 ms. Peer `disk`: a write of
                           30 KB and an fdatasync, nothing else; the other peers do not sync. Peer `tmpfs`, here and below: ourselves with the log in memory,
                           which tells what the disk costs.
@@ -19,7 +22,8 @@ tunnel.idle               growth of the gateway's resident memory per open, idle
 
 Peers in the same run, same payloads, same link, TLS, turns taken: NATS JetStream with file storage (publish with
 acknowledgement; it syncs every two minutes, not before it acknowledges) and mosquitto with QoS 1 and persistence on (it
-writes its store now and then). `ratio` is ours / theirs.
+writes its store now and then). Their sockets, on both sides, get the options that ours have (tunnel_sockets.h): TCP_NODELAY, buffers, unsent
+data, user timeout, least retransmission time, keepalive, BBR begun anew after a pause, acknowledgements at once. `ratio` is ours / theirs.
 """
 import argparse
 import json
@@ -34,7 +38,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SIZES = (500, 3000, 30000)
+SIZES, SIZES_PHONE = (500, 3000, 30000), (3000, 30000)
+OURS, PHONE, OWN = "ours", "phone", "own"  # options of the peers' sockets; PHONE: of ours, too
+LINK_RUNS = {"walle": ((OURS, SIZES), (PHONE, SIZES_PHONE)), "tmpfs": ((OURS, SIZES_PHONE), (PHONE, SIZES_PHONE))}
+LINK_RUNS_PEER = ((OWN, SIZES_PHONE), (OURS, SIZES), (PHONE, SIZES_PHONE))
 DELAY_US, LOSS_PPM = 25000, 10000
 NAMES = ("walle-bench-a", "walle-bench-b")
 ADDRESSES = ("10.201.77.1", "10.201.77.2")
@@ -158,6 +165,14 @@ class Bench:
             child = self.start(prefix, "mosquitto", "-c", path)
         return child, port
 
+    def tune_peer(self, what, child):
+        """A peer's listening sockets get the options that ours have: connections take them over."""
+        if what in ("walle", "tmpfs"):
+            return
+        told = run(self.program("tunnel_tune"), str(child.pid), check=False)
+        if told.returncode != 0:
+            raise SystemExit("tunnel_bench: the options of the peer's sockets could not be set (root is needed)")
+
     def wait_for(self, prefix, host, port):
         text = f"import socket\nsocket.create_connection(('{host}',{port}),5).close()"
         for _ in range(200):
@@ -166,14 +181,14 @@ class Bench:
             time.sleep(0.1)
         raise SystemExit(f"tunnel_bench: nobody listens on {host}:{port}")
 
-    def load(self, what, prefix, host, port, pid, mode, size, connections, count, gap, seconds, devices=400):
+    def load(self, what, prefix, host, port, pid, mode, size, connections, count, gap, seconds, devices=400, sockets=OURS):
         if what in ("walle", "tmpfs"):
             command = [self.program("tunnel_load"), f"{host}:{port}", "--mode", mode, "--bytes", str(size), "--connections", str(connections),
                        "--count", str(count), "--gap-ms", str(gap[0]), "--gap-to-ms", str(gap[1]), "--seconds", str(seconds),
-                       "--pid", str(pid), "--devices", str(devices)]
+                       "--pid", str(pid), "--devices", str(devices), *(["--phone"] if sockets == PHONE else [])]
         else:
             command = [self.program("tunnel_" + what), host, str(port), self.certificate, mode, str(size), str(connections), str(count),
-                       str(gap[0]), str(gap[1]), str(seconds), str(pid)]
+                       str(gap[0]), str(gap[1]), str(seconds), str(pid), sockets]
         out = subprocess.run([*prefix, *command], stdout=subprocess.PIPE, text=True, check=False, timeout=seconds + 120)
         if out.returncode != 0:
             raise SystemExit(f"tunnel_bench: {' '.join(command)} failed")
@@ -194,35 +209,42 @@ class Bench:
             link = Link(self.program("link_emulator"), seed)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"tunnel_bench: no network namespaces here (root, CAP_NET_ADMIN and /dev/net/tun are needed): {error}; "
-                  "rows tunnel.p90_3k and tunnel.p99_30k are left out", file=sys.stderr)
+                  "rows tunnel.p90_3k, tunnel.p99_30k and the like are left out", file=sys.stderr)
             Link.remove()
             return
         inside = [["ip", "netns", "exec", name] for name in NAMES]
         connections, count = (16, 20) if self.quick else (24, 100)
         table, rtt_ms = {}, None
         try:
-            for what in ["walle", *self.peers()]:
-                server, port = self.serve(what, ADDRESSES[1], inside[1])
-                self.wait_for(inside[0], ADDRESSES[1], port)
-                rtt_ms = rtt_ms or link.rtt_ms(port)
-                for size in SIZES:
-                    table[what, size] = self.load(what, inside[0], ADDRESSES[1], port, server.pid, "latency", size, connections, count,
-                                                  (200, 500), 300)
-                self.stop(server)
+            for what in ["walle", *self.peers(), *self.without_disk()]:
+                for sockets, sizes in LINK_RUNS.get(what, LINK_RUNS_PEER):
+                    server, port = self.serve(what, ADDRESSES[1], inside[1])
+                    self.wait_for(inside[0], ADDRESSES[1], port)
+                    if sockets != OWN:
+                        self.tune_peer(what, server)
+                    rtt_ms = rtt_ms or link.rtt_ms(port)
+                    for size in sizes:
+                        table[what, sockets, size] = self.load(what, inside[0], ADDRESSES[1], port, server.pid, "latency", size, connections,
+                                                               count, (200, 500), 300, sockets=sockets)
+                    self.stop(server)
         finally:
             told = link.close()
-        detail = {f"{what}_{size}": {key: got[key] for key in ("samples", "p50_ms", "p90_ms", "p99_ms", "max_ms")}
-                  for (what, size), got in table.items()}
+        detail = {f"{what}_{sockets}_{size}": {key: got[key] for key in ("samples", "p50_ms", "p90_ms", "p99_ms", "max_ms")}
+                  for (what, sockets, size), got in table.items()}
         congestion = run("cat", "/proc/sys/net/ipv4/tcp_congestion_control").stdout.strip()
         print(f"link: round trip {rtt_ms:.1f} ms, lost {told['lost']} of {told['passed']} packets, seed {told['seed']}, {congestion}")
-        print("%-12s %8s %10s %10s %10s %10s" % ("over link", "bytes", "p50 ms", "p90 ms", "p99 ms", "max ms"))
-        for (what, size), got in table.items():
-            print("%-12s %8d %10.1f %10.1f %10.1f %10.1f" % (what, size, got["p50_ms"], got["p90_ms"], got["p99_ms"], got["max_ms"]))
-        for name, size, key, bar in (("tunnel.p90_3k", 3000, "p90_ms", rtt_ms + BAR_P90_OVER_RTT_MS), ("tunnel.p99_30k", 30000, "p99_ms", BAR_P99_MS)):
-            ours = table["walle", size][key]
-            self.add(name, ours, "bar", bar, "ms", "lower", rtt_ms=rtt_ms, seed=told["seed"], detail=detail)
-            for peer in self.peers():
-                self.add(name, ours, peer, table[peer, size][key], "ms", "lower")
+        print("%-12s %-8s %8s %10s %10s %10s %10s" % ("over link", "sockets", "bytes", "p50 ms", "p90 ms", "p99 ms", "max ms"))
+        for (what, sockets, size), got in table.items():
+            print("%-12s %-8s %8d %10.1f %10.1f %10.1f %10.1f" % (what, sockets, size, got["p50_ms"], got["p90_ms"], got["p99_ms"], got["max_ms"]))
+        for prefix, sockets in (("tunnel.", OURS), ("tunnel.own.", OWN), ("tunnel.phone.", PHONE)):
+            for name, size, key, bar in (("p90_3k", 3000, "p90_ms", rtt_ms + BAR_P90_OVER_RTT_MS), ("p99_30k", 30000, "p99_ms", BAR_P99_MS)):
+                mine = PHONE if sockets == PHONE else OURS
+                theirs = {"bar": bar, **{peer: table[peer, sockets, size][key] for peer in self.peers()}}
+                if sockets != OWN and self.memory:
+                    theirs["tmpfs"] = table["tmpfs", sockets, size][key]
+                for peer, ms in theirs.items():
+                    self.add(prefix + name, table["walle", mine, size][key], peer, ms, "ms", "lower",
+                             **({"rtt_ms": rtt_ms, "seed": told["seed"], "detail": detail} if peer == "bar" else {}))
 
     def disk(self, size, count):
         """What the disk alone takes: appending `size` bytes and fdatasync, one after the other. Same keys as a load."""
@@ -259,6 +281,7 @@ class Bench:
                 return self.disk(30200, 200 if self.quick else 800)
             server, port = self.serve(what, "127.0.0.1", [])
             self.wait_for([], "127.0.0.1", port)
+            self.tune_peer(what, server)
             got = self.load(what, [], "127.0.0.1", port, server.pid, "latency", 30000, 4, 100 if self.quick else 500, (5, 20), 120)
             self.stop(server)
             return got
@@ -268,6 +291,7 @@ class Bench:
         def one(what):
             server, port = self.serve(what, "127.0.0.1", ["taskset", "-c", "0"])
             self.wait_for([], "127.0.0.1", port)
+            self.tune_peer(what, server)
             got = self.load(what, ["taskset", "-c", "1"], "127.0.0.1", port, server.pid, "flood", 1000, 8, 0, (0, 0), 3 if self.quick else 6)
             self.stop(server)
             got["per_cpu_s"] = round(got["done"] / max(got["server_cpu_s"], 0.01))
@@ -294,13 +318,14 @@ def main():
     parser.add_argument("--only", help="rows whose name contains this")
     parser.add_argument("--seed", type=int, default=1, help="of what the link loses")
     args = parser.parse_args()
-    rows = "tunnel.p90_3k tunnel.p99_30k tunnel.loopback_30k tunnel.ingest tunnel.idle"
+    rows = "tunnel.p90_3k tunnel.p99_30k tunnel.own.p90_3k tunnel.own.p99_30k tunnel.phone.p90_3k tunnel.phone.p99_30k tunnel.loopback_30k tunnel.ingest tunnel.idle"
     if args.only and not any(args.only in name for name in rows.split()):
         parser.error(f"--only {args.only}: the rows are {rows}")
     print(f"seed {args.seed}")
     bench = Bench(args)
     try:
-        for names, row, latency in ((("tunnel.p90_3k", "tunnel.p99_30k"), lambda: bench.over_link(args.seed), True),
+        over_link = [name for name in rows.split() if name.endswith((".p90_3k", ".p99_30k"))]
+        for names, row, latency in ((over_link, lambda: bench.over_link(args.seed), True),
                                     (("tunnel.loopback_30k",), bench.loopback, True), (("tunnel.ingest",), bench.ingest, False),
                                     (("tunnel.idle",), bench.idle, False)):
             if not args.only or any(args.only in name for name in names):

@@ -8,6 +8,7 @@
 //     every device keeps --window batches under way; counts durable batches.
 //   tunnel_load HOST:PORT --mode idle --connections 20 --devices 20000 --pid PID
 //     opens the streams, waits until the server has given back what it can, and tells its memory.
+//   --phone: on a kernel as phones have it, which does not know TCP_RTO_MIN_US (Linux 6.16).
 //
 // Wrong answers (REJECT, FORK, a closed stream) fail the run. One thread.
 #include "base/clock.h"
@@ -15,17 +16,20 @@
 #include "base/str.h"
 #include "h2/h2_client.h"
 #include "tunnel_report.h"
+#include "tunnel_sockets.h"
 #include "wire/batch.h"
 #include "wire/digest.h"
 #include "wire/tunnel_frame.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define PAYLOAD_MAX  (64 * 1024)
@@ -41,6 +45,7 @@ struct arguments {
     bool clear;
     bool flood;
     bool idle;
+    bool phone;
     uint64_t bytes;
     uint64_t count;
     uint64_t connections;
@@ -105,6 +110,23 @@ static _Noreturn void fail(const char *what, long number)
 {
     fprintf(stderr, "tunnel_load: %s (%ld)\n", what, number);
     exit(EXIT_FAILURE);
+}
+
+// ---- A phone's kernel
+
+static bool on_phone; // before the first socket, once
+
+int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t size);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t size);
+
+// The device's own sockets are refused what such a kernel refuses.
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t size)
+{
+    if (on_phone && level == IPPROTO_TCP && option == TCP_RTO_MIN_US) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return __real_setsockopt(fd, level, option, value, size);
 }
 
 // ---- Sending
@@ -490,6 +512,7 @@ enum option_key {
     OPTION_FIRST,
     OPTION_PID,
     OPTION_CLEAR,
+    OPTION_PHONE,
 };
 
 static const struct argp_option options[] = {
@@ -506,6 +529,7 @@ static const struct argp_option options[] = {
     {"first-device", OPTION_FIRST, "N", 0, NULL, 0},
     {"pid", OPTION_PID, "PID", 0, "of the server, whose CPU time is told", 0},
     {"clear", OPTION_CLEAR, NULL, 0, "without TLS", 0},
+    {"phone", OPTION_PHONE, NULL, 0, "sockets do not know TCP_RTO_MIN_US", 0},
     {0},
 };
 
@@ -570,6 +594,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case OPTION_CLEAR:
         arguments->clear = true;
         return 0;
+    case OPTION_PHONE:
+        arguments->phone = true;
+        return 0;
     case ARGP_KEY_ARG:
         set_address(state, arguments, value);
         return 0;
@@ -610,6 +637,7 @@ int main(int argc, char **argv)
         load->arguments.gap_high_ms < load->arguments.gap_low_ms) {
         fail("arguments", 0);
     }
+    on_phone = load->arguments.phone;
     base_prng_seed(&load->prng, load->arguments.seed);
     make_payload(load);
     set_up(load);

@@ -89,6 +89,12 @@ static void send_one(void *ctx)
     (void)sem_wait(&link->room);
 }
 
+static int socket_of(void *ctx)
+{
+    const struct link *link = ctx;
+    return mosquitto_socket(link->client);
+}
+
 static void flood(void *ctx)
 {
     struct link *link = ctx;
@@ -129,7 +135,7 @@ static void keep_messages(void)
 int main(int argc, char **argv)
 {
     static const struct peer_client client = {
-        .connect = link_open, .send = send_one, .flood = flood};
+        .connect = link_open, .send = send_one, .flood = flood, .socket = socket_of};
     arguments = peer_read(argc, argv);
     (void)mosquitto_lib_init();
     keep_messages();

@@ -1,9 +1,11 @@
 // Load on NATS JetStream (file storage): messages published with acknowledgement, one at a time for
 // latency, PEER_WINDOW under way for throughput. A thread a connection.
 #include "tunnel_peer.h"
+#include "tunnel_sockets.h"
 
 #include <nats/nats.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +15,11 @@
 #define ACK_WAIT 30000
 #define RETRIES  200
 #define RETRY_US 50000
+
+struct link {
+    natsConnection *connection;
+    jsCtx *js;
+};
 
 static const struct peer_arguments *arguments;
 
@@ -62,7 +69,7 @@ static void on_ack(jsCtx *js, natsMsg *message, jsPubAck *ack, jsPubAckErr *erro
 
 static void *link_open(uint64_t index)
 {
-    jsCtx *js = NULL;
+    struct link *link = calloc(1, sizeof(*link));
     jsOptions options;
     (void)index;
     must(jsOptions_Init(&options), "options");
@@ -70,20 +77,36 @@ static void *link_open(uint64_t index)
     options.PublishAsync.MaxPending = PEER_WINDOW;
     options.PublishAsync.StallWait = STALL_MS;
     options.PublishAsync.AckHandler = on_ack;
-    must(natsConnection_JetStream(&js, connect_to_server(), &options), "jetstream");
-    return js;
+    if (link == NULL) {
+        peer_fail("client", "memory");
+    }
+    link->connection = connect_to_server();
+    must(natsConnection_JetStream(&link->js, link->connection, &options), "jetstream");
+    return link;
 }
 
-static void send_one(void *js)
+static int socket_of(void *ctx)
 {
-    must(js_Publish(NULL, js, SUBJECT, arguments->payload, (int)arguments->bytes, NULL, NULL),
+    const struct link *link = ctx;
+    char *address = NULL;
+    int port = 0;
+    must(natsConnection_GetLocalIPAndPort(link->connection, &address, &port), "address");
+    free(address);
+    return tunnel_sockets_find((uint16_t)port);
+}
+
+static void send_one(void *ctx)
+{
+    const struct link *link = ctx;
+    must(js_Publish(NULL, link->js, SUBJECT, arguments->payload, (int)arguments->bytes, NULL, NULL),
          "publish");
 }
 
-static void flood(void *js)
+static void flood(void *ctx)
 {
+    const struct link *link = ctx;
     for (;;) {
-        must(js_PublishAsync(js, SUBJECT, arguments->payload, (int)arguments->bytes, NULL),
+        must(js_PublishAsync(link->js, SUBJECT, arguments->payload, (int)arguments->bytes, NULL),
              "publish");
     }
 }
@@ -107,7 +130,7 @@ static void stream_make(void)
 int main(int argc, char **argv)
 {
     static const struct peer_client client = {
-        .connect = link_open, .send = send_one, .flood = flood};
+        .connect = link_open, .send = send_one, .flood = flood, .socket = socket_of};
     arguments = peer_read(argc, argv);
     stream_make();
     peer_run(&client);

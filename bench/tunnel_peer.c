@@ -6,6 +6,7 @@
 #include "base/prng.h"
 #include "base/str.h"
 #include "tunnel_report.h"
+#include "tunnel_sockets.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ARGUMENTS       12
+#define ARGUMENTS       13
 #define WARM            20
 #define CONNECTIONS_MAX 64
 
@@ -44,7 +45,8 @@ const struct peer_arguments *peer_read(int argc, char **argv)
     struct peer_arguments *out = &arguments;
     struct base_prng prng;
     if (argc != ARGUMENTS) {
-        peer_fail("usage", "HOST PORT CA MODE BYTES CONNECTIONS COUNT LOW HIGH SECONDS PID");
+        peer_fail("usage",
+                  "HOST PORT CA MODE BYTES CONNECTIONS COUNT LOW HIGH SECONDS PID SOCKETS");
     }
     out->host = argv[1];
     out->port = argv[2];
@@ -57,6 +59,8 @@ const struct peer_arguments *peer_read(int argc, char **argv)
     out->gap_high_ms = peer_number(argv[9]);
     out->seconds = peer_number(argv[10]);
     out->pid = peer_number(argv[11]);
+    out->phone = strcmp(argv[12], "phone") == 0;
+    out->tuned = out->phone || strcmp(argv[12], "ours") == 0;
     if (out->bytes > PEER_BYTES_MAX) {
         peer_fail(argv[5], "too large");
     }
@@ -84,11 +88,23 @@ static void *run_connection(void *ctx)
     struct base_prng prng;
     base_prng_seed(&prng, index + 1);
     void *link = peer->connect(index);
+    int fd = peer->socket(link);
+    if (fd < 0) {
+        peer_fail("socket", "not found");
+    }
+    if (arguments.tuned) {
+        tunnel_sockets_client(fd, arguments.phone);
+    }
     if (arguments.flood) {
         peer->flood(link);
     }
+    uint64_t wrote_us = 0;
     for (uint64_t i = 0; i < WARM + arguments.count; i++) {
         uint64_t began_us = base_clock_mono_us();
+        if (arguments.tuned) {
+            tunnel_sockets_upload(fd, began_us - wrote_us);
+        }
+        wrote_us = began_us;
         peer->send(link);
         uint64_t took_us = base_clock_mono_us() - began_us;
         if (i >= WARM) {

@@ -1,7 +1,9 @@
 // What the peers' load generators have in common: all but the peer's client library.
-//   PROGRAM HOST PORT CA MODE BYTES CONNECTIONS COUNT GAP_LOW_MS GAP_HIGH_MS SECONDS PID
+//   PROGRAM HOST PORT CA MODE BYTES CONNECTIONS COUNT GAP_LOW_MS GAP_HIGH_MS SECONDS PID SOCKETS
 // MODE latency: on each connection COUNT messages, one at a time with a pause drawn from the range.
 // MODE flood: PEER_WINDOW messages under way on each connection, for SECONDS.
+// SOCKETS ours: with the options that a device of ours sets. phone: without what phones' kernels
+// lack of these. own: as the peer's library makes them.
 #ifndef BENCH_TUNNEL_PEER_H
 #define BENCH_TUNNEL_PEER_H
 
@@ -16,6 +18,8 @@ struct peer_arguments {
     const char *port;
     const char *ca;
     bool flood;
+    bool tuned;
+    bool phone;
     uint64_t bytes;
     uint64_t connections;
     uint64_t count;
@@ -31,6 +35,7 @@ struct peer_client {
     void *(*connect)(uint64_t index);
     void (*send)(void *link);  // one message; returns when it was acknowledged
     void (*flood)(void *link); // without end; peer_acknowledged for each acknowledgement
+    int (*socket)(void *link);
 };
 
 _Noreturn void peer_fail(const char *what, const char *why);
