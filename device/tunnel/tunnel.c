@@ -189,26 +189,19 @@ static enum base_status check_record(const struct dev_tunnel *tunnel,
     return large ? BASE_ERR_TOO_LARGE : BASE_OK;
 }
 
-static bool take_record(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
-                        const struct wire_upload_record *record)
-{
-    if (!tunnel_fits(tunnel, class, record) && tunnel_close(tunnel, class, now_us) != BASE_OK) {
-        return false;
-    }
-    if (tunnel_fits(tunnel, class, record)) {
-        tunnel_append(tunnel, class, now_us, record);
-        return true;
-    }
-    return tunnel_close_large(tunnel, class, now_us, record) == BASE_OK;
-}
-
 enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
                                   const struct wire_upload_record *record, uint64_t *out_seq)
 {
     BASE_TRY(check_record(tunnel, record));
     struct tunnel_class *class = tunnel->classes[record->class_id];
     class->produced++;
-    bool taken = take_record(tunnel, class, now_us, record);
+    bool fits = tunnel_fits(tunnel, class, record);
+    bool closed = !fits && tunnel_close(tunnel, class, now_us) == BASE_OK;
+    fits = fits || (closed && tunnel_fits(tunnel, class, record));
+    if (fits) {
+        tunnel_append(tunnel, class, now_us, record);
+    }
+    bool taken = fits || (closed && tunnel_close_large(tunnel, class, now_us, record) == BASE_OK);
     if (!taken) { // the store takes nothing and the open batch is full
         tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, 1);
     }

@@ -33,6 +33,7 @@ ONE_PIECE = r"#.*|\s*([-*+]\s+|\d+[.)]\s+)?(\S*\[[^\]]*\]\([^)]*\)\S*|\S*`[^`]*`
 
 # Pages whose files must be there, and what looks like one in them: `module/file.c`, with or without its folder.
 NAMING_PAGES = ("docs/GLOSSARY.md", "docs/HACKING.md")
+WALKS_PAGE = "docs/ARCHITECTURE.md"
 NAMED_FILE = r"`([\w./-]+\.(?:c|h|py|md|json|conf|txt|mpy))`"
 
 # Module of a file: the longest matching prefix wins.
@@ -605,6 +606,18 @@ class Tidy:
             self.headings[page] = {re.sub(r"[^\w\- ]", "", one.group(1).lower()).strip().replace(" ", "-") for one in found if one}
         return self.headings[page]
 
+    def check_walks(self, name, lines):
+        """A step of a walk is a function that is there, in the file that the page names."""
+        files = {os.path.basename(path): path for path in self.sources if module_of(path) not in (None, "tests", "bench")}
+        for number, line in enumerate(lines, 1):
+            step = re.match(r"\| \d+ \| `(\w+)` \| `([\w.]+)` \|", line)
+            if step is None:
+                continue
+            path = files.get(step.group(2))
+            text = "\n".join(self.read(path)) if path else ""
+            if not re.search(r"^[A-Za-z_][^;{}#=]*\b%s\s*\([^;{}]*\)\n\{" % step.group(1), text, re.M):
+                self.report(name, number, "walk", f"{step.group(2)} has no function {step.group(1)}")
+
     def check_named(self, name, lines):
         """A page that sends its reader to files names files that are there."""
         for number, line in enumerate(lines, 1):
@@ -680,6 +693,8 @@ class Tidy:
                 self.check_links(name, lines)
                 if name in NAMING_PAGES:
                     self.check_named(name, lines)
+                if name == WALKS_PAGE:
+                    self.check_walks(name, lines)
                 self.check_words(name, lines)
             elif name.endswith((".py", ".sh", ".conf", ".cmake", ".json")) or "." not in os.path.basename(name):
                 self.check_words(name, self.read(name))
@@ -782,6 +797,7 @@ BREAKS = [
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
     ("link", "docs/bad.md", "see [it](../policy/gone.c)\n"),
     ("link", "docs/bad.md", "see [it](good.md#the-3-part)\n"),
+    ("walk", "docs/ARCHITECTURE.md", "| step | function | file |\n|---|---|---|\n| 1 | `pol_gone` | `good.c` | what |\n"),
     ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),
     ("page", "docs/bad.md", "```\nopen\n\n```sh\nls\n```\n"),

@@ -232,21 +232,33 @@ static void write_record(struct dev_ring *ring, uint64_t place, uint32_t size,
     atomic_store(&head->size, size);
 }
 
-static enum base_status put(struct dev_ring *ring, const struct dev_recording *recording,
-                            bool *out_put)
+static enum base_status refuse(struct dev_ring *ring, enum base_status status)
+{
+    atomic_fetch_add_explicit(&ring->invalid, 1, memory_order_relaxed);
+    return status;
+}
+
+enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording *recording,
+                              bool *out_put)
 {
     struct encoded attrs; // some 4 KB of the caller's stack
     uint64_t place;
+    *out_put = false;
     if ((unsigned)recording->kind < DEV_EVENT_ENTER ||
         (unsigned)recording->kind >= DEV_EVENT_KIND_END) {
-        return BASE_ERR_INVALID;
+        return refuse(ring, BASE_ERR_INVALID);
     }
     if (!gate_passes(ring, recording)) {
         atomic_fetch_add_explicit(&ring->skipped, 1, memory_order_relaxed);
         return BASE_OK;
     }
-    BASE_TRY(texts_ok(recording));
-    BASE_TRY(encode(ring, recording, &attrs));
+    enum base_status status = texts_ok(recording);
+    if (status == BASE_OK) {
+        status = encode(ring, recording, &attrs);
+    }
+    if (status != BASE_OK) {
+        return refuse(ring, status);
+    }
     size_t size = sizeof(struct head) + recording->name.size + recording->page.size +
                   recording->item.size + attrs.size;
     uint32_t whole = (uint32_t)base_aligned(size, 8);
@@ -257,17 +269,6 @@ static enum base_status put(struct dev_ring *ring, const struct dev_recording *r
     write_record(ring, place, whole, recording, &attrs);
     *out_put = true;
     return BASE_OK;
-}
-
-enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording *recording,
-                              bool *out_put)
-{
-    *out_put = false;
-    enum base_status status = put(ring, recording, out_put);
-    if (status != BASE_OK && status != BASE_ERR_LIMIT) {
-        atomic_fetch_add_explicit(&ring->invalid, 1, memory_order_relaxed);
-    }
-    return status;
 }
 
 // The record was published before `idle` is looked at here, and `idle` is set before the ring is
