@@ -5,6 +5,7 @@
 // its relatives, which are here because they add up what comes to one tensor from several readers.
 #include "train/autodiff.h"
 
+#include "base/check.h"
 #include "train/autodiff_rules.h"
 
 #include <string.h>
@@ -53,14 +54,15 @@ static bool reads_needed(const struct eng_ad *ad, const struct eng_command *comm
     return false;
 }
 
-static enum base_status mark(struct eng_ad *ad, const uint32_t *wanted, uint32_t count)
+static enum base_status mark(struct eng_ad *ad, const struct eng_gradient *wanted, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (!ad_is_float(ad, wanted[i])) {
+        base_assert(wanted[i].by < ad->tensor_count);
+        if (!ad_is_float(ad, wanted[i].by)) {
             return base_error_set(ad->error, BASE_ERR_INVALID, "a gradient by %s elements",
-                                  eng_dtype_name(ad_tensor(ad, wanted[i])->desc.dtype));
+                                  eng_dtype_name(ad_tensor(ad, wanted[i].by)->desc.dtype));
         }
-        ad->needs[ad_root(ad, wanted[i])] = true;
+        ad->needs[ad_root(ad, wanted[i].by)] = true;
     }
     for (uint32_t c = 0; c < ad->program->command_count; c++) {
         const struct eng_command *command = &ad->program->commands[c];
@@ -101,14 +103,17 @@ static enum base_status pass_back(struct eng_ad *ad, const struct eng_command *c
     if (!eng_autodiff_supports(command->op)) {
         return ad_refuse(ad, command, "");
     }
+    base_assert(y < ad->tensor_count && ad_root(ad, y) == y); // no command writes an alias
     uint32_t dy = ENG_NONE;
     BASE_TRY(ad_as(ad, ad->gradients[y], y, &dy));
     return rules[command->op](ad, command, dy);
 }
 
-enum base_status eng_autodiff(struct eng_program *program, uint32_t loss, const uint32_t *wanted,
-                              uint32_t count, uint32_t *out_gradients, struct base_error *error)
+enum base_status eng_autodiff(struct eng_program *program, uint32_t loss,
+                              struct eng_gradient *gradients, uint32_t count,
+                              struct base_error *error)
 {
+    base_assert(loss < program->tensor_count);
     struct eng_ad ad = {.program = program, .error = error, .tensor_count = program->tensor_count};
     size_t tensors = program->tensor_count;
     ad.gradients = base_arena_alloc(program->arena, (tensors + 1) * sizeof(uint32_t));
@@ -117,7 +122,7 @@ enum base_status eng_autodiff(struct eng_program *program, uint32_t loss, const 
         return BASE_ERR_NOMEM;
     }
     memset(ad.gradients, 0xff, tensors * sizeof(uint32_t));
-    BASE_TRY(mark(&ad, wanted, count));
+    BASE_TRY(mark(&ad, gradients, count));
     if (ad.needs[ad_root(&ad, loss)]) {
         BASE_TRY(seed(&ad, loss));
     }
@@ -126,7 +131,7 @@ enum base_status eng_autodiff(struct eng_program *program, uint32_t loss, const 
         BASE_TRY(pass_back(&ad, &command));
     }
     for (uint32_t i = 0; i < count; i++) {
-        out_gradients[i] = ad.gradients[ad_root(&ad, wanted[i])];
+        gradients[i].tensor = ad.gradients[ad_root(&ad, gradients[i].by)];
     }
     return BASE_OK;
 }
@@ -136,6 +141,9 @@ enum base_status eng_autodiff(struct eng_program *program, uint32_t loss, const 
 enum base_status ad_give(struct eng_ad *ad, uint32_t tensor, uint32_t gradient)
 {
     uint32_t root = ad_root(ad, tensor), sum = ENG_NONE;
+    base_assert(root < ad->tensor_count); // gradients of gradients are not kept
+    base_assert(ad_count(ad, gradient) == ad_count(ad, root));
+    base_assert(ad_tensor(ad, gradient)->desc.dtype == ad_tensor(ad, root)->desc.dtype);
     uint32_t *mine = &ad->gradients[root];
     if (*mine == ENG_NONE) {
         *mine = gradient;
@@ -144,7 +152,7 @@ enum base_status ad_give(struct eng_ad *ad, uint32_t tensor, uint32_t gradient)
     uint32_t parts[2] = {*mine, gradient};
     struct eng_command *add = NULL;
     BASE_TRY(ad_like(ad, root, &sum));
-    BASE_TRY(ad_command(ad, ENG_OP_BINARY, parts, 2, sum, &add));
+    BASE_TRY(ad_command(ad, ENG_OP_BINARY, &(struct ad_ports){parts, 2, sum}, &add));
     add->u.binary.fn = ENG_ADD;
     add->box = ad_row(ad, root);
     add->views[0] = add->views[1] = ad_dense_view(&add->box);
@@ -189,7 +197,8 @@ static enum base_status sum_run(struct eng_ad *ad, struct places *places, uint32
     if (*done) {
         return BASE_OK;
     }
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, *gradient, outer, n, inner, gradient));
+    const struct eng_reduce run = {ENG_REDUCE_SUM, outer, n, inner};
+    BASE_TRY(ad_reduce(ad, *gradient, &run, gradient));
     for (uint32_t d = end; d < places->box.rank; d++) {
         places->box.size[begin + d - end] = places->box.size[d];
         places->view.stride[begin + d - end] = places->view.stride[d];
@@ -235,7 +244,7 @@ static enum base_status put_back(struct eng_ad *ad, uint32_t tensor, const struc
         region->dst_stride[d] = places->view.stride[d];
     }
     BASE_TRY(ad_like(ad, ad_root(ad, tensor), &out));
-    BASE_TRY(ad_command(ad, ENG_OP_RASTER, gradient, 1, out, &raster));
+    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &(struct ad_ports){gradient, 1, out}, &raster));
     raster->u.raster.regions = region;
     raster->u.raster.count = 1;
     raster->u.raster.zero_fill = true;
@@ -246,6 +255,7 @@ static enum base_status put_back(struct eng_ad *ad, uint32_t tensor, const struc
 enum base_status ad_give_view(struct eng_ad *ad, uint32_t tensor, uint32_t gradient,
                               const struct eng_box *box, const struct eng_view *view)
 {
+    base_assert(ad_volume(box) == ad_count(ad, gradient));
     struct places p = places_of(box, view);
     for (bool done = false; !done;) {
         BASE_TRY(sum_run(ad, &p, &gradient, &done));
@@ -256,13 +266,13 @@ enum base_status ad_give_view(struct eng_ad *ad, uint32_t tensor, uint32_t gradi
     return ad_give(ad, tensor, gradient);
 }
 
-enum base_status ad_give_bias(struct eng_ad *ad, uint32_t bias, uint32_t dy, int64_t outer,
-                              int64_t channels, int64_t inner)
+enum base_status ad_give_bias(struct eng_ad *ad, uint32_t bias, uint32_t dy,
+                              const struct eng_box *box)
 {
-    struct eng_box box = {.rank = 3, .size = {outer, channels, inner}};
     struct eng_view view = {.stride = {0, 1, 0}};
+    base_assert(box->rank == 3);
     if (bias == ENG_NONE || !ad->needs[ad_root(ad, bias)]) {
         return BASE_OK;
     }
-    return ad_give_view(ad, bias, dy, &box, &view);
+    return ad_give_view(ad, bias, dy, box, &view);
 }

@@ -13,13 +13,18 @@
 #include "model/graph.h"
 #include "program/program.h"
 
-// Appends to `program` the gradients of `loss` (a float tensor of one element) by each of `wanted`
-// (float tensors no command writes, or any others). out_gradients[i] is a tensor with as many
-// elements as wanted[i], ENG_NONE when the loss does not depend on it. UNSUPPORTED names the
-// command that has no gradient. NOMEM, LIMIT.
+// One of the gradients that are wanted of a loss.
+struct eng_gradient {
+    uint32_t by;     // given: a float tensor that no command writes, or any other
+    uint32_t tensor; // filled in: as many elements as `by`, in the same order; ENG_NONE: the loss
+                     // does not depend on it
+};
+
+// Appends to `program` the gradients of `loss` (a float tensor of one element) and fills in where
+// they are. UNSUPPORTED names the command that has no gradient. NOMEM, LIMIT.
 BASE_NODISCARD enum base_status eng_autodiff(struct eng_program *program, uint32_t loss,
-                                             const uint32_t *wanted, uint32_t count,
-                                             uint32_t *out_gradients, struct base_error *error);
+                                             struct eng_gradient *gradients, uint32_t count,
+                                             struct base_error *error);
 
 // Whether a kind of command passes gradients on (some only in part: see the rules).
 bool eng_autodiff_supports(enum eng_atomic op);

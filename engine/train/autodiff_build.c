@@ -70,14 +70,16 @@ enum base_status ad_ints(struct eng_ad *ad, const int64_t *values, int64_t count
     return BASE_OK;
 }
 
-enum base_status ad_command(struct eng_ad *ad, enum eng_atomic op, const uint32_t *inputs,
-                            uint32_t input_count, uint32_t output, struct eng_command **out)
+enum base_status ad_command(struct eng_ad *ad, enum eng_atomic op, const struct ad_ports *ports,
+                            struct eng_command **out)
 {
-    BASE_TRY(eng_program_command(ad->program, op, input_count, 1, out));
-    if (input_count > 0) {
-        memcpy((*out)->inputs, inputs, input_count * sizeof(uint32_t));
+    base_assert(ad_tensor(ad, ports->output)->kind == ENG_TEMP);
+    base_assert(ad_tensor(ad, ports->output)->alias == ENG_NONE);
+    BASE_TRY(eng_program_command(ad->program, op, ports->input_count, 1, out));
+    if (ports->input_count > 0) {
+        memcpy((*out)->inputs, ports->inputs, ports->input_count * sizeof(uint32_t));
     }
-    (*out)->outputs[0] = output;
+    (*out)->outputs[0] = ports->output;
     return BASE_OK;
 }
 
@@ -85,19 +87,19 @@ enum base_status ad_zeros(struct eng_ad *ad, uint32_t tensor, uint32_t *out)
 {
     struct eng_command *raster = NULL;
     BASE_TRY(ad_like(ad, tensor, out));
-    BASE_TRY(ad_command(ad, ENG_OP_RASTER, NULL, 0, *out, &raster));
+    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &(struct ad_ports){.output = *out}, &raster));
     raster->u.raster.zero_fill = true;
     return BASE_OK;
 }
 
-enum base_status ad_reduce(struct eng_ad *ad, enum eng_reduce_fn fn, uint32_t tensor, int64_t outer,
-                           int64_t n, int64_t inner, uint32_t *out)
+enum base_status ad_reduce(struct eng_ad *ad, uint32_t tensor, const struct eng_reduce *reduce,
+                           uint32_t *out)
 {
-    struct eng_command *reduce = NULL;
-    uint32_t input = tensor;
-    BASE_TRY(ad_flat(ad, ad_tensor(ad, tensor)->desc.dtype, outer * inner, out));
-    BASE_TRY(ad_command(ad, ENG_OP_REDUCE, &input, 1, *out, &reduce));
-    reduce->u.reduce = (struct eng_reduce){fn, outer, n, inner};
+    struct eng_command *command = NULL;
+    base_assert(ad_count(ad, tensor) == reduce->outer * reduce->n * reduce->inner);
+    BASE_TRY(ad_flat(ad, ad_tensor(ad, tensor)->desc.dtype, reduce->outer * reduce->inner, out));
+    BASE_TRY(ad_command(ad, ENG_OP_REDUCE, &(struct ad_ports){&tensor, 1, *out}, &command));
+    command->u.reduce = *reduce;
     return BASE_OK;
 }
 
@@ -207,7 +209,8 @@ enum base_status ad_expr_emit(struct eng_ad *ad, const struct ad_expr *expr, enu
     }
     base_assert(expr->expr.op_count > 0);
     BASE_TRY(ad_flat(ad, dtype, ad_volume(&expr->box), out));
-    BASE_TRY(ad_command(ad, ENG_OP_EXPR, expr->loads, expr->expr.load_count, *out, &command));
+    const struct ad_ports ports = {expr->loads, expr->expr.load_count, *out};
+    BASE_TRY(ad_command(ad, ENG_OP_EXPR, &ports, &command));
     command->u.expr = kept;
     command->box = expr->box;
     memcpy(command->views, expr->views, sizeof(expr->views));

@@ -7,19 +7,21 @@
 // CONV_GRAD_WEIGHT.
 #include "train/autodiff_rules.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define TAPS_MAX 512 // positions of a kernel; beyond, the commands
 
+// CONV or one of its gradients: its two inputs, its output.
 static enum base_status emit_conv(struct eng_ad *ad, enum eng_atomic op,
-                                  const struct eng_command *command, uint32_t first,
-                                  uint32_t second, uint32_t like, uint32_t *out)
+                                  const struct eng_conv *conv, const uint32_t *inputs,
+                                  uint32_t output)
 {
-    uint32_t inputs[2] = {first, second};
     struct eng_command *made = NULL;
-    BASE_TRY(ad_like(ad, like, out));
-    BASE_TRY(ad_command(ad, op, inputs, 2, *out, &made));
-    made->u.conv = command->u.conv;
+    base_assert(op == ENG_OP_CONV || op == ENG_OP_CONV_GRAD_INPUT || op == ENG_OP_CONV_GRAD_WEIGHT);
+    BASE_TRY(ad_command(ad, op, &(struct ad_ports){inputs, 2, output}, &made));
+    made->u.conv = *conv;
     made->u.conv.epilogue = (struct eng_epilogue){.bias = ENG_NONE, .residual = ENG_NONE};
     return BASE_OK;
 }
@@ -38,9 +40,10 @@ static enum base_status check_epilogue(struct eng_ad *ad, const struct eng_comma
         return BASE_OK;
     }
     int64_t area = count / batch / channels;
-    return y->layout == ENG_CHANNELS_LAST
-               ? ad_give_bias(ad, epilogue->bias, dy, batch * area, channels, 1)
-               : ad_give_bias(ad, epilogue->bias, dy, batch, channels, area);
+    bool is_last = y->layout == ENG_CHANNELS_LAST;
+    struct eng_box box = {.rank = 3,
+                          .size = {is_last ? batch * area : batch, channels, is_last ? 1 : area}};
+    return ad_give_bias(ad, epilogue->bias, dy, &box);
 }
 
 static int64_t taps_of(const struct eng_conv *conv)
@@ -52,19 +55,27 @@ static int64_t taps_of(const struct eng_conv *conv)
     return taps;
 }
 
-static enum base_status raster(struct eng_ad *ad, const struct eng_region *regions, uint32_t count,
-                               uint32_t source, bool zero_fill, uint32_t out)
+// What moves elements of one tensor.
+struct move {
+    uint32_t source;
+    const struct eng_region *regions; // of that source; copied
+    uint32_t count;                   // 0: only padding is seen
+    bool zero_fill;                   // they leave some of the output out
+};
+
+static enum base_status raster(struct eng_ad *ad, const struct move *move, uint32_t output)
 {
     struct eng_command *command = NULL;
+    base_assert(move->count == 0 || move->regions[0].source == move->source);
     struct eng_region *kept =
-        base_arena_copy(ad->program->arena, regions, count * sizeof(*regions));
+        base_arena_copy(ad->program->arena, move->regions, move->count * sizeof(*kept));
     if (kept == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &source, 1, out, &command));
+    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &(struct ad_ports){&move->source, 1, output}, &command));
     command->u.raster.regions = kept;
-    command->u.raster.count = count;
-    command->u.raster.zero_fill = zero_fill;
+    command->u.raster.count = move->count;
+    command->u.raster.zero_fill = move->zero_fill;
     return BASE_OK;
 }
 
@@ -89,6 +100,7 @@ static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, int64_t grou
 {
     struct eng_desc desc = ad_tensor(ad, w)->desc;
     int64_t m = desc.dims[0] / groups, c = desc.dims[1], taps = 1;
+    base_assert(m * groups == desc.dims[0]);
     for (uint32_t d = 2; d < desc.rank; d++) {
         taps *= desc.dims[d];
     }
@@ -101,7 +113,7 @@ static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, int64_t grou
                                 .src_stride = {m * c * taps, taps, c * taps, -1},
                                 .dst_stride = {m * c * taps, m * taps, taps, 1}};
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, ENG_PLAIN, &desc, out));
-    return raster(ad, &region, 1, w, false, *out);
+    return raster(ad, &(struct move){w, &region, 1, false}, *out);
 }
 
 // The elements of `from` at every stride-th place of a tensor of `dims`, zeros between.
@@ -120,37 +132,37 @@ static enum base_status spread(struct eng_ad *ad, uint32_t from, const int64_t *
         region.dst_stride[d] = d < 2 ? wide[d] : wide[d] * stride[d - 2];
     }
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, tensor.layout, &tensor.desc, out));
-    return raster(ad, &region, 1, from, true, *out);
+    return raster(ad, &(struct move){from, &region, 1, true}, *out);
 }
 
-static enum base_status plain_conv(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
-                                   uint32_t w, const struct eng_desc *desc, uint32_t *out)
+// Of inputs x and w, into a tensor of `desc` in the layout of x.
+static enum base_status plain_conv(struct eng_ad *ad, const struct eng_conv *conv,
+                                   const uint32_t *inputs, const struct eng_desc *desc,
+                                   uint32_t *out)
 {
-    const uint32_t inputs[2] = {x, w};
-    enum eng_layout layout = ad_tensor(ad, x)->layout;
-    struct eng_command *command = NULL;
+    enum eng_layout layout = ad_tensor(ad, inputs[0])->layout;
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, layout, desc, out));
-    BASE_TRY(ad_command(ad, ENG_OP_CONV, inputs, 2, *out, &command));
-    command->u.conv = *conv;
-    command->u.conv.epilogue = (struct eng_epilogue){.bias = ENG_NONE, .residual = ENG_NONE};
-    return BASE_OK;
+    return emit_conv(ad, ENG_OP_CONV, conv, inputs, *out);
 }
 
 // Kernels of one element: products first, then spread out. Padding would have been of no use.
-static enum base_status pointwise_input(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
+static enum base_status pointwise_input(struct eng_ad *ad, const struct eng_command *command,
                                         uint32_t turned, uint32_t dy, uint32_t *out)
 {
+    const struct eng_conv *conv = &command->u.conv;
+    const struct eng_desc x = ad_tensor(ad, command->inputs[0])->desc;
+    const uint32_t inputs[2] = {dy, turned};
     struct eng_desc desc = ad_tensor(ad, dy)->desc;
     struct eng_conv inner = *conv;
     bool is_strided = false;
-    desc.dims[1] = ad_tensor(ad, x)->desc.dims[1];
+    base_assert(taps_of(conv) == 1 && desc.rank == conv->spatial + 2);
+    desc.dims[1] = x.dims[1];
     for (uint32_t s = 0; s < conv->spatial; s++) {
-        is_strided = is_strided || desc.dims[s + 2] != ad_tensor(ad, x)->desc.dims[s + 2];
+        is_strided = is_strided || desc.dims[s + 2] != x.dims[s + 2];
         inner.stride[s] = 1;
     }
-    BASE_TRY(plain_conv(ad, &inner, dy, turned, &desc, out));
-    return is_strided ? spread(ad, *out, conv->stride, ad_tensor(ad, x)->desc.dims + 2, out)
-                      : BASE_OK;
+    BASE_TRY(plain_conv(ad, &inner, inputs, &desc, out));
+    return is_strided ? spread(ad, *out, conv->stride, x.dims + 2, out) : BASE_OK;
 }
 
 // The padding that makes the convolution of the spread dy give back the size of x; false when one
@@ -185,7 +197,7 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
                                  uint32_t *out)
 {
     const struct eng_conv *conv = &command->u.conv;
-    uint32_t x = command->inputs[0], w = command->inputs[1], turned = ENG_NONE, from = dy;
+    uint32_t x = command->inputs[0], w = command->inputs[1], inputs[2] = {dy, w};
     struct eng_desc desc = ad_tensor(ad, x)->desc;
     struct eng_conv inner;
     int64_t dims[ENG_SPATIAL_MAX] = {0};
@@ -198,26 +210,27 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
     bool is_point = taps_of(conv) == 1 && !has_padding(conv);
     if (eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 || has_kernel(ad, conv, x) ||
         (!is_point && !turned_padding(conv, &desc, dims, &inner))) {
-        return emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, command, dy, w, x, out);
+        BASE_TRY(ad_like(ad, x, out));
+        return emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, conv, inputs, *out);
     }
-    BASE_TRY(turn_weights(ad, w, conv->groups, &turned));
+    BASE_TRY(turn_weights(ad, w, conv->groups, &inputs[1]));
     if (is_point) {
-        return pointwise_input(ad, conv, x, turned, dy, out);
+        return pointwise_input(ad, command, inputs[1], dy, out);
     }
     if (is_strided) {
-        BASE_TRY(spread(ad, dy, conv->stride, dims, &from));
+        BASE_TRY(spread(ad, dy, conv->stride, dims, &inputs[0]));
     }
-    return plain_conv(ad, &inner, from, turned, &desc, out);
+    return plain_conv(ad, &inner, inputs, &desc, out);
 }
 
 // --- by the weights ---------------------------------------------------------------------------
 
 // Elements of x under one tap, over all small positions: [positions, taps, C]. False: none.
 static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *x,
-                       const struct eng_desc *y, int64_t tap, int64_t taps,
-                       struct eng_region *region)
+                       const struct eng_desc *y, int64_t tap, struct eng_region *region)
 {
-    int64_t strides[ENG_RANK_MAX], channels = x->desc.dims[1], row = taps * channels, left = tap;
+    int64_t strides[ENG_RANK_MAX], channels = x->desc.dims[1], left = tap;
+    int64_t row = taps_of(conv) * channels;
     uint32_t spatial = conv->spatial, last = spatial + 1;
     eng_layout_strides(&x->desc, x->layout, strides);
     *region = (struct eng_region){.rank = spatial + 2, .dst_offset = tap * channels};
@@ -249,8 +262,10 @@ static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *x,
 
 // The windows of x as rows: [batch * positions, taps * C].
 static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
-                                    const struct eng_desc *y, int64_t taps, uint32_t *out)
+                                    const struct eng_desc *y, uint32_t *out)
 {
+    int64_t taps = taps_of(conv);
+    base_assert(taps <= TAPS_MAX && y->dims[1] > 0);
     struct eng_region *regions =
         base_arena_alloc(ad->program->arena, (size_t)taps * sizeof(*regions));
     struct eng_tensor tensor = *ad_tensor(ad, x);
@@ -260,7 +275,7 @@ static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *co
         return BASE_ERR_NOMEM;
     }
     for (int64_t tap = 0; tap < taps; tap++) {
-        if (tap_region(conv, &tensor, y, tap, taps, &regions[count])) {
+        if (tap_region(conv, &tensor, y, tap, &regions[count])) {
             int64_t volume = 1;
             for (uint32_t d = 0; d < regions[count].rank; d++) {
                 volume *= regions[count].size[d];
@@ -270,33 +285,37 @@ static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *co
         }
     }
     int64_t total = rows * taps * tensor.desc.dims[1];
+    base_assert(covered <= total); // a tap has its own elements of every row
     BASE_TRY(ad_flat(ad, tensor.desc.dtype, total, out));
-    return raster(ad, regions, count, x, covered < total, *out);
+    return raster(ad, &(struct move){x, regions, count, covered < total}, *out);
 }
 
-// [groups, taps, m, c] as w, [groups, m, c, taps]; strides of the former in that order.
-static enum base_status taps_last(struct eng_ad *ad, uint32_t from, uint32_t w, int64_t groups,
-                                  int64_t taps, const int64_t *strides, uint32_t *out)
-{
-    const struct eng_desc *desc = &ad_tensor(ad, w)->desc;
-    int64_t m = desc->dims[0] / groups, c = desc->dims[1];
-    struct eng_region region = {.source = from,
-                                .rank = 4,
-                                .size = {groups, taps, m, c},
-                                .dst_stride = {m * c * taps, 1, c * taps, taps}};
-    memcpy(region.src_stride, strides, 4 * sizeof(int64_t));
-    BASE_TRY(ad_like(ad, w, out));
-    return raster(ad, &region, 1, from, false, *out);
-}
-
+// Of the weights a gradient is made for.
 struct weights_shape {
+    uint32_t w;                       // those weights
     int64_t groups, m, c, taps, rows; // m, c: channels of a group; rows: batch * positions
 };
+
+// [groups, taps, m, c] as the weights lie, [groups, m, c, taps]; strides of the former in that
+// order.
+static enum base_status taps_last(struct eng_ad *ad, const struct weights_shape *shape,
+                                  uint32_t from, const int64_t *strides, uint32_t *out)
+{
+    int64_t m = shape->m, c = shape->c, taps = shape->taps;
+    struct eng_region region = {.source = from,
+                                .rank = 4,
+                                .size = {shape->groups, taps, m, c},
+                                .dst_stride = {m * c * taps, 1, c * taps, taps}};
+    base_assert(ad_count(ad, shape->w) == shape->groups * m * c * taps);
+    memcpy(region.src_stride, strides, 4 * sizeof(int64_t));
+    BASE_TRY(ad_like(ad, shape->w, out));
+    return raster(ad, &(struct move){from, &region, 1, false}, *out);
+}
 
 // dw [groups, m, taps, c] = dy^T [groups, m, rows] windows [rows, taps, groups, c]: one product
 // over all taps without groups, else one for each group and tap.
 static enum base_status by_products(struct eng_ad *ad, const struct weights_shape *weights_shape,
-                                    uint32_t dy, uint32_t windows, uint32_t w, uint32_t *out)
+                                    uint32_t dy, uint32_t windows, uint32_t *out)
 {
     const uint32_t inputs[2] = {dy, windows};
     int64_t m = weights_shape->m * weights_shape->groups,
@@ -305,7 +324,7 @@ static enum base_status by_products(struct eng_ad *ad, const struct weights_shap
     bool is_one = weights_shape->groups == 1;
     BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, m * weights_shape->c * weights_shape->taps,
                      out));
-    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *out, &matmul));
+    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, &(struct ad_ports){inputs, 2, *out}, &matmul));
     matmul->u.matmul =
         (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
     if (is_one) {
@@ -325,15 +344,16 @@ static enum base_status by_products(struct eng_ad *ad, const struct weights_shap
     const int64_t joined[4] = {0, weights_shape->c, weights_shape->taps * weights_shape->c, 1};
     const int64_t parted[4] = {weights_shape->taps * weights_shape->m * weights_shape->c,
                                weights_shape->m * weights_shape->c, weights_shape->c, 1};
-    return weights_shape->taps > 1 ? taps_last(ad, *out, w, weights_shape->groups,
-                                               weights_shape->taps, is_one ? joined : parted, out)
-                                   : BASE_OK;
+    return weights_shape->taps > 1
+               ? taps_last(ad, weights_shape, *out, is_one ? joined : parted, out)
+               : BASE_OK;
 }
 
 // One channel in and out of each group: dw [taps, channels] = sum over rows of dy * windows.
 static enum base_status by_sums(struct eng_ad *ad, const struct weights_shape *weights_shape,
-                                uint32_t dy, uint32_t windows, uint32_t w, uint32_t *out)
+                                uint32_t dy, uint32_t windows, uint32_t *out)
 {
+    base_assert(weights_shape->m == 1 && weights_shape->c == 1);
     struct eng_box box = {
         .rank = 3, .size = {weights_shape->rows, weights_shape->taps, weights_shape->groups}};
     struct eng_view across = {.stride = {weights_shape->groups, 0, 1}};
@@ -344,11 +364,10 @@ static enum base_status by_sums(struct eng_ad *ad, const struct weights_shape *w
     uint8_t window = ad_load_dense(&e, windows);
     (void)ad_binary(&e, ENG_MUL, window, ad_load(&e, dy, &across));
     BASE_TRY(ad_expr_emit(ad, &e, dtype, out));
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, *out, 1, weights_shape->rows,
-                       weights_shape->taps * weights_shape->groups, out));
-    return weights_shape->taps > 1
-               ? taps_last(ad, *out, w, weights_shape->groups, weights_shape->taps, strides, out)
-               : BASE_OK;
+    const struct eng_reduce rows = {ENG_REDUCE_SUM, 1, weights_shape->rows,
+                                    weights_shape->taps * weights_shape->groups};
+    BASE_TRY(ad_reduce(ad, *out, &rows, out));
+    return weights_shape->taps > 1 ? taps_last(ad, weights_shape, *out, strides, out) : BASE_OK;
 }
 
 static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *command,
@@ -357,21 +376,23 @@ static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *
     const struct eng_conv *conv = &command->u.conv;
     uint32_t x = command->inputs[0], w = command->inputs[1], windows = x;
     struct eng_desc y = ad_tensor(ad, dy)->desc;
-    struct weights_shape s = {.groups = conv->groups,
+    struct weights_shape s = {.w = w,
+                              .groups = conv->groups,
                               .m = y.dims[1] / conv->groups,
                               .c = ad_tensor(ad, x)->desc.dims[1] / conv->groups,
                               .taps = taps_of(conv)};
     if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
         has_weights_kernel(ad, conv, x, y.dims[1])) {
-        return emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, x, dy, w, out);
+        const uint32_t inputs[2] = {x, dy};
+        BASE_TRY(ad_like(ad, w, out));
+        return emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, conv, inputs, *out);
     }
     s.rows = eng_desc_count(&y) / y.dims[1];
     if (s.taps > 1 || has_padding(conv) || s.rows * s.c * s.groups != ad_count(ad, x)) {
-        BASE_TRY(lay_windows(ad, conv, x, &y, s.taps, &windows));
+        BASE_TRY(lay_windows(ad, conv, x, &y, &windows));
     }
     bool is_depthwise = s.groups > 1 && s.m == 1 && s.c == 1;
-    return is_depthwise ? by_sums(ad, &s, dy, windows, w, out)
-                        : by_products(ad, &s, dy, windows, w, out);
+    return is_depthwise ? by_sums(ad, &s, dy, windows, out) : by_products(ad, &s, dy, windows, out);
 }
 
 // --- rules ------------------------------------------------------------------------------------
@@ -397,13 +418,16 @@ enum base_status ad_rule_conv_transpose(struct eng_ad *ad, const struct eng_comm
                                         uint32_t dy)
 {
     uint32_t x = command->inputs[0], w = command->inputs[1], gradient = ENG_NONE;
+    const uint32_t by_x[2] = {dy, w}, by_w[2] = {dy, x};
     BASE_TRY(check_epilogue(ad, command, dy));
     if (ad_needs(ad, command, 0)) {
-        BASE_TRY(emit_conv(ad, ENG_OP_CONV, command, dy, w, x, &gradient));
+        BASE_TRY(ad_like(ad, x, &gradient));
+        BASE_TRY(emit_conv(ad, ENG_OP_CONV, &command->u.conv, by_x, gradient));
         BASE_TRY(ad_give(ad, x, gradient));
     }
     if (ad_needs(ad, command, 1)) {
-        BASE_TRY(emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, dy, x, w, &gradient));
+        BASE_TRY(ad_like(ad, w, &gradient));
+        BASE_TRY(emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, &command->u.conv, by_w, gradient));
         BASE_TRY(ad_give(ad, w, gradient));
     }
     return BASE_OK;

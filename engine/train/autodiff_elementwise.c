@@ -400,7 +400,7 @@ enum base_status ad_rule_select(struct eng_ad *ad, const struct eng_command *com
             continue;
         }
         BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, ad_volume(&command->box), &gradient));
-        BASE_TRY(ad_command(ad, ENG_OP_SELECT, inputs, 3, gradient, &select));
+        BASE_TRY(ad_command(ad, ENG_OP_SELECT, &(struct ad_ports){inputs, 3, gradient}, &select));
         select->box = command->box;
         select->views[0] = command->views[0];
         select->views[i] = ad_dense_view(&command->box); // the other one reads zero: strides 0
@@ -411,9 +411,9 @@ enum base_status ad_rule_select(struct eng_ad *ad, const struct eng_command *com
 
 enum base_status ad_rule_cast(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
 {
-    uint32_t x = command->inputs[0], dx = ENG_NONE, source = dy;
+    uint32_t x = command->inputs[0], dx = ENG_NONE;
     struct eng_command *cast = NULL;
     BASE_TRY(ad_like(ad, x, &dx));
-    BASE_TRY(ad_command(ad, ENG_OP_CAST, &source, 1, dx, &cast));
+    BASE_TRY(ad_command(ad, ENG_OP_CAST, &(struct ad_ports){&dy, 1, dx}, &cast));
     return ad_give(ad, x, dx);
 }

@@ -5,6 +5,8 @@
 // kernels of its own.
 #include "train/autodiff_rules.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // --- products ---------------------------------------------------------------------------------
@@ -18,24 +20,29 @@ struct operand {
     int64_t offset, first, second;
 };
 
+// out[b, p, q] = alpha sum_r left[b, p, r] right[b, r, q].
 struct product {
     uint32_t batch_rank;
     int64_t batch[ENG_RANK_MAX];
     float alpha;
+    int64_t p, q, r;
+    struct operand left, right; // strides of p, r and of r, q
 };
 
-// out[b, p, q] = alpha sum_r left[b, p, r] right[b, r, q]; strides of p, r and r, q.
-static enum base_status emit_product(struct eng_ad *ad, const struct product *shape,
-                                     const struct operand *left, const struct operand *right,
-                                     const int64_t *pqr, enum eng_dtype dtype, uint32_t *out)
+static enum base_status emit_product(struct eng_ad *ad, const struct product *product,
+                                     enum eng_dtype dtype, uint32_t *out)
 {
-    uint32_t inputs[2] = {left->tensor, right->tensor}, batch = shape->batch_rank;
+    const struct operand *left = &product->left, *right = &product->right;
+    uint32_t inputs[2] = {left->tensor, right->tensor}, batch = product->batch_rank;
     struct eng_box box = {.rank = batch + 3};
     struct eng_command *matmul = NULL;
-    memcpy(box.size, shape->batch, batch * sizeof(int64_t));
-    memcpy(box.size + batch, pqr, 3 * sizeof(int64_t));
-    BASE_TRY(ad_flat(ad, dtype, ad_volume(&box) / (pqr[2] > 0 ? pqr[2] : 1), out));
-    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *out, &matmul));
+    base_assert(batch + 3 <= ENG_RANK_MAX);
+    memcpy(box.size, product->batch, batch * sizeof(int64_t));
+    box.size[batch] = product->p;
+    box.size[batch + 1] = product->q;
+    box.size[batch + 2] = product->r;
+    BASE_TRY(ad_flat(ad, dtype, ad_volume(&box) / (product->r > 0 ? product->r : 1), out));
+    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, &(struct ad_ports){inputs, 2, *out}, &matmul));
     matmul->box = box;
     matmul->views[0] = left->view;
     matmul->views[0].stride[batch] = left->first;
@@ -47,7 +54,7 @@ static enum base_status emit_product(struct eng_ad *ad, const struct product *sh
     matmul->views[1].stride[batch + 2] = right->first;
     matmul->u.matmul = (struct eng_matmul){
         .batch_rank = batch,
-        .alpha = shape->alpha,
+        .alpha = product->alpha,
         .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE},
     };
     return BASE_OK;
@@ -61,22 +68,32 @@ static struct operand flipped(const struct operand *operand)
     return f;
 }
 
-// Gradient of an operand that lies as [p, q] with the strides of `own`: left [p, r], right [r, q].
-static enum base_status give_product(struct eng_ad *ad, const struct product *shape,
-                                     const struct operand *own, const struct operand *left,
-                                     const struct operand *right, int64_t p, int64_t q, int64_t r)
+// The product as [q, p]: out[b, q, p] = alpha sum_r right[b, r, q] left[b, p, r].
+static struct product turned(const struct product *product)
 {
-    uint32_t batch = shape->batch_rank, gradient = ENG_NONE;
-    bool swaps = own->first < own->second && p > 1 && q > 1; // q is the slow dim: make [q, p]
-    struct operand l = swaps ? flipped(right) : *left, m = swaps ? flipped(left) : *right;
-    int64_t pqr[3] = {swaps ? q : p, swaps ? p : q, r};
+    struct product t = *product;
+    t.p = product->q;
+    t.q = product->p;
+    t.left = flipped(&product->right);
+    t.right = flipped(&product->left);
+    return t;
+}
+
+// Gives the product to an operand that lies as [p, q] with the strides of `own`.
+static enum base_status give_product(struct eng_ad *ad, const struct product *product,
+                                     const struct operand *own)
+{
+    uint32_t batch = product->batch_rank, gradient = ENG_NONE;
+    // q is the slow dim: make [q, p]
+    bool swaps = own->first < own->second && product->p > 1 && product->q > 1;
+    const struct product made = swaps ? turned(product) : *product;
     enum eng_dtype dtype = ad_tensor(ad, own->tensor)->desc.dtype;
     struct eng_box box = {.rank = batch + 2};
     struct eng_view view = own->view;
-    BASE_TRY(emit_product(ad, shape, &l, &m, pqr, dtype, &gradient));
-    memcpy(box.size, shape->batch, batch * sizeof(int64_t));
-    box.size[batch] = pqr[0];
-    box.size[batch + 1] = pqr[1];
+    BASE_TRY(emit_product(ad, &made, dtype, &gradient));
+    memcpy(box.size, product->batch, batch * sizeof(int64_t));
+    box.size[batch] = made.p;
+    box.size[batch + 1] = made.q;
     view.stride[batch] = swaps ? own->second : own->first;
     view.stride[batch + 1] = swaps ? own->first : own->second;
     view.stride[batch + 2] = 0;
@@ -90,8 +107,10 @@ enum base_status ad_rule_matmul(struct eng_ad *ad, const struct eng_command *com
     const int64_t *size = command->box.size, *sa = command->views[0].stride,
                   *sb = command->views[1].stride;
     int64_t m = size[batch], n = size[batch + 1], k = size[batch + 2], step = m * n, rows = m;
-    struct product shape = {.batch_rank = batch, .alpha = matmul->alpha};
-    memcpy(shape.batch, size, batch * sizeof(int64_t));
+    struct product by_a = {.batch_rank = batch, .alpha = matmul->alpha, .p = m, .q = k, .r = n};
+    struct product by_b = {.batch_rank = batch, .alpha = matmul->alpha, .p = k, .q = n, .r = m};
+    memcpy(by_a.batch, size, batch * sizeof(int64_t));
+    memcpy(by_b.batch, size, batch * sizeof(int64_t));
     struct operand a = {command->inputs[0], command->views[0], 0, sa[batch], sa[batch + 2]};
     struct operand b = {command->inputs[1], command->views[1], 0, sb[batch + 2], sb[batch + 1]};
     struct operand y = {.tensor = dy, .first = n, .second = 1};
@@ -103,13 +122,16 @@ enum base_status ad_rule_matmul(struct eng_ad *ad, const struct eng_command *com
     if (matmul->epilogue.has_activation || matmul->epilogue.residual != ENG_NONE) {
         return ad_refuse(ad, command, "fused");
     }
-    BASE_TRY(ad_give_bias(ad, matmul->epilogue.bias, dy, rows, n, 1));
-    struct operand a_t = flipped(&a), b_t = flipped(&b);
+    const struct eng_box columns = {.rank = 3, .size = {rows, n, 1}};
+    BASE_TRY(ad_give_bias(ad, matmul->epilogue.bias, dy, &columns));
+    by_a.left = by_b.right = y;
+    by_a.right = flipped(&b);
+    by_b.left = flipped(&a);
     if (ad_needs(ad, command, 0)) { // [m, k] = dy [m, n] B^T [n, k]
-        BASE_TRY(give_product(ad, &shape, &a, &y, &b_t, m, k, n));
+        BASE_TRY(give_product(ad, &by_a, &a));
     }
     if (ad_needs(ad, command, 1)) { // [k, n] = A^T [k, m] dy [m, n]
-        BASE_TRY(give_product(ad, &shape, &b, &a_t, &y, k, n, m));
+        BASE_TRY(give_product(ad, &by_b, &b));
     }
     return BASE_OK;
 }
@@ -121,7 +143,7 @@ enum base_status ad_rule_pool(struct eng_ad *ad, const struct eng_command *comma
     uint32_t inputs[2] = {command->inputs[0], dy}, dx = ENG_NONE;
     struct eng_command *made = NULL;
     BASE_TRY(ad_like(ad, command->inputs[0], &dx));
-    BASE_TRY(ad_command(ad, ENG_OP_POOL_GRAD, inputs, 2, dx, &made));
+    BASE_TRY(ad_command(ad, ENG_OP_POOL_GRAD, &(struct ad_ports){inputs, 2, dx}, &made));
     made->u.pool = command->u.pool;
     return ad_give(ad, command->inputs[0], dx);
 }

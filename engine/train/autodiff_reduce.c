@@ -5,6 +5,8 @@
 // evenly.
 #include "train/autodiff_rules.h"
 
+#include "base/check.h"
+
 // [outer, n, inner], and how a tensor [outer, inner] is read over it.
 static struct eng_box box_of(int64_t outer, int64_t n, int64_t inner)
 {
@@ -39,7 +41,8 @@ static enum base_status extreme_gradient(struct eng_ad *ad, const struct eng_com
     uint8_t y = ad_load(&e, command->outputs[0], &short_view);
     (void)is_extreme(&e, x, y);
     BASE_TRY(ad_expr_emit(ad, &e, dtype, &mask));
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, mask, r->outer, r->n, r->inner, &ties));
+    const struct eng_reduce sum = {ENG_REDUCE_SUM, r->outer, r->n, r->inner};
+    BASE_TRY(ad_reduce(ad, mask, &sum, &ties));
     ad_expr_init(&e, &box);
     uint8_t chosen = ad_load_dense(&e, mask), count = ad_load(&e, ties, &short_view);
     uint8_t in_dy = ad_load(&e, dy, &short_view);
@@ -102,10 +105,10 @@ enum base_status ad_rule_reduce(struct eng_ad *ad, const struct eng_command *com
 
 enum base_status ad_rule_cumsum(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
 {
-    uint32_t dx = ENG_NONE, source = dy;
+    uint32_t dx = ENG_NONE;
     struct eng_command *cumsum = NULL;
     BASE_TRY(ad_like(ad, command->inputs[0], &dx));
-    BASE_TRY(ad_command(ad, ENG_OP_CUMSUM, &source, 1, dx, &cumsum));
+    BASE_TRY(ad_command(ad, ENG_OP_CUMSUM, &(struct ad_ports){&dy, 1, dx}, &cumsum));
     cumsum->u.cumsum = command->u.cumsum;
     cumsum->u.cumsum.reverse = !command->u.cumsum.reverse;
     return ad_give(ad, command->inputs[0], dx);
@@ -128,7 +131,8 @@ enum base_status ad_rule_softmax(struct eng_ad *ad, const struct eng_command *co
         (void)ad_binary(&e, ENG_MUL, in_y, ad_load_dense(&e, dy));
         BASE_TRY(ad_expr_emit(ad, &e, dtype, &product));
     }
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, product, s->outer, s->n, s->inner, &sum));
+    const struct eng_reduce over_n = {ENG_REDUCE_SUM, s->outer, s->n, s->inner};
+    BASE_TRY(ad_reduce(ad, product, &over_n, &sum));
     ad_expr_init(&e, &box);
     uint8_t in_y = ad_load_dense(&e, y), in_dy = ad_load_dense(&e, dy);
     uint8_t in_sum = ad_load(&e, sum, &short_view);
@@ -200,16 +204,28 @@ static enum base_status normalise_again(struct eng_ad *ad, const struct eng_comm
     return split_box(ad, command, out);
 }
 
-// a * b, of which b is read through `view` (NULL: densely).
+// a * b, both dense over `box`.
 static enum base_status product(struct eng_ad *ad, const struct eng_box *box, uint32_t a,
-                                uint32_t b, const struct eng_view *view, uint32_t *out)
+                                uint32_t b, uint32_t *out)
 {
     struct ad_expr e;
+    base_assert(ad_count(ad, a) == ad_volume(box) && ad_count(ad, b) == ad_volume(box));
     ad_expr_init(&e, box);
     uint8_t first = ad_load_dense(&e, a);
-    uint8_t second = view != NULL ? ad_load(&e, b, view) : ad_load_dense(&e, b);
-    (void)ad_binary(&e, ENG_MUL, first, second);
+    (void)ad_binary(&e, ENG_MUL, first, ad_load_dense(&e, b));
     return ad_expr_emit(ad, &e, ad_tensor(ad, a)->desc.dtype, out);
+}
+
+// d * scale.
+static enum base_status scaled(struct eng_ad *ad, const struct norm_parts *parts, uint32_t d,
+                               uint32_t scale, uint32_t *out)
+{
+    struct ad_expr e;
+    base_assert(ad_count(ad, d) == ad_volume(&parts->box));
+    ad_expr_init(&e, &parts->box);
+    uint8_t first = ad_load_dense(&e, d);
+    (void)ad_binary(&e, ENG_MUL, first, ad_load(&e, scale, &parts->scale));
+    return ad_expr_emit(ad, &e, ad_tensor(ad, d)->desc.dtype, out);
 }
 
 // dx = inverse (d - mean(d) - normal mean(d normal)), d = dy scale; without mean(d) for rms.
@@ -221,9 +237,10 @@ static enum base_status norm_input_gradient(struct eng_ad *ad, const struct eng_
     struct eng_view group = {.stride = {1, 0}};
     uint32_t pulled = ENG_NONE, mean_d = ENG_NONE, mean_pulled = ENG_NONE, dx = ENG_NONE;
     struct ad_expr e;
-    BASE_TRY(product(ad, &box, d, parts->normal, NULL, &pulled));
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_MEAN, pulled, norm->groups, norm->n, 1, &mean_pulled));
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_MEAN, d, norm->groups, norm->n, 1, &mean_d));
+    const struct eng_reduce mean = {ENG_REDUCE_MEAN, norm->groups, norm->n, 1};
+    BASE_TRY(product(ad, &box, d, parts->normal, &pulled));
+    BASE_TRY(ad_reduce(ad, pulled, &mean, &mean_pulled));
+    BASE_TRY(ad_reduce(ad, d, &mean, &mean_d));
     ad_expr_init(&e, &box);
     uint8_t in_d = ad_load_dense(&e, d), normal = ad_load_dense(&e, parts->normal);
     uint8_t inverse = ad_load(&e, parts->inverse, &group);
@@ -241,7 +258,7 @@ enum base_status ad_rule_norm(struct eng_ad *ad, const struct eng_command *comma
     uint32_t d = dy, d_scale = ENG_NONE;
     BASE_TRY(normalise_again(ad, command, &parts));
     if (ad_needs(ad, command, 1)) {
-        BASE_TRY(product(ad, &parts.box, dy, parts.normal, NULL, &d_scale));
+        BASE_TRY(product(ad, &parts.box, dy, parts.normal, &d_scale));
         BASE_TRY(ad_give_view(ad, command->inputs[1], d_scale, &parts.box, &parts.scale));
     }
     if (ad_needs(ad, command, 2)) {
@@ -251,7 +268,7 @@ enum base_status ad_rule_norm(struct eng_ad *ad, const struct eng_command *comma
         return BASE_OK;
     }
     if (command->input_count > 1 && command->inputs[1] != ENG_NONE) {
-        BASE_TRY(product(ad, &parts.box, dy, command->inputs[1], &parts.scale, &d));
+        BASE_TRY(scaled(ad, &parts, dy, command->inputs[1], &d));
     }
     return norm_input_gradient(ad, command, &parts, d);
 }

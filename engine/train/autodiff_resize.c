@@ -6,16 +6,18 @@
 #include "train/autodiff_rules.h"
 
 #include "backend/ref/ref_resize.h"
+#include "base/check.h"
 
 #define MATRIX_ELEMENTS_MAX ((int64_t)1 << 24) // of one dimension's matrix
 
-// The transpose, [in, out], of type F32 or F64.
+// The transpose of what dimension `dim` is resized by: `desc` [in, out], of type F32 or F64.
 static enum base_status transposed(struct eng_ad *ad, const struct eng_resize *resize, uint32_t dim,
-                                   int64_t in, int64_t out, enum eng_dtype dtype,
-                                   uint32_t *out_tensor)
+                                   const struct eng_desc *desc, uint32_t *out_tensor)
 {
-    struct eng_desc desc = {.dtype = dtype, .rank = 2, .dims = {in, out}};
-    void *data = base_arena_zalloc(ad->program->arena, eng_desc_bytes(&desc));
+    int64_t in = desc->dims[0], out = desc->dims[1];
+    base_assert(desc->rank == 2 && in * out <= MATRIX_ELEMENTS_MAX);
+    base_assert(desc->dtype == ENG_F32 || desc->dtype == ENG_F64);
+    void *data = base_arena_zalloc(ad->program->arena, eng_desc_bytes(desc));
     if (data == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -23,14 +25,14 @@ static enum base_status transposed(struct eng_ad *ad, const struct eng_resize *r
         struct eng_resize_taps taps = eng_resize_taps_of(resize, dim, in, out, i);
         for (int t = 0; t < taps.count && !taps.is_outside; t++) {
             int64_t at = taps.at[t] * out + i; // one place may be hit twice, at the border
-            if (dtype == ENG_F64) {
+            if (desc->dtype == ENG_F64) {
                 ((double *)data)[at] += taps.weight[t];
             } else {
                 ((float *)data)[at] += (float)taps.weight[t];
             }
         }
     }
-    BASE_TRY(eng_program_tensor(ad->program, ENG_CONST, ENG_PLAIN, &desc, out_tensor));
+    BASE_TRY(eng_program_tensor(ad->program, ENG_CONST, ENG_PLAIN, desc, out_tensor));
     ad->program->tensors[*out_tensor].data = data;
     return BASE_OK;
 }
@@ -42,8 +44,9 @@ static enum base_status apply(struct eng_ad *ad, uint32_t matrix, int64_t outer,
     int64_t in = ad_tensor(ad, matrix)->desc.dims[0], out = ad_tensor(ad, matrix)->desc.dims[1];
     const uint32_t inputs[2] = {matrix, *gradient};
     struct eng_command *matmul = NULL;
+    base_assert(ad_count(ad, *gradient) == outer * out * inner);
     BASE_TRY(ad_flat(ad, ad_tensor(ad, matrix)->desc.dtype, outer * in * inner, gradient));
-    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *gradient, &matmul));
+    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, &(struct ad_ports){inputs, 2, *gradient}, &matmul));
     matmul->box = (struct eng_box){.rank = 4, .size = {outer, in, inner, out}};
     matmul->views[0] = (struct eng_view){.stride = {0, out, 0, 1}};
     matmul->views[1] = (struct eng_view){.stride = {out * inner, 0, 1, inner}};
@@ -70,7 +73,9 @@ enum base_status ad_rule_resize(struct eng_ad *ad, const struct eng_command *com
             if (in.dims[d] > MATRIX_ELEMENTS_MAX / out.dims[d]) {
                 return ad_refuse(ad, command, "too long a dimension");
             }
-            BASE_TRY(transposed(ad, resize, d, in.dims[d], out.dims[d], in.dtype, &matrix));
+            const struct eng_desc desc = {
+                .dtype = in.dtype, .rank = 2, .dims = {in.dims[d], out.dims[d]}};
+            BASE_TRY(transposed(ad, resize, d, &desc, &matrix));
             BASE_TRY(apply(ad, matrix, outer, inner, &gradient));
         }
         outer *= in.dims[d];

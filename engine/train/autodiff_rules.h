@@ -59,13 +59,18 @@ BASE_NODISCARD enum base_status ad_ints(struct eng_ad *ad, const int64_t *values
                                         uint32_t *out);
 // A TEMP like `tensor` full of zeros.
 BASE_NODISCARD enum base_status ad_zeros(struct eng_ad *ad, uint32_t tensor, uint32_t *out);
+// The tensors a command of one output reads and writes.
+struct ad_ports {
+    const uint32_t *inputs; // tensors or ENG_NONE; copied
+    uint32_t input_count;
+    uint32_t output; // a TEMP no other command writes
+};
 // The pointer is valid until the next call.
 BASE_NODISCARD enum base_status ad_command(struct eng_ad *ad, enum eng_atomic op,
-                                           const uint32_t *inputs, uint32_t input_count,
-                                           uint32_t output, struct eng_command **out);
-// Sum (or another reduction) over the middle of [outer, n, inner].
-BASE_NODISCARD enum base_status ad_reduce(struct eng_ad *ad, enum eng_reduce_fn fn, uint32_t tensor,
-                                          int64_t outer, int64_t n, int64_t inner, uint32_t *out);
+                                           const struct ad_ports *ports, struct eng_command **out);
+// A reduction of a tensor: [outer, inner] in a row.
+BASE_NODISCARD enum base_status ad_reduce(struct eng_ad *ad, uint32_t tensor,
+                                          const struct eng_reduce *reduce, uint32_t *out);
 
 // --- elementwise expressions: loads first, then instructions, then ad_expr_emit
 struct ad_expr {
@@ -102,9 +107,10 @@ BASE_NODISCARD enum base_status ad_give_view(struct eng_ad *ad, uint32_t tensor,
                                              const struct eng_box *box,
                                              const struct eng_view *view);
 
-// To a bias, if it wants one: dy [outer, channels, inner] summed over all but the channels.
+// To a bias, if there is one that wants it: dy over `box` [outer, channels, inner], summed over all
+// but the channels.
 BASE_NODISCARD enum base_status ad_give_bias(struct eng_ad *ad, uint32_t bias, uint32_t dy,
-                                             int64_t outer, int64_t channels, int64_t inner);
+                                             const struct eng_box *box);
 
 // --- rules: `command` is a copy, `dy` the gradient of its output 0 in that output's description
 typedef enum base_status (*ad_rule_fn)(struct eng_ad *ad, const struct eng_command *command,

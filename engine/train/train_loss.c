@@ -5,6 +5,7 @@
 // do.
 #include "train/train_loss.h"
 
+#include "base/check.h"
 #include "train/autodiff_rules.h"
 
 #include <math.h>
@@ -59,13 +60,13 @@ enum base_status eng_loss_check(enum eng_loss loss, const struct eng_desc *outpu
 
 // --- commands over rows of elements -----------------------------------------------------------
 
-static enum base_status unary(struct eng_ad *ad, enum eng_unary_fn fn, float alpha, float beta,
-                              uint32_t x, uint32_t *out)
+static enum base_status unary(struct eng_ad *ad, struct eng_unary unary, uint32_t x, uint32_t *out)
 {
     struct eng_command *command = NULL;
+    base_assert(ad_tensor(ad, x)->desc.dtype == ENG_F32);
     BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, x), out));
-    BASE_TRY(ad_command(ad, ENG_OP_UNARY, &x, 1, *out, &command));
-    command->u.unary = (struct eng_unary){fn, alpha, beta};
+    BASE_TRY(ad_command(ad, ENG_OP_UNARY, &(struct ad_ports){&x, 1, *out}, &command));
+    command->u.unary = unary;
     return BASE_OK;
 }
 
@@ -75,8 +76,9 @@ static enum base_status binary(struct eng_ad *ad, enum eng_binary_fn fn, uint32_
 {
     const uint32_t inputs[2] = {a, b};
     struct eng_command *command = NULL;
+    base_assert(ad_count(ad, b) == 1 || ad_count(ad, b) == ad_count(ad, a));
     BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, a), out));
-    BASE_TRY(ad_command(ad, ENG_OP_BINARY, inputs, 2, *out, &command));
+    BASE_TRY(ad_command(ad, ENG_OP_BINARY, &(struct ad_ports){inputs, 2, *out}, &command));
     command->u.binary.fn = fn;
     command->box = ad_row(ad, a);
     command->views[0].stride[0] = 1;
@@ -94,7 +96,8 @@ static enum base_status with_scalar(struct eng_ad *ad, enum eng_binary_fn fn, ui
 
 static enum base_status mean(struct eng_ad *ad, uint32_t x, uint32_t *out)
 {
-    return ad_reduce(ad, ENG_REDUCE_MEAN, x, 1, ad_count(ad, x), 1, out);
+    const struct eng_reduce all = {ENG_REDUCE_MEAN, 1, ad_count(ad, x), 1};
+    return ad_reduce(ad, x, &all, out);
 }
 
 // --- losses -----------------------------------------------------------------------------------
@@ -105,11 +108,11 @@ static enum base_status log_probabilities(struct eng_ad *ad, bool from_probabili
     struct eng_command *command = NULL;
     if (from_probabilities) {
         uint32_t cut = ENG_NONE;
-        BASE_TRY(unary(ad, ENG_CLIP, PROBABILITY_MIN, INFINITY, output, &cut));
-        return unary(ad, ENG_LOG, 0, 0, cut, out);
+        BASE_TRY(unary(ad, (struct eng_unary){ENG_CLIP, PROBABILITY_MIN, INFINITY}, output, &cut));
+        return unary(ad, (struct eng_unary){ENG_LOG, 0, 0}, cut, out);
     }
     BASE_TRY(ad_like(ad, output, out));
-    BASE_TRY(ad_command(ad, ENG_OP_SOFTMAX, &output, 1, *out, &command));
+    BASE_TRY(ad_command(ad, ENG_OP_SOFTMAX, &(struct ad_ports){&output, 1, *out}, &command));
     command->u.softmax = (struct eng_softmax){true, shape->outer, shape->classes, shape->inner};
     return BASE_OK;
 }
@@ -124,13 +127,14 @@ static enum base_status cross_entropy(struct eng_ad *ad, bool from_probabilities
     if (is_label(ad_tensor(ad, target)->desc.dtype)) {
         const uint32_t inputs[2] = {logs, target};
         BASE_TRY(ad_flat(ad, ENG_F32, s.outer * s.inner, &chosen));
-        BASE_TRY(ad_command(ad, ENG_OP_GATHER, inputs, 2, chosen, &gather));
+        BASE_TRY(ad_command(ad, ENG_OP_GATHER, &(struct ad_ports){inputs, 2, chosen}, &gather));
         gather->u.gather = (struct eng_gather){
             .outer = s.outer, .n = s.classes, .inner = s.inner, .elementwise = true, .m = 1};
     } else {
         BASE_TRY(binary(ad, ENG_MUL, logs, target, &chosen));
     }
-    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, chosen, 1, ad_count(ad, chosen), 1, &sum));
+    const struct eng_reduce all = {ENG_REDUCE_SUM, 1, ad_count(ad, chosen), 1};
+    BASE_TRY(ad_reduce(ad, chosen, &all, &sum));
     return with_scalar(ad, ENG_MUL, sum, -1.0 / (double)(s.outer * s.inner), out);
 }
 
@@ -147,7 +151,7 @@ static enum base_status binary_scores(struct eng_ad *ad, uint32_t output, uint32
                                       uint32_t *out)
 {
     uint32_t plus = ENG_NONE, product = ENG_NONE, each = ENG_NONE;
-    BASE_TRY(unary(ad, ENG_SOFTPLUS, 0, 0, output, &plus));
+    BASE_TRY(unary(ad, (struct eng_unary){ENG_SOFTPLUS, 0, 0}, output, &plus));
     BASE_TRY(binary(ad, ENG_MUL, output, target, &product));
     BASE_TRY(binary(ad, ENG_SUB, plus, product, &each));
     return mean(ad, each, out);
@@ -158,11 +162,13 @@ static enum base_status binary_probabilities(struct eng_ad *ad, uint32_t output,
                                              uint32_t *out)
 {
     uint32_t p = ENG_NONE, q = ENG_NONE, log_p = ENG_NONE, log_q = ENG_NONE, each = ENG_NONE;
-    BASE_TRY(unary(ad, ENG_CLIP, PROBABILITY_MIN, 1 - PROBABILITY_MIN, output, &p));
+    const struct eng_unary cut = {ENG_CLIP, PROBABILITY_MIN, 1 - PROBABILITY_MIN};
+    const struct eng_unary logarithm = {ENG_LOG, 0, 0};
+    BASE_TRY(unary(ad, cut, output, &p));
     BASE_TRY(with_scalar(ad, ENG_SUB, p, 1, &q));
-    BASE_TRY(unary(ad, ENG_NEG, 0, 0, q, &q));
-    BASE_TRY(unary(ad, ENG_LOG, 0, 0, p, &log_p));
-    BASE_TRY(unary(ad, ENG_LOG, 0, 0, q, &log_q));
+    BASE_TRY(unary(ad, (struct eng_unary){ENG_NEG, 0, 0}, q, &q));
+    BASE_TRY(unary(ad, logarithm, p, &log_p));
+    BASE_TRY(unary(ad, logarithm, q, &log_q));
     BASE_TRY(binary(ad, ENG_SUB, log_p, log_q, &each));
     BASE_TRY(binary(ad, ENG_MUL, each, target, &each));
     BASE_TRY(binary(ad, ENG_ADD, each, log_q, &each));
@@ -170,19 +176,22 @@ static enum base_status binary_probabilities(struct eng_ad *ad, uint32_t output,
     return with_scalar(ad, ENG_MUL, each, -1, out);
 }
 
-enum base_status eng_loss_emit(struct eng_program *program, enum eng_loss loss,
-                               bool from_probabilities, uint32_t output, uint32_t target,
+enum base_status eng_loss_emit(struct eng_program *program, const struct eng_criterion *criterion,
                                uint32_t *out_loss, struct base_error *error)
 {
     struct eng_ad ad = {.program = program, .error = error};
+    enum eng_loss loss = criterion->loss;
+    uint32_t output = criterion->output, target = criterion->target;
+    base_assert(output < program->tensor_count && target < program->tensor_count);
+    base_assert(ad_tensor(&ad, output)->layout == ENG_PLAIN);
     BASE_TRY(
         eng_loss_check(loss, &ad_tensor(&ad, output)->desc, &ad_tensor(&ad, target)->desc, error));
     if (loss == ENG_LOSS_CROSS_ENTROPY) {
-        return cross_entropy(&ad, from_probabilities, output, target, out_loss);
+        return cross_entropy(&ad, criterion->from_probabilities, output, target, out_loss);
     }
     if (loss == ENG_LOSS_MSE) {
         return mean_square(&ad, output, target, out_loss);
     }
-    return from_probabilities ? binary_probabilities(&ad, output, target, out_loss)
-                              : binary_scores(&ad, output, target, out_loss);
+    return criterion->from_probabilities ? binary_probabilities(&ad, output, target, out_loss)
+                                         : binary_scores(&ad, output, target, out_loss);
 }

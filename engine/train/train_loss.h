@@ -5,12 +5,18 @@
 #include "engine/train.h"
 #include "program/program.h"
 
-// Appends the loss of `output` (real, PLAIN, float32) against `target` (an INPUT whose description
-// fits: eng_loss_check). *out_loss is one float.
-BASE_NODISCARD enum base_status eng_loss_emit(struct eng_program *program, enum eng_loss loss,
-                                              bool from_probabilities, uint32_t output,
-                                              uint32_t target, uint32_t *out_loss,
-                                              struct base_error *error);
+// What a program is judged by.
+struct eng_criterion {
+    enum eng_loss loss;
+    bool from_probabilities; // of `output`, which are scores otherwise
+    uint32_t output;         // tensor: real, PLAIN, float32
+    uint32_t target;         // tensor: an INPUT whose description fits (eng_loss_check)
+};
+
+// Appends the loss. *out_loss is one float. Codes of eng_loss_check; NOMEM, LIMIT.
+BASE_NODISCARD enum base_status eng_loss_emit(struct eng_program *program,
+                                              const struct eng_criterion *criterion,
+                                              uint32_t *out_loss, struct base_error *error);
 // INVALID: the target's type or shape does not go with the output's.
 BASE_NODISCARD enum base_status eng_loss_check(enum eng_loss loss, const struct eng_desc *output,
                                                const struct eng_desc *target,

@@ -46,6 +46,7 @@ static enum base_status bind_inputs(struct eng_trainer *trainer, struct eng_lowe
 {
     const struct eng_graph *graph = trainer->model->graph;
     struct eng_train_plan *plan = trainer->plan;
+    base_assert(plan != NULL && plan->inputs != NULL);
     for (uint32_t i = 0; i < graph->input_count; i++) {
         plan->input_descs[i] = inputs[i].desc;
         BASE_TRY(eng_lower_bind(lower, graph->inputs[i], &inputs[i].desc, ENG_PLAIN, NULL,
@@ -107,7 +108,7 @@ static struct eng_weight *weight_of(const struct eng_trainer *trainer, uint32_t 
 }
 
 // Every PARAM tensor is a weight's; trained ones are listed.
-static enum base_status find_params(struct eng_trainer *trainer, uint32_t *tensors,
+static enum base_status find_params(struct eng_trainer *trainer, struct eng_gradient *gradients,
                                     struct eng_weight **weights, uint32_t *out_count,
                                     struct base_error *error)
 {
@@ -123,7 +124,7 @@ static enum base_status find_params(struct eng_trainer *trainer, uint32_t *tenso
                                   "parameters inside of a subgraph cannot be trained");
         }
         if (weight->is_trained && *out_count < trainer->weight_count) {
-            tensors[*out_count] = t;
+            gradients[*out_count].by = t;
             weights[(*out_count)++] = weight;
         }
     }
@@ -133,19 +134,22 @@ static enum base_status find_params(struct eng_trainer *trainer, uint32_t *tenso
 static enum base_status differentiate(struct eng_trainer *trainer, struct base_error *error)
 {
     struct eng_train_plan *plan = trainer->plan;
-    size_t bytes = ((size_t)trainer->weight_count + 1) * sizeof(void *);
-    uint32_t *tensors = base_arena_alloc(&plan->arena, bytes), count = 0;
-    uint32_t *gradients = base_arena_alloc(&plan->arena, bytes);
-    struct eng_weight **weights = base_arena_alloc(&plan->arena, bytes);
-    if (tensors == NULL || gradients == NULL || weights == NULL) {
+    size_t most = (size_t)trainer->weight_count + 1;
+    struct eng_gradient *gradients = base_arena_zalloc(&plan->arena, most * sizeof(*gradients));
+    struct eng_weight **weights = base_arena_alloc(&plan->arena, most * sizeof(*weights));
+    uint32_t count = 0;
+    if (gradients == NULL || weights == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(find_params(trainer, tensors, weights, &count, error));
-    BASE_TRY(eng_autodiff(&plan->program, plan->loss, tensors, count, gradients, error));
+    BASE_TRY(find_params(trainer, gradients, weights, &count, error));
+    BASE_TRY(eng_autodiff(&plan->program, plan->loss, gradients, count, error));
     for (uint32_t i = 0; i < count; i++) {
-        weights[i]->gradient = gradients[i];
-        if (gradients[i] != ENG_NONE) {
-            plan->program.tensors[gradients[i]].is_output = true;
+        uint32_t tensor = gradients[i].tensor;
+        weights[i]->gradient = tensor;
+        if (tensor != ENG_NONE) {
+            base_assert(eng_desc_count(&plan->program.tensors[tensor].desc) ==
+                        eng_desc_count(&weights[i]->desc));
+            plan->program.tensors[tensor].is_output = true;
         }
     }
     plan->program.tensors[plan->loss].is_output = true;
@@ -172,6 +176,7 @@ static enum base_status make_buffers(struct eng_trainer *trainer)
 {
     struct eng_train_plan *plan = trainer->plan;
     uint32_t count = trainer->model->graph->input_count;
+    base_assert(plan->target < plan->program.tensor_count);
     for (uint32_t i = 0; i <= count; i++) {
         size_t bytes = eng_desc_bytes(i < count ? &plan->input_descs[i] : &plan->target_desc);
         bytes = (bytes / ALIGNMENT + 1) * ALIGNMENT;
@@ -191,6 +196,7 @@ static void place_params(struct eng_trainer *trainer)
     for (uint32_t t = 0; t < plan->program.tensor_count; t++) {
         if (plan->program.tensors[t].kind == ENG_PARAM) {
             const struct eng_weight *weight = weight_of(trainer, plan->program.tensors[t].value);
+            base_assert(weight != NULL); // find_params refused others
             const void *read_only = graph->values[weight->value].data;
             plan->exec.data[t] =
                 weight->data != NULL ? (void *)weight->data : (void *)(uintptr_t)read_only;
@@ -198,26 +204,28 @@ static void place_params(struct eng_trainer *trainer)
     }
 }
 
-static enum base_status build(struct eng_trainer *trainer, const struct eng_array *inputs,
-                              const struct eng_array *target, struct base_error *error)
+static enum base_status build(struct eng_trainer *trainer, const struct eng_batch *batch,
+                              struct base_error *error)
 {
     struct eng_train_plan *plan = trainer->plan;
-    uint32_t count = trainer->model->graph->input_count, output = ENG_NONE;
+    uint32_t count = trainer->model->graph->input_count;
+    struct eng_criterion criterion = {.loss = trainer->options.loss,
+                                      .from_probabilities = trainer->options.from_probabilities,
+                                      .output = ENG_NONE};
     plan->input_descs = base_arena_zalloc(&plan->arena, (count + 1) * sizeof(struct eng_desc));
     plan->inputs = base_arena_zalloc(&plan->arena, (count + 1) * sizeof(uint32_t));
     plan->buffers = base_arena_zalloc(&plan->arena, (count + 1) * sizeof(void *));
     if (plan->input_descs == NULL || plan->inputs == NULL || plan->buffers == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(lower_model(trainer, inputs, &output, error));
-    struct eng_desc desc = plan->program.tensors[output].desc;
-    BASE_TRY(eng_loss_check(trainer->options.loss, &desc, &target->desc, error));
-    plan->target_desc = target->desc;
+    BASE_TRY(lower_model(trainer, batch->inputs, &criterion.output, error));
+    struct eng_desc desc = plan->program.tensors[criterion.output].desc;
+    BASE_TRY(eng_loss_check(criterion.loss, &desc, &batch->target->desc, error));
+    plan->target_desc = batch->target->desc;
     BASE_TRY(eng_program_tensor(&plan->program, ENG_INPUT, ENG_PLAIN, &plan->target_desc,
                                 &plan->target));
-    BASE_TRY(eng_loss_emit(&plan->program, trainer->options.loss,
-                           trainer->options.from_probabilities, output, plan->target, &plan->loss,
-                           error));
+    criterion.target = plan->target;
+    BASE_TRY(eng_loss_emit(&plan->program, &criterion, &plan->loss, error));
     BASE_TRY(differentiate(trainer, error));
     BASE_TRY(optimise(plan, error));
 #ifdef BASE_DEBUG
@@ -234,25 +242,25 @@ static enum base_status build(struct eng_trainer *trainer, const struct eng_arra
     return BASE_OK;
 }
 
-static bool fits(const struct eng_trainer *trainer, const struct eng_array *inputs,
-                 const struct eng_array *target)
+static bool fits(const struct eng_trainer *trainer, const struct eng_batch *batch)
 {
     const struct eng_train_plan *plan = trainer->plan;
-    if (plan == NULL || !eng_desc_equal(&plan->target_desc, &target->desc)) {
+    if (plan == NULL || !eng_desc_equal(&plan->target_desc, &batch->target->desc)) {
         return false;
     }
     for (uint32_t i = 0; i < trainer->model->graph->input_count; i++) {
-        if (!eng_desc_equal(&plan->input_descs[i], &inputs[i].desc)) {
+        if (!eng_desc_equal(&plan->input_descs[i], &batch->inputs[i].desc)) {
             return false;
         }
     }
     return true;
 }
 
-enum base_status eng_train_plan_for(struct eng_trainer *trainer, const struct eng_array *inputs,
-                                    const struct eng_array *target, struct base_error *error)
+enum base_status eng_train_plan_for(struct eng_trainer *trainer, const struct eng_batch *batch,
+                                    struct base_error *error)
 {
-    if (fits(trainer, inputs, target)) {
+    base_assert(batch->input_count == trainer->model->graph->input_count);
+    if (fits(trainer, batch)) {
         return BASE_OK;
     }
     uint64_t begin_us = base_clock_mono_us();
@@ -263,7 +271,7 @@ enum base_status eng_train_plan_for(struct eng_trainer *trainer, const struct en
     }
     base_arena_init(&trainer->plan->arena, base_alloc_heap(), PLAN_CHUNK, PLAN_BYTES_MAX);
     eng_program_init(&trainer->plan->program, &trainer->plan->arena);
-    enum base_status status = build(trainer, inputs, target, error);
+    enum base_status status = build(trainer, batch, error);
     if (status != BASE_OK) {
         eng_train_plan_free(trainer);
     }
@@ -281,16 +289,16 @@ static void copy_in(void *to, const struct eng_array *array)
     }
 }
 
-enum base_status eng_train_plan_run(struct eng_trainer *trainer, const struct eng_array *inputs,
-                                    const struct eng_array *target, float *out_loss,
-                                    struct base_error *error)
+enum base_status eng_train_plan_run(struct eng_trainer *trainer, const struct eng_batch *batch,
+                                    float *out_loss, struct base_error *error)
 {
     struct eng_train_plan *plan = trainer->plan;
     uint32_t count = trainer->model->graph->input_count;
+    base_assert(fits(trainer, batch)); // buffers are as large as what is copied into them
     for (uint32_t i = 0; i < count; i++) {
-        copy_in(plan->buffers[i], &inputs[i]);
+        copy_in(plan->buffers[i], &batch->inputs[i]);
     }
-    copy_in(plan->buffers[count], target);
+    copy_in(plan->buffers[count], batch->target);
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         trainer->weights[i].found = NULL;
     }

@@ -50,15 +50,14 @@ struct eng_trainer {
 };
 
 // train_plan.c
-// A plan for these inputs and target: kept when it fits already. Codes of eng_trainer_step.
+// A plan for the shapes of this batch, which has all inputs: kept when it fits already. Codes of
+// eng_trainer_step.
 BASE_NODISCARD enum base_status eng_train_plan_for(struct eng_trainer *trainer,
-                                                   const struct eng_array *inputs,
-                                                   const struct eng_array *target,
+                                                   const struct eng_batch *batch,
                                                    struct base_error *error);
-// Copies the batch in, runs, fills in the weights' `found`.
+// Copies the batch, which the plan fits, in, runs, fills in the weights' `found`.
 BASE_NODISCARD enum base_status eng_train_plan_run(struct eng_trainer *trainer,
-                                                   const struct eng_array *inputs,
-                                                   const struct eng_array *target, float *out_loss,
+                                                   const struct eng_batch *batch, float *out_loss,
                                                    struct base_error *error);
 void eng_train_plan_free(struct eng_trainer *trainer);
 

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kernel/kernels.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "model/tensor_file.h"
 
 #include <math.h>
@@ -147,6 +148,7 @@ static enum base_status add_weight(struct eng_trainer *trainer, uint32_t value, 
     const struct eng_value *info = &trainer->model->graph->values[value];
     struct eng_weight *weight = &trainer->weights[trainer->weight_count];
     int64_t count = eng_desc_count(&info->desc);
+    base_assert(info->is_initializer && is_float(info->desc.dtype));
     *weight = (struct eng_weight){
         .value = value, .name = info->name, .desc = info->desc, .gradient = ENG_NONE};
     if (info->desc.dtype == ENG_F32) {
@@ -196,6 +198,7 @@ static enum base_status add_weights(struct eng_trainer *trainer, struct base_err
         }
         trainer->parameter_count = other == 0 ? trainer->weight_count : trainer->parameter_count;
     }
+    base_assert(trainer->weight_count <= count);
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         trained += trainer->weights[i].is_trained;
     }
@@ -293,37 +296,34 @@ static enum base_status check_input(const struct eng_value *value, const struct 
     return BASE_OK;
 }
 
-static enum base_status run_batch(struct eng_trainer *trainer, const struct eng_array *inputs,
-                                  size_t input_count, const struct eng_array *target,
+static enum base_status run_batch(struct eng_trainer *trainer, const struct eng_batch *batch,
                                   float *out_loss, struct base_error *error)
 {
     const struct eng_graph *graph = trainer->model->graph;
-    if (input_count != graph->input_count) {
+    if (batch->input_count != graph->input_count) {
         return base_error_set(error, BASE_ERR_INVALID, "the model has %u inputs, not %zu",
-                              graph->input_count, input_count);
+                              graph->input_count, batch->input_count);
     }
     for (uint32_t i = 0; i < graph->input_count; i++) {
-        BASE_TRY(check_input(&graph->values[graph->inputs[i]], &inputs[i].desc, error));
+        BASE_TRY(check_input(&graph->values[graph->inputs[i]], &batch->inputs[i].desc, error));
     }
-    BASE_TRY(eng_train_plan_for(trainer, inputs, target, error));
-    return eng_train_plan_run(trainer, inputs, target, out_loss, error);
+    BASE_TRY(eng_train_plan_for(trainer, batch, error));
+    return eng_train_plan_run(trainer, batch, out_loss, error);
 }
 
-enum base_status eng_trainer_evaluate(struct eng_trainer *trainer, const struct eng_array *inputs,
-                                      size_t input_count, const struct eng_array *target,
+enum base_status eng_trainer_evaluate(struct eng_trainer *trainer, const struct eng_batch *batch,
                                       float *out_loss, struct base_error *error)
 {
     struct base_error local;
     error = error != NULL ? error : &local;
     *error = (struct base_error){0};
-    return explained(run_batch(trainer, inputs, input_count, target, out_loss, error), error);
+    return explained(run_batch(trainer, batch, out_loss, error), error);
 }
 
-enum base_status eng_trainer_step(struct eng_trainer *trainer, const struct eng_array *inputs,
-                                  size_t input_count, const struct eng_array *target,
+enum base_status eng_trainer_step(struct eng_trainer *trainer, const struct eng_batch *batch,
                                   float *out_loss, struct base_error *error)
 {
-    BASE_TRY(eng_trainer_evaluate(trainer, inputs, input_count, target, out_loss, error));
+    BASE_TRY(eng_trainer_evaluate(trainer, batch, out_loss, error));
     trainer->steps++;
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         struct eng_weight *weight = &trainer->weights[i];
@@ -380,6 +380,7 @@ enum base_status eng_trainer_save(const struct eng_trainer *trainer, const char 
                                   struct base_error *error)
 {
     size_t count = trainer->parameter_count;
+    base_assert(count > 0); // a trainer with nothing to train is not made
     struct eng_array *arrays = calloc(count, sizeof(*arrays));
     const char **names = calloc(count, sizeof(*names));
     enum base_status status = BASE_ERR_NOMEM;
@@ -410,6 +411,7 @@ static enum base_status take_list(struct eng_trainer *trainer, const struct eng_
                 continue;
             }
             struct eng_weight *weight = &trainer->weights[index];
+            base_assert(weight->data != NULL); // parameters are those of float32, which are copied
             if (!eng_desc_equal(&weight->desc, &list->arrays[i].desc)) {
                 return base_error_set(error, BASE_ERR_INVALID, "'%s' has another shape or type",
                                       weight->name);

@@ -20,7 +20,8 @@
 //     eng_trainer_new(model, &(struct eng_trainer_options){
 //         .loss = ENG_LOSS_CROSS_ENTROPY, .optimizer = ENG_OPTIMIZER_ADAM, .learning_rate = 1e-3F,
 //     }, &trainer, &error);
-//     eng_trainer_step(trainer, inputs, 1, &labels, &loss, &error);   // again and again
+//     struct eng_batch batch = {.inputs = inputs, .input_count = 1, .target = &labels};
+//     eng_trainer_step(trainer, &batch, &loss, &error);   // again and again
 //     eng_trainer_save(trainer, "weights.npz", &error);
 //     eng_trainer_free(trainer);
 #ifndef ENGINE_TRAIN_H
@@ -67,21 +68,24 @@ BASE_NODISCARD enum base_status eng_trainer_new(struct eng_model *model,
                                                 struct base_error *error);
 void eng_trainer_free(struct eng_trainer *trainer); // accepts NULL
 
-// One step on one batch: loss, gradients, update. `inputs` in the order of the model's inputs, all
-// of them; read before the call returns. Shapes may change from step to step (each new one is
-// planned). *out_loss (NULL allowed) is the loss before the update.
+// Examples and what they should come to. Borrowed until the call that takes it returns.
+struct eng_batch {
+    const struct eng_array *inputs; // in the order of the model's inputs, all of them
+    size_t input_count;
+    const struct eng_array *target; // of the shape and type that the loss asks for
+};
+
+// One step on one batch: loss, gradients, update. Shapes may change from step to step (each new one
+// is planned). *out_loss (NULL allowed) is the loss before the update.
 // INVALID: an input or the target does not fit, or an index among them is out of range.
 // UNSUPPORTED: see above. NOMEM.
 BASE_NODISCARD enum base_status eng_trainer_step(struct eng_trainer *trainer,
-                                                 const struct eng_array *inputs, size_t input_count,
-                                                 const struct eng_array *target, float *out_loss,
+                                                 const struct eng_batch *batch, float *out_loss,
                                                  struct base_error *error);
 // The loss and the gradients without an update.
 BASE_NODISCARD enum base_status eng_trainer_evaluate(struct eng_trainer *trainer,
-                                                     const struct eng_array *inputs,
-                                                     size_t input_count,
-                                                     const struct eng_array *target,
-                                                     float *out_loss, struct base_error *error);
+                                                     const struct eng_batch *batch, float *out_loss,
+                                                     struct base_error *error);
 // From the next step on. INVALID: not above 0.
 BASE_NODISCARD enum base_status eng_trainer_set_learning_rate(struct eng_trainer *trainer,
                                                               float learning_rate);

@@ -162,10 +162,17 @@ static void compare(struct rig *rig, struct eng_exec *exec, uint32_t loss,
 static void check(struct rig *rig, uint32_t y, const char *name)
 {
     uint32_t gradients[PARAMS_MAX], loss = add_loss(rig, y);
+    struct eng_gradient wanted[PARAMS_MAX] = {0};
     struct eng_exec exec = {0};
     struct eng_prepare prepare = {.arena = &rig->arena, .error = &rig->error};
+    for (uint32_t p = 0; p < rig->param_count; p++) {
+        wanted[p].by = rig->params[p];
+    }
     enum base_status status =
-        eng_autodiff(&rig->program, loss, rig->params, rig->param_count, gradients, &rig->error);
+        eng_autodiff(&rig->program, loss, wanted, rig->param_count, &rig->error);
+    for (uint32_t p = 0; p < rig->param_count; p++) {
+        gradients[p] = wanted[p].tensor;
+    }
     if (status == BASE_OK) {
         status = eng_program_validate(&rig->program, &rig->error);
     }
@@ -331,18 +338,18 @@ static void equal_extremes_share(void **state)
 {
     (void)state;
     struct rig rig;
-    uint32_t gradient = ENG_NONE;
     rig_init(&rig);
     uint32_t x = param(&rig, 0, 1, DIMS(4)), y = temp(&rig, DIMS(1));
+    struct eng_gradient gradient = {.by = x, .tensor = ENG_NONE};
     memcpy(rig.values[0], (double[]){1, 3, 3, 2}, 4 * sizeof(double));
     add(&rig, ENG_OP_REDUCE, IDS(x), y)->u.reduce = (struct eng_reduce){ENG_REDUCE_MAX, 1, 4, 1};
-    assert_int_equal(eng_autodiff(&rig.program, y, &x, 1, &gradient, NULL), BASE_OK);
-    rig.program.tensors[gradient].is_output = true;
+    assert_int_equal(eng_autodiff(&rig.program, y, &gradient, 1, NULL), BASE_OK);
+    rig.program.tensors[gradient.tensor].is_output = true;
     struct eng_exec exec;
     struct eng_prepare prepare = {.arena = &rig.arena};
     assert_int_equal(eng_exec_init(&exec, &rig.program, &prepare), BASE_OK);
     (void)run(&rig, &exec, y);
-    const double *dx = exec.data[gradient];
+    const double *dx = exec.data[gradient.tensor];
     assert_true(dx[0] == 0 && dx[1] == 0.5 && dx[2] == 0.5 && dx[3] == 0);
     eng_exec_done(&exec);
     base_arena_done(&rig.arena);
@@ -470,7 +477,7 @@ struct conv_case {
         pad_end[3];
 };
 // Pointwise, strided pointwise, the usual one, leftovers of the stride, more padding than the
-// kernel reaches, one and three dimensions; depthwise and in groups.
+// kernel reaches, one and three dimensions; depthwise and in groups; one that sees padding alone.
 static const struct conv_case conv_cases[] = {
     {2, 1, 3, 5, {4, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {2, 1, 3, 5, {6, 5}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}},
@@ -485,6 +492,7 @@ static const struct conv_case conv_cases[] = {
     {2, 2, 4, 6, {5, 6}, {3, 2}, {2, 1}, {1, 2}, {1, 1}, {0, 1}},
     {2, 2, 4, 2, {5, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {2, 3, 3, 6, {5, 6}, {2, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 1}},
+    {3, 1, 2, 2, {1, 1, 1}, {2, 1, 1}, {5, 1, 1}, {1, 1, 1}, {3, 0, 0}, {0, 0, 0}},
 };
 
 static void convolutions_of_all_kinds(void **state)
@@ -697,28 +705,25 @@ static void what_has_no_gradient(void **state)
 {
     (void)state;
     struct rig rig;
-    uint32_t gradients[2] = {0};
     rig_init(&rig);
     uint32_t x = param(&rig, 1, 2, DIMS(2, 2)), unused = param(&rig, 1, 2, DIMS(3));
     uint32_t y = temp(&rig, DIMS(1)), z = temp(&rig, DIMS(1));
     (void)add(&rig, ENG_OP_DET, IDS(x), y);
-    const uint32_t wanted[] = {x, unused};
-    assert_int_equal(eng_autodiff(&rig.program, y, wanted, 2, gradients, &rig.error),
-                     BASE_ERR_UNSUPPORTED);
+    struct eng_gradient wanted[] = {{.by = x}, {.by = unused}};
+    assert_int_equal(eng_autodiff(&rig.program, y, wanted, 2, &rig.error), BASE_ERR_UNSUPPORTED);
     assert_non_null(strstr(rig.error.text, "det"));
     struct eng_resize smooth = {.fn = ENG_RESIZE_LINEAR, .scale = {0.5F, 0.5F}, .antialias = true};
     uint32_t smaller = temp(&rig, DIMS(1, 1));
     add(&rig, ENG_OP_RESIZE, IDS(x), smaller)->u.resize = &smooth;
-    assert_int_equal(eng_autodiff(&rig.program, smaller, wanted, 2, gradients, &rig.error),
+    assert_int_equal(eng_autodiff(&rig.program, smaller, wanted, 2, &rig.error),
                      BASE_ERR_UNSUPPORTED);
     assert_non_null(strstr(rig.error.text, "antialias"));
     add(&rig, ENG_OP_REDUCE, IDS(unused), z)->u.reduce =
         (struct eng_reduce){ENG_REDUCE_SUM, 1, 3, 1};
-    assert_int_equal(eng_autodiff(&rig.program, z, wanted, 2, gradients, &rig.error), BASE_OK);
-    assert_int_equal(gradients[0], ENG_NONE);
-    assert_int_not_equal(gradients[1], ENG_NONE);
-    assert_int_equal(eng_autodiff(&rig.program, x, wanted, 2, gradients, &rig.error),
-                     BASE_ERR_INVALID);
+    assert_int_equal(eng_autodiff(&rig.program, z, wanted, 2, &rig.error), BASE_OK);
+    assert_int_equal(wanted[0].tensor, ENG_NONE);
+    assert_int_not_equal(wanted[1].tensor, ENG_NONE);
+    assert_int_equal(eng_autodiff(&rig.program, x, wanted, 2, &rig.error), BASE_ERR_INVALID);
     base_arena_done(&rig.arena);
 }
 

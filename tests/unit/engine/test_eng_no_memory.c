@@ -351,10 +351,11 @@ static enum base_status begin_training(const struct lesson *l, struct pupil *p)
 
 static enum base_status train(const struct lesson *l, struct pupil *p)
 {
-    BASE_TRY(eng_trainer_step(p->trainer, &l->x, 1, &l->target, &p->losses[0], &p->error));
+    const struct eng_batch batch = {&l->x, 1, &l->target};
+    BASE_TRY(eng_trainer_step(p->trainer, &batch, &p->losses[0], &p->error));
     BASE_TRY(eng_trainer_save(p->trainer, l->path, &p->error));
     BASE_TRY(eng_trainer_load(p->trainer, l->path, &p->error));
-    return eng_trainer_evaluate(p->trainer, &l->x, 1, &l->target, &p->losses[1], &p->error);
+    return eng_trainer_evaluate(p->trainer, &batch, &p->losses[1], &p->error);
 }
 
 static bool attempt_training(const struct lesson *l, size_t allowed, bool once)

@@ -38,9 +38,9 @@ static float step(struct eng_trainer *trainer, const struct eng_array *inputs, s
 {
     struct base_error error = {0};
     float loss = NAN;
-    enum base_status status =
-        is_update ? eng_trainer_step(trainer, inputs, count, target, &loss, &error)
-                  : eng_trainer_evaluate(trainer, inputs, count, target, &loss, &error);
+    struct eng_batch batch = {inputs, count, target};
+    enum base_status status = is_update ? eng_trainer_step(trainer, &batch, &loss, &error)
+                                        : eng_trainer_evaluate(trainer, &batch, &loss, &error);
     if (status != BASE_OK) {
         print_error("%s\n", error.text);
     }
@@ -634,13 +634,15 @@ static void what_is_wrong_is_said(void **state)
     int64_t labels[3] = {0, 3, 0};
     struct eng_array input = array_of(ENG_F32, x, ONNX_DIMS(2, 3));
     struct eng_array target = array_of(ENG_I64, labels, ONNX_DIMS(2));
-    assert_int_equal(eng_trainer_step(trainer, &input, 0, &target, NULL, &error), BASE_ERR_INVALID);
-    assert_int_equal(eng_trainer_step(trainer, &input, 1, &target, NULL, &error), BASE_ERR_INVALID);
+    struct eng_batch batch = {&input, 0, &target};
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
+    batch.input_count = 1;
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     assert_non_null(strstr(error.text, "index 3"));
     target.desc.dims[0] = 3;
-    assert_int_equal(eng_trainer_step(trainer, &input, 1, &target, NULL, &error), BASE_ERR_INVALID);
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     input.desc.dims[0] = 1;
-    assert_int_equal(eng_trainer_step(trainer, &input, 1, &target, NULL, &error), BASE_ERR_INVALID);
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     assert_non_null(strstr(error.text, "'x'"));
     eng_trainer_free(trainer);
     eng_trainer_free(NULL);
