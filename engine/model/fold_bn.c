@@ -5,6 +5,7 @@
 #include "model/fold_bn.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "model/graph_sort.h"
 #include "model/model_file.h"
 
@@ -26,6 +27,7 @@ struct fold {
 static void count_uses(const struct eng_graph *graph, uint32_t *uses)
 {
     for (uint32_t i = 0; i < graph->output_count; i++) {
+        base_assert(graph->outputs[i] < graph->value_count);
         uses[graph->outputs[i]]++;
     }
     for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -39,6 +41,7 @@ static void count_uses(const struct eng_graph *graph, uint32_t *uses)
             if (node->attrs[a].kind == ENG_ATTR_GRAPH) {
                 const struct eng_graph *inner = node->attrs[a].u.graph;
                 for (uint32_t c = 0; c < inner->capture_count; c++) {
+                    base_assert(inner->captures[c].outer < graph->value_count);
                     uses[inner->captures[c].outer]++;
                 }
             }
@@ -58,6 +61,7 @@ static const struct eng_value *constant(const struct fold *fold, const struct en
     if (input >= node->input_count || node->inputs[input] == ENG_NONE) {
         return NULL;
     }
+    base_assert(node->inputs[input] < fold->graph->value_count);
     const struct eng_value *value = &fold->graph->values[node->inputs[input]];
     return value->is_initializer && value->desc.dtype == ENG_F32 ? value : NULL;
 }
@@ -114,11 +118,13 @@ static bool view_weights(const struct eng_node *node, const struct eng_desc *w,
     return false;
 }
 
-// Adds a constant made here. Its name says where it comes from.
+// Adds a constant made here, whose elements lie in the model's arena. Its name says where it comes
+// from.
 static enum base_status add_constant(struct fold *fold, const char *base_name, const char *suffix,
-                                     const struct eng_desc *desc, const float *data, uint32_t *out)
+                                     const struct eng_array *array, uint32_t *out)
 {
     struct eng_graph *graph = fold->graph;
+    base_assert(graph->value_count <= fold->value_capacity);
     if (graph->value_count == fold->value_capacity) {
         uint32_t capacity = fold->value_capacity + fold->value_capacity / 4 + 16;
         struct eng_value *values =
@@ -141,8 +147,8 @@ static enum base_status add_constant(struct fold *fold, const char *base_name, c
         .name = kept,
         .type = ENG_VALUE_TENSOR,
         .has_shape = true,
-        .desc = *desc,
-        .data = data,
+        .desc = array->desc,
+        .data = array->data,
         .is_initializer = true,
         .producer = ENG_NONE,
     };
@@ -179,6 +185,10 @@ static enum base_status rewrite(struct fold *fold, const struct folding *folding
     struct base_arena *arena = &fold->model->arena;
     size_t weight_bytes = eng_desc_bytes(&folding->weights->desc);
     size_t channels = (size_t)folding->channels;
+    const struct weight_view *view = &folding->view;
+    base_assert(view->groups * view->channels == folding->channels);
+    base_assert(view->groups * view->outer * view->channels * view->inner ==
+                eng_desc_count(&folding->weights->desc));
     float *weights = base_arena_alloc(arena, weight_bytes);
     float *bias = base_arena_alloc(arena, channels * sizeof(*bias));
     double *factors = base_arena_alloc(arena, channels * sizeof(*factors));
@@ -200,11 +210,12 @@ static enum base_status rewrite(struct fold *fold, const struct folding *folding
     eng_mappings_release(fold->model->mappings, folding->weights->data, weight_bytes);
 
     const char *name = folding->weights->name;
-    const struct eng_desc weight_desc = folding->weights->desc;
-    const struct eng_desc bias_desc = {.dtype = ENG_F32, .rank = 1, .dims = {folding->channels}};
+    const struct eng_array folded = {folding->weights->desc, weights};
+    const struct eng_array folded_bias = {
+        {.dtype = ENG_F32, .rank = 1, .dims = {folding->channels}}, bias};
     inputs[0] = folding->node->inputs[0];
-    BASE_TRY(add_constant(fold, name, "/folded", &weight_desc, weights, &inputs[1]));
-    BASE_TRY(add_constant(fold, name, "/folded_bias", &bias_desc, bias, &inputs[2]));
+    BASE_TRY(add_constant(fold, name, "/folded", &folded, &inputs[1]));
+    BASE_TRY(add_constant(fold, name, "/folded_bias", &folded_bias, &inputs[2]));
     outputs[0] = folding->bn->outputs[0];
     folding->node->inputs = inputs;
     folding->node->input_count = 3;
@@ -255,6 +266,7 @@ enum base_status eng_model_fold_bn(struct eng_model *model, uint32_t *out_folded
 {
     struct eng_graph *graph = model->graph;
     struct base_arena scratch;
+    base_assert(graph->parent == NULL); // uses from outside of a graph are not counted
     base_arena_init(&scratch, base_alloc_heap(), 0, 0);
     struct fold f = {.model = model, .graph = graph, .value_capacity = graph->value_count};
     f.uses = base_arena_zalloc(&scratch, (graph->value_count + 1) * sizeof(*f.uses));

@@ -4,6 +4,7 @@
 // eng_node_error writes one that names the node.
 #include "model/graph.h"
 
+#include "base/check.h"
 #include "model/model_file.h"
 
 #include <stdarg.h>
@@ -79,6 +80,7 @@ enum base_status eng_node_error(const struct eng_node *node, struct base_error *
                                 enum base_status status, const char *format, ...)
 {
     char text[BASE_ERROR_TEXT_MAX];
+    base_assert(status != BASE_OK);
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof(text), format, arguments);

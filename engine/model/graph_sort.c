@@ -5,6 +5,8 @@
 // recursion.
 #include "model/graph_sort.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 typedef void (*visit_fn)(void *ctx, uint32_t value);
@@ -40,7 +42,9 @@ struct sort {
 static void count_input(void *ctx, uint32_t value)
 {
     struct sort *s = ctx;
+    base_assert(value < s->graph->value_count);
     uint32_t producer = s->graph->values[value].producer;
+    base_assert(producer == ENG_NONE || producer < s->graph->node_count);
     if (producer != ENG_NONE) {
         s->pending[s->node]++;
         s->first[producer + 1]++;
@@ -78,6 +82,7 @@ static enum base_status report_cycle(const struct sort *sort, struct base_error 
     struct walk_back w = {sort, 0};
     while (sort->pending[w.found] == 0) {
         w.found++;
+        base_assert(w.found < sort->graph->node_count); // not all nodes were placed
     }
     for (uint32_t i = 0; i < sort->graph->node_count; i++) {
         visit_inputs(&sort->graph->nodes[w.found], find_pending, &w);
@@ -93,6 +98,7 @@ static void renumber(struct eng_graph *graph)
         node->index = n;
         for (uint32_t o = 0; o < node->output_count; o++) {
             if (node->outputs[o] != ENG_NONE) {
+                base_assert(node->outputs[o] < graph->value_count);
                 graph->values[node->outputs[o]].producer = n;
             }
         }
@@ -131,6 +137,7 @@ static enum base_status place(struct eng_graph *graph, struct sort *sort,
             }
         }
     }
+    base_assert(ready <= count); // each node became ready once
     if (ready != count) {
         return report_cycle(sort, error);
     }
@@ -174,6 +181,7 @@ enum base_status eng_graph_prune(struct eng_graph *graph, struct base_arena *scr
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < graph->output_count; i++) {
+        base_assert(graph->outputs[i] < graph->value_count);
         needed[graph->outputs[i]] = 1;
     }
     for (uint32_t n = graph->node_count; n > 0; n--) {

@@ -5,6 +5,7 @@
 // the model's folder, following no link and no "..".
 #include "model/model_file.h"
 
+#include "base/check.h"
 #include "base/os/path_part.h"
 #include "base/str.h"
 
@@ -64,6 +65,7 @@ void eng_mappings_free(struct eng_mappings *mappings)
 
 static enum base_status grow(struct eng_mappings *mappings)
 {
+    base_assert(mappings->count <= mappings->capacity);
     if (mappings->count < mappings->capacity) {
         return BASE_OK;
     }
@@ -92,6 +94,7 @@ static enum base_status map_descriptor(struct eng_mappings *mappings, int file, 
         return base_error_set(error, BASE_ERR_IO, "%s: not a regular file", name);
     }
     size_t size = (size_t)info.st_size;
+    base_assert(mappings->total_bytes <= mappings->limit_bytes);
     if (size > mappings->limit_bytes - mappings->total_bytes) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%s: %zu bytes are over the limit", name,
                               size);
@@ -133,6 +136,7 @@ enum base_status eng_mappings_folder(struct eng_mappings *mappings, const char *
                                      const char *model_path, struct base_error *error)
 {
     char *parent = NULL;
+    base_assert(mappings->folder < 0); // a model has one folder
     if (folder == NULL) {
         const char *slash = strrchr(model_path, '/');
         size_t size = slash == NULL ? 0 : (size_t)(slash - model_path) + 1;
@@ -185,6 +189,7 @@ static int open_below(int folder, const char *location)
 {
     char name[NAME_MAX + 1];
     int at = folder;
+    base_assert(folder >= 0 && location_is_safe(location));
     struct base_str part;
     while (next_component(&location, &part)) {
         if (part.size > NAME_MAX) {
@@ -250,6 +255,7 @@ enum base_status eng_mappings_external(struct eng_mappings *mappings, const char
         enum base_status status = map_descriptor(mappings, file, location, error);
         (void)close(file);
         BASE_TRY(status);
+        base_assert(at == mappings->count - 1);
         // Without its name the file would be mapped again, nothing worse.
         mappings->items[at].location = strdup(location);
     }

@@ -5,6 +5,7 @@
 // hashing does not read the weights in from disk.
 #include "model/model_key.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -72,6 +73,7 @@ uint64_t eng_graph_key(const struct eng_graph *graph)
         }
     }
     for (uint32_t i = 0; i < graph->input_count; i++) {
+        base_assert(graph->inputs[i] < graph->value_count);
         key = mix_desc(mix_number(key, graph->inputs[i]), &graph->values[graph->inputs[i]].desc);
     }
     key = mix(key, graph->outputs, graph->output_count * sizeof(graph->outputs[0]));

@@ -4,6 +4,7 @@
 // since who writes a model also chooses its names.
 #include "model/name_map.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/prng.h"
 
@@ -20,6 +21,7 @@ void eng_name_map_init(struct eng_name_map *map, struct base_arena *arena)
 static struct eng_name_slot *slot_of(struct eng_name_slot *slots, uint32_t capacity,
                                      const char *name, uint64_t hash)
 {
+    base_assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
     for (uint32_t i = (uint32_t)hash & (capacity - 1);; i = (i + 1) & (capacity - 1)) {
         struct eng_name_slot *slot = &slots[i];
         if (slot->name == NULL || (slot->hash == hash && strcmp(slot->name, name) == 0)) {
@@ -30,6 +32,7 @@ static struct eng_name_slot *slot_of(struct eng_name_slot *slots, uint32_t capac
 
 static enum base_status grow(struct eng_name_map *map)
 {
+    base_assert(map->count == map->capacity / 2);
     uint32_t capacity = map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2;
     struct eng_name_slot *slots = base_arena_zalloc(map->arena, capacity * sizeof(*slots));
     if (slots == NULL) {
@@ -58,6 +61,7 @@ enum base_status eng_name_map_add(struct eng_name_map *map, const char *name, ui
     }
     *slot = (struct eng_name_slot){name, hash, number};
     map->count++;
+    base_assert(map->count <= map->capacity / 2); // so looking for a name comes to an end
     return BASE_OK;
 }
 

@@ -5,6 +5,7 @@
 // checked against the bytes that are there before memory is asked for.
 #include "model/npy_file.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "base/str.h"
 
@@ -54,6 +55,7 @@ static enum base_status parse_type(struct base_str text, enum eng_dtype *out)
     if (end == NULL || (text.data[1] != '<' && text.data[1] != '|')) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(end - text.data >= 2); // the byte order is no quote
     struct base_str code = {text.data + 2, (size_t)(end - text.data) - 2};
     for (size_t i = 0; i < CODE_COUNT; i++) {
         if (base_str_equal(code, base_str_of(codes[i].text))) {
@@ -135,6 +137,7 @@ enum base_status eng_npy_read(const uint8_t *bytes, size_t size, struct base_are
     if (status != BASE_OK) {
         return base_error_set(error, status, "npy: impossible shape");
     }
+    base_assert(reader.status == BASE_OK);
     size_t data_size = eng_desc_bytes(&array.desc);
     if (data_size > base_reader_left(&reader)) {
         return base_error_set(error, BASE_ERR_TRUNCATED, "npy: ends before its elements do");
@@ -186,6 +189,8 @@ enum base_status eng_npy_write(struct base_buffer *out, const struct eng_array *
     }
     BASE_TRY(base_buffer_add(out, "\n", 1));
     size_t header_size = out->size - begin - sizeof(head);
+    base_assert((out->size - begin) % HEADER_ALIGNMENT == 0);
+    base_assert(header_size <= UINT16_MAX); // ENG_RANK_MAX numbers are far from it
     out->data[begin + 8] = (uint8_t)header_size;
     out->data[begin + 9] = (uint8_t)(header_size >> 8);
     size_t data_size = eng_desc_bytes(&array->desc);

@@ -4,7 +4,9 @@
 #include "model/npy_file.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/cursor.h"
+#include "base/span.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -64,7 +66,7 @@ static enum base_status read_entry(struct base_reader *reader, struct entry *out
 }
 
 // Where the bytes of a stored entry lie.
-static enum base_status locate(const uint8_t *bytes, size_t size, const struct entry *entry,
+static enum base_status locate(struct base_span archive, const struct entry *entry,
                                const uint8_t **out, struct base_error *error)
 {
     if (entry->method != METHOD_STORED) {
@@ -76,7 +78,7 @@ static enum base_status locate(const uint8_t *bytes, size_t size, const struct e
         return fail(error, BASE_ERR_UNSUPPORTED, "an entry that is too large");
     }
     struct base_reader reader;
-    base_reader_init(&reader, bytes, size);
+    base_reader_init(&reader, archive.data, archive.size);
     (void)base_reader_bytes(&reader, entry->offset);
     uint32_t found = base_reader_u32(&reader);
     (void)base_reader_bytes(&reader, 22);
@@ -87,15 +89,16 @@ static enum base_status locate(const uint8_t *bytes, size_t size, const struct e
     if (reader.status != BASE_OK || found != LOCAL_MAGIC) {
         return fail(error, BASE_ERR_INVALID, "an entry lies outside of the archive");
     }
+    base_assert((size_t)(*out - archive.data) + entry->size <= archive.size);
     return BASE_OK;
 }
 
-static enum base_status take_entry(const uint8_t *bytes, size_t size, const struct entry *entry,
+static enum base_status take_entry(struct base_span archive, const struct entry *entry,
                                    struct base_arena *arena, struct eng_tensor_list *list,
                                    struct base_error *error)
 {
     const uint8_t *data = NULL;
-    BASE_TRY(locate(bytes, size, entry, &data, error));
+    BASE_TRY(locate(archive, entry, &data, error));
     BASE_TRY(eng_npy_read(data, entry->size, arena, &list->arrays[list->count], error));
     size_t name_size = entry->name.size;
     if (name_size > 4 && memcmp(entry->name.data + name_size - 4, ".npy", 4) == 0) {
@@ -116,6 +119,7 @@ enum base_status eng_npz_read(const uint8_t *bytes, size_t size, struct base_are
     if (!find_end(bytes, size, &end_at)) {
         return fail(error, BASE_ERR_INVALID, "not an archive");
     }
+    base_assert(end_at + END_BYTES <= size); // so reading the end record cannot fail
     struct base_reader end;
     base_reader_init(&end, bytes + end_at, size - end_at);
     (void)base_reader_bytes(&end, 10);
@@ -143,7 +147,8 @@ enum base_status eng_npz_read(const uint8_t *bytes, size_t size, struct base_are
         if (total > size) { // or a small file could ask for any amount of memory
             return fail(error, BASE_ERR_INVALID, "its entries overlap");
         }
-        BASE_TRY(take_entry(bytes, size, &entry, arena, &list, error));
+        base_assert(list.count == i);
+        BASE_TRY(take_entry((struct base_span){bytes, size}, &entry, arena, &list, error));
     }
     *out_list = list;
     return BASE_OK;
@@ -179,6 +184,7 @@ struct written {
 // What the local header and the directory say alike, from the version needed to the name's size.
 static void put_common(struct base_writer *writer, const struct written *entry)
 {
+    base_assert(strlen(entry->name) <= UINT16_MAX);
     base_writer_u16(writer, 20);
     base_writer_u16(writer, 0);
     base_writer_u16(writer, METHOD_STORED);
@@ -191,9 +197,7 @@ static void put_common(struct base_writer *writer, const struct written *entry)
     base_writer_u16(writer, 0);
 }
 
-static enum base_status add_local(struct base_buffer *out, size_t begin,
-                                  const struct eng_tensor_list *list, uint32_t item,
-                                  struct written *entry, struct base_error *error)
+static void name_entry(const struct eng_tensor_list *list, uint32_t item, struct written *entry)
 {
     const char *name = list->names != NULL && list->names[item] != NULL ? list->names[item] : "";
     if (name[0] != '\0') {
@@ -201,12 +205,20 @@ static enum base_status add_local(struct base_buffer *out, size_t begin,
     } else {
         (void)snprintf(entry->name, sizeof(entry->name), "arr_%u.npy", item);
     }
+}
+
+// The header and bytes of an entry that has its name; fills in the rest of it.
+static enum base_status add_local(struct base_buffer *out, size_t begin,
+                                  const struct eng_array *array, struct written *entry,
+                                  struct base_error *error)
+{
+    base_assert(begin <= out->size && out->size - begin < ARCHIVE_SIZE_MAX);
     entry->offset = (uint32_t)(out->size - begin);
     uint8_t head[LOCAL_BYTES] = {0};
     BASE_TRY(base_buffer_add(out, head, sizeof(head)));
     BASE_TRY(base_buffer_add(out, entry->name, strlen(entry->name)));
     size_t data_at = out->size;
-    BASE_TRY(eng_npy_write(out, &list->arrays[item], error));
+    BASE_TRY(eng_npy_write(out, array, error));
     if (out->size - begin >= ARCHIVE_SIZE_MAX) {
         return fail(error, BASE_ERR_TOO_LARGE, "over 4 GiB");
     }
@@ -249,12 +261,14 @@ enum base_status eng_npz_write(struct base_buffer *out, const struct eng_tensor_
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; status == BASE_OK && i < list->count; i++) {
         struct written entry;
-        status = add_local(out, begin, list, i, &entry, error);
+        name_entry(list, i, &entry);
+        status = add_local(out, begin, &list->arrays[i], &entry, error);
         if (status == BASE_OK) {
             status = add_central(&directory, &entry);
         }
     }
     size_t directory_at = out->size - begin;
+    base_assert(status != BASE_OK || directory_at < ARCHIVE_SIZE_MAX); // add_local stops before
     if (status == BASE_OK && directory.size > 0) {
         status = base_buffer_add(out, directory.data, directory.size);
     }

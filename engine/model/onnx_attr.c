@@ -5,6 +5,7 @@
 // field that is set.
 #include "model/onnx_read.h"
 
+#include "base/check.h"
 #include "model/tensor_proto.h"
 
 #include <string.h>
@@ -83,6 +84,7 @@ static enum base_status copy_bytes(struct eng_onnx *onnx, const ProtobufCBinaryD
 static enum base_status copy_strings(struct eng_onnx *onnx, const Onnx__AttributeProto *m,
                                      struct eng_attr *out)
 {
+    base_assert(m->n_strings <= UINT32_MAX); // the skeleton is far smaller
     struct eng_string *strings = base_arena_alloc(onnx->arena, m->n_strings * sizeof(*strings));
     if (strings == NULL) {
         return BASE_ERR_NOMEM;
@@ -100,6 +102,7 @@ static enum base_status fill(struct eng_onnx *onnx, const Onnx__AttributeProto *
                              struct eng_attr *out)
 {
     const char *unused;
+    base_assert(m->n_ints <= UINT32_MAX && m->n_floats <= UINT32_MAX); // as in copy_strings
     bool typed = m->has_type && m->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
     switch (typed ? m->type : guess_type(m)) {
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT:
@@ -175,6 +178,7 @@ static enum base_status fill_dim(struct eng_onnx *onnx,
                                  const Onnx__TensorShapeProto__Dimension *dim,
                                  struct eng_value *value, const char **names)
 {
+    base_assert(value->desc.rank < ENG_RANK_MAX);
     uint32_t d = value->desc.rank++;
     value->desc.dims[d] = -1;
     names[d] = NULL;
@@ -207,6 +211,7 @@ static enum base_status fill_shape(struct eng_onnx *onnx, const Onnx__TensorShap
         BASE_TRY(fill_dim(onnx, shape->dim[i], value, names));
         any = any || names[i] != NULL;
     }
+    base_assert(value->desc.rank == shape->n_dim);
     value->has_shape = true;
     value->dim_names = NULL;
     if (any) {

@@ -5,6 +5,7 @@
 // ENG_GRAPH_DEPTH_MAX.
 #include "model/onnx_read.h"
 
+#include "base/check.h"
 #include "model/graph_sort.h"
 #include "model/name_map.h"
 
@@ -35,6 +36,7 @@ static enum base_status fail(const struct scope *scope, enum base_status status,
 static enum base_status grow_array(struct base_arena *scratch, void **array, uint32_t count,
                                    uint32_t *capacity, size_t bytes)
 {
+    base_assert(count <= *capacity);
     if (count < *capacity) {
         return BASE_OK;
     }
@@ -82,6 +84,7 @@ static enum base_status resolve(struct scope *scope, const char *name, uint32_t 
     BASE_TRY(grow_array(scope->onnx->scratch, &captures, scope->capture_count,
                         &scope->capture_capacity, sizeof(*scope->captures)));
     scope->captures = captures;
+    base_assert(outer < scope->parent->value_count);
     struct eng_value value = scope->parent->values[outer];
     BASE_TRY(add_value(scope, value.name, out));
     // Type and shape are known from outside; content is the capture's business.
@@ -195,6 +198,7 @@ static enum base_status begin_node(struct scope *scope, const Onnx__NodeProto *m
 static enum base_status read_outputs_of(struct scope *scope, const Onnx__NodeProto *m,
                                         struct eng_node *node)
 {
+    base_assert(node->output_count == m->n_output); // begin_node refused more
     uint32_t *outputs = base_arena_alloc(scope->onnx->arena, m->n_output * sizeof(*outputs));
     if (outputs == NULL) {
         return BASE_ERR_NOMEM;
@@ -226,6 +230,7 @@ static enum base_status read_attrs(struct scope *scope, const Onnx__NodeProto *m
                                    struct eng_node *node)
 {
     struct eng_onnx *onnx = scope->onnx;
+    base_assert(node->attr_count == m->n_attribute);
     struct eng_attr *attrs = base_arena_alloc(onnx->arena, m->n_attribute * sizeof(*attrs));
     if (attrs == NULL) {
         return BASE_ERR_NOMEM;
@@ -261,6 +266,7 @@ static enum base_status read_attrs(struct scope *scope, const Onnx__NodeProto *m
 static enum base_status read_inputs_of(struct scope *scope, const Onnx__NodeProto *m,
                                        struct eng_node *node)
 {
+    base_assert(node->input_count == m->n_input);
     uint32_t *inputs = base_arena_alloc(scope->onnx->arena, m->n_input * sizeof(*inputs));
     if (inputs == NULL) {
         return BASE_ERR_NOMEM;
@@ -389,6 +395,7 @@ static enum base_status read_outputs(struct scope *scope)
 static enum base_status keep_arrays(struct scope *scope)
 {
     struct eng_graph *graph = scope->graph;
+    base_assert(graph->values == NULL && graph->captures == NULL);
     graph->values = base_arena_copy(scope->onnx->arena, scope->values,
                                     scope->value_count * sizeof(*scope->values));
     graph->captures = base_arena_copy(scope->onnx->arena, scope->captures,
@@ -402,6 +409,7 @@ static enum base_status read_graph(struct eng_onnx *onnx, const Onnx__GraphProto
                                    struct scope *parent, struct eng_graph **out_graph)
 {
     struct scope s = {.onnx = onnx, .parent = parent, .message = message};
+    base_assert(parent == NULL || parent->depth <= ENG_GRAPH_DEPTH_MAX);
     s.depth = parent == NULL ? 0 : parent->depth + 1;
     s.graph = base_arena_zalloc(onnx->arena, sizeof(*s.graph));
     if (s.graph == NULL) {

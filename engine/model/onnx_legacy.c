@@ -3,6 +3,8 @@
 // ("consumed_inputs") are ignored. Called by onnx_read.c on the loading thread.
 #include "model/onnx_legacy.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 struct legacy {
@@ -105,6 +107,7 @@ static const struct legacy table[] = {
 
 bool eng_legacy_accepts(const struct eng_node *node)
 {
+    base_assert(node->domain[0] == '\0' && node->opset < ENG_OPSET_FULL);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         const struct legacy *row = &table[i];
         if (strcmp(row->op, node->op) != 0) {

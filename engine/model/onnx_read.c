@@ -5,6 +5,7 @@
 // not in its first run.
 #include "model/onnx_read.h"
 
+#include "base/check.h"
 #include "model/onnx_legacy.h"
 
 #include <string.h>
@@ -24,6 +25,7 @@ static void *proto_alloc(void *ctx, size_t size)
     struct proto_heap *heap = ctx;
     void *memory = base_arena_alloc(heap->arena, size);
     if (memory == NULL) {
+        base_assert(heap->arena->used_bytes <= heap->arena->limit_bytes);
         const size_t left = heap->arena->limit_bytes - heap->arena->used_bytes;
         heap->is_empty = heap->is_empty || size <= left;
     }
@@ -39,6 +41,7 @@ static void proto_free(void *ctx, void *memory)
 static enum base_status unpack(struct eng_onnx *onnx)
 {
     struct proto_heap heap = {.arena = onnx->scratch};
+    base_assert(onnx->scan.skeleton.size <= ENG_SKELETON_BYTES_MAX);
     ProtobufCAllocator allocator = {proto_alloc, proto_free, &heap};
     onnx->message =
         onnx__model_proto__unpack(&allocator, onnx->scan.skeleton.size, onnx->scan.skeleton.data);
@@ -131,6 +134,7 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
         }
         for (uint32_t a = 0; a < node->attr_count; a++) {
             if (node->attrs[a].kind == ENG_ATTR_GRAPH) {
+                base_assert(node->attrs[a].u.graph->parent == graph);
                 BASE_TRY(bind_ops(onnx, node->attrs[a].u.graph, options));
             }
         }
@@ -141,6 +145,7 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
 static enum base_status read_scanned(struct eng_onnx *onnx, struct eng_model *model,
                                      const struct eng_read_options *options)
 {
+    base_assert(model->graph == NULL);
     BASE_TRY(unpack(onnx));
     BASE_TRY(check_versions(onnx));
     model->ir_version = onnx->message->ir_version;

@@ -5,6 +5,7 @@
 // recursion is bounded by ENG_SCAN_DEPTH_MAX.
 #include "model/onnx_scan.h"
 
+#include "base/check.h"
 #include "model/graph.h"
 #include "model/pb_wire.h"
 
@@ -124,6 +125,7 @@ static enum base_status add(const struct walk *walk, const void *bytes, size_t s
 // Key of a message field and room for its length; *out_at is where the length goes.
 static enum base_status open_message(const struct walk *walk, uint32_t field, size_t *out_at)
 {
+    base_assert(field > 0 && field < FIELDS); // so its key has two bytes at most
     const uint8_t head[1 + LENGTH_BYTES] = {(uint8_t)(field << 3 | ENG_WIRE_BYTES)};
     if (field > 15) {
         const uint8_t first = (uint8_t)((field << 3 | ENG_WIRE_BYTES) | 0x80);
@@ -140,12 +142,14 @@ static enum base_status open_message(const struct walk *walk, uint32_t field, si
 
 static void close_message(const struct walk *walk, size_t at)
 {
+    base_assert(at + LENGTH_BYTES <= walk->scan->skeleton.size);
     uint8_t *length = walk->scan->skeleton.data + at;
     size_t size = walk->scan->skeleton.size - at - LENGTH_BYTES;
     for (uint32_t i = 0; i < LENGTH_BYTES; i++) {
         length[i] = (uint8_t)((size & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
         size >>= 7;
     }
+    base_assert(size == 0);
 }
 
 // Replaces a TensorProto by one that holds its index in the table.
@@ -158,6 +162,7 @@ static enum base_status cut_tensor(const struct walk *walk, const struct eng_wir
     uint32_t index = scan->tensor_count++;
     struct eng_scan_tensor tensor = {field->bytes, field->size};
     BASE_TRY(base_buffer_add(&scan->tensors, &tensor, sizeof(tensor)));
+    base_assert(scan->tensors.size == scan->tensor_count * sizeof(tensor));
     const uint8_t raw[] = {9 << 3 | ENG_WIRE_BYTES, 4,
                            (uint8_t)index,          (uint8_t)(index >> 8),
                            (uint8_t)(index >> 16),  (uint8_t)(index >> 24)};
@@ -172,6 +177,7 @@ static enum base_status keep_scalar(const struct walk *walk, enum message messag
                                     const struct rule *rule, const struct eng_wire_field *field)
 {
     bool fits = field->type == ENG_WIRE_BYTES;
+    base_assert(rule->action >= NUMBER && rule->action <= BYTES);
     if (rule->action == NUMBER) {
         fits = fits || field->type == ENG_WIRE_VARINT;
     } else if (rule->action == FLOAT) {
@@ -225,6 +231,7 @@ static enum base_status walk_message(const struct walk *walk, enum message messa
     if (depth > ENG_SCAN_DEPTH_MAX) {
         return fail(walk, BASE_ERR_TOO_LARGE, message, "messages are nested too deep");
     }
+    base_assert(message < TENSOR); // those are not walked into
     struct base_reader reader;
     base_reader_init(&reader, bytes, size);
     uint32_t seen = 0; // by field

@@ -4,6 +4,8 @@
 // bytes are faults; a field's bytes are always within the input.
 #include "model/pb_wire.h"
 
+#include "base/check.h"
+
 #define VARINT_BYTES_MAX 10
 
 uint64_t eng_wire_varint(struct base_reader *reader)
@@ -62,5 +64,7 @@ bool eng_wire_next(struct base_reader *reader, struct eng_wire_field *out)
         return false;
     }
     out->end = reader->at;
+    base_assert(out->end >= out->start);
+    base_assert(out->bytes == NULL || out->bytes + out->size == out->end);
     return reader->status == BASE_OK;
 }

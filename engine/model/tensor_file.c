@@ -6,6 +6,7 @@
 #include "model/tensor_file.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/os/output_file.h"
 #include "model/model_file.h"
 #include "model/npy_file.h"
@@ -33,19 +34,21 @@ bool eng_tensor_file_known(const char *path)
     return format_of(path) != ENG_FORMAT_PB || ends_with(path, ".pb");
 }
 
-enum base_status eng_tensor_bytes_read(const void *bytes, size_t size,
-                                       enum eng_tensor_format format, enum eng_value_type expected,
+enum base_status eng_tensor_bytes_read(const struct eng_tensor_bytes *bytes,
                                        struct base_arena *arena, struct eng_tensor_list *out_list,
                                        struct base_error *error)
 {
-    if (size > ENG_TENSOR_FILE_BYTES_MAX) {
-        return base_error_set(error, BASE_ERR_TOO_LARGE, "%zu bytes are over the limit", size);
+    base_assert(bytes->data != NULL || bytes->size == 0);
+    if (bytes->size > ENG_TENSOR_FILE_BYTES_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%zu bytes are over the limit",
+                              bytes->size);
     }
-    if (format == ENG_FORMAT_PB) {
-        return eng_pb_read(bytes, size, expected, arena, out_list, error);
+    if (bytes->format == ENG_FORMAT_PB) {
+        const struct base_span message = {bytes->data, bytes->size};
+        return eng_pb_read(message, bytes->expected, arena, out_list, error);
     }
-    if (format == ENG_FORMAT_NPZ) {
-        return eng_npz_read(bytes, size, arena, out_list, error);
+    if (bytes->format == ENG_FORMAT_NPZ) {
+        return eng_npz_read(bytes->data, bytes->size, arena, out_list, error);
     }
     struct eng_tensor_list list = {.kind = ENG_VALUE_TENSOR, .count = 1};
     list.arrays = base_arena_zalloc(arena, sizeof(*list.arrays));
@@ -54,7 +57,7 @@ enum base_status eng_tensor_bytes_read(const void *bytes, size_t size,
         return BASE_ERR_NOMEM;
     }
     list.names[0] = "";
-    BASE_TRY(eng_npy_read(bytes, size, arena, &list.arrays[0], error));
+    BASE_TRY(eng_npy_read(bytes->data, bytes->size, arena, &list.arrays[0], error));
     *out_list = list;
     return BASE_OK;
 }
@@ -67,13 +70,11 @@ enum base_status eng_tensor_file_read(const char *path, enum eng_value_type expe
     if (eng_mappings_new(ENG_TENSOR_FILE_BYTES_MAX, &mappings) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "%s: out of memory", path);
     }
-    const void *bytes;
-    size_t size;
+    struct eng_tensor_bytes bytes = {.format = format_of(path), .expected = expected};
     struct base_error inner = {0};
-    enum base_status status = eng_mappings_open(mappings, path, &bytes, &size, error);
+    enum base_status status = eng_mappings_open(mappings, path, &bytes.data, &bytes.size, error);
     if (status == BASE_OK) {
-        status =
-            eng_tensor_bytes_read(bytes, size, format_of(path), expected, arena, out_list, &inner);
+        status = eng_tensor_bytes_read(&bytes, arena, out_list, &inner);
         if (status != BASE_OK) {
             const char *text = inner.text[0] != '\0' ? inner.text : base_status_text(status);
             (void)base_error_set(error, status, "%s: %s", path, text);

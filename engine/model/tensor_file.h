@@ -36,11 +36,18 @@ BASE_NODISCARD enum base_status eng_tensor_file_read(const char *path, enum eng_
                                                      struct base_arena *arena,
                                                      struct eng_tensor_list *out_list,
                                                      struct base_error *error);
+// A file's bytes, and what they are.
+struct eng_tensor_bytes {
+    const void *data;
+    size_t size;
+    enum eng_tensor_format format;
+    enum eng_value_type expected; // PB only: which message
+};
 // The same from bytes, which may go away afterwards.
-BASE_NODISCARD enum base_status
-eng_tensor_bytes_read(const void *bytes, size_t size, enum eng_tensor_format format,
-                      enum eng_value_type expected, struct base_arena *arena,
-                      struct eng_tensor_list *out_list, struct base_error *error);
+BASE_NODISCARD enum base_status eng_tensor_bytes_read(const struct eng_tensor_bytes *bytes,
+                                                      struct base_arena *arena,
+                                                      struct eng_tensor_list *out_list,
+                                                      struct base_error *error);
 
 // Does the name end in .npy, .npz or .pb? What does not is read and written as .pb.
 bool eng_tensor_file_known(const char *path);

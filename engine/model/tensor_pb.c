@@ -4,6 +4,7 @@
 // before it is written, as its length comes first. Nested sequences and maps are not supported.
 #include "model/tensor_pb.h"
 
+#include "base/check.h"
 #include "model/pb_wire.h"
 #include "model/tensor_proto.h"
 
@@ -11,18 +12,6 @@
 
 // Fields both SequenceProto and OptionalProto have.
 enum field { FIELD_NAME = 1, FIELD_KIND = 2, FIELD_TENSOR = 3, FIELD_SEQUENCE = 5 };
-
-static enum base_status read_tensor(const uint8_t *bytes, size_t size, struct base_arena *arena,
-                                    struct eng_array *out_array, const char **out_name,
-                                    struct base_error *error)
-{
-    struct eng_tensor_proto proto;
-    BASE_TRY(eng_tensor_proto_parse(bytes, size, &proto, error));
-    const struct eng_tensor_source source = {.arena = arena, .copy = true};
-    BASE_TRY(eng_tensor_proto_data(&proto, &source, out_array, error));
-    *out_name = base_arena_text(arena, proto.name.size > 0 ? proto.name.data : "", proto.name.size);
-    return *out_name == NULL ? BASE_ERR_NOMEM : BASE_OK;
-}
 
 static enum base_status new_items(struct eng_tensor_list *list, uint32_t count,
                                   struct base_arena *arena)
@@ -33,11 +22,18 @@ static enum base_status new_items(struct eng_tensor_list *list, uint32_t count,
     return list->arrays == NULL || list->names == NULL ? BASE_ERR_NOMEM : BASE_OK;
 }
 
+// A TensorProto, into the room that new_items made.
 static enum base_status add_item(struct eng_tensor_list *list, const struct eng_wire_field *field,
                                  struct base_arena *arena, struct base_error *error)
 {
     uint32_t i = list->count++;
-    return read_tensor(field->bytes, field->size, arena, &list->arrays[i], &list->names[i], error);
+    struct eng_tensor_proto proto;
+    BASE_TRY(eng_tensor_proto_parse(field->bytes, field->size, &proto, error));
+    const struct eng_tensor_source source = {.arena = arena, .copy = true};
+    BASE_TRY(eng_tensor_proto_data(&proto, &source, &list->arrays[i], error));
+    const char *name = proto.name.size > 0 ? proto.name.data : "";
+    list->names[i] = base_arena_text(arena, name, proto.name.size);
+    return list->names[i] == NULL ? BASE_ERR_NOMEM : BASE_OK;
 }
 
 static enum base_status read_sequence(const uint8_t *bytes, size_t size, struct base_arena *arena,
@@ -68,6 +64,7 @@ static enum base_status read_sequence(const uint8_t *bytes, size_t size, struct 
             BASE_TRY(add_item(list, &field, arena, error));
         }
     }
+    base_assert(list->count == count); // both passes saw the same fields
     return BASE_OK;
 }
 
@@ -102,10 +99,12 @@ static enum base_status read_optional(const uint8_t *bytes, size_t size, struct 
     return BASE_OK;
 }
 
-enum base_status eng_pb_read(const uint8_t *bytes, size_t size, enum eng_value_type expected,
+enum base_status eng_pb_read(struct base_span message, enum eng_value_type expected,
                              struct base_arena *arena, struct eng_tensor_list *out_list,
                              struct base_error *error)
 {
+    const uint8_t *bytes = message.data;
+    size_t size = message.size;
     struct eng_tensor_list list = {.kind = expected};
     if (expected == ENG_VALUE_SEQUENCE) {
         BASE_TRY(read_sequence(bytes, size, arena, &list, error));
@@ -127,6 +126,7 @@ static enum base_status put_varint(struct base_buffer *out, uint64_t value)
     struct base_writer writer;
     base_writer_init(&writer, bytes, sizeof(bytes));
     base_writer_varint(&writer, value);
+    base_assert(writer.status == BASE_OK); // ten bytes hold any number
     return base_buffer_add(out, bytes, base_writer_size(&writer));
 }
 
@@ -148,6 +148,7 @@ static enum base_status put_tensor(struct base_buffer *out, const struct eng_arr
                                    const char *name)
 {
     for (uint32_t d = 0; d < array->desc.rank; d++) {
+        base_assert(array->desc.dims[d] >= 0); // only declared shapes have open dimensions
         BASE_TRY(put_number(out, 1, (uint64_t)array->desc.dims[d]));
     }
     BASE_TRY(put_number(out, 2, (uint64_t)array->desc.dtype));
@@ -194,6 +195,7 @@ static enum base_status put_optional(struct base_buffer *out, const struct eng_t
         return BASE_OK;
     }
     bool is_sequence = list->inner == ENG_VALUE_SEQUENCE;
+    base_assert(is_sequence || list->count == 1);
     BASE_TRY(put_number(out, FIELD_KIND, is_sequence ? 3 : 1));
     struct base_buffer inner;
     base_buffer_init(&inner, out->alloc, out->limit_bytes);

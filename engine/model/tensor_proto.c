@@ -5,6 +5,7 @@
 // as long as the mapping lives; a bool that is neither 0 nor 1 makes a copy, not a fault.
 #include "model/tensor_proto.h"
 
+#include "base/check.h"
 #include "model/graph.h"
 #include "model/model_file.h"
 #include "model/pb_wire.h"
@@ -164,6 +165,7 @@ enum base_status eng_tensor_proto_parse(const uint8_t *bytes, size_t size,
     if (status != BASE_OK) {
         return fail(out, error, status, "impossible dimensions");
     }
+    base_assert(out->name.size <= ENG_NAME_BYTES_MAX);
     return BASE_OK;
 }
 
@@ -214,6 +216,7 @@ static enum base_status put_string(struct decode *decode, const struct eng_wire_
     if (field->type != ENG_WIRE_BYTES) {
         return BASE_ERR_INVALID;
     }
+    base_assert(decode->bytes == sizeof(struct eng_string));
     if (decode->done < decode->total) {
         struct eng_string string = {(const char *)field->bytes, field->size};
         if (decode->copy && field->size > 0) {
@@ -257,6 +260,7 @@ static enum base_status put_field(struct decode *decode, const struct eng_wire_f
 // Packed numbers in one piece that need no decoding; NULL when there is no such piece.
 static const uint8_t *one_piece(const struct eng_tensor_proto *proto, enum field wanted)
 {
+    base_assert(wanted == FIELD_FLOATS || wanted == FIELD_DOUBLES); // others are varints
     struct base_reader reader;
     base_reader_init(&reader, proto->bytes, proto->size);
     struct eng_wire_field field;
@@ -277,6 +281,8 @@ static enum base_status decode_typed(const struct eng_tensor_proto *proto,
     struct decode d = {.proto = proto, .arena = source->arena, .copy = source->copy};
     d.bytes = eng_dtype_bytes(proto->desc.dtype) / (is_complex ? 2 : 1);
     d.total = proto->count * (is_complex ? 2 : 1);
+    base_assert(d.total > 0); // memory of no bytes may be NULL
+    base_assert(d.bytes <= sizeof(uint64_t) || proto->desc.dtype == ENG_STRING); // see put
     // Every number takes at least one byte of the message.
     if ((uint64_t)d.total > proto->size) {
         return fail(proto, error, BASE_ERR_INVALID, "fewer elements than its dimensions say");
@@ -309,6 +315,7 @@ static enum base_status find_external(const struct eng_tensor_proto *proto,
                                       const uint8_t **out_bytes, struct base_error *error)
 {
     size_t need = eng_desc_bytes(&proto->desc);
+    base_assert(proto->is_external && proto->desc.dtype != ENG_STRING);
     if (source->mappings == NULL) {
         return fail(proto, error, BASE_ERR_UNSUPPORTED, "external data is not possible here");
     }
@@ -343,16 +350,18 @@ static bool bools_are_clean(const uint8_t *bytes, int64_t count)
 }
 
 // Takes dense little-endian elements where they are, or copies them when they may not stay, are
-// not aligned, or are truth values other than 0 and 1.
+// not aligned, or are truth values other than 0 and 1. External ones are mapped as long as the
+// model is.
 static enum base_status take_dense(const struct eng_tensor_proto *proto,
                                    const struct eng_tensor_source *source, const uint8_t *bytes,
-                                   bool stays, struct eng_array *out, struct base_error *error)
+                                   struct eng_array *out, struct base_error *error)
 {
     size_t size = eng_desc_bytes(&proto->desc);
     size_t element = eng_dtype_bytes(proto->desc.dtype);
     size_t alignment = element > 8 ? 8 : element;
+    base_assert(size > 0 && proto->desc.dtype != ENG_STRING);
     bool clean = proto->desc.dtype != ENG_BOOL || bools_are_clean(bytes, proto->count);
-    stays = stays && size >= ENG_MAPPED_BYTES_MIN;
+    bool stays = (proto->is_external || !source->copy) && size >= ENG_MAPPED_BYTES_MIN;
     bool loose = source->loose && proto->desc.dtype == ENG_F32 && size >= ENG_LOOSE_BYTES_MIN;
     if (stays && clean && (loose || (uintptr_t)bytes % alignment == 0)) {
         out->data = (void *)(uintptr_t)bytes;
@@ -379,13 +388,12 @@ enum base_status eng_tensor_proto_data(const struct eng_tensor_proto *proto,
     struct eng_array array = {.desc = proto->desc, .data = (void *)(uintptr_t)nothing};
     enum field wanted = typed_field(dtype);
     const uint8_t *dense = proto->raw;
-    bool stays = !source->copy;
+    base_assert(eng_desc_count(&proto->desc) == proto->count);
     if (proto->is_external) {
         if (dtype == ENG_STRING) {
             return fail(proto, error, BASE_ERR_INVALID, "strings cannot be external");
         }
         BASE_TRY(find_external(proto, source, &dense, error));
-        stays = true;
     } else if (dense != NULL) {
         if (dtype == ENG_STRING || proto->raw_size != eng_desc_bytes(&proto->desc)) {
             return fail(proto, error, BASE_ERR_INVALID,
@@ -399,7 +407,7 @@ enum base_status eng_tensor_proto_data(const struct eng_tensor_proto *proto,
         return BASE_OK;
     }
     if (dense != NULL) {
-        BASE_TRY(take_dense(proto, source, dense, stays, &array, error));
+        BASE_TRY(take_dense(proto, source, dense, &array, error));
     } else {
         BASE_TRY(decode_typed(proto, source, wanted, &array, error));
         if (dtype == ENG_BOOL) {

@@ -57,12 +57,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct base_arena arena;
     base_arena_init(&arena, base_alloc_heap(), 0, ARENA_BYTES_MAX);
     struct eng_tensor_list list, again;
-    if (eng_tensor_bytes_read(data + 1, size - 1, format, kind, &arena, &list, NULL) == BASE_OK) {
+    struct eng_tensor_bytes bytes = {data + 1, size - 1, format, kind};
+    if (eng_tensor_bytes_read(&bytes, &arena, &list, NULL) == BASE_OK) {
         struct base_buffer out;
         base_buffer_init(&out, base_alloc_heap(), 0);
         if (write_list(&out, format, &list) == BASE_OK) {
-            base_check(eng_tensor_bytes_read(out.data, out.size, format, kind, &arena, &again,
-                                             NULL) == BASE_OK);
+            bytes.data = out.data;
+            bytes.size = out.size;
+            base_check(eng_tensor_bytes_read(&bytes, &arena, &again, NULL) == BASE_OK);
             check_same(&list, &again);
         }
         base_buffer_done(&out);

@@ -41,9 +41,9 @@ static void numpy_bytes_are_read(void **state)
     struct files *files = *state;
     struct eng_tensor_list list;
     assert_int_equal(sizeof(npy_i2) - 1, 128 + 12);
-    assert_int_equal(eng_tensor_bytes_read(npy_i2, sizeof(npy_i2) - 1, ENG_FORMAT_NPY,
-                                           ENG_VALUE_UNKNOWN, &files->arena, &list, NULL),
-                     BASE_OK);
+    const struct eng_tensor_bytes bytes = {npy_i2, sizeof(npy_i2) - 1, ENG_FORMAT_NPY,
+                                           ENG_VALUE_UNKNOWN};
+    assert_int_equal(eng_tensor_bytes_read(&bytes, &files->arena, &list, NULL), BASE_OK);
     assert_int_equal(list.kind, ENG_VALUE_TENSOR);
     assert_int_equal(list.count, 1);
     const struct eng_array *array = &list.arrays[0];
@@ -92,8 +92,9 @@ static void npy_headers_are_parsed_strictly(void **state)
         uint8_t *exact = test_exact(bytes, 10 + size + 4);
         struct eng_tensor_list list;
         struct base_error error = {0};
-        enum base_status status = eng_tensor_bytes_read(
-            exact, 10 + size + 4, ENG_FORMAT_NPY, ENG_VALUE_UNKNOWN, &files->arena, &list, &error);
+        const struct eng_tensor_bytes file = {exact, 10 + size + 4, ENG_FORMAT_NPY,
+                                              ENG_VALUE_UNKNOWN};
+        enum base_status status = eng_tensor_bytes_read(&file, &files->arena, &list, &error);
         if (status != cases[i].status) {
             fail_msg("case %zu: %d, not %d (%s)", i, status, cases[i].status, error.text);
         }
@@ -234,8 +235,8 @@ static void damage_ends_somehow(void **state)
             }
             struct base_arena arena;
             base_arena_init(&arena, base_alloc_heap(), 0, (size_t)1 << 20);
-            enum base_status status = eng_tensor_bytes_read(exact, part, cases[i].format,
-                                                            cases[i].kind, &arena, &back, NULL);
+            const struct eng_tensor_bytes bytes = {exact, part, cases[i].format, cases[i].kind};
+            enum base_status status = eng_tensor_bytes_read(&bytes, &arena, &back, NULL);
             readable += status == BASE_OK ? 1 : 0;
             base_arena_done(&arena);
             free(exact);
