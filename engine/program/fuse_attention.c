@@ -54,15 +54,22 @@ static bool set_heads(struct attention *attention)
     return true;
 }
 
-// A product's view of one operand as (B, H, row, column) strides.
-static bool view_heads(const struct attention *attention, const struct eng_command *command,
-                       uint32_t input, uint32_t row, uint32_t column, struct eng_view *out)
+// An operand of a product, and which of the dims m, n, k are its rows and columns.
+struct operand {
+    const struct eng_command *product;
+    uint32_t input, row, column;
+};
+
+// The product's view of it as (B, H, row, column) strides.
+static bool view_heads(const struct attention *attention, struct operand operand,
+                       struct eng_view *out)
 {
-    const struct eng_box batch = batch_of(command);
-    const struct eng_view *view = &command->views[input];
+    const struct eng_box batch = batch_of(operand.product);
+    const struct eng_view *view = &operand.product->views[operand.input];
+    base_assert(operand.row < 3 && operand.column < 3 && operand.row != operand.column);
     *out = (struct eng_view){.offset = view->offset};
-    out->stride[2] = view->stride[batch.rank + row];
-    out->stride[3] = view->stride[batch.rank + column];
+    out->stride[2] = view->stride[batch.rank + operand.row];
+    out->stride[3] = view->stride[batch.rank + operand.column];
     return eng_view_split(&batch, view, HEAD_DIMS, attention->sizes, out->stride);
 }
 
@@ -163,14 +170,15 @@ static bool match_attention(struct attention *attention)
     attention->sizes[3] = one[1];
     attention->sizes[4] = one[2];
     attention->sizes[5] = two[1];
+    const struct operand queries = {attention->first, 0, 0, 2}, keys = {attention->first, 1, 1, 2};
+    const struct operand values = {second, 1, 2, 1}, weights = {second, 0, 0, 2};
     struct eng_view p;
     const int64_t heads[2] = {one[0] * one[1], one[1]};
     return second->u.matmul.alpha == 1 && two[0] == one[0] && two[2] == one[1] &&
-           softmax->u.softmax.n == one[1] &&
-           view_heads(attention, attention->first, 0, 0, 2, &attention->views[0]) &&
-           view_heads(attention, attention->first, 1, 1, 2, &attention->views[1]) &&
-           view_heads(attention, second, 1, 2, 1, &attention->views[2]) &&
-           view_heads(attention, second, 0, 0, 2, &p) && p.offset == 0 &&
+           softmax->u.softmax.n == one[1] && view_heads(attention, queries, &attention->views[0]) &&
+           view_heads(attention, keys, &attention->views[1]) &&
+           view_heads(attention, values, &attention->views[2]) &&
+           view_heads(attention, weights, &p) && p.offset == 0 &&
            (p.stride[3] == 1 || one[1] == 1) && (p.stride[2] == heads[1] || one[0] == 1) &&
            (p.stride[1] == heads[0] || attention->sizes[1] == 1) &&
            (p.stride[0] == heads[0] * attention->sizes[1] || attention->sizes[0] == 1) &&

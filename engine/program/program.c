@@ -123,28 +123,36 @@ void eng_program_init(struct eng_program *program, struct base_arena *arena)
     *program = (struct eng_program){.arena = arena};
 }
 
-// Makes room for one more item of `item_bytes`: doubles from 64, up to `limit` items.
-static enum base_status grow(struct base_arena *arena, void **items, uint32_t count,
-                             uint32_t *capacity, size_t item_bytes, uint32_t limit)
+// An array that grows in an arena.
+struct array {
+    void *items;
+    uint32_t count, capacity, limit; // items; limit: at most so many
+    size_t item_bytes;
+};
+
+// Makes room for one more item: doubles from 64, up to the limit.
+static enum base_status grow(struct base_arena *arena, struct array *array)
 {
-    base_assert(count <= *capacity);
-    base_assert(item_bytes > 0);
-    if (count < *capacity) {
+    base_assert(array->count <= array->capacity);
+    base_assert(array->item_bytes > 0);
+    if (array->count < array->capacity) {
         return BASE_OK;
     }
-    if (count >= limit) {
+    if (array->count >= array->limit) {
         return BASE_ERR_LIMIT;
     }
-    uint32_t wanted = *capacity == 0 ? 64 : *capacity > limit / 2 ? limit : *capacity * 2;
-    void *grown = base_arena_alloc(arena, (size_t)wanted * item_bytes);
+    uint32_t wanted = array->capacity == 0                 ? 64
+                      : array->capacity > array->limit / 2 ? array->limit
+                                                           : array->capacity * 2;
+    void *grown = base_arena_alloc(arena, (size_t)wanted * array->item_bytes);
     if (grown == NULL) {
         return BASE_ERR_NOMEM;
     }
-    if (count > 0) {
-        memcpy(grown, *items, (size_t)count * item_bytes);
+    if (array->count > 0) {
+        memcpy(grown, array->items, (size_t)array->count * array->item_bytes);
     }
-    *items = grown;
-    *capacity = wanted;
+    array->items = grown;
+    array->capacity = wanted;
     return BASE_OK;
 }
 
@@ -154,10 +162,11 @@ enum base_status eng_program_tensor(struct eng_program *program, enum eng_tensor
 {
     base_assert((unsigned)kind <= ENG_VIRTUAL);
     base_assert(desc->rank <= ENG_RANK_MAX);
-    void *items = program->tensors;
-    BASE_TRY(grow(program->arena, &items, program->tensor_count, &program->tensor_capacity,
-                  sizeof(struct eng_tensor), ENG_TENSORS_MAX));
-    program->tensors = items;
+    struct array array = {program->tensors, program->tensor_count, program->tensor_capacity,
+                          ENG_TENSORS_MAX, sizeof(struct eng_tensor)};
+    BASE_TRY(grow(program->arena, &array));
+    program->tensors = array.items;
+    program->tensor_capacity = array.capacity;
     program->tensors[program->tensor_count] = (struct eng_tensor){
         .desc = *desc, .layout = layout, .kind = kind, .alias = ENG_NONE, .value = ENG_NONE};
     *out = program->tensor_count++;
@@ -169,10 +178,11 @@ enum base_status eng_program_command(struct eng_program *program, enum eng_atomi
                                      struct eng_command **out)
 {
     base_assert((unsigned)op < ENG_OP_COUNT);
-    void *items = program->commands;
-    BASE_TRY(grow(program->arena, &items, program->command_count, &program->command_capacity,
-                  sizeof(struct eng_command), ENG_COMMANDS_MAX));
-    program->commands = items;
+    struct array array = {program->commands, program->command_count, program->command_capacity,
+                          ENG_COMMANDS_MAX, sizeof(struct eng_command)};
+    BASE_TRY(grow(program->arena, &array));
+    program->commands = array.items;
+    program->command_capacity = array.capacity;
     size_t ports = (size_t)input_count + output_count;
     uint32_t *numbers = base_arena_alloc(program->arena, ports * sizeof(uint32_t));
     if (numbers == NULL) {

@@ -189,15 +189,22 @@ bool eng_region_is_identity(const struct eng_region *region, int64_t count)
            region->dst_stride[0] == 1;
 }
 
-static void move_row(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t count,
-                     size_t bytes)
+// The innermost dim of a region: `count` elements, and how many bytes apart they are.
+struct row {
+    int64_t count, src_step, dst_step;
+    size_t bytes; // of an element
+};
+
+static void move_row(const struct row *row, const char *from, char *to)
 {
-    if (from_step == (int64_t)bytes && to_step == (int64_t)bytes) {
+    const int64_t count = row->count, src_step = row->src_step, dst_step = row->dst_step;
+    const size_t bytes = row->bytes;
+    if (src_step == (int64_t)bytes && dst_step == (int64_t)bytes) {
         memcpy(to, from, (size_t)count * bytes);
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        memcpy(to + i * to_step, from + i * from_step, bytes);
+        memcpy(to + i * dst_step, from + i * src_step, bytes);
     }
 }
 
@@ -214,14 +221,14 @@ void eng_region_move(const struct eng_region *region, size_t bytes, const void *
             return;
         }
     }
-    int64_t row = rank == 0 ? 1 : region->size[rank - 1];
-    int64_t src_step = rank == 0 ? 0 : region->src_stride[rank - 1] * unit;
-    int64_t dst_step = rank == 0 ? 0 : region->dst_stride[rank - 1] * unit;
+    const struct row row = {.count = rank == 0 ? 1 : region->size[rank - 1],
+                            .src_step = rank == 0 ? 0 : region->src_stride[rank - 1] * unit,
+                            .dst_step = rank == 0 ? 0 : region->dst_stride[rank - 1] * unit,
+                            .bytes = bytes};
     int64_t src = region->src_offset;
     int64_t dst = region->dst_offset;
     for (;;) {
-        move_row((const char *)source + src * unit, src_step, (char *)destination + dst * unit,
-                 dst_step, row, bytes);
+        move_row(&row, (const char *)source + src * unit, (char *)destination + dst * unit);
         uint32_t d = rank < 2 ? 0 : rank - 1;
         for (; d > 0; d--) {
             src += region->src_stride[d - 1];
