@@ -230,6 +230,14 @@ BASE_NODISCARD enum base_status eng_lower_inline(struct eng_lower *lower,
 
 // --- for the session and the trainer
 // --------------------------------------------------------------
+// Which tensors of a program are computed at once, and where their contents go.
+struct eng_contents {
+    const uint32_t *tensors;
+    uint32_t count;
+    struct eng_array *arrays; // as many: filled in
+    struct base_arena *arena; // memory of their elements
+};
+
 struct eng_lower_options {
     bool no_merge;
     bool params;       // float initializers become PARAM tensors
@@ -239,9 +247,8 @@ struct eng_lower_options {
     uint64_t seed;     // of Random* operators without a seed attribute
     // Executes a program whose inputs are all constants (folding) or a subgraph (calls).
     void *runner_ctx;
-    enum base_status (*run_program)(void *ctx, struct eng_program *program, const uint32_t *outputs,
-                                    uint32_t count, struct eng_array *out_arrays,
-                                    struct base_arena *arena, struct base_error *error);
+    enum base_status (*run_program)(void *ctx, struct eng_program *program,
+                                    const struct eng_contents *wanted, struct base_error *error);
 };
 
 // Lowering state in `arena`; NULL: out of memory. `program`, `graph`, `options` and `error` (NULL

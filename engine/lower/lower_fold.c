@@ -187,8 +187,9 @@ enum base_status eng_lower_evaluate(struct eng_lower *lower, const uint32_t *ten
         status = cut_out(lower, roots, count, &part);
     }
     if (status == BASE_OK) {
-        status = lower->options->run_program(lower->options->runner_ctx, &part, roots, count, out,
-                                             lower->arena, lower->error);
+        const struct eng_contents wanted = {roots, count, out, lower->arena};
+        status =
+            lower->options->run_program(lower->options->runner_ctx, &part, &wanted, lower->error);
     }
     base_arena_done(&scratch);
     for (uint32_t i = 0; status == BASE_OK && i < count; i++) {

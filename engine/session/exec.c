@@ -51,6 +51,7 @@ static enum base_status choose_aligned(const struct eng_prepare *ctx,
             continue;
         }
         struct eng_tensor *tensor = &program->tensors[number];
+        base_assert(tensor->alias == ENG_NONE); // constants have none
         const void *raw = tensor->data;
         size_t bytes = eng_desc_bytes(&tensor->desc);
         void *copy = malloc(bytes);
@@ -145,6 +146,8 @@ static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare 
                               "the plan needs more than %zu bytes of activations", limit);
     }
     BASE_TRY(status);
+    base_assert(out_plan->total_bytes <= limit);
+    base_assert(out_plan->total_bytes <= out_plan->unshared_bytes);
     exec->buffer_bytes = out_plan->total_bytes;
     exec->activation_bytes = out_plan->unshared_bytes;
     return BASE_OK;
@@ -173,6 +176,7 @@ static enum base_status place_aliases(struct eng_exec *exec, const struct eng_pr
             exec->aliases[exec->alias_count++] = i;
         }
     }
+    base_assert(exec->alias_count <= count);
     return BASE_OK;
 }
 
@@ -180,6 +184,7 @@ static enum base_status place_aliases(struct eng_exec *exec, const struct eng_pr
 static enum base_status align_constants(struct eng_exec *exec, const struct eng_prepare *ctx)
 {
     const struct eng_program *program = exec->program;
+    base_assert(exec->step_count == program->command_count); // who reads what is known
     bool *is_read = base_arena_zalloc(ctx->arena, program->tensor_count + 1u);
     if (is_read == NULL) {
         return BASE_ERR_NOMEM;
@@ -222,6 +227,8 @@ static enum base_status place(struct eng_exec *exec, const struct eng_prepare *c
         if (tensor->kind == ENG_CONST) {
             exec->data[i] = (void *)(uintptr_t)tensor->data; // steps only read it
         } else if (plan->offsets[i] != ENG_PLAN_NOWHERE) {
+            base_assert(plan->offsets[i] % ALIGNMENT == 0);
+            base_assert(plan->offsets[i] + eng_desc_bytes(&tensor->desc) <= exec->buffer_bytes);
             exec->data[i] = exec->buffer + plan->offsets[i];
         }
     }
@@ -261,6 +268,7 @@ void eng_exec_done(struct eng_exec *exec)
 static enum base_status name_failure(const struct eng_step *step, const struct eng_exec_run *run,
                                      enum base_status status)
 {
+    base_assert(status != BASE_OK);
     if (run->graph == NULL || run->error == NULL || step->command->node >= run->graph->node_count) {
         return status;
     }

@@ -43,6 +43,7 @@ static void *aligned(struct base_arena *arena, size_t bytes)
 
 static enum base_status reserve_scratch(struct eng_fold *fold, size_t bytes)
 {
+    base_assert(fold->scratch != NULL || fold->scratch_bytes == 0);
     if (bytes <= fold->scratch_bytes) {
         return BASE_OK;
     }
@@ -60,18 +61,31 @@ static enum base_status reserve_scratch(struct eng_fold *fold, size_t bytes)
     return BASE_OK;
 }
 
+// A program while it is run.
+struct folding {
+    struct eng_fold *fold;
+    const struct eng_program *program;
+    const struct eng_contents *wanted;
+    void **data;     // by tensor
+    bool *is_result; // by tensor: wanted, or what something wanted names
+    struct base_error *error;
+};
+
 // Memory for a command's outputs: the result arena for what the caller wants, ours for the rest.
-static enum base_status place_outputs(struct eng_fold *fold, const struct eng_program *program,
-                                      const struct eng_command *command, const bool *is_result,
-                                      struct base_arena *arena, void **data)
+static enum base_status place_outputs(const struct folding *folding,
+                                      const struct eng_command *command)
 {
+    void **data = folding->data;
     for (uint32_t i = 0; i < command->output_count; i++) {
         uint32_t tensor = command->outputs[i];
         if (tensor == ENG_NONE) {
             continue;
         }
-        data[tensor] = aligned(is_result[tensor] ? arena : &fold->arena,
-                               eng_desc_bytes(&program->tensors[tensor].desc));
+        base_assert(data[tensor] == NULL); // one command writes a tensor
+        base_assert(folding->program->tensors[tensor].alias == ENG_NONE);
+        data[tensor] =
+            aligned(folding->is_result[tensor] ? folding->wanted->arena : &folding->fold->arena,
+                    eng_desc_bytes(&folding->program->tensors[tensor].desc));
         if (data[tensor] == NULL) {
             return BASE_ERR_NOMEM;
         }
@@ -80,99 +94,114 @@ static enum base_status place_outputs(struct eng_fold *fold, const struct eng_pr
 }
 
 // Aliases among a command's inputs point where their tensors were put.
-static void find_inputs(const struct eng_program *program, const struct eng_command *command,
-                        void **data)
+static void find_inputs(const struct folding *folding, const struct eng_command *command)
 {
     for (uint32_t i = 0; i < command->input_count; i++) {
         uint32_t tensor = command->inputs[i];
-        if (tensor != ENG_NONE && program->tensors[tensor].alias != ENG_NONE) {
-            data[tensor] = data[program->tensors[tensor].alias];
+        if (tensor != ENG_NONE && folding->program->tensors[tensor].alias != ENG_NONE) {
+            folding->data[tensor] = folding->data[folding->program->tensors[tensor].alias];
         }
     }
 }
 
-static enum base_status run_commands(struct eng_fold *fold, const struct eng_program *program,
-                                     const bool *is_result, struct base_arena *arena, void **data,
-                                     struct base_error *error)
+static enum base_status run_commands(const struct folding *folding)
 {
+    struct eng_fold *fold = folding->fold;
+    const struct eng_program *program = folding->program;
     struct eng_prepare prepare = {
         .arena = &fold->arena,
         .kernels = fold->kernels,
         .pool = fold->pool,
         .precision = fold->precision,
-        .error = error,
+        .error = folding->error,
     };
     for (uint32_t i = 0; i < program->command_count; i++) {
         const struct eng_command *command = &program->commands[i];
         struct eng_step step;
         BASE_TRY(eng_exec_step(&prepare, program, command, &step));
         BASE_TRY(reserve_scratch(fold, step.scratch_bytes));
-        BASE_TRY(place_outputs(fold, program, command, is_result, arena, data));
-        find_inputs(program, command, data);
-        struct eng_run run = {
-            .data = data, .pool = fold->pool, .scratch = fold->scratch, .error = error};
+        BASE_TRY(place_outputs(folding, command));
+        find_inputs(folding, command);
+        struct eng_run run = {.data = folding->data,
+                              .pool = fold->pool,
+                              .scratch = fold->scratch,
+                              .error = folding->error};
         BASE_TRY(step.run(&step, &run));
         fold->work = base_sat_add_u64(fold->work, step.work);
     }
     return BASE_OK;
 }
 
-static enum base_status run_program(struct eng_fold *fold, const struct eng_program *program,
-                                    const uint32_t *outputs, uint32_t count,
-                                    struct eng_array *out_arrays, struct base_arena *arena,
-                                    struct base_error *error)
+static enum base_status place_constants(const struct folding *folding)
 {
-    void **data = base_arena_zalloc(&fold->arena, (program->tensor_count + 1) * sizeof *data);
-    bool *is_result = base_arena_zalloc(&fold->arena, program->tensor_count + 1);
-    if (data == NULL || is_result == NULL) {
-        return BASE_ERR_NOMEM;
-    }
+    const struct eng_program *program = folding->program;
+    void **data = folding->data;
     for (uint32_t i = 0; i < program->tensor_count; i++) {
         const struct eng_tensor *tensor = &program->tensors[i];
+        base_assert(tensor->kind == ENG_CONST || tensor->kind == ENG_TEMP);
         if (tensor->kind != ENG_CONST) {
             continue;
         }
         data[i] = (void *)(uintptr_t)tensor->data; // steps only read it
         if ((uintptr_t)tensor->data % 4 != 0 && tensor->desc.dtype == ENG_F32) {
             size_t bytes = eng_desc_bytes(&tensor->desc);
-            data[i] = aligned(&fold->arena, bytes);
+            data[i] = aligned(&folding->fold->arena, bytes);
             if (data[i] == NULL) {
                 return BASE_ERR_NOMEM;
             }
             memcpy(data[i], tensor->data, bytes);
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        base_assert(outputs[i] < program->tensor_count);
-        is_result[outputs[i]] = true;
-        if (program->tensors[outputs[i]].alias != ENG_NONE) {
-            is_result[program->tensors[outputs[i]].alias] = true;
+    return BASE_OK;
+}
+
+static enum base_status run_program(struct folding *folding)
+{
+    const struct eng_program *program = folding->program;
+    const struct eng_contents *wanted = folding->wanted;
+    struct base_arena *arena = &folding->fold->arena;
+    void **data = base_arena_zalloc(arena, (program->tensor_count + 1) * sizeof *data);
+    folding->data = data;
+    folding->is_result = base_arena_zalloc(arena, program->tensor_count + 1);
+    if (data == NULL || folding->is_result == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(place_constants(folding));
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t tensor = wanted->tensors[i];
+        base_assert(tensor < program->tensor_count);
+        folding->is_result[tensor] = true;
+        if (program->tensors[tensor].alias != ENG_NONE) {
+            folding->is_result[program->tensors[tensor].alias] = true;
         }
     }
-    BASE_TRY(run_commands(fold, program, is_result, arena, data, error));
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t root = program->tensors[outputs[i]].alias;
+    BASE_TRY(run_commands(folding));
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t tensor = wanted->tensors[i], root = program->tensors[tensor].alias;
         if (root != ENG_NONE) {
-            data[outputs[i]] = data[root];
+            data[tensor] = data[root];
         }
-        if (data[outputs[i]] == NULL) {
-            return base_error_set(error, BASE_ERR_BUG, "a folded program leaves output %u unset",
-                                  i);
+        if (data[tensor] == NULL) {
+            return base_error_set(folding->error, BASE_ERR_BUG,
+                                  "a folded program leaves output %u unset", i);
         }
-        out_arrays[i] = (struct eng_array){program->tensors[outputs[i]].desc, data[outputs[i]]};
+        wanted->arrays[i] = (struct eng_array){program->tensors[tensor].desc, data[tensor]};
     }
     return BASE_OK;
 }
 
-enum base_status eng_fold_run(void *ctx, struct eng_program *program, const uint32_t *outputs,
-                              uint32_t count, struct eng_array *out_arrays,
-                              struct base_arena *arena, struct base_error *error)
+enum base_status eng_fold_run(void *ctx, struct eng_program *program,
+                              const struct eng_contents *wanted, struct base_error *error)
 {
     struct eng_fold *fold = ctx;
     struct base_error local = {0};
+    struct folding folding = {.fold = fold,
+                              .program = program,
+                              .wanted = wanted,
+                              .error = error != NULL ? error : &local};
+    base_assert(wanted->arena != &fold->arena); // ours is emptied before they are read
     BASE_TRY(eng_watch_look(fold->watch, error));
-    enum base_status status = run_program(fold, program, outputs, count, out_arrays, arena,
-                                          error != NULL ? error : &local);
+    enum base_status status = run_program(&folding);
     base_arena_reset(&fold->arena);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "base/arena.h"
 #include "backend/run_watch.h"
+#include "lower/lower.h"
 
 struct eng_fold {
     const struct eng_kernels *kernels; // NULL: reference only
@@ -23,10 +24,9 @@ void eng_fold_init(struct eng_fold *fold, const struct eng_kernels *kernels, str
 void eng_fold_done(struct eng_fold *fold); // accepts a zeroed one
 
 // As eng_lower_options.run_program: `ctx` is the struct eng_fold. Every input of `program` must be
-// CONST. `out_arrays` get memory of `arena`. TIMEOUT; INVALID: a step refused its contents.
+// CONST. TIMEOUT; INVALID: a step refused its contents.
 BASE_NODISCARD enum base_status eng_fold_run(void *ctx, struct eng_program *program,
-                                             const uint32_t *outputs, uint32_t count,
-                                             struct eng_array *out_arrays, struct base_arena *arena,
+                                             const struct eng_contents *wanted,
                                              struct base_error *error);
 
 #endif

@@ -52,6 +52,7 @@ static enum base_status describe_ports(struct eng_model *model, const uint32_t *
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
+        base_assert(numbers[i] < model->graph->value_count);
         const struct eng_value *value = &model->graph->values[numbers[i]];
         ports[i].name = value->name;
         ports[i].desc = value->desc;
@@ -150,13 +151,19 @@ enum base_status eng_model_load_memory(const void *bytes, size_t size,
 
 struct eng_model *eng_model_ref(struct eng_model *model)
 {
-    (void)__atomic_add_fetch(&model->refs, 1, __ATOMIC_RELAXED);
+    uint32_t before = __atomic_fetch_add(&model->refs, 1, __ATOMIC_RELAXED);
+    base_assert(before > 0); // who asks for a reference holds one
     return model;
 }
 
 void eng_model_unref(struct eng_model *model)
 {
-    if (model != NULL && __atomic_sub_fetch(&model->refs, 1, __ATOMIC_ACQ_REL) == 0) {
+    if (model == NULL) {
+        return;
+    }
+    uint32_t before = __atomic_fetch_sub(&model->refs, 1, __ATOMIC_ACQ_REL);
+    base_assert(before > 0);
+    if (before == 1) {
         free_model(model);
     }
 }

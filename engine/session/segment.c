@@ -72,6 +72,7 @@ static bool can_know(const struct build *build, uint32_t value)
 // Copies the contents a plan depends on, when they are small; `is_exact` tells whether all are.
 static enum base_status keep_contents(const struct build *build, struct eng_binding *binding)
 {
+    base_assert(binding->is_known);
     binding->is_exact = true;
     for (uint32_t i = 0; i < binding->live.count; i++) {
         struct eng_item *item = &binding->live.items[i];
@@ -105,6 +106,8 @@ static enum base_status bind_live(const struct build *build, uint32_t value,
 {
     struct base_arena *arena = &build->segment->arena;
     const struct eng_live *live = &build->session->live[value];
+    base_assert(live->type != ENG_VALUE_TENSOR || live->count == 1);
+    base_assert(live->type != ENG_VALUE_OPTIONAL || live->count == 0);
     uint32_t *tensors = base_arena_zalloc(arena, (live->count + 1u) * sizeof *tensors);
     *binding = (struct eng_binding){.value = value, .live = *live, .tensors = tensors};
     binding->live.items = base_arena_copy(arena, live->items, live->count * sizeof *live->items);
@@ -147,6 +150,7 @@ static enum base_status bind_all(const struct build *build)
             segment->binding_count++;
         }
     }
+    base_assert(segment->binding_count == count); // binding changes nothing that is_bound looks at
     return BASE_OK;
 }
 
@@ -195,6 +199,7 @@ static bool want_value(const struct build *build, uint32_t value, const uint32_t
         (wanted != NULL && !is_asked_for(build, value, wanted, wanted_count))) {
         return false;
     }
+    base_assert(value < build->graph->value_count);
     build->session->wants_known[value] = true;
     return true;
 }
@@ -221,6 +226,7 @@ static bool want_inputs(const struct build *build, const struct eng_node *node,
 
 static enum base_status note_wanted(const struct build *build)
 {
+    base_assert(build->segment->next < build->graph->node_count);
     const struct eng_node *node = &build->graph->nodes[build->segment->next];
     uint32_t count = 0;
     const uint32_t *wanted = eng_lower_wanted(build->lower, &count);
@@ -314,6 +320,7 @@ static enum base_status add_results(const struct build *build)
 {
     struct eng_segment *segment = build->segment;
     uint32_t count = 0;
+    base_assert(segment->first <= segment->next && segment->next <= build->graph->node_count);
     for (uint32_t n = segment->first; n < segment->next; n++) {
         count += build->graph->nodes[n].output_count;
     }
@@ -330,6 +337,7 @@ static enum base_status add_results(const struct build *build)
             }
         }
     }
+    base_assert(segment->result_count <= count);
     return BASE_OK;
 }
 
@@ -438,6 +446,7 @@ static enum base_status build_segment(struct build *build)
 enum base_status eng_segment_new(struct eng_session *session, uint32_t first,
                                  struct eng_segment **out_segment, struct base_error *error)
 {
+    base_assert(first == 0 || first < session->model->graph->node_count);
     struct eng_segment *segment = calloc(1, sizeof *segment);
     if (segment == NULL) {
         return BASE_ERR_NOMEM;

@@ -4,6 +4,8 @@
 // Called by session_go.c for each run; allocates nothing.
 #include "session/segment.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // Whether an item may stand where `old` stood when the plan was made.
@@ -20,6 +22,7 @@ static bool item_fits(const struct eng_binding *binding, const struct eng_item *
         (now->stamp != 0 || now->data == old->data)) {
         return true;
     }
+    base_assert(old->data != NULL); // can_know saw it
     return binding->is_exact && now->data != NULL &&
            memcmp(old->data, now->data, eng_desc_bytes(&old->desc)) == 0;
 }
@@ -48,6 +51,7 @@ enum base_status eng_segment_go(struct eng_segment *segment, struct eng_session 
     void **data = segment->exec.data;
     for (uint32_t i = 0; i < segment->binding_count; i++) {
         const struct eng_binding *binding = &segment->bindings[i];
+        base_assert(session->live[binding->value].count == binding->live.count);
         for (uint32_t j = 0; !binding->is_known && j < binding->live.count; j++) {
             data[binding->tensors[j]] = session->live[binding->value].items[j].data;
         }
@@ -61,6 +65,7 @@ enum base_status eng_segment_go(struct eng_segment *segment, struct eng_session 
     for (uint32_t i = 0; i < segment->result_count; i++) {
         struct eng_result *result = &segment->results[i];
         for (uint32_t j = 0; j < result->live.count; j++) {
+            base_assert(result->tensors[j] < segment->program.tensor_count);
             result->live.items[j].data = data[result->tensors[j]];
         }
         session->live[result->value] = result->live;

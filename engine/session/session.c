@@ -61,6 +61,7 @@ static enum base_status choose_kernels(struct eng_session *session, struct base_
 
 static void note_use(struct eng_session *session, uint32_t value, uint32_t last)
 {
+    base_assert(value == ENG_NONE || value < session->model->graph->value_count);
     if (value != ENG_NONE && session->last_use[value] < last) {
         session->last_use[value] = last;
     }
@@ -100,6 +101,7 @@ static enum base_status show_initializers(struct eng_session *session)
             (session->last_use[v] != ENG_LAST_USE_OUTPUT && !session->options.keep_values)) {
             continue;
         }
+        base_assert(value->producer == ENG_NONE); // no node computes it
         struct eng_item *item = base_arena_zalloc(&session->arena, sizeof *item);
         if (item == NULL) {
             return BASE_ERR_NOMEM;
@@ -224,6 +226,7 @@ static enum base_status go(struct eng_session *session, bool is_run,
     if (status == BASE_OK) {
         status = eng_session_go(session, is_run, error);
     }
+    base_assert(status != BASE_OK || session->segment_count > 0);
     session->has_run = is_run && status == BASE_OK;
     return explained(status, error);
 }

@@ -9,6 +9,7 @@
 #include "backend/cpu/conv_plan.h"
 #include "backend/cpu/gemm/gemm_run.h"
 #include "backend/cpu/kernel/isa.h"
+#include "base/check.h"
 #include "search/search.h"
 
 #include <string.h>
@@ -80,6 +81,7 @@ static void work_of_product(const struct eng_program *program, const struct eng_
             program->tensors[command->inputs[1]].kind == ENG_CONST && command->u.conv.groups == 1;
         break;
     case ENG_OP_CONV_CHAIN:
+        base_assert(command->u.chain->count >= 2 && command->u.chain->count <= ENG_CHAIN_MAX);
         for (uint32_t i = 0; i < command->u.chain->count; i++) {
             work->flops += conv_flops(program, &command->u.chain->convs[i]);
         }
@@ -94,6 +96,7 @@ static void work_of_product(const struct eng_program *program, const struct eng_
         break;
     default: { // ENG_OP_ATTENTION; its box is B, H, S, T, D, E
         const int64_t *size = command->box.size;
+        base_assert(command->op == ENG_OP_ATTENTION && command->box.rank == 6);
         work->flops = 2 * (double)size[0] * (double)size[1] * (double)size[2] * (double)size[3] *
                       (double)(size[4] + size[5]);
         break;
@@ -172,12 +175,14 @@ static double bytes_us(const struct rates *rates, double bytes)
 
 static double ref_us(const struct rates *rates, const struct work *work)
 {
+    base_assert(rates->ref_flops_per_us > 0);
     return (work->flops + REF_OPS * work->elements) / rates->ref_flops_per_us;
 }
 
 static void add_command(const struct rates *rates, const struct option *option,
                         const struct work *work, bool is_taken, struct eng_graph_cost *cost)
 {
+    base_assert(option->flops_per_us > 0 && rates->threads >= 1);
     if (option->kernels == NULL) {
         double *where = work->is_copy      ? &cost->copies_us
                         : work->is_product ? &cost->compute_us
@@ -211,6 +216,7 @@ static size_t list_options(const struct eng_session *session, struct option out[
         }
     }
     out[count++] = (struct option){.name = "ref"};
+    base_assert(count <= ENG_RATES_MAX);
     for (size_t i = 0; i < count; i++) {
         struct option *option = &out[i];
         option->flops_per_us = eng_search_flops(session->search, option->name) / 1e6;
@@ -245,6 +251,7 @@ static size_t cost_options(const struct eng_session *session, const struct eng_p
                                 .l3_bytes = (double)cpu->l3_bytes,
                                 .threads = session->options.threads};
     size_t least = 0;
+    base_assert(rates.machine != NULL && count > 0);
     for (size_t i = 0; i < count; i++) {
         struct eng_graph_cost *cost = &costs[i];
         *cost = (struct eng_graph_cost){.backend = options[i].name};
@@ -283,6 +290,7 @@ const struct eng_kernels *eng_session_backend(struct eng_session *session,
         why = chosen == 0 ? why : "about the least total, and the best instruction set";
         chosen = 0;
     }
+    base_assert(chosen < count);
     eng_search_note_graph(session->search, costs, count, chosen, why);
     return options[chosen].kernels;
 }

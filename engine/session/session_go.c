@@ -1,6 +1,7 @@
 // The run of a session: segment after segment, planned again where shapes or contents changed.
 //
 // Called by the public functions in session.c on the session's thread.
+#include "base/check.h"
 #include "base/clock.h"
 #include "session/segment.h"
 #include "session/session_search.h"
@@ -33,6 +34,7 @@ static enum base_status check_memory(const struct eng_session *session,
 {
     const size_t limit = session->options.memory_bytes_max;
     size_t total = added->exec.buffer_bytes;
+    base_assert(limit == 0 || total <= limit); // preparing it saw to that
     for (uint32_t i = 0; limit != 0 && i < session->segment_count; i++) {
         total += session->segments[i]->exec.buffer_bytes;
     }
@@ -52,6 +54,7 @@ static enum base_status append(struct eng_session *session, struct eng_segment *
         eng_segment_free(segment);
         return status;
     }
+    base_assert(session->segment_count <= session->segment_capacity);
     if (session->segment_count == session->segment_capacity) {
         uint32_t capacity = session->segment_capacity == 0 ? 4 : session->segment_capacity * 2;
         struct eng_segment **grown =
@@ -73,6 +76,7 @@ static enum base_status append(struct eng_session *session, struct eng_segment *
 static enum base_status segment_at(struct eng_session *session, uint32_t index, uint32_t first,
                                    struct eng_segment **out_segment, struct base_error *error)
 {
+    base_assert(index <= session->segment_count);
     if (index < session->segment_count) {
         struct eng_segment *segment = session->segments[index];
         if (segment->first == first && eng_segment_fits(segment, session)) {
@@ -106,6 +110,7 @@ enum base_status eng_session_go(struct eng_session *session, bool is_run, struct
             return BASE_OK;
         }
         BASE_TRY(eng_segment_go(segment, session, error));
+        base_assert(segment->first == first && segment->next >= first);
         first = segment->next;
         index++;
     } while (first < node_count);

@@ -15,6 +15,7 @@
 static const struct eng_value *input_value(const struct eng_session *session, size_t index)
 {
     const struct eng_graph *graph = session->model->graph;
+    base_assert(index < graph->input_count);
     return &graph->values[graph->inputs[index]];
 }
 
@@ -95,6 +96,7 @@ static enum base_status shape_input(struct eng_session *session, size_t index,
         input->one.data = fresh;
         input->capacity_bytes = bytes;
     }
+    base_assert(bytes <= input->capacity_bytes);
     memset(input->one.data, 0, bytes);
     free(input->sequence);
     free(input->text);
@@ -234,6 +236,8 @@ static enum base_status copy_items(const struct eng_array *items, size_t count, 
         copy_elements(&items[i], out[i].data, &text);
         at += eng_desc_bytes(&items[i].desc);
     }
+    base_assert(at <= total - text_total);      // elements end before the texts begin
+    base_assert(text == (char *)block + total); // and those end with the block
     *out_block = block;
     return BASE_OK;
 }
@@ -344,6 +348,7 @@ enum base_status eng_session_value(struct eng_session *session, const char *name
     const struct eng_graph *graph = session->model->graph;
     for (uint32_t v = 0; session->has_run && v < graph->value_count; v++) {
         const struct eng_live *live = &session->live[v];
+        base_assert(live->type != ENG_VALUE_TENSOR || live->count == 1);
         if (live->type == ENG_VALUE_TENSOR && strcmp(graph->values[v].name, name) == 0) {
             *out_array = (struct eng_array){live->items[0].desc, live->items[0].data};
             return BASE_OK;

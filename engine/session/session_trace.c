@@ -3,6 +3,7 @@
 // Called after a run, on the session's thread.
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/check.h"
 #include "base/os/output_file.h"
 #include "session/segment.h"
 
@@ -29,6 +30,7 @@ bool eng_session_event_at(const struct eng_session *session, size_t index,
             index -= segment->exec.step_count;
             continue;
         }
+        base_assert(segment->events != NULL);
         const struct eng_graph *graph = session->model->graph;
         const struct eng_step *step = &segment->exec.steps[index];
         uint32_t node = step->command->node;

@@ -58,21 +58,21 @@ static inline enum base_status rig_execute(const struct eng_program *program, vo
 }
 
 static inline enum base_status rig_runner(void *ctx, struct eng_program *program,
-                                          const uint32_t *outputs, uint32_t count,
-                                          struct eng_array *out_arrays, struct base_arena *arena,
+                                          const struct eng_contents *wanted,
                                           struct base_error *error)
 {
     struct rig *rig = ctx;
     rig->runs++;
-    void **data = base_arena_zalloc(arena, (program->tensor_count + 1) * sizeof(void *));
+    void **data = base_arena_zalloc(wanted->arena, (program->tensor_count + 1) * sizeof(void *));
     assert_non_null(data);
     BASE_TRY(eng_program_validate(program, error));
     for (uint32_t i = 0; i < program->tensor_count; i++) {
         assert_true(program->tensors[i].kind == ENG_CONST || program->tensors[i].kind == ENG_TEMP);
     }
-    BASE_TRY(rig_execute(program, data, arena, error));
-    for (uint32_t i = 0; i < count; i++) {
-        out_arrays[i] = (struct eng_array){program->tensors[outputs[i]].desc, data[outputs[i]]};
+    BASE_TRY(rig_execute(program, data, wanted->arena, error));
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t tensor = wanted->tensors[i];
+        wanted->arrays[i] = (struct eng_array){program->tensors[tensor].desc, data[tensor]};
     }
     return BASE_OK;
 }

@@ -20,9 +20,8 @@ struct runner {
 };
 
 // Work is bounded here; what a command costs can be the product of its tensors' sizes.
-static enum base_status run_small(void *ctx, struct eng_program *program, const uint32_t *outputs,
-                                  uint32_t count, struct eng_array *out_arrays,
-                                  struct base_arena *arena, struct base_error *error)
+static enum base_status run_small(void *ctx, struct eng_program *program,
+                                  const struct eng_contents *wanted, struct base_error *error)
 {
     struct runner *runner = ctx;
     base_check(eng_program_validate(program, error) == BASE_OK);
@@ -34,7 +33,7 @@ static enum base_status run_small(void *ctx, struct eng_program *program, const 
     if (++runner->runs > RUNS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT, "too many runs for this test");
     }
-    return eng_fold_run(&runner->fold, program, outputs, count, out_arrays, arena, error);
+    return eng_fold_run(&runner->fold, program, wanted, error);
 }
 
 static enum base_status bind_inputs(struct eng_lower *l, const struct eng_graph *graph)

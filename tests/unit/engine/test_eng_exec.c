@@ -178,9 +178,8 @@ static void folding_leaves_results_in_the_callers_arena(void **state)
         uint32_t same = tensor(&b, ENG_TEMP, ENG_F32, 4);
         b.program.tensors[same].alias = y;
         uint32_t z = negate(&b, same, 4);
-        assert_int_equal(
-            eng_fold_run(&fold, &b.program, (uint32_t[]){z, same}, 2, out, &results, &b.error),
-            BASE_OK);
+        const struct eng_contents wanted = {(uint32_t[]){z, same}, 2, out, &results};
+        assert_int_equal(eng_fold_run(&fold, &b.program, &wanted, &b.error), BASE_OK);
         base_arena_done(&b.arena);
         assert_memory_equal(out[0].data, in, sizeof in);
         assert_float_equal(((const float *)out[1].data)[3], -4, 0);
@@ -192,12 +191,12 @@ static void folding_leaves_results_in_the_callers_arena(void **state)
     uint32_t y = negate(&b, x, 4);
     struct eng_watch watch = {.deadline_us = 1};
     fold.watch = &watch;
-    assert_int_equal(eng_fold_run(&fold, &b.program, &y, 1, out, &results, &b.error),
-                     BASE_ERR_TIMEOUT);
+    struct eng_contents wanted = {&y, 1, out, &results};
+    assert_int_equal(eng_fold_run(&fold, &b.program, &wanted, &b.error), BASE_ERR_TIMEOUT);
     fold.watch = NULL;
     uint32_t lost = tensor(&b, ENG_TEMP, ENG_F32, 4); // no command computes it
-    assert_int_equal(eng_fold_run(&fold, &b.program, &lost, 1, out, &results, &b.error),
-                     BASE_ERR_BUG);
+    wanted.tensors = &lost;
+    assert_int_equal(eng_fold_run(&fold, &b.program, &wanted, &b.error), BASE_ERR_BUG);
     base_arena_done(&b.arena);
     base_arena_done(&results);
     eng_fold_done(&fold);
