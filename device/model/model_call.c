@@ -8,6 +8,7 @@
 // templates do that before they fork (runner/task_runner.c).
 #include "model/model_store.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -19,6 +20,7 @@ static uint64_t shape_key(const struct dev_model_call *call)
     uint64_t key = 0;
     for (size_t i = 0; i < call->input_count; i++) {
         const struct eng_desc *desc = &call->inputs[i].desc;
+        base_assert(desc->rank <= ENG_RANK_MAX);
         uint32_t kind[2] = {desc->dtype, desc->rank};
         key = base_hash64_seed(kind, sizeof(kind), key);
         key = base_hash64_seed(desc->dims, desc->rank * sizeof(int64_t), key);
@@ -44,6 +46,7 @@ static enum base_status outputs_copy(const struct dev_model_call *call, struct e
         BASE_TRY(eng_session_output(session, call->wanted[i], &array, error));
         BASE_TRY(call->place(call->ctx, i, &array.desc, &at, error));
         size_t bytes = eng_desc_bytes(&array.desc);
+        base_assert(bytes == 0 || at != NULL); // place said where
         if (bytes > 0) {
             memcpy(at, array.data, bytes);
         }
@@ -126,11 +129,10 @@ void dev_model_warm(struct dev_model *model, size_t memory_bytes_max)
 
 // --- the table
 
-static enum base_status port_get(void *ctx, const struct wire_sha256 *digest, const void *bytes,
-                                 size_t size, struct dev_model **out_model,
-                                 struct base_error *error)
+static enum base_status port_get(void *ctx, const struct dev_model_file *file,
+                                 struct dev_model **out_model, struct base_error *error)
 {
-    return dev_model_store_get(ctx, digest, bytes, size, out_model, error);
+    return dev_model_store_get(ctx, file, out_model, error);
 }
 
 static size_t port_count(const struct dev_model *model, bool is_input)

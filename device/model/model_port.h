@@ -27,14 +27,20 @@ struct dev_model_call {
     uint64_t work; // done, also by a call that failed; in units of eng_run_options.work_max
 };
 
+// The file of a model. Borrowed during the call that takes it.
+struct dev_model_file {
+    const struct wire_sha256 *digest; // of the bytes: nobody hashes them again
+    const void *bytes;
+    size_t size;
+};
+
 struct dev_model_port {
     void *ctx;
-    // The model whose file has this digest, loaded from `bytes` (which have it: nobody hashes them
-    // again) unless it is there. The caller owns one reference; the bytes are needed during the
-    // call only. INVALID, TRUNCATED, UNSUPPORTED: what the engine says of the file, with node and
+    // The model of this file, loaded from its bytes unless the digest is known. The caller owns one
+    // reference. INVALID, TRUNCATED, UNSUPPORTED: what the engine says of the file, with node and
     // operator; TOO_LARGE: more than the host keeps; LIMIT: models in use leave no room; NOMEM.
-    enum base_status (*get)(void *ctx, const struct wire_sha256 *digest, const void *bytes,
-                            size_t size, struct dev_model **out_model, struct base_error *error);
+    enum base_status (*get)(void *ctx, const struct dev_model_file *file,
+                            struct dev_model **out_model, struct base_error *error);
     void (*unref)(struct dev_model *model); // accepts NULL
     // Inputs, or outputs. Borrowed as long as the reference; NULL past the end.
     size_t (*port_count)(const struct dev_model *model, bool is_input);

@@ -69,6 +69,7 @@ enum base_status dev_model_store_new(size_t bytes_max, struct dev_model_store **
 
 void dev_model_store_prove(struct dev_model_store *store, const struct wire_hasher *hasher)
 {
+    base_assert(store->models == NULL); // not in use yet
     store->hasher = *hasher;
 }
 
@@ -120,6 +121,7 @@ void dev_model_store_free(struct dev_model_store *store)
 static void idle_remove(struct dev_model_store *store, struct idle **at, struct doomed *doomed)
 {
     struct idle *idle = *at;
+    base_assert(store->stats.idle > 0 && store->stats.bytes >= idle->bytes);
     *at = idle->next;
     idle->next = doomed->idle;
     doomed->idle = idle;
@@ -131,12 +133,15 @@ static void model_remove(struct dev_model_store *store, struct dev_model **at,
                          struct doomed *doomed)
 {
     struct dev_model *model = *at;
+    base_assert(model->refs == 0 && model->state == MODEL_READY);
     while (model->idle != NULL) {
         idle_remove(store, &model->idle, doomed);
     }
     *at = model->next;
     model->next = doomed->models;
     doomed->models = model;
+    base_assert(store->stats.models > 0);
+    base_assert(store->stats.bytes >= model->size + model->packed_bytes);
     store->stats.models--;
     store->stats.bytes -= model->size + model->packed_bytes;
 }
@@ -217,6 +222,7 @@ static struct dev_model *model_find(struct dev_model_store *store, const struct 
 static void ref_drop(struct dev_model_store *store, struct dev_model *model, struct doomed *doomed)
 {
     base_check(model->refs > 0);
+    base_assert(model->state != MODEL_LOADING); // who loads it holds it
     model->refs--;
     store->stats.held -= model->refs == 0 && model->state == MODEL_READY;
     if (model->refs == 0 && model->state == MODEL_FAILED) {
@@ -241,6 +247,7 @@ static bool is_proven(const struct dev_model *model)
 static enum base_status model_load(struct dev_model *model, const void *bytes,
                                    struct base_error *error)
 {
+    base_assert(model->bytes == NULL && model->engine == NULL);
     void *copy = malloc(model->size > 0 ? model->size : 1);
     if (copy == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -256,10 +263,12 @@ static enum base_status model_load(struct dev_model *model, const void *bytes,
 }
 
 // A new model in the list, LOADING, with the caller's reference and its bytes counted.
-static enum base_status model_add(struct dev_model_store *store, const struct wire_sha256 *digest,
-                                  size_t size, struct doomed *doomed, struct dev_model **out_model,
+static enum base_status model_add(struct dev_model_store *store, const struct dev_model_file *file,
+                                  struct doomed *doomed, struct dev_model **out_model,
                                   struct base_error *error)
 {
+    size_t size = file->size;
+    base_assert(model_find(store, file->digest) == NULL);
     if (size > store->bytes_max) {
         return base_error_set(error, BASE_ERR_TOO_LARGE,
                               "a model of %zu bytes, and the device keeps at most %zu", size,
@@ -274,7 +283,7 @@ static enum base_status model_add(struct dev_model_store *store, const struct wi
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
     *model = (struct dev_model){.store = store,
-                                .digest = *digest,
+                                .digest = *file->digest,
                                 .size = size,
                                 .next = store->models,
                                 .state = MODEL_LOADING,
@@ -292,6 +301,7 @@ static enum base_status model_add(struct dev_model_store *store, const struct wi
 static void load_end(struct dev_model_store *store, struct dev_model *model,
                      enum base_status status, const struct base_error *error)
 {
+    base_assert(model->state == MODEL_LOADING && model->refs > 0);
     if (status == BASE_OK) {
         model->state = MODEL_READY;
         store->stats.held++;
@@ -315,16 +325,15 @@ static void load_end(struct dev_model_store *store, struct dev_model *model,
 }
 
 enum base_status dev_model_store_get(struct dev_model_store *store,
-                                     const struct wire_sha256 *digest, const void *bytes,
-                                     size_t size, struct dev_model **out_model,
-                                     struct base_error *error)
+                                     const struct dev_model_file *file,
+                                     struct dev_model **out_model, struct base_error *error)
 {
     struct base_error local = {0};
     struct doomed doomed = {0};
     enum base_status status = BASE_OK;
     error = error != NULL ? error : &local;
     pthread_mutex_lock(&store->lock);
-    struct dev_model *model = model_find(store, digest);
+    struct dev_model *model = model_find(store, file->digest);
     if (model != NULL) {
         store->stats.held += model->refs == 0;
         model->refs++;
@@ -332,10 +341,10 @@ enum base_status dev_model_store_get(struct dev_model_store *store,
             pthread_cond_wait(&store->changed, &store->lock);
         }
     } else {
-        status = model_add(store, digest, size, &doomed, &model, error);
+        status = model_add(store, file, &doomed, &model, error);
         if (status == BASE_OK) {
             pthread_mutex_unlock(&store->lock);
-            status = model_load(model, bytes, error);
+            status = model_load(model, file->bytes, error);
             pthread_mutex_lock(&store->lock);
             load_end(store, model, status, error);
         }
@@ -345,6 +354,7 @@ enum base_status dev_model_store_get(struct dev_model_store *store,
         *error = model->error;
         ref_drop(store, model, &doomed);
     } else if (status == BASE_OK) {
+        base_assert(model->state == MODEL_READY);
         model->used = ++store->tick;
         *out_model = model;
     }
@@ -382,6 +392,7 @@ static struct idle *idle_take(struct dev_model *model, size_t memory_bytes_max, 
         struct idle *idle = *at;
         if (idle->memory_bytes_max == memory_bytes_max && idle->shape_key == shape_key) {
             *at = idle->next;
+            base_assert(model->store->stats.idle > 0);
             model->store->stats.idle--;
             model->store->stats.bytes -= idle->bytes;
             return idle;
@@ -396,6 +407,7 @@ enum base_status dev_model_session_take(struct dev_model *model, size_t memory_b
 {
     struct dev_model_store *store = model->store;
     pthread_mutex_lock(&store->lock);
+    base_assert(model->refs > 0 && model->state == MODEL_READY);
     model->used = ++store->tick;
     struct idle *idle = idle_take(model, memory_bytes_max, shape_key);
     store->stats.sessions += idle == NULL;
@@ -448,6 +460,7 @@ void dev_model_session_give(struct dev_model *model, struct eng_session *session
         store->stats.sessions_gone++;
         idle_remove(store, oldest_idle(store), &doomed);
     }
+    base_assert(store->stats.idle <= DEV_MODEL_IDLE_MAX); // one came, one went
     (void)room_make(store, 0, &doomed);
     pthread_mutex_unlock(&store->lock);
     doomed_free(&doomed);

@@ -43,8 +43,7 @@ void dev_model_store_trim(struct dev_model_store *store, size_t bytes_max);
 
 // As dev_model_port.get. TOO_LARGE: over bytes_max by itself.
 BASE_NODISCARD enum base_status dev_model_store_get(struct dev_model_store *store,
-                                                    const struct wire_sha256 *digest,
-                                                    const void *bytes, size_t size,
+                                                    const struct dev_model_file *file,
                                                     struct dev_model **out_model,
                                                     struct base_error *error);
 void dev_model_unref(struct dev_model *model); // accepts NULL

@@ -119,9 +119,9 @@ static mp_obj_t load(mp_obj_t name_in)
     }
     if (vm->models[index] == NULL) {
         const struct dev_model_port *port = job->model_port;
+        const struct dev_model_file file = {&model->digest, model->bytes, model->size};
         struct base_error error = {.status = BASE_OK};
-        enum base_status status = port->get(port->ctx, &model->digest, model->bytes, model->size,
-                                            &vm->models[index], &error);
+        enum base_status status = port->get(port->ctx, &file, &vm->models[index], &error);
         if (status != BASE_OK) {
             raise_status(name, status, &error);
         }

@@ -35,8 +35,9 @@ static void close_store(void)
 
 static enum base_status get(const struct nn_model *model, struct dev_model **out_model)
 {
+    const struct dev_model_file file = {&model->digest, model->bytes, model->size};
     error = (struct base_error){0};
-    return dev_model_store_get(store, &model->digest, model->bytes, model->size, out_model, &error);
+    return dev_model_store_get(store, &file, out_model, &error);
 }
 
 static struct dev_model *must_get(const struct nn_model *model)
@@ -339,9 +340,9 @@ static void *user_main(void *argument)
     for (uint32_t round = 0; round < ROUNDS; round++) {
         size_t which = base_prng_below(&random, TEST_COUNT(models));
         const struct nn_model *from = &models[which];
+        const struct dev_model_file file = {&from->digest, from->bytes, from->size};
         struct dev_model *model = NULL;
-        enum base_status status =
-            dev_model_store_get(store, &from->digest, from->bytes, from->size, &model, NULL);
+        enum base_status status = dev_model_store_get(store, &file, &model, NULL);
         if (status == BASE_ERR_LIMIT) {
             continue; // the others hold everything
         }
