@@ -5,6 +5,8 @@
 // of REPEATS, as other work only ever makes one worse.
 #include "search/calibrate.h"
 
+#include "base/check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +35,7 @@ double eng_machine_flops(const struct eng_machine *machine, const char *name)
 double eng_machine_bytes(const struct eng_machine *machine, double block_bytes, double l2_bytes,
                          double l3_bytes)
 {
+    base_assert(machine->bytes_l2 > 0); // calibrated
     return block_bytes <= l2_bytes   ? machine->bytes_l2
            : block_bytes <= l3_bytes ? machine->bytes_l3
                                      : machine->bytes_memory;
@@ -107,6 +110,7 @@ static double read_rate(const struct stopwatch *watch, const uint64_t *buffer, s
 {
     double best = 0;
     uint64_t sink = 0;
+    base_assert(bytes <= ENG_CALIBRATE_BYTES && bytes % (4 * sizeof *buffer) == 0);
     size_t passes = now_us(watch) < watch->end_us ? READ_TOTAL_BYTES / bytes + 1 : 1;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         uint64_t begin = now_us(watch);
@@ -148,5 +152,6 @@ void eng_machine_calibrate(const struct base_clock_port *clock,
     } else {
         machine.bytes_l2 = machine.bytes_l3 = machine.bytes_memory = FALLBACK_BYTES;
     }
+    base_assert(machine.bytes_l2 > 0 && machine.bytes_l3 > 0 && machine.bytes_memory > 0);
     *out_machine = machine;
 }

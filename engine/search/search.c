@@ -6,6 +6,7 @@
 // change with noise.
 #include "search/search.h"
 
+#include "base/check.h"
 #include "search/search_state.h"
 
 #include <stdio.h>
@@ -41,6 +42,7 @@ enum base_status eng_search_new(const struct eng_search_options *options,
     if (!search) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(options->source_count <= ENG_RATES_MAX);
     search->options = *options;
     search->wake_us = options->wake != NULL && options->threads > 1 ? -1 : 0;
     for (size_t i = 0; i < options->source_count && i < ENG_RATES_MAX; i++) {
@@ -119,6 +121,7 @@ double eng_search_wake_us(struct eng_search *search)
 void eng_search_note_graph(struct eng_search *search, const struct eng_graph_cost *rows,
                            size_t count, size_t chosen, const char *why)
 {
+    base_assert(chosen < count && count <= ENG_RATES_MAX);
     if (search->graph_count > 0) {
         return;
     }
@@ -144,6 +147,7 @@ enum base_status eng_search_problem_add(struct eng_search *search, const char *k
         search->problems = grown;
         search->problem_capacity = capacity;
     }
+    base_assert(strlen(key) < ENG_SEARCH_PROBLEM_BYTES); // a key that is cut names something else
     struct eng_search_problem *problem = &search->problems[search->problem_count++];
     memset(problem, 0, sizeof *problem);
     snprintf(problem->key, sizeof problem->key, "%s", key);
@@ -171,6 +175,7 @@ static bool same_candidate(const struct eng_search_row *row, const struct eng_ca
 static bool recall(struct eng_search_problem *problem, const struct eng_candidate *candidates,
                    size_t count, size_t *out_index)
 {
+    base_assert(problem->chosen < problem->row_count);
     const struct eng_search_row *chosen = &problem->rows[problem->chosen];
     for (size_t i = 0; i < count; i++) {
         if (!same_candidate(chosen, &candidates[i])) {
@@ -194,6 +199,7 @@ static bool recall(struct eng_search_problem *problem, const struct eng_candidat
 static void fill_rows(struct eng_search_problem *problem, const struct eng_candidate *candidates,
                       size_t count)
 {
+    base_assert(count > 0 && count <= ENG_SEARCH_CANDIDATES_MAX);
     problem->row_count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         struct eng_search_row *row = &problem->rows[i];
@@ -231,6 +237,7 @@ static uint32_t next_by_estimate(const struct eng_search_problem *problem, const
 
 static void take_cheapest(struct eng_search_problem *problem)
 {
+    base_assert(problem->chosen < problem->row_count);
     for (uint32_t i = 0; i < problem->row_count; i++) {
         const struct eng_search_row *row = &problem->rows[i];
         const struct eng_search_row *best = &problem->rows[problem->chosen];
@@ -267,6 +274,7 @@ static void take_fastest(struct eng_search_problem *problem)
             best = i;
         }
     }
+    base_assert(best != ROW_NONE); // one was measured at least
     const uint32_t fixed = fixed_row(problem);
     if (fixed != ROW_NONE && problem->rows[fixed].measured_us >= 0 &&
         measured(&problem->rows[best]) > measured(&problem->rows[fixed]) * ENG_SEARCH_GAIN) {
@@ -299,6 +307,7 @@ static enum base_status measure_row(struct eng_search *search, const struct eng_
                                     double *out_us)
 {
     const struct base_clock_port *clock = search->options.clock;
+    base_assert(index < query->count && problem->row_count == query->count);
     struct eng_search_row *row = &problem->rows[index];
     const uint64_t begin = clock->mono_us(clock->ctx);
     double us = 0;
@@ -426,6 +435,7 @@ enum base_status eng_search_choose(struct eng_search *search, const struct eng_s
     problem->uses++;
     problem->kind = query->kind;
     BASE_TRY(decide(search, problem, query));
+    base_assert(problem->chosen < query->count);
     *out_index = problem->chosen;
     return BASE_OK;
 }

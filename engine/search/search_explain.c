@@ -4,12 +4,15 @@
 // changes nothing.
 #include "search/search_state.h"
 
+#include "base/check.h"
+
 struct totals {
     double chosen, worst, fixed;
 };
 
 static void count_problem(const struct eng_search_problem *problem, struct totals *totals)
 {
+    base_assert(problem->chosen < problem->row_count);
     double chosen = problem->rows[problem->chosen].measured_us;
     if (chosen < 0) {
         return;
@@ -73,6 +76,7 @@ static enum base_status explain_graph(const struct eng_search *search, struct ba
     if (search->graph_count == 0) {
         return BASE_OK;
     }
+    base_assert(search->graph_chosen < search->graph_count);
     BASE_TRY(base_buffer_printf(out, "graph, estimated us\n  %-12s %12s %12s %12s %12s %12s\n",
                                 "backend", "compute", "copies", "other", "reference", "total"));
     double worst = 0;

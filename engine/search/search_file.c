@@ -5,6 +5,7 @@
 #include "search/search_state.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/os/output_file.h"
 #include "base/os/regular_file.h"
 #include "base/str.h"
@@ -115,6 +116,7 @@ static bool take_line(struct eng_search *search, char *line)
     if (problem->row_count == ENG_SEARCH_CANDIDATES_MAX) {
         return false;
     }
+    base_assert(problem->row_count == 0 || problem->chosen < problem->row_count);
     struct eng_search_row *row = &problem->rows[problem->row_count];
     *row = (struct eng_search_row){
         .a = (uint32_t)a, .b = (uint32_t)b, .cost_us = -1, .measured_us = -1};
@@ -167,6 +169,7 @@ static enum base_status write_rows(const struct eng_search *search, FILE *file)
     write_machine(search, file);
     for (uint32_t i = 0; i < search->problem_count; i++) {
         const struct eng_search_problem *problem = &search->problems[i];
+        base_assert(problem->chosen < problem->row_count);
         for (uint32_t r = 0; problem->remembered && r < problem->row_count; r++) {
             const struct eng_search_row *row = &problem->rows[r];
             const bool is_measured = row->measured_us >= 0;
