@@ -71,6 +71,7 @@ static void free_chunks(struct base_arena *arena, struct base_arena_chunk *keep)
     }
     arena->chunk = keep;
     arena->used_bytes = 0;
+    base_assert(keep == NULL || keep->capacity == arena->chunk_bytes);
 }
 
 void base_arena_done(struct base_arena *arena)
@@ -111,6 +112,8 @@ static struct base_arena_chunk *new_chunk(struct base_arena *arena, size_t capac
 static struct base_arena_chunk *chunk_for(struct base_arena *arena, size_t size)
 {
     struct base_arena_chunk *newest = arena->chunk;
+    base_assert(size % ALIGNMENT == 0);
+    base_assert(newest == NULL || newest->used <= newest->capacity);
     if (newest != NULL && newest->capacity - newest->used >= size) {
         return newest;
     }

@@ -43,6 +43,7 @@ void base_buffer_clear(struct base_buffer *buffer)
 static enum base_status reserve(struct base_buffer *buffer, size_t size)
 {
     size_t total;
+    base_assert(buffer->data == NULL || buffer->size < buffer->capacity); // a NUL is behind them
     if (!base_ckd_add(buffer->size, size, &total)) {
         return BASE_ERR_LIMIT;
     }
@@ -105,6 +106,7 @@ enum base_status base_buffer_printf(struct base_buffer *buffer, const char *form
     (void)vsnprintf((char *)buffer->data + buffer->size, (size_t)size + 1, format, args);
     va_end(args);
     buffer->size += (size_t)size;
+    base_assert(buffer->size < buffer->capacity && buffer->data[buffer->size] == 0);
     return BASE_OK;
 }
 

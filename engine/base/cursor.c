@@ -4,6 +4,8 @@
 // stays at its place, reads give zeros and writes do nothing.
 #include "base/cursor.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define VARINT_BYTES_MAX 10
@@ -22,6 +24,7 @@ void base_reader_init(struct base_reader *reader, const void *bytes, size_t size
 
 size_t base_reader_left(const struct base_reader *reader)
 {
+    base_assert(reader->start <= reader->at && reader->at <= reader->end);
     return (size_t)(reader->end - reader->at);
 }
 
@@ -32,6 +35,7 @@ size_t base_reader_offset(const struct base_reader *reader)
 
 void base_reader_fail(struct base_reader *reader, enum base_status status)
 {
+    base_assert(status != BASE_OK);
     if (reader->status == BASE_OK) {
         reader->status = status;
     }
@@ -174,6 +178,7 @@ size_t base_writer_size(const struct base_writer *writer)
 
 void base_writer_fail(struct base_writer *writer, enum base_status status)
 {
+    base_assert(status != BASE_OK);
     if (writer->status == BASE_OK) {
         writer->status = status;
     }
@@ -181,6 +186,7 @@ void base_writer_fail(struct base_writer *writer, enum base_status status)
 
 void base_writer_bytes(struct base_writer *writer, const void *bytes, size_t size)
 {
+    base_assert(writer->start <= writer->at && writer->at <= writer->end);
     if (writer->status != BASE_OK) {
         return;
     }
@@ -197,6 +203,7 @@ void base_writer_bytes(struct base_writer *writer, const void *bytes, size_t siz
 static void write_little_endian(struct base_writer *writer, uint64_t value, size_t size)
 {
     uint8_t bytes[8];
+    base_assert(size <= sizeof(bytes));
     for (size_t i = 0; i < size; i++) {
         bytes[i] = (uint8_t)(value >> (8 * i));
     }

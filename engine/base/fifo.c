@@ -20,6 +20,7 @@ size_t base_fifo_size(const struct base_fifo *fifo)
 static enum base_status make_room(struct base_fifo *fifo, size_t size, size_t first_bytes)
 {
     size_t waiting = base_fifo_size(fifo);
+    base_assert(waiting + size <= BASE_FIFO_BYTES_MAX); // so that doubling comes to an end
     if (size <= fifo->capacity - fifo->end) {
         return BASE_OK;
     }

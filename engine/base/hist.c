@@ -5,6 +5,7 @@
 // merge them for a report. Counters saturate rather than wrap.
 #include "base/hist.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ static uint32_t bucket_of(uint64_t value)
 // Largest value that falls into the bucket; the last bucket has no end.
 static uint64_t bucket_end(uint32_t bucket)
 {
+    base_assert(bucket < BASE_HIST_BUCKETS);
     if (bucket == BASE_HIST_BUCKETS - 1) {
         return UINT64_MAX;
     }
@@ -78,6 +80,7 @@ void base_hist_merge(struct base_hist *into, const struct base_hist *from)
 // it.
 static uint64_t rank_of(uint64_t count, double quantile)
 {
+    base_assert(count > 0);
     if (!(quantile > 0)) {
         return 1;
     }

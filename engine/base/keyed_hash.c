@@ -5,6 +5,8 @@
 // drawn once per process (gateway_main.c) and handed on; nothing stored may depend on it.
 #include "base/keyed_hash.h"
 
+#include "base/check.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -32,6 +34,7 @@ static uint64_t read_word(const uint8_t *bytes)
 static uint64_t read_rest(const uint8_t *bytes, size_t size, bool before)
 {
     uint64_t word = 0;
+    base_assert(size < sizeof(word));
     if (size > 0 && before) {
         return read_word(bytes + size - sizeof(word)) >> (8 * (sizeof(word) - size));
     }

@@ -5,6 +5,7 @@
 // lost.
 #include "base/log.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/visible.h"
 
@@ -87,6 +88,7 @@ enum base_status base_log_level_parse(const char *text, enum base_log_level *out
 const char *base_log_quoted(const char *text, char *out, size_t size)
 {
     size_t at = 0;
+    base_assert(size > 0); // room for the NUL
     for (; text != NULL && *text != '\0'; text++) {
         bool escaped = *text == '"' || *text == '\\';
         if (at + escaped + 1 >= size) {

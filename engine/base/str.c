@@ -6,6 +6,8 @@
 // x86-64 has, long texts go sixteen at a time.
 #include "base/str.h"
 
+#include "base/check.h"
+
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -162,12 +164,14 @@ size_t base_b64_encode(const uint8_t *bytes, size_t size, char *out)
         out[at++] = b64_alphabet[group >> 4 & 63];
         out[at++] = b64_alphabet[(group & 15) << 2];
     }
+    base_assert(at == BASE_B64_ENCODED(size));
     return at;
 }
 
 // Decodes the last 2 or 3 characters. False: bad character, or unused bits that are not zero.
 static bool b64_tail(const uint8_t *text, size_t size, uint8_t *out)
 {
+    base_assert(size == 2 || size == 3);
     uint32_t a = b64_value[text[0]];
     uint32_t b = b64_value[text[1]];
     uint32_t c = size == 3 ? b64_value[text[2]] : 0;

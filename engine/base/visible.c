@@ -5,6 +5,8 @@
 // has it. A step tells when bytes end within a character, so that text may come in pieces.
 #include "base/visible.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 // What has an effect or no shape, ascending: controls, soft hyphen, joiner, mark of direction,
@@ -54,6 +56,7 @@ static bool second_fits(uint8_t first, uint8_t second)
 // character, or the bytes end within one.
 static size_t decode(const uint8_t *bytes, size_t size, uint32_t *out_char, bool *out_cut)
 {
+    base_assert(size > 0);
     size_t length = length_of(bytes[0]);
     uint32_t c = length == 1 ? bytes[0] : bytes[0] & (0xffu >> (length + 1));
     *out_cut = false;
@@ -119,6 +122,7 @@ size_t base_visible_text(struct base_str text, char *out, size_t capacity)
 {
     const uint8_t *bytes = (const uint8_t *)text.data;
     char shown[BASE_VISIBLE_MAX];
+    base_assert(capacity > 0); // room for the NUL
     size_t written = 0;
     for (size_t at = 0; at < text.size;) {
         size_t size = 0;
