@@ -57,22 +57,22 @@ static int64_t taps_of(const struct eng_conv *conv)
 
 // What moves elements of one tensor.
 struct move {
-    const struct eng_region *regions; // copied; of one source
-    uint32_t count;                   // at least 1
+    uint32_t source;
+    const struct eng_region *regions; // of that source; copied
+    uint32_t count;                   // 0: only padding is seen
     bool zero_fill;                   // they leave some of the output out
 };
 
 static enum base_status raster(struct eng_ad *ad, const struct move *move, uint32_t output)
 {
     struct eng_command *command = NULL;
-    base_assert(move->count > 0);
-    uint32_t source = move->regions[0].source;
+    base_assert(move->count == 0 || move->regions[0].source == move->source);
     struct eng_region *kept =
         base_arena_copy(ad->program->arena, move->regions, move->count * sizeof(*kept));
     if (kept == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &(struct ad_ports){&source, 1, output}, &command));
+    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &(struct ad_ports){&move->source, 1, output}, &command));
     command->u.raster.regions = kept;
     command->u.raster.count = move->count;
     command->u.raster.zero_fill = move->zero_fill;
@@ -113,7 +113,7 @@ static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, int64_t grou
                                 .src_stride = {m * c * taps, taps, c * taps, -1},
                                 .dst_stride = {m * c * taps, m * taps, taps, 1}};
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, ENG_PLAIN, &desc, out));
-    return raster(ad, &(struct move){&region, 1, false}, *out);
+    return raster(ad, &(struct move){w, &region, 1, false}, *out);
 }
 
 // The elements of `from` at every stride-th place of a tensor of `dims`, zeros between.
@@ -132,7 +132,7 @@ static enum base_status spread(struct eng_ad *ad, uint32_t from, const int64_t *
         region.dst_stride[d] = d < 2 ? wide[d] : wide[d] * stride[d - 2];
     }
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, tensor.layout, &tensor.desc, out));
-    return raster(ad, &(struct move){&region, 1, true}, *out);
+    return raster(ad, &(struct move){from, &region, 1, true}, *out);
 }
 
 // Of inputs x and w, into a tensor of `desc` in the layout of x.
@@ -287,7 +287,7 @@ static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *co
     int64_t total = rows * taps * tensor.desc.dims[1];
     base_assert(covered <= total); // a tap has its own elements of every row
     BASE_TRY(ad_flat(ad, tensor.desc.dtype, total, out));
-    return raster(ad, &(struct move){regions, count, covered < total}, *out);
+    return raster(ad, &(struct move){x, regions, count, covered < total}, *out);
 }
 
 // Of the weights a gradient is made for.
@@ -309,7 +309,7 @@ static enum base_status taps_last(struct eng_ad *ad, const struct weights_shape 
     base_assert(ad_count(ad, shape->w) == shape->groups * m * c * taps);
     memcpy(region.src_stride, strides, 4 * sizeof(int64_t));
     BASE_TRY(ad_like(ad, shape->w, out));
-    return raster(ad, &(struct move){&region, 1, false}, *out);
+    return raster(ad, &(struct move){from, &region, 1, false}, *out);
 }
 
 // dw [groups, m, taps, c] = dy^T [groups, m, rows] windows [rows, taps, groups, c]: one product

@@ -477,7 +477,7 @@ struct conv_case {
         pad_end[3];
 };
 // Pointwise, strided pointwise, the usual one, leftovers of the stride, more padding than the
-// kernel reaches, one and three dimensions; depthwise and in groups.
+// kernel reaches, one and three dimensions; depthwise and in groups; one that sees padding alone.
 static const struct conv_case conv_cases[] = {
     {2, 1, 3, 5, {4, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {2, 1, 3, 5, {6, 5}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}},
@@ -492,6 +492,7 @@ static const struct conv_case conv_cases[] = {
     {2, 2, 4, 6, {5, 6}, {3, 2}, {2, 1}, {1, 2}, {1, 1}, {0, 1}},
     {2, 2, 4, 2, {5, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {2, 3, 3, 6, {5, 6}, {2, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 1}},
+    {3, 1, 2, 2, {1, 1, 1}, {2, 1, 1}, {5, 1, 1}, {1, 1, 1}, {3, 0, 0}, {0, 0, 0}},
 };
 
 static void convolutions_of_all_kinds(void **state)
