@@ -46,26 +46,30 @@ static enum base_status check_record(const struct wire_record *record, uint32_t 
     return record->size > WIRE_RECORD_BYTES_MAX ? BASE_ERR_TOO_LARGE : BASE_OK;
 }
 
-static enum base_status check_input(const struct wire_topic *topics, uint32_t topic_count,
-                                    const struct wire_record *records, uint32_t record_count)
+static enum base_status check_input(const struct wire_batch_content *content)
 {
-    if (topic_count > WIRE_BATCH_TOPICS_MAX || record_count > WIRE_TUNNEL_RECORDS_MAX) {
+    uint32_t topic_count = content->topic_count;
+    if (topic_count > WIRE_BATCH_TOPICS_MAX || content->record_count > WIRE_TUNNEL_RECORDS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    if (topic_count == 0 || record_count == 0 || !topics_ok(topics, topic_count)) {
+    if (topic_count == 0 || content->record_count == 0 ||
+        !topics_ok(content->topics, topic_count)) {
         return BASE_ERR_INVALID;
     }
-    for (uint32_t i = 0; i < record_count; i++) {
-        BASE_TRY(check_record(&records[i], topic_count));
+    for (uint32_t i = 0; i < content->record_count; i++) {
+        BASE_TRY(check_record(&content->records[i], topic_count));
     }
     return BASE_OK;
 }
 
-enum base_status wire_batch_encode(const struct wire_topic *topics, uint32_t topic_count,
-                                   const struct wire_record *records, uint32_t record_count,
-                                   uint8_t *out, size_t capacity, size_t *out_size)
+enum base_status wire_batch_encode(const struct wire_batch_content *content, uint8_t *out,
+                                   size_t capacity, size_t *out_size)
 {
-    BASE_TRY(check_input(topics, topic_count, records, record_count));
+    const struct wire_topic *topics = content->topics;
+    const struct wire_record *records = content->records;
+    uint32_t topic_count = content->topic_count;
+    uint32_t record_count = content->record_count;
+    BASE_TRY(check_input(content));
     struct base_writer writer;
     base_writer_init(&writer, out, capacity < WIRE_TUNNEL_RAW_MAX ? capacity : WIRE_TUNNEL_RAW_MAX);
     base_writer_u8(&writer, WIRE_BATCH_VERSION);

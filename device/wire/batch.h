@@ -57,13 +57,18 @@ struct wire_upload_record {
 bool wire_topic_ok(const struct wire_topic *topic); // both names are well-formed
 bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b);
 
+// What a batch holds. Borrowed during the call.
+struct wire_batch_content {
+    const struct wire_topic *topics; // all different
+    uint32_t topic_count;            // 1 to WIRE_BATCH_TOPICS_MAX
+    const struct wire_record *records;
+    uint32_t record_count; // 1 to WIRE_TUNNEL_RECORDS_MAX
+};
+
 // Builds in the caller's buffer without copying bodies twice: topics and records are given whole.
 // INVALID, TOO_LARGE.
-BASE_NODISCARD enum base_status wire_batch_encode(const struct wire_topic *topics,
-                                                  uint32_t topic_count,
-                                                  const struct wire_record *records,
-                                                  uint32_t record_count, uint8_t *out,
-                                                  size_t capacity, size_t *out_size);
+BASE_NODISCARD enum base_status wire_batch_encode(const struct wire_batch_content *content,
+                                                  uint8_t *out, size_t capacity, size_t *out_size);
 
 // A checked view of a payload: every size and column was validated; nothing is copied.
 struct wire_batch {

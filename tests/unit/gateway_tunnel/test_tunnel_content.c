@@ -101,7 +101,8 @@ static void send_records(struct wire_topic topic, const char *const *bodies, uin
                                           .bytes = (const uint8_t *)bodies[i],
                                           .size = (uint32_t)strlen(bodies[i])};
     }
-    assert_int_equal(wire_batch_encode(&topic, 1, records, count, payload, sizeof(payload), &size),
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){&topic, 1, records, count},
+                                       payload, sizeof(payload), &size),
                      BASE_OK);
     struct tunnel_rig_device before = device;
     size = tunnel_rig_batch(&device, payload, size, count, frame, sizeof(frame));
